@@ -1,0 +1,78 @@
+"""The registry: every operator the harness knows, by each of its names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from ssinghal.cases import Case, KnownOom, OutputMemory, Placement, Source
+from ssinghal.errors import InvalidCase, RegistryError, unknown
+from ssinghal.operators.core import OperatorInfo
+from ssinghal.specs import Shape, check_shape
+
+FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation")
+
+
+@cache
+def families() -> Mapping[str, tuple[OperatorInfo, ...]]:
+    """Each family's operators, in the order they are declared."""
+    return MappingProxyType({f: import_module(f"ssinghal.operators.{f}").OPERATORS for f in FAMILIES})
+
+
+@cache
+def operators() -> Mapping[str, OperatorInfo]:
+    """Every name and alias -> its operator. RegistryError when two operators claim one name."""
+    table: dict[str, OperatorInfo] = {}
+    for members in families().values():
+        for info in members:
+            for name in info.names:
+                if name in table:
+                    raise RegistryError(f"operator name {name!r} is declared by {table[name].name} and {info.name}")
+                table[name] = info
+    return MappingProxyType(table)
+
+
+def find_operator(name: str) -> OperatorInfo:
+    """The operator of this name; InvalidCase with the nearest names, or the reason why the name is no operator."""
+    from ssinghal.operators.not_operators import NOT_OPERATORS
+
+    if name in NOT_OPERATORS:
+        raise InvalidCase(f"{name!r} is not an operator: {NOT_OPERATORS[name]}")
+    table = operators()
+    if name not in table:
+        raise InvalidCase(unknown("operator", name, table))
+    return table[name]
+
+
+def make_case(
+    name: str,
+    inputs: tuple[Shape, ...],
+    attrs: Mapping[str, Any] | None = None,
+    placement: Placement = Placement(),
+    sources: tuple[Source, ...] = (),
+    known_oom: KnownOom | None = None,
+    listed_shape: Shape | None = None,
+) -> Case:
+    """The one way to build a case: the name is looked up, shapes are checked, the operator's own placement is filled in.
+
+    A creation operator (``ones``) takes its ``size`` from the attributes or as its one listed shape.
+    """
+    info = find_operator(name)
+    attrs = dict(attrs or {})
+    for shape in inputs:
+        check_shape(shape, f"{name}: input shape")
+    if not info.operands and inputs and "size" not in attrs:
+        attrs["size"] = list(inputs[0])
+        inputs = inputs[1:]
+    if placement.channels_last is None:
+        placement = replace(placement, channels_last=bool(info.traits.nhwc))
+    if placement.l1_small_bytes is None:
+        placement = replace(placement, l1_small_bytes=info.traits.l1_small_bytes)
+    return Case(info.name, name, inputs, attrs, placement, sources, known_oom, listed_shape)
+
+
+__all__ = ["FAMILIES", "OutputMemory", "families", "find_operator", "make_case", "operators"]

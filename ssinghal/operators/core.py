@@ -1,0 +1,281 @@
+"""What one operator is: its declaration, and the arithmetic every operator shares.
+
+An operator is declared once, as an ``OperatorInfo`` in one of the family modules beside this file. The declaration is data
+plus small functions that receive ``ttnn`` or ``torch`` as an argument, so importing a declaration needs neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from ssinghal.cases import Case
+from ssinghal.errors import InvalidCase, RegistryError, unknown
+from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
+
+REQUIRED = object()
+
+Attrs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Attr:
+    """A non-tensor argument: ``kind`` is int, ints, float, bool, str, or several joined by ``|``."""
+
+    kind: str
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True)
+class Limitation:
+    """A known gap of TTNN as data: where it applies, the call is ``unsupported`` for ``reason`` instead of being tried.
+
+    Empty conditions apply always. ``when(inputs, attrs)`` sees the case's own shapes and completed attributes.
+    """
+
+    reason: str
+    layouts: tuple[Layout, ...] = ()
+    dtypes: tuple[DType, ...] = ()
+    boards: tuple[str, ...] = ()
+    when: Callable[[Sequence[Shape], Attrs], bool] | None = None
+
+    def applies(self, case: Case, attrs: Attrs, board: str) -> bool:
+        return (
+            (not self.layouts or case.placement.layout in self.layouts)
+            and (not self.dtypes or case.placement.dtype in self.dtypes)
+            and (not self.boards or board in self.boards)
+            and (self.when is None or self.when(case.inputs, attrs))
+        )
+
+
+class Sample(NamedTuple):
+    """Operands and attributes made from one listed shape, for the crossed catalogs (shapes x operators)."""
+
+    inputs: tuple[Shape, ...]
+    attrs: dict[str, Any]
+    channels_last: bool | None = None
+
+
+@dataclass
+class Call:
+    """All a TTNN call needs. ``out`` is ``{"memory_config": …}``, or empty where TTNN is to choose."""
+
+    ttnn: Any
+    device: Any
+    inputs: list[Any]
+    attrs: Attrs
+    out: dict[str, Any]
+    case: Case
+
+
+Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]
+Program = Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Facts that only some operators have.
+
+    ``nhwc``: the TTNN call takes channels-last maps; its result comes as "nhwc" or as "flat" = [1, 1, N*H*W, C].
+    ``in_place``: the result is input 0. ``alias(inputs, outputs)``: the result shares input 0's buffer, nothing is allocated.
+    ``program``: exact bytes of program buffers per core; None where they are not known by formula.
+    ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
+    ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
+    ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
+    """
+
+    nhwc: str = ""
+    l1_small_bytes: int = 0
+    in_place: bool = False
+    alias: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], bool] | None = None
+    program: Program | None = None
+    temporaries: bool = False
+    ttnn_output: BufferType | None = None
+    output_fixed: bool = False
+    output_dtypes: tuple[DType | None, ...] = ()
+    output_layout: Layout | None = None
+    min_pcc: float = 0.999
+
+
+def same_as_first(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    return [inputs[0]]
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """One operator. ``names[0]`` is canonical, the others are names of the seeds and of torch for the same thing.
+
+    ``operands``: tensor arguments in ATen order; a trailing ``?`` marks an optional one, ``*`` any number.
+    ``call(Call)`` runs it on the device; ``torch(torch, tensors, attrs)`` is the reference on the tensors as placed (NCHW for
+    ``nhwc`` operators). ``infer(shapes, attrs)`` gives the result shapes in the same order of dims.
+    ``place(case, shapes, attrs)`` gives each operand's spec; ``sample(shape)`` makes a whole call from one listed shape.
+    """
+
+    names: tuple[str, ...]
+    aten: tuple[str, ...]
+    operands: tuple[str, ...]
+    ttnn: str
+    call: Callable[[Call], Any] | None
+    torch: Callable[[Any, Sequence[Any], Attrs], Any]
+    infer: Infer = same_as_first
+    attrs: Mapping[str, Attr] = field(default_factory=dict)
+    place: Callable[[Case, Sequence[Shape], Attrs], list[TensorSpec]] | None = None
+    sample: Callable[[Shape], Sample] | None = None
+    traits: Traits = Traits()
+    limitations: tuple[Limitation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise RegistryError("an operator needs a name")
+        if self.call is None and not self.limitations:
+            raise RegistryError(f"{self.name}: an operator without a TTNN call needs a Limitation that says why")
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    @property
+    def min_operands(self) -> int:
+        return sum(not o.endswith(("?", "*")) for o in self.operands) + any(o.endswith("*") for o in self.operands)
+
+    @property
+    def max_operands(self) -> int | None:
+        return None if any(o.endswith("*") for o in self.operands) else len(self.operands)
+
+    def complete_attrs(self, attrs: Attrs) -> dict[str, Any]:
+        """Attributes with defaults filled in; InvalidCase for an unknown, ill-typed or missing one."""
+        for name, value in attrs.items():
+            if name not in self.attrs:
+                raise InvalidCase(f"{self.name}: {unknown('attribute', name, self.attrs)}")
+            if not _is_kind(value, self.attrs[name].kind):
+                raise InvalidCase(f"{self.name}: attribute {name}={value!r} is not {self.attrs[name].kind}")
+        missing = [n for n, a in self.attrs.items() if a.default is REQUIRED and n not in attrs]
+        if missing:
+            raise InvalidCase(f"{self.name}: attribute {', '.join(missing)} is missing")
+        return {n: attrs.get(n, a.default) for n, a in self.attrs.items()}
+
+    def check_operands(self, inputs: Sequence[Shape]) -> None:
+        """InvalidCase unless the number of tensor operands is one the operator takes."""
+        most = self.max_operands
+        if len(inputs) < self.min_operands or (most is not None and len(inputs) > most):
+            takes = ", ".join(self.operands) or "none"
+            raise InvalidCase(f"{self.name} takes tensor operands ({takes}); got {len(inputs)}")
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "int": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "ints": lambda v: isinstance(v, (list, tuple)) and all(_KINDS["int"](x) for x in v),
+    "float": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
+    "floats": lambda v: isinstance(v, (list, tuple)) and all(_KINDS["float"](x) for x in v),
+    "bool": lambda v: isinstance(v, bool),
+    "str": lambda v: isinstance(v, str),
+    "none": lambda v: v is None,
+}
+
+
+def _is_kind(value: Any, kinds: str) -> bool:
+    return any(_KINDS[kind](value) for kind in kinds.split("|"))
+
+
+def to_nhwc(shape: Shape) -> Shape:
+    """[N, C, H, W] -> [N, H, W, C]; other ranks unchanged."""
+    return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else shape
+
+
+def to_nchw(shape: Shape) -> Shape:
+    """[N, H, W, C] -> [N, C, H, W]; other ranks unchanged."""
+    return (shape[0], shape[3], shape[1], shape[2]) if len(shape) == 4 else shape
+
+
+def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
+    """Input shapes in the order that ``infer`` and ``torch`` speak of: as placed, but NCHW maps for ``nhwc`` operators."""
+    if info.traits.nhwc:
+        as_written_nhwc = case.placement.channels_last is False
+        return [to_nchw(case.inputs[0]) if as_written_nhwc else case.inputs[0], *case.inputs[1:]] if case.inputs else []
+    return [to_nhwc(s) if case.placement.channels_last else s for s in case.inputs]
+
+
+def operand_spec(case: Case, shape: Shape, **changes: Any) -> TensorSpec:
+    """``shape`` under the case's dtype, layout and memory, with ``changes`` to any of them."""
+    p = case.placement
+    return replace(TensorSpec(shape, memory=p.memory_config), **{"dtype": p.dtype, "layout": p.layout, **changes})
+
+
+def plain_specs(case: Case) -> list[TensorSpec]:
+    """Every input placed as it is (channels-last if asked for): all that can be said of a call that is not complete."""
+    placed = [to_nhwc(s) if case.placement.channels_last else s for s in case.inputs]
+    return [operand_spec(case, s) for s in placed]
+
+
+def input_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpec]:
+    """Each operand as it goes to the device."""
+    if info.place is not None:
+        return info.place(case, working_shapes(info, case), attrs)
+    return plain_specs(case)
+
+
+def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpec]:
+    """Each result as TTNN must return it. InvalidCase where the shapes do not go together."""
+    memory = case.placement.output_config
+    if memory is None or info.traits.output_fixed:
+        memory = MemoryConfig(info.traits.ttnn_output) if info.traits.ttnn_output else case.placement.memory_config
+    specs = []
+    for i, shape in enumerate(info.infer(working_shapes(info, case), attrs)):
+        check_shape(shape, f"{info.name}: output shape")
+        if info.traits.nhwc == "nhwc":
+            shape = to_nhwc(shape)
+        elif info.traits.nhwc == "flat":
+            shape = (1, 1, shape[0] * shape[2] * shape[3], shape[1])
+        dtypes = info.traits.output_dtypes
+        dtype = (dtypes[i] if i < len(dtypes) else None) or case.placement.dtype
+        layout = info.traits.output_layout or case.placement.layout
+        specs.append(TensorSpec(shape, dtype, layout, memory))
+    return specs
+
+
+# What operators have in common when they infer shapes ------------------------------------------------------------------
+
+
+def broadcast(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """Result of an elementwise call: trailing dims equal or 1."""
+    rank = max(len(s) for s in inputs)
+    padded = [(1,) * (rank - len(s)) + tuple(s) for s in inputs]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        wide = {s for s in sizes if s != 1}
+        if len(wide) > 1:
+            raise InvalidCase(f"shapes {' and '.join(str(list(s)) for s in inputs)} do not broadcast")
+        result.append(wide.pop() if wide else 1)
+    return [tuple(result)]
+
+
+def normal_dim(dim: int, rank: int) -> int:
+    """``dim`` counted from the front; InvalidCase outside -rank..rank-1."""
+    if not -rank <= dim < rank:
+        raise InvalidCase(f"dim {dim} is outside -{rank}..{rank - 1}")
+    return dim % rank
+
+
+def normal_dims(dims: int | Sequence[int] | None, rank: int) -> list[int]:
+    """Sorted dims counted from the front; None or an empty list means all."""
+    if dims is None or (not isinstance(dims, int) and not dims):
+        return list(range(rank))
+    listed = [dims] if isinstance(dims, int) else list(dims)
+    normal = sorted(normal_dim(d, rank) for d in listed)
+    if len(set(normal)) != len(normal):
+        raise InvalidCase(f"dims {listed} name one dim twice")
+    return normal
+
+
+def pair(value: int | Sequence[int]) -> tuple[int, int]:
+    """A torch argument that is one number for both spatial dims, or one each."""
+    numbers = [value] if isinstance(value, int) else list(value)
+    if len(numbers) not in (1, 2):
+        raise InvalidCase(f"expected one or two numbers, got {numbers}")
+    return numbers[0], numbers[-1]
+
+
+def tiles_twice(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
+    """Program buffers of a plain elementwise kernel: two pages for every operand and result, on each core."""
+    return sum(2 * spec.dtype.tile_bytes for spec in (*inputs, *outputs))
