@@ -7,16 +7,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
-from ssinghal.errors import InvalidCase, unknown
-from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, Shape, check_shape
+from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum
 
 DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape measured
 
 
-class OutputMemory(StrEnum):
+class OutputMemory(TextEnum):
     """Where the result goes: with its inputs, L1, DRAM, or wherever TTNN puts it when not told."""
 
     SAME = "same"

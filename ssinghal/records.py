@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from ssinghal.errors import HarnessError
+from ssinghal.specs import TextEnum
 
 SCHEMA_VERSION = 1
 
 
-class Status(StrEnum):
+class Status(TextEnum):
     """How a case ended; every selected case has exactly one."""
 
     FITS = "fits"
@@ -28,7 +28,7 @@ class Status(StrEnum):
     NOT_RUN = "not_run"
 
 
-class Resource(StrEnum):
+class Resource(TextEnum):
     """What ran out."""
 
     L1_BUFFER = "l1_buffer"

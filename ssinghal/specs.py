@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum
 
 from ssinghal.errors import InvalidCase
 
@@ -22,7 +22,14 @@ PAGE_COUNT_LIMIT = 2**32  # TTNN counts pages in 32 bits; at this count the allo
 Shape = tuple[int, ...]
 
 
-class DType(StrEnum):
+class TextEnum(str, Enum):
+    """Members are their text, printed as such (Python 3.10 has no StrEnum)."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class DType(TextEnum):
     BFLOAT16 = "bfloat16"
     FLOAT32 = "float32"
     BFLOAT8_B = "bfloat8_b"
@@ -48,18 +55,18 @@ _TILE_BYTES = {
 }  # fmt: skip
 
 
-class Layout(StrEnum):
+class Layout(TextEnum):
     TILE = "tile"
     ROW_MAJOR = "row_major"
 
 
-class BufferType(StrEnum):
+class BufferType(TextEnum):
     DRAM = "dram"
     L1 = "l1"
     L1_SMALL = "l1_small"
 
 
-class ShardKind(StrEnum):
+class ShardKind(TextEnum):
     HEIGHT = "height"
     WIDTH = "width"
     BLOCK = "block"
