@@ -81,3 +81,125 @@ class Verdict:
         if self.bytes_per_bank is not None and self.largest_free_bytes is not None:
             return self.bytes_per_bank - self.largest_free_bytes
         return None
+
+
+@dataclass(frozen=True)
+class PlacedTensor:
+    """An operand or result on the device. ``booked_bytes`` is what the allocator's view grew by, per bank."""
+
+    label: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    memory: str
+    logical_bytes: int
+    allocated_bytes: int
+    booked_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """TTNN against torch, on a device that computes."""
+
+    pcc: float
+    max_abs_error: float
+    min_pcc: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.pcc >= self.min_pcc
+
+
+@dataclass(frozen=True)
+class Record:
+    """One case, one record. ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never
+    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone."""
+
+    case: Mapping[str, Any]
+    key: str
+    id: str
+    operator: str
+    verdict: Verdict
+    device_mode: str
+    board: str
+    ttnn: str
+    estimate: Mapping[str, Any] | None = None
+    tensors: tuple[PlacedTensor, ...] = ()
+    usage: Mapping[str, int] | None = None
+    usage_note: str = ""
+    comparison: Comparison | None = None
+    left_allocated: Mapping[str, int] = field(default_factory=dict)
+    sources: tuple[Mapping[str, Any], ...] = ()
+    test: str = ""
+    run: str = ""
+    duration_s: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        return self.verdict.status
+
+    @property
+    def padding_ratio(self) -> float | None:
+        """Allocated over logical bytes of all operands and results."""
+        logical = sum(t.logical_bytes for t in self.tensors)
+        return sum(t.allocated_bytes for t in self.tensors) / logical if logical else None
+
+    def to_json(self) -> dict[str, Any]:
+        """One flat object: the case's identity, then the verdict's fields, then what was measured."""
+        verdict = {k: v for k, v in asdict(self.verdict).items() if v not in (None, "")}
+        shortfall = self.verdict.shortfall_bytes
+        ratio = self.padding_ratio
+        return {
+            "schema": SCHEMA_VERSION,
+            "run": self.run,
+            **self.case,
+            "operator": self.operator,
+            "key": self.key,
+            "id": self.id,
+            **verdict,
+            **({"shortfall_bytes": shortfall} if shortfall is not None else {}),
+            "device_mode": self.device_mode,
+            "board": self.board,
+            "ttnn": self.ttnn,
+            "numerics": "compared" if self.comparison else "not run",
+            "comparison": asdict(self.comparison) if self.comparison else None,
+            "tensors": [asdict(t) for t in self.tensors],
+            "allocated_to_logical": round(ratio, 4) if ratio is not None else None,
+            "usage": dict(self.usage) if self.usage is not None else None,
+            **({"usage_note": self.usage_note} if self.usage_note else {}),
+            "estimate": self.estimate,
+            **({"left_allocated": dict(self.left_allocated)} if self.left_allocated else {}),
+            "sources": list(self.sources),
+            **({"test": self.test} if self.test else {}),
+            "duration_s": round(self.duration_s, 6),
+        }
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What all records of one run share; written to ``run.json`` before the first record."""
+
+    run: str
+    started: str
+    command: str
+    commit: str
+    device: Mapping[str, Any]
+    versions: Mapping[str, str]
+    options: Mapping[str, Any]
+    schema: int = SCHEMA_VERSION
+    selected: int | None = None
+    finished: str | None = None
+    totals: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a ``records.jsonl``. HarnessError with ``file:line`` for a line that is not a whole record."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise HarnessError(f"{path}:{number}: not a whole record ({error.msg}); was the run killed?") from None
+            yield record
+
+

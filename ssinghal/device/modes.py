@@ -1,0 +1,75 @@
+"""Silicon, simulator or virtual: chosen once per process, before ttnn is imported, and never silently changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ssinghal.boards import DEFAULT_BOARD, load_board
+from ssinghal.errors import DeviceUnavailable, unknown
+from ssinghal.specs import TextEnum
+
+SIMULATOR_VARIABLE = "TT_METAL_SIMULATOR"
+MOCK_VARIABLE = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
+
+
+class DeviceMode(TextEnum):
+    SILICON = "silicon"
+    SIMULATOR = "simulator"
+    VIRTUAL = "virtual"
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """What will be opened, and one sentence that says why. ``board`` is the virtual board, or the name given for a real one."""
+
+    mode: DeviceMode
+    board: str
+    reason: str
+    ttnn_log: bool = False
+
+
+def silicon_nodes(root: Path = Path("/dev/tenstorrent")) -> list[str]:
+    """The kernel driver's device nodes, one per card."""
+    return sorted(str(p) for p in root.iterdir()) if root.is_dir() else []
+
+
+def choose_device(
+    mode: str = "auto",
+    board: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    nodes: list[str] | None = None,
+    ttnn_log: bool = False,
+) -> DeviceChoice:
+    """The mode and board to open.
+
+    Raises:
+        DeviceUnavailable: the mode asked for cannot be had here, or the environment contradicts it.
+        InvalidCase: unknown board.
+    """
+    if mode not in ("auto", *DeviceMode):
+        raise DeviceUnavailable(unknown("device mode", mode, ["auto", *(str(m) for m in DeviceMode)]))
+    name = load_board(board or DEFAULT_BOARD).name
+    found = silicon_nodes() if nodes is None else nodes
+    simulator = environ.get(SIMULATOR_VARIABLE)
+    if mode == "auto":
+        if found:
+            chosen, reason = DeviceMode.SILICON, f"auto: {found[0]} exists"
+        elif simulator:
+            chosen, reason = DeviceMode.SIMULATOR, f"auto: {SIMULATOR_VARIABLE} is set"
+        else:
+            chosen, reason = DeviceMode.VIRTUAL, f"auto: no /dev/tenstorrent node and no {SIMULATOR_VARIABLE}"
+    else:
+        chosen, reason = DeviceMode(mode), "asked for"
+    if chosen is DeviceMode.SILICON and not found:
+        raise DeviceUnavailable("no silicon here: /dev/tenstorrent/* is missing; use --device virtual, or install the driver (tt-kmd)")
+    if chosen is DeviceMode.SIMULATOR and not simulator:
+        raise DeviceUnavailable(f"no simulator here: set {SIMULATOR_VARIABLE} to its path, or use --device virtual")
+    if chosen is DeviceMode.SILICON and environ.get(MOCK_VARIABLE):
+        raise DeviceUnavailable(f"{MOCK_VARIABLE} is set, which would silently replace the card by a mock: unset it, or use --device virtual")
+    if chosen is DeviceMode.SILICON and environ.get(SIMULATOR_VARIABLE):
+        raise DeviceUnavailable(f"{SIMULATOR_VARIABLE} is set, which would silently replace the card: unset it, or use --device simulator")
+    return DeviceChoice(chosen, name, reason, ttnn_log)

@@ -1,0 +1,268 @@
+"""An open device. The only module that imports ttnn, and the only one that talks to its allocator and graph capture."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ssinghal.boards import load_board
+from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
+from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
+from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
+
+READ_BACK = (1.0, 2.0, 3.0, 4.0)
+# One row-major row of 2 MiB: a copy kernel must hold it twice in one core's L1, which no board here can (1.5 MiB).
+OVERFLOW_ROW = 2**20
+
+
+@dataclass(frozen=True)
+class MemoryView:
+    """One kind of memory as TTNN's allocator sees it now; bytes are per bank."""
+
+    num_banks: int
+    bank_bytes: int
+    allocated_bytes: int
+    free_bytes: int
+    largest_free_bytes: int
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What was opened and how it was proved; stamped on every run."""
+
+    mode: str
+    board: str
+    arch: str
+    cluster: str
+    grid: tuple[int, int]
+    ttnn: str
+    l1: MemoryRegion
+    dram: MemoryRegion
+    l1_base_bytes: int
+    descriptor_sha256: str
+    reason: str
+    proof: str
+
+
+class Session:
+    """One device, open with one ``l1_small_size`` at a time. Not thread-safe; one board per process.
+
+    The environment of the chosen mode must be in force already (``device.virtual.apply_environment``).
+    """
+
+    def __init__(self, choice: DeviceChoice, *, with_torch: bool = False, l1_small_bytes: int = 0) -> None:
+        self.choice = choice
+        self.ttnn = _import_ttnn(with_torch)
+        self.l1_small_bytes = l1_small_bytes
+        self._device: Any = self._open()
+        try:
+            self.facts = self._prove()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def device(self) -> Any:
+        return self._device
+
+    def _open(self) -> Any:
+        try:
+            return self.ttnn.open_device(device_id=0, l1_small_size=self.l1_small_bytes)
+        except RuntimeError as error:
+            first = str(error).splitlines()[-1] if str(error) else type(error).__name__
+            raise DeviceUnavailable(f"cannot open a {self.choice.mode} device ({self.choice.board}): {first}") from error
+
+    def close(self) -> None:
+        if self._device is not None:
+            self.ttnn.close_device(self._device)
+            self._device = None
+
+    def reopen(self, l1_small_bytes: int) -> None:
+        """Another ``l1_small_size`` needs the device closed and opened (3 ms); the board stays."""
+        self.close()
+        self.l1_small_bytes = l1_small_bytes
+        self._device = self._open()
+
+    def use_l1_small(self, l1_small_bytes: int) -> None:
+        if l1_small_bytes != self.l1_small_bytes:
+            self.reopen(l1_small_bytes)
+
+    # Proof of the mode ------------------------------------------------------------------------------------------------
+
+    def _prove(self) -> DeviceFacts:
+        """Reads a tensor back (zeros on a virtual device, the values on silicon) and runs a program that must be refused."""
+        ttnn = self.ttnn
+        host = ttnn.Tensor(list(READ_BACK), [1, 1, 2, 2], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT)
+        values = host.to(self._device).to_list()
+        keeps_values = values == host.to_list()
+        is_virtual = self.choice.mode is DeviceMode.VIRTUAL
+        if keeps_values == is_virtual:
+            kind = "keeps values, so it is not virtual" if keeps_values else "does not keep values, so it is a mock"
+            raise NotProven(f"asked for a {self.choice.mode} device, but what opened {kind}")
+        proof = f"read-back {'returned zeros' if is_virtual else 'returned the values'}"
+        if is_virtual:
+            self._prove_program_limits()
+            proof += "; a program beyond L1 was refused"
+        l1, dram = self.memory(BufferType.L1), self.memory(BufferType.DRAM)
+        grid = self._device.compute_with_storage_grid_size()
+        if is_virtual:
+            self._prove_board((grid.x, grid.y), l1.num_banks, dram.num_banks)
+        descriptor = os.environ.get(MOCK_VARIABLE)
+        return DeviceFacts(
+            mode=self.choice.mode.value,
+            board=self.choice.board,
+            arch=self._device.arch().name.lower(),
+            cluster=ttnn.cluster.get_cluster_type().name,
+            grid=(grid.x, grid.y),
+            ttnn=version("ttnn"),
+            l1=MemoryRegion(l1.num_banks, l1.bank_bytes, ttnn.get_l1_alignment()),
+            dram=MemoryRegion(dram.num_banks, dram.bank_bytes, ttnn.get_dram_alignment()),
+            l1_base_bytes=ttnn.get_allocator_base_address(self._device, ttnn.BufferType.L1),
+            descriptor_sha256=hashlib.sha256(Path(descriptor).read_bytes()).hexdigest() if descriptor else "",
+            reason=self.choice.reason,
+            proof=proof,
+        )
+
+    def _prove_board(self, grid: tuple[int, int], l1_banks: int, dram_banks: int) -> None:
+        """Slow dispatch gives a Wormhole 72 banks on an 8x9 grid, and a second board in one process keeps the first one's grid."""
+        board = load_board(self.choice.board)
+        if (grid, l1_banks, dram_banks) != (board.grid, board.l1.num_banks, board.dram.num_banks):
+            raise NotProven(
+                f"board {board.name} opened with grid {grid}, {l1_banks} L1 and {dram_banks} DRAM banks; "
+                f"expected {board.grid}, {board.l1.num_banks} and {board.dram.num_banks} (slow dispatch, or another board opened before?)"
+            )
+
+    def _prove_program_limits(self) -> None:
+        """Releases up to 0.74 run a mock only in slow dispatch, which passes every program; their verdicts would be worthless."""
+        row = self.empty(TensorSpec((1, 1, 1, OVERFLOW_ROW), DType.BFLOAT16, Layout.ROW_MAJOR))
+        try:
+            copied = self.ttnn.clone(row)
+        except RuntimeError as error:
+            if "beyond max L1 size" not in str(error):
+                raise NotProven(f"the program that must overflow L1 failed for another reason: {error}") from error
+        else:
+            copied.deallocate()
+            raise NotProven("a program that overflows L1 was accepted: program buffers are not checked (slow dispatch?)")
+        finally:
+            row.deallocate()
+            self.clear()
+
+    # Tensors ----------------------------------------------------------------------------------------------------------
+
+    def memory_config(self, config: MemoryConfig) -> Any:
+        ttnn = self.ttnn
+        if config.shard is None:
+            return ttnn.DRAM_MEMORY_CONFIG if config.buffer is BufferType.DRAM else ttnn.L1_MEMORY_CONFIG
+        layouts = {
+            ShardKind.HEIGHT: ttnn.TensorMemoryLayout.HEIGHT_SHARDED,
+            ShardKind.WIDTH: ttnn.TensorMemoryLayout.WIDTH_SHARDED,
+            ShardKind.BLOCK: ttnn.TensorMemoryLayout.BLOCK_SHARDED,
+        }
+        columns, rows = config.shard.grid
+        cores = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))})
+        shard = ttnn.ShardSpec(cores, list(config.shard.shape), ttnn.ShardOrientation.ROW_MAJOR)
+        return ttnn.MemoryConfig(layouts[config.shard.kind], getattr(ttnn.BufferType, config.buffer.name), shard)
+
+    def empty(self, spec: TensorSpec) -> Any:
+        """Allocates ``spec`` on the device; no host memory, no values. RuntimeError of TTNN when it does not fit."""
+        ttnn = self.ttnn
+        return ttnn.empty(
+            list(spec.shape),
+            dtype=getattr(ttnn, spec.dtype.value),
+            layout=ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT,
+            device=self._device,
+            memory_config=self.memory_config(spec.memory),
+        )
+
+    def from_torch(self, values: Any, spec: TensorSpec) -> Any:
+        """A device tensor with ``values`` (a torch tensor of ``spec.shape``)."""
+        ttnn = self.ttnn
+        return ttnn.from_torch(
+            values,
+            dtype=getattr(ttnn, spec.dtype.value),
+            layout=ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT,
+            device=self._device,
+            memory_config=self.memory_config(spec.memory),
+        )
+
+    def spec_of(self, tensor: Any) -> TensorSpec:
+        """What TTNN says of a tensor. A shard's shape and grid are not read back: its kind and buffer decide a verdict."""
+        config = tensor.memory_config()
+        buffer = BufferType(config.buffer_type.name.lower())
+        return TensorSpec(
+            tuple(tensor.shape),
+            DType(tensor.dtype.name.lower()),
+            Layout.TILE if tensor.layout == self.ttnn.TILE_LAYOUT else Layout.ROW_MAJOR,
+            MemoryConfig(buffer),
+        )
+
+    def is_sharded(self, tensor: Any) -> bool:
+        return bool(tensor.memory_config().is_sharded())
+
+    # Memory -----------------------------------------------------------------------------------------------------------
+
+    def memory(self, buffer: BufferType) -> MemoryView:
+        view = self.ttnn.get_memory_view(self._device, getattr(self.ttnn.BufferType, buffer.name))
+        return MemoryView(
+            view.num_banks,
+            view.total_bytes_per_bank,
+            view.total_bytes_allocated_per_bank,
+            view.total_bytes_free_per_bank,
+            view.largest_contiguous_bytes_free_per_bank,
+        )
+
+    def allocated_bytes(self) -> dict[BufferType, int]:
+        """Bytes per bank that are taken now, of the kinds that hold anything."""
+        taken = {kind: self.memory(kind).allocated_bytes for kind in BufferType}
+        return {kind: size for kind, size in taken.items() if size}
+
+    def clear(self) -> dict[BufferType, int]:
+        """Empties the program cache (it keeps device buffers) and returns what is still allocated: normally nothing."""
+        self._device.clear_program_cache()
+        left = self.allocated_bytes()
+        if left:
+            gc.collect()  # an exception's traceback may still hold a tensor
+            left = self.allocated_bytes()
+        return left
+
+    # Graph capture ----------------------------------------------------------------------------------------------------
+
+    def capture(self, call: Callable[[], object]) -> tuple[list[dict[str, Any]], Any]:
+        """Runs ``call`` without dispatching or allocating; its graph and TTNN's own peaks per core.
+
+        Nothing may be allocated meanwhile (pooling then fails on buffers at address 0).
+        """
+        graph = self.ttnn._ttnn.graph
+        graph.begin_graph_capture(graph.RunMode.NO_DISPATCH)
+        try:
+            call()
+        finally:
+            trace = graph.end_graph_capture()
+        return trace, graph.extract_resource_usage_per_core(trace)
+
+
+def _import_ttnn(with_torch: bool) -> Any:
+    """ttnn, without torch unless values are needed: the import then takes 0.15 s and 100 MB instead of 2 s and 600 MB."""
+    if "ttnn" not in sys.modules and not with_torch:
+        sys.modules["torch"] = None  # type: ignore[assignment]  # what Python itself uses to say "do not import"
+    try:
+        return import_module("ttnn")
+    except ImportError as error:
+        raise DeviceUnavailable(f"ttnn cannot be imported: {error}") from error
+
+
+__all__ = ["DeviceError", "DeviceFacts", "MemoryView", "Session"]

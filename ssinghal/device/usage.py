@@ -1,0 +1,52 @@
+"""What a call needs of each memory, read off TTNN's graph of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_BUFFER_KINDS = {0: "dram", 1: "l1", 3: "l1_small"}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Peaks of one call on an empty device, operands included.
+
+    ``l1_bytes``, ``program_bytes`` (circular + dataflow buffers and scratch) and ``total_bytes`` are per core, where a core is
+    an L1 bank; ``dram_bytes`` and ``l1_small_bytes`` are per bank.
+    """
+
+    l1_bytes: int
+    circular_bytes: int
+    dataflow_bytes: int
+    scratch_bytes: int
+    l1_total_bytes: int
+    l1_small_bytes: int
+    dram_bytes: int
+
+
+def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any) -> Usage:
+    """``trace`` and ``per_core`` as ``Session.capture`` returns them."""
+    live: dict[str, int] = defaultdict(int)
+    peak: dict[str, int] = defaultdict(int)
+    for node in trace:
+        if node["node_type"] not in ("buffer_allocate", "buffer_deallocate"):
+            continue
+        params = node["params"]
+        kind = _BUFFER_KINDS.get(int(params["buffer_type"]))
+        if kind is None:
+            continue
+        size = int(params["max_size_per_bank"])
+        live[kind] += size if node["node_type"] == "buffer_allocate" else -size
+        peak[kind] = max(peak[kind], live[kind])
+    return Usage(
+        l1_bytes=per_core.peak_l1,
+        circular_bytes=per_core.peak_cb,
+        dataflow_bytes=per_core.peak_dataflow_buffer,
+        scratch_bytes=per_core.peak_scratchpad,
+        l1_total_bytes=per_core.peak_total,
+        l1_small_bytes=peak["l1_small"],
+        dram_bytes=peak["dram"],
+    )

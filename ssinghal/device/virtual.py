@@ -1,0 +1,155 @@
+"""A virtual board: the runtime root TT-Metalium needs and the environment that makes it open a mock cluster.
+
+Everything lives under the user's cache folder, keyed by ttnn version and by this file's own revision; site-packages is not
+touched. The kernel cache in there is filled by the stand-in compiler, and TT-Metalium would take those kernels for real ones
+(its key knows neither the compiler nor that the board was virtual), so no silicon run may ever see that folder:
+``silicon_environment`` refuses one that does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import platformdirs
+
+from ssinghal.boards import cluster_descriptor
+from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
+from ssinghal.device.standin import write_standin
+from ssinghal.errors import DeviceUnavailable
+
+LAYOUT_REVISION = 1
+INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
+
+# Variables that change what a virtual board is or does; inherited ones must not leak into a verdict.
+_CONFLICTING = (
+    "TT_METAL_SLOW_DISPATCH_MODE", "TT_METAL_SIMULATOR", "TT_METAL_WATCHER", "TT_METAL_DEVICE_PROFILER", "TT_METAL_EMULE_MODE",
+    "TT_METAL_VISIBLE_DEVICES", "TT_METAL_HOME", "TT_METAL_INSPECTOR", "TTNN_CONFIG_OVERRIDES", "TT_MESH_GRAPH_DESC_PATH",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class VirtualRoot:
+    """The folders of one ttnn version: ``root`` (runtime root), ``kernels`` (cache of stand-in kernels)."""
+
+    folder: Path
+    ttnn_version: str
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def kernels(self) -> Path:
+        return self.folder / "kernels"
+
+
+def ttnn_package() -> tuple[Path, str]:
+    """Folder and version of the installed ttnn wheel, found without importing it. DeviceUnavailable if there is none."""
+    try:
+        found = distribution("ttnn")
+    except PackageNotFoundError:
+        raise DeviceUnavailable(f"ttnn is not installed in this environment; {INSTALL_HINT}") from None
+    return Path(str(found.locate_file("ttnn"))), found.version
+
+
+def virtual_home() -> Path:
+    """Parent of everything virtual, for all ttnn versions."""
+    return platformdirs.user_cache_path("ssinghal") / "virtual"
+
+
+def prepare_root() -> VirtualRoot:
+    """Makes (once per ttnn installation) the runtime root: two symlinks and the stand-in compiler.
+
+    Built aside and renamed into place, so that processes starting together, or one killed half-way, leave it whole.
+    """
+    package, version = ttnn_package()
+    mark = hashlib.sha256(f"{package}:{LAYOUT_REVISION}".encode()).hexdigest()[:8]
+    made = VirtualRoot(virtual_home() / f"ttnn-{version}-{mark}", version)
+    if made.root.exists():
+        return made
+    made.kernels.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(dir=made.folder, prefix="making-"))
+    try:
+        for name in ("tt_metal", "ttnn"):
+            (aside / name).symlink_to(package / name)
+        write_standin(aside / "runtime" / "sfpi", package)
+        aside.rename(made.root)
+    except OSError:
+        if not made.root.exists():  # another process was faster: its root is the same
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return made
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for what TT-Metalium and MPI write on the side, gone afterwards; so are those of processes that were killed."""
+    parent = virtual_home() / "scratch"
+    parent.mkdir(parents=True, exist_ok=True)
+    for old in parent.iterdir():
+        pid = old.name.partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def virtual_environment(root: VirtualRoot, descriptor: Path, scratch: Path, *, ttnn_log: bool = False) -> dict[str, str | None]:
+    """The variables that make ttnn open ``descriptor`` as a mock cluster; None means: must not be set.
+
+    Must be in force before ttnn is imported. The reasons are measured facts about ttnn 0.66 to 0.81.1.
+    """
+    return {
+        **dict.fromkeys(_CONFLICTING),
+        MOCK_VARIABLE: str(descriptor),
+        "TT_METAL_RUNTIME_ROOT": str(root.root),
+        "TT_METAL_CACHE": str(root.kernels),  # else stand-in kernels land in the cache that real boards use
+        "TT_METAL_LOGS_PATH": str(scratch),  # else generated/ appears in the working folder
+        "TT_METAL_DISABLE_BACKTRACE": "1",  # an out-of-memory exception then costs 20 us instead of 925
+        "TT_METAL_SHM_TRACKING_DISABLED": "1",  # else /dev/shm gets the file by which real boards account memory
+        "OMPI_MCA_btl": "self",  # else MPI leaves 16 MiB in /dev/shm per process
+        "TMPDIR": str(scratch),
+        **({} if ttnn_log else {"TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}),
+    }
+
+
+def silicon_environment(environ: Mapping[str, str] = os.environ, *, ttnn_log: bool = False) -> dict[str, str | None]:
+    """The variables for a real card or a simulator.
+
+    Raises:
+        DeviceUnavailable: a runtime root or kernel cache of the virtual device is configured. Its kernels do nothing, and
+            TT-Metalium would run them on the card.
+    """
+    for name in ("TT_METAL_CACHE", "TT_METAL_RUNTIME_ROOT", "TT_METAL_HOME"):
+        value = environ.get(name)
+        if value and virtual_home().resolve() in (Path(value).resolve(), *Path(value).resolve().parents):
+            raise DeviceUnavailable(f"{name}={value} belongs to the virtual device, whose kernels must never run on a card: unset it")
+    quiet: dict[str, str | None] = {"TT_METAL_DISABLE_BACKTRACE": "1"}
+    return quiet if ttnn_log else {**quiet, "TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}
+
+
+def environment_for(choice: DeviceChoice, scratch: Path) -> dict[str, str | None]:
+    """The variables of a chosen device; None means: must not be set."""
+    if choice.mode is DeviceMode.VIRTUAL:
+        return virtual_environment(prepare_root(), cluster_descriptor(choice.board), scratch, ttnn_log=choice.ttnn_log)
+    return silicon_environment(ttnn_log=choice.ttnn_log)
+
+
+def apply_environment(changes: Mapping[str, str | None], environ: MutableMapping[str, str] = os.environ) -> None:
+    for name, value in changes.items():
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = value

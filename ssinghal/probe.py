@@ -1,0 +1,230 @@
+"""One case on one device: place the operands, make the call, read the allocator, leave nothing behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.device.errors import translate_error
+from ssinghal.device.session import Session
+from ssinghal.device.usage import Usage, usage_of
+from ssinghal.errors import InvalidCase
+from ssinghal.operators import find_operator
+from ssinghal.operators.core import Attrs, Call, OperatorInfo, input_specs, output_specs, plain_specs
+from ssinghal.records import PlacedTensor, Record, Resource, Status, Verdict
+from ssinghal.specs import Board, BufferType, TensorSpec
+
+# What TTNN's Python bindings raise; MemoryError is host memory. Anything else is a bug of the harness and is not caught.
+TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
+
+
+def probe(case: Case, session: Session, board: Board) -> Record:
+    """Runs ``case`` and returns its record. The device is empty before and after.
+
+    No host tensor is made, so a case of many GiB costs milliseconds. Values are not looked at.
+    """
+    started = time.perf_counter()
+    session.use_l1_small(case.placement.l1_small_bytes or 0)
+    attempt = _Attempt(case, session, board)
+    verdict = attempt.run()
+    usage, note = attempt.usage(verdict)
+    left = session.clear()
+    if left:
+        session.reopen(session.l1_small_bytes)
+    return Record(
+        case=case.identity(),
+        key=case.key,
+        id=case.id,
+        operator=case.operator,
+        verdict=verdict,
+        device_mode=session.facts.mode,
+        board=session.facts.board,
+        ttnn=session.facts.ttnn,
+        tensors=tuple(attempt.placed),
+        usage=asdict(usage) if usage else None,
+        usage_note=note,
+        left_allocated={kind.value: size for kind, size in left.items()},
+        sources=tuple(asdict(s) for s in case.sources),
+        duration_s=time.perf_counter() - started,
+    )
+
+
+class _Attempt:
+    """The steps of one probe. Tensors live in ``run`` only, and are freed before it returns."""
+
+    def __init__(self, case: Case, session: Session, board: Board) -> None:
+        self.case = case
+        self.session = session
+        self.board = board
+        self.info = find_operator(case.name)
+        self.placed: list[PlacedTensor] = []
+        self.attrs: Attrs | None = None
+        self.expected: list[TensorSpec] = []
+        self.inputs: list[TensorSpec] = []
+
+    def run(self) -> Verdict:
+        """Operands are placed before the call is judged: a tensor that fits nowhere is an OOM whatever the call."""
+        invalid = self._complete()
+        tensors: list[Any] = []
+        try:
+            for number, spec in enumerate(self.inputs, 1):
+                failure = self._place(f"input {number}", spec, tensors)
+                if failure:
+                    return failure
+            if invalid:
+                return invalid
+            assert self.attrs is not None
+            limits = [x for x in self.info.limitations if x.applies(self.case, self.attrs, self.board.name)]
+            if limits:
+                return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limits[0].reason)
+            return self._call(tensors)
+        finally:
+            _free(tensors)
+
+    def _complete(self) -> Verdict | None:
+        """Specs of all operands and results; of the plain inputs, with a verdict, where the call itself makes no sense."""
+        try:
+            self.info.check_operands(self.case.inputs)
+            attrs = self.info.complete_attrs(self.case.attrs)
+            self.expected = output_specs(self.info, self.case, attrs)
+            self.inputs = input_specs(self.info, self.case, attrs)
+            self.attrs = attrs
+            return None
+        except InvalidCase as error:
+            self.inputs = plain_specs(self.case)
+            return Verdict(Status.INVALID, stage="call", decided_by="arithmetic", error_type="InvalidCase", message=str(error))
+
+    def _place(self, label: str, spec: TensorSpec, tensors: list[Any]) -> Verdict | None:
+        if spec.wraps_page_count:
+            return _too_many_pages(label, spec, self.board)
+        before = self.session.memory(spec.memory.buffer).allocated_bytes
+        try:
+            tensors.append(self.session.empty(spec))
+        except TTNN_ERRORS as error:
+            return replace(translate_error(type(error).__name__, str(error)), stage=label)
+        booked = self.session.memory(spec.memory.buffer).allocated_bytes - before
+        self.placed.append(_placed(label, spec, booked))
+        return None
+
+    def _call(self, tensors: list[Any]) -> Verdict:
+        for number, spec in enumerate(self.expected, 1):
+            if spec.wraps_page_count:
+                return _too_many_pages(_output_label(number, self.expected), spec, self.board)
+        results: list[Any] = []
+        try:
+            self._invoke(tensors, results)
+        except TTNN_ERRORS as error:
+            verdict = translate_error(type(error).__name__, str(error))
+            return replace(verdict, stage=_stage_of(verdict, self.expected, self.board))
+        else:
+            return self._check_results(results)
+        finally:
+            _free(results)
+
+    def _invoke(self, tensors: Sequence[Any], results: list[Any]) -> None:
+        assert self.info.call is not None
+        assert self.attrs is not None
+        config = self.case.placement.output_config
+        out = {} if config is None else {"memory_config": self.session.memory_config(config)}
+        call = Call(self.session.ttnn, self.session.device, list(tensors), self.attrs, out, self.case)
+        returned = self.info.call(call)
+        results.extend(returned if isinstance(returned, (list, tuple)) else [returned])
+
+    def _check_results(self, results: Sequence[Any]) -> Verdict:
+        """What came back must have the shape, dtype, layout and memory that were asked for."""
+        found = [self.session.spec_of(r) for r in results]
+        for number, (result, spec) in enumerate(zip(results, found, strict=True), 1):
+            label = _output_label(number, found)
+            memory = f"{spec.memory.buffer.value}{' sharded' if self.session.is_sharded(result) else ''}"
+            self.placed.append(replace(_placed(label, spec, None), memory=memory))
+        if len(found) != len(self.expected):
+            return _mismatch(f"TTNN returned {len(found)} tensors; expected {len(self.expected)}")
+        ttnn_chooses = self.case.placement.output_config is None or self.info.traits.output_fixed
+        for wanted, got in zip(self.expected, found, strict=True):
+            differ = [
+                f"{name} {getattr(got, name)}; expected {getattr(wanted, name)}"
+                for name in ("shape", "dtype", "layout", *([] if ttnn_chooses else ["memory"]))
+                if getattr(got, name) != getattr(wanted, name)
+            ]
+            if differ:
+                return _mismatch(f"TTNN returned {', '.join(differ)}")
+        return Verdict(Status.FITS)
+
+    def usage(self, verdict: Verdict) -> tuple[Usage | None, str]:
+        """Peaks of the call from a capture that neither dispatches nor allocates, so it also tells what an OOM would need."""
+        if self.attrs is None or verdict.decided_by != "ttnn":
+            return None, "no TTNN call was made"
+        if verdict.resource is Resource.HOST:
+            return None, "the call exhausted host memory"
+        if self.info.traits.host_map is not None and self.info.traits.host_map(self.inputs, self.expected) > HOST_MAP_TILES:
+            return None, f"TTNN maps more than {HOST_MAP_TILES:,} tiles on the host for this call; not captured"
+
+        def whole_call() -> None:
+            results: list[Any] = []
+            self._invoke([self.session.empty(spec) for spec in self.inputs], results)
+            _free(results)
+
+        try:
+            trace, per_core = self.session.capture(whole_call)
+        except TTNN_ERRORS as error:
+            return None, f"capture stopped: {translate_error(type(error).__name__, str(error)).message}"
+        return usage_of(trace, per_core), ""
+
+
+HOST_MAP_TILES = 20_000
+
+
+def _placed(label: str, spec: TensorSpec, booked: int | None) -> PlacedTensor:
+    return PlacedTensor(
+        label, spec.shape, spec.dtype.value, spec.layout.value, str(spec.memory), spec.logical_bytes, spec.allocated_bytes, booked
+    )
+
+
+def _output_label(number: int, outputs: Sequence[TensorSpec]) -> str:
+    return "output" if len(outputs) == 1 else f"output {number}"
+
+
+def _stage_of(verdict: Verdict, outputs: Sequence[TensorSpec], board: Board) -> str:
+    """Which allocation of the call failed: a result if the bytes are a result's, else a temporary; programs are named so."""
+    if verdict.resource in (Resource.CIRCULAR_BUFFER, Resource.CLASH, Resource.KERNEL_CONFIG):
+        return "program"
+    if verdict.bytes_per_bank is None:
+        return "call"
+    for number, spec in enumerate(outputs, 1):
+        if (spec.allocated_bytes, spec.bytes_per_bank(board)) == (verdict.total_bytes, verdict.bytes_per_bank):
+            return _output_label(number, outputs)
+    return "intermediate"
+
+
+def _too_many_pages(label: str, spec: TensorSpec, board: Board) -> Verdict:
+    """TTNN counts pages in 32 bits and would pass this tensor as a tiny one, so the formula decides."""
+    region = board.region(spec.memory.buffer)
+    return Verdict(
+        Status.OOM,
+        Resource.DRAM_BUFFER if spec.memory.buffer is BufferType.DRAM else Resource.L1_BUFFER,
+        stage=label,
+        total_bytes=spec.allocated_bytes,
+        bytes_per_bank=spec.bytes_per_bank(board),
+        banks=region.num_banks,
+        bank_bytes=region.bank_bytes,
+        decided_by="arithmetic",
+        message=f"{spec.num_pages:,} pages of {spec.page_bytes:,} B: TTNN's 32-bit page count would wrap",
+    )
+
+
+def _mismatch(message: str) -> Verdict:
+    return Verdict(Status.MISMATCH, stage="output", decided_by="harness", message=message)
+
+
+def _free(tensors: list[Any]) -> None:
+    """Frees at once; waiting for the garbage collector would show the next case a fuller device."""
+    for tensor in tensors:
+        if tensor.is_allocated():
+            tensor.deallocate()
+    tensors.clear()
+
+
+__all__ = ["probe"]
