@@ -1,8 +1,9 @@
 """Tensors and boards as arithmetic: padded shapes, pages, bytes per bank. Imports neither torch nor ttnn.
 
-The footprint formula is TTNN's own, checked against its allocator by ``meta_tests/test_specs_allocator.py``:
-a buffer is cut into equal pages that go round robin over the banks, so the fullest bank holds
-``ceil(pages / banks) * round_up(page, alignment)`` bytes; the allocator books that rounded up to its granule.
+The footprint formula is TTNN's own, checked against its allocator by ``meta_tests/test_specs_allocator.py``. A buffer is cut
+into equal pages, each stored at a multiple of the memory's alignment. Interleaved, the pages go round robin over all banks, so
+the fullest bank holds ``ceil(pages / banks) * round_up(page, alignment)`` bytes; sharded, every bank in use holds one whole
+shard. The allocator books that much in every bank, rounded up to its granule.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ TILE_ELEMENTS = TILE_EDGE * TILE_EDGE
 MAX_RANK = 8
 MAX_DIM = 2**32 - 1
 PAGE_COUNT_LIMIT = 2**32  # TTNN counts pages in 32 bits; at this count the allocator silently wraps to a tiny buffer
+SIZE_LIMIT = 2**64  # and sums bytes in 64
 
 Shape = tuple[int, ...]
 
@@ -76,7 +78,9 @@ class ShardKind(TextEnum):
 class ShardSpec:
     """A tensor cut into equal shards, one per core of a ``grid`` = (columns, rows) that starts at core (0, 0).
 
-    ``shape`` is the shard's (height, width) in elements, over the tensor seen as 2-D (leading dims folded into the height).
+    ``shape`` is the shard's (height, width) in elements, over the padded tensor seen as 2-D (leading dims folded into the
+    height). HEIGHT and WIDTH shards fill the cores row by row; BLOCK shards follow rows and columns of the grid. In DRAM a
+    "core" is a bank, so the grid has one row.
     """
 
     kind: ShardKind
@@ -123,9 +127,15 @@ class Board:
         return self.l1_end_bytes - self.l1.bank_bytes - self.l1_small_bytes
 
     def with_l1_small(self, size_bytes: int) -> Board:
-        """The board opened with ``l1_small_size``: the region is cut from the top of every L1 bank."""
-        l1 = replace(self.l1, bank_bytes=self.l1.bank_bytes + self.l1_small_bytes - size_bytes)
-        return replace(self, l1=l1, l1_small_bytes=size_bytes)
+        """The board opened with ``l1_small_size``: the region, rounded up to a granule, is cut from the top of every L1 bank.
+
+        InvalidCase where nothing would be left of the bank.
+        """
+        booked = round_up(size_bytes, self.granule_bytes)
+        whole = self.l1.bank_bytes + self.l1_small_bytes
+        if size_bytes < 0 or booked >= whole:
+            raise InvalidCase(f"l1_small_size {size_bytes} is outside 0..{whole - 1}, the L1 of one core of {self.name}")
+        return replace(self, l1=replace(self.l1, bank_bytes=whole - booked), l1_small_bytes=booked)
 
     def region(self, buffer: BufferType) -> MemoryRegion:
         if buffer is BufferType.DRAM:
@@ -137,7 +147,11 @@ class Board:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor as it lies on the device: shape, dtype, layout and memory config."""
+    """A tensor as it lies on the device: shape, dtype, layout and memory config.
+
+    InvalidCase for what TTNN refuses on every board: impossible shapes, block floats in row-major layout, shards that do not
+    tile the tensor, interleaved L1_SMALL.
+    """
 
     shape: Shape
     dtype: DType = DType.BFLOAT16
@@ -148,6 +162,30 @@ class TensorSpec:
         check_shape(self.shape)
         if self.dtype.is_block_float and self.layout is Layout.ROW_MAJOR:
             raise InvalidCase(f"{self.dtype.value} exists in tile layout only, not row_major")
+        if self.memory.shard is not None:
+            self._check_shards(self.memory.shard)
+        elif self.memory.buffer is BufferType.L1_SMALL:
+            raise InvalidCase("l1_small holds sharded tensors only")
+
+    def _check_shards(self, shard: ShardSpec) -> None:
+        """TTNN's own conditions on a shard spec (those on the board's grid are in ``num_banks``)."""
+        where = f"{self.memory} shards of {shard.shape[0]}x{shard.shape[1]} on a grid of {shard.grid[0]}x{shard.grid[1]}"
+        if min(*shard.shape, *shard.grid) < 1:
+            raise InvalidCase(f"{where}: sizes must be at least 1")
+        if self.layout is Layout.TILE and any(edge % TILE_EDGE for edge in shard.shape):
+            raise InvalidCase(f"{where}: in tile layout both edges must be multiples of {TILE_EDGE}")
+        height, width = self.padded_2d
+        if shard.kind is ShardKind.HEIGHT and shard.shape[1] != width:
+            raise InvalidCase(f"{where}: a height shard must be as wide as the padded tensor, {width}")
+        if shard.kind is ShardKind.WIDTH and shard.shape[0] != height:
+            raise InvalidCase(f"{where}: a width shard must be as high as the padded tensor, {height}")
+        if self.memory.buffer is BufferType.DRAM and shard.grid[1] > 1:
+            raise InvalidCase(f"{where}: DRAM banks form one row")
+        down, across = self._shards
+        columns, rows = shard.grid
+        fits = (down <= rows and across <= columns) if shard.kind is ShardKind.BLOCK else down * across <= columns * rows
+        if not fits:
+            raise InvalidCase(f"{where}: {down} shards down and {across} across are more than the grid has cores")
 
     @property
     def volume(self) -> int:
@@ -155,11 +193,30 @@ class TensorSpec:
 
     @property
     def padded_shape(self) -> Shape:
-        """Tile layout pads the last two dims to multiples of 32 (a rank-1 tensor becomes one row of tiles)."""
-        if self.layout is Layout.ROW_MAJOR:
-            return self.shape
-        height = self.shape[-2] if len(self.shape) > 1 else 1
-        return (*self.shape[:-2], round_up(height, TILE_EDGE), round_up(self.shape[-1], TILE_EDGE))
+        """Tile layout pads the last two dims to multiples of 32 (a rank-1 tensor becomes one row of tiles).
+
+        Row-major layout pads nothing, or when sharded the last dim to a multiple of the shard's width.
+        """
+        if self.layout is Layout.TILE:
+            height = self.shape[-2] if len(self.shape) > 1 else 1
+            return (*self.shape[:-2], round_up(height, TILE_EDGE), round_up(self.shape[-1], TILE_EDGE))
+        if self.memory.shard is not None:
+            return (*self.shape[:-1], round_up(self.shape[-1], self.memory.shard.shape[1]))
+        return self.shape
+
+    @property
+    def padded_2d(self) -> tuple[int, int]:
+        """(height, width) of the padded tensor with all dims but the last folded into the height."""
+        *leading, width = self.padded_shape
+        return math.prod(leading), width
+
+    @property
+    def _shards(self) -> tuple[int, int]:
+        """Shards down the folded height and across the width; (1, 1) when interleaved."""
+        if self.memory.shard is None:
+            return 1, 1
+        (height, width), (shard_height, shard_width) = self.padded_2d, self.memory.shard.shape
+        return ceil_div(height, shard_height), ceil_div(width, shard_width)
 
     @property
     def page_bytes(self) -> int:
@@ -171,43 +228,65 @@ class TensorSpec:
 
     @property
     def num_pages(self) -> int:
-        if self.layout is Layout.TILE:
-            return math.prod(self.padded_shape) // TILE_ELEMENTS
-        rows = math.prod(self.shape[:-1])
-        return rows * math.ceil(self.shape[-1] / self.memory.shard.shape[1]) if self.memory.shard else rows
+        height, width = self.padded_2d
+        return height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height * self._shards[1]
 
     @property
     def logical_bytes(self) -> int:
         """Bytes of the values alone, without padding (block floats count their exponents)."""
-        return math.ceil(self.volume * self.dtype.tile_bytes / TILE_ELEMENTS)
-
-    @property
-    def allocated_bytes(self) -> int:
-        """Bytes of all pages, tile padding included; the "… B buffer" of TTNN's out-of-memory text."""
-        return self.num_pages * self.page_bytes
+        return ceil_div(self.volume * self.dtype.tile_bytes, TILE_ELEMENTS)
 
     @property
     def wraps_page_count(self) -> bool:
-        """True where TTNN's 32-bit page count overflows and its allocator would pass a buffer far too small."""
-        return self.num_pages >= PAGE_COUNT_LIMIT or self.page_bytes >= 2**32
+        """True where TTNN's counters overflow and its allocator would pass a buffer far too small.
+
+        Measured: 2^32 + k pages are booked as k, and a buffer of 2^64 bytes as nothing.
+        """
+        return self.num_pages >= PAGE_COUNT_LIMIT or self.num_pages * self.page_bytes >= SIZE_LIMIT
+
+    def num_banks(self, board: Board) -> int:
+        """Banks the buffer is spread over: all of its memory, or one per shard. InvalidCase if the board lacks shard cores."""
+        region = board.region(self.memory.buffer)
+        shard = self.memory.shard
+        if shard is None:
+            return region.num_banks
+        columns, rows = (region.num_banks, 1) if self.memory.buffer is BufferType.DRAM else board.grid
+        if shard.grid[0] > columns or shard.grid[1] > rows:
+            raise InvalidCase(f"shard grid {shard.grid[0]}x{shard.grid[1]} is larger than the {columns}x{rows} of {board.name}")
+        return math.prod(self._shards)
+
+    def aligned_page_bytes(self, board: Board) -> int:
+        """Distance between two pages of a bank: tiles are aligned as they are, rows are often not."""
+        return round_up(self.page_bytes, board.region(self.memory.buffer).alignment_bytes)
 
     def bytes_per_bank(self, board: Board) -> int:
         """What the fullest bank must store: the "each bank needs to store" of TTNN's text."""
-        region = board.region(self.memory.buffer)
-        page = round_up(self.page_bytes, region.alignment_bytes)
-        if self.memory.shard is not None:
-            height, width = self.memory.shard.shape
-            pages = height if self.layout is Layout.ROW_MAJOR else math.ceil(height / 32) * math.ceil(width / 32)
-            return pages * page
-        return math.ceil(self.num_pages / region.num_banks) * page
+        if self.memory.shard is None:
+            return ceil_div(self.num_pages, self.num_banks(board)) * self.aligned_page_bytes(board)
+        height, width = self.memory.shard.shape
+        pages = height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height
+        return pages * self.aligned_page_bytes(board)
+
+    def allocated_bytes(self, board: Board) -> int:
+        """Bytes of all pages, padding and alignment included: the "Not enough space to allocate" of TTNN's text.
+
+        Sharded, every shard counts whole, also one that the tensor fills in part.
+        """
+        if self.memory.shard is None:
+            return self.num_pages * self.aligned_page_bytes(board)
+        return self.num_banks(board) * self.bytes_per_bank(board)
 
     def booked_bytes_per_bank(self, board: Board) -> int:
         """What the allocator's memory view shows as allocated: ``bytes_per_bank`` rounded up to its granule."""
         return round_up(self.bytes_per_bank(board), board.granule_bytes)
 
 
+def ceil_div(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
 def round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+    return ceil_div(value, multiple) * multiple
 
 
 def check_shape(shape: Shape, what: str = "shape") -> Shape:
