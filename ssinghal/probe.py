@@ -106,7 +106,7 @@ class _Attempt:
         except TTNN_ERRORS as error:
             return replace(translate_error(type(error).__name__, str(error)), stage=label)
         booked = self.session.memory(spec.memory.buffer).allocated_bytes - before
-        self.placed.append(_placed(label, spec, booked))
+        self.placed.append(_placed(label, spec, self.board, booked))
         return None
 
     def _call(self, tensors: list[Any]) -> Verdict:
@@ -139,7 +139,7 @@ class _Attempt:
         for number, (result, spec) in enumerate(zip(results, found, strict=True), 1):
             label = _output_label(number, found)
             memory = f"{spec.memory.buffer.value}{' sharded' if self.session.is_sharded(result) else ''}"
-            self.placed.append(replace(_placed(label, spec, None), memory=memory))
+            self.placed.append(replace(_placed(label, spec, self.board, None), memory=memory))
         if len(found) != len(self.expected):
             return _mismatch(f"TTNN returned {len(found)} tensors; expected {len(self.expected)}")
         ttnn_chooses = self.case.placement.output_config is None or self.info.traits.output_fixed
@@ -177,9 +177,10 @@ class _Attempt:
 HOST_MAP_TILES = 20_000
 
 
-def _placed(label: str, spec: TensorSpec, booked: int | None) -> PlacedTensor:
+def _placed(label: str, spec: TensorSpec, board: Board, booked: int | None) -> PlacedTensor:
+    allocated = spec.allocated_bytes(board)
     return PlacedTensor(
-        label, spec.shape, spec.dtype.value, spec.layout.value, str(spec.memory), spec.logical_bytes, spec.allocated_bytes, booked
+        label, spec.shape, spec.dtype.value, spec.layout.value, str(spec.memory), spec.logical_bytes, allocated, booked
     )
 
 
@@ -194,7 +195,7 @@ def _stage_of(verdict: Verdict, outputs: Sequence[TensorSpec], board: Board) -> 
     if verdict.bytes_per_bank is None:
         return "call"
     for number, spec in enumerate(outputs, 1):
-        if (spec.allocated_bytes, spec.bytes_per_bank(board)) == (verdict.total_bytes, verdict.bytes_per_bank):
+        if (spec.allocated_bytes(board), spec.bytes_per_bank(board)) == (verdict.total_bytes, verdict.bytes_per_bank):
             return _output_label(number, outputs)
     return "intermediate"
 
@@ -206,7 +207,7 @@ def _too_many_pages(label: str, spec: TensorSpec, board: Board) -> Verdict:
         Status.OOM,
         Resource.DRAM_BUFFER if spec.memory.buffer is BufferType.DRAM else Resource.L1_BUFFER,
         stage=label,
-        total_bytes=spec.allocated_bytes,
+        total_bytes=spec.allocated_bytes(board),
         bytes_per_bank=spec.bytes_per_bank(board),
         banks=region.num_banks,
         bank_bytes=region.bank_bytes,
