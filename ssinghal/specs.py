@@ -179,7 +179,9 @@ class TensorSpec:
             raise InvalidCase(f"{where}: a height shard must be as wide as the padded tensor, {width}")
         if shard.kind is ShardKind.WIDTH and shard.shape[0] != height:
             raise InvalidCase(f"{where}: a width shard must be as high as the padded tensor, {height}")
-        if self.memory.buffer is BufferType.DRAM and shard.grid[1] > 1:
+        if self.layout is Layout.ROW_MAJOR and len(self.shape) == 1 and shard.shape[0] != 1:
+            raise InvalidCase(f"{where}: a row-major tensor of rank 1 has shards of height 1")
+        if self.memory.buffer is BufferType.DRAM and self._shard_cores[1] > 1:
             raise InvalidCase(f"{where}: DRAM banks form one row")
         down, across = self._shards
         columns, rows = shard.grid
@@ -219,6 +221,14 @@ class TensorSpec:
         return ceil_div(height, shard_height), ceil_div(width, shard_width)
 
     @property
+    def _shard_cores(self) -> tuple[int, int]:
+        """(columns, rows) of cores that must exist: the whole grid, but for block shards only those that get one."""
+        shard = self.memory.shard
+        if shard is None or shard.kind is ShardKind.BLOCK:
+            return self._shards[::-1]
+        return shard.grid
+
+    @property
     def page_bytes(self) -> int:
         """A page is one tile, or in row-major layout one row (one row of the shard, if sharded)."""
         if self.layout is Layout.TILE:
@@ -247,12 +257,12 @@ class TensorSpec:
     def num_banks(self, board: Board) -> int:
         """Banks the buffer is spread over: all of its memory, or one per shard. InvalidCase if the board lacks shard cores."""
         region = board.region(self.memory.buffer)
-        shard = self.memory.shard
-        if shard is None:
+        if self.memory.shard is None:
             return region.num_banks
         columns, rows = (region.num_banks, 1) if self.memory.buffer is BufferType.DRAM else board.grid
-        if shard.grid[0] > columns or shard.grid[1] > rows:
-            raise InvalidCase(f"shard grid {shard.grid[0]}x{shard.grid[1]} is larger than the {columns}x{rows} of {board.name}")
+        across, down = self._shard_cores
+        if across > columns or down > rows:
+            raise InvalidCase(f"shards on {across}x{down} cores; {board.name} has {columns}x{rows} for {self.memory.buffer}")
         return math.prod(self._shards)
 
     def aligned_page_bytes(self, board: Board) -> int:
