@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The test command of the README: every check of this repository, none of which needs a Tenstorrent card. See --help.
+# shellcheck source=scripts/setup.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/scripts/setup.sh"
+
+usage() {
+  cat <<'TEXT'
+Usage: ./run_checks.sh
+
+Makes .venv (as run_all_tests.sh does) and .venv-base (base dependencies only: neither torch nor ttnn), then runs, each even
+if one before it failed: ruff check, ruff format, mypy, the meta tests, the memory estimates in .venv-base, and both suites
+on a virtual device.
+
+Exit code: 0 all passed, 1 a check failed, 2 bad use or no usable Python, 130 interrupted.
+TEXT
+}
+
+case ${1:-} in
+  "") ;;
+  --help | -h) usage && exit ;;
+  *) refuse "unknown option $1; see --help" ;;
+esac
+
+make_environment .venv device,report,dev
+make_environment .venv-base ""
+cd "$root"
+
+outcomes=()
+failed=0
+check() {
+  local name=$1 outcome=ok
+  shift
+  printf '\n=== %s\n' "$name"
+  "$@" || { outcome=FAILED && failed=1; }
+  outcomes+=("$outcome"$'\t'"$name")
+}
+
+check "ruff check" .venv/bin/ruff check
+check "ruff format" .venv/bin/ruff format --check
+check "mypy" .venv/bin/mypy
+check "meta tests" .venv/bin/python -m pytest ssinghal/meta_tests
+check "memory estimates without torch and ttnn" .venv-base/bin/python -m pytest ssinghal/oom_tests -k memory_estimation
+check "both suites on a virtual device" .venv/bin/python -m pytest --oom-device virtual
+
+printf '\n'
+printf '%s\n' "${outcomes[@]}"
+exit "$failed"

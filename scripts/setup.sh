@@ -1,0 +1,129 @@
+# shellcheck shell=bash
+# What run_all_tests.sh and run_checks.sh share (sourced, never run): a Python that ttnn has wheels for, environments that hold
+# exactly what requirements.lock says, and the meaning of exit codes. Needs Linux, bash and the usual command-line tools.
+
+set -euo pipefail
+
+root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+python_names=(python3.12 python3.10 python3 python)
+
+unset PYTHONHOME PYTHONPATH # else other people's packages shadow the locked ones
+trap 'exit 130' INT         # Ctrl-C ends the script too, not just the step that is running
+
+# A refusal: a message on stderr, exit code 2 (bad use, or a machine that cannot run this).
+refuse() {
+  printf '%s: %s\n' "${0##*/}" "$1" >&2
+  exit 2
+}
+
+# Exit code of pytest → ours: 0 nothing unexpected, 1 something was, 2 bad use (4: bad option or catalog, 5: nothing selected).
+exit_code_of_pytest() {
+  case $1 in
+    0) echo 0 ;;
+    4 | 5) echo 2 ;;
+    *) echo 1 ;;
+  esac
+}
+
+check_platform() {
+  local glibc
+  [ "$(uname -sm)" = "Linux x86_64" ] || refuse "ttnn has wheels for Linux x86_64 only; this is $(uname -sm)"
+  glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || glibc="another C library"
+  printf '%s\n' "glibc 2.34" "$glibc" | sort -VC || refuse "ttnn's wheels need glibc 2.34 or newer; this system has $glibc"
+}
+
+# "3.12 /usr/bin/python3.12": version and real path of an interpreter ("pypy-3.10 …" for another kind); fails if it does not run.
+describe_python() {
+  "$1" -c 'import os, sys
+kind = sys.implementation.name.replace("cpython", "")
+print(kind + "-" * bool(kind) + "%d.%d" % sys.version_info[:2], os.path.realpath(sys.executable))' </dev/null 2>/dev/null
+}
+
+# What makes interpreter $1 unusable, given what describe_python said of it ($2); nothing if it is usable.
+fault_of_python() {
+  local version=${2%% *}
+  case $version in
+    3.12 | 3.10) "$1" -c 'import ensurepip, venv' 2>/dev/null || echo "cannot make environments (install python$version-venv)" ;;
+    "") echo "does not run" ;;
+    *) echo "is Python $version" ;;
+  esac
+}
+
+pyenv_versions() {
+  echo "${PYENV_ROOT:-$(pyenv root 2>/dev/null || echo "${HOME:-}/.pyenv")}/versions"
+}
+
+# Every interpreter worth asking, one path a line: PATH (all hits: a pyenv shim may hide a real one), pyenv, uv.
+list_pythons() {
+  local name
+  for name in "${python_names[@]}"; do type -aP "$name" || true; done
+  compgen -G "$(pyenv_versions)/*/bin/python" || true
+  for name in 3.12 3.10; do uv python find --system "$name" 2>/dev/null || true; done
+}
+
+# Prints the interpreter to use: $PYTHON if that is set, else the first 3.12 found, else the first 3.10.
+find_python() {
+  local candidate description fault fallback="" tried=""
+  if [ -n "${PYTHON:-}" ]; then
+    description=$(describe_python "$PYTHON") || true
+    fault=$(fault_of_python "$PYTHON" "$description")
+    [ -z "$fault" ] || refuse "PYTHON=$PYTHON $fault; ttnn has wheels for Python 3.12 and 3.10 only"
+    echo "${description#* }"
+    return
+  fi
+  while read -r candidate; do
+    description=$(describe_python "$candidate") || true
+    fault=$(fault_of_python "$candidate" "$description")
+    case $fault,${description%% *} in
+      ,3.12) echo "${description#* }" && return ;;
+      ,3.10) fallback=${fallback:-${description#* }} ;;
+      *) tried+=$'\n'"  $candidate $fault" ;;
+    esac
+  done < <(list_pythons)
+  [ -n "$fallback" ] || refuse "found no Python 3.12 or 3.10, and ttnn has wheels for no other; install one or set PYTHON to it.
+Searched: \$PYTHON (not set); PATH (${python_names[*]}); pyenv ($(pyenv_versions)); uv ($(type -P uv || echo "not installed"))$tried"
+  echo "$fallback"
+}
+
+# A hash of all that decides what environment $1 with extras $2 holds. Its path counts: an environment does not survive a move.
+environment_stamp() {
+  {
+    describe_python "$1/bin/python" | cut -d ' ' -f 1
+    echo "$1 $2"
+    cat "$root/pyproject.toml" "$root/requirements.lock"
+  } | sha256sum
+}
+
+is_current() {
+  [ -f "$1/.ssinghal-stamp" ] && [ "$(cat "$1/.ssinghal-stamp")" = "$(environment_stamp "$1" "$2")" ] || return
+  [ -z "${PYTHON:-}" ] || [ "$(describe_python "$1/bin/python")" = "$(describe_python "$PYTHON")" ]
+}
+
+# make_environment .venv device,dev: this package with those extras in $root/.venv, re-used as long as its stamp holds.
+# The stamp is written last, so an interrupted installation is done again, from the start.
+make_environment() {
+  local venv=$root/$1 extras=$2
+  [ -z "${PYTHON:-}" ] || find_python >/dev/null # an unfit $PYTHON is refused even where the environment stands
+  is_current "$venv" "$extras" || (
+    flock 9 # two runs at once: one installs, the other waits and re-uses
+    is_current "$venv" "$extras" || install_environment "$venv" "$extras"
+  ) 9<"$root/pyproject.toml"
+}
+
+install_environment() {
+  local venv=$1 extras=$2 python pip
+  if [ -f "$venv/pyvenv.cfg" ] && ! grep -q "^prompt = 'ssinghal'" "$venv/pyvenv.cfg"; then
+    refuse "$venv was not made by this script, which needs that place; move it away first"
+  fi
+  check_platform
+  python=$(find_python)
+  echo "Installing into $venv with $python" >&2
+  rm -rf "$venv"
+  "$python" -m venv --prompt ssinghal "$venv"
+  pip=("$venv/bin/python" -m pip install --constraint "$root/requirements.lock")
+  if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation --editable "$root${extras:+[$extras]}"; } >&2; then
+    echo "${0##*/}: pip could not install into $venv (its reason is above); no test was run" >&2
+    exit 1
+  fi
+  environment_stamp "$venv" "$extras" >"$venv/.ssinghal-stamp"
+}
