@@ -46,6 +46,7 @@ def probe(case: Case, session: Session, board: Board) -> Record:
         tensors=tuple(attempt.placed),
         usage=asdict(usage) if usage else None,
         usage_note=note,
+        resident={kind.value: size for kind, size in attempt.resident.items()},
         left_allocated={kind.value: size for kind, size in left.items()},
         sources=tuple(asdict(s) for s in case.sources),
         duration_s=time.perf_counter() - started,
@@ -64,6 +65,7 @@ class _Attempt:
         self.attrs: Attrs | None = None
         self.expected: list[TensorSpec] = []
         self.inputs: list[TensorSpec] = []
+        self.resident: dict[BufferType, int] = {}
 
     def run(self) -> Verdict:
         """Operands are placed before the call is judged: a tensor that fits nowhere is an OOM whatever the call."""
@@ -80,9 +82,12 @@ class _Attempt:
             limits = [x for x in self.info.limitations if x.applies(self.case, self.attrs, self.board.name)]
             if limits:
                 return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limits[0].reason)
-            return self._call(tensors)
+            verdict = self._call(tensors)
         finally:
             _free(tensors)
+        cached = self.session.allocated_bytes()  # what the program cache holds is neither operand nor result
+        self.resident = {kind: size - cached.get(kind, 0) for kind, size in self.resident.items() if size > cached.get(kind, 0)}
+        return verdict
 
     def _complete(self) -> Verdict | None:
         """Specs of all operands and results; of the plain inputs, with a verdict, where the call itself makes no sense."""
@@ -135,6 +140,7 @@ class _Attempt:
 
     def _check_results(self, results: Sequence[Any]) -> Verdict:
         """What came back must have the shape, dtype, layout and memory that were asked for."""
+        self.resident = self.session.allocated_bytes()
         found = [self.session.spec_of(r) for r in results]
         for number, (result, spec) in enumerate(zip(results, found, strict=True), 1):
             label = _output_label(number, found)

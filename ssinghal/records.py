@@ -113,7 +113,8 @@ class Comparison:
 @dataclass(frozen=True)
 class Record:
     """One case, one record. ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never
-    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone."""
+    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that operands
+    and results held together when the call returned, by kind of memory."""
 
     case: Mapping[str, Any]
     key: str
@@ -127,6 +128,7 @@ class Record:
     tensors: tuple[PlacedTensor, ...] = ()
     usage: Mapping[str, int] | None = None
     usage_note: str = ""
+    resident: Mapping[str, int] = field(default_factory=dict)
     comparison: Comparison | None = None
     left_allocated: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[Mapping[str, Any], ...] = ()
@@ -167,6 +169,7 @@ class Record:
             "allocated_to_logical": round(ratio, 4) if ratio is not None else None,
             "usage": dict(self.usage) if self.usage is not None else None,
             **({"usage_note": self.usage_note} if self.usage_note else {}),
+            "resident": dict(self.resident),
             "estimate": self.estimate,
             **({"left_allocated": dict(self.left_allocated)} if self.left_allocated else {}),
             "sources": list(self.sources),
@@ -201,5 +204,3 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
             except json.JSONDecodeError as error:
                 raise HarnessError(f"{path}:{number}: not a whole record ({error.msg}); was the run killed?") from None
             yield record
-
-

@@ -65,11 +65,17 @@ def choose_device(
     else:
         chosen, reason = DeviceMode(mode), "asked for"
     if chosen is DeviceMode.SILICON and not found:
-        raise DeviceUnavailable("no silicon here: /dev/tenstorrent/* is missing; use --device virtual, or install the driver (tt-kmd)")
+        raise DeviceUnavailable(
+            "no silicon here: /dev/tenstorrent/* is missing; use --device virtual, or install the driver (tt-kmd)"
+        )
     if chosen is DeviceMode.SIMULATOR and not simulator:
         raise DeviceUnavailable(f"no simulator here: set {SIMULATOR_VARIABLE} to its path, or use --device virtual")
     if chosen is DeviceMode.SILICON and environ.get(MOCK_VARIABLE):
-        raise DeviceUnavailable(f"{MOCK_VARIABLE} is set, which would silently replace the card by a mock: unset it, or use --device virtual")
+        raise DeviceUnavailable(
+            f"{MOCK_VARIABLE} is set, which would silently replace the card by a mock: unset it, or use --device virtual"
+        )
     if chosen is DeviceMode.SILICON and environ.get(SIMULATOR_VARIABLE):
-        raise DeviceUnavailable(f"{SIMULATOR_VARIABLE} is set, which would silently replace the card: unset it, or use --device simulator")
+        raise DeviceUnavailable(
+            f"{SIMULATOR_VARIABLE} is set, which would silently replace the card: unset it, or use --device simulator"
+        )
     return DeviceChoice(chosen, name, reason, ttnn_log)

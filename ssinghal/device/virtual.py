@@ -135,7 +135,9 @@ def silicon_environment(environ: Mapping[str, str] = os.environ, *, ttnn_log: bo
     for name in ("TT_METAL_CACHE", "TT_METAL_RUNTIME_ROOT", "TT_METAL_HOME"):
         value = environ.get(name)
         if value and virtual_home().resolve() in (Path(value).resolve(), *Path(value).resolve().parents):
-            raise DeviceUnavailable(f"{name}={value} belongs to the virtual device, whose kernels must never run on a card: unset it")
+            raise DeviceUnavailable(
+                f"{name}={value} belongs to the virtual device, whose kernels must never run on a card: unset it"
+            )
     quiet: dict[str, str | None] = {"TT_METAL_DISABLE_BACKTRACE": "1"}
     return quiet if ttnn_log else {**quiet, "TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}
 

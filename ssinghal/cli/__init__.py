@@ -1,0 +1,37 @@
+"""The command line: thin commands over the library. Exit code 0, 1 (a finding) or 2 (bad input)."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ssinghal import __version__
+from ssinghal.cli.catalog import baseline, catalog
+from ssinghal.cli.execute import execute
+from ssinghal.cli.inspect import doctor, estimate, operators
+from ssinghal.cli.probe import probe
+from ssinghal.errors import HarnessError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__)
+def cli() -> None:
+    """Which TTNN operator at which shape runs out of which memory on a Tenstorrent board, by how many bytes, and why.
+
+    Without a card, TTNN itself runs on a virtual board: memory verdicts are real, values are not.
+    """
+
+
+for command in (doctor, operators, catalog, baseline, estimate, probe, execute):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point. A HarnessError is the user's to mend: its lines on standard error, exit code 2."""
+    try:
+        cli.main(standalone_mode=True)
+    except HarnessError as error:
+        for line in str(error).splitlines():
+            click.echo(f"ssinghal: {line}", err=True)
+        sys.exit(2)

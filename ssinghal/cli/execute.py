@@ -1,0 +1,60 @@
+"""``ssinghal exec``: the user's own program on the virtual device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from ssinghal.device.modes import choose_device
+from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
+from ssinghal.errors import InvalidCase
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": True})
+@click.option("--board", default=None, help="Board to open: n150 (default), n300, p100, p150.")
+@click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def execute(board: str | None, ttnn_log: bool, command: tuple[str, ...]) -> None:
+    """Run any TTNN program or pytest command on the virtual device.
+
+    \b
+      ssinghal exec --board n150 -- python my_model.py
+      ssinghal exec -- pytest my_tests
+
+    Only the environment is set, nothing is patched: TTNN's own memory verdicts reach the program as on a card. Every value
+    read back is meaningless. ``python`` and ``pytest`` are those of the environment that ssinghal runs in. The exit code is the
+    program's.
+    """
+    choice = choose_device("virtual", board, ttnn_log=ttnn_log)
+    environ = dict(os.environ)
+    environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
+    program = shutil.which(command[0], path=environ["PATH"])
+    if program is None:
+        raise InvalidCase(f"exec: no program {command[0]!r} on PATH")
+    with scratch_folder() as scratch:
+        apply_environment(environment_for(choice, scratch), environ)
+        click.echo(
+            f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
+        )
+        child = subprocess.Popen([program, *command[1:]], env=environ)
+        previous = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            code = _wait(child)
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """The child's exit code; Ctrl-C reaches it by itself and is not ours to die of."""
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            continue

@@ -1,0 +1,119 @@
+"""Commands that look and do not run cases: doctor, operators, estimate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from typing import Any
+
+import click
+
+from ssinghal.boards import DEFAULT_BOARD, load_board
+from ssinghal.catalog import load_catalogs
+from ssinghal.cli.options import case_arguments, case_from_arguments, device_options
+from ssinghal.doctor import clean, examine
+from ssinghal.estimate import estimate as estimate_case
+from ssinghal.estimate import explain
+from ssinghal.expand import expand
+from ssinghal.operators import families
+from ssinghal.operators.core import OperatorInfo
+from ssinghal.operators.not_operators import NOT_OPERATORS
+from ssinghal.specs import Layout
+from ssinghal.text import aligned
+
+
+@click.command()
+@device_options
+@click.option("--json", "as_json", is_flag=True, help="Checks and device facts as JSON.")
+@click.option("--clean", "remove", is_flag=True, help="Remove the virtual device's runtime root and kernel cache, and stop.")
+def doctor(board: str | None, mode: str, ttnn_log: bool, as_json: bool, remove: bool) -> None:
+    """Say which device opens here and why, its memory, and what is missing with the command that mends it."""
+    if remove:
+        click.echo(f"removed {clean()}")
+        return
+    checks, facts = examine(mode, board, ttnn_log=ttnn_log)
+    if as_json:
+        click.echo(json.dumps({"checks": [vars(c) for c in checks], **facts}, indent=2))
+    else:
+        for check in checks:
+            click.echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}")
+            if not check.ok:
+                click.echo(f"     mend: {check.mend}")
+        click.echo("\n".join(_device_lines(facts["device"])))
+    sys.exit(0 if all(c.ok for c in checks) else 1)
+
+
+def _device_lines(device: dict[str, Any]) -> list[str]:
+    if not device:
+        return []
+    l1, dram = device["l1"], device["dram"]
+    columns, rows = device["grid"]
+    return [
+        f"     grid: {columns}x{rows} cores, {device['arch']}, cluster {device['cluster']}",
+        f"     L1:   {l1['num_banks']} banks of {l1['bank_bytes']:,} B from {device['l1_base_bytes']:,}, pages at multiples of {l1['alignment_bytes']} B",
+        f"     DRAM: {dram['num_banks']} banks of {dram['bank_bytes']:,} B, pages at multiples of {dram['alignment_bytes']} B",
+    ]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="The matrix as JSON, with attributes and ATen overloads.")
+def operators(as_json: bool) -> None:
+    """The support matrix: operator, TTNN function, layouts, limitation, number of catalog cases."""
+    cases = Counter(c.operator for c in expand(load_catalogs(None)).cases)
+    rows = [_row(family, info, cases[info.name]) for family, members in families().items() for info in members]
+    if as_json:
+        click.echo(json.dumps({"operators": rows, "not_operators": NOT_OPERATORS}, indent=2))
+        return
+    table = [["operator", "also", "ttnn", "layouts", "cases"]]
+    table += [[r["operator"], ", ".join(r["aliases"]), r["ttnn"], "/".join(r["layouts"]), str(r["cases"])] for r in rows]
+    widths = [max(len(row[i]) for row in table) for i in range(4)]
+    for row, info in zip(table, [None, *rows], strict=True):
+        cells = [c.ljust(w) for c, w in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, row[4].rjust(5)]).rstrip())
+        for limitation in info["limitations"] if info else ():
+            click.echo(f"{'':{widths[0]}}  limitation: {limitation}")
+    click.echo("\nnot operators (entries of the operator lists that name none):")
+    click.echo("\n".join(f"  {name}: {why}" for name, why in NOT_OPERATORS.items()))
+
+
+def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
+    blocked = {x for lim in info.limitations if lim.when is None and not lim.boards and not lim.dtypes for x in lim.layouts}
+    unusable = info.call is None
+    return {
+        "operator": info.name,
+        "aliases": list(info.names[1:]),
+        "family": family,
+        "ttnn": info.ttnn,
+        "layouts": [] if unusable else [x.value for x in Layout if x not in blocked],
+        "limitations": [x.reason for x in info.limitations],
+        "operands": list(info.operands),
+        "attributes": {n: a.kind for n, a in info.attrs.items()},
+        "aten": list(info.aten),
+        "cases": cases,
+    }
+
+
+@click.command()
+@case_arguments
+@click.option("--board", default=DEFAULT_BOARD, show_default=True, help="n150, n300, p100 or p150.")
+@click.option("--json", "as_json", is_flag=True, help="The estimate as JSON.")
+def estimate(
+    operator: str | None, shapes: tuple[str, ...], attrs: tuple[str, ...], board: str, as_json: bool, **placement: Any
+) -> None:
+    """Say by arithmetic alone, without a device, whether a call's tensors fit: fits, exceeds or unknown.
+
+    \b
+      ssinghal estimate add 1,64,640,400 1,64,640,400 --memory l1 --channels-last --board n150
+
+    Exit code 0 fits or unknown, 1 exceeds.
+    """
+    if operator is None:
+        raise click.UsageError("give an operator and its shapes")
+    case = case_from_arguments(operator, shapes, attrs, **placement)
+    made = estimate_case(case, load_board(board).with_l1_small(case.placement.l1_small_bytes or 0))
+    click.echo(json.dumps({**case.identity(), "board": board, **made.to_json()}) if as_json else explain(made))
+    sys.exit(1 if made.verdict == "exceeds" else 0)
+
+
+__all__ = ["aligned", "doctor", "estimate", "operators"]

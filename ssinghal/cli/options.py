@@ -1,0 +1,84 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ssinghal.caselines import case_from_json
+from ssinghal.cases import Case
+from ssinghal.errors import InvalidCase
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def device_options(command: F) -> F:
+    """Which device is opened."""
+    for option in (
+        click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error."),
+        click.option("--device", "mode", default="auto", show_default=True, help="auto, silicon, simulator or virtual."),
+        click.option("--board", default=None, help="Board to open: n150 (default), n300, p100, p150."),
+    ):
+        command = option(command)
+    return command
+
+
+def case_arguments(command: F) -> F:
+    """One case: operator, shapes, attributes, placement."""
+    for option in (
+        click.option(
+            "--l1-small", "l1_small_size", type=int, help="l1_small_size in bytes [default: what the operator needs]."
+        ),
+        click.option(
+            "--channels-last/--as-written", default=None, help="Rank-4 shapes are NCHW and go as NHWC / go as they are."
+        ),
+        click.option("--output-memory", default="same", show_default=True, help="same, l1, dram, or ttnn: where TTNN chooses."),
+        click.option("--memory", default="dram", show_default=True, help="dram or l1."),
+        click.option("--layout", default="tile", show_default=True, help="tile or row_major."),
+        click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16, float32, bfloat8_b, bfloat4_b, …"),
+        click.option(
+            "--attr", "attrs", multiple=True, metavar="NAME=VALUE", help="ATen attribute: dim=-1, size=1,64,80 (repeatable)."
+        ),
+        click.argument("shapes", nargs=-1, metavar="[SHAPE]..."),
+        click.argument("operator", required=False),
+    ):
+        command = option(command)
+    return command
+
+
+def case_from_arguments(operator: str, shapes: tuple[str, ...], attrs: tuple[str, ...], **placement: Any) -> Case:
+    """The case the arguments describe; InvalidCase for what cannot be read."""
+    fields = {key: value for key, value in placement.items() if value is not None}
+    return case_from_json(
+        {"op": operator, "inputs": [parse_shape(s) for s in shapes], "attrs": dict(map(parse_attr, attrs)), **fields}
+    )
+
+
+def parse_shape(text: str) -> list[int]:
+    """``1,64,80,80`` or ``1x64x80x80`` or ``[1, 64, 80, 80]`` as a list of sizes."""
+    sizes = text.strip().strip("[]()").replace("x", ",").split(",")
+    try:
+        return [int(size) for size in sizes]
+    except ValueError:
+        raise InvalidCase(f"shape {text!r}: expected whole numbers like 1,64,80,80") from None
+
+
+def parse_attr(text: str) -> tuple[str, Any]:
+    """``name=value``: numbers, true/false/none, a comma list of numbers, JSON, or else text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidCase(f"attribute {text!r}: expected NAME=VALUE")
+    words = {"true": True, "false": False, "none": None}
+    if value.lower() in words:
+        return name, words[value.lower()]
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        pass
+    try:
+        return name, json.loads(f"[{value}]")
+    except json.JSONDecodeError:
+        return name, value

@@ -1,0 +1,235 @@
+"""Worker processes that probe cases, so that a crash or a hang of native code costs one case and nothing else."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import resource
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from ssinghal.boards import load_board
+from ssinghal.cases import Case
+from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
+from ssinghal.errors import DeviceError, HarnessError
+from ssinghal.records import Record, Status, Verdict
+
+DEFAULT_TIMEOUT_S = 120.0
+# Host address space of a worker on a virtual board. TTNN's page maps of some reshapes would take tens of GiB.
+DEFAULT_HOST_LIMIT_BYTES = 6 * 2**30
+START_TIMEOUT_S = 120.0
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class PoolOptions:
+    """How workers run. ``numerics``: also compare with torch (needs a device that computes, and torch)."""
+
+    workers: int = 1
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    host_limit_bytes: int = DEFAULT_HOST_LIMIT_BYTES
+    numerics: bool = False
+
+
+class Pool:
+    """``submit(case) -> Future[Record]``; every submitted case gets a record, whatever happens to the worker that has it.
+
+    Use as a context manager. ``facts`` say what was opened (the first worker starts at once, the others on demand).
+
+    Raises:
+        DeviceError: no device, or one that failed its proof.
+    """
+
+    def __init__(self, choice: DeviceChoice, options: PoolOptions = PoolOptions()) -> None:
+        self.choice = choice
+        self.options = options
+        self._stack = ExitStack()
+        scratch = self._stack.enter_context(scratch_folder())
+        self._environment = environment_for(choice, scratch)
+        self._scratch = scratch
+        self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
+        try:
+            first = self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        self.facts: DeviceFacts = first.facts
+        self._idle.put(first)
+        for _ in range(options.workers - 1):
+            self._idle.put(None)  # a place for a worker, filled when first needed
+        self._executor: Executor = ThreadPoolExecutor(options.workers, "probe")
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def submit(self, case: Case) -> Future[Record]:
+        return self._executor.submit(self._run, case)
+
+    def map(self, cases: Iterable[Case]) -> Iterator[Record]:
+        """Records in the order of the cases."""
+        for future in [self.submit(case) for case in cases]:
+            yield future.result()
+
+    def close(self) -> None:
+        """Ends the workers; cases not yet started are dropped."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        while not self._idle.empty():
+            worker = self._idle.get()
+            if worker:
+                worker.stop()
+        self._stack.close()
+
+    def _start(self) -> _Worker:
+        return _Worker(self.choice, self.options, self._environment, self._scratch)
+
+    def _run(self, case: Case) -> Record:
+        worker: _Worker | None = self._idle.get()
+        try:
+            if worker is None:
+                worker = self._start()
+            record, alive = worker.run(case)
+            if not alive:
+                worker = None
+            return record
+        finally:
+            self._idle.put(worker)
+
+
+class _Worker:
+    """One process with one open device."""
+
+    def __init__(self, choice: DeviceChoice, options: PoolOptions, environment: dict[str, str | None], scratch: Path) -> None:
+        self._options = options
+        self._connection, theirs = _SPAWN.Pipe()
+        self._log = scratch / f"worker-{os.urandom(4).hex()}.log"
+        self._process = _SPAWN.Process(
+            target=_serve, args=(theirs, choice, options, environment, str(self._log)), name="ssinghal-worker", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        hello = self._receive(START_TIMEOUT_S)
+        if not isinstance(hello, DeviceFacts):
+            self.stop()
+            if isinstance(hello, HarnessError):
+                raise hello
+            raise DeviceError(f"the device worker did not start: {hello}{self._last_words()}")
+        self.facts = hello
+
+    def run(self, case: Case) -> tuple[Record, bool]:
+        """The case's record, and whether the worker can take another one."""
+        try:
+            self._connection.send(case)
+            answer = self._receive(self._options.timeout_s)
+        except BrokenPipeError:
+            answer = _Gone(Status.CRASH, "the worker had ended")
+        if isinstance(answer, Record):
+            return answer, True
+        if isinstance(answer, BaseException):
+            self.stop()
+            raise answer
+        self.stop()
+        message = f"{answer.message}{self._last_words()}"
+        verdict = Verdict(answer.status, stage="call", decided_by="harness", message=message)
+        return self._record_of(case, verdict), False
+
+    def stop(self) -> None:
+        self._connection.close()
+        self._process.join(2)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def _receive(self, timeout_s: float) -> Any:
+        if not self._connection.poll(timeout_s):
+            self._process.kill()
+            return _Gone(Status.TIMEOUT, f"no answer within {timeout_s:g} s")
+        try:
+            return self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join()
+            code = self._process.exitcode or 0
+            name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            return _Gone(Status.CRASH, f"the process that ran the call ended with {name}")
+
+    def _last_words(self) -> str:
+        if not self._log.exists():
+            return ""
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return f"; last output: {lines[-1][:200]}" if lines else ""
+
+    def _record_of(self, case: Case, verdict: Verdict) -> Record:
+        return Record(
+            case=case.identity(),
+            key=case.key,
+            id=case.id,
+            operator=case.operator,
+            verdict=verdict,
+            device_mode=self.facts.mode,
+            board=self.facts.board,
+            ttnn=self.facts.ttnn,
+            sources=tuple(asdict(s) for s in case.sources),
+        )
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """Why there is no answer from a worker."""
+
+    status: Status
+    message: str
+
+
+def _serve(
+    connection: Connection, choice: DeviceChoice, options: PoolOptions, environment: dict[str, str | None], log: str
+) -> None:
+    """A worker's life: open the device, say what it is, then answer each case with its record."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers itself
+    if not choice.ttnn_log:
+        _redirect_output(log)
+    apply_environment(environment)
+    if choice.mode is DeviceMode.VIRTUAL:
+        resource.setrlimit(resource.RLIMIT_AS, (options.host_limit_bytes, options.host_limit_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        session = Session(choice, with_torch=options.numerics)
+    except DeviceError as error:
+        connection.send(error)
+        return
+    from ssinghal.probe import probe
+
+    board = load_board(choice.board)
+    connection.send(session.facts)
+    with session:
+        while True:
+            try:
+                case = connection.recv()
+            except EOFError:
+                return
+            record = probe(case, session, board.with_l1_small(case.placement.l1_small_bytes or 0))
+            connection.send(record)
+
+
+def _redirect_output(log: str) -> None:
+    """Native code writes to descriptors 1 and 2 past Python; under pytest or ``--json`` that must not reach the user."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+
+
+__all__ = ["DEFAULT_HOST_LIMIT_BYTES", "DEFAULT_TIMEOUT_S", "Pool", "PoolOptions"]
