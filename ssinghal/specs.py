@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from ssinghal.errors import InvalidCase
 
@@ -193,7 +194,7 @@ class TensorSpec:
     def volume(self) -> int:
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def padded_shape(self) -> Shape:
         """Tile layout pads the last two dims to multiples of 32 (a rank-1 tensor becomes one row of tiles).
 
@@ -206,13 +207,13 @@ class TensorSpec:
             return (*self.shape[:-1], round_up(self.shape[-1], self.memory.shard.shape[1]))
         return self.shape
 
-    @property
+    @cached_property
     def padded_2d(self) -> tuple[int, int]:
         """(height, width) of the padded tensor with all dims but the last folded into the height."""
         *leading, width = self.padded_shape
         return math.prod(leading), width
 
-    @property
+    @cached_property
     def _shards(self) -> tuple[int, int]:
         """Shards down the folded height and across the width; (1, 1) when interleaved."""
         if self.memory.shard is None:
@@ -228,7 +229,7 @@ class TensorSpec:
             return self._shards[::-1]
         return shard.grid
 
-    @property
+    @cached_property
     def page_bytes(self) -> int:
         """A page is one tile, or in row-major layout one row (one row of the shard, if sharded)."""
         if self.layout is Layout.TILE:
@@ -236,7 +237,7 @@ class TensorSpec:
         width = self.memory.shard.shape[1] if self.memory.shard else self.shape[-1]
         return width * self.dtype.tile_bytes // TILE_ELEMENTS
 
-    @property
+    @cached_property
     def num_pages(self) -> int:
         height, width = self.padded_2d
         return height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height * self._shards[1]
