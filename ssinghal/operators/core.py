@@ -71,6 +71,7 @@ class Call:
 
 Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]
 Program = Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int]
+ResultForm = Callable[[Shape, Attrs], tuple[Shape, Layout | None]]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,10 @@ class Traits:
     ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
     ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
     ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
+    ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
+    decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
+    ``host_map(inputs, outputs)``: output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB
+    each), 0 where it does not.
     """
 
     nhwc: str = ""
@@ -95,6 +100,8 @@ class Traits:
     output_fixed: bool = False
     output_dtypes: tuple[DType | None, ...] = ()
     output_layout: Layout | None = None
+    result_form: ResultForm | None = None
+    host_map: Program | None = None
     min_pcc: float = 0.999
 
 
@@ -223,13 +230,16 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
     specs = []
     for i, shape in enumerate(info.infer(working_shapes(info, case), attrs)):
         check_shape(shape, f"{info.name}: output shape")
-        if info.traits.nhwc == "nhwc":
+        layout = info.traits.output_layout or case.placement.layout
+        if info.traits.result_form is not None:
+            shape, form_layout = info.traits.result_form(shape, attrs)
+            layout = form_layout or layout
+        elif info.traits.nhwc == "nhwc":
             shape = to_nhwc(shape)
         elif info.traits.nhwc == "flat":
             shape = (1, 1, shape[0] * shape[2] * shape[3], shape[1])
         dtypes = info.traits.output_dtypes
         dtype = (dtypes[i] if i < len(dtypes) else None) or case.placement.dtype
-        layout = info.traits.output_layout or case.placement.layout
         specs.append(TensorSpec(shape, dtype, layout, memory))
     return specs
 
