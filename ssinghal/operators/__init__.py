@@ -11,7 +11,7 @@ from typing import Any
 
 from ssinghal.cases import Case, KnownOom, OutputMemory, Placement, Source
 from ssinghal.errors import InvalidCase, RegistryError, unknown
-from ssinghal.operators.core import OperatorInfo
+from ssinghal.operators.core import OperatorInfo, to_nhwc
 from ssinghal.specs import Shape, check_shape
 
 FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation")
@@ -59,7 +59,8 @@ def make_case(
 ) -> Case:
     """The one way to build a case: the name is looked up, shapes are checked, the operator's own placement is filled in.
 
-    A creation operator (``ones``) takes its ``size`` from the attributes or as its one listed shape.
+    A creation operator (``ones``) takes its ``size`` from the attributes or as its one listed shape. With channels-last it is
+    written NCHW like any other shape, and turned here, so that the case holds the size as placed.
     """
     info = find_operator(name)
     attrs = dict(attrs or {})
@@ -68,6 +69,10 @@ def make_case(
     if not info.operands and inputs and "size" not in attrs:
         attrs["size"] = list(inputs[0])
         inputs = inputs[1:]
+    if not info.operands and placement.channels_last:
+        if isinstance(attrs.get("size"), (list, tuple)):
+            attrs["size"] = list(to_nhwc(tuple(attrs["size"])))
+        placement = replace(placement, channels_last=False)
     if placement.channels_last is None:
         placement = replace(placement, channels_last=bool(info.traits.nhwc))
     if placement.l1_small_bytes is None:

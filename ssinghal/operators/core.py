@@ -6,6 +6,7 @@ plus small functions that receive ``ttnn`` or ``torch`` as an argument, so impor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -70,7 +71,8 @@ class Call:
 
 
 Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]
-Program = Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int]
+Program = Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int | None]
+DTypes = tuple[DType | None, ...]
 ResultForm = Callable[[Shape, Attrs], tuple[Shape, Layout | None]]
 
 
@@ -80,10 +82,12 @@ class Traits:
 
     ``nhwc``: the TTNN call takes channels-last maps; its result comes as "nhwc" or as "flat" = [1, 1, N*H*W, C].
     ``in_place``: the result is input 0. ``alias(inputs, outputs)``: the result shares input 0's buffer, nothing is allocated.
-    ``program``: exact bytes of program buffers per core; None where they are not known by formula.
+    ``program(inputs, outputs)``: exact bytes of program buffers per core; None where they are not known by formula.
     ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
     ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
     ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
+    ``output_dtypes``: of each result, None = the case's; a function of case and attributes where it depends on them.
+    ``transposed``: operands that go to the device with their last two dims swapped (the weight of a linear layer).
     ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
     decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
     ``host_map(inputs, outputs)``: output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB
@@ -98,7 +102,8 @@ class Traits:
     temporaries: bool = False
     ttnn_output: BufferType | None = None
     output_fixed: bool = False
-    output_dtypes: tuple[DType | None, ...] = ()
+    output_dtypes: DTypes | Callable[[Case, Attrs], DTypes] = ()
+    transposed: tuple[int, ...] = ()
     output_layout: Layout | None = None
     result_form: ResultForm | None = None
     host_map: Program | None = None
@@ -195,6 +200,11 @@ def to_nchw(shape: Shape) -> Shape:
     return (shape[0], shape[3], shape[1], shape[2]) if len(shape) == 4 else shape
 
 
+def flat_nhwc(shape: Shape) -> Shape:
+    """[N, C, H, W], or [N, C, L] -> [1, 1, N*H*W, C]: how TTNN's pools take and return maps."""
+    return (1, 1, shape[0] * math.prod(shape[2:]), shape[1])
+
+
 def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
     """Input shapes in the order that ``infer`` and ``torch`` speak of: as placed, but NCHW maps for ``nhwc`` operators."""
     if info.traits.nhwc:
@@ -227,6 +237,8 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
     memory = case.placement.output_config
     if memory is None or info.traits.output_fixed:
         memory = MemoryConfig(info.traits.ttnn_output) if info.traits.ttnn_output else case.placement.memory_config
+    given = info.traits.output_dtypes
+    dtypes = given(case, attrs) if callable(given) else given
     specs = []
     for i, shape in enumerate(info.infer(working_shapes(info, case), attrs)):
         check_shape(shape, f"{info.name}: output shape")
@@ -237,8 +249,7 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
         elif info.traits.nhwc == "nhwc":
             shape = to_nhwc(shape)
         elif info.traits.nhwc == "flat":
-            shape = (1, 1, shape[0] * shape[2] * shape[3], shape[1])
-        dtypes = info.traits.output_dtypes
+            shape = flat_nhwc(shape)
         dtype = (dtypes[i] if i < len(dtypes) else None) or case.placement.dtype
         specs.append(TensorSpec(shape, dtype, layout, memory))
     return specs
