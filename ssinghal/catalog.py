@@ -1,0 +1,291 @@
+"""Finding, reading and checking catalogs. Whatever is wrong in any of them is told at once, before anything runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ssinghal.cases import Placement, Source
+from ssinghal.catalog_schema import (
+    CapturedCatalog,
+    CapturedHead,
+    CapturedLine,
+    Catalog,
+    CrossedCatalog,
+    CrossedHead,
+    CrossedLine,
+    Form,
+    Origin,
+)
+from ssinghal.errors import CatalogError, InvalidCase, unknown
+from ssinghal.expand import Unmapped, captured_case, crossed_case, specs_of
+from ssinghal.marked_yaml import Fault, Location, MarkedYaml
+from ssinghal.operators import find_operator
+from ssinghal.operators.core import working_shapes
+from ssinghal.specs import Shape
+
+SHAPES_FOLDER = Path(__file__).parent / "shapes"
+SUFFIXES = (".yaml", ".yml")
+
+F = TypeVar("F", bound=Form)
+
+
+def load_catalogs(selection: Sequence[str] | None = None) -> list[Catalog]:
+    """The selected catalogs, or all of the package; CatalogError with every fault of every file.
+
+    A selection is a name (``mochi``), a part of ``kind/name`` (``yolo12x``, ``crossed/``), or the path of a file or folder.
+    """
+    files, faults = _select(selection)
+    catalogs = []
+    for file in files:
+        reading = _Reading(file)
+        faults += map(str, sorted(reading.faults, key=lambda fault: fault.line))
+        if reading.catalog is not None:
+            catalogs.append(reading.catalog)
+    if faults:
+        raise CatalogError(faults)
+    return catalogs
+
+
+def check_catalogs(selection: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Every fault of the selected catalogs as ``file:line: path: what``; empty when all are right."""
+    try:
+        load_catalogs(selection)
+    except CatalogError as error:
+        return error.faults
+    return ()
+
+
+def list_catalogs() -> dict[str, Path]:
+    """The catalogs of the package: ``kind/name`` -> file, sorted."""
+    found = (file for file in SHAPES_FOLDER.rglob("*") if file.suffix in SUFFIXES)
+    return {f"{file.parent.name}/{file.stem}": file for file in sorted(found)}
+
+
+def _select(selection: Sequence[str] | None) -> tuple[list[Path], list[str]]:
+    """Files in the order asked for, each once, and what could not be found."""
+    known = list_catalogs()
+    if selection is None:
+        return list(known.values()), []
+    files: dict[Path, None] = {}
+    faults = []
+    for wanted in selection:
+        matches = [f for f in known.values() if f.stem == wanted] or [f for n, f in known.items() if wanted and wanted in n]
+        path = Path(wanted)
+        if not matches and wanted and path.is_dir():
+            matches = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        elif not matches and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
+            matches = [path]
+        if not matches:
+            faults.append(unknown("catalog", wanted, (file.stem for file in known.values())))
+        files.update(dict.fromkeys(matches))
+    return list(files), faults
+
+
+class _Reading:
+    """One file being read. ``catalog`` is set when nothing is wrong with it, else ``faults`` has something to say.
+
+    Head and lines are checked one by one, so that a fault in one hides none in another.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.catalog: Catalog | None = None
+        self._document = MarkedYaml(file)
+        self._all_read = not self._document.faults
+        if isinstance(self._document.data, dict):
+            self._read(dict(self._document.data))
+        elif not self.faults:
+            self._fault((), "expected a mapping with schema and kind")
+
+    @property
+    def faults(self) -> list[Fault]:
+        return self._document.faults
+
+    def _fault(self, location: Location, what: str) -> None:
+        self._document.fault(location, what)
+
+    def _read(self, data: dict[str, Any]) -> None:
+        if data.get("kind") == "crossed":
+            self._crossed(data)
+        elif data.get("kind") == "captured":
+            self._captured(data)
+        else:
+            what = unknown("kind", str(data["kind"]), ("crossed", "captured")) if "kind" in data else "missing"
+            self._fault(("kind",), what)
+
+    def _crossed(self, data: dict[str, Any]) -> None:
+        origins = self._lines(Origin, ("origins",), data.pop("origins", None))
+        sections = self._sections(CrossedLine, "operators", data.pop("operators", None))
+        head = self._form(CrossedHead, (), data)
+        self._check_lines(sections, head.placement.placement() if head else Placement())
+        if self._all_read:  # a line that could not be read may be the one that uses an origin, or tells it
+            self._check_origins(origins, sections)
+        if head and not self.faults:
+            self.catalog = CrossedCatalog(self.file.stem, self.file, head, tuple(origins.values()), _plain(sections))
+
+    def _captured(self, data: dict[str, Any]) -> None:
+        sections = self._sections(CapturedLine, "ops", data.pop("ops", None))
+        head = self._form(CapturedHead, (), data)
+        base = replace(head.placement.placement(), dtype=head.input.dtype) if head else Placement()
+        self._check_calls(sections, base)
+        if head and self._all_read:
+            self._check_counts(head, [line for section in sections.values() for line in section.values()])
+        if head and not self.faults:
+            self.catalog = CapturedCatalog(self.file.stem, self.file, head, _plain(sections))
+
+    def _form(self, form: type[F], location: Location, raw: Any) -> F | None:
+        try:
+            return form.model_validate(raw)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                self._fault((*location, *details["loc"]), _explain(details))
+            return None
+
+    def _lines(self, form: type[F], location: Location, raw: Any) -> dict[int, F]:
+        """Index -> line, of the right lines."""
+        lines: dict[int, F] = {}
+        if not isinstance(raw, list):
+            self._fault(location, "missing" if raw is None else f"expected a list, got {raw!r}")
+            self._all_read = False
+            return lines
+        for i, item in enumerate(raw):
+            if line := self._form(form, (*location, i), item):
+                lines[i] = line
+            else:
+                self._all_read = False
+        return lines
+
+    def _sections(self, form: type[F], key: str, raw: Any) -> dict[str, dict[int, F]]:
+        if not isinstance(raw, dict):
+            self._fault((key,), "missing" if raw is None else f"expected a mapping, got {raw!r}")
+            return {}
+        for name, lines in raw.items():
+            if lines == []:
+                self._fault((key, name), "has no line")
+        return {name: self._lines(form, (key, name), lines) for name, lines in raw.items()}
+
+    def _check_lines(self, sections: _Sections[CrossedLine], base: Placement) -> None:
+        for name, lines in sections.items():
+            try:
+                find_operator(name)
+            except InvalidCase as error:
+                self._fault(("operators", name), str(error))
+                continue
+            seen: dict[str, Location] = {}
+            for i, line in lines.items():
+                location: Location = ("operators", name, i)
+                try:
+                    case = crossed_case(name, line, base, Source(self.file.stem))
+                    specs_of(case)
+                except InvalidCase as error:
+                    self._fault(location, str(error))
+                else:
+                    self._once(seen, case.key, location)
+
+    def _check_origins(self, origins: Mapping[int, Origin], sections: _Sections[CrossedLine]) -> None:
+        """Every line's first shape has one origin, every origin but an artefact is some operand's."""
+        told: dict[Shape, Origin] = {}
+        seen: dict[str, Location] = {}
+        for i, origin in origins.items():
+            told.setdefault(origin.shape, origin)
+            self._once(seen, str(origin.shape), ("origins", i))
+        used: set[Shape] = set()
+        for name, lines in sections.items():
+            for i, line in lines.items():
+                used.update((line.first_shape, *(line.inputs or ())))
+                if line.first_shape not in told:
+                    self._fault(("operators", name, i), f"{list(line.first_shape)} has no entry in origins")
+                elif artefact := told[line.first_shape].artefact:
+                    self._fault(("operators", name, i), f"{list(line.first_shape)} is an artefact: {artefact}")
+        for i, origin in origins.items():
+            if origin.shape not in used and not origin.artefact:
+                self._fault(("origins", i), f"no line uses {list(origin.shape)}")
+
+    def _check_calls(self, sections: _Sections[CapturedLine], base: Placement) -> None:
+        for overload, lines in sections.items():
+            seen: dict[str, Location] = {}
+            for i, line in lines.items():
+                location: Location = ("ops", overload, i)
+                self._once(seen, repr((line.inputs, line.w, sorted(line.args.items()), line.dtypes)), location)
+                try:
+                    self._check_call(overload, line, base, location)
+                except InvalidCase as error:
+                    self._fault(location, str(error))
+
+    def _check_call(self, overload: str, line: CapturedLine, base: Placement, location: Location) -> None:
+        """A captured call must give, by the operator's arithmetic, the very shapes that torch gave."""
+        case = captured_case(overload, line, base, Source(self.file.stem))
+        if isinstance(case, Unmapped):
+            return
+        info = find_operator(case.operator)
+        specs_of(case)
+        inferred = info.infer(working_shapes(info, case), info.complete_attrs(case.attrs))[: len(line.out)]
+        if inferred != list(line.out):
+            self._fault(location, f"out is {_listed(line.out)}, but {info.name} gives {_listed(inferred)}")
+
+    def _check_counts(self, head: CapturedHead, lines: Sequence[CapturedLine]) -> None:
+        calls = sum(line.n for line in lines)
+        if head.counts.cases != len(lines):
+            self._fault(("counts", "cases"), f"says {head.counts.cases}, but ops has {len(lines)} lines")
+        if head.counts.calls != calls:
+            self._fault(("counts", "calls"), f"says {head.counts.calls}, but the n of all lines add up to {calls}")
+
+    def _once(self, seen: dict[str, Location], content: str, location: Location) -> None:
+        first = seen.setdefault(content, location)
+        if first != location:
+            self._fault(location, f"says the same as line {self._document.line(first)}")
+
+
+_Sections = Mapping[str, Mapping[int, F]]
+
+
+def _plain(sections: _Sections[F]) -> dict[str, tuple[F, ...]]:
+    return {name: tuple(lines.values()) for name, lines in sections.items()}
+
+
+def _listed(shapes: Sequence[Sequence[int]]) -> str:
+    return ", ".join(str(list(shape)) for shape in shapes)
+
+
+def _explain(error: ErrorDetails) -> str:
+    """A pydantic error in the words of a catalog's author."""
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    last = str(error["loc"][-1]) if error["loc"] else ""
+    if kind == "missing":
+        return "missing"
+    if kind == "extra_forbidden":
+        return unknown("key", last, set(_keys(Form)))
+    if kind in ("enum", "literal_error"):
+        return unknown(last, str(given), re.findall(r"\w+", context["expected"].replace(" or ", " ")))
+    if kind == "value_error":
+        return str(context["error"])
+    expected = _EXPECTED.get(kind)
+    return f"expected {expected.format(**context)}, got {given!r}" if expected else error["msg"]
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_too_short": "text",
+    "tuple_type": "a list",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "too_short": "at least one",
+    "greater_than_equal": "at least {ge}",
+}
+
+
+def _keys(form: type[Form]) -> Iterator[str]:
+    """Every key that any mapping of any catalog may have."""
+    yield from (field.alias or name for name, field in form.model_fields.items())
+    for sub in form.__subclasses__():
+        yield from _keys(sub)

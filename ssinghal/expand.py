@@ -1,0 +1,144 @@
+"""Catalogs to cases: every line becomes one call of one operator, equal calls of several catalogs are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+
+from ssinghal.cases import Case, Placement, Source
+from ssinghal.catalog_schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine
+from ssinghal.errors import RegistryError
+from ssinghal.operators import families, find_operator, make_case
+from ssinghal.operators.core import OperatorInfo, Sample, input_specs, output_specs
+from ssinghal.specs import BufferType, DType, TensorSpec
+
+
+@dataclass(frozen=True)
+class Unmapped:
+    """A captured call that no operator of the registry makes."""
+
+    catalog: str
+    overload: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Cases in the order of the catalogs, and the captured calls that are none."""
+
+    cases: tuple[Case, ...]
+    unmapped: tuple[Unmapped, ...]
+
+
+def expand(
+    catalogs: Sequence[Catalog],
+    *,
+    operators: Collection[str] | None = None,
+    memory: BufferType | None = None,
+    max_bytes: int | None = None,
+) -> Expansion:
+    """The cases of ``catalogs``; one case for equal calls of one operator name, with all their sources.
+
+    ``operators``: names to keep (exact). ``memory``: overrides every catalog's; what a card said of another memory is then
+    dropped. ``max_bytes``: leaves out cases whose largest operand has more logical bytes. InvalidCase for an unknown name.
+    """
+    for name in operators or ():
+        find_operator(name)
+    merged: dict[tuple[str, str], Case] = {}
+    unmapped: list[Unmapped] = []
+    for catalog in catalogs:
+        for found in catalog_cases(catalog):
+            if isinstance(found, Unmapped):
+                unmapped.append(found)
+                continue
+            if operators is not None and found.name not in operators:
+                continue
+            case = found if memory is None else _moved(found, memory)
+            if max_bytes is not None and _largest_bytes(case) > max_bytes:
+                continue
+            identity = (case.name, case.key)
+            merged[identity] = merged[identity].merged(case) if identity in merged else case
+    return Expansion(tuple(merged.values()), tuple(unmapped))
+
+
+def catalog_cases(catalog: Catalog) -> Iterator[Case | Unmapped]:
+    """One case, or the reason why not, for every line in the file's order.
+
+    A crossed line's source tells the origin of its shape, with count 0: no model is known to make that very call.
+    """
+    base = catalog.head.placement.placement()
+    if isinstance(catalog, CrossedCatalog):
+        origins = {o.shape: o for o in catalog.origins}
+        for name, lines in catalog.sections.items():
+            for line in lines:
+                o = origins[line.first_shape]
+                yield crossed_case(name, line, base, Source(catalog.name, o.model or "", o.input or "", 0, o.at or ""))
+        return
+    head = catalog.head
+    for overload, calls in catalog.sections.items():
+        for call in calls:
+            source = Source(catalog.name, head.model.full_name, catalog.input_size, call.n, call.at)
+            yield captured_case(overload, call, replace(base, dtype=head.input.dtype), source)
+
+
+def crossed_case(name: str, line: CrossedLine, base: Placement, source: Source) -> Case:
+    """The call of one crossed line, whose catalog places tensors by ``base``. InvalidCase if there is no such call."""
+    info = find_operator(name)
+    if line.shape is None:
+        sample = Sample(line.inputs or (), {})
+    else:
+        sample = info.sample(line.shape) if info.sample else Sample((line.shape,), {})
+    placement = base if sample.channels_last is None else replace(base, channels_last=sample.channels_last)
+    if line.placement is not None:
+        placement = line.placement.applied_to(placement)
+    known_oom = line.oom.known() if line.oom else None
+    return make_case(name, sample.inputs, {**sample.attrs, **line.args}, placement, (source,), known_oom, line.shape)
+
+
+def captured_case(overload: str, line: CapturedLine, base: Placement, source: Source) -> Case | Unmapped:
+    """The call of one captured line under the operator's canonical name, or why it cannot be a case."""
+    info = operators_by_overload().get(overload)
+    if info is None:
+        return Unmapped(source.catalog, overload, line.n, "no operator declares this overload")
+    placement = base
+    dtypes = {line.dtypes.get(name, base.dtype.value) for name in line.inputs}
+    if dtypes != {base.dtype.value} and info.place is None:  # an operator with a place of its own knows its index operands
+        if len(dtypes) > 1 or not dtypes <= {d.value for d in DType}:
+            return Unmapped(source.catalog, overload, line.n, f"operands of dtype {', '.join(sorted(dtypes))}")
+        placement = replace(base, dtype=DType(dtypes.pop()))
+    return make_case(info.name, line.shapes(), line.args, placement, (source,))
+
+
+@cache
+def operators_by_overload() -> Mapping[str, OperatorInfo]:
+    """``aten.add.Tensor`` -> its operator. RegistryError when two operators claim one overload."""
+    table: dict[str, OperatorInfo] = {}
+    for members in families().values():
+        for info in members:
+            for overload in info.aten:
+                if overload in table:
+                    raise RegistryError(f"overload {overload} is declared by {table[overload].name} and {info.name}")
+                table[overload] = info
+    return MappingProxyType(table)
+
+
+def specs_of(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Operands and results of a complete call. InvalidCase where operands, attributes or shapes do not go together."""
+    info = find_operator(case.name)
+    attrs = info.complete_attrs(case.attrs)
+    info.check_operands(case.inputs)
+    return input_specs(info, case, attrs), output_specs(info, case, attrs)
+
+
+def _moved(case: Case, memory: BufferType) -> Case:
+    if case.placement.memory is memory:
+        return case
+    return replace(case, placement=replace(case.placement, memory=memory), known_oom=None)
+
+
+def _largest_bytes(case: Case) -> int:
+    operands, results = specs_of(case)
+    return max(spec.logical_bytes for spec in operands or results)
