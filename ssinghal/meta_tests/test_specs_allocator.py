@@ -10,7 +10,8 @@ import multiprocessing
 import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -18,9 +19,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ssinghal.boards import load_board
+from ssinghal.boards import board_names, load_board
 from ssinghal.device.modes import DeviceChoice, DeviceMode
-from ssinghal.device.session import Session
+from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
 from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, Shape, ShardKind, ShardSpec, TensorSpec
@@ -56,37 +57,46 @@ def _open(choice: DeviceChoice, environment: dict[str, str | None]) -> None:
     _session = Session(choice)
 
 
+def _facts() -> DeviceFacts:
+    assert _session is not None
+    return _session.facts
+
+
 def _ask(asked: Asked) -> Answer:
     assert _session is not None
-    shape, dtype, layout, memory = asked
-    ttnn = _session.ttnn
-
-    def allocate(shape: Shape, dtype: DType, layout: Layout, memory: MemoryConfig) -> Any:
-        on_device = ttnn.TILE_LAYOUT if layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT
-        config = _session.memory_config(memory)
-        kind = getattr(ttnn, dtype.value)
-        return ttnn.empty(list(shape), dtype=kind, layout=on_device, device=_session.device, memory_config=config)
-
+    buffer = asked[3].buffer
     answer = Answer()
     try:
-        tensor = allocate(*asked)
+        tensor = _allocate(_session, asked)
     except RuntimeError as error:
         if "Out of Memory" not in str(error):
             return Answer(refused=str(error))
     else:
-        booked = _session.memory(memory.buffer).allocated_bytes
+        booked = _session.memory(buffer).allocated_bytes
         answer = Answer("", booked, tensor.buffer_num_pages(), tuple(tensor.padded_shape))
         tensor.deallocate()
-    region = _session.memory(memory.buffer)
-    whole_bank = (region.num_banks, region.bank_bytes // 2)  # one row of bf16 in every bank
-    filler = allocate(whole_bank, DType.BFLOAT16, Layout.ROW_MAJOR, MemoryConfig(memory.buffer))
+    region = _session.memory(buffer)
+    one_row_per_bank = (region.num_banks, region.bank_bytes // 2)
+    filler = _allocate(_session, (one_row_per_bank, DType.BFLOAT16, Layout.ROW_MAJOR, MemoryConfig(buffer)))
     try:
-        allocate(*asked)
+        _allocate(_session, asked)
     except RuntimeError as error:
-        return Answer("", answer.booked_bytes, answer.num_pages, answer.padded_shape, str(error))
+        return replace(answer, text=str(error))
     finally:
         filler.deallocate()
     return answer
+
+
+def _allocate(session: Session, asked: Asked) -> Any:
+    ttnn = session.ttnn
+    shape, dtype, layout, memory = asked
+    return ttnn.empty(
+        list(shape),
+        dtype=getattr(ttnn, dtype.value),
+        layout=ttnn.TILE_LAYOUT if layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT,
+        device=session.device,
+        memory_config=session.memory_config(memory),
+    )
 
 
 # In the test process -----------------------------------------------------------------------------------------------------
@@ -101,15 +111,31 @@ class Allocator:
         return self.worker.submit(_ask, asked).result(timeout=60)
 
 
-@pytest.fixture(scope="module", params=["n150", "p150"])
-def allocator(request: pytest.FixtureRequest) -> Iterator[Allocator]:
-    """A process with one board open; a second board in one process would keep the first one's grid."""
-    choice = DeviceChoice(DeviceMode.VIRTUAL, request.param, "asked for")
+@contextmanager
+def opened(board: str) -> Iterator[Allocator]:
+    """A process with this board open; a second board in one process would keep the first one's grid."""
+    choice = DeviceChoice(DeviceMode.VIRTUAL, board, "asked for")
     spawn = multiprocessing.get_context("spawn")
     with scratch_folder() as scratch:
-        environment = environment_for(choice, scratch)
-        with ProcessPoolExecutor(1, spawn, initializer=_open, initargs=(choice, environment)) as worker:
-            yield Allocator(load_board(request.param), worker)
+        arguments = (choice, environment_for(choice, scratch))
+        with ProcessPoolExecutor(1, spawn, initializer=_open, initargs=arguments) as worker:
+            yield Allocator(load_board(board), worker)
+
+
+@pytest.fixture(scope="module", params=["n150", "p150"])
+def allocator(request: pytest.FixtureRequest) -> Iterator[Allocator]:
+    with opened(request.param) as allocator:
+        yield allocator
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_board_files_say_what_ttnn_opens(name: str) -> None:
+    with opened(name) as allocator:
+        facts = allocator.worker.submit(_facts).result(timeout=60)
+    board = allocator.board
+    assert (board.arch, board.grid, board.l1, board.dram) == (facts.arch, facts.grid, facts.l1, facts.dram)
+    assert board.reserved_base_bytes == facts.l1_base_bytes
+    assert board.provenance == f"ttnn {facts.ttnn}"
 
 
 sizes = st.one_of(
@@ -207,7 +233,7 @@ def test_sharded(spec: TensorSpec, allocator: Allocator) -> None:
 
 
 @given(asked=any_shards())
-@_EXAMPLES
+@settings(_EXAMPLES, max_examples=150)
 def test_shards_are_refused_where_ttnn_refuses_them(asked: Asked, allocator: Allocator) -> None:
     try:
         TensorSpec(*asked).num_banks(allocator.board)
@@ -227,7 +253,9 @@ def test_shards_are_refused_where_ttnn_refuses_them(asked: Asked, allocator: All
         ((2**30, 2**31), Layout.TILE, 0),
     ],
 )
-def test_page_counts_that_wrap_pass_the_allocator(shape: Shape, layout: Layout, pages_booked: int, allocator: Allocator) -> None:
+def test_page_counts_that_wrap_pass_the_allocator(
+    shape: Shape, layout: Layout, pages_booked: int, allocator: Allocator
+) -> None:
     """Why ``wraps_page_count`` exists: TTNN accepts these, 128 GiB and more, as a few pages."""
     spec = TensorSpec(shape, DType.BFLOAT16, layout, MemoryConfig(BufferType.L1))
     assert spec.wraps_page_count
