@@ -167,13 +167,12 @@ _OUT_OF_MEMORY: Mapping[Resource, Mapping[str, str]] = {
     },
 }
 
-# TTNN refuses the call for a reason that is not memory: a layout, dtype, grid or parameter that it has no program for.
+# TTNN refuses the call for a reason that is not memory: a layout, dtype, grid or parameter that it has no program for. Calls
+# that make no sense anywhere (shapes that do not match, a missing argument) are no such refusal: they stay errors.
 _REFUSED = {
     "adaptive pool windows": r"Adaptive pooling configuration not supported\.",
-    "batch_norm statistics": r"running_mean and running_var must be defined in evaluation mode",
     "bilinear channels": r"input channels should be divisible by 32",
     "block float layout": r"Only TILE layout is supported for BFLOAT\d_B dtype!",
-    "broadcast": r"Invalid subtile broadcast type",
     "buffer block": r"Size of cb: \d+ must be divisible by the size of block",
     "group_norm groups": r"channel must be divisible by num_groups!|Invalid channel configuration: Number of channels",
     "group_norm in place": r"inplace groupnorm not supported for unsharded tensors|In-place operation not supported: ",
