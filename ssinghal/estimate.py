@@ -198,7 +198,7 @@ def _plan_of(case: Case, board: Board) -> _Plan:
     except InvalidCase as error:
         return _Plan(plain_specs(case), unknown=f"its operands fit, but the call cannot be made: {error}")
     for limitation in info.limitations:
-        if limitation.applies(case, attrs, board.name):
+        if limitation.applies(info, case, attrs, board.name):
             return _Plan(inputs, unknown=f"its operands fit, but TTNN cannot make the call: {limitation.reason}")
     traits = info.traits
     if traits.alias is not None and traits.alias(inputs, outputs):

@@ -13,7 +13,7 @@ from ssinghal.device.session import Session
 from ssinghal.device.usage import Usage, usage_of
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator
-from ssinghal.operators.core import Attrs, Call, OperatorInfo, input_specs, output_specs, plain_specs
+from ssinghal.operators.core import Attrs, Call, input_specs, output_specs, plain_specs
 from ssinghal.records import PlacedTensor, Record, Resource, Status, Verdict
 from ssinghal.specs import Board, BufferType, TensorSpec
 
@@ -79,7 +79,7 @@ class _Attempt:
             if invalid:
                 return invalid
             assert self.attrs is not None
-            limits = [x for x in self.info.limitations if x.applies(self.case, self.attrs, self.board.name)]
+            limits = [x for x in self.info.limitations if x.applies(self.info, self.case, self.attrs, self.board.name)]
             if limits:
                 return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limits[0].reason)
             verdict = self._call(tensors)

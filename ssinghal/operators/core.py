@@ -32,7 +32,7 @@ class Attr:
 class Limitation:
     """A known gap of TTNN as data: where it applies, the call is ``unsupported`` for ``reason`` instead of being tried.
 
-    Empty conditions apply always. ``when(inputs, attrs)`` sees the case's own shapes and completed attributes.
+    Empty conditions apply always. ``when(shapes, attrs)`` sees the working shapes and the completed attributes.
     """
 
     reason: str
@@ -41,12 +41,12 @@ class Limitation:
     boards: tuple[str, ...] = ()
     when: Callable[[Sequence[Shape], Attrs], bool] | None = None
 
-    def applies(self, case: Case, attrs: Attrs, board: str) -> bool:
+    def applies(self, info: OperatorInfo, case: Case, attrs: Attrs, board: str) -> bool:
         return (
             (not self.layouts or case.placement.layout in self.layouts)
             and (not self.dtypes or case.placement.dtype in self.dtypes)
             and (not self.boards or board in self.boards)
-            and (self.when is None or self.when(case.inputs, attrs))
+            and (self.when is None or self.when(working_shapes(info, case), attrs))
         )
 
 
@@ -86,7 +86,7 @@ class Traits:
     ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
     ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
     ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
-    ``output_dtypes``: of each result, None = the case's; a function of case and attributes where it depends on them.
+    ``output_dtypes``: of each result, None = the case's; ``(dtype, shapes, attrs)`` -> dtypes where they depend on the call.
     ``transposed``: operands that go to the device with their last two dims swapped (the weight of a linear layer).
     ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
     decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
@@ -102,11 +102,11 @@ class Traits:
     temporaries: bool = False
     ttnn_output: BufferType | None = None
     output_fixed: bool = False
-    output_dtypes: DTypes | Callable[[Case, Attrs], DTypes] = ()
+    output_dtypes: DTypes | Callable[[DType, Sequence[Shape], Attrs], DTypes] = ()
     transposed: tuple[int, ...] = ()
     output_layout: Layout | None = None
     result_form: ResultForm | None = None
-    host_map: Program | None = None
+    host_map: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int] | None = None
     min_pcc: float = 0.999
 
 
@@ -237,10 +237,11 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
     memory = case.placement.output_config
     if memory is None or info.traits.output_fixed:
         memory = MemoryConfig(info.traits.ttnn_output) if info.traits.ttnn_output else case.placement.memory_config
+    shapes = working_shapes(info, case)
     given = info.traits.output_dtypes
-    dtypes = given(case, attrs) if callable(given) else given
+    dtypes = given(case.placement.dtype, shapes, attrs) if callable(given) else given
     specs = []
-    for i, shape in enumerate(info.infer(working_shapes(info, case), attrs)):
+    for i, shape in enumerate(info.infer(shapes, attrs)):
         check_shape(shape, f"{info.name}: output shape")
         layout = info.traits.output_layout or case.placement.layout
         if info.traits.result_form is not None:
@@ -255,7 +256,19 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
     return specs
 
 
-# What operators have in common when they infer shapes ------------------------------------------------------------------
+# What operators have in common -----------------------------------------------------------------------------------------
+
+INTEGERS = (DType.UINT8, DType.UINT16, DType.UINT32, DType.INT32)
+BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)
+
+
+def aten(name: str) -> Callable[[Any, Sequence[Any], Attrs], Any]:
+    """The reference that is the ATen operator itself: it takes the attributes by the names they have here."""
+
+    def reference(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
+        return getattr(torch.ops.aten, name)(*tensors, **attrs)
+
+    return reference
 
 
 def broadcast(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:

@@ -1,0 +1,317 @@
+"""Matrix products. TTNN multiplies tiles only, puts the result in DRAM unless told, and picks its program by shape, so the
+program buffers have no formula here.
+
+A crossed catalog gives one shape; the other operands are made to match it: ``mm``, ``addmm`` and ``linear`` get a square
+matrix, a layer that keeps the width, so that operand and result both have the listed shape; ``bmm`` and ``matmul`` get the
+listed shape transposed, as attention scores do, which has the bytes of the equal operand that the hardware runs placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.errors import InvalidCase
+from ssinghal.operators.core import (
+    INTEGERS,
+    Attr,
+    Attrs,
+    Call,
+    Limitation,
+    OperatorInfo,
+    Sample,
+    Traits,
+    aten,
+    operand_spec,
+)
+from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec
+
+MATMUL = Traits(ttnn_output=BufferType.DRAM)
+LIMITATIONS = (
+    Limitation("TTNN multiplies matrices in tile layout only", layouts=(Layout.ROW_MAJOR,)),
+    Limitation("TTNN multiplies matrices of floating-point dtypes only", dtypes=INTEGERS),
+)
+
+
+def _product(a: Shape, b: Shape) -> Shape:
+    """Shape of the matrix product of two matrices, or of two batches of them."""
+    if a[-1] != b[-2]:
+        raise InvalidCase(f"cannot multiply {list(a)} by {list(b)}: {a[-1]} columns against {b[-2]} rows")
+    return (*a[:-1], b[-1])
+
+
+def _ranks(name: str, shapes: Sequence[Shape], *ranks: int) -> None:
+    for shape, rank in zip(shapes, ranks, strict=True):
+        if len(shape) != rank:
+            raise InvalidCase(f"{name}: {list(shape)} has rank {len(shape)}; expected {rank}")
+
+
+def _square(shape: Shape) -> Shape:
+    return (shape[-1], shape[-1])
+
+
+def _transposed(shape: Shape) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def _at_least_2d(shape: Shape) -> Shape:
+    return shape if len(shape) > 1 else (1, *shape)
+
+
+# mm, bmm, matmul ----------------------------------------------------------------------------------------------------------
+
+
+def _infer_mm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    _ranks("mm", shapes, 2, 2)
+    return [_product(*shapes)]
+
+
+def _infer_bmm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    _ranks("bmm", shapes, 3, 3)
+    if shapes[0][0] != shapes[1][0]:
+        raise InvalidCase(f"bmm: batches of {shapes[0][0]} and {shapes[1][0]} matrices")
+    return [_product(*shapes)]
+
+
+def _infer_matmul(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """torch's rules: a vector is a row on the left and a column on the right, batch dims broadcast."""
+    a, b = shapes
+    left = _at_least_2d(a)
+    right = b if len(b) > 1 else (*b, 1)
+    height, width = _product(left[-2:], right[-2:])
+    rank = max(len(left), len(right)) - 2
+    batches = [(1,) * (rank - len(s) + 2) + s[:-2] for s in (left, right)]
+    batch = []
+    for sizes in zip(*batches, strict=True):
+        if 1 not in sizes and sizes[0] != sizes[1]:
+            raise InvalidCase(f"matmul: batch dims of {list(a)} and {list(b)} do not broadcast")
+        batch.append(max(sizes))
+    return [(*batch, *((height,) if len(a) > 1 else ()), *((width,) if len(b) > 1 else ()))]
+
+
+def _repeats_first(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """TTNN multiplies matrix by matrix, or every matrix of the first operand by the one matrix of the second."""
+    a, b = (shape[:-2] for shape in shapes)
+    one_matrix = all(size == 1 for size in b) and len(b) <= len(a)
+    return not (a == b or one_matrix)
+
+
+def _matmul(c: Call) -> Any:
+    return c.ttnn.matmul(*c.inputs, **c.out)
+
+
+# addmm, linear ------------------------------------------------------------------------------------------------------------
+
+
+def _infer_addmm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    bias, a, b = shapes
+    _ranks("addmm", (a, b), 2, 2)
+    result = _product(a, b)
+    if len(bias) > 2 or any(size not in (1, of) for size, of in zip(_at_least_2d(bias), result, strict=True)):
+        raise InvalidCase(f"addmm: {list(bias)} does not broadcast to {list(result)}")
+    return [result]
+
+
+def _is_row(bias: Shape, width: int) -> bool:
+    """A bias of one number per column, as layers have."""
+    return _at_least_2d(bias) == (1, width)
+
+
+def _addmm(c: Call) -> Any:
+    """ttnn.addmm wants a bias of the result's shape; a row of biases is what ttnn.linear adds."""
+    bias, a, b = c.inputs
+    if _is_row(tuple(bias.shape), b.shape[-1]) and a.shape[0] > 1:
+        return c.ttnn.linear(a, b, bias=bias, **c.out)
+    return c.ttnn.addmm(bias, a, b, alpha=float(c.attrs["alpha"]), beta=float(c.attrs["beta"]), **c.out)
+
+
+def _place_addmm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    return [operand_spec(case, _at_least_2d(shapes[0])), *(operand_spec(case, shape) for shape in shapes[1:])]
+
+
+def _broadcasts_bias(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """Neither of the result's shape nor a row."""
+    bias, a, b = shapes
+    return _at_least_2d(bias) != (a[0], b[1]) and not _is_row(bias, b[1])
+
+
+def _scales_row(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    bias, a, b = shapes
+    return bool(_is_row(bias, b[1]) and a[0] > 1 and (attrs["alpha"] != 1 or attrs["beta"] != 1))
+
+
+def _infer_linear(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    x, weight, *bias = shapes
+    _ranks("linear", (weight,), 2)
+    if x[-1] != weight[1]:
+        raise InvalidCase(f"linear: {list(x)} has {x[-1]} features, the weight {list(weight)} takes {weight[1]}")
+    if bias and bias[0] != (weight[0],):
+        raise InvalidCase(f"linear: bias {list(bias[0])} for {weight[0]} output features")
+    return [(*x[:-1], weight[0])]
+
+
+def _place_linear(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """The weight as model ports prepare it, [in, out], and the bias as one row."""
+    x, weight, *bias = shapes
+    return [operand_spec(case, s) for s in (x, _transposed(weight), *((1, *b) for b in bias))]
+
+
+def _linear(c: Call) -> Any:
+    x, weight, *bias = c.inputs
+    return c.ttnn.linear(x, weight, bias=bias[0] if bias else None, **c.out)
+
+
+def _sample_linear(shape: Shape) -> Sample:
+    """The hardware runs put a listed [rows, features] as a batch of one."""
+    x = (1, *shape) if len(shape) < 3 else shape
+    return Sample((x, _square(shape)), {})
+
+
+# attention ----------------------------------------------------------------------------------------------------------------
+
+
+def _infer_attention(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    q, k, v, *mask = shapes
+    _ranks("scaled_dot_product_attention", (q, k, v), 4, 4, 4)
+    groups = q[1] // k[1] if attrs["enable_gqa"] else 1
+    if q[0] != k[0] or q[1] != k[1] * groups or q[3] != k[3] or k[:3] != v[:3]:
+        raise InvalidCase(f"attention: query {list(q)}, key {list(k)} and value {list(v)} do not go together")
+    if mask and (attrs["is_causal"] or mask[0][-2:] != (q[2], k[2])):
+        raise InvalidCase(f"attention: mask {list(mask[0])} for {q[2]} queries and {k[2]} keys, causal {attrs['is_causal']}")
+    return [(*q[:3], v[3])]
+
+
+def _place_attention(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """TTNN wants the mask in DRAM, wherever the rest is."""
+    specs = [operand_spec(case, shape) for shape in shapes[:3]]
+    return specs + [operand_spec(case, shape, memory=MemoryConfig(BufferType.DRAM)) for shape in shapes[3:]]
+
+
+def _attention(c: Call) -> Any:
+    q, k, v, *mask = c.inputs
+    return c.ttnn.transformer.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=mask[0] if mask else None,
+        is_causal=c.attrs["is_causal"],
+        scale=c.attrs["scale"],
+        **c.out,
+    )
+
+
+def _torch_attention(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
+    q, k, v, *mask = tensors
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask[0] if mask else None, **attrs)
+
+
+OPERATORS = (
+    OperatorInfo(
+        names=("mm",),
+        aten=("aten.mm.default",),
+        operands=("self", "mat2"),
+        ttnn="ttnn.matmul",
+        call=_matmul,
+        torch=aten("mm"),
+        infer=_infer_mm,
+        sample=lambda shape: Sample((shape, _square(shape)), {}),
+        traits=MATMUL,
+        limitations=LIMITATIONS,
+    ),
+    OperatorInfo(
+        names=("bmm",),
+        aten=("aten.bmm.default",),
+        operands=("self", "mat2"),
+        ttnn="ttnn.matmul",
+        call=_matmul,
+        torch=aten("bmm"),
+        infer=_infer_bmm,
+        sample=lambda shape: Sample(((batch := (1, *shape)[-3:]), _transposed(batch)), {}),
+        traits=MATMUL,
+        limitations=LIMITATIONS,
+    ),
+    OperatorInfo(
+        names=("matmul",),
+        aten=("aten.matmul.default",),
+        operands=("self", "other"),
+        ttnn="ttnn.matmul",
+        call=_matmul,
+        torch=aten("matmul"),
+        infer=_infer_matmul,
+        sample=lambda shape: Sample((shape, _transposed(_at_least_2d(shape))), {}),
+        traits=MATMUL,
+        limitations=(
+            *LIMITATIONS,
+            Limitation("TTNN repeats the second operand over a batch, never the first", when=_repeats_first),
+        ),
+    ),
+    OperatorInfo(
+        names=("addmm",),
+        aten=("aten.addmm.default",),
+        operands=("self", "mat1", "mat2"),
+        ttnn="ttnn.addmm",
+        call=_addmm,
+        torch=lambda t, tensors, a: t.addmm(*tensors, beta=a["beta"], alpha=a["alpha"]),
+        infer=_infer_addmm,
+        attrs={"beta": Attr("float", 1), "alpha": Attr("float", 1)},
+        place=_place_addmm,
+        sample=lambda shape: Sample((shape, shape, _square(shape)), {}),
+        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
+        limitations=(
+            *LIMITATIONS,
+            Limitation("ttnn.addmm does not take bfloat4_b", dtypes=(DType.BFLOAT4_B,)),
+            Limitation("TTNN adds a bias of the result's shape or one row, nothing between", when=_broadcasts_bias),
+            Limitation("ttnn.linear, which adds a row of biases, does not scale", when=_scales_row),
+        ),
+    ),
+    OperatorInfo(
+        names=("linear", "Linear"),
+        aten=("aten.linear.default",),
+        operands=("input", "weight", "bias?"),
+        ttnn="ttnn.linear",
+        call=_linear,
+        torch=aten("linear"),
+        infer=_infer_linear,
+        place=_place_linear,
+        sample=_sample_linear,
+        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True, transposed=(1,)),
+        limitations=(
+            *LIMITATIONS,
+            Limitation(
+                "ttnn.linear with a bias returns [1, out] for a vector",
+                when=lambda shapes, attrs: len(shapes) > 2 and len(shapes[0]) == 1,
+            ),
+        ),
+    ),
+    OperatorInfo(
+        names=("scaled_dot_product_attention", "sdpa"),
+        aten=("aten.scaled_dot_product_attention.default",),
+        operands=("query", "key", "value", "attn_mask?"),
+        ttnn="ttnn.transformer.scaled_dot_product_attention",
+        call=_attention,
+        torch=_torch_attention,
+        infer=_infer_attention,
+        attrs={
+            "dropout_p": Attr("float", 0.0),
+            "is_causal": Attr("bool", False),
+            "scale": Attr("float|none", None),
+            "enable_gqa": Attr("bool", False),
+        },
+        place=_place_attention,
+        sample=lambda shape: Sample((shape, shape, shape), {}),
+        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
+        limitations=(
+            *LIMITATIONS,
+            Limitation("TTNN's attention takes bfloat16 and block floats only", dtypes=(DType.FLOAT32,)),
+            Limitation(
+                f"TTNN's attention takes head sizes that are multiples of {TILE_EDGE} only",
+                when=lambda shapes, attrs: shapes[0][-1] % TILE_EDGE != 0,
+            ),
+            Limitation("TTNN's attention wants one head size for keys and values", when=lambda s, attrs: s[1] != s[2]),
+            Limitation("TTNN's attention does not drop", when=lambda shapes, attrs: bool(attrs["dropout_p"])),
+        ),
+    ),
+)
+
+__all__ = ["OPERATORS"]

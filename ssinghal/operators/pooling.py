@@ -1,0 +1,367 @@
+"""Pooling and upsampling: maps are written NCHW, as in torch, and go to the device channels-last.
+
+Pools take and return maps as one matrix, [1, 1, N*H*W, C], and keep their window tables in L1_SMALL. They halo-exchange and
+reduce in L1: a DRAM operand that is too big for that is cut into slices, an L1 operand is not.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.errors import InvalidCase
+from ssinghal.operators.core import (
+    BLOCK_FLOATS,
+    INTEGERS,
+    Attr,
+    Attrs,
+    Call,
+    Limitation,
+    OperatorInfo,
+    Sample,
+    Traits,
+    flat_nhwc,
+    operand_spec,
+    pair,
+    to_nchw,
+    to_nhwc,
+)
+from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec, ceil_div
+
+POOL = Traits(
+    nhwc="flat",
+    l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
+    temporaries=True,
+    ttnn_output=BufferType.L1,
+    output_dtypes=(DType.BFLOAT16,),
+    output_layout=Layout.ROW_MAJOR,
+)
+NO_INTEGERS = Limitation("TTNN's pools compute on floating-point dtypes only", dtypes=INTEGERS)
+NO_FLOAT32 = Limitation("TTNN's pools compute in bfloat16; float32 is refused", dtypes=(DType.FLOAT32,))
+
+
+def _need_rank(name: str, shape: Shape, rank: int) -> Shape:
+    if len(shape) != rank:
+        raise InvalidCase(f"{name}: {list(shape)} has rank {len(shape)}; expected {rank}: batch, channels and the map")
+    return shape
+
+
+def _place_flat(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    return [operand_spec(case, flat_nhwc(shapes[0]))]
+
+
+def _as_2d(shape: Shape) -> tuple[int, int, int, int]:
+    """N, C, H, W of a map as TTNN is told them: a map of rank 3 has one row."""
+    n, c, *spatial = shape
+    return (n, c, *spatial) if len(spatial) == 2 else (n, c, 1, spatial[0])  # type: ignore[return-value]
+
+
+def _input_map(case: Case) -> Shape:
+    """The operand NCHW, however it was written."""
+    return to_nchw(case.inputs[0]) if case.placement.channels_last is False else case.inputs[0]
+
+
+def _pool(c: Call, function: str, **options: Any) -> Any:
+    """Calls a pool. Where TTNN cut a DRAM operand into slices it returns the map unfolded, [N, H, W, C], in DRAM: folded here
+    as every other result is, which moves no data."""
+    n, channels, height, width = _as_2d(_input_map(c.case))
+    sizes = {"batch_size": n, "input_h": height, "input_w": width, "channels": channels}
+    result = getattr(c.ttnn, function)(c.inputs[0], **sizes, **options, **c.out)
+    *leading, last = tuple(result.shape)
+    return c.ttnn.reshape(result, (1, 1, math.prod(leading), last)) if leading[:2] != [1, 1] else result
+
+
+# Windows of a given size --------------------------------------------------------------------------------------------------
+
+
+def _window(attrs: Attrs) -> dict[str, tuple[int, int]]:
+    """kernel, stride (torch: the kernel where left out), padding and dilation, each for both dims."""
+    kernel = pair(attrs["kernel_size"])
+    return {
+        "kernel_size": kernel,
+        "stride": pair(attrs["stride"]) if attrs["stride"] else kernel,
+        "padding": pair(attrs["padding"]),
+        "dilation": pair(attrs.get("dilation", 1)),
+    }
+
+
+def _windows(size: int, *, kernel_size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """torch's number of windows along one dim. InvalidCase for what torch refuses (TTNN crashes on some of it)."""
+    if min(kernel_size, stride, dilation) < 1 or not 0 <= padding <= kernel_size // 2:
+        raise InvalidCase(
+            f"pool: kernel {kernel_size}, stride {stride}, padding {padding}, dilation {dilation} make no windows"
+        )
+    reach = dilation * (kernel_size - 1) + 1
+    room = size + 2 * padding - reach
+    if room < 0:
+        raise InvalidCase(f"pool: a window of {reach} is longer than {size} with padding {padding}")
+    windows = (ceil_div(room, stride) if ceil_mode else room // stride) + 1
+    # the last window of ceil_mode must begin inside the map or its left padding
+    return windows - 1 if ceil_mode and (windows - 1) * stride >= size + padding else windows
+
+
+def _infer_pool(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    n, c, *spatial = _need_rank("pool", shapes[0], 4)
+    window = _window(attrs)
+    along = [{name: pair[i] for name, pair in window.items()} for i in range(2)]
+    return [(n, c, *(_windows(size, **each, ceil_mode=attrs["ceil_mode"]) for size, each in zip(spatial, along, strict=True)))]
+
+
+def _sample_pool(shape: Shape) -> Sample:
+    """ResNet's first pool. A map of rank 3 is one of a batch, as torch reads it."""
+    x = (1,) * (4 - len(shape)) + shape
+    return Sample((x,), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
+
+
+WINDOW_ATTRS = {
+    "kernel_size": Attr("int|ints"),
+    "stride": Attr("int|ints", []),
+    "padding": Attr("int|ints", 0),
+    "ceil_mode": Attr("bool", False),
+}
+
+
+def _max_pool(c: Call) -> Any:
+    return _pool(c, "max_pool2d", **{k: list(v) for k, v in _window(c.attrs).items()}, ceil_mode=c.attrs["ceil_mode"])
+
+
+def _avg_pool(c: Call) -> Any:
+    window = {k: list(v) for k, v in _window(c.attrs).items() if k != "dilation"}
+    options = {name: c.attrs[name] for name in ("ceil_mode", "count_include_pad", "divisor_override")}
+    return _pool(c, "avg_pool2d", **window, **options)
+
+
+# A given number of windows ------------------------------------------------------------------------------------------------
+
+
+def _output_sizes(attrs: Attrs, rank: int) -> tuple[int, ...]:
+    sizes = attrs["output_size"]
+    listed = (sizes,) * rank if isinstance(sizes, int) else tuple(sizes)
+    if len(listed) != rank:
+        raise InvalidCase(f"adaptive pool: output_size {list(listed)} for {rank} spatial dims")
+    return listed
+
+
+def _is_uneven(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """TTNN makes windows of one size and stride, which may reach over both ends of the map by half a missing element; torch's
+    differ in size unless the length divides up to a remainder of 1 on either side (measured for all lengths up to 40)."""
+    spatial = shapes[0][2:]
+    return any(
+        size % windows not in (0, 1, windows - 1)
+        for size, windows in zip(spatial, _output_sizes(attrs, len(spatial)), strict=True)
+    )
+
+
+def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases: str) -> OperatorInfo:
+    """adaptive_{avg,max}_pool{1,2}d. One-dimensional maps run as maps of one row; max pools give their values alone."""
+    name = f"adaptive_{kind}_pool{spatial_dims}d"
+    function = f"adaptive_{kind}_pool2d"
+
+    def infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+        n, c, *_ = _need_rank(name, shapes[0], 2 + spatial_dims)
+        return [(n, c, *_output_sizes(attrs, spatial_dims))]
+
+    def call(c: Call) -> Any:
+        sizes = _output_sizes(c.attrs, spatial_dims)
+        return _pool(c, function, output_size=[1, *sizes][-2:])
+
+    def torch(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
+        return getattr(torch.nn.functional, name)(tensors[0], _output_sizes(attrs, spatial_dims))
+
+    return OperatorInfo(
+        names=(name, *aliases),
+        aten=overloads,
+        operands=("self",),
+        ttnn=f"ttnn.{function}",
+        call=call,
+        torch=torch,
+        infer=infer,
+        attrs={"output_size": Attr("int|ints")},
+        place=_place_flat,
+        sample=lambda shape: Sample((_fitted(shape, 2 + spatial_dims),), {"output_size": [1] * spatial_dims}),
+        traits=POOL,
+        limitations=(
+            NO_INTEGERS,
+            NO_FLOAT32,
+            Limitation("TTNN's adaptive pools make windows of one size; torch's would differ here", when=_is_uneven),
+        ),
+    )
+
+
+def _fitted(shape: Shape, rank: int) -> Shape:
+    """A listed shape as a batch of maps: missing dims are 1 in front, surplus ones are folded into the last."""
+    if len(shape) <= rank:
+        return (1,) * (rank - len(shape)) + shape
+    return (*shape[: rank - 1], math.prod(shape[rank - 1 :]))
+
+
+# Upsampling ---------------------------------------------------------------------------------------------------------------
+
+
+def _float32(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def _scaled(attrs: Attrs) -> tuple[float | None, float | None]:
+    """Scales given with the call, of either overload."""
+    if attrs["scale_factors"]:
+        height, width = attrs["scale_factors"]
+        return height, width
+    return attrs["scales_h"], attrs["scales_w"]
+
+
+def _infer_upsample(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    n, c, *spatial = _need_rank("upsample", shapes[0], 4)
+    scaled = [None if scale is None else int(size * scale) for size, scale in zip(spatial, _scaled(attrs), strict=True)]
+    sizes = list(attrs["output_size"] or scaled)
+    if None in sizes or len(sizes) != 2:
+        raise InvalidCase("upsample needs output_size or scale_factors, two numbers each")
+    if attrs["scale_factors"] and sizes != scaled:
+        raise InvalidCase(f"upsample: output_size {sizes} and scale_factors {attrs['scale_factors']} of {spatial} disagree")
+    return [(n, c, *sizes)]
+
+
+def _factors(shape: Shape, attrs: Attrs) -> list[float]:
+    """What TTNN multiplies height and width by: the given scales, else the quotients of the sizes."""
+    result = _infer_upsample([shape], attrs)[0]
+    return [scale or out / size for scale, out, size in zip(_scaled(attrs), result[2:], shape[2:], strict=True)]
+
+
+def _misses_size(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """TTNN computes the size as a float32 product, rounded down, which can miss the quotient that it was given."""
+    result = _infer_upsample(shapes, attrs)[0]
+    factors = _factors(shapes[0], attrs)
+    sizes = [int(_float32(size * _float32(factor))) for size, factor in zip(shapes[0][2:], factors, strict=True)]
+    return sizes != list(result[2:])
+
+
+def _scales_unevenly(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    return any(factor != int(factor) for factor in _factors(shapes[0], attrs))
+
+
+def _place_rows(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """Row-major, whatever the case's layout: TTNN upsamples tiles only where no dim is padded."""
+    return [operand_spec(case, to_nhwc(shapes[0]), layout=Layout.ROW_MAJOR)]
+
+
+def upsample(
+    mode: str,
+    overloads: tuple[str, ...],
+    aliases: tuple[str, ...],
+    traits: Traits,
+    limitations: tuple[Limitation, ...],
+    **attrs: Attr,
+) -> OperatorInfo:
+    """upsample_{nearest2d,bilinear2d}; a listed map is doubled."""
+    name = f"upsample_{mode}2d"
+
+    def call(c: Call) -> Any:
+        factors = _factors(_input_map(c.case), c.attrs)
+        whole = [int(factor) for factor in factors]
+        return c.ttnn.upsample(c.inputs[0], whole if whole == factors else factors, mode=mode, **c.out)
+
+    def torch(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
+        size = _infer_upsample([tuple(tensors[0].shape)], attrs)[0][2:]
+        aligned = [attrs["align_corners"]] if "align_corners" in attrs else []
+        return getattr(torch.ops.aten, name)(tensors[0], size, *aligned, *_scaled(attrs))
+
+    return OperatorInfo(
+        names=(name, *aliases),
+        aten=overloads,
+        operands=("self",),
+        ttnn="ttnn.upsample",
+        call=call,
+        torch=torch,
+        infer=_infer_upsample,
+        attrs={
+            "output_size": Attr("ints|none", None),
+            "scale_factors": Attr("floats|none", None),
+            "scales_h": Attr("float|none", None),
+            "scales_w": Attr("float|none", None),
+            **attrs,
+        },
+        place=_place_rows,
+        sample=lambda shape: Sample((_fitted(shape, 4),), {"scale_factors": [2.0, 2.0]}),
+        traits=traits,
+        limitations=(
+            Limitation("TTNN upsamples row-major maps, in which block floats do not exist", dtypes=BLOCK_FLOATS),
+            Limitation("TTNN takes a factor, whose float32 product misses this size by one", when=_misses_size),
+            *limitations,
+        ),
+    )
+
+
+OPERATORS = (
+    OperatorInfo(
+        names=("max_pool2d", "maxpool2d", "MaxPool2d"),
+        aten=("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default"),
+        operands=("self",),
+        ttnn="ttnn.max_pool2d",
+        call=_max_pool,
+        torch=lambda t, tensors, a: t.ops.aten.max_pool2d(tensors[0], *_window(a).values(), a["ceil_mode"]),
+        infer=_infer_pool,
+        attrs={**WINDOW_ATTRS, "dilation": Attr("int|ints", 1)},
+        place=_place_flat,
+        sample=_sample_pool,
+        traits=POOL,
+        limitations=(NO_INTEGERS, NO_FLOAT32),
+    ),
+    OperatorInfo(
+        names=("avg_pool2d", "avgpool2d", "AvgPool2d"),
+        aten=("aten.avg_pool2d.default",),
+        operands=("self",),
+        ttnn="ttnn.avg_pool2d",
+        call=_avg_pool,
+        torch=lambda t, tensors, a: t.ops.aten.avg_pool2d(
+            tensors[0],
+            *list(_window(a).values())[:3],
+            a["ceil_mode"],
+            a["count_include_pad"],
+            a["divisor_override"],
+        ),
+        infer=_infer_pool,
+        attrs={**WINDOW_ATTRS, "count_include_pad": Attr("bool", True), "divisor_override": Attr("int|none", None)},
+        place=_place_flat,
+        sample=_sample_pool,
+        traits=POOL,
+        limitations=(NO_INTEGERS, NO_FLOAT32),
+    ),
+    adaptive("avg", 2, ("aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default"), "AdaptiveAvgPool2d"),
+    adaptive("avg", 1, ("aten.adaptive_avg_pool1d.default",), "AdaptiveAvgPool1d"),
+    adaptive("max", 2, ("aten.adaptive_max_pool2d.default",), "AdaptiveMaxPool2d"),
+    adaptive("max", 1, ("aten.adaptive_max_pool1d.default",), "AdaptiveMaxPool1d"),
+    upsample(
+        "nearest",
+        ("aten.upsample_nearest2d.default", "aten.upsample_nearest2d.vec"),
+        ("upsamplenearest2d", "Upsample"),
+        Traits(nhwc="nhwc", output_layout=Layout.ROW_MAJOR),
+        (),
+    ),
+    upsample(
+        "bilinear",
+        ("aten.upsample_bilinear2d.default", "aten.upsample_bilinear2d.vec"),
+        ("upsamplebilinear2d",),
+        Traits(
+            nhwc="nhwc",
+            l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
+            temporaries=True,
+            ttnn_output=BufferType.L1,
+            output_layout=Layout.ROW_MAJOR,
+        ),
+        (
+            Limitation("TTNN interpolates bfloat16 only", dtypes=(DType.FLOAT32, *INTEGERS)),
+            Limitation(
+                f"TTNN interpolates maps whose channels are a multiple of {TILE_EDGE} only",
+                when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0,
+            ),
+            Limitation("TTNN interpolates by whole factors only", when=_scales_unevenly),
+            Limitation("TTNN does not align corners", when=lambda shapes, attrs: bool(attrs["align_corners"])),
+        ),
+        align_corners=Attr("bool", False),
+    ),
+)
+
+__all__ = ["OPERATORS"]

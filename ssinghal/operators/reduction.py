@@ -1,0 +1,265 @@
+"""Reductions, and operators that look at a whole row: softmax, topk, cumsum.
+
+A reduction to one number without ``keepdim`` has rank 0 and is refused as invalid, like every shape of rank 0.
+TTNN picks its kernels by shape, so the program buffers have no formula here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ssinghal.errors import InvalidCase
+from ssinghal.operators.core import (
+    BLOCK_FLOATS,
+    INTEGERS,
+    Attr,
+    Attrs,
+    Call,
+    DTypes,
+    Limitation,
+    OperatorInfo,
+    Sample,
+    Traits,
+    aten,
+    normal_dim,
+    normal_dims,
+)
+from ssinghal.specs import DType, Layout, Shape, TensorSpec
+
+IGNORED_DTYPE = Attr("str|int|none", None)
+DIMS = Attr("int|ints|none", None)
+KEEPDIM = Attr("bool", False)
+
+MAX_UINT16_INDEX = 2**16  # ttnn.topk counts longer rows in 32 bits
+
+TILE_ONLY = (Layout.ROW_MAJOR,)
+FLOATS_ONLY = Limitation("TTNN reduces floating-point dtypes only here", dtypes=INTEGERS)
+NO_BFLOAT4 = Limitation("TTNN's reductions do not take bfloat4_b", dtypes=(DType.BFLOAT4_B,))
+NO_SMALL_INTEGERS = Limitation("TTNN's reductions do not take 8- and 16-bit integers", dtypes=(DType.UINT8, DType.UINT16))
+
+
+def _infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """The shape without the reduced dims, or with 1 in their place."""
+    shape = shapes[0]
+    reduced = normal_dims(attrs["dim"], len(shape))
+    if attrs["keepdim"]:
+        return [tuple(1 if i in reduced else size for i, size in enumerate(shape))]
+    return [tuple(size for i, size in enumerate(shape) if i not in reduced)]
+
+
+def _infer_along(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """The shape itself; the dim must be one of it."""
+    normal_dim(attrs["dim"], len(shapes[0]))
+    return [shapes[0]]
+
+
+def _reshaped_tiles(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
+    """Without keepdim TTNN ends with a tile reshape, for which it lists the source pages of every output tile."""
+    is_reshaped = len(inputs[0].shape) != len(outputs[0].shape) and outputs[0].layout is Layout.TILE
+    return outputs[0].num_pages if is_reshaped else 0
+
+
+REDUCTION = Traits(temporaries=True, host_map=_reshaped_tiles)
+
+
+def _sample(shape: Shape, **attrs: Any) -> Sample:
+    return Sample((shape,), attrs)
+
+
+def _dims(attrs: Attrs, rank: int) -> list[int] | None:
+    """Dims for TTNN, counted from the front; None for all."""
+    dims = normal_dims(attrs["dim"], rank)
+    return dims if len(dims) < rank else None
+
+
+def _reduce(c: Call, function: str, x: Any, **options: Any) -> Any:
+    return getattr(c.ttnn, function)(x, dim=_dims(c.attrs, len(x.shape)), keepdim=c.attrs["keepdim"], **options, **c.out)
+
+
+def _kept_layout(c: Call) -> dict[str, Any]:
+    """TTNN's sum and mean return row-major operands tiled or not, depending on the dims, unless told."""
+    return {"output_layout": c.ttnn.ROW_MAJOR_LAYOUT} if c.case.placement.layout is Layout.ROW_MAJOR else {}
+
+
+def reduction(
+    names: tuple[str, ...],
+    overloads: tuple[str, ...],
+    ttnn: str,
+    call: Callable[[Call, Any], Any],
+    *limitations: Limitation,
+    attrs: dict[str, Attr],
+    traits: Traits = REDUCTION,
+    torch: Callable[[Any, Sequence[Any], Attrs], Any] | None = None,
+) -> OperatorInfo:
+    """Some or all dims of one operand are reduced; a listed shape is reduced along its last dim."""
+    return OperatorInfo(
+        names=names,
+        aten=overloads,
+        operands=("self",),
+        ttnn=f"ttnn.{ttnn}",
+        call=lambda c: call(c, c.inputs[0]),
+        torch=torch or aten(names[0]),
+        infer=_infer,
+        attrs=attrs,
+        sample=lambda shape: _sample(shape, dim=[-1], keepdim=True),
+        traits=traits,
+        limitations=limitations,
+    )
+
+
+# linalg_vector_norm -------------------------------------------------------------------------------------------------------
+
+
+def _vector_norm(c: Call, x: Any) -> Any:
+    """sqrt(sum(square)), the root in place. TTNN's own moreh_norm takes bfloat16 tiles only and keeps the last two dims."""
+    squares = c.ttnn.square(x, **c.out)
+    total = _reduce(c, "sum", squares, **_kept_layout(c))
+    squares.deallocate()
+    return c.ttnn.sqrt(total, output_tensor=total)
+
+
+# topk, argmax -------------------------------------------------------------------------------------------------------------
+
+
+def _infer_topk(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    shape, k = list(shapes[0]), attrs["k"]
+    dim = normal_dim(attrs["dim"], len(shape))
+    if not 1 <= k <= shape[dim]:
+        raise InvalidCase(f"topk: k={k} of {shape[dim]} elements")
+    shape[dim] = k
+    return [tuple(shape), tuple(shape)]
+
+
+def _topk_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
+    """Values as they are; indices of 16 bits where a row is short enough and the values are no longer."""
+    row = shapes[0][normal_dim(attrs["dim"], len(shapes[0]))]
+    wide = dtype is DType.FLOAT32 or row > MAX_UINT16_INDEX
+    return (None, DType.UINT32 if wide else DType.UINT16)
+
+
+def _topk(c: Call) -> Any:
+    options = {name: c.attrs[name] for name in ("dim", "largest", "sorted")}
+    return c.ttnn.topk(c.inputs[0], c.attrs["k"], **options, **c.out)
+
+
+def _infer_argmax(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    return _infer(shapes, {**attrs, "dim": None if attrs["dim"] is None else [attrs["dim"]]})
+
+
+OPERATORS = (
+    reduction(
+        ("mean",),
+        ("aten.mean.dim",),
+        "mean",
+        lambda c, x: _reduce(c, "mean", x, **_kept_layout(c)),
+        FLOATS_ONLY,
+        NO_BFLOAT4,
+        attrs={"dim": DIMS, "keepdim": KEEPDIM, "dtype": IGNORED_DTYPE},
+        torch=lambda t, tensors, a: t.mean(tensors[0], a["dim"], a["keepdim"]),
+    ),
+    reduction(
+        ("sum",),
+        ("aten.sum.dim_IntList",),
+        "sum",
+        lambda c, x: _reduce(c, "sum", x, **_kept_layout(c)),
+        NO_BFLOAT4,
+        NO_SMALL_INTEGERS,
+        attrs={"dim": DIMS, "keepdim": KEEPDIM, "dtype": IGNORED_DTYPE},
+        torch=lambda t, tensors, a: t.sum(tensors[0], a["dim"], a["keepdim"]),
+    ),
+    reduction(
+        ("amax",),
+        ("aten.amax.default",),
+        "max",
+        lambda c, x: _reduce(c, "max", x),
+        NO_BFLOAT4,
+        NO_SMALL_INTEGERS,
+        attrs={"dim": Attr("int|ints", []), "keepdim": KEEPDIM},
+        traits=replace(REDUCTION, output_layout=Layout.TILE),
+    ),
+    reduction(
+        ("linalg_vector_norm", "linalgvectornorm", "norm"),
+        ("aten.linalg_vector_norm.default",),
+        "sqrt",
+        _vector_norm,
+        FLOATS_ONLY,
+        NO_BFLOAT4,
+        Limitation("composed here for ord 2 only", when=lambda shapes, attrs: bool(attrs["ord"] != 2)),
+        attrs={"ord": Attr("float", 2), "dim": DIMS, "keepdim": KEEPDIM, "dtype": IGNORED_DTYPE},
+        torch=lambda t, tensors, a: t.linalg.vector_norm(tensors[0], a["ord"], a["dim"], a["keepdim"]),
+    ),
+    OperatorInfo(
+        names=("softmax", "_softmax"),
+        aten=("aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int"),
+        operands=("self",),
+        ttnn="ttnn.softmax",
+        call=lambda c: c.ttnn.softmax(c.inputs[0], dim=c.attrs["dim"], **c.out),
+        torch=lambda t, tensors, a: t.softmax(tensors[0], a["dim"]),
+        infer=_infer_along,
+        attrs={"dim": Attr("int"), "half_to_float": Attr("bool", False), "dtype": IGNORED_DTYPE},
+        sample=lambda shape: _sample(shape, dim=-1),
+        limitations=(
+            Limitation("ttnn.softmax tiles row-major operands for some ranks and dims only", layouts=TILE_ONLY),
+            Limitation("ttnn.softmax takes floating-point dtypes but bfloat4_b", dtypes=(*INTEGERS, DType.BFLOAT4_B)),
+        ),
+    ),
+    OperatorInfo(
+        names=("topk",),
+        aten=("aten.topk.default",),
+        operands=("self",),
+        ttnn="ttnn.topk",
+        call=_topk,
+        torch=aten("topk"),
+        infer=_infer_topk,
+        attrs={
+            "k": Attr("int"),
+            "dim": Attr("int", -1),
+            "largest": Attr("bool", True),
+            "sorted": Attr("bool", True),
+        },
+        # the last dim as placed is the second one as listed where the catalog is channels-last
+        sample=lambda shape: _sample(shape, k=min(5, *shape[1:], shape[-1])),
+        traits=Traits(temporaries=True, output_dtypes=_topk_dtypes),
+        limitations=(
+            Limitation("ttnn.topk takes tile layout only", layouts=TILE_ONLY),
+            Limitation("ttnn.topk takes floating-point dtypes but bfloat4_b", dtypes=(*INTEGERS, DType.BFLOAT4_B)),
+        ),
+    ),
+    OperatorInfo(
+        names=("argmax",),
+        aten=("aten.argmax.default",),
+        operands=("self",),
+        ttnn="ttnn.argmax",
+        call=lambda c: c.ttnn.argmax(c.inputs[0], dim=c.attrs["dim"], keepdim=c.attrs["keepdim"], **c.out),
+        torch=aten("argmax"),
+        infer=_infer_argmax,
+        attrs={"dim": Attr("int|none", None), "keepdim": KEEPDIM},
+        sample=lambda shape: _sample(shape, dim=-1, keepdim=True),
+        traits=Traits(temporaries=True, output_dtypes=(DType.UINT32,), output_layout=Layout.ROW_MAJOR),
+        limitations=(
+            Limitation("ttnn.argmax takes bfloat16 and float32 only", dtypes=(*INTEGERS, *BLOCK_FLOATS)),
+            Limitation(
+                "ttnn.argmax over all dims wants row-major layout",
+                layouts=(Layout.TILE,),
+                when=lambda shapes, attrs: attrs["dim"] is None,
+            ),
+        ),
+    ),
+    OperatorInfo(
+        names=("cumsum",),
+        aten=("aten.cumsum.default",),
+        operands=("self",),
+        ttnn="ttnn.cumsum",
+        call=lambda c: c.ttnn.cumsum(c.inputs[0], dim=c.attrs["dim"], **c.out),
+        torch=lambda t, tensors, a: t.cumsum(tensors[0], a["dim"]),
+        infer=_infer_along,
+        attrs={"dim": Attr("int"), "dtype": IGNORED_DTYPE},
+        sample=lambda shape: _sample(shape, dim=-1),
+        traits=Traits(temporaries=True),
+        limitations=(Limitation("ttnn.cumsum takes tile layout only", layouts=TILE_ONLY),),
+    ),
+)
+
+__all__ = ["OPERATORS"]
