@@ -35,9 +35,9 @@ check() {
   outcomes+=("$outcome"$'\t'"$name")
 }
 
-check "ruff check" .venv/bin/ruff check
-check "ruff format" .venv/bin/ruff format --check
-check "mypy" .venv/bin/mypy
+check "ruff check" .venv/bin/python -m ruff check
+check "ruff format" .venv/bin/python -m ruff format --check
+check "mypy" .venv/bin/python -m mypy
 check "meta tests" .venv/bin/python -m pytest ssinghal/meta_tests
 check "memory estimates without torch and ttnn" .venv-base/bin/python -m pytest ssinghal/oom_tests -k memory_estimation
 check "both suites on a virtual device" .venv/bin/python -m pytest --oom-device virtual

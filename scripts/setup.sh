@@ -32,20 +32,21 @@ check_platform() {
   printf '%s\n' "glibc 2.34" "$glibc" | sort -VC || refuse "ttnn's wheels need glibc 2.34 or newer; this system has $glibc"
 }
 
-# "3.12 /usr/bin/python3.12": version and real path of an interpreter ("pypy-3.10 …" for another kind); fails if it does not run.
+# Version and real path of an interpreter, with a tab between; fails if it does not run. An interpreter that has no wheels or
+# makes no environments says so in its version: "pypy 3.10", "3.12 without venv".
 describe_python() {
-  "$1" -c 'import os, sys
+  "$1" -c 'import importlib.util, os, sys
 kind = sys.implementation.name.replace("cpython", "")
-print(kind + "-" * bool(kind) + "%d.%d" % sys.version_info[:2], os.path.realpath(sys.executable))' </dev/null 2>/dev/null
+venv = "" if importlib.util.find_spec("ensurepip") else "without venv"
+print("{} {}.{} {}".format(kind, *sys.version_info[:2], venv).strip() + "\t" + os.path.realpath(sys.executable))' </dev/null 2>/dev/null
 }
 
-# What makes interpreter $1 unusable, given what describe_python said of it ($2); nothing if it is usable.
+# What makes an interpreter unusable, by its description; nothing if it is usable.
 fault_of_python() {
-  local version=${2%% *}
-  case $version in
-    3.12 | 3.10) "$1" -c 'import ensurepip, venv' 2>/dev/null || echo "cannot make environments (install python$version-venv)" ;;
-    "") echo "does not run" ;;
-    *) echo "is Python $version" ;;
+  case ${1%$'\t'*} in
+    3.12 | 3.10) ;;
+    "") echo "does not run as Python 3" ;;
+    *) echo "is Python ${1%$'\t'*}" ;;
   esac
 }
 
@@ -66,17 +67,17 @@ find_python() {
   local candidate description fault fallback="" tried=""
   if [ -n "${PYTHON:-}" ]; then
     description=$(describe_python "$PYTHON") || true
-    fault=$(fault_of_python "$PYTHON" "$description")
+    fault=$(fault_of_python "$description")
     [ -z "$fault" ] || refuse "PYTHON=$PYTHON $fault; ttnn has wheels for Python 3.12 and 3.10 only"
-    echo "${description#* }"
+    echo "${description#*$'\t'}"
     return
   fi
   while read -r candidate; do
     description=$(describe_python "$candidate") || true
-    fault=$(fault_of_python "$candidate" "$description")
-    case $fault,${description%% *} in
-      ,3.12) echo "${description#* }" && return ;;
-      ,3.10) fallback=${fallback:-${description#* }} ;;
+    fault=$(fault_of_python "$description")
+    case $fault,${description%$'\t'*} in
+      ,3.12) echo "${description#*$'\t'}" && return ;;
+      ,3.10) fallback=${fallback:-${description#*$'\t'}} ;;
       *) tried+=$'\n'"  $candidate $fault" ;;
     esac
   done < <(list_pythons)
@@ -88,7 +89,7 @@ Searched: \$PYTHON (not set); PATH (${python_names[*]}); pyenv ($(pyenv_versions
 # A hash of all that decides what environment $1 with extras $2 holds. Its path counts: an environment does not survive a move.
 environment_stamp() {
   {
-    describe_python "$1/bin/python" | cut -d ' ' -f 1
+    describe_python "$1/bin/python" | cut -f 1
     echo "$1 $2"
     cat "$root/pyproject.toml" "$root/requirements.lock"
   } | sha256sum
@@ -112,7 +113,7 @@ make_environment() {
 
 install_environment() {
   local venv=$1 extras=$2 python pip
-  if [ -f "$venv/pyvenv.cfg" ] && ! grep -q "^prompt = 'ssinghal'" "$venv/pyvenv.cfg"; then
+  if [ -f "$venv/pyvenv.cfg" ] && ! grep -q "^prompt = .*ssinghal" "$venv/pyvenv.cfg"; then
     refuse "$venv was not made by this script, which needs that place; move it away first"
   fi
   check_platform
