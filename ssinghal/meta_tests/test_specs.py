@@ -214,6 +214,16 @@ def test_shards_need_the_board_s_cores() -> None:
         in_dram.num_banks(P150)
 
 
+def test_a_grid_may_reach_beyond_the_board_only_for_block_shards() -> None:
+    """TTNN looks at the whole grid of height and width shards, but only at the cores that get a block shard."""
+    tall = TensorSpec((32, 32), memory=sharded(ShardKind.HEIGHT, (32, 32), (1, 9)))
+    assert tall.num_banks(P150) == 1
+    with pytest.raises(InvalidCase, match="1x9 cores; n150 has 8x8 for l1"):
+        tall.num_banks(N150)
+    block = TensorSpec((32, 96), memory=sharded(ShardKind.BLOCK, (32, 32), (9, 12), BufferType.DRAM))
+    assert block.num_banks(N150) == 3
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "layout", "wraps"),
     [
