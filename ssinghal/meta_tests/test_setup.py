@@ -279,8 +279,8 @@ def test_environment_is_made_anew_where_the_folder_moved(clone: Clone) -> None:
 
 def test_of_two_at_once_one_installs(clone: Clone) -> None:
     clone.add_python("3.12")
-    command, environment = [clone.folder / "run_all_tests.sh", "--setup-only"], clone.environment(FAKE_PIP="sleep 0.3")
-    both = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
+    command, environment = str(clone.folder / "run_all_tests.sh"), clone.environment(FAKE_PIP="sleep 0.3")
+    both = [subprocess.Popen([command, "--setup-only"], env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [run.wait(timeout=30) for run in both] == [0, 0]
     assert installations(clone) == ["[device,report,dev]"]
 
