@@ -1,0 +1,224 @@
+"""Convolutions: one ATen operator for 1, 2 and 3 spatial dims, transposed or not, and four TTNN functions.
+
+Weights go to the device as torch has them. TTNN brings them to the form its kernels want, on the host, within the call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.errors import InvalidCase
+from ssinghal.operators.core import Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, operand_spec
+from ssinghal.operators.views import where_asked
+from ssinghal.specs import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
+
+MAP, VOLUME = 4, 5  # ranks
+SPATIAL = ("stride", "padding", "dilation", "output_padding")
+
+
+def _spatial(attrs: Attrs, name: str, dims: int) -> list[int]:
+    """An argument that is one number for all spatial dims, or one for each."""
+    value = attrs[name]
+    numbers = [value] if isinstance(value, int) else list(value)
+    numbers = numbers * dims if len(numbers) == 1 else numbers
+    if len(numbers) != dims:
+        raise InvalidCase(f"convolution over {dims} dims: {name} {numbers} is not one number, or one for each dim")
+    return numbers
+
+
+def _out_channels(weight: Shape, attrs: Attrs) -> int:
+    return weight[1] * attrs["groups"] if attrs["transposed"] else weight[0]
+
+
+def _check(shapes: Sequence[Shape], attrs: Attrs) -> None:
+    """InvalidCase for what TTNN would take in silence or crash on."""
+    image, weight, groups = shapes[0], shapes[1], attrs["groups"]
+    if not 3 <= len(image) <= 5 or len(weight) != len(image):
+        raise InvalidCase(f"convolution takes rank 3 to 5 for both, not {list(image)} and weight {list(weight)}")
+    channels = weight[0] if attrs["transposed"] else weight[1] * groups
+    if groups < 1 or image[1] != channels or _out_channels(weight, attrs) % groups:
+        raise InvalidCase(f"weight {list(weight)} in {groups} groups does not go with {image[1]} channels")
+    if len(shapes) > 2 and shapes[2] != (_out_channels(weight, attrs),):
+        raise InvalidCase(f"bias {list(shapes[2])} is not one value for each of {_out_channels(weight, attrs)} channels")
+    dims = len(image) - 2
+    if min(_spatial(attrs, "stride", dims)) < 1 or min(_spatial(attrs, "dilation", dims)) < 1:
+        raise InvalidCase("convolution: stride and dilation are at least 1")
+    if min(_spatial(attrs, "padding", dims)) < 0:
+        raise InvalidCase("convolution: padding is at least 0")
+
+
+def _result_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    _check(shapes, attrs)
+    image, weight = shapes[0], shapes[1]
+    dims = len(image) - 2
+    sizes = []
+    for i in range(dims):
+        stride, padding, dilation, extra = (_spatial(attrs, name, dims)[i] for name in SPATIAL)
+        reach = dilation * (weight[2 + i] - 1)
+        if attrs["transposed"]:
+            size = (image[2 + i] - 1) * stride - 2 * padding + reach + extra + 1
+        else:
+            size = (image[2 + i] + 2 * padding - reach - 1) // stride + 1
+        if size < 1:
+            raise InvalidCase(f"convolution: kernel {list(weight[2:])} is larger than the padded input {list(image[2:])}")
+        sizes.append(size)
+    return [(image[0], _out_channels(weight, attrs), *sizes)]
+
+
+def _channels_last(shape: Shape) -> Shape:
+    """[N, C, *spatial] -> [N, *spatial, C]."""
+    return (shape[0], *shape[2:], shape[1])
+
+
+def _form(shape: Shape, attrs: Attrs) -> tuple[Shape, Layout | None]:
+    """Volumes come as [N, D, H, W, C] in row-major layout; maps and rows flat and tiled, as [1, 1, N*H*W, C]."""
+    if len(shape) == VOLUME:
+        return _channels_last(shape), Layout.ROW_MAJOR
+    return (1, 1, shape[0] * math.prod(shape[2:]), shape[1]), Layout.TILE
+
+
+def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """Row-major whatever the placement says, which TTNN tilizes as it needs; weights always in DRAM."""
+    in_dram = {"layout": Layout.ROW_MAJOR, "memory": MemoryConfig()}
+    specs = [operand_spec(case, _channels_last(shapes[0]), layout=Layout.ROW_MAJOR), operand_spec(case, shapes[1], **in_dram)]
+    if len(shapes) > 2 and len(shapes[0]) == VOLUME:
+        specs.append(operand_spec(case, (1, *shapes[2]), layout=Layout.TILE, memory=MemoryConfig()))
+    elif len(shapes) > 2:
+        specs.append(operand_spec(case, (1, 1, 1, *shapes[2]), **in_dram))
+    return specs
+
+
+def _convolve(c: Call) -> Any:
+    """By rank and direction. The result of an operand in DRAM stays there, so it is moved where it was asked for."""
+    dims = len(c.inputs[0].shape) - 2
+    run = _conv3d if dims == 3 else _conv1d if dims == 1 else _conv_transpose2d if c.attrs["transposed"] else _conv2d
+    return where_asked(c, run(c, {name: _spatial(c.attrs, name, dims) for name in SPATIAL}))
+
+
+def _common(c: Call) -> dict[str, Any]:
+    bias = c.inputs[2] if len(c.inputs) > 2 else None
+    return {"bias_tensor": bias, "device": c.device, "groups": c.attrs["groups"], **c.out}
+
+
+def _channels(c: Call) -> dict[str, int]:
+    weight = tuple(c.inputs[1].shape)
+    return {
+        "in_channels": c.inputs[0].shape[-1],
+        "out_channels": _out_channels(weight, c.attrs),
+        "batch_size": c.inputs[0].shape[0],
+    }
+
+
+def _conv1d(c: Call, spatial: dict[str, list[int]]) -> Any:
+    return c.ttnn.conv1d(
+        input_tensor=c.inputs[0],
+        weight_tensor=c.inputs[1],
+        input_length=c.inputs[0].shape[1],
+        kernel_size=c.inputs[1].shape[2],
+        stride=spatial["stride"][0],
+        padding=spatial["padding"][0],
+        dilation=spatial["dilation"][0],
+        **_channels(c),
+        **_common(c),
+    )
+
+
+def _map(c: Call, spatial: dict[str, list[int]]) -> dict[str, Any]:
+    return {
+        "input_tensor": c.inputs[0],
+        "input_height": c.inputs[0].shape[1],
+        "input_width": c.inputs[0].shape[2],
+        "kernel_size": [c.inputs[1].shape[2], c.inputs[1].shape[3]],
+        "stride": spatial["stride"],
+        "padding": spatial["padding"],
+        "dilation": spatial["dilation"],
+        **_channels(c),
+        **_common(c),
+    }
+
+
+def _conv2d(c: Call, spatial: dict[str, list[int]]) -> Any:
+    return c.ttnn.conv2d(weight_tensor=c.inputs[1], **_map(c, spatial))
+
+
+def _conv_transpose2d(c: Call, spatial: dict[str, list[int]]) -> Any:
+    """TTNN prepares these weights from host memory only."""
+    return c.ttnn.conv_transpose2d(
+        weight_tensor=c.ttnn.from_device(c.inputs[1]), output_padding=spatial["output_padding"], **_map(c, spatial)
+    )
+
+
+def _conv3d(c: Call, spatial: dict[str, list[int]]) -> Any:
+    """TTNN prepares these weights from host memory only, for whole tiles of channels; so the volume is padded to those."""
+    x, weight = c.inputs[0], c.inputs[1]
+    missing = -x.shape[4] % TILE_EDGE
+    if missing:
+        x = c.ttnn.pad(x, [(0, 0)] * 4 + [(0, missing)], 0.0)
+    return c.ttnn.experimental.conv3d(
+        input_tensor=x,
+        weight_tensor=c.ttnn.from_device(weight),
+        output_channels=weight.shape[0],
+        kernel_size=[weight.shape[2], weight.shape[3], weight.shape[4]],
+        stride=spatial["stride"],
+        padding=spatial["padding"],
+        dilation=spatial["dilation"],
+        dtype=x.dtype,
+        **_common(c),
+    )
+
+
+def _torch(t: Any, x: Sequence[Any], a: Attrs) -> Any:
+    dims = x[0].dim() - 2
+    spatial = {name: _spatial(a, name, dims) for name in SPATIAL}
+    bias = x[2] if len(x) > 2 else None
+    return t.convolution(x[0], x[1], bias, **spatial, transposed=a["transposed"], groups=a["groups"])
+
+
+def _same_size(shape: Shape) -> Sample:
+    """The crossed call: a kernel of 3 in each spatial dim that keeps size and channels."""
+    channels, dims = (shape[1] if len(shape) > 1 else 1), len(shape) - 2
+    return Sample((shape, (channels, channels, *[3] * dims), (channels,)), {"padding": [1] * dims})
+
+
+CONVOLUTION = OperatorInfo(
+    names=("convolution", "conv2d", "Conv2d", "conv1d", "conv3d"),
+    aten=("aten.convolution.default", "aten.conv2d.default", "aten.conv1d.default", "aten.conv3d.default"),
+    operands=("input", "weight", "bias?"),
+    ttnn="ttnn.conv2d, conv1d, conv_transpose2d, experimental.conv3d",
+    call=_convolve,
+    torch=_torch,
+    infer=_result_shape,
+    attrs={
+        "stride": Attr("int|ints", 1),
+        "padding": Attr("int|ints", 0),
+        "dilation": Attr("int|ints", 1),
+        "transposed": Attr("bool", False),
+        "output_padding": Attr("int|ints", 0),
+        "groups": Attr("int", 1),
+    },
+    place=_place,
+    sample=_same_size,
+    traits=Traits(nhwc="flat", l1_small_bytes=DEFAULT_L1_SMALL_BYTES, result_form=_form, temporaries=True),
+    limitations=(
+        Limitation(
+            "TTNN has no transposed convolution over 1 or 3 dims",
+            when=lambda shapes, attrs: attrs["transposed"] and len(shapes[0]) != MAP,
+        ),
+    ),
+)
+
+CONV_TRANSPOSE2D = replace(
+    CONVOLUTION,
+    names=("conv_transpose2d", "ConvTranspose2d"),
+    aten=("aten.conv_transpose2d.input",),
+    ttnn="ttnn.conv_transpose2d",
+    attrs={**CONVOLUTION.attrs, "transposed": Attr("bool", True)},
+)
+
+OPERATORS: tuple[OperatorInfo, ...] = (CONVOLUTION, CONV_TRANSPOSE2D)
+
+__all__ = ["OPERATORS"]

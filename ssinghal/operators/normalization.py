@@ -1,0 +1,291 @@
+"""Normalizations. Torch's ``native_`` forms also return statistics, which TTNN does not: one result here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.errors import InvalidCase
+from ssinghal.operators.core import (
+    BLOCK_FLOATS,
+    INTEGERS,
+    Attr,
+    Attrs,
+    Call,
+    Limitation,
+    OperatorInfo,
+    Sample,
+    Traits,
+    operand_spec,
+)
+from ssinghal.specs import TILE_EDGE, Layout, Shape, TensorSpec, ceil_div
+
+
+def _optional(inputs: Sequence[Any], position: int) -> Any:
+    return inputs[position] if position < len(inputs) else None
+
+
+# Over the batch -----------------------------------------------------------------------------------------------------------
+
+
+def _batch_norm_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    if len(shapes[0]) < 2 or any(s != shapes[0][1:2] for s in shapes[1:]):
+        raise InvalidCase(f"batch_norm of {list(shapes[0])} takes one value per channel (dim 1) in each other operand")
+    return [shapes[0]]
+
+
+def _place_batch_norm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """A vector of one value per channel goes as [1, C, 1, 1], a whole tile per value."""
+    return [
+        operand_spec(case, shapes[0]),
+        *(operand_spec(case, (1, math.prod(s), 1, 1), layout=Layout.TILE) for s in shapes[1:]),
+    ]
+
+
+def _batch_norm(c: Call) -> Any:
+    weight, bias, mean, variance = (_optional(c.inputs, i) for i in range(1, 5))
+    return c.ttnn.batch_norm(
+        c.inputs[0],
+        weight=weight,
+        bias=bias,
+        running_mean=mean,
+        running_var=variance,
+        training=c.attrs["training"],
+        momentum=c.attrs["momentum"],
+        eps=c.attrs["eps"],
+        **c.out,
+    )
+
+
+def _torch_batch_norm(t: Any, x: Sequence[Any], a: Attrs) -> Any:
+    weight, bias, mean, variance = (_optional(x, i) for i in range(1, 5))
+    return t.nn.functional.batch_norm(x[0], mean, variance, weight, bias, a["training"], a["momentum"], a["eps"])
+
+
+def _batch_norm_sample(shape: Shape) -> Sample:
+    channels = (shape[1],) if len(shape) > 1 else (1,)
+    return Sample((shape, *[channels] * 4), {}, channels_last=False)
+
+
+BATCH_NORM = OperatorInfo(
+    names=("native_batch_norm", "batch_norm", "BatchNorm2d"),
+    aten=(
+        "aten.native_batch_norm.default",
+        "aten.batch_norm.default",
+        "aten._native_batch_norm_legit.default",
+        "aten._native_batch_norm_legit_no_training.default",
+    ),
+    operands=("input", "weight?", "bias?", "running_mean?", "running_var?"),
+    ttnn="ttnn.batch_norm",
+    call=_batch_norm,
+    torch=_torch_batch_norm,
+    infer=_batch_norm_shape,
+    attrs={
+        "training": Attr("bool", False),
+        "momentum": Attr("float", 0.1),
+        "eps": Attr("float", 1e-5),
+        "cudnn_enabled": Attr("bool|none", None),
+    },
+    place=_place_batch_norm,
+    sample=_batch_norm_sample,
+    traits=Traits(temporaries=True),  # in training: the reductions of the batch's own statistics
+    limitations=(
+        Limitation("ttnn.batch_norm takes tile layout only", layouts=(Layout.ROW_MAJOR,)),
+        Limitation("ttnn.batch_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),
+        Limitation("ttnn.batch_norm takes rank 4 only", when=lambda shapes, attrs: len(shapes[0]) != 4),
+        Limitation(
+            "ttnn.batch_norm needs running_mean and running_var outside training",
+            when=lambda shapes, attrs: not attrs["training"] and len(shapes) < 5,
+        ),
+    ),
+)
+
+# Over the last dim --------------------------------------------------------------------------------------------------------
+
+
+def _last_dim_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    normalized = tuple(attrs["normalized_shape"])
+    if not normalized or shapes[0][-len(normalized) :] != normalized:
+        raise InvalidCase(f"normalized_shape {list(normalized)} is not the end of {list(shapes[0])}")
+    if any(s != normalized for s in shapes[1:]):
+        raise InvalidCase(f"weight and bias have the normalized shape {list(normalized)}")
+    return [shapes[0]]
+
+
+def _place_last_dim(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """Weight and bias as tiles; row-major ones would have to be cut to rows of 32 first."""
+    return [operand_spec(case, shapes[0]), *(operand_spec(case, s, layout=Layout.TILE) for s in shapes[1:])]
+
+
+def _last_dim_sample(operands: int) -> Any:
+    def sample(shape: Shape) -> Sample:
+        """The crossed call: a map as NHWC, so that the channels are normalized."""
+        placed = (shape[0], *shape[2:], shape[1]) if len(shape) == 4 else shape
+        width = placed[-1:]
+        return Sample((placed, *[width] * (operands - 1)), {"normalized_shape": list(width)}, channels_last=False)
+
+    return sample
+
+
+LAST_DIM_ONLY = Limitation("TTNN normalizes the last dim only", when=lambda shapes, attrs: len(attrs["normalized_shape"]) != 1)
+
+LAYER_NORM = OperatorInfo(
+    names=("native_layer_norm", "layer_norm", "LayerNorm"),
+    aten=("aten.native_layer_norm.default", "aten.layer_norm.default"),
+    operands=("input", "weight?", "bias?"),
+    ttnn="ttnn.layer_norm",
+    call=lambda c: c.ttnn.layer_norm(
+        c.inputs[0], weight=_optional(c.inputs, 1), bias=_optional(c.inputs, 2), epsilon=c.attrs["eps"], **c.out
+    ),
+    torch=lambda t, x, a: t.nn.functional.layer_norm(
+        x[0], list(a["normalized_shape"]), _optional(x, 1), _optional(x, 2), a["eps"]
+    ),
+    infer=_last_dim_shape,
+    attrs={
+        "normalized_shape": Attr("ints"),
+        "eps": Attr("float", 1e-5),
+        "cudnn_enable": Attr("bool|none", None),
+    },
+    place=_place_last_dim,
+    sample=_last_dim_sample(3),
+    limitations=(
+        LAST_DIM_ONLY,
+        Limitation(
+            "ttnn.layer_norm in row-major layout takes a last dim that is a multiple of 32",
+            (Layout.ROW_MAJOR,),
+            when=lambda shapes, attrs: shapes[0][-1] % TILE_EDGE != 0,
+        ),
+    ),
+)
+
+RMS_NORM = OperatorInfo(
+    names=("rms_norm", "RMSNorm"),
+    aten=("aten.rms_norm.default", "aten._fused_rms_norm.default"),
+    operands=("input", "weight?"),
+    ttnn="ttnn.rms_norm",
+    call=lambda c: c.ttnn.rms_norm(c.inputs[0], weight=_optional(c.inputs, 1), epsilon=c.attrs["eps"] or 1e-5, **c.out),
+    torch=lambda t, x, a: t.nn.functional.rms_norm(x[0], list(a["normalized_shape"]), _optional(x, 1), a["eps"] or 1e-5),
+    infer=_last_dim_shape,
+    attrs={"normalized_shape": Attr("ints"), "eps": Attr("float|none", None)},
+    place=_place_last_dim,
+    sample=_last_dim_sample(2),
+    limitations=(LAST_DIM_ONLY, Limitation("ttnn.rms_norm takes tile layout only", layouts=(Layout.ROW_MAJOR,))),
+)
+
+# Over groups of channels --------------------------------------------------------------------------------------------------
+
+
+def _groups(attrs: Attrs) -> int:
+    """``native_group_norm`` says group, ``group_norm`` num_groups."""
+    given = [attrs[name] for name in ("group", "num_groups") if attrs[name] is not None]
+    if len(given) != 1 or given[0] < 1:
+        raise InvalidCase("group_norm takes group (or num_groups), one of them")
+    return int(given[0])
+
+
+def _group_norm_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    shape = shapes[0]
+    if len(shape) < 2 or shape[1] % _groups(attrs) or any(s != (shape[1],) for s in shapes[1:]):
+        raise InvalidCase(f"group_norm of {list(shape)}: {_groups(attrs)} groups of channels, weight and bias one value each")
+    whole = {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:])}
+    wrong = {name: attrs[name] for name, size in whole.items() if attrs[name] not in (None, size)}
+    if wrong:
+        raise InvalidCase(f"group_norm of {list(shape)} does not go with {wrong}")
+    return [shape]
+
+
+def _channels_last_rows(shape: Shape) -> Shape:
+    """[N, C, *spatial] -> [N, 1, spatial, C]."""
+    return (shape[0], 1, math.prod(shape[2:]), shape[1])
+
+
+def _place_group_norm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """Weight and bias as rows of 32 values, row-major."""
+    rows = (operand_spec(case, (1, 1, ceil_div(s[0], TILE_EDGE), TILE_EDGE), layout=Layout.ROW_MAJOR) for s in shapes[1:])
+    return [operand_spec(case, _channels_last_rows(shapes[0])), *rows]
+
+
+def _group_norm(c: Call) -> Any:
+    """On the largest grid that TTNN allows for the shape, in blocks of rows that leave half of L1 to tensors.
+
+    Left to itself TTNN takes blocks that overflow L1 for tall maps. Its program buffers hold seven copies of a block
+    (measured): rows x tiles that one group of channels can span.
+    """
+    x, channels, groups = c.inputs[0], c.inputs[0].shape[-1], _groups(c.attrs)
+    tile_rows = math.prod(tuple(x.padded_shape)[:-1]) // TILE_EDGE
+    grid = c.ttnn.determine_expected_group_norm_dram_grid_size(
+        device=c.device,
+        num_channels=channels,
+        num_groups=groups,
+        input_nhw=tile_rows * TILE_EDGE,
+        num_batches=x.shape[0],
+    )
+    core_rows = tile_rows // (grid.x // _columns(grid.x, groups, channels) * grid.y)
+    tile_bytes = TensorSpec((1, 1), c.case.placement.dtype).page_bytes
+    bank_bytes = c.ttnn.get_memory_view(c.device, c.ttnn.BufferType.L1).total_bytes_per_bank
+    block_rows = max(1, bank_bytes // 2 // (7 * _tiles_of_a_group(channels // groups) * tile_bytes))
+    return c.ttnn.group_norm(
+        x,
+        num_groups=groups,
+        epsilon=c.attrs["eps"],
+        weight=_optional(c.inputs, 1),
+        bias=_optional(c.inputs, 2),
+        inplace=False,
+        core_grid=grid,
+        num_out_blocks=ceil_div(core_rows, block_rows),
+        output_layout=x.layout,
+        **c.out,
+    )
+
+
+def _columns(grid_width: int, groups: int, channels: int) -> int:
+    """Into how many column ranges of cores TTNN splits the channels: whole groups and whole tiles for each."""
+    fits = (n for n in range(min(grid_width, groups), 0, -1) if groups % n == 0 and channels % (n * TILE_EDGE) == 0)
+    return next(fits)
+
+
+def _tiles_of_a_group(width: int) -> int:
+    """Most tiles that ``width`` neighbouring channels can touch, when groups follow each other from 0."""
+    return (width + TILE_EDGE - math.gcd(width, TILE_EDGE) - 1) // TILE_EDGE + 1
+
+
+def _group_norm_sample(shape: Shape) -> Sample:
+    channels = shape[1] if len(shape) > 1 else 1
+    return Sample((shape, (channels,), (channels,)), {"group": math.gcd(channels, 32)}, channels_last=None)
+
+
+GROUP_NORM = OperatorInfo(
+    names=("native_group_norm", "group_norm", "GroupNorm"),
+    aten=("aten.native_group_norm.default", "aten.group_norm.default"),
+    operands=("input", "weight?", "bias?"),
+    ttnn="ttnn.group_norm",
+    call=_group_norm,
+    torch=lambda t, x, a: t.nn.functional.group_norm(x[0], _groups(a), _optional(x, 1), _optional(x, 2), a["eps"]),
+    infer=_group_norm_shape,
+    attrs={
+        "N": Attr("int|none", None),
+        "C": Attr("int|none", None),
+        "HxW": Attr("int|none", None),
+        "group": Attr("int|none", None),
+        "num_groups": Attr("int|none", None),
+        "eps": Attr("float", 1e-5),
+        "cudnn_enabled": Attr("bool|none", None),
+    },
+    place=_place_group_norm,
+    sample=_group_norm_sample,
+    traits=Traits(nhwc="flat", result_form=lambda shape, attrs: (_channels_last_rows(shape), None), temporaries=True),
+    limitations=(
+        Limitation("ttnn.group_norm takes multiples of 32 channels", when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0),
+        Limitation(
+            "ttnn.group_norm in row-major layout takes multiples of 32 pixels",
+            (Layout.ROW_MAJOR,),
+            when=lambda shapes, attrs: math.prod(shapes[0][2:]) % TILE_EDGE != 0,
+        ),
+    ),
+)
+
+OPERATORS: tuple[OperatorInfo, ...] = (BATCH_NORM, LAYER_NORM, RMS_NORM, GROUP_NORM)
+
+__all__ = ["OPERATORS"]

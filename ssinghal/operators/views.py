@@ -1,0 +1,288 @@
+"""Shape operators that torch gives as views: other shape, other order of dims, other layout; and what TTNN makes of them.
+
+TTNN has no strides. A result shares its operand's buffer where TTNN's own condition for a view holds (``is_view``), and is a
+copy elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.errors import InvalidCase
+from ssinghal.operators.core import (
+    Attr,
+    Attrs,
+    Call,
+    Limitation,
+    OperatorInfo,
+    Sample,
+    Traits,
+    normal_dim,
+    normal_dims,
+    operand_spec,
+    to_nhwc,
+)
+from ssinghal.specs import TILE_EDGE, Layout, Shape, TensorSpec
+
+Specs = Sequence[TensorSpec]
+
+
+def is_view(inputs: Specs, outputs: Specs) -> bool:
+    """TTNN's condition (documented at ``ttnn.reshape``) for a result that shares its operand's buffer.
+
+    Same memory, same last dim, and in tile layout the same second last dim or none with padding.
+    """
+    x, y = inputs[0], outputs[0]
+    if x.memory != y.memory or x.volume != y.volume or x.shape[-1] != y.shape[-1]:
+        return False
+    heights = [spec.shape[-2] if len(spec.shape) > 1 else 1 for spec in (x, y)]
+    return x.layout is Layout.ROW_MAJOR or heights[0] == heights[1] or not any(h % TILE_EDGE for h in heights)
+
+
+def is_unchanged(inputs: Specs, outputs: Specs) -> bool:
+    """One operand, one equal result: TTNN returns the operand."""
+    return len(inputs) == len(outputs) == 1 and inputs[0] == outputs[0]
+
+
+def mapped_tiles(inputs: Specs, outputs: Specs) -> int:
+    """A tile reshape that is no view lists the source pages of every output tile on the host."""
+    return 0 if inputs[0].layout is Layout.ROW_MAJOR or is_view(inputs, outputs) else outputs[0].num_pages
+
+
+def where_asked(c: Call, result: Any) -> Any:
+    """``result``, moved if need be: TTNN ignores the memory config where it returns its operand as it is."""
+    return c.ttnn.to_memory_config(result, **c.out) if c.out else result
+
+
+# Other shape, same order --------------------------------------------------------------------------------------------------
+
+RESHAPE = Traits(alias=is_view, temporaries=True, host_map=mapped_tiles)
+RESHAPE_WHERE_IT_IS = Traits(alias=is_view, temporaries=True, host_map=mapped_tiles, output_fixed=True)
+
+
+def _view_size(attrs: Attrs) -> list[int]:
+    """What ``view`` calls size and ``reshape`` shape."""
+    given = [list(attrs[name]) for name in ("size", "shape") if attrs[name] is not None]
+    if len(given) != 1:
+        raise InvalidCase("view takes size (or shape, as reshape calls it), one of them")
+    return given[0]
+
+
+def _view_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    size, volume = _view_size(attrs), math.prod(shapes[0])
+    known = math.prod(s for s in size if s != -1)
+    if size.count(-1) > 1 or known < 1 or volume % known or (-1 not in size and volume != known):
+        raise InvalidCase(f"a tensor of shape {list(shapes[0])} cannot be viewed as {size}")
+    return [tuple(volume // known if s == -1 else s for s in size)]
+
+
+def _squeezed_dims(shape: Sequence[int], attrs: Attrs) -> list[int]:
+    return [d for d in normal_dims(attrs["dim"], len(shape)) if shape[d] == 1]
+
+
+def _squeeze_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """A scalar stays [1]: no rank 0 on the device."""
+    gone = _squeezed_dims(shapes[0], attrs)
+    return [tuple(s for d, s in enumerate(shapes[0]) if d not in gone) or (1,)]
+
+
+def _unsqueeze_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    dim = normal_dim(attrs["dim"], len(shapes[0]) + 1)
+    return [(*shapes[0][:dim], 1, *shapes[0][dim:])]
+
+
+RESHAPES = (
+    OperatorInfo(
+        names=("view", "_unsafe_view", "unsafe_view", "unsafeview", "reshape"),
+        aten=("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten._reshape_alias.default"),
+        operands=("self",),
+        ttnn="ttnn.reshape",
+        call=lambda c: c.ttnn.reshape(c.inputs[0], _view_size(c.attrs), **c.out),
+        torch=lambda t, x, a: t.reshape(x[0], _view_size(a)),
+        infer=_view_shape,
+        attrs={"size": Attr("ints|none", None), "shape": Attr("ints|none", None), "stride": Attr("ints|none", None)},
+        sample=lambda shape: Sample((to_nhwc(shape),), {"size": list(shape)}, channels_last=False),
+        traits=RESHAPE,
+    ),
+    OperatorInfo(
+        names=("unsqueeze",),
+        aten=("aten.unsqueeze.default",),
+        operands=("self",),
+        ttnn="ttnn.unsqueeze",
+        call=lambda c: c.ttnn.unsqueeze(c.inputs[0], c.attrs["dim"]),
+        torch=lambda t, x, a: t.unsqueeze(x[0], a["dim"]),
+        infer=_unsqueeze_shape,
+        attrs={"dim": Attr("int")},
+        sample=lambda shape: Sample((shape,), {"dim": 0}),
+        traits=RESHAPE_WHERE_IT_IS,
+    ),
+    OperatorInfo(
+        names=("squeeze",),
+        aten=("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims"),
+        operands=("self",),
+        ttnn="ttnn.squeeze",
+        call=lambda c: c.ttnn.squeeze(c.inputs[0], _squeezed_dims(tuple(c.inputs[0].shape), c.attrs)),
+        torch=lambda t, x, a: t.atleast_1d(t.squeeze(x[0], _squeezed_dims(x[0].shape, a))),
+        infer=_squeeze_shape,
+        attrs={"dim": Attr("int|ints|none", None)},
+        sample=lambda shape: Sample((shape,), {"dim": 0}),
+        traits=RESHAPE_WHERE_IT_IS,
+    ),
+)
+
+# Other order of dims ------------------------------------------------------------------------------------------------------
+
+
+def _permute_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """TTNN accepts a dim given twice in silence, so it is refused here."""
+    shape = shapes[0]
+    order = [normal_dim(d, len(shape)) for d in attrs["dims"]]
+    if sorted(order) != list(range(len(shape))):
+        raise InvalidCase(f"dims {list(attrs['dims'])} are not an order of the {len(shape)} dims of {list(shape)}")
+    return [tuple(shape[d] for d in order)]
+
+
+def _transpose_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    sizes = list(shapes[0])
+    first, second = normal_dim(attrs["dim0"], len(sizes)), normal_dim(attrs["dim1"], len(sizes))
+    sizes[first], sizes[second] = sizes[second], sizes[first]
+    return [tuple(sizes)]
+
+
+def _t_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    if len(shapes[0]) != 2:
+        raise InvalidCase(f"t takes a matrix, not shape {list(shapes[0])}")
+    return [shapes[0][::-1]]
+
+
+def _last_dim_second(shape: Shape) -> Sample:
+    """The crossed call: (0, 3, 1, 2) for maps, which takes them back to NCHW, and likewise for other ranks."""
+    rank = len(shape)
+    dims = [0, rank - 1, *range(1, rank - 1)] if rank > 2 else [*range(rank)][::-1]
+    return Sample((shape,), {"dims": dims})
+
+
+# Block floats are permuted as bfloat16. That a call which moves nothing returns its operand cannot be told from the specs.
+REORDER = Traits(temporaries=True)
+
+REORDERS = (
+    OperatorInfo(
+        names=("permute",),
+        aten=("aten.permute.default",),
+        operands=("self",),
+        ttnn="ttnn.permute",
+        call=lambda c: c.ttnn.permute(c.inputs[0], list(c.attrs["dims"]), **c.out),
+        torch=lambda t, x, a: t.permute(x[0], a["dims"]),
+        infer=_permute_shape,
+        attrs={"dims": Attr("ints")},
+        sample=_last_dim_second,
+        traits=REORDER,
+    ),
+    OperatorInfo(
+        names=("transpose",),
+        aten=("aten.transpose.int",),
+        operands=("self",),
+        ttnn="ttnn.transpose",
+        call=lambda c: c.ttnn.transpose(c.inputs[0], c.attrs["dim0"], c.attrs["dim1"], **c.out),
+        torch=lambda t, x, a: t.transpose(x[0], a["dim0"], a["dim1"]),
+        infer=_transpose_shape,
+        attrs={"dim0": Attr("int"), "dim1": Attr("int")},
+        sample=lambda shape: Sample((shape,), {"dim0": -2, "dim1": -1}),
+        traits=REORDER,
+        limitations=(
+            Limitation(
+                "ttnn.transpose refuses rank 1 in tile layout", (Layout.TILE,), when=lambda shapes, a: len(shapes[0]) == 1
+            ),
+        ),
+    ),
+    OperatorInfo(
+        names=("t",),
+        aten=("aten.t.default",),
+        operands=("self",),
+        ttnn="ttnn.transpose",
+        call=lambda c: c.ttnn.transpose(c.inputs[0], 0, 1, **c.out),
+        torch=lambda t, x, a: t.t(x[0]),
+        infer=_t_shape,
+        sample=lambda shape: Sample(((math.prod(shape[:-1]), shape[-1]),), {}, channels_last=False),
+        traits=REORDER,
+    ),
+)
+
+# Other layout -------------------------------------------------------------------------------------------------------------
+
+
+def _layout_attr(attrs: Attrs) -> Layout:
+    try:
+        return Layout(attrs["layout"])
+    except ValueError:
+        raise InvalidCase(f"layout {attrs['layout']!r} is neither tile nor row_major") from None
+
+
+def _to_layout(c: Call, layout: Layout) -> Any:
+    wanted = c.ttnn.TILE_LAYOUT if layout is Layout.TILE else c.ttnn.ROW_MAJOR_LAYOUT
+    return where_asked(c, c.ttnn.to_layout(c.inputs[0], wanted, **c.out))
+
+
+def _one_way(name: str, source: Layout, target: Layout) -> OperatorInfo:
+    """``to_layout`` in one direction, whatever layout the placement names."""
+
+    def place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+        return [operand_spec(case, shape, layout=source) for shape in shapes]
+
+    return OperatorInfo(
+        names=(name,),
+        aten=(),
+        operands=("self",),
+        ttnn="ttnn.to_layout",
+        call=lambda c: _to_layout(c, target),
+        torch=_same_values,
+        place=place,
+        sample=lambda shape: Sample((shape,), {}),
+        traits=Traits(output_layout=target),
+    )
+
+
+def _same_values(t: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
+    return tensors[0].clone()
+
+
+LAYOUTS = (
+    OperatorInfo(
+        names=("to_layout",),
+        aten=(),
+        operands=("self",),
+        ttnn="ttnn.to_layout",
+        call=lambda c: _to_layout(c, _layout_attr(c.attrs)),
+        torch=_same_values,
+        attrs={"layout": Attr("str")},
+        sample=lambda shape: Sample((shape,), {"layout": "row_major"}),
+        traits=Traits(alias=is_unchanged, result_form=lambda shape, attrs: (shape, _layout_attr(attrs))),
+    ),
+    _one_way("tilize", Layout.ROW_MAJOR, Layout.TILE),
+    _one_way("untilize", Layout.TILE, Layout.ROW_MAJOR),
+)
+
+
+def _contiguous_strides(shape: Shape) -> list[int]:
+    return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+
+
+AS_STRIDED = OperatorInfo(
+    names=("as_strided", "asstrided"),
+    aten=("aten.as_strided.default",),
+    operands=("self",),
+    ttnn="",
+    call=None,
+    torch=lambda t, x, a: t.as_strided(x[0], a["size"], a["stride"], a["storage_offset"] or 0),
+    infer=lambda shapes, attrs: [tuple(attrs["size"])],
+    attrs={"size": Attr("ints"), "stride": Attr("ints"), "storage_offset": Attr("int|none", None)},
+    sample=lambda shape: Sample((shape,), {"size": list(shape), "stride": _contiguous_strides(shape)}, channels_last=False),
+    limitations=(Limitation("TTNN tensors have no strides: a strided view has no counterpart"),),
+)
+
+VIEWS = (*RESHAPES, *REORDERS, *LAYOUTS, AS_STRIDED)
+
+__all__ = ["VIEWS", "is_unchanged", "is_view", "mapped_tiles", "where_asked"]
