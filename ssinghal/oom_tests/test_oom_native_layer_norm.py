@@ -1,0 +1,11 @@
+import pytest
+
+pytestmark = pytest.mark.operator("native_layer_norm")
+
+
+def test_oom_native_layer_norm(case, expect_oom):
+    expect_oom(case)
+
+
+def test_memory_estimation_native_layer_norm(case, estimate):
+    estimate(case)

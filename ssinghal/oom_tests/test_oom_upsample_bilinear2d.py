@@ -1,0 +1,11 @@
+import pytest
+
+pytestmark = pytest.mark.operator("upsample_bilinear2d")
+
+
+def test_oom_upsample_bilinear2d(case, expect_oom):
+    expect_oom(case)
+
+
+def test_memory_estimation_upsample_bilinear2d(case, estimate):
+    estimate(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("abs")
+
+
+def test_abs(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("add")
+
+
+def test_add(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("cat")
+
+
+def test_cat(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("clamp_min")
+
+
+def test_clamp_min(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("copy")
+
+
+def test_copy(case, compare):
+    compare(case)

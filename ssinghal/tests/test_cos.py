@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("cos")
+
+
+def test_cos(case, compare):
+    compare(case)

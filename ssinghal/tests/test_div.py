@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("div")
+
+
+def test_div(case, compare):
+    compare(case)

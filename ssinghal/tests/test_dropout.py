@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("dropout")
+
+
+def test_dropout(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("embedding")
+
+
+def test_embedding(case, compare):
+    compare(case)

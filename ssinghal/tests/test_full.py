@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("full")
+
+
+def test_full(case, compare):
+    compare(case)

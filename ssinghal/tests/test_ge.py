@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("ge")
+
+
+def test_ge(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("gt")
+
+
+def test_gt(case, compare):
+    compare(case)

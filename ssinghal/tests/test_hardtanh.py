@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("hardtanh")
+
+
+def test_hardtanh(case, compare):
+    compare(case)

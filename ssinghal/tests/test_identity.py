@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("identity")
+
+
+def test_identity(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("le")
+
+
+def test_le(case, compare):
+    compare(case)

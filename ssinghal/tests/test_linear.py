@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("linear")
+
+
+def test_linear(case, compare):
+    compare(case)

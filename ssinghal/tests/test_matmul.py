@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("matmul")
+
+
+def test_matmul(case, compare):
+    compare(case)

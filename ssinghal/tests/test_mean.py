@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("mean")
+
+
+def test_mean(case, compare):
+    compare(case)

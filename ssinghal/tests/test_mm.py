@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("mm")
+
+
+def test_mm(case, compare):
+    compare(case)

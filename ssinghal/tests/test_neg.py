@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("neg")
+
+
+def test_neg(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("pow")
+
+
+def test_pow(case, compare):
+    compare(case)

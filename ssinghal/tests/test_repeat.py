@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("repeat")
+
+
+def test_repeat(case, compare):
+    compare(case)

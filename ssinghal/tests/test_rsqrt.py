@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("rsqrt")
+
+
+def test_rsqrt(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("sin")
+
+
+def test_sin(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("slice")
+
+
+def test_slice(case, compare):
+    compare(case)

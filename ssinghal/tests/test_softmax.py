@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("softmax")
+
+
+def test_softmax(case, compare):
+    compare(case)

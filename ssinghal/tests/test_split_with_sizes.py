@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("split_with_sizes")
+
+
+def test_split_with_sizes(case, compare):
+    compare(case)

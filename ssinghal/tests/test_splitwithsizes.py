@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("splitwithsizes")
+
+
+def test_splitwithsizes(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("sqrt")
+
+
+def test_sqrt(case, compare):
+    compare(case)

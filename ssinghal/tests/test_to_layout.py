@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("to_layout")
+
+
+def test_to_layout(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("topk")
+
+
+def test_topk(case, compare):
+    compare(case)

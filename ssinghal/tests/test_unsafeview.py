@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("unsafeview")
+
+
+def test_unsafeview(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("unsqueeze")
+
+
+def test_unsqueeze(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("untilize")
+
+
+def test_untilize(case, compare):
+    compare(case)
