@@ -218,7 +218,8 @@ def _serve(
                 case = connection.recv()
             except EOFError:
                 return
-            record = probe(case, session, board.with_l1_small(case.placement.l1_small_bytes or 0))
+            l1_small = case.placement.l1_small_bytes or 0
+            record = probe(case, session, board.with_l1_small(l1_small), numerics=options.numerics)
             connection.send(record)
 
 

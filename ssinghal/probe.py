@@ -14,23 +14,27 @@ from ssinghal.device.usage import Usage, usage_of
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import Attrs, Call, input_specs, output_specs, plain_specs
-from ssinghal.records import PlacedTensor, Record, Resource, Status, Verdict
+from ssinghal.records import Comparison, PlacedTensor, Record, Resource, Status, Verdict
 from ssinghal.specs import Board, BufferType, TensorSpec
 
 # What TTNN's Python bindings raise; MemoryError is host memory. Anything else is a bug of the harness and is not caught.
 TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
 
 
-def probe(case: Case, session: Session, board: Board) -> Record:
+def probe(case: Case, session: Session, board: Board, *, numerics: bool = False) -> Record:
     """Runs ``case`` and returns its record. The device is empty before and after.
 
-    No host tensor is made, so a case of many GiB costs milliseconds. Values are not looked at.
+    No host tensor is made, so a case of many GiB costs milliseconds, and values are not looked at; with ``numerics`` a call
+    that fits is made again with values and compared with torch.
     """
     started = time.perf_counter()
     session.use_l1_small(case.placement.l1_small_bytes or 0)
     attempt = _Attempt(case, session, board)
     verdict = attempt.run()
     usage, note = attempt.usage(verdict)
+    comparison = None
+    if numerics and verdict.status is Status.FITS:
+        verdict, comparison = attempt.compare()
     left = session.clear()
     if left:
         session.reopen(session.l1_small_bytes)
@@ -46,6 +50,7 @@ def probe(case: Case, session: Session, board: Board) -> Record:
         tensors=tuple(attempt.placed),
         usage=asdict(usage) if usage else None,
         usage_note=note,
+        comparison=comparison,
         resident={kind.value: size for kind, size in attempt.resident.items()},
         left_allocated={kind.value: size for kind, size in left.items()},
         sources=tuple(asdict(s) for s in case.sources),
@@ -158,6 +163,19 @@ class _Attempt:
             if differ:
                 return _mismatch(f"TTNN returned {', '.join(differ)}")
         return Verdict(Status.FITS)
+
+    def compare(self) -> tuple[Verdict, Comparison | None]:
+        """The call made again with values: fits, or a mismatch, or what stopped it (placing values takes host memory)."""
+        from ssinghal.numerics import compare_with_torch
+
+        assert self.attrs is not None
+        try:
+            comparison = compare_with_torch(self.case, self.info, self.attrs, self.inputs, self.session)
+        except TTNN_ERRORS as error:
+            return replace(translate_error(type(error).__name__, str(error)), stage="numerics"), None
+        if comparison.fault:
+            return Verdict(Status.MISMATCH, stage="output", decided_by="torch", message=comparison.fault), comparison
+        return Verdict(Status.FITS), comparison
 
     def usage(self, verdict: Verdict) -> tuple[Usage | None, str]:
         """Peaks of the call from a capture that neither dispatches nor allocates, so it also tells what an OOM would need."""

@@ -99,15 +99,12 @@ class PlacedTensor:
 
 @dataclass(frozen=True)
 class Comparison:
-    """TTNN against torch, on a device that computes."""
+    """TTNN against torch, on a device that computes. ``fault`` says why they do not agree; empty where they do."""
 
     pcc: float
     max_abs_error: float
     min_pcc: float
-
-    @property
-    def agrees(self) -> bool:
-        return self.pcc >= self.min_pcc
+    fault: str = ""
 
 
 @dataclass(frozen=True)
