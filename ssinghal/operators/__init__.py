@@ -14,7 +14,7 @@ from ssinghal.errors import InvalidCase, RegistryError, unknown
 from ssinghal.operators.core import OperatorInfo, to_nhwc
 from ssinghal.specs import Shape, check_shape
 
-FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation")
+FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing")
 
 
 @cache
@@ -66,6 +66,8 @@ def make_case(
     attrs = dict(attrs or {})
     for shape in inputs:
         check_shape(shape, f"{name}: input shape")
+    if not info.operands and placement.output_memory is OutputMemory.TTNN:
+        placement = replace(placement, output_memory=OutputMemory.SAME)  # no operand whose memory TTNN could follow
     if not info.operands and inputs and "size" not in attrs:
         attrs["size"] = list(inputs[0])
         inputs = inputs[1:]

@@ -1,0 +1,17 @@
+"""No operator at all: tensors put on the device and nothing else. Tells whether a set of live tensors fits together."""
+
+from __future__ import annotations
+
+from ssinghal.operators.core import OperatorInfo
+
+OPERATORS = (
+    OperatorInfo(
+        names=("place",),
+        aten=(),
+        operands=("tensors*",),
+        ttnn="ttnn.empty",
+        call=lambda c: [],
+        torch=lambda torch, tensors, attrs: [],
+        infer=lambda shapes, attrs: [],
+    ),
+)
