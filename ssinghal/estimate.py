@@ -110,6 +110,9 @@ class MemoryEstimate:
     TTNN's own message: for a tensor ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed, ``bank_bytes`` there with
     ``allocated_bytes``/``free_bytes``/``largest_free_bytes``; for program buffers the address ``program_end`` they reach and
     ``limit_bytes``, the end of L1 or the lowest tensor's address.
+
+    ``temporaries``: TTNN allocates more on the way. A result that does not fit is certain all the same, but TTNN's message may
+    then name a temporary that failed before it.
     """
 
     board: Board
@@ -126,6 +129,7 @@ class MemoryEstimate:
     allocated_bytes: int | None = None
     free_bytes: int | None = None
     largest_free_bytes: int | None = None
+    temporaries: bool = False
     program_bytes: int | None = None
     program_end: int | None = None
     limit_bytes: int | None = None
@@ -149,6 +153,7 @@ class MemoryEstimate:
             "verdict": self.verdict.value,
             **({"resource": self.resource.value, "stage": self.stage} if self.resource else {}),
             "reason": self.reason,
+            "temporaries": self.temporaries,
             **{name: getattr(self, name) for name in numbers if getattr(self, name) is not None},
             "peak_bytes_per_bank": {str(kind): size for kind, size in self.peak_bytes_per_bank.items()},
             "allocations": [a.to_json() for a in self.allocations],
@@ -170,7 +175,7 @@ def estimate(case: Case, board: Board) -> MemoryEstimate:
     peak: Counter[BufferType] = Counter()
     for allocation in allocations:
         peak[allocation.spec.memory.buffer] += allocation.booked_bytes_per_bank
-    made = MemoryEstimate(board, allocations, peak, program_bytes=plan.program_bytes)
+    made = MemoryEstimate(board, allocations, peak, temporaries=plan.temporaries, program_bytes=plan.program_bytes)
     exceeded = _first_that_does_not_fit(made) or _program_failure(made)
     if exceeded is not None:
         return exceeded
@@ -185,6 +190,7 @@ class _Plan:
 
     inputs: Sequence[TensorSpec]
     outputs: Sequence[TensorSpec] = ()
+    temporaries: bool = False
     program_bytes: int | None = None
     unknown: str = ""
 
@@ -204,11 +210,9 @@ def _plan_of(case: Case, board: Board) -> _Plan:
     if traits.alias is not None and traits.alias(inputs, outputs):
         return _Plan(inputs, program_bytes=0)
     program_bytes = traits.program(inputs, outputs) if traits.program else None
-    unseen = [
-        what for what, hidden in (("temporaries", traits.temporaries), ("program buffers", program_bytes is None)) if hidden
-    ]
+    unseen = ["temporaries"] * traits.temporaries + ["program buffers"] * (program_bytes is None)
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
-    return _Plan(inputs, () if traits.in_place else outputs, program_bytes, unknown)
+    return _Plan(inputs, () if traits.in_place else outputs, traits.temporaries, program_bytes, unknown)
 
 
 def _labelled(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[tuple[str, TensorSpec]]:
@@ -226,15 +230,16 @@ def _first_that_does_not_fit(made: MemoryEstimate) -> MemoryEstimate | None:
         kind = spec.memory.buffer
         region = made.board.region(kind)
         free = region.bank_bytes - taken[kind]
-        wraps = spec.wraps_page_count
-        if wraps or allocation.booked_bytes_per_bank > free:
+        if spec.wraps_page_count:
+            reason = f"{label} has {spec.num_pages:,} pages of {spec.page_bytes:,} B, too many for TTNN to count"
+        else:
+            need, bank = f"{allocation.bytes_per_bank:,} B", f"{kind.value.upper()} bank"
+            reason = f"{label} needs {need} in each {bank}, where {free:,} of {region.bank_bytes:,} B are free"
+        if spec.wraps_page_count or allocation.booked_bytes_per_bank > free:
             return replace(
                 made,
                 verdict=Prediction.EXCEEDS,
-                reason=f"{label} has {spec.num_pages:,} pages of {spec.page_bytes:,} B, too many for TTNN to count"
-                if wraps
-                else f"{label} needs {allocation.bytes_per_bank:,} B in each {kind.value.upper()} bank, "
-                f"where {free:,} of {region.bank_bytes:,} B are free",
+                reason=reason,
                 resource=_RESOURCES[kind],
                 stage=label,
                 total_bytes=allocation.allocated_bytes,
