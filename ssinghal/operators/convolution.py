@@ -12,7 +12,7 @@ from typing import Any
 
 from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, operand_spec
+from ssinghal.operators.core import INTEGERS, Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, operand_spec
 from ssinghal.operators.views import where_asked
 from ssinghal.specs import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
 
@@ -208,6 +208,7 @@ CONVOLUTION = OperatorInfo(
             "TTNN has no transposed convolution over 1 or 3 dims",
             when=lambda shapes, attrs: attrs["transposed"] and len(shapes[0]) != MAP,
         ),
+        Limitation("TTNN convolves bfloat16 and float32 only", dtypes=INTEGERS),
     ),
 )
 

@@ -20,7 +20,7 @@ from ssinghal.operators.core import (
     Traits,
     operand_spec,
 )
-from ssinghal.specs import TILE_EDGE, Layout, Shape, TensorSpec, ceil_div
+from ssinghal.specs import TILE_EDGE, DType, Layout, Shape, TensorSpec, ceil_div
 
 
 def _optional(inputs: Sequence[Any], position: int) -> Any:
@@ -129,6 +129,7 @@ def _last_dim_sample(operands: int) -> Any:
     return sample
 
 
+NOT_FLOATS = (DType.BFLOAT4_B, *INTEGERS)
 LAST_DIM_ONLY = Limitation("TTNN normalizes the last dim only", when=lambda shapes, attrs: len(attrs["normalized_shape"]) != 1)
 
 LAYER_NORM = OperatorInfo(
@@ -152,6 +153,7 @@ LAYER_NORM = OperatorInfo(
     sample=_last_dim_sample(3),
     limitations=(
         LAST_DIM_ONLY,
+        Limitation("ttnn.layer_norm takes float32, bfloat16 and bfloat8_b only", dtypes=NOT_FLOATS),
         Limitation(
             "ttnn.layer_norm in row-major layout takes a last dim that is a multiple of 32",
             (Layout.ROW_MAJOR,),
@@ -171,7 +173,11 @@ RMS_NORM = OperatorInfo(
     attrs={"normalized_shape": Attr("ints"), "eps": Attr("float|none", None)},
     place=_place_last_dim,
     sample=_last_dim_sample(2),
-    limitations=(LAST_DIM_ONLY, Limitation("ttnn.rms_norm takes tile layout only", layouts=(Layout.ROW_MAJOR,))),
+    limitations=(
+        LAST_DIM_ONLY,
+        Limitation("ttnn.rms_norm takes float32, bfloat16 and bfloat8_b only", dtypes=NOT_FLOATS),
+        Limitation("ttnn.rms_norm takes tile layout only", layouts=(Layout.ROW_MAJOR,)),
+    ),
 )
 
 # Over groups of channels --------------------------------------------------------------------------------------------------
@@ -277,6 +283,7 @@ GROUP_NORM = OperatorInfo(
     sample=_group_norm_sample,
     traits=Traits(nhwc="flat", result_form=lambda shape, attrs: (_channels_last_rows(shape), None), temporaries=True),
     limitations=(
+        Limitation("ttnn.group_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),
         Limitation("ttnn.group_norm takes multiples of 32 channels", when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0),
         Limitation(
             "ttnn.group_norm in row-major layout takes multiples of 32 pixels",

@@ -7,6 +7,7 @@ from typing import Any
 
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.core import (
+    BLOCK_FLOATS,
     Attr,
     Attrs,
     Call,
@@ -19,7 +20,7 @@ from ssinghal.operators.core import (
 )
 from ssinghal.operators.pieces import slice_along
 from ssinghal.operators.views import Specs, is_unchanged, where_asked
-from ssinghal.specs import Layout, Shape
+from ssinghal.specs import DType, Layout, Shape
 
 
 def _roll_arguments(shape: Shape, attrs: Attrs) -> tuple[list[int], list[int]]:
@@ -118,6 +119,7 @@ def _replication_pad(spatial: int) -> OperatorInfo:
         attrs={"padding": Attr("ints")},
         sample=lambda shape: Sample((shape,), {"padding": [1] * 2 * spatial}, channels_last=False),
         traits=Traits(alias=is_unchanged, temporaries=True),
+        limitations=(Limitation("slicing off edges of block floats returns bfloat16", dtypes=BLOCK_FLOATS),),
     )
 
 
@@ -133,6 +135,7 @@ PADS = (
         attrs={"shifts": Attr("int|ints"), "dims": Attr("int|ints", ())},
         sample=_roll_sample,
         traits=Traits(temporaries=True),
+        limitations=(Limitation("ttnn.roll of block floats returns bfloat16", dtypes=BLOCK_FLOATS),),
     ),
     OperatorInfo(
         names=("constant_pad_nd", "constantpadnd", "pad"),
@@ -147,6 +150,8 @@ PADS = (
         traits=Traits(alias=_pads_in_place, temporaries=True),
         limitations=(
             Limitation("ttnn.pad pads with a constant only", when=lambda shapes, attrs: attrs["mode"] != "constant"),
+            Limitation("ttnn.pad takes no bfloat4_b", dtypes=(DType.BFLOAT4_B,)),
+            Limitation("ttnn.pad takes no uint8 in tile layout", (Layout.TILE,), (DType.UINT8,)),
             Limitation("ttnn.pad pads no front in tile layout", (Layout.TILE,), when=_pads_front),
             Limitation(
                 "ttnn.pad builds too small a buffer for rank 1 in tile layout",

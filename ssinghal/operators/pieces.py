@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.core import (
+    BLOCK_FLOATS,
     Attr,
     Attrs,
     Call,
@@ -18,12 +20,21 @@ from ssinghal.operators.core import (
     to_nhwc,
 )
 from ssinghal.operators.views import is_unchanged, is_view
-from ssinghal.specs import BufferType, DType, Shape, ceil_div
+from ssinghal.specs import TILE_EDGE, BufferType, Shape, ceil_div
 
 
 def resized(shape: Shape, dim: int, size: int) -> Shape:
     """``shape`` with another size along ``dim``."""
     return (*shape[:dim], size, *shape[dim + 1 :])
+
+
+def _cuts_tiles(shape: Shape, dim: int, starts: Iterable[int]) -> bool:
+    """Whether pieces that start there along ``dim`` break up tiles; of a vector they always do."""
+    return len(shape) == 1 or (dim >= len(shape) - 2 and any(start % TILE_EDGE for start in starts))
+
+
+def _returns_bfloat16(function: str, when: Callable[[Sequence[Shape], Attrs], bool]) -> Limitation:
+    return Limitation(f"{function} of block floats returns bfloat16 where it breaks up tiles", dtypes=BLOCK_FLOATS, when=when)
 
 
 # Joining ------------------------------------------------------------------------------------------------------------------
@@ -43,6 +54,15 @@ def _stack_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [(*shapes[0][:dim], len(shapes), *shapes[0][dim:])]
 
 
+def _cat_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    dim = normal_dim(attrs["dim"], len(shapes[0]))
+    return len(shapes) > 1 and _cuts_tiles(shapes[0], dim, (s[dim] for s in shapes))
+
+
+def _stack_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    return normal_dim(attrs["dim"], len(shapes[0]) + 1) >= len(shapes[0]) - 1
+
+
 JOINS = (
     OperatorInfo(
         names=("cat", "concat", "Concat"),
@@ -55,6 +75,7 @@ JOINS = (
         attrs={"dim": Attr("int", 0)},
         sample=lambda shape: Sample((shape, shape), {"dim": 0}),
         traits=Traits(alias=is_unchanged, temporaries=True, ttnn_output=BufferType.DRAM),
+        limitations=(_returns_bfloat16("ttnn.concat", _cat_cuts_tiles),),
     ),
     OperatorInfo(
         names=("stack",),
@@ -72,6 +93,7 @@ JOINS = (
             ttnn_output=BufferType.DRAM,
             output_fixed=True,
         ),
+        limitations=(_returns_bfloat16("ttnn.stack", _stack_cuts_tiles),),
     ),
 )
 
@@ -105,12 +127,24 @@ def _chunk_sizes(shape: Shape, attrs: Attrs) -> list[int]:
     return _sizes_along(total, ceil_div(total, attrs["chunks"]))
 
 
-def _pieces(sizes_of: Callable[[Shape, Attrs], list[int]]) -> Callable[[Sequence[Shape], Attrs], list[Shape]]:
+SizesOf = Callable[[Shape, Attrs], list[int]]
+
+
+def _pieces(sizes_of: SizesOf) -> Callable[[Sequence[Shape], Attrs], list[Shape]]:
     def infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
         dim = normal_dim(attrs["dim"], len(shapes[0]))
         return [resized(shapes[0], dim, size) for size in sizes_of(shapes[0], attrs)]
 
     return infer
+
+
+def _pieces_cut_tiles(sizes_of: SizesOf) -> Callable[[Sequence[Shape], Attrs], bool]:
+    def cut(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+        sizes = sizes_of(shapes[0], attrs)
+        starts = accumulate(sizes[:-1], initial=0)
+        return len(sizes) > 1 and _cuts_tiles(shapes[0], normal_dim(attrs["dim"], len(shapes[0])), starts)
+
+    return cut
 
 
 def _half(shape: Shape) -> tuple[Shape, int, int]:
@@ -151,6 +185,11 @@ def _slice_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [resized(shapes[0], dim, len(chosen))]
 
 
+def _slice_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    dim, chosen = _slice_range(shapes[0], attrs)
+    return len(chosen) < shapes[0][dim] and _cuts_tiles(shapes[0], dim, [chosen.start])
+
+
 def _slice_sample(shape: Shape) -> Sample:
     placed, dim, half = _half(shape)
     return Sample((placed,), {"dim": dim, "start": 0, "end": half}, channels_last=False)
@@ -168,6 +207,11 @@ def _select(c: Call) -> Any:
     dim, index = _select_index(tuple(c.inputs[0].shape), c.attrs)
     row = slice_along(c, c.inputs[0], dim, range(index, index + 1))
     return c.ttnn.squeeze(row, dim) if len(row.shape) > 1 else row
+
+
+def _select_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    dim, index = _select_index(shapes[0], attrs)
+    return shapes[0][dim] > 1 and _cuts_tiles(shapes[0], dim, [index])
 
 
 def _select_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -192,6 +236,7 @@ CUTS = (
         attrs={"split_size": Attr("int|ints|none", None), "split_sizes": Attr("ints|none", None), "dim": Attr("int", 0)},
         sample=_split_sample,
         traits=PIECES_TRAITS,
+        limitations=(_returns_bfloat16("ttnn.split", _pieces_cut_tiles(_split_sizes)),),
     ),
     OperatorInfo(
         names=("chunk",),
@@ -204,6 +249,7 @@ CUTS = (
         attrs={"chunks": Attr("int"), "dim": Attr("int", 0)},
         sample=lambda shape: Sample((to_nhwc(shape),), {"chunks": 2, "dim": min(1, len(shape) - 1)}, channels_last=False),
         traits=PIECES_TRAITS,
+        limitations=(_returns_bfloat16("ttnn.split", _pieces_cut_tiles(_chunk_sizes)),),
     ),
     OperatorInfo(
         names=("slice",),
@@ -219,9 +265,10 @@ CUTS = (
         limitations=(
             Limitation(
                 "ttnn.slice takes no step in block floats",
-                dtypes=(DType.BFLOAT8_B, DType.BFLOAT4_B),
+                dtypes=BLOCK_FLOATS,
                 when=lambda shapes, attrs: attrs["step"] != 1,
             ),
+            _returns_bfloat16("ttnn.slice", _slice_cuts_tiles),
         ),
     ),
     OperatorInfo(
@@ -235,6 +282,7 @@ CUTS = (
         attrs={"dim": Attr("int"), "index": Attr("int")},
         sample=lambda shape: Sample((to_nhwc(shape),), {"dim": min(1, len(shape) - 1), "index": 0}, channels_last=False),
         traits=Traits(temporaries=True),
+        limitations=(_returns_bfloat16("ttnn.slice", _select_cuts_tiles),),
     ),
 )
 
