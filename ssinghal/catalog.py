@@ -126,6 +126,8 @@ class _Reading:
         sections = self._sections(CrossedLine, "operators", data.pop("operators", None))
         head = self._form(CrossedHead, (), data)
         self._check_lines(sections, head.placement.placement() if head else Placement())
+        if head:
+            self._check_runs(head, sections)
         if self._all_read:  # a line that could not be read may be the one that uses an origin, or tells it
             self._check_origins(origins, sections)
         if head and not self.faults:
@@ -190,6 +192,11 @@ class _Reading:
                 else:
                     self._once(seen, case.key, location)
 
+    def _check_runs(self, head: CrossedHead, sections: _Sections[CrossedLine]) -> None:
+        named = {line.oom.run for lines in sections.values() for line in lines.values() if line.oom}
+        for run in sorted(named ^ set(head.runs)):
+            self._fault(("runs", run), f"no oom names {run}" if run in head.runs else f"missing: an oom names {run}")
+
     def _check_origins(self, origins: Mapping[int, Origin], sections: _Sections[CrossedLine]) -> None:
         """Every line's first shape has one origin, every origin but an artefact is some operand's."""
         told: dict[Shape, Origin] = {}
@@ -221,14 +228,14 @@ class _Reading:
                     self._fault(location, str(error))
 
     def _check_call(self, overload: str, line: CapturedLine, base: Placement, location: Location) -> None:
-        """A captured call must give, by the operator's arithmetic, the very shapes that torch gave."""
+        """By the operator's arithmetic a captured call gives the shapes that torch gave; a scalar is [1] on a device."""
         case = captured_case(overload, line, base, Source(self.file.stem))
         if isinstance(case, Unmapped):
             return
         info = find_operator(case.operator)
         specs_of(case)
         inferred = info.infer(working_shapes(info, case), info.complete_attrs(case.attrs))[: len(line.out)]
-        if inferred != list(line.out):
+        if inferred != [shape or (1,) for shape in line.out]:
             self._fault(location, f"out is {_listed(line.out)}, but {info.name} gives {_listed(inferred)}")
 
     def _check_counts(self, head: CapturedHead, lines: Sequence[CapturedLine]) -> None:

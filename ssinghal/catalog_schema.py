@@ -169,12 +169,13 @@ class CrossedLine(Form):
 
 
 class CrossedHead(Form):
-    """A crossed catalog without its ``origins`` and ``operators``."""
+    """A crossed catalog without its ``origins`` and ``operators``. ``runs`` says what the runs named by an ``oom`` were."""
 
     schema_version: Literal[1] = Field(alias="schema")
     kind: Literal["crossed"]
     title: Text
     traced_with: tuple[Text, ...] = ()
+    runs: Mapping[str, Text] = {}
     placement: PlacementForm
 
 

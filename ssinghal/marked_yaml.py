@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,21 @@ _INT = re.compile(r"-?(0|[1-9][0-9]{0,19})")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None, ".inf": float("inf"), "-.inf": float("-inf")}
 _STANDARD = "tag:yaml.org,2002:"
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster with libyaml; the same faults without
+_RESOLVER: Any = yaml.resolver.Resolver()
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster with libyaml; the same faults without
+
+
+@lru_cache(maxsize=4096)
+def _tag_of_plain(text: str) -> Any:
+    return _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        """As PyYAML does; its regular expressions run once per distinct plain text (a catalog has few)."""
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _tag_of_plain(value)
+        return super().resolve(kind, value, implicit)
 
 
 class Fault(NamedTuple):
@@ -54,8 +69,9 @@ class MarkedYaml:
             self.data = self._plain(self._root, ())
 
     def fault(self, location: Location, what: str) -> None:
-        """Adds a fault at ``location``, unless the YAML there was refused already."""
-        if not any(location[: len(refused)] == refused for refused in self._refused):
+        """Adds a fault at ``location``, unless the YAML there, above or below was refused: one cause, one fault."""
+        shortest = (min(len(location), len(refused)) for refused in self._refused)
+        if not location or all(location[:n] != refused[:n] for n, refused in zip(shortest, self._refused, strict=True)):
             self.faults.append(Fault(self.file, self.line(location), path_text(location), what))
 
     def line(self, location: Location) -> int:
@@ -81,7 +97,7 @@ class MarkedYaml:
             return self._unreadable(0, getattr(error, "strerror", None) or str(error))
         try:
             text = raw.decode()
-            root: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
+            root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
         except UnicodeDecodeError as error:
             return self._unreadable(raw.count(b"\n", 0, error.start), "is not UTF-8 text")
         except yaml.reader.ReaderError as error:
@@ -106,7 +122,7 @@ class MarkedYaml:
         self._seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, location)
-        if not node.tag.startswith(_STANDARD):
+        if node.tag not in (f"{_STANDARD}seq", f"{_STANDARD}map"):
             return self._refuse(location, node, f"the tag {node.tag} is not allowed")
         if len(location) >= MAX_DEPTH:
             return self._refuse(location, node, f"is nested more than {MAX_DEPTH} deep")
