@@ -91,7 +91,8 @@ environment_stamp() {
   {
     describe_python "$1/bin/python" | cut -f 1
     echo "$1 $2"
-    cat "$root/pyproject.toml" "$root/requirements.lock"
+    sed '/^\[tool\./,$d' "$root/pyproject.toml" # what follows configures tools and packs the wheel
+    cat "$root/requirements.lock"
   } | sha256sum
 }
 
@@ -105,10 +106,11 @@ is_current() {
 make_environment() {
   local venv=$root/$1 extras=$2
   [ -z "${PYTHON:-}" ] || find_python >/dev/null # an unfit $PYTHON is refused even where the environment stands
-  is_current "$venv" "$extras" || (
-    flock 9 # two runs at once: one installs, the other waits and re-uses
-    is_current "$venv" "$extras" || install_environment "$venv" "$extras"
-  ) 9<"$root/pyproject.toml"
+  is_current "$venv" "$extras" && return
+  exec 9<"$root/pyproject.toml"
+  flock 9 # two runs at once: one installs, the other waits and re-uses
+  is_current "$venv" "$extras" || install_environment "$venv" "$extras"
+  exec 9<&-
 }
 
 install_environment() {

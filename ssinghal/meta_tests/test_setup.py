@@ -25,8 +25,8 @@ else:
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("run_all_tests.sh", "run_checks.sh")
 SETUP_FILES = (*COMMANDS, "scripts/setup.sh", "pyproject.toml", "requirements.lock")
-COREUTILS = ["cat", "cut", "dirname", "ln", "mkdir", "readlink", "rm", "sha256sum", "sleep", "sort", "uname"]
-TOOLS = [*COREUTILS, "bash", "flock", "getconf", "grep"]
+BASIC_TOOLS = ["cat", "cut", "dirname", "ln", "mkdir", "readlink", "rm", "sed", "sha256sum", "sleep", "sort", "uname"]
+TOOLS = [*BASIC_TOOLS, "bash", "flock", "getconf", "grep"]
 
 # Answers -c as the real interpreter would if it were of another version, makes environments that link back to it, and logs
 # the arguments of every module it is asked to run, one module a line. FAKE_<MODULE> is the command that then decides its exit.
@@ -38,7 +38,8 @@ $2" ;;
     venv="${{@: -1}}"
     mkdir -p "$venv/bin" && ln -s "$(readlink -f "$0")" "$venv/bin/python" && echo "prompt = 'ssinghal'" >"$venv/pyvenv.cfg" ;;
   *)
-    (IFS='|' && echo "${{*:2}}" >>"$FAKE_LOG")
+    IFS="|"
+    echo "${{*:2}}" >>"$FAKE_LOG"
     outcome="FAKE_${{2^^}}"
     eval "${{!outcome:-true}}" ;;
 esac
@@ -252,10 +253,19 @@ def test_environment_without_torch(clone: Clone) -> None:
 def test_environment_follows_its_inputs(clone: Clone, changed: str) -> None:
     clone.add_python("3.12")
     clone.run("run_all_tests.sh", "--setup-only")
-    with (clone.folder / changed).open("a") as file:
-        file.write("# changed\n")
+    file = clone.folder / changed
+    file.write_text("# changed\n" + file.read_text())
     clone.run("run_all_tests.sh", "--setup-only")
     assert len(installations(clone)) == 2
+
+
+def test_settings_of_tools_leave_the_environment(clone: Clone) -> None:
+    clone.add_python("3.12")
+    clone.run("run_all_tests.sh", "--setup-only")
+    file = clone.folder / "pyproject.toml"
+    file.write_text(file.read_text() + "[tool.other]\n")
+    clone.run("run_all_tests.sh", "--setup-only")
+    assert len(installations(clone)) == 1
 
 
 def test_environment_follows_the_chosen_python(clone: Clone) -> None:
