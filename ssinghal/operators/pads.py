@@ -7,7 +7,6 @@ from typing import Any
 
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.core import (
-    BLOCK_FLOATS,
     Attr,
     Attrs,
     Call,
@@ -18,7 +17,7 @@ from ssinghal.operators.core import (
     normal_dim,
     to_nhwc,
 )
-from ssinghal.operators.pieces import slice_along
+from ssinghal.operators.pieces import bfloat16_where, cuts_tiles, no_bfloat4_where, slice_along
 from ssinghal.operators.views import Specs, is_unchanged, where_asked
 from ssinghal.specs import DType, Layout, Shape
 
@@ -34,6 +33,13 @@ def _roll_arguments(shape: Shape, attrs: Attrs) -> tuple[list[int], list[int]]:
 def _roll_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     _roll_arguments(shapes[0], attrs)
     return [shapes[0]]
+
+
+def _roll_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """Without dims the tensor becomes one row, whose tiles are broken up in any case."""
+    shifts, dims = _roll_arguments(shapes[0], attrs)
+    sizes = [shapes[0][d] for d in dims]
+    return not dims or any(s % n and cuts_tiles(shapes[0], d, (s, n)) for s, n, d in zip(shifts, sizes, dims, strict=True))
 
 
 def _roll(c: Call) -> Any:
@@ -100,6 +106,10 @@ def _with_edges(c: Call, x: Any, dim: int, before: int, after: int) -> Any:
     return c.ttnn.concat([*front, x, *back], dim=dim, **c.out)
 
 
+def _edges_cut_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    return any(any(pair) for pair in _pad_pairs(attrs["padding"], len(shapes[0]))[-2:])
+
+
 def _replication_pad(spatial: int) -> OperatorInfo:
     """TTNN's pad knows constants only, so this is a composition."""
 
@@ -118,8 +128,8 @@ def _replication_pad(spatial: int) -> OperatorInfo:
         infer=infer,
         attrs={"padding": Attr("ints")},
         sample=lambda shape: Sample((shape,), {"padding": [1] * 2 * spatial}, channels_last=False),
-        traits=Traits(alias=is_unchanged, temporaries=True),
-        limitations=(Limitation("slicing off edges of block floats returns bfloat16", dtypes=BLOCK_FLOATS),),
+        traits=Traits(alias=is_unchanged, temporaries=True, output_dtypes=bfloat16_where(_edges_cut_tiles, infer)),
+        limitations=(no_bfloat4_where(_edges_cut_tiles),),
     )
 
 
@@ -134,8 +144,8 @@ PADS = (
         infer=_roll_shape,
         attrs={"shifts": Attr("int|ints"), "dims": Attr("int|ints", ())},
         sample=_roll_sample,
-        traits=Traits(temporaries=True),
-        limitations=(Limitation("ttnn.roll of block floats returns bfloat16", dtypes=BLOCK_FLOATS),),
+        traits=Traits(temporaries=True, output_dtypes=bfloat16_where(_roll_cuts_tiles, _roll_shape)),
+        limitations=(no_bfloat4_where(_roll_cuts_tiles),),
     ),
     OperatorInfo(
         names=("constant_pad_nd", "constantpadnd", "pad"),

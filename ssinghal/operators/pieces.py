@@ -12,6 +12,8 @@ from ssinghal.operators.core import (
     Attr,
     Attrs,
     Call,
+    DTypes,
+    Infer,
     Limitation,
     OperatorInfo,
     Sample,
@@ -20,7 +22,7 @@ from ssinghal.operators.core import (
     to_nhwc,
 )
 from ssinghal.operators.views import is_unchanged, is_view
-from ssinghal.specs import TILE_EDGE, BufferType, Shape, ceil_div
+from ssinghal.specs import TILE_EDGE, BufferType, DType, Shape, ceil_div
 
 
 def resized(shape: Shape, dim: int, size: int) -> Shape:
@@ -28,13 +30,25 @@ def resized(shape: Shape, dim: int, size: int) -> Shape:
     return (*shape[:dim], size, *shape[dim + 1 :])
 
 
-def _cuts_tiles(shape: Shape, dim: int, starts: Iterable[int]) -> bool:
+def cuts_tiles(shape: Shape, dim: int, starts: Iterable[int]) -> bool:
     """Whether pieces that start there along ``dim`` break up tiles; of a vector they always do."""
     return len(shape) == 1 or (dim >= len(shape) - 2 and any(start % TILE_EDGE for start in starts))
 
 
-def _returns_bfloat16(function: str, when: Callable[[Sequence[Shape], Attrs], bool]) -> Limitation:
-    return Limitation(f"{function} of block floats returns bfloat16 where it breaks up tiles", dtypes=BLOCK_FLOATS, when=when)
+Condition = Callable[[Sequence[Shape], Attrs], bool]
+
+
+def bfloat16_where(cuts: Condition, infer: Infer) -> Callable[[DType, Sequence[Shape], Attrs], DTypes]:
+    """The result dtypes of a call that takes block floats apart, value by value, where it ``cuts`` tiles."""
+
+    def dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
+        return (DType.BFLOAT16,) * len(infer(shapes, attrs)) if dtype.is_block_float and cuts(shapes, attrs) else ()
+
+    return dtypes
+
+
+def no_bfloat4_where(cuts: Condition) -> Limitation:
+    return Limitation("TTNN cannot break up tiles of bfloat4_b", dtypes=(DType.BFLOAT4_B,), when=cuts)
 
 
 # Joining ------------------------------------------------------------------------------------------------------------------
@@ -56,7 +70,7 @@ def _stack_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 def _cat_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     dim = normal_dim(attrs["dim"], len(shapes[0]))
-    return len(shapes) > 1 and _cuts_tiles(shapes[0], dim, (s[dim] for s in shapes))
+    return len(shapes) > 1 and cuts_tiles(shapes[0], dim, (s[dim] for s in shapes))
 
 
 def _stack_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
@@ -74,8 +88,13 @@ JOINS = (
         infer=_cat_shape,
         attrs={"dim": Attr("int", 0)},
         sample=lambda shape: Sample((shape, shape), {"dim": 0}),
-        traits=Traits(alias=is_unchanged, temporaries=True, ttnn_output=BufferType.DRAM),
-        limitations=(_returns_bfloat16("ttnn.concat", _cat_cuts_tiles),),
+        traits=Traits(
+            alias=is_unchanged,
+            temporaries=True,
+            ttnn_output=BufferType.DRAM,
+            output_dtypes=bfloat16_where(_cat_cuts_tiles, _cat_shape),
+        ),
+        limitations=(no_bfloat4_where(_cat_cuts_tiles),),
     ),
     OperatorInfo(
         names=("stack",),
@@ -92,8 +111,9 @@ JOINS = (
             temporaries=True,
             ttnn_output=BufferType.DRAM,
             output_fixed=True,
+            output_dtypes=bfloat16_where(_stack_cuts_tiles, _stack_shape),
         ),
-        limitations=(_returns_bfloat16("ttnn.stack", _stack_cuts_tiles),),
+        limitations=(no_bfloat4_where(_stack_cuts_tiles),),
     ),
 )
 
@@ -130,7 +150,7 @@ def _chunk_sizes(shape: Shape, attrs: Attrs) -> list[int]:
 SizesOf = Callable[[Shape, Attrs], list[int]]
 
 
-def _pieces(sizes_of: SizesOf) -> Callable[[Sequence[Shape], Attrs], list[Shape]]:
+def _pieces(sizes_of: SizesOf) -> Infer:
     def infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
         dim = normal_dim(attrs["dim"], len(shapes[0]))
         return [resized(shapes[0], dim, size) for size in sizes_of(shapes[0], attrs)]
@@ -138,13 +158,35 @@ def _pieces(sizes_of: SizesOf) -> Callable[[Sequence[Shape], Attrs], list[Shape]
     return infer
 
 
-def _pieces_cut_tiles(sizes_of: SizesOf) -> Callable[[Sequence[Shape], Attrs], bool]:
-    def cut(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-        sizes = sizes_of(shapes[0], attrs)
-        starts = accumulate(sizes[:-1], initial=0)
-        return len(sizes) > 1 and _cuts_tiles(shapes[0], normal_dim(attrs["dim"], len(shapes[0])), starts)
+def _cut_pieces(sizes_of: SizesOf, shapes: Sequence[Shape], attrs: Attrs) -> list[bool]:
+    """Of each piece, whether it breaks up tiles."""
+    sizes = sizes_of(shapes[0], attrs)
+    dim = normal_dim(attrs["dim"], len(shapes[0]))
+    return [len(sizes) > 1 and cuts_tiles(shapes[0], dim, [start]) for start in accumulate(sizes[:-1], initial=0)]
 
-    return cut
+
+def _cutting(names: tuple[str, ...], aten: tuple[str, ...], sizes_of: SizesOf, **rest: Any) -> OperatorInfo:
+    """``ttnn.split`` into pieces of the sizes that ``sizes_of`` finds.
+
+    Told nothing, it moves more than two pieces of an L1 tensor to DRAM as soon as all of them together, with 8 KiB for each,
+    exceed the free part of one bank; told where, it obeys. ttnn.chunk cannot be told.
+    """
+
+    def dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
+        cut = _cut_pieces(sizes_of, shapes, attrs)
+        return tuple(DType.BFLOAT16 if broken and dtype.is_block_float else None for broken in cut)
+
+    return OperatorInfo(
+        names=names,
+        aten=aten,
+        operands=("self",),
+        ttnn="ttnn.split",
+        call=lambda c: c.ttnn.split(c.inputs[0], sizes_of(tuple(c.inputs[0].shape), c.attrs), c.attrs["dim"], **c.out),
+        infer=_pieces(sizes_of),
+        traits=Traits(alias=is_unchanged, temporaries=True, output_dtypes=dtypes),
+        limitations=(no_bfloat4_where(lambda shapes, attrs: any(_cut_pieces(sizes_of, shapes, attrs))),),
+        **rest,
+    )
 
 
 def _half(shape: Shape) -> tuple[Shape, int, int]:
@@ -187,7 +229,7 @@ def _slice_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 def _slice_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     dim, chosen = _slice_range(shapes[0], attrs)
-    return len(chosen) < shapes[0][dim] and _cuts_tiles(shapes[0], dim, [chosen.start])
+    return len(chosen) < shapes[0][dim] and cuts_tiles(shapes[0], dim, [chosen.start])
 
 
 def _slice_sample(shape: Shape) -> Sample:
@@ -211,7 +253,7 @@ def _select(c: Call) -> Any:
 
 def _select_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     dim, index = _select_index(shapes[0], attrs)
-    return shapes[0][dim] > 1 and _cuts_tiles(shapes[0], dim, [index])
+    return shapes[0][dim] > 1 and cuts_tiles(shapes[0], dim, [index])
 
 
 def _select_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -220,36 +262,22 @@ def _select_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [(*shapes[0][:dim], *shapes[0][dim + 1 :]) or (1,)]
 
 
-# Told nothing, ttnn.split moves more than two pieces of an L1 tensor to DRAM as soon as all of them together, with 8 KiB for
-# each, exceed the free part of one bank; told where, it obeys.
-PIECES_TRAITS = Traits(alias=is_unchanged, temporaries=True)
-
 CUTS = (
-    OperatorInfo(
+    _cutting(
         names=("split", "split_with_sizes", "splitwithsizes"),
         aten=("aten.split.Tensor", "aten.split_with_sizes.default"),
-        operands=("self",),
-        ttnn="ttnn.split",
-        call=lambda c: c.ttnn.split(c.inputs[0], _split_sizes(tuple(c.inputs[0].shape), c.attrs), c.attrs["dim"], **c.out),
+        sizes_of=_split_sizes,
         torch=lambda t, x, a: t.split(x[0], a["split_size"] if a["split_sizes"] is None else a["split_sizes"], a["dim"]),
-        infer=_pieces(_split_sizes),
         attrs={"split_size": Attr("int|ints|none", None), "split_sizes": Attr("ints|none", None), "dim": Attr("int", 0)},
         sample=_split_sample,
-        traits=PIECES_TRAITS,
-        limitations=(_returns_bfloat16("ttnn.split", _pieces_cut_tiles(_split_sizes)),),
     ),
-    OperatorInfo(
+    _cutting(
         names=("chunk",),
         aten=("aten.chunk.default",),
-        operands=("self",),
-        ttnn="ttnn.split",  # ttnn.chunk takes no memory config
-        call=lambda c: c.ttnn.split(c.inputs[0], _chunk_sizes(tuple(c.inputs[0].shape), c.attrs), c.attrs["dim"], **c.out),
+        sizes_of=_chunk_sizes,
         torch=lambda t, x, a: t.chunk(x[0], a["chunks"], a["dim"]),
-        infer=_pieces(_chunk_sizes),
         attrs={"chunks": Attr("int"), "dim": Attr("int", 0)},
         sample=lambda shape: Sample((to_nhwc(shape),), {"chunks": 2, "dim": min(1, len(shape) - 1)}, channels_last=False),
-        traits=PIECES_TRAITS,
-        limitations=(_returns_bfloat16("ttnn.split", _pieces_cut_tiles(_chunk_sizes)),),
     ),
     OperatorInfo(
         names=("slice",),
@@ -261,14 +289,14 @@ CUTS = (
         infer=_slice_shape,
         attrs={"dim": Attr("int", 0), "start": Attr("int|none", None), "end": Attr("int|none", None), "step": Attr("int", 1)},
         sample=_slice_sample,
-        traits=PIECES_TRAITS,
+        traits=Traits(alias=is_unchanged, temporaries=True, output_dtypes=bfloat16_where(_slice_cuts_tiles, _slice_shape)),
         limitations=(
             Limitation(
                 "ttnn.slice takes no step in block floats",
                 dtypes=BLOCK_FLOATS,
                 when=lambda shapes, attrs: attrs["step"] != 1,
             ),
-            _returns_bfloat16("ttnn.slice", _slice_cuts_tiles),
+            no_bfloat4_where(_slice_cuts_tiles),
         ),
     ),
     OperatorInfo(
@@ -281,8 +309,8 @@ CUTS = (
         infer=_select_shape,
         attrs={"dim": Attr("int"), "index": Attr("int")},
         sample=lambda shape: Sample((to_nhwc(shape),), {"dim": min(1, len(shape) - 1), "index": 0}, channels_last=False),
-        traits=Traits(temporaries=True),
-        limitations=(_returns_bfloat16("ttnn.slice", _select_cuts_tiles),),
+        traits=Traits(temporaries=True, output_dtypes=bfloat16_where(_select_cuts_tiles, _select_shape)),
+        limitations=(no_bfloat4_where(_select_cuts_tiles),),
     ),
 )
 
@@ -365,4 +393,4 @@ REPEATS = (
 
 PIECES = (*JOINS, *CUTS, *REPEATS)
 
-__all__ = ["PIECES", "resized", "slice_along"]
+__all__ = ["PIECES", "bfloat16_where", "cuts_tiles", "no_bfloat4_where", "resized", "slice_along"]
