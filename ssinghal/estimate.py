@@ -200,19 +200,22 @@ def _plan_of(case: Case, board: Board) -> _Plan:
     try:
         info.check_operands(case.inputs)
         attrs = info.complete_attrs(case.attrs)
-        inputs, outputs = input_specs(info, case, attrs), output_specs(info, case, attrs)
+        outputs = output_specs(info, case, attrs)  # first: it checks the shapes that the operands' specs are made from
+        inputs = input_specs(info, case, attrs)
     except InvalidCase as error:
         return _Plan(plain_specs(case), unknown=f"its operands fit, but the call cannot be made: {error}")
     for limitation in info.limitations:
         if limitation.applies(info, case, attrs, board.name):
             return _Plan(inputs, unknown=f"its operands fit, but TTNN cannot make the call: {limitation.reason}")
     traits = info.traits
-    if traits.alias is not None and traits.alias(inputs, outputs):
-        return _Plan(inputs, program_bytes=0)
-    program_bytes = traits.program(inputs, outputs) if traits.program else None
-    unseen = ["temporaries"] * traits.temporaries + ["program buffers"] * (program_bytes is None)
+    is_alias = traits.alias is not None and traits.alias(inputs, outputs)
+    temporaries = traits.temporaries and not is_alias
+    program_bytes = 0 if is_alias else None
+    if traits.program is not None:
+        program_bytes = traits.program(inputs, outputs)
+    unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
-    return _Plan(inputs, () if traits.in_place else outputs, traits.temporaries, program_bytes, unknown)
+    return _Plan(inputs, () if is_alias or traits.in_place else outputs, temporaries, program_bytes, unknown)
 
 
 def _labelled(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[tuple[str, TensorSpec]]:

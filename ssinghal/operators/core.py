@@ -81,7 +81,8 @@ class Traits:
     """Facts that only some operators have.
 
     ``nhwc``: the TTNN call takes channels-last maps; its result comes as "nhwc" or as "flat" = [1, 1, N*H*W, C].
-    ``in_place``: the result is input 0. ``alias(inputs, outputs)``: the result shares input 0's buffer, nothing is allocated.
+    ``in_place``: the result is input 0. ``alias(inputs, outputs)``: the result shares input 0's buffer, nothing is allocated,
+    and nothing runs unless ``program`` is given.
     ``program(inputs, outputs)``: exact bytes of program buffers per core; None where they are not known by formula.
     ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
     ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
