@@ -80,9 +80,7 @@ LOOKUPS = (
         place=_place_gather,
         sample=lambda shape: Sample((shape, shape), {"dim": -1}),
         traits=Traits(temporaries=True),
-        limitations=(
-            Limitation("ttnn.gather refuses rank 1 in tile layout", (Layout.TILE,), when=lambda shapes, a: len(shapes[0]) == 1),
-        ),
+        limitations=(Limitation("ttnn.gather refuses rank 1", when=lambda shapes, a: len(shapes[0]) == 1),),
     ),
     OperatorInfo(
         names=("embedding",),

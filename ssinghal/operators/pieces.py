@@ -21,8 +21,8 @@ from ssinghal.operators.core import (
     normal_dim,
     to_nhwc,
 )
-from ssinghal.operators.views import is_unchanged, is_view
-from ssinghal.specs import TILE_EDGE, BufferType, DType, Shape, ceil_div
+from ssinghal.operators.views import Specs, is_unchanged, is_view
+from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, Shape, ceil_div
 
 
 def resized(shape: Shape, dim: int, size: int) -> Shape:
@@ -77,6 +77,13 @@ def _stack_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     return normal_dim(attrs["dim"], len(shapes[0]) + 1) >= len(shapes[0]) - 1
 
 
+def _tiles_with_other_matrix(inputs: Specs, outputs: Specs) -> int:
+    """Tiles mapped, once for each operand, by the reshape that adds or drops a dim among the last two."""
+    if inputs[0].layout is Layout.ROW_MAJOR or inputs[0].shape[-2:] == outputs[0].shape[-2:]:
+        return 0
+    return len(inputs) * outputs[0].num_pages
+
+
 JOINS = (
     OperatorInfo(
         names=("cat", "concat", "Concat"),
@@ -111,6 +118,7 @@ JOINS = (
             temporaries=True,
             ttnn_output=BufferType.DRAM,
             output_fixed=True,
+            host_map=_tiles_with_other_matrix,
             output_dtypes=bfloat16_where(_stack_cuts_tiles, _stack_shape),
         ),
         limitations=(no_bfloat4_where(_stack_cuts_tiles),),
@@ -217,7 +225,7 @@ def slice_along(c: Call, x: Any, dim: int, chosen: range) -> Any:
     shape = tuple(x.shape)
     begins = resized((0,) * len(shape), dim, chosen.start)
     ends = resized(shape, dim, chosen[-1] + 1)
-    if chosen.step == 1:
+    if chosen.step == 1 or len(chosen) == 1:
         return c.ttnn.slice(x, begins, ends, **c.out)
     return c.ttnn.slice(x, begins, ends, resized((1,) * len(shape), dim, chosen.step), **c.out)
 
@@ -257,7 +265,7 @@ def _select_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _select_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """A scalar stays [1]: no rank 0 on the device."""
+    """A scalar stays [1], since rank 0 is no shape for a device here."""
     dim, _ = _select_index(shapes[0], attrs)
     return [(*shapes[0][:dim], *shapes[0][dim + 1 :]) or (1,)]
 
@@ -309,7 +317,12 @@ CUTS = (
         infer=_select_shape,
         attrs={"dim": Attr("int"), "index": Attr("int")},
         sample=lambda shape: Sample((to_nhwc(shape),), {"dim": min(1, len(shape) - 1), "index": 0}, channels_last=False),
-        traits=Traits(temporaries=True, output_dtypes=bfloat16_where(_select_cuts_tiles, _select_shape)),
+        traits=Traits(
+            alias=is_view,
+            temporaries=True,
+            output_dtypes=bfloat16_where(_select_cuts_tiles, _select_shape),
+            host_map=_tiles_with_other_matrix,
+        ),
         limitations=(no_bfloat4_where(_select_cuts_tiles),),
     ),
 )
@@ -350,6 +363,11 @@ def _interleave_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [resized(shapes[0], dim, shapes[0][dim] * attrs["repeats"])]
 
 
+def _interleaved_tiles(inputs: Specs, outputs: Specs) -> int:
+    """At most: TTNN reshapes the repeated tensor for some dims only."""
+    return 0 if inputs[0].layout is Layout.ROW_MAJOR or is_unchanged(inputs, outputs) else outputs[0].num_pages
+
+
 REPEAT_TRAITS = Traits(alias=is_view, temporaries=True)
 
 REPEATS = (
@@ -387,7 +405,7 @@ REPEATS = (
         infer=_interleave_shape,
         attrs={"repeats": Attr("int"), "dim": Attr("int"), "output_size": Attr("int|none", None)},
         sample=lambda shape: Sample((shape,), {"repeats": 2, "dim": 0}),
-        traits=Traits(temporaries=True),
+        traits=Traits(alias=is_unchanged, temporaries=True, host_map=_interleaved_tiles),
     ),
 )
 

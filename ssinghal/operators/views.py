@@ -80,13 +80,14 @@ def _view_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _squeezed_dims(shape: Sequence[int], attrs: Attrs) -> list[int]:
-    return [d for d in normal_dims(attrs["dim"], len(shape)) if shape[d] == 1]
+    """Never all: a scalar stays [1], since rank 0 is no shape for a device here."""
+    dims = [d for d in normal_dims(attrs["dim"], len(shape)) if shape[d] == 1]
+    return dims[1:] if len(dims) == len(shape) else dims
 
 
 def _squeeze_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """A scalar stays [1]: no rank 0 on the device."""
     gone = _squeezed_dims(shapes[0], attrs)
-    return [tuple(s for d, s in enumerate(shapes[0]) if d not in gone) or (1,)]
+    return [tuple(s for d, s in enumerate(shapes[0]) if d not in gone)]
 
 
 def _unsqueeze_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -125,7 +126,7 @@ RESHAPES = (
         operands=("self",),
         ttnn="ttnn.squeeze",
         call=lambda c: c.ttnn.squeeze(c.inputs[0], _squeezed_dims(tuple(c.inputs[0].shape), c.attrs)),
-        torch=lambda t, x, a: t.atleast_1d(t.squeeze(x[0], _squeezed_dims(x[0].shape, a))),
+        torch=lambda t, x, a: t.squeeze(x[0], _squeezed_dims(x[0].shape, a)),
         infer=_squeeze_shape,
         attrs={"dim": Attr("int|ints|none", None)},
         sample=lambda shape: Sample((shape,), {"dim": 0}),
