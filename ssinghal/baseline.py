@@ -97,10 +97,9 @@ def disagreements(case: Case, estimate: MemoryEstimate, entry: Entry | None) -> 
     if entry is not None:
         for number, booked in enumerate(entry.booked, 1):
             allocation = by_label.get(f"input {number}")
-            if allocation is None or allocation.booked_bytes_per_bank != booked:
-                found.append(
-                    f"input {number}: estimated {allocation and allocation.booked_bytes_per_bank} B, allocator booked {booked} B"
-                )
+            estimated = allocation.booked_bytes_per_bank if allocation else None
+            if estimated != booked:
+                found.append(f"input {number}: estimated {estimated} B per bank, the allocator booked {booked} B")
         if entry.resident is not None and entry.status == "fits":
             peak = {str(kind): size for kind, size in estimate.peak_bytes_per_bank.items() if size}
             if peak != dict(entry.resident):

@@ -73,6 +73,7 @@ def member(kind: type[TextEnum], what: str, value: Any) -> Any:
 
 def _optional(fields: Mapping[str, Any], key: str, kind: type) -> Any:
     value = fields.get(key)
-    if value is None or (isinstance(value, kind) and (kind is bool or (not isinstance(value, bool) and value >= 0))):
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if value is None or (is_count if kind is int else isinstance(value, bool)):
         return value
     raise InvalidCase(f"{key}: expected {'true or false' if kind is bool else 'a whole number of bytes'}, got {value!r}")

@@ -114,7 +114,7 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Readable, unique per identity, usable in ``-k``: shapes, attributes, then whatever of the placement is not bf16 tile."""
+        """Readable, unique per identity, usable in ``-k``: shapes, attributes, and of the placement what is not bf16 tile."""
         p = self.placement
         parts = ["+".join("x".join(map(str, s)) for s in self.inputs) or "no_inputs"]
         parts += [f"{k}={_compact(v)}" for k, v in sorted(self.attrs.items())]

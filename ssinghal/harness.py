@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ssinghal.estimate import MemoryEstimate, estimate
 from ssinghal.expand import expand
 from ssinghal.operators import find_operator
 from ssinghal.pool import DEFAULT_TIMEOUT_S, Pool, PoolOptions
+from ssinghal.probe import Limits
 from ssinghal.records import Record, Status, Verdict
 from ssinghal.results import package_versions
 from ssinghal.specs import BufferType
@@ -37,6 +38,12 @@ OPTIONS: tuple[tuple[str, Callable[[str], Any], Any, str], ...] = (
     ),
     ("results", Path, None, "folder that gets <run>/run.json, records.jsonl, summary.txt and the link latest"),
     ("timeout", float, DEFAULT_TIMEOUT_S, "seconds one case may take on the device"),
+    (
+        "host-tiles",
+        int,
+        Limits().host_tiles,
+        "tiles that TTNN may map on the host for one reshape; beyond, the case is not run",
+    ),
     ("max-bytes", int, None, "leave out cases whose largest operand has more logical bytes"),
     ("workers", int, None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
@@ -64,7 +71,8 @@ class Settings:
         )
         virtual = self.choice.mode is DeviceMode.VIRTUAL
         workers = self.get("workers") or (2 if virtual and not hasattr(config, "workerinput") else 1)
-        self.pool_options = PoolOptions(workers=workers, timeout_s=self.get("timeout"), numerics=not virtual)
+        limits = replace(Limits(), host_tiles=self.get("host-tiles"))
+        self.pool_options = PoolOptions(workers=workers, timeout_s=self.get("timeout"), numerics=not virtual, limits=limits)
         self.operators = set(self._list("op"))
         for name in self.operators:
             find_operator(name)

@@ -92,7 +92,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out operators not asked for, and modules that have no case in the chosen catalogs."""
     wanted = config.stash[HARNESS].settings.operators
-    kept, dropped = [], []
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
     for item in items:
         mark = item.get_closest_marker("operator")
         is_case = mark is not None and "case" in getattr(item, "fixturenames", ())
@@ -223,6 +224,8 @@ def _judge(harness: Harness, case: Case, record: Record) -> None:
         if harness.settings.policy == "strict" and harness.estimate(case).verdict == "fits":
             pytest.fail(f"OOM that the estimate says fits: {sentence(verdict)}", pytrace=False)
         pytest.skip(f"Expected OOM: {sentence(verdict)}")
+    if verdict.status is Status.NOT_RUN:
+        pytest.skip(f"not run: {verdict.message}")
     if verdict.status is Status.UNSUPPORTED:
         pytest.xfail(verdict.message)
     if verdict.status is not Status.FITS:

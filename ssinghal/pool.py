@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import DeviceError, HarnessError
+from ssinghal.probe import Limits, probe
 from ssinghal.records import Record, Status, Verdict
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -39,6 +40,7 @@ class PoolOptions:
     timeout_s: float = DEFAULT_TIMEOUT_S
     host_limit_bytes: int = DEFAULT_HOST_LIMIT_BYTES
     numerics: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 class Pool:
@@ -208,8 +210,6 @@ def _serve(
     except DeviceError as error:
         connection.send(error)
         return
-    from ssinghal.probe import probe
-
     board = load_board(choice.board)
     connection.send(session.facts)
     with session:
@@ -219,7 +219,7 @@ def _serve(
             except EOFError:
                 return
             l1_small = case.placement.l1_small_bytes or 0
-            record = probe(case, session, board.with_l1_small(l1_small), numerics=options.numerics)
+            record = probe(case, session, board.with_l1_small(l1_small), numerics=options.numerics, limits=options.limits)
             connection.send(record)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ssinghal.cases import Case
@@ -21,7 +21,18 @@ from ssinghal.specs import Board, BufferType, TensorSpec
 TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
 
 
-def probe(case: Case, session: Session, board: Board, *, numerics: bool = False) -> Record:
+@dataclass(frozen=True)
+class Limits:
+    """Host work that a case may cost. TTNN lists every source page of a tile reshape on the host, 1-70 us per output tile.
+
+    Above ``host_tiles`` the call is not made; above ``capture_tiles`` it is made once, without the capture of its peaks.
+    """
+
+    host_tiles: int = 200_000
+    capture_tiles: int = 5_000
+
+
+def probe(case: Case, session: Session, board: Board, *, numerics: bool = False, limits: Limits = Limits()) -> Record:
     """Runs ``case`` and returns its record. The device is empty before and after.
 
     No host tensor is made, so a case of many GiB costs milliseconds, and values are not looked at; with ``numerics`` a call
@@ -29,7 +40,7 @@ def probe(case: Case, session: Session, board: Board, *, numerics: bool = False)
     """
     started = time.perf_counter()
     session.use_l1_small(case.placement.l1_small_bytes or 0)
-    attempt = _Attempt(case, session, board)
+    attempt = _Attempt(case, session, board, limits)
     verdict = attempt.run()
     usage, note = attempt.usage(verdict)
     comparison = None
@@ -61,7 +72,8 @@ def probe(case: Case, session: Session, board: Board, *, numerics: bool = False)
 class _Attempt:
     """The steps of one probe. Tensors live in ``run`` only, and are freed before it returns."""
 
-    def __init__(self, case: Case, session: Session, board: Board) -> None:
+    def __init__(self, case: Case, session: Session, board: Board, limits: Limits) -> None:
+        self.limits = limits
         self.case = case
         self.session = session
         self.board = board
@@ -87,6 +99,8 @@ class _Attempt:
             limits = [x for x in self.info.limitations if x.applies(self.info, self.case, self.attrs, self.board.name)]
             if limits:
                 return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limits[0].reason)
+            if self._host_tiles() > self.limits.host_tiles:
+                return Verdict(Status.NOT_RUN, stage="call", decided_by="arithmetic", message=self._too_slow())
             verdict = self._call(tensors)
         finally:
             _free(tensors)
@@ -164,6 +178,14 @@ class _Attempt:
                 return _mismatch(f"TTNN returned {', '.join(differ)}")
         return Verdict(Status.FITS)
 
+    def _host_tiles(self) -> int:
+        host_map = self.info.traits.host_map
+        return host_map(self.inputs, self.expected) if host_map is not None else 0
+
+    def _too_slow(self) -> str:
+        limit = self.limits.host_tiles
+        return f"TTNN maps {self._host_tiles():,} tiles on the host for this call; more than {limit:,} are not tried"
+
     def compare(self) -> tuple[Verdict, Comparison | None]:
         """The call made again with values: fits, or a mismatch, or what stopped it (placing values takes host memory)."""
         from ssinghal.numerics import compare_with_torch
@@ -183,8 +205,10 @@ class _Attempt:
             return None, "no TTNN call was made"
         if verdict.resource is Resource.HOST:
             return None, "the call exhausted host memory"
-        if self.info.traits.host_map is not None and self.info.traits.host_map(self.inputs, self.expected) > HOST_MAP_TILES:
-            return None, f"TTNN maps more than {HOST_MAP_TILES:,} tiles on the host for this call; not captured"
+        if verdict.stage.startswith("input"):
+            return None, "an operand does not fit, so the call was not made"
+        if self._host_tiles() > self.limits.capture_tiles:
+            return None, f"not captured: TTNN maps {self._host_tiles():,} tiles on the host for this call"
 
         def whole_call() -> None:
             results: list[Any] = []
@@ -196,9 +220,6 @@ class _Attempt:
         except TTNN_ERRORS as error:
             return None, f"capture stopped: {translate_error(type(error).__name__, str(error)).message}"
         return usage_of(trace, per_core), ""
-
-
-HOST_MAP_TILES = 20_000
 
 
 def _placed(label: str, spec: TensorSpec, board: Board, booked: int | None) -> PlacedTensor:

@@ -1,4 +1,4 @@
-"""The side of the plugin that writes: one record per selected case, from reports as they arrive. Runs in the controller only."""
+"""The side of the plugin that writes: one record per selected case, from reports as they arrive. Controller only."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,8 @@ class Comparison:
 @dataclass(frozen=True)
 class Record:
     """One case, one record. ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never
-    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that operands
-    and results held together when the call returned, by kind of memory."""
+    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that
+    operands and results held together when the call returned, by kind of memory."""
 
     case: Mapping[str, Any]
     key: str

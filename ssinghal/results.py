@@ -1,4 +1,4 @@
-"""A run's folder: ``run.json``, ``records.jsonl`` (appended and flushed case by case), ``summary.txt``, and the link ``latest``."""
+"""A run's folder: ``run.json``, ``records.jsonl`` (flushed case by case), ``summary.txt``, and the link ``latest`` beside it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ class RunFolder:
     def summary(self) -> list[str]:
         device = self.info.device
         head = f"run {self.info.run}: {len(self.records)} of {self.info.selected} selected cases recorded"
-        where = f"{device.get('mode', 'no device')} {device.get('board', '')}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
+        opened = f"{device['mode']} {device['board']}" if device else "no device"
+        where = f"{opened}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
         notes = [] if device.get("mode") == "silicon" else ["numerics not run: memory verdicts only"]
         return [head, "; ".join([where, *notes]), *(aligned(summary_rows(self.records)) if self.records else [])]
 

@@ -20,7 +20,7 @@ _BUFFERS = {
 def sentence(verdict: Verdict) -> str:
     """One line: what ran out, by how much, at which step.
 
-    >>> sentence(Verdict(Status.OOM, Resource.L1_BUFFER, "output", bytes_per_bank=532480, free_bytes=328352, largest_free_bytes=328352))
+    >>> sentence(Verdict(Status.OOM, Resource.L1_BUFFER, "output", bytes_per_bank=532480, free_bytes=328352))
     'L1 bank needs 532,480 B, 328,352 B free (output)'
     """
     if verdict.status is not Status.OOM or verdict.resource is None:

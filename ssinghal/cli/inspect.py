@@ -47,13 +47,14 @@ def doctor(board: str | None, mode: str, ttnn_log: bool, as_json: bool, remove: 
 def _device_lines(device: dict[str, Any]) -> list[str]:
     if not device:
         return []
-    l1, dram = device["l1"], device["dram"]
     columns, rows = device["grid"]
-    return [
-        f"     grid: {columns}x{rows} cores, {device['arch']}, cluster {device['cluster']}",
-        f"     L1:   {l1['num_banks']} banks of {l1['bank_bytes']:,} B from {device['l1_base_bytes']:,}, pages at multiples of {l1['alignment_bytes']} B",
-        f"     DRAM: {dram['num_banks']} banks of {dram['bank_bytes']:,} B, pages at multiples of {dram['alignment_bytes']} B",
-    ]
+    lines = [f"     grid: {columns}x{rows} cores, {device['arch']}, cluster {device['cluster']}"]
+    for kind in ("l1", "dram"):
+        region = device[kind]
+        begins = f" from address {device['l1_base_bytes']:,}" if kind == "l1" else ""
+        banks = f"{region['num_banks']} banks of {region['bank_bytes']:,} B{begins}"
+        lines.append(f"     {kind}: {banks}, pages at multiples of {region['alignment_bytes']} B")
+    return lines
 
 
 @click.command()

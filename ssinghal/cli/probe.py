@@ -93,7 +93,7 @@ def probe(
 
 def _read(source: Path) -> list[Case]:
     try:
-        text = click.get_text_stream("stdin").read() if str(source) == "-" else source.read_text(encoding="utf-8")
+        text = sys.stdin.read() if str(source) == "-" else source.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidCase(f"{source}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -107,7 +107,7 @@ def _batch(cases: list[Case], pool: Pool, output: Path | None) -> int:
     unexpected = 0
     with pool:
         try:
-            file: TextIO = output.open("w", encoding="utf-8") if output else click.get_text_stream("stdout")
+            file: TextIO = output.open("w", encoding="utf-8") if output else sys.stdout
         except OSError as error:
             raise InvalidCase(f"{output}: {error.strerror}") from error
         progress = Console(stderr=True)

@@ -138,16 +138,16 @@ class Session:
         )
 
     def _prove_board(self, grid: tuple[int, int], l1_banks: int, dram_banks: int) -> None:
-        """Slow dispatch gives a Wormhole 72 banks on an 8x9 grid, and a second board in one process keeps the first one's grid."""
+        """Slow dispatch gives a Wormhole 72 banks on an 8x9 grid; a second board in one process keeps the first one's grid."""
         board = load_board(self.choice.board)
         if (grid, l1_banks, dram_banks) != (board.grid, board.l1.num_banks, board.dram.num_banks):
-            raise NotProven(
-                f"board {board.name} opened with grid {grid}, {l1_banks} L1 and {dram_banks} DRAM banks; "
-                f"expected {board.grid}, {board.l1.num_banks} and {board.dram.num_banks} (slow dispatch, or another board opened before?)"
-            )
+            opened = f"grid {grid}, {l1_banks} L1 and {dram_banks} DRAM banks"
+            expected = f"{board.grid}, {board.l1.num_banks} and {board.dram.num_banks}"
+            why = "slow dispatch, or another board opened before?"
+            raise NotProven(f"board {board.name} opened with {opened}; expected {expected} ({why})")
 
     def _prove_program_limits(self) -> None:
-        """Releases up to 0.74 run a mock only in slow dispatch, which passes every program; their verdicts would be worthless."""
+        """Releases up to 0.74 run a mock only in slow dispatch, which passes every program: no verdict to trust."""
         row = self.empty(TensorSpec((1, 1, 1, OVERFLOW_ROW), DType.BFLOAT16, Layout.ROW_MAJOR))
         try:
             copied = self.ttnn.clone(row)
