@@ -397,6 +397,7 @@ OPERATORS = (
         place=_placed_alike,
         sample=lambda shape: Sample((shape, shape), {"value": 0.0}),
         traits=Traits(program=equal_shapes_program),
+        limitations=(SIGNED_ONLY,),
     ),
 )
 

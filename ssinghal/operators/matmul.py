@@ -75,7 +75,7 @@ def _infer_bmm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _infer_matmul(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """torch's rules: a vector is a row on the left and a column on the right, batch dims broadcast."""
+    """By torch's rules: a vector is a row on the left and a column on the right, batch dims broadcast."""
     a, b = shapes
     left = _at_least_2d(a)
     right = b if len(b) > 1 else (*b, 1)
@@ -90,11 +90,12 @@ def _infer_matmul(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [(*batch, *((height,) if len(a) > 1 else ()), *((width,) if len(b) > 1 else ()))]
 
 
-def _repeats_first(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """TTNN multiplies matrix by matrix, or every matrix of the first operand by the one matrix of the second."""
+def _broadcasts_batches(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """TTNN takes equal batches, or one matrix for a whole batch: on the right always, on the left by some of its programs."""
     a, b = (shape[:-2] for shape in shapes)
-    one_matrix = all(size == 1 for size in b) and len(b) <= len(a)
-    return not (a == b or one_matrix)
+    one_right = all(size == 1 for size in b) and len(b) <= len(a)
+    one_left = all(size == 1 for size in a) and len(a) == len(b)
+    return not (a == b or one_right or one_left)
 
 
 def _matmul(c: Call) -> Any:
@@ -113,15 +114,16 @@ def _infer_addmm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [result]
 
 
-def _is_row(bias: Shape, width: int) -> bool:
-    """A bias of one number per column, as layers have."""
-    return _at_least_2d(bias) == (1, width)
+def _adds_row(shapes: Sequence[Shape]) -> bool:
+    """A bias of one number per column, as layers have: what ttnn.linear adds."""
+    bias, a, b = shapes
+    return _at_least_2d(bias) == (1, b[1]) and a[0] > 1
 
 
 def _addmm(c: Call) -> Any:
-    """ttnn.addmm wants a bias of the result's shape; a row of biases is what ttnn.linear adds."""
+    """ttnn.addmm wants a bias of the result's shape, ttnn.linear one row."""
     bias, a, b = c.inputs
-    if _is_row(tuple(bias.shape), b.shape[-1]) and a.shape[0] > 1:
+    if _adds_row([tuple(x.shape) for x in c.inputs]):
         return c.ttnn.linear(a, b, bias=bias, **c.out)
     return c.ttnn.addmm(bias, a, b, alpha=float(c.attrs["alpha"]), beta=float(c.attrs["beta"]), **c.out)
 
@@ -131,14 +133,12 @@ def _place_addmm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[Tens
 
 
 def _broadcasts_bias(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """Neither of the result's shape nor a row."""
     bias, a, b = shapes
-    return _at_least_2d(bias) != (a[0], b[1]) and not _is_row(bias, b[1])
+    return not _adds_row(shapes) and _at_least_2d(bias) != (a[0], b[1])
 
 
 def _scales_row(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    bias, a, b = shapes
-    return bool(_is_row(bias, b[1]) and a[0] > 1 and (attrs["alpha"] != 1 or attrs["beta"] != 1))
+    return _adds_row(shapes) and bool(attrs["alpha"] != 1 or attrs["beta"] != 1)
 
 
 def _infer_linear(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -183,9 +183,11 @@ def _infer_attention(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _place_attention(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """TTNN wants the mask in DRAM, wherever the rest is."""
-    specs = [operand_spec(case, shape) for shape in shapes[:3]]
-    return specs + [operand_spec(case, shape, memory=MemoryConfig(BufferType.DRAM)) for shape in shapes[3:]]
+    """TTNN wants the mask in DRAM, wherever the rest is, and of rank 4."""
+    q, k, v, *masks = shapes
+    placed = [operand_spec(case, shape) for shape in (q, k, v)]
+    masks = [(1,) * (4 - len(mask)) + mask for mask in masks]
+    return placed + [operand_spec(case, mask, memory=MemoryConfig(BufferType.DRAM)) for mask in masks]
 
 
 def _attention(c: Call) -> Any:
@@ -243,14 +245,14 @@ OPERATORS = (
         traits=MATMUL,
         limitations=(
             *LIMITATIONS,
-            Limitation("TTNN repeats the second operand over a batch, never the first", when=_repeats_first),
+            Limitation("TTNN does not broadcast one batch dim of several, or over ranks", when=_broadcasts_batches),
         ),
     ),
     OperatorInfo(
         names=("addmm",),
         aten=("aten.addmm.default",),
         operands=("self", "mat1", "mat2"),
-        ttnn="ttnn.addmm",
+        ttnn="ttnn.addmm, ttnn.linear",
         call=_addmm,
         torch=lambda t, tensors, a: t.addmm(*tensors, beta=a["beta"], alpha=a["alpha"]),
         infer=_infer_addmm,
@@ -260,9 +262,13 @@ OPERATORS = (
         traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
         limitations=(
             *LIMITATIONS,
-            Limitation("ttnn.addmm does not take bfloat4_b", dtypes=(DType.BFLOAT4_B,)),
             Limitation("TTNN adds a bias of the result's shape or one row, nothing between", when=_broadcasts_bias),
             Limitation("ttnn.linear, which adds a row of biases, does not scale", when=_scales_row),
+            Limitation(
+                "ttnn.addmm does not take bfloat4_b",
+                dtypes=(DType.BFLOAT4_B,),
+                when=lambda shapes, attrs: not _adds_row(shapes),
+            ),
         ),
     ),
     OperatorInfo(
@@ -309,6 +315,10 @@ OPERATORS = (
                 when=lambda shapes, attrs: shapes[0][-1] % TILE_EDGE != 0,
             ),
             Limitation("TTNN's attention wants one head size for keys and values", when=lambda s, attrs: s[1] != s[2]),
+            Limitation(
+                "TTNN's causal attention wants as many keys as queries",
+                when=lambda shapes, attrs: bool(attrs["is_causal"]) and shapes[0][2] != shapes[1][2],
+            ),
             Limitation("TTNN's attention does not drop", when=lambda shapes, attrs: bool(attrs["dropout_p"])),
         ),
     ),

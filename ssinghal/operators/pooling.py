@@ -14,7 +14,6 @@ from typing import Any
 from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.core import (
-    BLOCK_FLOATS,
     INTEGERS,
     Attr,
     Attrs,
@@ -243,7 +242,7 @@ def _scales_unevenly(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _place_rows(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Row-major, whatever the case's layout: TTNN upsamples tiles only where no dim is padded."""
+    """Row-major, whatever the case's layout: TTNN upsamples tiles only where no dim is padded. So block floats are invalid."""
     return [operand_spec(case, to_nhwc(shapes[0]), layout=Layout.ROW_MAJOR)]
 
 
@@ -287,7 +286,6 @@ def upsample(
         sample=lambda shape: Sample((_fitted(shape, 4),), {"scale_factors": [2.0, 2.0]}),
         traits=traits,
         limitations=(
-            Limitation("TTNN upsamples row-major maps, in which block floats do not exist", dtypes=BLOCK_FLOATS),
             Limitation("TTNN takes a factor, whose float32 product misses this size by one", when=_misses_size),
             *limitations,
         ),

@@ -148,6 +148,11 @@ def _infer_argmax(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return _infer(shapes, {**attrs, "dim": None if attrs["dim"] is None else [attrs["dim"]]})
 
 
+def _is_inner(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """Along a dim that is not the last one."""
+    return attrs["dim"] is not None and normal_dim(attrs["dim"], len(shapes[0])) != len(shapes[0]) - 1
+
+
 OPERATORS = (
     reduction(
         ("mean",),
@@ -239,7 +244,9 @@ OPERATORS = (
         sample=lambda shape: _sample(shape, dim=-1, keepdim=True),
         traits=Traits(temporaries=True, output_dtypes=(DType.UINT32,), output_layout=Layout.ROW_MAJOR),
         limitations=(
-            Limitation("ttnn.argmax takes bfloat16 and float32 only", dtypes=(*INTEGERS, *BLOCK_FLOATS)),
+            Limitation("ttnn.argmax takes neither block floats nor uint8", dtypes=(*BLOCK_FLOATS, DType.UINT8)),
+            Limitation("ttnn.argmax takes integers in row-major layout only", layouts=(Layout.TILE,), dtypes=INTEGERS),
+            Limitation("ttnn.argmax takes integers along the last dim only", dtypes=INTEGERS, when=_is_inner),
             Limitation(
                 "ttnn.argmax over all dims wants row-major layout",
                 layouts=(Layout.TILE,),
