@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
@@ -357,9 +358,11 @@ def _repeat_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _interleave_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    dim = normal_dim(attrs["dim"], len(shapes[0]))
     if attrs["repeats"] < 1:
         raise InvalidCase(f"repeats {attrs['repeats']} is not positive")
+    if attrs["dim"] is None:
+        return [(math.prod(shapes[0]) * attrs["repeats"],)]
+    dim = normal_dim(attrs["dim"], len(shapes[0]))
     return [resized(shapes[0], dim, shapes[0][dim] * attrs["repeats"])]
 
 
@@ -403,9 +406,10 @@ REPEATS = (
         call=lambda c: c.ttnn.repeat_interleave(c.inputs[0], c.attrs["repeats"], c.attrs["dim"], **c.out),
         torch=lambda t, x, a: t.repeat_interleave(x[0], a["repeats"], a["dim"]),
         infer=_interleave_shape,
-        attrs={"repeats": Attr("int"), "dim": Attr("int"), "output_size": Attr("int|none", None)},
+        attrs={"repeats": Attr("int"), "dim": Attr("int|none", None), "output_size": Attr("int|none", None)},
         sample=lambda shape: Sample((shape,), {"repeats": 2, "dim": 0}),
         traits=Traits(alias=is_unchanged, temporaries=True, host_map=_interleaved_tiles),
+        limitations=(Limitation("ttnn.repeat_interleave needs a dim", when=lambda shapes, attrs: attrs["dim"] is None),),
     ),
 )
 
