@@ -1,0 +1,91 @@
+"""A crash, a hang or a missing device costs what it must and no more."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from ssinghal.cases import Placement
+from ssinghal.device.modes import choose_device
+from ssinghal.errors import DeviceUnavailable
+from ssinghal.operators import make_case
+from ssinghal.pool import Pool, PoolOptions
+from ssinghal.records import Resource, Status
+from ssinghal.specs import BufferType
+
+pytestmark = pytest.mark.virtual_device
+
+QUICK = make_case("relu", ((1, 1, 64, 64),))
+# TTNN lists the source pages of 240,000 output tiles on the host: seconds of work, and memory.
+SLOW = make_case("view", ((1, 1, 240_000, 1024),), {"size": [1, 240_000, 32, 32]})
+
+
+def worker_pid(pool: Pool) -> int:
+    worker = pool._idle.get()
+    pool._idle.put(worker)
+    return worker._process.pid
+
+
+def test_a_crash_costs_one_case():
+    with Pool(choose_device("virtual"), PoolOptions(limits=unlimited())) as pool:
+        pid = worker_pid(pool)
+        threading.Thread(target=lambda: (time.sleep(0.5), os.kill(pid, signal.SIGSEGV))).start()
+        before, crashed, after = list(pool.map([QUICK, SLOW, QUICK]))
+    assert [r.status for r in (before, crashed, after)] == [Status.FITS, Status.CRASH, Status.FITS]
+    assert "SIGSEGV" in crashed.verdict.message
+    assert crashed.key == SLOW.key
+
+
+def test_a_hang_costs_one_case_and_its_time():
+    with Pool(choose_device("virtual"), PoolOptions(timeout_s=1.0, limits=unlimited())) as pool:
+        hung, after = list(pool.map([SLOW, QUICK]))
+    assert (hung.status, after.status) == (Status.TIMEOUT, Status.FITS)
+    assert "1 s" in hung.verdict.message
+
+
+def test_an_explosion_of_host_memory_is_the_hosts_and_not_the_devices():
+    options = PoolOptions(host_limit_bytes=2**30, limits=unlimited())
+    with Pool(choose_device("virtual"), options) as pool:
+        exploded, after = list(pool.map([SLOW, QUICK]))
+    assert (exploded.status, exploded.verdict.resource) == (Status.OOM, Resource.HOST)
+    assert after.status is Status.FITS
+
+
+def test_costly_host_work_is_named_and_not_run():
+    with Pool(choose_device("virtual")) as pool:
+        record = pool.submit(SLOW).result()
+    assert record.status is Status.NOT_RUN
+    assert "240,000 tiles" in record.verdict.message
+
+
+def test_records_come_in_the_order_of_the_cases_from_several_workers():
+    sizes = [32 * n for n in range(1, 41)]
+    cases = [make_case("relu", ((1, 1, size, 64),), {}, Placement(memory=BufferType.L1)) for size in sizes]
+    with Pool(choose_device("virtual"), PoolOptions(workers=2)) as pool:
+        records = list(pool.map(cases))
+    assert [r.tensors[0].shape[2] for r in records] == sizes
+    # one tile row is two tiles: pages go round robin over 64 banks
+    assert [r.tensors[0].booked_bytes for r in records] == [2048 * -(-2 * n // 64) for n in range(1, 41)]
+
+
+def test_a_device_that_cannot_open_is_one_error(monkeypatch):
+    monkeypatch.setattr("ssinghal.pool.environment_for", lambda choice, scratch: {"TT_METAL_MOCK_CLUSTER_DESC_PATH": None})
+    with pytest.raises(DeviceUnavailable, match="cannot open a virtual device"):
+        Pool(choose_device("virtual"))
+
+
+def test_closing_drops_what_has_not_started_and_leaves_no_process():
+    pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
+    pid = worker_pid(pool)
+    futures = [pool.submit(QUICK) for _ in range(200)]
+    pool.close()
+    assert any(f.cancelled() for f in futures)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def unlimited():
+    from ssinghal.probe import Limits
+
+    return Limits(host_tiles=10**9, capture_tiles=0)

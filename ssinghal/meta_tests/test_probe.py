@@ -1,0 +1,160 @@
+"""The ways in which a probe of TTNN could lie, each shut once in ``probe`` and held here on the real allocator."""
+
+import pytest
+
+from ssinghal.cases import OutputMemory, Placement
+from ssinghal.device.modes import choose_device
+from ssinghal.operators import make_case
+from ssinghal.pool import Pool
+from ssinghal.records import Resource, Status
+from ssinghal.specs import BufferType, Layout
+
+pytestmark = pytest.mark.virtual_device
+
+L1 = Placement(memory=BufferType.L1)
+L1_BANK = 1_393_312  # an n150's L1 bank on ttnn 0.81.1 with l1_small_size 0
+DRAM_BANK = 1_072_693_184
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(choose_device("virtual", "n150")) as opened:
+        yield opened
+
+
+def probe(pool, name, *shapes, placement=L1, **attrs):
+    return pool.submit(make_case(name, shapes, attrs, placement)).result()
+
+
+def test_the_hardware_log_of_add(pool):
+    """A Wormhole card, August 2025: 34,078,720 B over 64 banks for the sum of two [1,64,640,400] put channels-last."""
+    placement = Placement(memory=BufferType.L1, channels_last=True)
+    record = probe(pool, "add", (1, 64, 640, 400), (1, 64, 640, 400), placement=placement)
+    verdict = record.verdict
+    assert (verdict.status, verdict.resource, verdict.stage) == (Status.OOM, Resource.L1_BUFFER, "output")
+    assert (verdict.total_bytes, verdict.bytes_per_bank, verdict.banks) == (34078720, 532480, 64)
+    assert (verdict.allocated_bytes, verdict.free_bytes) == (2 * 532480, L1_BANK - 2 * 532480)
+    assert verdict.shortfall_bytes == 532480 - (L1_BANK - 2 * 532480)
+    assert [t.booked_bytes for t in record.tensors] == [532480, 532480]
+    # what the whole call would have held, from the capture: three tensors, and 2 pages of 2048 B for each of them
+    assert (record.usage["l1_bytes"], record.usage["circular_bytes"]) == (3 * 532480, 6 * 2048)
+
+
+def test_operands_are_distinct_tensors(pool):
+    record = probe(pool, "add", (1, 1, 2048, 32), (1, 1, 2048, 32))
+    assert record.resident == {"l1": 3 * 2048}  # 64 tiles each: one per bank
+
+
+@pytest.mark.parametrize(
+    ("asked", "lies_in"),
+    [(OutputMemory.SAME, "l1"), (OutputMemory.L1, "l1"), (OutputMemory.DRAM, "dram"), (OutputMemory.TTNN, "dram")],
+)
+@pytest.mark.parametrize(("name", "second"), [("mm", (64, 64)), ("cat", (64, 64))])
+def test_where_the_result_goes_is_asked_for_and_recorded(pool, name, second, asked, lies_in):
+    """Left alone, TTNN puts results of matmul and concat into DRAM, whatever their operands."""
+    shapes = ((64, 64), second)
+    record = probe(pool, name, *shapes, placement=Placement(memory=BufferType.L1, output_memory=asked))
+    assert record.status is Status.FITS
+    assert record.tensors[-1].memory == lies_in
+    assert record.case["output_memory"] == asked.value
+
+
+def test_l1_small_is_for_those_that_need_it_and_part_of_the_identity(pool):
+    too_big = (1, 1, 32, 64 * 32 * 700)  # 700 tiles per bank
+    plain = probe(pool, "relu", too_big)
+    cut = probe(pool, "relu", too_big, placement=Placement(memory=BufferType.L1, l1_small_bytes=32768))
+    assert (plain.verdict.bank_bytes, cut.verdict.bank_bytes) == (L1_BANK, L1_BANK - 32768)
+    assert plain.key != cut.key
+    pooled = make_case("max_pool2d", ((1, 64, 56, 56),), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
+    assert pooled.placement.l1_small_bytes == 32768
+    assert make_case("relu", ((1, 1, 32, 32),)).placement.l1_small_bytes == 0
+    assert pool.submit(pooled).result().status is Status.FITS
+
+
+def test_a_pool_without_l1_small_says_so_and_is_not_called_an_oom_of_l1(pool):
+    placement = Placement(layout=Layout.ROW_MAJOR, l1_small_bytes=0)
+    attrs = {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]}
+    record = probe(pool, "max_pool2d", (1, 64, 56, 56), placement=placement, **attrs)
+    assert (record.status, record.verdict.resource) == (Status.OOM, Resource.L1_SMALL_BUFFER)
+
+
+def test_the_program_cache_does_not_fill_l1_small(pool):
+    """Each pool shape leaves a config tensor in L1_SMALL; uncleared, the 144th shape fails for want of it."""
+    attrs = {"kernel_size": [2, 2], "stride": [2, 2]}
+    for channels in range(32, 32 + 160):
+        case = make_case("max_pool2d", ((1, channels, 8, 8),), attrs, Placement(layout=Layout.ROW_MAJOR))
+        record = pool.submit(case).result()
+        assert (record.status, record.left_allocated) == (Status.FITS, {}), channels
+
+
+@pytest.mark.parametrize("name", ["relu", "silu_", "softmax", "view", "topk", "cat", "mean", "native_batch_norm"])
+def test_the_device_is_empty_after_success_and_failure(pool, name):
+    attrs = {"softmax": {"dim": -1}, "view": {"size": [32, 64, 64]}, "topk": {"k": 4}, "mean": {"dim": [-1]}}.get(name, {})
+    small, huge = (1, 32, 64, 64), (1, 32, 6400, 6400)
+    if name == "view":
+        records = [probe(pool, name, small, **attrs), probe(pool, name, huge, size=[32, 6400, 6400])]
+    elif name == "native_batch_norm":
+        stats = ((32,),) * 4
+        attrs = {"training": False, "momentum": 0.1, "eps": 1e-5}
+        records = [probe(pool, name, small, *stats, **attrs), probe(pool, name, huge, *stats, **attrs)]
+    else:
+        count = 2 if name == "cat" else 1
+        records = [probe(pool, name, *((small,) * count), **attrs), probe(pool, name, *((huge,) * count), **attrs)]
+    assert [r.status for r in records] == [Status.FITS, Status.OOM]
+    assert [r.left_allocated for r in records] == [{}, {}]
+    full = probe(pool, "place", (1, 1, 32, 64 * 32 * 680))  # 680 tiles of 2048 B in each bank of 1,393,312 B: all but one page
+    assert (full.status, full.resident) == (Status.FITS, {"l1": 680 * 2048})
+
+
+def test_page_counts_that_wrap_never_reach_ttnn(pool):
+    """2^32 rows of 32 B: TTNN's own allocator "needs" 32 B per bank for them."""
+    placement = Placement(memory=BufferType.DRAM, layout=Layout.ROW_MAJOR)
+    record = probe(pool, "relu", (65536, 65536, 16), placement=placement)
+    verdict = record.verdict
+    assert (verdict.status, verdict.resource, verdict.stage) == (Status.OOM, Resource.DRAM_BUFFER, "input 1")
+    assert (verdict.total_bytes, verdict.bytes_per_bank) == (2**32 * 32, -(-(2**32) // 12) * 32)
+    assert verdict.decided_by == "arithmetic"
+
+
+def test_so_does_a_result_whose_pages_wrap(pool):
+    placement = Placement(layout=Layout.ROW_MAJOR, output_memory=OutputMemory.DRAM)
+    record = probe(pool, "repeat", (1, 1, 65536, 16), placement=placement, repeats=[1, 65536, 1, 1])
+    assert (record.status, record.verdict.stage, record.verdict.decided_by) == (Status.OOM, "output", "arithmetic")
+
+
+def test_an_operand_that_fits_nowhere_is_an_oom_whatever_the_call(pool):
+    """On a card the operands are placed before the call is made; a call that lacks its arguments is judged after that."""
+    assert probe(pool, "topk", (1, 64, 64)).status is Status.INVALID
+    record = probe(pool, "topk", (1, 96, 2160, 3840))
+    assert (record.status, record.verdict.stage) == (Status.OOM, "input 1")
+
+
+def test_a_call_that_ttnn_refuses_is_not_an_oom(pool):
+    record = probe(pool, "as_strided", (64, 64), size=[32, 32], stride=[1, 1])
+    assert (record.status, record.verdict.decided_by) == (Status.UNSUPPORTED, "registry")
+    assert record.verdict.message
+
+
+def test_stages_tell_operand_result_and_program(pool):
+    assert probe(pool, "add", (1, 1, 32, 64 * 32 * 400), (1, 1, 32, 64 * 32 * 400)).verdict.stage == "input 2"
+    assert probe(pool, "relu", (1, 1, 32, 64 * 32 * 400)).verdict.stage == "output"
+    clash = probe(pool, "add", (1, 1, 32, 64 * 32 * 226), (1, 1, 32, 64 * 32 * 226))
+    # 3 x 226 tiles of 2048 B leave 1,393,312 - 1,388,544 = 4,768 B of L1 below the tensors; the program needs 12,288 B
+    assert (clash.verdict.stage, clash.verdict.resource) == ("program", Resource.CLASH)
+    assert clash.verdict.shortfall_bytes is not None
+    assert clash.verdict.shortfall_bytes > 0
+
+
+def test_a_virtual_record_never_claims_numerics(pool):
+    said = probe(pool, "relu", (1, 1, 64, 64)).to_json()
+    assert (said["device_mode"], said["numerics"], said["comparison"]) == ("virtual", "not run", None)
+
+
+def test_dram_is_counted_too(pool):
+    record = probe(pool, "relu", (1, 96, 2160, 3840), placement=Placement())
+    pages = 96 * 68 * 120  # 2160 and 3840 in tiles of 32
+    booked = -(-pages // 12) * 2048
+    assert (record.status, record.resident) == (Status.FITS, {"dram": 2 * booked})
+    assert record.usage["dram_bytes"] == 2 * booked < DRAM_BANK
+    assert record.tensors[0].logical_bytes == 96 * 2160 * 3840 * 2
+    assert record.padding_ratio == pytest.approx(68 * 32 / 2160)
