@@ -111,8 +111,9 @@ class MemoryEstimate:
     ``allocated_bytes``/``free_bytes``/``largest_free_bytes``; for program buffers the address ``program_end`` they reach and
     ``limit_bytes``, the end of L1 or the lowest tensor's address.
 
-    ``temporaries``: TTNN allocates more on the way. A result that does not fit is certain all the same, but TTNN's message may
-    then name a temporary that failed before it.
+    ``complete``: the results are among the allocations; False where the call cannot be made, or where TTNN places them by rules
+    of its own. ``temporaries``: TTNN allocates more on the way. A result that does not fit is certain all the same, but TTNN's
+    message may then name a temporary that failed before it.
     """
 
     board: Board
@@ -129,6 +130,7 @@ class MemoryEstimate:
     allocated_bytes: int | None = None
     free_bytes: int | None = None
     largest_free_bytes: int | None = None
+    complete: bool = True
     temporaries: bool = False
     program_bytes: int | None = None
     program_end: int | None = None
@@ -153,6 +155,7 @@ class MemoryEstimate:
             "verdict": self.verdict.value,
             **({"resource": self.resource.value, "stage": self.stage} if self.resource else {}),
             "reason": self.reason,
+            "complete": self.complete,
             "temporaries": self.temporaries,
             **{name: getattr(self, name) for name in numbers if getattr(self, name) is not None},
             "peak_bytes_per_bank": {str(kind): size for kind, size in self.peak_bytes_per_bank.items()},
@@ -175,7 +178,14 @@ def estimate(case: Case, board: Board) -> MemoryEstimate:
     peak: Counter[BufferType] = Counter()
     for allocation in allocations:
         peak[allocation.spec.memory.buffer] += allocation.booked_bytes_per_bank
-    made = MemoryEstimate(board, allocations, peak, temporaries=plan.temporaries, program_bytes=plan.program_bytes)
+    made = MemoryEstimate(
+        board,
+        allocations,
+        peak,
+        complete=plan.complete,
+        temporaries=plan.temporaries,
+        program_bytes=plan.program_bytes,
+    )
     exceeded = _first_that_does_not_fit(made) or _program_failure(made)
     if exceeded is not None:
         return exceeded
@@ -190,6 +200,7 @@ class _Plan:
 
     inputs: Sequence[TensorSpec]
     outputs: Sequence[TensorSpec] = ()
+    complete: bool = True
     temporaries: bool = False
     program_bytes: int | None = None
     unknown: str = ""
@@ -203,11 +214,13 @@ def _plan_of(case: Case, board: Board) -> _Plan:
         outputs = output_specs(info, case, attrs)  # first: it checks the shapes that the operands' specs are made from
         inputs = input_specs(info, case, attrs)
     except InvalidCase as error:
-        return _Plan(plain_specs(case), unknown=f"its operands fit, but the call cannot be made: {error}")
+        return _operands_alone(plain_specs(case), f"the call cannot be made: {error}")
     for limitation in info.limitations:
         if limitation.applies(info, case, attrs, board.name):
-            return _Plan(inputs, unknown=f"its operands fit, but TTNN cannot make the call: {limitation.reason}")
+            return _operands_alone(inputs, f"TTNN cannot make the call: {limitation.reason}")
     traits = info.traits
+    if traits.moves_output and case.placement.output_config is None:
+        return _operands_alone(inputs, "where TTNN puts the result is known only from a probe")
     is_alias = traits.alias is not None and traits.alias(inputs, outputs)
     temporaries = traits.temporaries and not is_alias
     program_bytes = 0 if is_alias else None
@@ -215,7 +228,12 @@ def _plan_of(case: Case, board: Board) -> _Plan:
         program_bytes = traits.program(inputs, outputs)
     unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
-    return _Plan(inputs, () if is_alias or traits.in_place else outputs, temporaries, program_bytes, unknown)
+    allocated = () if is_alias or traits.in_place else outputs
+    return _Plan(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
+
+
+def _operands_alone(inputs: Sequence[TensorSpec], gap: str) -> _Plan:
+    return _Plan(inputs, complete=False, unknown=f"its operands fit, but {gap}")
 
 
 def _labelled(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[tuple[str, TensorSpec]]:

@@ -86,6 +86,7 @@ class Traits:
     ``program(inputs, outputs)``: exact bytes of program buffers per core; None where they are not known by formula.
     ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
     ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
+    ``moves_output``: left to itself TTNN shards or moves the result by rules of its own.
     ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
     ``output_dtypes``: of each result, None = the case's; ``(dtype, shapes, attrs)`` -> dtypes where they depend on the call.
     ``transposed``: operands that go to the device with their last two dims swapped (the weight of a linear layer).
@@ -102,6 +103,7 @@ class Traits:
     program: Program | None = None
     temporaries: bool = False
     ttnn_output: BufferType | None = None
+    moves_output: bool = False
     output_fixed: bool = False
     output_dtypes: DTypes | Callable[[DType, Sequence[Shape], Attrs], DTypes] = ()
     transposed: tuple[int, ...] = ()
