@@ -270,7 +270,7 @@ OPERATORS = (
         ttnn="silu",
         torch=aten("silu"),
         call=lambda c, x: c.ttnn.silu(x, output_tensor=x),
-        traits=Traits(program=tiles_twice, in_place=True),
+        traits=Traits(program=tiles_twice, in_place=True, output_fixed=True),
     ),
     unary(("sigmoid", "Sigmoid")),
     unary(("tanh", "Tanh")),
@@ -283,6 +283,7 @@ OPERATORS = (
     ),
     unary(
         ("softplus", "Softplus"),
+        ("aten.softplus.default",),
         call=lambda c, x: c.ttnn.softplus(x, beta=c.attrs["beta"], threshold=c.attrs["threshold"], **c.out),
         attrs={"beta": Attr("float", 1), "threshold": Attr("float", 20)},
     ),
@@ -338,7 +339,7 @@ OPERATORS = (
         infer=_infer_copy,
         attrs={"non_blocking": Attr("bool", False)},
         sample=lambda shape: Sample((shape, shape), {}),
-        traits=Traits(program=copied_tiles, in_place=True),
+        traits=Traits(program=copied_tiles, in_place=True, output_fixed=True),
         limitations=(Limitation("ttnn.copy does not broadcast", when=lambda shapes, attrs: shapes[0] != shapes[1]),),
     ),
     unary(
@@ -364,7 +365,8 @@ OPERATORS = (
         call=_cast,
         attrs={
             "dtype": Attr("str"),
-            **{name: IGNORED for name in ("layout", "device", "pin_memory", "non_blocking", "memory_format")},
+            **{name: IGNORED for name in ("layout", "device", "pin_memory", "memory_format")},
+            "non_blocking": Attr("bool", False),
         },
         sample={"dtype": "float32"},
         traits=Traits(program=tiles_twice, output_dtypes=_cast_dtypes),

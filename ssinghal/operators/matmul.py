@@ -8,6 +8,7 @@ listed shape transposed, as attention scores do, which has the bytes of the equa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +46,12 @@ def _ranks(name: str, shapes: Sequence[Shape], *ranks: int) -> None:
     for shape, rank in zip(shapes, ranks, strict=True):
         if len(shape) != rank:
             raise InvalidCase(f"{name}: {list(shape)} has rank {len(shape)}; expected {rank}")
+
+
+def _folded(shape: Shape, rank: int) -> Shape:
+    """A listed shape as one of ``rank``: missing dims are 1 in front, surplus ones are folded into the first."""
+    surplus = max(len(shape) - rank, 0)
+    return (*(1,) * (rank - len(shape)), math.prod(shape[: surplus + 1]), *shape[surplus + 1 :])
 
 
 def _square(shape: Shape) -> Shape:
@@ -165,7 +172,7 @@ def _linear(c: Call) -> Any:
 def _sample_linear(shape: Shape) -> Sample:
     """The hardware runs put a listed [rows, features] as a batch of one."""
     x = (1, *shape) if len(shape) < 3 else shape
-    return Sample((x, _square(shape)), {})
+    return Sample((x, _square(shape)), {}, channels_last=False)
 
 
 # attention ----------------------------------------------------------------------------------------------------------------
@@ -217,7 +224,7 @@ OPERATORS = (
         call=_matmul,
         torch=aten("mm"),
         infer=_infer_mm,
-        sample=lambda shape: Sample((shape, _square(shape)), {}),
+        sample=lambda shape: Sample((_folded(shape, 2), _square(shape)), {}),
         traits=MATMUL,
         limitations=LIMITATIONS,
     ),
@@ -229,7 +236,7 @@ OPERATORS = (
         call=_matmul,
         torch=aten("bmm"),
         infer=_infer_bmm,
-        sample=lambda shape: Sample(((batch := (1, *shape)[-3:]), _transposed(batch)), {}),
+        sample=lambda shape: Sample(((batch := _folded(shape, 3)), _transposed(batch)), {}),
         traits=MATMUL,
         limitations=LIMITATIONS,
     ),
@@ -241,7 +248,7 @@ OPERATORS = (
         call=_matmul,
         torch=aten("matmul"),
         infer=_infer_matmul,
-        sample=lambda shape: Sample((shape, _transposed(_at_least_2d(shape))), {}),
+        sample=lambda shape: Sample((shape, _transposed(_at_least_2d(shape))), {}, channels_last=False),
         traits=MATMUL,
         limitations=(
             *LIMITATIONS,
@@ -258,7 +265,7 @@ OPERATORS = (
         infer=_infer_addmm,
         attrs={"beta": Attr("float", 1), "alpha": Attr("float", 1)},
         place=_place_addmm,
-        sample=lambda shape: Sample((shape, shape, _square(shape)), {}),
+        sample=lambda shape: Sample((_folded(shape, 2), _folded(shape, 2), _square(shape)), {}),
         traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
         limitations=(
             *LIMITATIONS,
@@ -305,7 +312,7 @@ OPERATORS = (
             "enable_gqa": Attr("bool", False),
         },
         place=_place_attention,
-        sample=lambda shape: Sample((shape, shape, shape), {}),
+        sample=lambda shape: Sample((_folded(shape, 4),) * 3, {}, channels_last=False),
         traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
         limitations=(
             *LIMITATIONS,

@@ -28,6 +28,7 @@ from ssinghal.operators.core import (
     to_nchw,
     to_nhwc,
 )
+from ssinghal.operators.views import where_asked
 from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec, ceil_div
 
 POOL = Traits(
@@ -35,6 +36,7 @@ POOL = Traits(
     l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
     temporaries=True,
     ttnn_output=BufferType.L1,
+    moves_output=True,
     output_dtypes=(DType.BFLOAT16,),
     output_layout=Layout.ROW_MAJOR,
 )
@@ -46,6 +48,13 @@ def _need_rank(name: str, shape: Shape, rank: int) -> Shape:
     if len(shape) != rank:
         raise InvalidCase(f"{name}: {list(shape)} has rank {len(shape)}; expected {rank}: batch, channels and the map")
     return shape
+
+
+def _fitted(shape: Shape, rank: int) -> Shape:
+    """A listed shape as a batch of maps: missing dims are 1 in front, surplus ones are folded into the last."""
+    if len(shape) <= rank:
+        return (1,) * (rank - len(shape)) + shape
+    return (*shape[: rank - 1], math.prod(shape[rank - 1 :]))
 
 
 def _place_flat(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
@@ -64,13 +73,15 @@ def _input_map(case: Case) -> Shape:
 
 
 def _pool(c: Call, function: str, **options: Any) -> Any:
-    """Calls a pool. Where TTNN cut a DRAM operand into slices it returns the map unfolded, [N, H, W, C], in DRAM: folded here
-    as every other result is, which moves no data."""
+    """Calls a pool. Where TTNN cut a DRAM operand into slices it returns the map unfolded, [N, H, W, C], and in DRAM: it is
+    folded here as every other result, which moves no data, and put where it was asked for."""
     n, channels, height, width = _as_2d(_input_map(c.case))
     sizes = {"batch_size": n, "input_h": height, "input_w": width, "channels": channels}
     result = getattr(c.ttnn, function)(c.inputs[0], **sizes, **options, **c.out)
     *leading, last = tuple(result.shape)
-    return c.ttnn.reshape(result, (1, 1, math.prod(leading), last)) if leading[:2] != [1, 1] else result
+    if leading[:2] == [1, 1]:
+        return result
+    return where_asked(c, c.ttnn.reshape(result, (1, 1, math.prod(leading), last)))
 
 
 # Windows of a given size --------------------------------------------------------------------------------------------------
@@ -110,9 +121,8 @@ def _infer_pool(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _sample_pool(shape: Shape) -> Sample:
-    """ResNet's first pool. A map of rank 3 is one of a batch, as torch reads it."""
-    x = (1,) * (4 - len(shape)) + shape
-    return Sample((x,), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
+    """ResNet's first pool."""
+    return Sample((_fitted(shape, 4),), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
 
 
 WINDOW_ATTRS = {
@@ -188,13 +198,6 @@ def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases:
             Limitation("TTNN's adaptive pools make windows of one size; torch's would differ here", when=_is_uneven),
         ),
     )
-
-
-def _fitted(shape: Shape, rank: int) -> Shape:
-    """A listed shape as a batch of maps: missing dims are 1 in front, surplus ones are folded into the last."""
-    if len(shape) <= rank:
-        return (1,) * (rank - len(shape)) + shape
-    return (*shape[: rank - 1], math.prod(shape[rank - 1 :]))
 
 
 # Upsampling ---------------------------------------------------------------------------------------------------------------
@@ -347,6 +350,7 @@ OPERATORS = (
             l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
             temporaries=True,
             ttnn_output=BufferType.L1,
+            moves_output=True,
             output_layout=Layout.ROW_MAJOR,
         ),
         (
