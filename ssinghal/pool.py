@@ -21,7 +21,7 @@ from ssinghal.cases import Case
 from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
-from ssinghal.errors import DeviceError, HarnessError
+from ssinghal.errors import DeviceError, HarnessError, NotProven
 from ssinghal.probe import Limits, probe
 from ssinghal.records import Record, Status, Verdict
 
@@ -49,10 +49,12 @@ class Pool:
     Use as a context manager. ``facts`` say what was opened (the first worker starts at once, the others on demand).
 
     Raises:
-        DeviceError: no device, or one that failed its proof.
+        DeviceError: no device, or one that failed its proof, or numerics asked of one that computes nothing.
     """
 
     def __init__(self, choice: DeviceChoice, options: PoolOptions = PoolOptions()) -> None:
+        if options.numerics and choice.mode is DeviceMode.VIRTUAL:
+            raise NotProven("a virtual device computes nothing: its values must not be compared")
         self.choice = choice
         self.options = options
         self._stack = ExitStack()
