@@ -34,11 +34,13 @@ from ssinghal.specs import Shape
 SHAPES_FOLDER = Path(__file__).parent / "shapes"
 SUFFIXES = (".yaml", ".yml")
 
+Selection = Sequence[str | Path] | None
 F = TypeVar("F", bound=Form)
+_Sections = Mapping[str, Mapping[int, F]]
 
 
-def load_catalogs(selection: Sequence[str] | None = None) -> list[Catalog]:
-    """The selected catalogs, or all of the package; CatalogError with every fault of every file.
+def load_catalogs(selection: Selection = None) -> list[Catalog]:
+    """The selected catalogs, or all of the package when none is; CatalogError with every fault of every file.
 
     A selection is a name (``mochi``), a part of ``kind/name`` (``yolo12x``, ``crossed/``), or the path of a file or folder.
     """
@@ -54,7 +56,7 @@ def load_catalogs(selection: Sequence[str] | None = None) -> list[Catalog]:
     return catalogs
 
 
-def check_catalogs(selection: Sequence[str] | None = None) -> tuple[str, ...]:
+def check_catalogs(selection: Selection = None) -> tuple[str, ...]:
     """Every fault of the selected catalogs as ``file:line: path: what``; empty when all are right."""
     try:
         load_catalogs(selection)
@@ -63,20 +65,29 @@ def check_catalogs(selection: Sequence[str] | None = None) -> tuple[str, ...]:
     return ()
 
 
-def list_catalogs() -> dict[str, Path]:
+def list_catalogs() -> list[str]:
+    """A line of text for each catalog of the package: kind/name, number of calls it lists, title."""
+    width = max(map(len, catalog_files()))
+    return [
+        f"{name:{width}}  {catalog.line_count:5}  {catalog.title}"
+        for name, catalog in zip(catalog_files(), load_catalogs(), strict=True)
+    ]
+
+
+def catalog_files() -> dict[str, Path]:
     """The catalogs of the package: ``kind/name`` -> file, sorted."""
     found = (file for file in SHAPES_FOLDER.rglob("*") if file.suffix in SUFFIXES)
     return {f"{file.parent.name}/{file.stem}": file for file in sorted(found)}
 
 
-def _select(selection: Sequence[str] | None) -> tuple[list[Path], list[str]]:
+def _select(selection: Selection) -> tuple[list[Path], list[str]]:
     """Files in the order asked for, each once, and what could not be found."""
-    known = list_catalogs()
-    if selection is None:
+    known = catalog_files()
+    if not selection:
         return list(known.values()), []
     files: dict[Path, None] = {}
     faults = []
-    for wanted in selection:
+    for wanted in map(str, selection):
         matches = [f for f in known.values() if f.stem == wanted] or [f for n, f in known.items() if wanted and wanted in n]
         path = Path(wanted)
         if not matches and wanted and path.is_dir():
@@ -249,9 +260,6 @@ class _Reading:
         first = seen.setdefault(content, location)
         if first != location:
             self._fault(location, f"says the same as line {self._document.line(first)}")
-
-
-_Sections = Mapping[str, Mapping[int, F]]
 
 
 def _plain(sections: _Sections[F]) -> dict[str, tuple[F, ...]]:

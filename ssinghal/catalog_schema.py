@@ -268,6 +268,10 @@ class CrossedCatalog:
     def title(self) -> str:
         return self.head.title
 
+    @property
+    def line_count(self) -> int:
+        return sum(map(len, self.sections.values()))
+
 
 @dataclass(frozen=True)
 class CapturedCatalog:
@@ -281,6 +285,10 @@ class CapturedCatalog:
     @property
     def title(self) -> str:
         return f"{self.head.model.full_name} at {self.input_size}"
+
+    @property
+    def line_count(self) -> int:
+        return self.head.counts.cases
 
     @property
     def input_size(self) -> str:

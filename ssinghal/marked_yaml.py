@@ -6,6 +6,7 @@ Only what a catalog needs: mappings with text keys, lists, text, decimal numbers
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -70,8 +71,8 @@ class MarkedYaml:
 
     def fault(self, location: Location, what: str) -> None:
         """Adds a fault at ``location``, unless the YAML there, above or below was refused: one cause, one fault."""
-        shortest = (min(len(location), len(refused)) for refused in self._refused)
-        if not location or all(location[:n] != refused[:n] for n, refused in zip(shortest, self._refused, strict=True)):
+        follows = any(all(a == b for a, b in zip(location, refused, strict=False)) for refused in self._refused)
+        if not location or not follows:
             self.faults.append(Fault(self.file, self.line(location), path_text(location), what))
 
     def line(self, location: Location) -> int:
@@ -151,7 +152,7 @@ class MarkedYaml:
             return text
         if kind == "int" and _INT.fullmatch(text):
             return int(text)
-        if kind == "float" and _FLOAT.fullmatch(text):
+        if kind == "float" and _FLOAT.fullmatch(text) and math.isfinite(float(text)):
             return float(text)
         if kind in ("bool", "null", "float") and text in _WORDS:
             return _WORDS[text]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from ssinghal.boards import load_board
 from ssinghal.cases import Case
-from ssinghal.catalog import check_catalogs, list_catalogs, load_catalogs
+from ssinghal.catalog import catalog_files, check_catalogs, list_catalogs, load_catalogs
 from ssinghal.catalog_schema import CapturedCatalog, CapturedLine, Catalog, CrossedCatalog
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.expand import Expansion, expand, operators_by_overload, specs_of
@@ -286,28 +287,34 @@ def test_garbage_is_a_fault_never_a_crash(tmp_path: Path, data: st.DataObject) -
 # Selection ----------------------------------------------------------------------------------------------------------------
 
 
-def names(selection: list[str] | None) -> list[str]:
+def names(selection: Sequence[str | Path] | None) -> list[str]:
     return [catalog.name for catalog in load_catalogs(selection)]
 
 
-def test_selection() -> None:
-    everything = names(None)
-    assert everything == [name.split("/")[1] for name in list_catalogs()]
+def test_selection(catalogs: list[Catalog]) -> None:
+    everything = [catalog.name for catalog in catalogs]
+    assert everything == [name.split("/")[1] for name in catalog_files()]
     assert len(set(everything)) == len(everything)
     assert names(["mochi"]) == ["mochi"]
     assert names(["yolo12x"]) == ["ultralytics-yolo12x-2176x3840", "yolo12x-2176x3840", "yolo12x-4320x7680"]
     assert names(["crossed/"]) == ["1280-class", "mochi", "yolo12x-2176x3840", "yolo12x-4320x7680"]
-    assert names(["mochi", "1280-class", "mochi"]) == ["mochi", "1280-class"]
+    assert names(["yolo12x-2176", "mochi", "yolo12x-2176x3840"])[1:] == ["yolo12x-2176x3840", "mochi"]
 
 
 def test_selection_of_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, RIGHT, "b.yml")
     file = written(tmp_path, RIGHT, "a.yaml")
     written(tmp_path, "no catalog", "notes.txt")
-    assert names([str(file)]) == ["a"]
+    assert names([str(file)]) == names([file]) == ["a"]
     assert names([str(tmp_path)]) == ["a", "b"]
     monkeypatch.chdir(tmp_path)
     assert names(["a.yaml", "./b.yml"]) == ["a", "b"]
+
+
+def test_list() -> None:
+    lines = [line.split(maxsplit=2) for line in list_catalogs()]
+    assert ["captured/torchvision-resnet50-1280x800", "55", "torchvision/resnet50 at 1280x800"] in lines
+    assert [name for name, *_ in lines] == list(catalog_files())
 
 
 @pytest.mark.parametrize("wanted", ["", "yolo12y", "no/such", "a\0b.yaml"])
