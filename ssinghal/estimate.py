@@ -251,27 +251,28 @@ def _first_that_does_not_fit(made: MemoryEstimate) -> MemoryEstimate | None:
         kind = spec.memory.buffer
         region = made.board.region(kind)
         free = region.bank_bytes - taken[kind]
+        if allocation.booked_bytes_per_bank <= free and not spec.wraps_page_count:
+            taken[kind] += allocation.booked_bytes_per_bank
+            continue
         if spec.wraps_page_count:
             reason = f"{label} has {spec.num_pages:,} pages of {spec.page_bytes:,} B, too many for TTNN to count"
         else:
             need, bank = f"{allocation.bytes_per_bank:,} B", f"{kind.value.upper()} bank"
             reason = f"{label} needs {need} in each {bank}, where {free:,} of {region.bank_bytes:,} B are free"
-        if spec.wraps_page_count or allocation.booked_bytes_per_bank > free:
-            return replace(
-                made,
-                verdict=Prediction.EXCEEDS,
-                reason=reason,
-                resource=_RESOURCES[kind],
-                stage=label,
-                total_bytes=allocation.allocated_bytes,
-                bytes_per_bank=allocation.bytes_per_bank,
-                banks=spec.num_banks(made.board),
-                bank_bytes=region.bank_bytes,
-                allocated_bytes=taken[kind],
-                free_bytes=free,
-                largest_free_bytes=free,
-            )
-        taken[kind] += allocation.booked_bytes_per_bank
+        return replace(
+            made,
+            verdict=Prediction.EXCEEDS,
+            reason=reason,
+            resource=_RESOURCES[kind],
+            stage=label,
+            total_bytes=allocation.allocated_bytes,
+            bytes_per_bank=allocation.bytes_per_bank,
+            banks=spec.num_banks(made.board),
+            bank_bytes=region.bank_bytes,
+            allocated_bytes=taken[kind],
+            free_bytes=free,
+            largest_free_bytes=free,
+        )
     return None
 
 

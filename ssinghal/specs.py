@@ -136,6 +136,8 @@ class Board:
         whole = self.l1.bank_bytes + self.l1_small_bytes
         if size_bytes < 0 or booked >= whole:
             raise InvalidCase(f"l1_small_size {size_bytes} is outside 0..{whole - 1}, the L1 of one core of {self.name}")
+        if booked == self.l1_small_bytes:
+            return self
         return replace(self, l1=replace(self.l1, bank_bytes=whole - booked), l1_small_bytes=booked)
 
     def region(self, buffer: BufferType) -> MemoryRegion:

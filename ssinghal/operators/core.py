@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ssinghal.cases import Case
@@ -219,7 +219,7 @@ def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
 def operand_spec(case: Case, shape: Shape, **changes: Any) -> TensorSpec:
     """``shape`` under the case's dtype, layout and memory, with ``changes`` to any of them."""
     p = case.placement
-    return replace(TensorSpec(shape, memory=p.memory_config), **{"dtype": p.dtype, "layout": p.layout, **changes})
+    return TensorSpec(**{"shape": shape, "dtype": p.dtype, "layout": p.layout, "memory": p.memory_config, **changes})
 
 
 def plain_specs(case: Case) -> list[TensorSpec]:
