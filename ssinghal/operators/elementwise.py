@@ -56,9 +56,8 @@ def binary_program(inputs: Specs, outputs: Specs) -> int:
     tile_bytes = inputs[0].dtype.tile_bytes
     if len(inputs) == 1:
         return tiles_twice(inputs, outputs) + max(tile_bytes, DType.BFLOAT16.tile_bytes)
-    (a_height, a_width), (b_height, b_width) = (_last_two(spec.shape) for spec in inputs)
-    repeats = a_height != b_height or a_width != b_width
-    return tiles_twice(inputs, outputs) + (2 * tile_bytes if repeats else 0)
+    a, b = (_last_two(spec.shape) for spec in inputs)
+    return tiles_twice(inputs, outputs) + (2 * tile_bytes if a != b else 0)
 
 
 def _last_two(shape: Shape) -> Shape:
@@ -81,10 +80,10 @@ def _scales_a_tensor(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 NO_BYTES = Limitation("TTNN's binary kernels do not take uint8", dtypes=(DType.UINT8,))
 NO_HIGH_RANK_BROADCAST = Limitation(f"TTNN broadcasts up to rank {MAX_BROADCAST_RANK}", when=_broadcasts_high_rank)
 NO_TENSOR_ALPHA = Limitation("alpha of a tensor is another TTNN function (ttnn.addalpha, ttnn.subalpha)", when=_scales_a_tensor)
-FLOAT_PRODUCT = Limitation(
-    "TTNN returns float32 when it multiplies 32-bit integers by a number",
-    dtypes=(DType.UINT32, DType.INT32),
-    when=lambda shapes, attrs: len(shapes) == 1,
+NO_FRACTIONS = Limitation(
+    "integers with a fraction: TTNN refuses the number, cuts it, or returns float32",
+    dtypes=INTEGERS,
+    when=lambda shapes, attrs: isinstance(attrs["other"], float),
 )
 
 ELEMENTWISE = Traits(program=tiles_twice)
@@ -151,7 +150,13 @@ def binary(names: tuple[str, ...], ttnn: str, *limitations: Limitation, takes_al
         attrs={"other": Attr("float|none", None), **({"alpha": Attr("float", 1)} if takes_alpha else {})},
         sample=lambda shape: Sample((shape, shape), {}),
         traits=Traits(program=binary_program),
-        limitations=(*limitations, NO_BYTES, NO_HIGH_RANK_BROADCAST, *((NO_TENSOR_ALPHA,) if takes_alpha else ())),
+        limitations=(
+            *limitations,
+            NO_BYTES,
+            NO_FRACTIONS,
+            NO_HIGH_RANK_BROADCAST,
+            *((NO_TENSOR_ALPHA,) if takes_alpha else ()),
+        ),
     )
 
 
@@ -165,6 +170,7 @@ def comparison(name: str) -> OperatorInfo:
         attrs={"other": Attr("float")},
         sample={"other": 0.0},
         traits=Traits(program=binary_program),
+        limitations=(NO_BYTES, NO_FRACTIONS),
     )
 
 
@@ -238,7 +244,7 @@ IGNORED = Attr("str|int|bool|none", None)
 OPERATORS = (
     binary(("add",), "add", takes_alpha=True),
     binary(("sub",), "subtract", takes_alpha=True),
-    binary(("mul",), "multiply", FLOAT_PRODUCT),
+    binary(("mul",), "multiply"),
     binary(("div",), "divide", FLOATS_ONLY),
     unary(
         ("rsub",),
@@ -250,6 +256,7 @@ OPERATORS = (
         traits=Traits(),
         limitations=(
             NO_BYTES,
+            NO_FRACTIONS,
             Limitation("ttnn.rsub does not scale its operand", when=lambda shapes, attrs: bool(attrs["alpha"] != 1)),
         ),
     ),
@@ -399,7 +406,7 @@ OPERATORS = (
         place=_placed_alike,
         sample=lambda shape: Sample((shape, shape), {"value": 0.0}),
         traits=Traits(program=equal_shapes_program),
-        limitations=(SIGNED_ONLY,),
+        limitations=(Limitation("ttnn.where puts no number into 8- and 16-bit integers", dtypes=(DType.UINT8, DType.UINT16)),),
     ),
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
@@ -18,6 +19,7 @@ from ssinghal.operators.core import (
     Attr,
     Attrs,
     Call,
+    DTypes,
     Limitation,
     OperatorInfo,
     Sample,
@@ -40,7 +42,7 @@ POOL = Traits(
     output_dtypes=(DType.BFLOAT16,),
     output_layout=Layout.ROW_MAJOR,
 )
-NO_INTEGERS = Limitation("TTNN's pools compute on floating-point dtypes only", dtypes=INTEGERS)
+NO_INTEGERS = Limitation("TTNN's pools compute in bfloat16: integers are refused, or taken for it", dtypes=INTEGERS)
 NO_FLOAT32 = Limitation("TTNN's pools compute in bfloat16; float32 is refused", dtypes=(DType.FLOAT32,))
 
 
@@ -164,6 +166,19 @@ def _is_uneven(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     )
 
 
+def _is_global(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """One window: TTNN then averages without windows, and float32 too."""
+    spatial = len(shapes[0]) - 2
+    return _output_sizes(attrs, spatial) == (1,) * spatial
+
+
+def _average_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
+    return (DType.FLOAT32 if dtype is DType.FLOAT32 and _is_global(shapes, attrs) else DType.BFLOAT16,)
+
+
+NO_FLOAT32_WINDOWS = replace(NO_FLOAT32, when=lambda shapes, attrs: not _is_global(shapes, attrs))
+
+
 def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases: str) -> OperatorInfo:
     """adaptive_{avg,max}_pool{1,2}d. One-dimensional maps run as maps of one row; max pools give their values alone."""
     name = f"adaptive_{kind}_pool{spatial_dims}d"
@@ -191,10 +206,10 @@ def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases:
         attrs={"output_size": Attr("int|ints")},
         place=_place_flat,
         sample=lambda shape: Sample((_fitted(shape, 2 + spatial_dims),), {"output_size": [1] * spatial_dims}),
-        traits=POOL,
+        traits=replace(POOL, output_dtypes=_average_dtypes) if kind == "avg" else POOL,
         limitations=(
             NO_INTEGERS,
-            NO_FLOAT32,
+            NO_FLOAT32_WINDOWS if kind == "avg" else NO_FLOAT32,
             Limitation("TTNN's adaptive pools make windows of one size; torch's would differ here", when=_is_uneven),
         ),
     )
