@@ -100,6 +100,7 @@ EXAMPLES = (
     Example("aten.native_layer_norm.default", ((2, 40, 64), C64, C64), {"normalized_shape": [64]}),
     Example("aten.layer_norm.default", ((2, 40, 70),), {"normalized_shape": [70]}, refused=(ROW_MAJOR,)),
     Example("aten.rms_norm.default", ((2, 40, 64), C64), {"normalized_shape": [64], "eps": 1e-6}, refused=(ROW_MAJOR,)),
+    Example("aten.rms_norm.default", ((2, 40, 64), C64), {"normalized_shape": [64]}, refused=(ROW_MAJOR,)),
     Example("aten.native_group_norm.default", ((2, 64, 16, 20), C64, C64), {"N": 2, "C": 64, "HxW": 320, "group": 32}),
     Example("aten.group_norm.default", ((4, 96, 10, 13),), {"num_groups": 12}, refused=(ROW_MAJOR,)),
     Example("aten.convolution.default", ((2, 12, 40, 33), (32, 12, 3, 3), C32), {"stride": [2, 1], "padding": [1, 0]}),

@@ -47,8 +47,8 @@ def _check(shapes: Sequence[Shape], attrs: Attrs) -> None:
     dims = len(image) - 2
     if min(_spatial(attrs, "stride", dims)) < 1 or min(_spatial(attrs, "dilation", dims)) < 1:
         raise InvalidCase("convolution: stride and dilation are at least 1")
-    if min(_spatial(attrs, "padding", dims)) < 0:
-        raise InvalidCase("convolution: padding is at least 0")
+    if min(*_spatial(attrs, "padding", dims), *_spatial(attrs, "output_padding", dims)) < 0:
+        raise InvalidCase("convolution: padding and output_padding are at least 0")
 
 
 def _result_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:

@@ -162,13 +162,22 @@ LAYER_NORM = OperatorInfo(
     ),
 )
 
+
+def _rms_norm(c: Call) -> Any:
+    """Without eps torch takes the machine epsilon of the dtype: 2^-23, or 2^-7 for bfloat16 (as which block floats compute)."""
+    epsilon = c.attrs["eps"]
+    if epsilon is None:
+        epsilon = 2.0**-23 if c.case.placement.dtype is DType.FLOAT32 else 2.0**-7
+    return c.ttnn.rms_norm(c.inputs[0], weight=_optional(c.inputs, 1), epsilon=epsilon, **c.out)
+
+
 RMS_NORM = OperatorInfo(
     names=("rms_norm", "RMSNorm"),
     aten=("aten.rms_norm.default", "aten._fused_rms_norm.default"),
     operands=("input", "weight?"),
     ttnn="ttnn.rms_norm",
-    call=lambda c: c.ttnn.rms_norm(c.inputs[0], weight=_optional(c.inputs, 1), epsilon=c.attrs["eps"] or 1e-5, **c.out),
-    torch=lambda t, x, a: t.nn.functional.rms_norm(x[0], list(a["normalized_shape"]), _optional(x, 1), a["eps"] or 1e-5),
+    call=_rms_norm,
+    torch=lambda t, x, a: t.nn.functional.rms_norm(x[0], list(a["normalized_shape"]), _optional(x, 1), a["eps"]),
     infer=_last_dim_shape,
     attrs={"normalized_shape": Attr("ints"), "eps": Attr("float|none", None)},
     place=_place_last_dim,
@@ -285,6 +294,7 @@ GROUP_NORM = OperatorInfo(
     limitations=(
         Limitation("ttnn.group_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),
         Limitation("ttnn.group_norm takes multiples of 32 channels", when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0),
+        Limitation("ttnn.group_norm takes tile layout only on Blackhole", (Layout.ROW_MAJOR,), boards=("p100", "p150")),
         Limitation(
             "ttnn.group_norm in row-major layout takes multiples of 32 pixels",
             (Layout.ROW_MAJOR,),

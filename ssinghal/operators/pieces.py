@@ -129,10 +129,13 @@ JOINS = (
 # Cutting ------------------------------------------------------------------------------------------------------------------
 
 
+MAX_PIECES = 2**16
+
+
 def _sizes_along(total: int, piece: int) -> list[int]:
     """Equal pieces, the last one smaller where they do not come out even."""
-    if piece < 1:
-        raise InvalidCase(f"pieces of size {piece} along a dim of {total}")
+    if piece < 1 or ceil_div(total, piece) > MAX_PIECES:
+        raise InvalidCase(f"pieces of size {piece} along a dim of {total}: expected 1 to {MAX_PIECES:,} pieces")
     return [min(piece, total - start) for start in range(0, total, piece)]
 
 
