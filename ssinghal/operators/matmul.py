@@ -312,7 +312,7 @@ OPERATORS = (
             "enable_gqa": Attr("bool", False),
         },
         place=_place_attention,
-        sample=lambda shape: Sample((_folded(shape, 4),) * 3, {}, channels_last=False),
+        sample=lambda shape: Sample((_folded(shape, 4),) * 3, {}),
         traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
         limitations=(
             *LIMITATIONS,
