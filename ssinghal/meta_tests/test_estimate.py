@@ -148,6 +148,13 @@ def test_a_view_takes_nothing() -> None:
     assert view.peak_bytes_per_bank == {BufferType.L1: 400 * 2048}
 
 
+def test_padding_within_a_tile_takes_nothing_but_a_program() -> None:
+    """TTNN refuses this one: its fill program reaches address 118,112, where the tensor begins at 106,496."""
+    made = estimate(l1_case("constant_pad_nd", (31, 680 * TILE_PER_BANK - 8), pad=[0, 8]), N150)
+    assert made.peak_bytes_per_bank == {BufferType.L1: 680 * 2048}
+    assert (made.verdict, made.program_bytes) == (Prediction.UNKNOWN, None)
+
+
 def test_memories_are_counted_apart() -> None:
     """Input in L1, output in DRAM: 680 tiles a bank would not fit twice into L1."""
     placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM)

@@ -83,6 +83,11 @@ def _pads_in_place(inputs: Specs, outputs: Specs) -> bool:
     return x.padded_shape == y.padded_shape and x.memory == y.memory
 
 
+def _fill_program(inputs: Specs, outputs: Specs) -> int | None:
+    """Unknown, but not nothing: padding within the operand's tiles is still written by a program."""
+    return None
+
+
 def _back_pad_sample(shape: Shape) -> Sample:
     """The crossed call: one more row and column of a map as NHWC, as Swin pads to whole windows."""
     placed = to_nhwc(shape)
@@ -157,7 +162,7 @@ PADS = (
         infer=lambda shapes, attrs: [_padded_shape(shapes[0], attrs["pad"])],
         attrs={"pad": Attr("ints"), "mode": Attr("str", "constant"), "value": Attr("float|none", None)},
         sample=_back_pad_sample,
-        traits=Traits(alias=_pads_in_place, temporaries=True),
+        traits=Traits(alias=_pads_in_place, temporaries=True, program=_fill_program),
         limitations=(
             Limitation("ttnn.pad pads with a constant only", when=lambda shapes, attrs: attrs["mode"] != "constant"),
             Limitation("ttnn.pad takes no bfloat4_b", dtypes=(DType.BFLOAT4_B,)),
