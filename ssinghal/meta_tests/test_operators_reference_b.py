@@ -112,7 +112,7 @@ EXAMPLES = (
     Example("aten.convolution.default", ((1, 32, 5, 20, 22), (64, 32, 3, 3, 3), C64), {"stride": [1, 2, 2]}),
     Example(
         "aten.convolution.default",
-        ((2, 64, 20, 15), (64, 32, 3, 3), C32),
+        ((2, 64, 20, 15), (64, 20, 3, 3), (20,)),
         {"stride": [2, 2], "padding": [1, 1], "transposed": True, "output_padding": [1, 1]},
     ),
     Example("aten.conv2d.default", ((1, 32, 20, 20), (64, 32, 1, 1))),

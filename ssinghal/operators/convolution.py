@@ -146,9 +146,12 @@ def _conv2d(c: Call, spatial: dict[str, list[int]]) -> Any:
 
 
 def _conv_transpose2d(c: Call, spatial: dict[str, list[int]]) -> Any:
-    """TTNN prepares these weights from host memory only."""
+    """TTNN prepares these weights, and a bias that fills no whole tiles, from host memory only."""
+    arguments = _map(c, spatial)
+    if arguments["bias_tensor"] is not None:
+        arguments["bias_tensor"] = c.ttnn.from_device(arguments["bias_tensor"])
     return c.ttnn.conv_transpose2d(
-        weight_tensor=c.ttnn.from_device(c.inputs[1]), output_padding=spatial["output_padding"], **_map(c, spatial)
+        weight_tensor=c.ttnn.from_device(c.inputs[1]), output_padding=spatial["output_padding"], **arguments
     )
 
 
