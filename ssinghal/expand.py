@@ -10,7 +10,7 @@ from types import MappingProxyType
 from ssinghal.cases import Case, Placement, Source
 from ssinghal.catalog_schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine
 from ssinghal.errors import RegistryError
-from ssinghal.operators import families, find_operator, make_case
+from ssinghal.operators import families, find_operator, make_case, suite_name
 from ssinghal.operators.core import OperatorInfo, Sample, input_specs, output_specs
 from ssinghal.specs import BufferType, DType, TensorSpec
 
@@ -40,13 +40,12 @@ def expand(
     memory: BufferType | None = None,
     max_bytes: int | None = None,
 ) -> Expansion:
-    """The cases of ``catalogs``; one case for equal calls of one operator name, with all their sources.
+    """The cases of ``catalogs``, each under the name of its suite; equal calls of one suite are one case, sources joined.
 
-    ``operators``: names to keep (exact). ``memory``: overrides every catalog's; what a card said of another memory is then
+    ``operators``: names to keep (exact, any alias). ``memory``: overrides every catalog's; what a card said of another memory is then
     dropped. ``max_bytes``: leaves out cases whose largest operand has more logical bytes. InvalidCase for an unknown name.
     """
-    for name in operators or ():
-        find_operator(name)
+    wanted = None if operators is None else {suite_name(name) for name in operators}
     merged: dict[tuple[str, str], Case] = {}
     unmapped: list[Unmapped] = []
     for catalog in catalogs:
@@ -54,9 +53,11 @@ def expand(
             if isinstance(found, Unmapped):
                 unmapped.append(found)
                 continue
-            if operators is not None and found.name not in operators:
+            case = replace(found, name=suite_name(found.name))
+            if wanted is not None and case.name not in wanted:
                 continue
-            case = found if memory is None else _moved(found, memory)
+            if memory is not None:
+                case = _moved(case, memory)
             if max_bytes is not None and _largest_bytes(case) > max_bytes:
                 continue
             identity = (case.name, case.key)

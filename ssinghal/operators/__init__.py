@@ -17,6 +17,13 @@ from ssinghal.specs import Shape, check_shape
 FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing")
 
 
+# Aliases with a suite of their own: names under which the operator lists run one operator separately.
+SUITE_ALIASES = frozenset(
+    {"clampmin", "concat", "geluactivation", "leakyrelu", "linalgvectornorm", "maxpool2d", "silu_inplace"}
+    | {"split_with_sizes", "splitwithsizes", "unsafeview"}
+)
+
+
 @cache
 def families() -> Mapping[str, tuple[OperatorInfo, ...]]:
     """Each family's operators, in the order they are declared."""
@@ -46,6 +53,11 @@ def find_operator(name: str) -> OperatorInfo:
     if name not in table:
         raise InvalidCase(unknown("operator", name, table))
     return table[name]
+
+
+def suite_name(name: str) -> str:
+    """The name whose test modules run this operator name: itself or, for most aliases, the canonical name."""
+    return name if name in SUITE_ALIASES else find_operator(name).name
 
 
 def make_case(
@@ -82,4 +94,4 @@ def make_case(
     return Case(info.name, name, inputs, attrs, placement, sources, known_oom, listed_shape)
 
 
-__all__ = ["FAMILIES", "OutputMemory", "families", "find_operator", "make_case", "operators"]
+__all__ = ["FAMILIES", "OutputMemory", "families", "find_operator", "make_case", "operators", "suite_name"]
