@@ -14,8 +14,6 @@ from ssinghal.operators.core import Attr, Attrs, Call, OperatorInfo, Sample, Tra
 from ssinghal.specs import BufferType, DType, Layout, Shape, TensorSpec
 
 IGNORED = {name: Attr("str|int|bool|none", None) for name in ("dtype", "layout", "device", "pin_memory", "memory_format")}
-
-
 FILLED_ON_HOST = (DType.UINT8,)  # ttnn.fill does not take it
 
 

@@ -187,11 +187,11 @@ OPERATORS = (
     reduction(
         ("linalg_vector_norm", "linalgvectornorm", "norm"),
         ("aten.linalg_vector_norm.default",),
-        "sqrt",
+        "square, ttnn.sum, ttnn.sqrt",
         _vector_norm,
         FLOATS_ONLY,
         NO_BFLOAT4,
-        Limitation("composed here for ord 2 only", when=lambda shapes, attrs: bool(attrs["ord"] != 2)),
+        Limitation("composed of square, sum and sqrt: ord 2 only", when=lambda shapes, attrs: bool(attrs["ord"] != 2)),
         attrs={"ord": Attr("float", 2), "dim": DIMS, "keepdim": KEEPDIM, "dtype": IGNORED_DTYPE},
         torch=lambda t, tensors, a: t.linalg.vector_norm(tensors[0], a["ord"], a["dim"], a["keepdim"]),
     ),
