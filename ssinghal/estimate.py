@@ -251,7 +251,7 @@ def _first_that_does_not_fit(made: MemoryEstimate) -> MemoryEstimate | None:
         kind = spec.memory.buffer
         region = made.board.region(kind)
         free = region.bank_bytes - taken[kind]
-        if allocation.booked_bytes_per_bank <= free and not spec.wraps_page_count:
+        if allocation.booked_bytes_per_bank <= free:
             taken[kind] += allocation.booked_bytes_per_bank
             continue
         if spec.wraps_page_count:

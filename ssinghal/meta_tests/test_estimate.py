@@ -128,6 +128,27 @@ def test_a_clash_has_the_addresses_of_ttnn_s_message() -> None:
     assert made.total_bytes is None
 
 
+@pytest.mark.parametrize(("width", "verdict"), [(692_560, Prediction.FITS), (692_576, Prediction.EXCEEDS)])
+def test_program_buffers_may_touch_the_lowest_tensor(width: int, verdict: Prediction) -> None:
+    """64 rows of 2 * 692,560 B, one in each bank, leave 1,393,312 - 1,385,120 = 8,192 B: just the 4 tiles of relu's program."""
+    placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.DRAM, output_memory=OutputMemory.L1)
+    assert estimate(make_case("relu", ((64, width),), {}, placement), N150).verdict is verdict
+
+
+@pytest.mark.parametrize(("width", "verdict"), [(536_346_592, Prediction.FITS), (536_346_593, Prediction.EXCEEDS)])
+def test_a_bank_can_be_filled_to_the_last_byte(width: int, verdict: Prediction) -> None:
+    """12 rows of 2 * 536,346,592 = 1,072,693,184 B, one in each DRAM bank of that size."""
+    placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.DRAM)
+    assert estimate(make_case("place", ((12, width),), {}, placement), N150).verdict is verdict
+
+
+def test_earlier_tensors_count_in_whole_granules() -> None:
+    """A row of 5 bf16 needs 16 B and books 32; 4,000,000 of them need 62,500 * 16 B in each of 64 banks."""
+    placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.L1)
+    made = estimate(make_case("add", ((1, 5), (4_000_000, 5)), {}, placement), N150)
+    assert (made.stage, made.bytes_per_bank, made.allocated_bytes) == ("output", 1_000_000, 32 + 1_000_000)
+
+
 def test_program_buffers_beyond_l1_by_themselves() -> None:
     """A copy holds a row twice in one core: 2 * 2 MiB on the 105,824 B that TTNN reserves, in 1,499,136 B."""
     placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.DRAM)
@@ -214,6 +235,19 @@ def test_what_ttnn_hides_is_not_guessed() -> None:
     assert (made.verdict, made.program_bytes) == (Prediction.UNKNOWN, None)
     assert made.reason == "its tensors fit, but TTNN's temporaries and program buffers are known only from a probe"
     assert made.temporaries
+
+
+def test_a_result_that_ttnn_places_by_its_own_rules_is_unknown() -> None:
+    placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.TTNN)
+    made = estimate(make_case("max_pool2d", ((1, 64, 80, 80),), {"kernel_size": [3, 3]}, placement), N150)
+    assert (made.verdict, made.complete, [a.label for a in made.allocations]) == (Prediction.UNKNOWN, False, ["input 1"])
+    assert made.reason == "its operands fit, but where TTNN puts the result is known only from a probe"
+
+
+def test_a_call_that_ttnn_lacks_is_unknown() -> None:
+    made = estimate(make_case("silu", ((64, 64),), {}, Placement(DType.INT32)), N150)
+    assert (made.verdict, made.complete) == (Prediction.UNKNOWN, False)
+    assert made.reason.startswith("its operands fit, but TTNN cannot make the call: TTNN computes it on floating-point")
 
 
 def test_what_no_device_can_hold_is_no_estimate() -> None:
@@ -400,6 +434,10 @@ def test_edges_of_l1(pool: Pool) -> None:
             cases.append(make_case(name, (shape,) * (2 if name == "add" else 1), attrs, placement))
         repeated = (1, (bank_tiles - less) // 2 * 32 * board.l1.num_banks)
         cases.append(make_case("add", ((32, repeated[1]), (32, 1)), {}, placement))
+    for more in (0, 16):
+        width = (board.l1.bank_bytes - 4 * 2048) // 2 + more  # one row a bank, beside just the program buffers of relu
+        rows = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.DRAM, output_memory=OutputMemory.L1)
+        cases.append(make_case("relu", ((board.l1.num_banks, width),), {}, rows))
     found, verdicts = held_against(pool, cases)
     assert found == []
     assert min(verdicts[Prediction.FITS], verdicts[Prediction.EXCEEDS]) > 5
