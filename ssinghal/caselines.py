@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ssinghal.cases import Case, OutputMemory, Placement
-from ssinghal.errors import CatalogError, HarnessError, InvalidCase, unknown
+from ssinghal.errors import CatalogError, InvalidCase, unknown
+from ssinghal.estimate import MemoryEstimate, estimate
 from ssinghal.operators import make_case
-from ssinghal.specs import BufferType, DType, Layout, TextEnum
+from ssinghal.specs import Board, BufferType, DType, Layout
+from ssinghal.values import one_of, tensor_memory
 
 KEYS = ("op", "inputs", "attrs", "dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
 
@@ -32,43 +35,78 @@ def case_from_json(fields: Any) -> Case:
     inputs = fields.get("inputs", [])
     if not isinstance(inputs, list) or not all(isinstance(s, list) for s in inputs):
         raise InvalidCase(f"inputs: expected a list of shapes like [[1, 64, 80, 80]], got {inputs!r}")
-    attrs = fields.get("attrs") or {}
+    attrs = {} if fields.get("attrs") is None else fields["attrs"]
     if not isinstance(attrs, dict):
         raise InvalidCase(f"attrs: expected an object, got {attrs!r}")
     placement = Placement(
-        dtype=member(DType, "dtype", fields.get("dtype", DType.BFLOAT16)),
-        layout=member(Layout, "layout", fields.get("layout", Layout.TILE)),
-        memory=member(BufferType, "memory", fields.get("memory", BufferType.DRAM)),
-        output_memory=member(OutputMemory, "output_memory", fields.get("output_memory", OutputMemory.SAME)),
+        dtype=one_of(DType, "dtype", fields.get("dtype", DType.BFLOAT16)),
+        layout=one_of(Layout, "layout", fields.get("layout", Layout.TILE)),
+        memory=tensor_memory(fields.get("memory", BufferType.DRAM)),
+        output_memory=one_of(OutputMemory, "output_memory", fields.get("output_memory", OutputMemory.SAME)),
         channels_last=_optional(fields, "channels_last", bool),
         l1_small_bytes=_optional(fields, "l1_small_size", int),
     )
     return make_case(name, tuple(tuple(s) for s in inputs), attrs, placement)
 
 
-def read_cases(path: Path, lines: Iterable[str]) -> list[Case]:
-    """All cases of a JSONL file (blank lines are skipped). CatalogError with every faulty line, before anything runs."""
+def parse_json(text: str) -> Any:
+    """JSON without what its readers disagree on: a key given twice, NaN and infinities, whole numbers beyond 64 bits.
+
+    Raises:
+        InvalidCase: one of these, or arrays nested too deep to read.
+        json.JSONDecodeError: not JSON.
+    """
+    try:
+        return json.loads(
+            text, object_pairs_hook=unique_keys, parse_constant=_number, parse_float=_number, parse_int=_whole_number
+        )
+    except RecursionError:
+        raise InvalidCase("nested too deep") from None
+
+
+def read_cases(path: Path, lines: Iterable[str], board: Board) -> list[tuple[Case, MemoryEstimate]]:
+    """All cases of a JSONL file (blank lines are skipped), each with what arithmetic says of it on ``board``.
+
+    Raises:
+        CatalogError: every faulty line as ``file:line: what``.
+    """
     cases, faults = [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            cases.append(case_from_json(json.loads(line)))
+            case = case_from_json(parse_json(line))
+            cases.append((case, estimate(case, board)))
         except json.JSONDecodeError as error:
             faults.append(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})")
-        except HarnessError as error:
+        except InvalidCase as error:
             faults.append(f"{path}:{number}: {error}")
     if faults:
         raise CatalogError(faults)
     return cases
 
 
-def member(kind: type[TextEnum], what: str, value: Any) -> Any:
-    """``value`` as a member of ``kind``; InvalidCase with the nearest names."""
-    try:
-        return kind(value)
-    except ValueError:
-        raise InvalidCase(unknown(what, str(value), [str(m) for m in kind])) from None
+def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as a dict; InvalidCase for a key that comes twice."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidCase(f"{key} is given twice")
+        found[key] = value
+    return found
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise InvalidCase(f"{text} is not a finite number")
+    return value
+
+
+def _whole_number(text: str) -> int:
+    if len(text) > 20 or abs(int(text)) >= 2**63:
+        raise InvalidCase(f"{text[:20]}{'…' if len(text) > 20 else ''} is beyond 64 bits")
+    return int(text)
 
 
 def _optional(fields: Mapping[str, Any], key: str, kind: type) -> Any:

@@ -22,7 +22,7 @@ TTNN_PYTHONS = ((3, 10), (3, 12))
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at. ``mend`` is the command or step that helps where it is not ok."""
+    """One thing looked at. ``mend`` is the command or step that helps where it is not ok, unless ``found`` says it."""
 
     name: str
     ok: bool
@@ -41,8 +41,8 @@ def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[li
         with Pool(choice) as pool:
             facts = asdict(pool.facts)
         checks.append(Check("device", True, f"{choice.mode} {choice.board}: {choice.reason}; {pool.facts.proof}"))
-    except HarnessError as error:
-        checks.append(Check("device", False, str(error), "see the lines above"))
+    except (HarnessError, OSError) as error:
+        checks.append(Check("device", False, str(error)))
     return checks, {"device": facts, "versions": package_versions()}
 
 

@@ -14,31 +14,25 @@ import pytest
 from ssinghal.baseline import disagreements, load_baseline
 from ssinghal.cases import Case
 from ssinghal.device.modes import DeviceMode
-from ssinghal.errors import HarnessError
-from ssinghal.estimate import MemoryEstimate
-from ssinghal.harness import LISTS, OPTIONS, Harness, Settings, identity
-from ssinghal.operators import find_operator
+from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.estimate import MemoryEstimate, Prediction
+from ssinghal.harness import Harness, identity
+from ssinghal.operators import suite_name
 from ssinghal.pool import Pool
-from ssinghal.recorder import Recorder
+from ssinghal.recorder import RECORD_ATTRIBUTE, STALE_PROPERTY, START_ATTRIBUTE, Recorder
 from ssinghal.records import Record, Status
 from ssinghal.results import package_versions
+from ssinghal.settings import Policy, Settings, add_options
 from ssinghal.text import sentence
+
+DEVICE_ERRORS = (HarnessError, OSError)  # why a device did not open
+HARNESS = pytest.StashKey[Harness]()
+RECORD = pytest.StashKey[dict[str, Any]]()
+STARTED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("oom", "TTNN memory verdicts (ssinghal)")
-    for name, kind, default, text in OPTIONS:
-        shown = "" if default is None else f" (default {default})"
-        group.addoption(f"--oom-{name}", type=kind, default=None, help=f"{text}{shown}")
-        parser.addini(f"oom_{name.replace('-', '_')}", text, default=None)
-    for name, text in LISTS:
-        group.addoption(f"--oom-{name}", action="append", default=None, help=text)
-        parser.addini(f"oom_{name}", text, type="args", default=None)
-    group.addoption("--oom-ttnn-log", action="store_true", default=None, help="let TTNN write its log to standard error")
-
-
-HARNESS = pytest.StashKey[Harness]()
-RECORD = pytest.StashKey[dict[str, Any]]()
+    add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,11 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "virtual_device: needs ttnn, which opens a virtual board")
     config.addinivalue_line("markers", "needs_torch: needs torch")
     try:
-        config.stash[HARNESS] = Harness(Settings(config))
+        harness = config.stash[HARNESS] = Harness(Settings(config))
     except HarnessError as error:
         raise pytest.UsageError(*str(error).splitlines()) from error
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Recorder(config), "ssinghal-recorder")
+    if not _in_xdist(config):
+        config.pluginmanager.register(Recorder(config, harness), "ssinghal-recorder")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -74,19 +68,27 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives ``case`` the operator's cases: those known not to fit where the test expects an OOM, all of them elsewhere."""
     if "case" not in metafunc.fixturenames:
         return
-    mark = metafunc.definition.get_closest_marker("operator")
-    if mark is None:
-        raise pytest.UsageError(f"{metafunc.definition.nodeid} takes a case but its module has no operator(name) mark")
     harness = metafunc.config.stash[HARNESS]
-    name = mark.args[0]
+    cases: list[Case] = []
+    mark = metafunc.definition.get_closest_marker("operator")
     try:
-        find_operator(name)
-    except HarnessError as error:
-        raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from error
-    cases = harness.settings.cases.get(name, [])
+        name = _operator_of(mark)
+        cases = harness.settings.cases.get(name, [])
+    except InvalidCase as error:
+        fault = f"{metafunc.definition.nodeid}: {error}"
+        if _in_xdist(metafunc.config):
+            raise pytest.fail.Exception(fault, pytrace=False) from None
+        harness.faults.append(fault)
     if "expect_oom" in metafunc.fixturenames:
         cases = [c for c in cases if harness.is_known_oom(c)]
-    metafunc.parametrize("case", [pytest.param(c, id=c.id, marks=pytest.mark.op(name=name)) for c in cases])
+    metafunc.parametrize("case", [pytest.param(c, id=c.id, marks=pytest.mark.op(name=c.name)) for c in cases])
+
+
+def _operator_of(mark: pytest.Mark | None) -> str:
+    """The suite that a module's ``operator`` mark names. InvalidCase where it is missing or names none."""
+    if mark is None or len(mark.args) != 1 or mark.kwargs or not isinstance(mark.args[0], str):
+        raise InvalidCase('a test that takes a case needs a mark like pytest.mark.operator("add")')
+    return suite_name(mark.args[0])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -95,9 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
-        mark = item.get_closest_marker("operator")
-        is_case = mark is not None and "case" in getattr(item, "fixturenames", ())
-        leave = is_case and (_case_of(item) is None or (bool(wanted) and mark is not None and mark.args[0] not in wanted))
+        case = _case_of(item)
+        leave = _takes(item, "case") and (case is None or (bool(wanted) and case.name not in wanted))
         (dropped if leave else kept).append(item)
     if dropped:
         config.hook.pytest_deselected(items=dropped)
@@ -108,26 +109,26 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Knows what will run: opens the device if any test needs it, and starts on the cases in their order."""
     config = session.config
     harness = config.stash[HARNESS]
-    for item in session.items:
-        case = _case_of(item)
-        if case is not None:
-            harness.selected[identity(case)] = case
-            if _uses_device(item):
-                harness.on_device.add(identity(case))
-    needs_device = [item for item in session.items if _uses_device(item)]
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["ssinghal_selected"] = [harness.not_run(case) for case in harness.selected.values()]
+    if harness.faults:
+        raise pytest.UsageError(*harness.faults)
+    needs_device = [item for item in session.items if _takes(item, "device")]
+    to_probe = [case for case in map(_case_of, needs_device) if case is not None]
+    harness.tests = {item.nodeid: identity(case) for item in session.items if (case := _case_of(item)) is not None}
+    harness.on_device = set(map(identity, to_probe))
     if config.option.collectonly or not needs_device:
         return
     try:
         harness.pool()
-    except HarnessError as error:
-        raise pytest.UsageError(str(error)) from error
-    if not hasattr(config, "workerinput"):  # under xdist each process probes only what it is given
-        for item in needs_device:
-            case = _case_of(item)
-            if case is not None:
-                harness.submit(case)
+    except DEVICE_ERRORS as error:
+        if not _in_xdist(config):
+            raise pytest.UsageError(str(error)) from error
+    if not _in_xdist(config):  # there each process probes only what it is given
+        for case in to_probe:
+            harness.submit(case)
+
+
+def _takes(item: pytest.Item, fixture: str) -> bool:
+    return fixture in getattr(item, "fixturenames", ())
 
 
 def _case_of(item: pytest.Item) -> Case | None:
@@ -135,8 +136,9 @@ def _case_of(item: pytest.Item) -> Case | None:
     return case if isinstance(case, Case) else None
 
 
-def _uses_device(item: pytest.Item) -> bool:
-    return "device" in getattr(item, "fixturenames", ())
+def _in_xdist(config: pytest.Config) -> bool:
+    """True in the processes that xdist distributes tests to. Of these only reports reach the user, not a UsageError."""
+    return hasattr(config, "workerinput")
 
 
 # Fixtures -----------------------------------------------------------------------------------------------------------------
@@ -145,7 +147,10 @@ def _uses_device(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session")
 def device(pytestconfig: pytest.Config) -> Pool:
     """The open device, as the pool of worker processes that hold it: ``device.submit(case).result()`` is a case's record."""
-    return pytestconfig.stash[HARNESS].pool()
+    try:
+        return pytestconfig.stash[HARNESS].pool()
+    except DEVICE_ERRORS as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture
@@ -154,8 +159,13 @@ def memory_record(request: pytest.FixtureRequest, device: Pool) -> Callable[[Cas
     harness = request.config.stash[HARNESS]
 
     def run(case: Case) -> Record:
-        record = harness.submit(case).result()
-        request.node.stash[RECORD] = harness.record_json(case, record, request.node.nodeid)
+        nodeid = request.node.nodeid
+        try:
+            record = harness.submit(case).result()
+        except DEVICE_ERRORS as error:
+            request.node.stash[RECORD] = harness.record_without_probe(case, nodeid, Status.ERROR, str(error))
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        request.node.stash[RECORD] = harness.record_json(case, record, nodeid)
         if record.left_allocated:
             pytest.fail(f"the call left device memory allocated: {dict(record.left_allocated)} B per bank", pytrace=False)
         return record
@@ -169,8 +179,8 @@ def compare(request: pytest.FixtureRequest, memory_record: Callable[[Case], Reco
     harness = request.config.stash[HARNESS]
 
     def check(case: Case) -> None:
-        record = memory_record(case)
-        _judge(harness, case, record)
+        __tracebackhide__ = True  # a skip is then said to be at the test, not here
+        _judge(harness, case, memory_record(case))
 
     return check
 
@@ -181,13 +191,14 @@ def expect_oom(request: pytest.FixtureRequest, memory_record: Callable[[Case], R
     harness = request.config.stash[HARNESS]
 
     def check(case: Case) -> None:
+        __tracebackhide__ = True
         record = memory_record(case)
         known = case.known_oom
         if record.status is Status.FITS:
             stale = f"{case.name} {case.id}: now fits on ttnn {record.ttnn}"
-            harness.stale.append(stale)
-            if harness.settings.policy == "strict":
-                pytest.fail(f"stale known OOM: {stale}", pytrace=False)
+            request.node.user_properties.append((STALE_PROPERTY, stale))
+            if harness.settings.policy is Policy.STRICT:
+                pytest.fail(f"{STALE_PROPERTY}: {stale}", pytrace=False)
             return
         if record.status is Status.OOM and known is not None and known.total_bytes is not None:
             said, seen = (known.total_bytes, known.bytes_per_bank), (record.verdict.total_bytes, record.verdict.bytes_per_bank)
@@ -204,9 +215,11 @@ def check_estimate(request: pytest.FixtureRequest) -> Callable[[Case], MemoryEst
     harness = request.config.stash[HARNESS]
 
     def check(case: Case) -> MemoryEstimate:
+        __tracebackhide__ = True
         made = harness.estimate(case)
         if identity(case) not in harness.on_device:
-            request.node.stash[RECORD] = harness.not_run(case, request.node.nodeid)
+            message = "no selected test ran it; its estimate was checked"
+            request.node.stash[RECORD] = harness.record_without_probe(case, request.node.nodeid, Status.NOT_RUN, message)
         entry = load_baseline(harness.settings.board.name).get(case.key)
         if entry is None and case.known_oom is None:
             pytest.skip(f"no allocator bytes are on file for this case on {harness.settings.board.name} (ssinghal baseline)")
@@ -219,9 +232,11 @@ def check_estimate(request: pytest.FixtureRequest) -> Callable[[Case], MemoryEst
 
 
 def _judge(harness: Harness, case: Case, record: Record) -> None:
+    __tracebackhide__ = True
     verdict = record.verdict
+    foreseen = harness.estimate(case).verdict if harness.settings.policy is Policy.STRICT else Prediction.UNKNOWN
     if verdict.status is Status.OOM:
-        if harness.settings.policy == "strict" and harness.estimate(case).verdict == "fits":
+        if foreseen is Prediction.FITS:
             pytest.fail(f"OOM that the estimate says fits: {sentence(verdict)}", pytrace=False)
         pytest.skip(f"Expected OOM: {sentence(verdict)}")
     if verdict.status is Status.NOT_RUN:
@@ -230,12 +245,18 @@ def _judge(harness: Harness, case: Case, record: Record) -> None:
         pytest.xfail(verdict.message)
     if verdict.status is not Status.FITS:
         pytest.fail(f"{verdict.status.value}: {verdict.error_type} {verdict.message}".strip(), pytrace=False)
+    if foreseen is Prediction.EXCEEDS:
+        pytest.fail("it fits, but the estimate says that it exceeds", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    config = item.config
     if report.when == "call" and RECORD in item.stash:
-        report.ssinghal_record = item.stash[RECORD]  # type: ignore[attr-defined]  # a plain dict: crosses xdist
-        report.ssinghal_device = item.config.stash[HARNESS].device_facts()  # type: ignore[attr-defined]
+        setattr(report, RECORD_ATTRIBUTE, item.stash[RECORD])
+    if _in_xdist(config) and STARTED not in config.stash:
+        config.stash[STARTED] = True
+        harness = config.stash[HARNESS]
+        setattr(report, START_ATTRIBUTE, {"tests": harness.tests, "device": harness.device_facts()})
     return report

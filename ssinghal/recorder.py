@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ssinghal.errors import HarnessError
-from ssinghal.records import SCHEMA_VERSION, RunInfo, Status
+from ssinghal.harness import Harness, Identity
+from ssinghal.records import RunInfo, Status
 from ssinghal.results import RunFolder, commit_of, new_run_id, now, package_versions
 from ssinghal.text import aligned, summary_rows
+
+# Names of what travels on reports: attributes hold plain values, so that they cross from xdist's processes.
+RECORD_ATTRIBUTE = "ssinghal_record"
+START_ATTRIBUTE = "ssinghal_start"
+STALE_PROPERTY = "stale known OOM"
 
 
 class Recorder:
@@ -21,91 +26,103 @@ class Recorder:
     (``-x``, Ctrl-C) get a ``not_run`` record at the end, so records and selected cases always agree in number.
     """
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, harness: Harness) -> None:
         self._config = config
-        self._records: dict[tuple[str, str], dict[str, Any]] = {}
-        self._selected: dict[tuple[str, str], dict[str, Any]] = {}
+        self._harness = harness
+        self._records: dict[Identity, dict[str, Any]] = {}
+        self._stale: list[str] = []
+        self._running = False
         self._folder: RunFolder | None = None
         self._lines: list[str] = []
 
-    @property
-    def _harness(self) -> Any:
-        from ssinghal.plugin import HARNESS
-
-        return self._config.stash[HARNESS]
-
-    def _open(self, device: dict[str, Any]) -> RunFolder | None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Opens the run's folder before the first test, so that one that cannot be written stops the run there."""
+        self._running = not self._config.option.collectonly
         settings = self._harness.settings
-        parent = settings.get("results")
-        if self._folder is None and parent is not None and not self._config.option.collectonly:
-            info = RunInfo(
-                new_run_id(),
-                now(),
-                " ".join(sys.argv),
-                commit_of(self._config.rootpath),
-                device,
-                package_versions(),
-                settings.given(),
-            )
-            self._folder = RunFolder(Path(parent), info)
-        return self._folder
-
-    def _append(self, record: dict[str, Any], device: dict[str, Any]) -> None:
-        key = (record["op"], record["key"])
-        if key in self._records:
+        if settings.get("results") is None or not self._running:
             return
-        self._records[key] = record
-        folder = self._open(device)
-        if folder is not None:
-            folder.append(record)
+        info = RunInfo(
+            run=new_run_id(),
+            started=now(),
+            command=" ".join(sys.argv),
+            commit=commit_of(self._config.rootpath),
+            device=self._harness.device_facts(),
+            versions=package_versions(),
+            options=settings.given(),
+            selected=self._selected() or None,
+        )
+        try:
+            self._folder = RunFolder(settings.get("results"), info)
+        except HarnessError as error:
+            self._running = False
+            raise pytest.UsageError(str(error)) from error
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        record = getattr(report, "ssinghal_record", None)
+        start = getattr(report, START_ATTRIBUTE, None)
+        if start is not None:
+            self._learn(**start)
+        record = getattr(report, RECORD_ATTRIBUTE, None)
         if record is not None:
-            self._append(record, getattr(report, "ssinghal_device", {}))
+            self._append(record)
+        if report.when == "call":
+            self._stale += [str(value) for name, value in report.user_properties if name == STALE_PROPERTY]
+
+    def _selected(self) -> int:
+        return len(set(self._harness.tests.values()))
+
+    def _learn(self, tests: dict[str, Identity], device: dict[str, Any]) -> None:
+        """What an xdist process selected (each selects the same) and opened; it says so with its first report."""
+        self._harness.tests.update(tests)
+        if self._folder is not None and device:
+            self._folder.set_device(device)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
         """An xdist process died under a test. Device calls run in processes of their own, so this is not a case's fault."""
-        record = {
-            "schema": SCHEMA_VERSION, "op": "", "key": crashitem, "id": crashitem, "status": Status.CRASH.value,
-            "stage": "test process", "message": "the pytest process that ran this test ended", "test": crashitem,
-        }  # fmt: skip
-        self._append(record, {})
+        if crashitem in self._harness.tests:
+            self._append_without_probe(crashitem, Status.CRASH, "the pytest process that ran its test ended")
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """What an xdist process had selected; each one selects the same."""
-        for record in getattr(node, "workeroutput", {}).get("ssinghal_selected", ()):
-            self._selected[record["op"], record["key"]] = record
+    def _append(self, record: dict[str, Any]) -> None:
+        key = (record["op"], record["key"])
+        if key in self._records:
+            return
+        self._records[key] = record
+        if self._folder is None:
+            return
+        try:
+            self._folder.append(record)
+        except HarnessError as error:
+            self._folder = None
+            pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
+
+    def _append_without_probe(self, nodeid: str, status: Status, message: str) -> None:
+        case = self._harness.cases[self._harness.tests[nodeid]]
+        self._append(self._harness.record_without_probe(case, nodeid, status, message))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._config.option.collectonly:
+        if not self._running:
             return
-        harness = self._harness
-        selected = {**self._selected, **{k: harness.not_run(c) for k, c in harness.selected.items() if k not in self._records}}
-        for record in [r for k, r in selected.items() if k not in self._records]:
-            self._append(record, harness.device_facts())
+        for nodeid in [nodeid for nodeid, key in self._harness.tests.items() if key not in self._records]:
+            self._append_without_probe(nodeid, Status.NOT_RUN, "the run ended, or its test failed, before it was run")
+        if self._folder is None:
+            self._lines = aligned(summary_rows(list(self._records.values()))) if self._records else []
+            return
+        notes = [f"{STALE_PROPERTY}: {line}" for line in self._stale]
         try:
-            folder = self._open(harness.device_facts())
-            self._lines = folder.finish(len(self._records)) if folder else []
+            self._lines = self._folder.finish(self._selected(), notes)
+            self._lines.append(f"records: {self._folder.path / 'records.jsonl'}")
         except HarnessError as error:
             self._lines = [str(error)]
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        stale = self._harness.stale
-        if stale:
+        if self._stale:
             terminalreporter.section("stale known OOMs", yellow=True)
-            for line in stale:
+            for line in self._stale:
                 terminalreporter.write_line(line)
-        lines = self._lines
-        if not lines and self._records:
-            lines = aligned(summary_rows(list(self._records.values())))
-        if lines:
+        if self._lines:
             terminalreporter.section("memory verdicts")
-            for line in lines:
+            for line in self._lines:
                 terminalreporter.write_line(line)
-            if self._folder is not None:
-                terminalreporter.write_line(f"records: {self._folder.path / 'records.jsonl'}")

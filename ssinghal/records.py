@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,8 +147,9 @@ class Record:
         return sum(t.allocated_bytes for t in self.tensors) / logical if logical else None
 
     def to_json(self) -> dict[str, Any]:
-        """One flat object: the case's identity, then the verdict's fields, then what was measured."""
-        verdict = {k: v for k, v in asdict(self.verdict).items() if v not in (None, "")}
+        """One flat object of plain values: the case's identity, then the verdict's fields, then what was measured."""
+        fields = {k: v for k, v in asdict(self.verdict).items() if v not in (None, "")}
+        verdict = {k: v.value if isinstance(v, TextEnum) else v for k, v in fields.items()}
         shortfall = self.verdict.shortfall_bytes
         ratio = self.padding_ratio
         return {
@@ -190,6 +194,41 @@ class RunInfo:
     selected: int | None = None
     finished: str | None = None
     totals: Mapping[str, int] = field(default_factory=dict)
+
+
+class LineFile:
+    """A text file that grows by whole lines: each is one write to the system, so a killed process leaves none half-written.
+
+    Raises:
+        HarnessError: the file cannot be opened or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._writing():
+            self._file = path.open("wb", buffering=0)
+
+    def __enter__(self) -> LineFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def write(self, line: str) -> None:
+        data = (line + "\n").encode()
+        with self._writing():
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def close(self) -> None:
+        self._file.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HarnessError(f"cannot write {self._path}: {error.strerror}") from error
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:

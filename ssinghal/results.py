@@ -1,19 +1,21 @@
-"""A run's folder: ``run.json``, ``records.jsonl`` (flushed case by case), ``summary.txt``, and the link ``latest`` beside it."""
+"""A run's folder: ``run.json``, ``records.jsonl`` (flushed case by case), ``summary.txt``, and the link ``latest``."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ssinghal.errors import HarnessError
-from ssinghal.records import RunInfo
+from ssinghal.records import LineFile, RunInfo
 from ssinghal.text import aligned, summary_rows, totals
 
 PACKAGES = ("ssinghal", "ttnn", "torch", "numpy", "pytest")
@@ -28,6 +30,7 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+@cache
 def package_versions() -> dict[str, str]:
     """Versions of what decides a verdict, read from metadata (nothing is imported); absent packages are left out."""
     found = {}
@@ -55,34 +58,42 @@ def commit_of(folder: Path) -> str:
 
 
 class RunFolder:
-    """Writes one run. Every record is on disk when ``append`` returns, so a killed run keeps what it had."""
+    """Writes one run. Every record is on disk when ``append`` returns, so a killed run keeps what it had, in whole lines.
+
+    Raises:
+        HarnessError: the folder cannot be written.
+    """
 
     def __init__(self, parent: Path, info: RunInfo) -> None:
         self.path = parent / info.run
         self.info = info
         self.records: list[dict[str, Any]] = []
-        try:
+        with self._writing():
             self.path.mkdir(parents=True)
             self._write_info()
-            self._file: TextIO = (self.path / "records.jsonl").open("x", encoding="utf-8")
+            self._lines = LineFile(self.path / "records.jsonl")
             self._link_latest(parent)
-        except OSError as error:
-            raise HarnessError(f"cannot write results under {parent}: {error.strerror}") from error
+
+    def set_device(self, device: Mapping[str, Any]) -> None:
+        """What was opened, where that is known only after the run began."""
+        self.info = replace(self.info, device=device)
+        with self._writing():
+            self._write_info()
 
     def append(self, record: Mapping[str, Any]) -> None:
         stamped = {**record, "run": self.info.run}
+        self._lines.write(json.dumps(stamped))
         self.records.append(stamped)
-        self._file.write(json.dumps(stamped, ensure_ascii=False) + "\n")
-        self._file.flush()
 
-    def finish(self, selected: int) -> list[str]:
-        """Closes the run with its totals and returns the summary's lines."""
-        self._file.close()
+    def finish(self, selected: int, notes: Sequence[str] = ()) -> list[str]:
+        """Closes the run with its totals; returns the summary's lines. ``notes`` go into its file as well."""
         counted = totals(self.records)
         self.info = replace(self.info, finished=now(), selected=selected, totals=dict(sorted(counted.items())))
-        self._write_info()
         lines = self.summary()
-        (self.path / "summary.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with self._writing():
+            self._lines.close()
+            self._write_info()
+            _write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
         return lines
 
     def summary(self) -> list[str]:
@@ -93,13 +104,25 @@ class RunFolder:
         notes = [] if device.get("mode") == "silicon" else ["numerics not run: memory verdicts only"]
         return [head, "; ".join([where, *notes]), *(aligned(summary_rows(self.records)) if self.records else [])]
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HarnessError(f"cannot write results to {self.path}: {error.strerror}") from error
+
     def _write_info(self) -> None:
-        aside = self.path / ".run.json"
-        aside.write_text(json.dumps(asdict(self.info), indent=2) + "\n", encoding="utf-8")
-        aside.replace(self.path / "run.json")
+        _write_whole(self.path / "run.json", json.dumps(asdict(self.info), indent=2))
 
     def _link_latest(self, parent: Path) -> None:
         aside = parent / f".latest-{os.getpid()}"
         aside.unlink(missing_ok=True)
         aside.symlink_to(self.info.run, target_is_directory=True)
         aside.replace(parent / "latest")
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """The old file or the new one, never half of one."""
+    aside = path.with_name(f".{path.name}")
+    aside.write_text(text + "\n", encoding="utf-8")
+    aside.replace(path)

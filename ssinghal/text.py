@@ -68,5 +68,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a plain text table, first column left, the others right; empty columns cost nothing."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))) for r in rows
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+        for r in rows
     ]

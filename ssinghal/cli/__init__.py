@@ -11,7 +11,7 @@ from ssinghal.cli.catalog import baseline, catalog
 from ssinghal.cli.execute import execute
 from ssinghal.cli.inspect import doctor, estimate, operators
 from ssinghal.cli.probe import probe
-from ssinghal.errors import HarnessError
+from ssinghal.errors import CatalogError, HarnessError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -28,10 +28,11 @@ for command in (doctor, operators, catalog, baseline, estimate, probe, execute):
 
 
 def main() -> None:
-    """Entry point. A HarnessError is the user's to mend: its lines on standard error, exit code 2."""
+    """Entry point. A HarnessError is the user's to mend, an OSError the machine's: said on standard error, exit code 2."""
     try:
         cli.main(standalone_mode=True)
-    except HarnessError as error:
+    except (HarnessError, OSError) as error:
+        prefix = "" if isinstance(error, CatalogError) else "ssinghal: "  # its lines begin with file:line:
         for line in str(error).splitlines():
-            click.echo(f"ssinghal: {line}", err=True)
+            click.echo(f"{prefix}{line}", err=True)
         sys.exit(2)

@@ -16,7 +16,7 @@ from ssinghal.device.virtual import apply_environment, environment_for, scratch_
 from ssinghal.errors import InvalidCase
 
 
-@click.command("exec", context_settings={"ignore_unknown_options": True})
+@click.command("exec", context_settings={"allow_interspersed_args": False})
 @click.option("--board", default=None, help="Board to open: n150 (default), n300, p100, p150.")
 @click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -42,19 +42,41 @@ def execute(board: str | None, ttnn_log: bool, command: tuple[str, ...]) -> None
         click.echo(
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
         )
-        child = subprocess.Popen([program, *command[1:]], env=environ)
-        previous = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-        try:
-            code = _wait(child)
-        finally:
-            signal.signal(signal.SIGTERM, previous)
+        code = _run([program, *command[1:]], environ)
     sys.exit(code if code >= 0 else 128 - code)
 
 
-def _wait(child: subprocess.Popen[bytes]) -> int:
-    """The child's exit code; Ctrl-C reaches it by itself and is not ours to die of."""
-    while True:
-        try:
-            return child.wait()
-        except KeyboardInterrupt:
-            continue
+def _run(command: list[str], environ: dict[str, str]) -> int:
+    """The program's exit code, negative for a signal. SIGTERM and Ctrl-C are the program's to die of, not ours."""
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def forward(number: int, _: object) -> None:
+        if child is None:
+            early.append(number)
+        elif number != signal.SIGINT or not _typed_here():
+            child.send_signal(number)
+
+    previous = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        child = subprocess.Popen(command, env=environ)
+        for signal_number in early:
+            child.send_signal(signal_number)
+        return child.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _typed_here() -> bool:
+    """True where Ctrl-C comes from a terminal that we are in the foreground of: it then has sent it to the program as well."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

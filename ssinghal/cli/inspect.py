@@ -10,17 +10,14 @@ from typing import Any
 import click
 
 from ssinghal.boards import DEFAULT_BOARD, load_board
-from ssinghal.catalog import load_catalogs
 from ssinghal.cli.options import case_arguments, case_from_arguments, device_options
 from ssinghal.doctor import clean, examine
+from ssinghal.estimate import Prediction, explain
 from ssinghal.estimate import estimate as estimate_case
-from ssinghal.estimate import explain
-from ssinghal.expand import expand
 from ssinghal.operators import families
 from ssinghal.operators.core import OperatorInfo
 from ssinghal.operators.not_operators import NOT_OPERATORS
 from ssinghal.specs import Layout
-from ssinghal.text import aligned
 
 
 @click.command()
@@ -38,9 +35,10 @@ def doctor(board: str | None, mode: str, ttnn_log: bool, as_json: bool, remove: 
     else:
         for check in checks:
             click.echo(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}")
-            if not check.ok:
+            if not check.ok and check.mend:
                 click.echo(f"     mend: {check.mend}")
-        click.echo("\n".join(_device_lines(facts["device"])))
+        for line in _device_lines(facts["device"]):
+            click.echo(line)
     sys.exit(0 if all(c.ok for c in checks) else 1)
 
 
@@ -61,6 +59,9 @@ def _device_lines(device: dict[str, Any]) -> list[str]:
 @click.option("--json", "as_json", is_flag=True, help="The matrix as JSON, with attributes and ATen overloads.")
 def operators(as_json: bool) -> None:
     """The support matrix: operator, TTNN function, layouts, limitation, number of catalog cases."""
+    from ssinghal.catalog import load_catalogs
+    from ssinghal.expand import expand
+
     cases = Counter(c.operator for c in expand(load_catalogs(None)).cases)
     rows = [_row(family, info, cases[info.name]) for family, members in families().items() for info in members]
     if as_json:
@@ -112,9 +113,10 @@ def estimate(
     if operator is None:
         raise click.UsageError("give an operator and its shapes")
     case = case_from_arguments(operator, shapes, attrs, **placement)
-    made = estimate_case(case, load_board(board).with_l1_small(case.placement.l1_small_bytes or 0))
+    made = estimate_case(case, load_board(board))
+    if made.verdict is Prediction.UNKNOWN:
+        from ssinghal.expand import specs_of
+
+        specs_of(case)  # refuses a call that cannot be made; operands that exceed do so whatever the call
     click.echo(json.dumps({**case.identity(), "board": board, **made.to_json()}) if as_json else explain(made))
-    sys.exit(1 if made.verdict == "exceeds" else 0)
-
-
-__all__ = ["aligned", "doctor", "estimate", "operators"]
+    sys.exit(1 if made.verdict is Prediction.EXCEEDS else 0)

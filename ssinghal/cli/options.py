@@ -8,11 +8,31 @@ from typing import Any, TypeVar
 
 import click
 
-from ssinghal.caselines import case_from_json
+from ssinghal.caselines import case_from_json, parse_json, unique_keys
 from ssinghal.cases import Case
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, unknown
+from ssinghal.operators import find_operator
+from ssinghal.pool import DEFAULT_TIMEOUT_S
+from ssinghal.values import seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, value: str | float) -> float:
+    try:
+        return seconds(value)
+    except InvalidCase as error:
+        raise click.BadParameter(str(error)) from error
+
+
+timeout_option = click.option(
+    "--timeout",
+    callback=_seconds,
+    default=DEFAULT_TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time one case may take on the device.",
+)
 
 
 def device_options(command: F) -> F:
@@ -50,11 +70,14 @@ def case_arguments(command: F) -> F:
 
 
 def case_from_arguments(operator: str, shapes: tuple[str, ...], attrs: tuple[str, ...], **placement: Any) -> Case:
-    """The case the arguments describe; InvalidCase for what cannot be read."""
+    """The case the arguments describe; InvalidCase for what cannot be read, and for an attribute the operator does not have."""
+    given = unique_keys(map(parse_attr, attrs))
+    known = find_operator(operator).attrs
+    for name in given:
+        if name not in known:
+            raise InvalidCase(unknown(f"attribute of {operator}", name, known))
     fields = {key: value for key, value in placement.items() if value is not None}
-    return case_from_json(
-        {"op": operator, "inputs": [parse_shape(s) for s in shapes], "attrs": dict(map(parse_attr, attrs)), **fields}
-    )
+    return case_from_json({"op": operator, "inputs": [parse_shape(s) for s in shapes], "attrs": given, **fields})
 
 
 def parse_shape(text: str) -> list[int]:
@@ -74,11 +97,9 @@ def parse_attr(text: str) -> tuple[str, Any]:
     words = {"true": True, "false": False, "none": None}
     if value.lower() in words:
         return name, words[value.lower()]
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        pass
-    try:
-        return name, json.loads(f"[{value}]")
-    except json.JSONDecodeError:
-        return name, value
+    for text in (value, f"[{value}]"):
+        try:
+            return name, parse_json(text)
+        except json.JSONDecodeError:
+            continue
+    return name, value

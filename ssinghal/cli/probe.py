@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import track
 
 from ssinghal.boards import load_board
 from ssinghal.caselines import read_cases
 from ssinghal.cases import Case
-from ssinghal.cli.options import case_arguments, case_from_arguments, device_options
-from ssinghal.device.modes import choose_device
+from ssinghal.cli.options import case_arguments, case_from_arguments, device_options, timeout_option
+from ssinghal.cli.progress import track
+from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
 from ssinghal.errors import InvalidCase
-from ssinghal.estimate import estimate
-from ssinghal.pool import DEFAULT_TIMEOUT_S, Pool, PoolOptions
-from ssinghal.records import Record, Status
+from ssinghal.estimate import MemoryEstimate, estimate
+from ssinghal.pool import Pool, PoolOptions
+from ssinghal.records import LineFile, Record, Status
 from ssinghal.specs import format_bytes, format_shape
 from ssinghal.text import aligned, sentence
 
@@ -40,7 +41,7 @@ VERDICTS = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID)
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the records there instead of standard output.",
 )
-@click.option("--timeout", type=float, default=DEFAULT_TIMEOUT_S, show_default=True, help="Seconds one case may take.")
+@timeout_option
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=None, help="Device processes for --from [default: 2 virtual, 1 real]."
 )
@@ -65,62 +66,60 @@ def probe(
       ssinghal probe view 1,640,400,64 --attr size=1,64,640,400 --memory l1
       ssinghal probe --from cases.jsonl -o records.jsonl
 
-    One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases;
-    exit code 1 if any ended in error, mismatch, crash or timeout.
+    One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases, each written when
+    it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout.
     """
-    if (operator is None) == (source is None):
-        raise click.UsageError("give an operator and its shapes, or --from FILE")
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
-    virtual = choice.mode == "virtual"
+    options = PoolOptions(timeout_s=timeout, numerics=choice.mode is not DeviceMode.VIRTUAL)
     if source is not None:
-        if not shapes and not attrs:
-            cases = _read(source)
-            options = PoolOptions(workers or (2 if virtual else 1), timeout, numerics=not virtual)
-            sys.exit(_batch(cases, Pool(choice, options), output))
-        raise click.UsageError("--from takes no shapes or attributes")
-    assert operator is not None
+        if operator is not None:
+            raise click.UsageError("give an operator and its shapes, or --from FILE")
+        sys.exit(_batch(source, output, choice, replace(options, workers=workers or (1 if options.numerics else 2))))
+    if operator is None:
+        raise click.UsageError("give an operator and its shapes, or --from FILE")
     case = case_from_arguments(operator, shapes, attrs, **placement)
-    with Pool(choice, PoolOptions(1, timeout, numerics=not virtual)) as pool:
+    made = estimate(case, load_board(choice.board))
+    with Pool(choice, options) as pool:
         record = pool.submit(case).result()
-    made = estimate(case, load_board(choice.board).with_l1_small(case.placement.l1_small_bytes or 0))
-    if as_json or output is not None:
-        line = json.dumps({**record.to_json(), "estimate": made.to_json()})
-        output.write_text(line + "\n", encoding="utf-8") if output else click.echo(line)
+    if output is not None:
+        with LineFile(output) as file:
+            file.write(_line(record, made))
+    elif as_json:
+        click.echo(_line(record, made))
+    elif record.status is Status.INVALID:
+        raise InvalidCase(record.verdict.message)
     else:
         click.echo("\n".join(describe(case, record)))
     sys.exit({Status.FITS: 0, Status.INVALID: 2}.get(record.status, 1))
 
 
-def _read(source: Path) -> list[Case]:
+def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: PoolOptions) -> int:
+    """The exit code. Nothing runs and nothing is written unless every case can be read."""
+    cases = read_cases(source, _lines(source), load_board(choice.board))
+    if output is not None and output.exists() and source.exists() and output.samefile(source):
+        raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
+    statuses = []
+    with Pool(choice, options) as pool, ExitStack() as stack:
+        write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
+        records = zip(pool.map(case for case, _ in cases), cases, strict=True)
+        for record, (_, made) in track(records, "probing", len(cases)):
+            write(_line(record, made))
+            statuses.append(record.status)
+    return 1 if set(statuses) - set(VERDICTS) else 0
+
+
+def _lines(source: Path) -> list[str]:
     try:
-        text = sys.stdin.read() if str(source) == "-" else source.read_text(encoding="utf-8")
+        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        return data.decode("utf-8-sig").split("\n")
     except OSError as error:
         raise InvalidCase(f"{source}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidCase(f"{source}: not UTF-8 text (byte {error.start})") from error
-    return read_cases(source, text.splitlines())
 
 
-def _batch(cases: list[Case], pool: Pool, output: Path | None) -> int:
-    """Writes each record as soon as it and all before it are there; returns the exit code."""
-    board = load_board(pool.choice.board)
-    unexpected = 0
-    with pool:
-        try:
-            file: TextIO = output.open("w", encoding="utf-8") if output else sys.stdout
-        except OSError as error:
-            raise InvalidCase(f"{output}: {error.strerror}") from error
-        progress = Console(stderr=True)
-        records = zip(cases, pool.map(cases), strict=True)
-        shown = output is not None and progress.is_terminal
-        for case, record in track(records, "probing", total=len(cases), console=progress, disable=not shown):
-            made = estimate(case, board.with_l1_small(case.placement.l1_small_bytes or 0))
-            file.write(json.dumps({**record.to_json(), "estimate": made.to_json()}) + "\n")
-            file.flush()
-            unexpected += record.status not in VERDICTS
-        if output:
-            file.close()
-    return 1 if unexpected else 0
+def _line(record: Record, made: MemoryEstimate) -> str:
+    return json.dumps({**record.to_json(), "estimate": made.to_json()})
 
 
 def describe(case: Case, record: Record) -> list[str]:
@@ -135,7 +134,7 @@ def describe(case: Case, record: Record) -> list[str]:
     if verdict.total_bytes is not None:
         lines.append(f"asked for {format_bytes(verdict.total_bytes)} over {verdict.banks} banks of {verdict.bank_bytes:,} B")
     if verdict.shortfall_bytes is not None and verdict.status is Status.OOM:
-        lines.append(f"short by {format_bytes(verdict.shortfall_bytes)} per bank")
+        lines.append(f"short by {format_bytes(verdict.shortfall_bytes)} per {'bank' if verdict.banks else 'core'}")
     if record.tensors:
         rows = [["tensor", "shape", "dtype", "layout", "memory", "logical B", "allocated B", "B per bank"]]
         for t in record.tensors:

@@ -1,0 +1,49 @@
+"""Single values as users type them, in options, ini files and JSON: read, or refused with what was expected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from ssinghal.errors import InvalidCase, unknown
+from ssinghal.specs import BufferType, TextEnum
+
+T = TypeVar("T", bound=TextEnum)
+
+TENSOR_MEMORIES = (BufferType.DRAM, BufferType.L1)
+
+
+def one_of(names: Iterable[T], what: str, value: Any) -> T:
+    """The member of ``names`` (an enum class, or some of its members) that reads ``value``; InvalidCase with the nearest."""
+    known = {str(name): name for name in names}
+    if not isinstance(value, str) or str(value) not in known:
+        raise InvalidCase(unknown(what, str(value), known))
+    return known[str(value)]
+
+
+def tensor_memory(value: Any) -> BufferType:
+    """DRAM or L1: L1_SMALL is TTNN's own."""
+    return one_of(TENSOR_MEMORIES, "memory", value)
+
+
+def whole_number(text: str) -> int:
+    """A count from 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise InvalidCase(f"expected a whole number from 1, got {text!r}")
+    return number
+
+
+def seconds(value: str | float) -> float:
+    """A time above 0 and finite."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise InvalidCase(f"expected a number of seconds above 0, got {value!r}")
+    return number
