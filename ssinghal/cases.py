@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum
@@ -106,7 +107,7 @@ class Case:
             "l1_small_size": self.placement.l1_small_bytes,
         }
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Content hash of the identity, the operator counted under its canonical name."""
         text = json.dumps({**self.identity(), "op": self.operator}, sort_keys=True)
