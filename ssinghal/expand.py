@@ -42,8 +42,9 @@ def expand(
 ) -> Expansion:
     """The cases of ``catalogs``, each under the name of its suite; equal calls of one suite are one case, sources joined.
 
-    ``operators``: names to keep (exact, any alias). ``memory``: overrides every catalog's; what a card said of another memory is then
-    dropped. ``max_bytes``: leaves out cases whose largest operand has more logical bytes. InvalidCase for an unknown name.
+    ``operators``: names to keep (exact, any alias). ``memory``: overrides every catalog's; what a card said of another memory
+    is then dropped. ``max_bytes``: leaves out cases whose largest operand has more logical bytes. InvalidCase for an unknown
+    name.
     """
     wanted = None if operators is None else {suite_name(name) for name in operators}
     merged: dict[tuple[str, str], Case] = {}

@@ -77,15 +77,7 @@ class Harness:
 
     def record_without_probe(self, case: Case, nodeid: str, status: Status, message: str) -> dict[str, Any]:
         """The record of a case that no device answered: why, and its estimate."""
-        record = Record(
-            case=case.identity(),
-            key=case.key,
-            id=case.id,
-            operator=case.operator,
-            verdict=Verdict(status, decided_by="harness", message=message),
-            device_mode="none",
-            board=self.settings.board.name,
-            ttnn=package_versions().get("ttnn", ""),
-            sources=tuple(asdict(s) for s in case.sources),
-        )
+        verdict = Verdict(status, decided_by="harness", message=message)
+        ttnn = package_versions().get("ttnn", "")
+        record = Record.of(case, verdict, device_mode="none", board=self.settings.board.name, ttnn=ttnn)
         return self.record_json(case, record, nodeid)

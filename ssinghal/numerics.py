@@ -42,7 +42,9 @@ def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Co
     return Comparison(pcc, error, min_pcc, "" if pcc >= min_pcc else f"PCC {pcc:.5f} is below {min_pcc}")
 
 
-def compare_with_torch(case: Case, info: OperatorInfo, attrs: Attrs, specs: Sequence[TensorSpec], session: Session) -> Comparison:
+def compare_with_torch(
+    case: Case, info: OperatorInfo, attrs: Attrs, specs: Sequence[TensorSpec], session: Session
+) -> Comparison:
     """Runs the case with values, on the device and in torch, and returns the worst result's comparison.
 
     Raises:
@@ -62,7 +64,7 @@ def run_both(
 ) -> tuple[list[Any], list[Any]]:
     """torch's results and TTNN's, both as torch tensors of the reference's shapes."""
     torch = import_module("torch")
-    values = make_values(torch, case, working_shapes(info, case), specs)
+    values = make_values(torch, case, info, specs)
     reference = info.torch(torch, [v.clone() for v in values], attrs)
     expected = list(reference) if isinstance(reference, (list, tuple)) else [reference]
     tensors = [session.from_torch(to_device_form(v, s, i, info), s) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
@@ -81,14 +83,18 @@ def run_both(
     return expected, actual
 
 
-def make_values(torch: Any, case: Case, shapes: Sequence[Shape], specs: Sequence[TensorSpec]) -> list[Any]:
-    """Operands of the reference's shapes, the same for the same case: normal for floats, 0 or 1 for integers."""
+def make_values(torch: Any, case: Case, info: OperatorInfo, specs: Sequence[TensorSpec]) -> list[Any]:
+    """Operands of the reference's shapes, the same for the same case: normal for floats, 0 or 1 for integers.
+
+    Operands that must be positive are 0.5 and more.
+    """
     generator = torch.Generator().manual_seed(int(case.key, 16))
     values = []
-    for shape, spec in zip(shapes, specs, strict=True):
+    for index, (shape, spec) in enumerate(zip(working_shapes(info, case), specs, strict=True)):
         dtype = getattr(torch, _TORCH_DTYPES[spec.dtype])
         if dtype.is_floating_point:
-            values.append(torch.randn(shape, generator=generator).to(dtype))
+            normal = torch.randn(shape, generator=generator)
+            values.append((normal.abs() + 0.5 if index in info.traits.positive else normal).to(dtype))
         else:
             values.append(torch.randint(0, INDEX_LIMIT, shape, generator=generator, dtype=torch.int64).to(dtype))
     return values

@@ -244,7 +244,7 @@ def _judge(harness: Harness, case: Case, record: Record) -> None:
     if verdict.status is Status.UNSUPPORTED:
         pytest.xfail(verdict.message)
     if verdict.status is not Status.FITS:
-        pytest.fail(f"{verdict.status.value}: {verdict.error_type} {verdict.message}".strip(), pytrace=False)
+        pytest.fail(": ".join(filter(None, (verdict.status.value, verdict.error_type, verdict.message))), pytrace=False)
     if foreseen is Prediction.EXCEEDS:
         pytest.fail("it fits, but the estimate says that it exceeds", pytrace=False)
 

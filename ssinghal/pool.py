@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ssinghal.boards import load_board
 from ssinghal.cases import Case
 from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.session import DeviceFacts, Session
@@ -175,17 +174,8 @@ class _Worker:
         return f"; last output: {lines[-1][:200]}" if lines else ""
 
     def _record_of(self, case: Case, verdict: Verdict) -> Record:
-        return Record(
-            case=case.identity(),
-            key=case.key,
-            id=case.id,
-            operator=case.operator,
-            verdict=verdict,
-            device_mode=self.facts.mode,
-            board=self.facts.board,
-            ttnn=self.facts.ttnn,
-            sources=tuple(asdict(s) for s in case.sources),
-        )
+        facts = self.facts
+        return Record.of(case, verdict, device_mode=facts.mode, board=facts.board, ttnn=facts.ttnn)
 
 
 @dataclass(frozen=True)
@@ -212,7 +202,6 @@ def _serve(
     except DeviceError as error:
         connection.send(error)
         return
-    board = load_board(choice.board)
     connection.send(session.facts)
     with session:
         while True:
@@ -220,8 +209,7 @@ def _serve(
                 case = connection.recv()
             except EOFError:
                 return
-            l1_small = case.placement.l1_small_bytes or 0
-            record = probe(case, session, board.with_l1_small(l1_small), numerics=options.numerics, limits=options.limits)
+            record = probe(case, session, numerics=options.numerics, limits=options.limits)
             connection.send(record)
 
 

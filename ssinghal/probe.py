@@ -32,7 +32,7 @@ class Limits:
     capture_tiles: int = 5_000
 
 
-def probe(case: Case, session: Session, board: Board, *, numerics: bool = False, limits: Limits = Limits()) -> Record:
+def probe(case: Case, session: Session, *, numerics: bool = False, limits: Limits = Limits()) -> Record:
     """Runs ``case`` and returns its record. The device is empty before and after.
 
     No host tensor is made, so a case of many GiB costs milliseconds, and values are not looked at; with ``numerics`` a call
@@ -40,7 +40,7 @@ def probe(case: Case, session: Session, board: Board, *, numerics: bool = False,
     """
     started = time.perf_counter()
     session.use_l1_small(case.placement.l1_small_bytes or 0)
-    attempt = _Attempt(case, session, board, limits)
+    attempt = _Attempt(case, session, limits)
     verdict = attempt.run()
     usage, note = attempt.usage(verdict)
     comparison = None
@@ -49,12 +49,9 @@ def probe(case: Case, session: Session, board: Board, *, numerics: bool = False,
     left = session.clear()
     if left:
         session.reopen(session.l1_small_bytes)
-    return Record(
-        case=case.identity(),
-        key=case.key,
-        id=case.id,
-        operator=case.operator,
-        verdict=verdict,
+    return Record.of(
+        case,
+        verdict,
         device_mode=session.facts.mode,
         board=session.facts.board,
         ttnn=session.facts.ttnn,
@@ -64,7 +61,6 @@ def probe(case: Case, session: Session, board: Board, *, numerics: bool = False,
         comparison=comparison,
         resident={kind.value: size for kind, size in attempt.resident.items()},
         left_allocated={kind.value: size for kind, size in left.items()},
-        sources=tuple(asdict(s) for s in case.sources),
         duration_s=time.perf_counter() - started,
     )
 
@@ -72,11 +68,11 @@ def probe(case: Case, session: Session, board: Board, *, numerics: bool = False,
 class _Attempt:
     """The steps of one probe. Tensors live in ``run`` only, and are freed before it returns."""
 
-    def __init__(self, case: Case, session: Session, board: Board, limits: Limits) -> None:
+    def __init__(self, case: Case, session: Session, limits: Limits) -> None:
         self.limits = limits
         self.case = case
         self.session = session
-        self.board = board
+        self.board = session.board
         self.info = find_operator(case.name)
         self.placed: list[PlacedTensor] = []
         self.attrs: Attrs | None = None

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ssinghal.cases import Case
 from ssinghal.errors import HarnessError
 from ssinghal.specs import TextEnum
 
@@ -135,6 +136,22 @@ class Record:
     test: str = ""
     run: str = ""
     duration_s: float = 0.0
+
+    @classmethod
+    def of(cls, case: Case, verdict: Verdict, *, device_mode: str, board: str, ttnn: str, **measured: Any) -> Record:
+        """The record of ``case``, with whatever was ``measured`` by the names of the fields."""
+        return cls(
+            case.identity(),
+            case.key,
+            case.id,
+            case.operator,
+            verdict,
+            device_mode,
+            board,
+            ttnn,
+            sources=tuple(asdict(source) for source in case.sources),
+            **measured,
+        )
 
     @property
     def status(self) -> Status:

@@ -16,7 +16,7 @@ from typing import Any
 from ssinghal.boards import load_board
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
-from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
+from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 
 READ_BACK = (1.0, 2.0, 3.0, 4.0)
 # One row-major row of 2 MiB: a copy kernel must hold it twice in one core's L1, which no board here can (1.5 MiB).
@@ -74,6 +74,11 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def board(self) -> Board:
+        """The board as it is open now, its L1 less the L1_SMALL region."""
+        return load_board(self.choice.board).with_l1_small(self.l1_small_bytes)
 
     @property
     def device(self) -> Any:

@@ -13,7 +13,13 @@ import pytest
 from ssinghal.boards import board_names, load_board
 from ssinghal.device.modes import MOCK_VARIABLE, SIMULATOR_VARIABLE, DeviceMode, choose_device
 from ssinghal.device.virtual import (
-    apply_environment, environment_for, prepare_root, scratch_folder, silicon_environment, ttnn_package, virtual_home,
+    apply_environment,
+    environment_for,
+    prepare_root,
+    scratch_folder,
+    silicon_environment,
+    ttnn_package,
+    virtual_home,
 )  # fmt: skip
 from ssinghal.errors import DeviceUnavailable, InvalidCase
 

@@ -90,6 +90,7 @@ class Traits:
     ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
     ``output_dtypes``: of each result, None = the case's; ``(dtype, shapes, attrs)`` -> dtypes where they depend on the call.
     ``transposed``: operands that go to the device with their last two dims swapped (the weight of a linear layer).
+    ``positive``: operands whose values must be, for a result that can be compared (a logarithm's, a variance).
     ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
     decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
     ``host_map(inputs, outputs)``: output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB
@@ -110,6 +111,7 @@ class Traits:
     output_layout: Layout | None = None
     result_form: ResultForm | None = None
     host_map: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int] | None = None
+    positive: tuple[int, ...] = ()
     min_pcc: float = 0.999
 
 

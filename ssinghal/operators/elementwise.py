@@ -7,6 +7,7 @@ Only ``copy`` and ``silu_`` are in place here too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ssinghal.cases import Case
@@ -305,7 +306,8 @@ OPERATORS = (
         attrs={"min_val": Attr("float", -1), "max_val": Attr("float", 1)},
     ),
     unary(("relu6", "ReLU6"), limitations=()),
-    *(unary((name,)) for name in ("log", "exp", "sin", "cos", "sqrt", "rsqrt", "reciprocal")),
+    *(unary((name,)) for name in ("exp", "sin", "cos")),
+    *(unary((name,), traits=replace(ELEMENTWISE, positive=(0,))) for name in ("log", "sqrt", "rsqrt", "reciprocal")),
     unary(("neg",), limitations=(SIGNED_ONLY,)),
     unary(("abs",), limitations=()),
     OperatorInfo(

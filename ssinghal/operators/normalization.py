@@ -90,7 +90,7 @@ BATCH_NORM = OperatorInfo(
     },
     place=_place_batch_norm,
     sample=_batch_norm_sample,
-    traits=Traits(temporaries=True),  # in training: the reductions of the batch's own statistics
+    traits=Traits(temporaries=True, positive=(4,)),  # in training: the reductions of the batch's own statistics
     limitations=(
         Limitation("ttnn.batch_norm takes tile layout only", layouts=(Layout.ROW_MAJOR,)),
         Limitation("ttnn.batch_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),

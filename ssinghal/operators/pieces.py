@@ -195,7 +195,7 @@ def _cutting(names: tuple[str, ...], aten: tuple[str, ...], sizes_of: SizesOf, *
         ttnn="ttnn.split",
         call=lambda c: c.ttnn.split(c.inputs[0], sizes_of(tuple(c.inputs[0].shape), c.attrs), c.attrs["dim"], **c.out),
         infer=_pieces(sizes_of),
-        traits=Traits(alias=is_unchanged, temporaries=True, output_dtypes=dtypes),
+        traits=Traits(alias=is_unchanged, temporaries=True, moves_output=True, output_dtypes=dtypes),
         limitations=(no_bfloat4_where(lambda shapes, attrs: any(_cut_pieces(sizes_of, shapes, attrs))),),
         **rest,
     )
