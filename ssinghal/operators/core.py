@@ -243,10 +243,11 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
     if memory is None or info.traits.output_fixed:
         memory = MemoryConfig(info.traits.ttnn_output) if info.traits.ttnn_output else case.placement.memory_config
     shapes = working_shapes(info, case)
+    results = info.infer(shapes, attrs)  # first: what follows takes shapes that go together
     given = info.traits.output_dtypes
     dtypes = given(case.placement.dtype, shapes, attrs) if callable(given) else given
     specs = []
-    for i, shape in enumerate(info.infer(shapes, attrs)):
+    for i, shape in enumerate(results):
         check_shape(shape, f"{info.name}: output shape")
         layout = info.traits.output_layout or case.placement.layout
         if info.traits.result_form is not None:

@@ -31,7 +31,7 @@ from ssinghal.operators.core import (
     to_nhwc,
 )
 from ssinghal.operators.views import where_asked
-from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec, ceil_div
+from ssinghal.specs import MAX_DIM, TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec, ceil_div
 
 POOL = Traits(
     nhwc="flat",
@@ -224,15 +224,24 @@ def _float32(value: float) -> float:
 
 def _scaled(attrs: Attrs) -> tuple[float | None, float | None]:
     """Scales given with the call, of either overload."""
-    if attrs["scale_factors"]:
-        height, width = attrs["scale_factors"]
-        return height, width
-    return attrs["scales_h"], attrs["scales_w"]
+    if not attrs["scale_factors"]:
+        return attrs["scales_h"], attrs["scales_w"]
+    if len(attrs["scale_factors"]) != 2:
+        raise InvalidCase(f"upsample: scale_factors {attrs['scale_factors']} are not two numbers")
+    height, width = attrs["scale_factors"]
+    return height, width
+
+
+def _scaled_size(size: int, scale: float) -> int:
+    if not 0 < size * scale <= MAX_DIM:
+        raise InvalidCase(f"upsample: {size} times {scale} is outside 1..{MAX_DIM}")
+    return int(size * scale)
 
 
 def _infer_upsample(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     n, c, *spatial = _need_rank("upsample", shapes[0], 4)
-    scaled = [None if scale is None else int(size * scale) for size, scale in zip(spatial, _scaled(attrs), strict=True)]
+    scales = zip(spatial, _scaled(attrs), strict=True)
+    scaled = [None if scale is None else _scaled_size(size, scale) for size, scale in scales]
     sizes = list(attrs["output_size"] or scaled)
     if None in sizes or len(sizes) != 2:
         raise InvalidCase("upsample needs output_size or scale_factors, two numbers each")
