@@ -32,7 +32,8 @@ class Check:
 
 def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[list[Check], dict[str, Any]]:
     """All checks, and the facts of the device that opened (empty if none did)."""
-    checks = [_python(), _glibc(), _ttnn(), _torch(), _cache()]
+    checks = [_python(), _glibc(), _ttnn(), _torch()]
+    checks.append(Check("virtual device cache", True, f"{virtual_home()} (remove with: ssinghal doctor --clean)"))
     nodes = silicon_nodes()
     checks.append(Check("silicon", True, ", ".join(nodes) or "none (virtual devices need none)"))
     facts: dict[str, Any] = {}
@@ -87,9 +88,3 @@ def _torch() -> Check:
         return Check("torch", True, version("torch"))
     except PackageNotFoundError:
         return Check("torch", True, "not installed (only numerics on silicon and catalog capture need it)")
-
-
-def _cache() -> Check:
-    home = virtual_home()
-    size = sum(f.lstat().st_size for f in home.rglob("*") if f.is_file()) if home.exists() else 0
-    return Check("virtual device cache", True, f"{home}, {size / 2**20:.0f} MiB (remove with: ssinghal doctor --clean)")

@@ -30,7 +30,7 @@ for command in (doctor, operators, catalog, baseline, estimate, probe, execute):
 def main() -> None:
     """Entry point. A HarnessError is the user's to mend, an OSError the machine's: said on standard error, exit code 2."""
     try:
-        cli.main(standalone_mode=True)
+        cli.main(prog_name="ssinghal")
     except (HarnessError, OSError) as error:
         prefix = "" if isinstance(error, CatalogError) else "ssinghal: "  # its lines begin with file:line:
         for line in str(error).splitlines():

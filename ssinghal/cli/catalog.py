@@ -49,8 +49,9 @@ def baseline(board: str, timeout: float) -> None:
     from ssinghal.catalog import load_catalogs
     from ssinghal.expand import expand
 
+    choice = choose_device("virtual", board)
     cases = list({c.key: c for c in expand(load_catalogs(None)).cases}.values())
-    with Pool(choose_device("virtual", board), PoolOptions(workers=2, timeout_s=timeout)) as pool:
+    with Pool(choice, PoolOptions(workers=2, timeout_s=timeout)) as pool:
         records = list(track(pool.map(cases), "probing", len(cases)))
         path = write_baseline(board, pool.facts.ttnn, records)
     click.echo(f"{len(records)} cases in {path}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ssinghal.boards import load_board
 from ssinghal.caselines import read_cases
@@ -67,13 +68,14 @@ def probe(
       ssinghal probe --from cases.jsonl -o records.jsonl
 
     One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases, each written when
-    it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout.
+    it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout, or was not run.
     """
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
     options = PoolOptions(timeout_s=timeout, numerics=choice.mode is not DeviceMode.VIRTUAL)
     if source is not None:
-        if operator is not None:
-            raise click.UsageError("give an operator and its shapes, or --from FILE")
+        source_of = click.get_current_context().get_parameter_source
+        if any(source_of(name) is ParameterSource.COMMANDLINE for name in ("operator", "attrs", *placement)):
+            raise click.UsageError("with --from, each line of the file says its own operator, shapes, attributes and placement")
         sys.exit(_batch(source, output, choice, replace(options, workers=workers or (1 if options.numerics else 2))))
     if operator is None:
         raise click.UsageError("give an operator and its shapes, or --from FILE")
