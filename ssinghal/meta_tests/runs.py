@@ -11,6 +11,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+# The 46 operator names of the suites this project replaces.
+LISTED_NAMES = (
+    "add addmm bmm cat clamp clampmin clone concat copy div dropout expand gelu geluactivation hardtanh identity leakyrelu "
+    "linalgvectornorm linear log maxpool2d mean mish mm mul native_batch_norm ones permute relu sigmoid silu silu_inplace "
+    "softmax softplus split split_with_sizes splitwithsizes stack sub tanh topk transpose unsafeview unsqueeze "
+    "upsample_nearest2d view"
+).split()
+
 CONFTEST = 'pytest_plugins = ["ssinghal.plugin"]\n'
 
 # Loaded before anything else (-p blocked, or as sitecustomize): neither torch nor ttnn can be found or imported.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import LISTED_NAMES
 
 from ssinghal.boards import load_board
 from ssinghal.caselines import case_from_json, parse_json, read_cases
@@ -17,14 +18,6 @@ from ssinghal.operators import operators
 from ssinghal.specs import BufferType, DType, Layout
 
 BOARD = load_board("n150")
-
-# The 46 operator names of the suites this project replaces.
-LISTED_NAMES = (
-    "add addmm bmm cat clamp clampmin clone concat copy div dropout expand gelu geluactivation hardtanh identity leakyrelu "
-    "linalgvectornorm linear log maxpool2d mean mish mm mul native_batch_norm ones permute relu sigmoid silu silu_inplace "
-    "softmax softplus split split_with_sizes splitwithsizes stack sub tanh topk transpose unsafeview unsqueeze "
-    "upsample_nearest2d view"
-).split()
 
 
 def line(**fields: object) -> dict[str, object]:

@@ -14,21 +14,13 @@ from typing import NamedTuple
 
 import click
 import pytest
-from runs import BLOCKED, all_ended, read_lines, wait_for
+from runs import BLOCKED, LISTED_NAMES, all_ended, read_lines, wait_for
 
 from ssinghal.boards import load_board
 from ssinghal.cli import cli, main
 from ssinghal.operators import operators
 
 PROGRAM = [sys.executable, "-c", "from ssinghal.cli import main; main()"]
-
-# The 46 operator names of the suites this project replaces.
-LISTED_NAMES = (
-    "add addmm bmm cat clamp clampmin clone concat copy div dropout expand gelu geluactivation hardtanh identity leakyrelu "
-    "linalgvectornorm linear log maxpool2d mean mish mm mul native_batch_norm ones permute relu sigmoid silu silu_inplace "
-    "softmax softplus split split_with_sizes splitwithsizes stack sub tanh topk transpose unsafeview unsqueeze "
-    "upsample_nearest2d view"
-).split()
 
 ADD = ["add", "1,64,640,400", "1,64,640,400", "--memory", "l1", "--channels-last"]
 SMALL_RELU = {"op": "relu", "inputs": [[1, 32]]}

@@ -106,10 +106,32 @@ def test_after_a_failure_with_x_the_rest_is_not_run(tmp_path):
     assert "before it was run" in next(r for r in suite.records if r["op"] == "relu")["message"]
 
 
+# A conftest whose estimates of mul say the contrary of what arithmetic says.
+CONTRARY = """
+from dataclasses import replace
+
+import ssinghal.harness
+from ssinghal.estimate import Prediction, estimate
+
+def contrary(case, board):
+    made = estimate(case, board)
+    exceeds = made.verdict is Prediction.EXCEEDS
+    return replace(made, verdict=Prediction.FITS if exceeds else Prediction.EXCEEDS) if case.name == "mul" else made
+
+ssinghal.harness.estimate = contrary
+"""
+
+
 @pytest.mark.virtual_device
-def test_strict_fails_a_known_oom_that_fits_but_not_one_that_was_foreseen(tmp_path):
-    operators = {"add": [{"shape": LARGE}], "relu": [{"shape": OTHER, "oom": {"run": "R1"}}]}
-    suite = Suite(tmp_path, operators, {"test_a.py": operator_module("add"), "test_r.py": oom_module("relu")})
+def test_strict_fails_what_was_not_foreseen(tmp_path):
+    operators = {
+        "add": [{"shape": LARGE}],
+        "mul": [{"shape": LARGE}, {"shape": SMALL}],
+        "relu": [{"shape": OTHER, "oom": {"run": "R1"}}],
+    }
+    modules = {"test_a.py": operator_module("add"), "test_m.py": operator_module("mul"), "test_r.py": oom_module("relu")}
+    suite = Suite(tmp_path, operators, modules)
+    (tmp_path / "conftest.py").write_text(CONFTEST + CONTRARY)
     (tmp_path / "pytest.ini").write_text("[pytest]\noom_policy = strict\noom_results = results\noom_workers = 1\n")
 
     code, output = suite.run("-k", "not memory_estimation", results=False)
@@ -117,10 +139,12 @@ def test_strict_fails_a_known_oom_that_fits_but_not_one_that_was_foreseen(tmp_pa
     assert code == 1
     lines = lines_of(output)
     assert f"SKIPPED [1] test_a.py:8: {EXPECTED_OOM}" in lines
+    assert "OOM that the estimate says fits: L1 bank needs 532,480 B, 328,352 B free (output)" in lines
+    assert "it fits, but the estimate says that it exceeds" in lines
     assert any(re.fullmatch(r"stale known OOM: relu 1x64x96-l1-nhwc: now fits on ttnn [\d.]+", line) for line in lines)
-    assert "1 failed, 1 skipped" in lines[-1]
-    assert suite.info["options"]["policy"] == "strict"
-    assert suite.info["options"]["workers"] == 1
+    assert "3 failed, 1 skipped" in lines[-1]
+    assert (suite.info["options"]["policy"], suite.info["options"]["workers"]) == ("strict", 1)
+    assert suite.info["totals"] == {"fits": 2, "oom": 2}
 
 
 @pytest.mark.virtual_device
@@ -237,8 +261,9 @@ def test_the_products_own_estimates_pass_without_torch_and_ttnn(tmp_path):
 
 
 @pytest.fixture
-def run(pytester):
+def run(pytester, monkeypatch):
     """pytest in this process, on modules for add, addmm and relu; no device may open."""
+    monkeypatch.setattr("ssinghal.harness.Pool", lambda *_: pytest.fail("a device is opened"))
     pytester.makeconftest(CONFTEST)
     operators = {
         "add": [{"shape": SMALL}, {"shape": LARGE, "oom": {"run": "R1", "stage": "output", **LARGE_BYTES}}],
