@@ -17,7 +17,18 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import input_specs, output_specs, plain_specs
 from ssinghal.records import Resource
-from ssinghal.specs import Board, BufferType, Layout, TensorSpec, TextEnum, ceil_div, format_bytes, format_shape
+from ssinghal.specs import (
+    Board,
+    BufferType,
+    Layout,
+    ShardKind,
+    TensorSpec,
+    TextEnum,
+    ceil_div,
+    format_bytes,
+    format_shape,
+    shard_evenly,
+)
 
 _RESOURCES = {
     BufferType.L1: Resource.L1_BUFFER,
@@ -163,8 +174,8 @@ class MemoryEstimate:
         }
 
 
-def estimate(case: Case, board: Board) -> MemoryEstimate:
-    """What arithmetic knows of ``case`` on ``board``.
+def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> MemoryEstimate:
+    """What arithmetic knows of ``case`` on ``board``; with ``shard``, all its L1 tensors cut evenly over the cores.
 
     A call that is not complete (an operand or attribute is missing or wrong), or that TTNN lacks, is judged by the placing of
     its operands alone: it exceeds, or is unknown for that reason.
@@ -174,6 +185,8 @@ def estimate(case: Case, board: Board) -> MemoryEstimate:
     """
     board = board.with_l1_small(case.placement.l1_small_bytes or 0)
     plan = _plan_of(case, board)
+    if shard is not None:
+        plan = _sharded(plan, shard, board)
     allocations = tuple(Allocation.of(label, spec, board) for label, spec in _labelled(plan.inputs, plan.outputs))
     peak: Counter[BufferType] = Counter()
     for allocation in allocations:
@@ -230,6 +243,16 @@ def _plan_of(case: Case, board: Board) -> _Plan:
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
     allocated = () if is_alias or traits.in_place else outputs
     return _Plan(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
+
+
+def _sharded(plan: _Plan, kind: ShardKind, board: Board) -> _Plan:
+    """Sharded tensors run other programs, which have no formula here."""
+
+    def cut(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+        return [shard_evenly(spec, kind, board) if spec.memory.buffer is BufferType.L1 else spec for spec in specs]
+
+    unknown = plan.unknown or "its tensors fit, but the program buffers of a sharded call are known only from a probe"
+    return replace(plan, inputs=cut(plan.inputs), outputs=cut(plan.outputs), program_bytes=None, unknown=unknown)
 
 
 def _operands_alone(inputs: Sequence[TensorSpec], gap: str) -> _Plan:

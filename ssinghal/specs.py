@@ -21,6 +21,7 @@ MAX_RANK = 8
 MAX_DIM = 2**32 - 1
 PAGE_COUNT_LIMIT = 2**32  # TTNN counts pages in 32 bits; at this count the allocator silently wraps to a tiny buffer
 SIZE_LIMIT = 2**64  # and sums bytes in 64
+SHARD_LIMIT = 2**32  # but those of one shard in 32
 
 Shape = tuple[int, ...]
 
@@ -173,8 +174,8 @@ class TensorSpec:
     def _check_shards(self, shard: ShardSpec) -> None:
         """TTNN's own conditions on a shard spec (those on the board's grid are in ``num_banks``)."""
         where = f"{self.memory} shards of {shard.shape[0]}x{shard.shape[1]} on a grid of {shard.grid[0]}x{shard.grid[1]}"
-        if min(*shard.shape, *shard.grid) < 1:
-            raise InvalidCase(f"{where}: sizes must be at least 1")
+        if min(*shard.shape, *shard.grid) < 1 or max(shard.shape) > MAX_DIM:
+            raise InvalidCase(f"{where}: sizes must be at least 1, and edges at most {MAX_DIM}")
         if self.layout is Layout.TILE and any(edge % TILE_EDGE for edge in shard.shape):
             raise InvalidCase(f"{where}: in tile layout both edges must be multiples of {TILE_EDGE}")
         height, width = self.padded_2d
@@ -253,9 +254,13 @@ class TensorSpec:
     def wraps_page_count(self) -> bool:
         """True where TTNN's counters overflow and its allocator would pass a buffer far too small.
 
-        Measured: 2^32 + k pages are booked as k, and a buffer of 2^64 bytes as nothing.
+        Measured: 2^32 + k pages are booked as k, a buffer of 2^64 bytes as nothing, and so is a shard of 2^32 bytes.
         """
-        return self.num_pages >= PAGE_COUNT_LIMIT or self.num_pages * self.page_bytes >= SIZE_LIMIT
+        shard = self.memory.shard
+        shard_bytes = math.prod(shard.shape) * self.dtype.tile_bytes // TILE_ELEMENTS if shard else 0
+        return (
+            shard_bytes >= SHARD_LIMIT or self.num_pages >= PAGE_COUNT_LIMIT or self.num_pages * self.page_bytes >= SIZE_LIMIT
+        )
 
     def num_banks(self, board: Board) -> int:
         """Banks the buffer is spread over: all of its memory, or one per shard. InvalidCase if the board lacks shard cores."""
@@ -292,6 +297,25 @@ class TensorSpec:
     def booked_bytes_per_bank(self, board: Board) -> int:
         """What the allocator's memory view shows as allocated: ``bytes_per_bank`` rounded up to its granule."""
         return round_up(self.bytes_per_bank(board), board.granule_bytes)
+
+
+def shard_evenly(spec: TensorSpec, kind: ShardKind, board: Board) -> TensorSpec:
+    """``spec`` in L1, cut over the whole core grid: the smallest equal shards whose edges TTNN takes.
+
+    Edges are multiples of a tile, or in row-major layout of one row and of the L1 alignment. Some cores may stay empty.
+    """
+    plain = replace(spec, memory=MemoryConfig(BufferType.L1))
+    height, width = plain.padded_2d
+    columns, rows = board.grid
+    element_bytes = plain.dtype.tile_bytes // TILE_ELEMENTS
+    tall, wide = (TILE_EDGE, TILE_EDGE) if plain.layout is Layout.TILE else (1, board.l1.alignment_bytes // element_bytes)
+    down, across = {
+        ShardKind.HEIGHT: (columns * rows, 1),
+        ShardKind.WIDTH: (1, columns * rows),
+        ShardKind.BLOCK: (rows, columns),
+    }[kind]
+    shape = (round_up(ceil_div(height, down), tall) if down > 1 else height, round_up(ceil_div(width, across), wide))
+    return replace(plain, memory=MemoryConfig(BufferType.L1, ShardSpec(kind, shape, board.grid)))
 
 
 def ceil_div(value: int, divisor: int) -> int:

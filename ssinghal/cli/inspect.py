@@ -17,7 +17,8 @@ from ssinghal.estimate import estimate as estimate_case
 from ssinghal.operators import families
 from ssinghal.operators.core import OperatorInfo
 from ssinghal.operators.not_operators import NOT_OPERATORS
-from ssinghal.specs import Layout
+from ssinghal.specs import Layout, ShardKind
+from ssinghal.values import one_of
 
 
 @click.command()
@@ -99,9 +100,16 @@ def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
 @click.command()
 @case_arguments
 @click.option("--board", default=DEFAULT_BOARD, show_default=True, help="n150, n300, p100 or p150.")
+@click.option("--shard", default=None, help="Cut L1 tensors evenly over the cores: height, width or block.")
 @click.option("--json", "as_json", is_flag=True, help="The estimate as JSON.")
 def estimate(
-    operator: str | None, shapes: tuple[str, ...], attrs: tuple[str, ...], board: str, as_json: bool, **placement: Any
+    operator: str | None,
+    shapes: tuple[str, ...],
+    attrs: tuple[str, ...],
+    board: str,
+    shard: str | None,
+    as_json: bool,
+    **placement: Any,
 ) -> None:
     """Say by arithmetic alone, without a device, whether a call's tensors fit: fits, exceeds or unknown.
 
@@ -113,7 +121,7 @@ def estimate(
     if operator is None:
         raise click.UsageError("give an operator and its shapes")
     case = case_from_arguments(operator, shapes, attrs, **placement)
-    made = estimate_case(case, load_board(board))
+    made = estimate_case(case, load_board(board), None if shard is None else one_of(ShardKind, "shard kind", shard))
     if made.verdict is Prediction.UNKNOWN:
         from ssinghal.expand import specs_of
 

@@ -20,7 +20,7 @@ from ssinghal.meta_tests.test_hardware import KNOWN_DIFFERENCES, case_of, rows
 from ssinghal.operators import FAMILIES, families, make_case
 from ssinghal.pool import Pool
 from ssinghal.records import Record, Resource, Status
-from ssinghal.specs import BufferType, DType, Layout, Shape
+from ssinghal.specs import BufferType, DType, Layout, Shape, ShardKind
 
 N150 = load_board("n150")
 P150 = load_board("p150")
@@ -444,3 +444,14 @@ def test_no_operator_contradicts_its_estimate(family: str, pool: Pool) -> None:
         pool, list(sampled(family, [(96, 64), (1, 64, 80, 80), (1, 64, 640, 400), (12, 3264, 96)], PLACEMENTS))
     )
     assert found == []
+
+
+def test_shards_of_an_estimate_are_cut_over_all_cores() -> None:
+    """6400 x 512 on 8x8 cores: 100 rows each, 128 in tiles, so 4 x 16 tiles of 2048 B; blocks are 800 x 64, 25 x 2 tiles."""
+    case = make_case("relu", ((1, 1, 6400, 512),), placement=Placement(memory=BufferType.L1))
+    height = estimate(case, load_board("n150"), ShardKind.HEIGHT)
+    block = estimate(case, load_board("n150"), ShardKind.BLOCK)
+    assert [a.bytes_per_bank for a in height.allocations] == [4 * 16 * 2048] * 2
+    assert [a.bytes_per_bank for a in block.allocations] == [25 * 2 * 2048] * 2
+    assert height.verdict is block.verdict is Prediction.UNKNOWN
+    assert height.program_bytes is None

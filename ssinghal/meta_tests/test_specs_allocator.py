@@ -24,7 +24,7 @@ from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
-from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, Shape, ShardKind, ShardSpec, TensorSpec
+from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, Shape, ShardKind, ShardSpec, TensorSpec, shard_evenly
 
 pytestmark = pytest.mark.virtual_device
 
@@ -230,6 +230,16 @@ def test_interleaved(spec: TensorSpec, allocator: Allocator) -> None:
 @_EXAMPLES
 def test_sharded(spec: TensorSpec, allocator: Allocator) -> None:
     _check(spec, allocator)
+
+
+@given(spec=interleaved(), kind=st.sampled_from(list(ShardKind)))
+@_EXAMPLES
+def test_even_shards(spec: TensorSpec, kind: ShardKind, allocator: Allocator) -> None:
+    """Cut over all cores, whatever the shape: TTNN takes the shards and books what the arithmetic says."""
+    assume(len(spec.shape) > 1 and max(spec.padded_2d) < 2**32)
+    cut = shard_evenly(spec, kind, allocator.board)
+    assume(not cut.wraps_page_count)
+    _check(cut, allocator)
 
 
 @given(asked=any_shards())
