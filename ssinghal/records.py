@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -110,6 +111,10 @@ class Comparison:
     min_pcc: float
     fault: str = ""
 
+    def to_json(self) -> dict[str, Any]:
+        """JSON has no NaN and no infinity: where shapes or finite values differ there is no PCC and no error."""
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()}
+
 
 @dataclass(frozen=True)
 class Record:
@@ -182,7 +187,7 @@ class Record:
             "board": self.board,
             "ttnn": self.ttnn,
             "numerics": "compared" if self.comparison else "not run",
-            "comparison": asdict(self.comparison) if self.comparison else None,
+            "comparison": self.comparison.to_json() if self.comparison else None,
             "tensors": [asdict(t) for t in self.tensors],
             "allocated_to_logical": round(ratio, 4) if ratio is not None else None,
             "usage": dict(self.usage) if self.usage is not None else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -73,6 +74,12 @@ def test_a_record_is_one_flat_object_of_plain_values():
     assert again["shortfall_bytes"] == 532_480 - 328_352
     assert again["allocated_to_logical"] == 1.04  # 400 rows padded to 416
     assert again["numerics"] == "compared"
+
+
+def test_a_comparison_without_numbers_is_json():
+    made = record(comparison=Comparison(math.nan, math.inf, 0.999, "shape [1]; torch gives [2]")).to_json()
+    again = json.loads(json.dumps(made, allow_nan=False))
+    assert again["comparison"] == {"pcc": None, "max_abs_error": None, "min_pcc": 0.999, "fault": "shape [1]; torch gives [2]"}
 
 
 def test_a_virtual_device_claims_no_numerics():
