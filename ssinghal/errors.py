@@ -49,6 +49,8 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> str:
     "unknown board 'n15'; did you mean n150? Known: n150, p100"
     """
     names = sorted(set(known))
+    if not names:
+        return f"unknown {kind} {given!r}; there is none"
     near = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
     hint = f"; did you mean {', '.join(near)}?" if near else ";"
     listed = f" Known: {', '.join(names)}" if len(names) <= 12 else f" {len(names)} names are known"

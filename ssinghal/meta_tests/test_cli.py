@@ -106,6 +106,7 @@ def test_help_needs_neither_torch_nor_ttnn_and_imports_nothing_slow(tmp_path):
         (["relu", "1,32", "--memory", "dam"], "unknown memory 'dam'; did you mean dram?"),
         (["relu", "1,32", "--output-memory", "ttn"], "unknown output_memory 'ttn'; did you mean ttnn?"),
         (["add", "1,32", "1,32", "--attr", "alpah=2"], "unknown attribute of add 'alpah'; did you mean alpha?"),
+        (["relu", "1,32", "--attr", "dim=1"], "unknown attribute of relu 'dim'; there is none"),
         (["add", "1,32", "1,32", "--attr", "alpha"], "attribute 'alpha': expected NAME=VALUE"),
         (["add", "1,32", "1,32", "--attr", "alpha=2", "--attr", "alpha=3"], "alpha is given twice"),
         (["clamp", "1,32", "--attr", "min=NaN"], "NaN is not a finite number"),
