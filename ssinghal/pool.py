@@ -61,6 +61,7 @@ class Pool:
         self._environment = environment_for(choice, scratch)
         self._scratch = scratch
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
+        self._busy: set[_Worker] = set()
         try:
             first = self._start()
         except BaseException:
@@ -87,8 +88,11 @@ class Pool:
             yield future.result()
 
     def close(self) -> None:
-        """Ends the workers; cases not yet started are dropped."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        """Ends the workers at once; cases not yet finished are dropped."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for worker in tuple(self._busy):
+            worker.kill()
+        self._executor.shutdown(wait=True)
         while not self._idle.empty():
             worker = self._idle.get()
             if worker:
@@ -103,7 +107,9 @@ class Pool:
         try:
             if worker is None:
                 worker = self._start()
+            self._busy.add(worker)
             record, alive = worker.run(case)
+            self._busy.discard(worker)
             if not alive:
                 worker = None
             return record
@@ -147,6 +153,10 @@ class _Worker:
         message = f"{answer.message}{self._last_words()}"
         verdict = Verdict(answer.status, stage="call", decided_by="harness", message=message)
         return self._record_of(case, verdict), False
+
+    def kill(self) -> None:
+        """Ends a call that is under way; whoever waits for it gets its crash."""
+        self._process.kill()
 
     def stop(self) -> None:
         self._connection.close()

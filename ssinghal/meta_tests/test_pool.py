@@ -85,6 +85,15 @@ def test_closing_drops_what_has_not_started_and_leaves_no_process():
     assert not os.path.exists(f"/proc/{pid}")
 
 
+def test_closing_does_not_wait_for_the_call_under_way():
+    pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
+    future = pool.submit(SLOW)
+    while not pool._busy:
+        time.sleep(0.01)
+    pool.close()
+    assert future.result(timeout=0).status is Status.CRASH
+
+
 def unlimited():
     from ssinghal.probe import Limits
 
