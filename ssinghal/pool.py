@@ -103,18 +103,18 @@ class Pool:
         return _Worker(self.choice, self.options, self._environment, self._scratch)
 
     def _run(self, case: Case) -> Record:
-        worker: _Worker | None = self._idle.get()
+        idle: _Worker | None = self._idle.get()
         try:
-            if worker is None:
-                worker = self._start()
+            worker = idle or self._start()
             self._busy.add(worker)
-            record, alive = worker.run(case)
-            self._busy.discard(worker)
-            if not alive:
-                worker = None
+            try:
+                record, alive = worker.run(case)
+            finally:
+                self._busy.discard(worker)
+            idle = worker if alive else None
             return record
         finally:
-            self._idle.put(worker)
+            self._idle.put(idle)
 
 
 class _Worker:
