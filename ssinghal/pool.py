@@ -90,8 +90,8 @@ class Pool:
     def close(self) -> None:
         """Ends the workers at once; cases not yet finished are dropped."""
         self._executor.shutdown(wait=False, cancel_futures=True)
-        for worker in tuple(self._busy):
-            worker.kill()
+        for busy in tuple(self._busy):
+            busy.kill()
         self._executor.shutdown(wait=True)
         while not self._idle.empty():
             worker = self._idle.get()
@@ -105,7 +105,7 @@ class Pool:
     def _run(self, case: Case) -> Record:
         idle: _Worker | None = self._idle.get()
         try:
-            worker = idle or self._start()
+            worker = idle if idle is not None and idle.is_alive() else self._start()
             self._busy.add(worker)
             try:
                 record, alive = worker.run(case)
@@ -146,13 +146,14 @@ class _Worker:
             answer = _Gone(Status.CRASH, "the worker had ended")
         if isinstance(answer, Record):
             return answer, True
-        if isinstance(answer, BaseException):
-            self.stop()
-            raise answer
         self.stop()
         message = f"{answer.message}{self._last_words()}"
         verdict = Verdict(answer.status, stage="call", decided_by="harness", message=message)
         return self._record_of(case, verdict), False
+
+    def is_alive(self) -> bool:
+        """False for a process that ended while it had nothing to do; the case to come is not its fault."""
+        return self._process.is_alive()
 
     def kill(self) -> None:
         """Ends a call that is under way; whoever waits for it gets its crash."""

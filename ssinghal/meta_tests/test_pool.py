@@ -38,6 +38,13 @@ def test_a_crash_costs_one_case():
     assert crashed.key == SLOW.key
 
 
+def test_a_worker_that_died_idle_costs_nothing():
+    with Pool(choose_device("virtual")) as pool:
+        os.kill(worker_pid(pool), signal.SIGKILL)
+        time.sleep(0.2)
+        assert pool.submit(QUICK).result().status is Status.FITS
+
+
 def test_a_hang_costs_one_case_and_its_time():
     with Pool(choose_device("virtual"), PoolOptions(timeout_s=1.0, limits=unlimited())) as pool:
         hung, after = list(pool.map([SLOW, QUICK]))
