@@ -210,7 +210,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     "captured attribute": (
         CAPTURED % (3, 1)
         + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, args: {inplace: true}, out: [1, 3], at: top}\n",
-        ["10: ops.aten.relu.default[0]: relu: unknown attribute 'inplace'; Known: "],
+        ["10: ops.aten.relu.default[0]: relu: unknown attribute 'inplace'; there is none"],
     ),
     "captured twice": (
         CAPTURED % (2, 2) + "  aten.relu.default:\n" + "  - {n: 1, in: {self: [1, 3]}, out: [1, 3], at: top}\n" * 2,
