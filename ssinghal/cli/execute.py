@@ -38,7 +38,8 @@ def execute(board: str | None, ttnn_log: bool, command: tuple[str, ...]) -> None
     if program is None:
         raise InvalidCase(f"exec: no program {command[0]!r} on PATH")
     with scratch_folder() as scratch:
-        apply_environment(environment_for(choice, scratch), environ)
+        apply_environment(environment_for(choice, scratch, environ), environ)
+        environ.update({name: value for name, value in os.environ.items() if name.startswith("TTNN_")})  # the program's own
         click.echo(
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
         )

@@ -28,11 +28,10 @@ from ssinghal.errors import DeviceUnavailable
 LAYOUT_REVISION = 1
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
-# Variables that change what a virtual board is or does; inherited ones must not leak into a verdict.
-_CONFLICTING = (
-    "TT_METAL_SLOW_DISPATCH_MODE", "TT_METAL_SIMULATOR", "TT_METAL_WATCHER", "TT_METAL_DEVICE_PROFILER", "TT_METAL_EMULE_MODE",
-    "TT_METAL_VISIBLE_DEVICES", "TT_METAL_HOME", "TT_METAL_INSPECTOR", "TTNN_CONFIG_OVERRIDES", "TT_MESH_GRAPH_DESC_PATH",
-)  # fmt: skip
+# Variables of TT-Metalium, TTNN and MPI change what a virtual board is (its dispatch, banks, allocator), so no inherited one may
+# reach it. Those that only steer the log may, where the log is asked for.
+_OWNED = ("TT_", "TTNN_", "ARCH_NAME", "WH_ARCH_YAML", "OMPI_", "PMIX_", "PRTE_")
+_LOG = ("TT_LOGGER_", "TT_METAL_LOGGER_")
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,16 @@ def scratch_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def virtual_environment(root: VirtualRoot, descriptor: Path, scratch: Path, *, ttnn_log: bool = False) -> dict[str, str | None]:
-    """The variables that make ttnn open ``descriptor`` as a mock cluster; None means: must not be set.
+def virtual_environment(
+    root: VirtualRoot, descriptor: Path, scratch: Path, environ: Mapping[str, str], *, ttnn_log: bool = False
+) -> dict[str, str | None]:
+    """What makes ttnn open ``descriptor`` as a mock cluster, whatever ``environ`` holds; None means: must not be set.
 
     Must be in force before ttnn is imported. The reasons are measured facts about ttnn 0.66 to 0.81.1.
     """
+    inherited = {n for n in environ if n.startswith(_OWNED) and not (ttnn_log and n.startswith(_LOG))}
     return {
-        **dict.fromkeys(_CONFLICTING),
+        **dict.fromkeys(inherited),
         MOCK_VARIABLE: str(descriptor),
         "TT_METAL_RUNTIME_ROOT": str(root.root),
         "TT_METAL_CACHE": str(root.kernels),  # else stand-in kernels land in the cache that real boards use
@@ -142,11 +144,11 @@ def silicon_environment(environ: Mapping[str, str] = os.environ, *, ttnn_log: bo
     return quiet if ttnn_log else {**quiet, "TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}
 
 
-def environment_for(choice: DeviceChoice, scratch: Path) -> dict[str, str | None]:
-    """The variables of a chosen device; None means: must not be set."""
+def environment_for(choice: DeviceChoice, scratch: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
+    """What a chosen device changes in ``environ``; None means: must not be set."""
     if choice.mode is DeviceMode.VIRTUAL:
-        return virtual_environment(prepare_root(), cluster_descriptor(choice.board), scratch, ttnn_log=choice.ttnn_log)
-    return silicon_environment(ttnn_log=choice.ttnn_log)
+        return virtual_environment(prepare_root(), cluster_descriptor(choice.board), scratch, environ, ttnn_log=choice.ttnn_log)
+    return silicon_environment(environ, ttnn_log=choice.ttnn_log)
 
 
 def apply_environment(changes: Mapping[str, str | None], environ: MutableMapping[str, str] = os.environ) -> None:

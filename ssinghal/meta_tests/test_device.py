@@ -22,6 +22,7 @@ from ssinghal.device.virtual import (
     virtual_home,
 )  # fmt: skip
 from ssinghal.errors import DeviceUnavailable, InvalidCase
+from ssinghal.pool import Pool
 
 NODE = ["/dev/tenstorrent/0"]
 
@@ -86,6 +87,16 @@ def test_virtual_environment_replaces_what_is_inherited(tmp_path):
     assert Path(inherited["TT_METAL_CACHE"]).is_relative_to(virtual_home())
     assert Path(inherited["TT_METAL_RUNTIME_ROOT"]).is_relative_to(virtual_home())
     assert Path(inherited["TT_METAL_CACHE"]).name == "kernels"
+
+
+@pytest.mark.virtual_device
+def test_inherited_variables_do_not_reach_a_verdict(monkeypatch):
+    """The command queue in DRAM takes 16 MiB off each bank of a device that is told so; 3 is no visible device."""
+    for name, value in {"TT_METAL_DRAM_BACKED_CQ": "1", "TT_VISIBLE_DEVICES": "3", "TT_METAL_SLOW_DISPATCH_MODE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with Pool(choose_device("virtual", "n150")) as pool:
+        assert pool.facts.dram.bank_bytes == 1_072_693_184
+        assert pool.facts.l1.num_banks == 64
 
 
 @pytest.mark.virtual_device
