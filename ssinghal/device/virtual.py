@@ -28,8 +28,8 @@ from ssinghal.errors import DeviceUnavailable
 LAYOUT_REVISION = 1
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
-# Variables of TT-Metalium, TTNN and MPI change what a virtual board is (its dispatch, banks, allocator), so no inherited one may
-# reach it. Those that only steer the log may, where the log is asked for.
+# Variables of TT-Metalium, TTNN and MPI change what a virtual board is (its dispatch, banks, allocator), so no inherited one
+# may reach it. Those that only steer the log may, where the log is asked for.
 _OWNED = ("TT_", "TTNN_", "ARCH_NAME", "WH_ARCH_YAML", "OMPI_", "PMIX_", "PRTE_")
 _LOG = ("TT_LOGGER_", "TT_METAL_LOGGER_")
 

@@ -74,15 +74,10 @@ def test_silicon_refuses_anything_of_the_virtual_device(variable):
 
 @pytest.mark.virtual_device
 def test_virtual_environment_replaces_what_is_inherited(tmp_path):
-    inherited = {
-        "TT_METAL_SLOW_DISPATCH_MODE": "1",
-        "TT_METAL_WATCHER": "1",
-        "TT_METAL_CACHE": "/real/cache",
-        "HOME": "/home/me",
-    }
-    apply_environment(environment_for(choose_device("virtual"), tmp_path), inherited)
-    assert "TT_METAL_SLOW_DISPATCH_MODE" not in inherited
-    assert "TT_METAL_WATCHER" not in inherited
+    foreign = {"TT_METAL_SLOW_DISPATCH_MODE": "1", "TT_METAL_DRAM_BACKED_CQ": "1", "TT_VISIBLE_DEVICES": "3", "ARCH_NAME": "x"}
+    inherited = {**foreign, "TTNN_CONFIG_PATH": "/no/file", "TT_METAL_CACHE": "/real/cache", "HOME": "/home/me"}
+    apply_environment(environment_for(choose_device("virtual"), tmp_path, inherited), inherited)
+    assert not {*foreign, "TTNN_CONFIG_PATH"} & set(inherited)
     assert inherited["HOME"] == "/home/me"
     assert Path(inherited["TT_METAL_CACHE"]).is_relative_to(virtual_home())
     assert Path(inherited["TT_METAL_RUNTIME_ROOT"]).is_relative_to(virtual_home())
