@@ -147,7 +147,7 @@ OLD_WAY = """
 
 def suite_seconds(*selection: str) -> float:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selection]
-    return timed(lambda: subprocess.run(command, capture_output=True, check=True))
+    return timed(lambda: subprocess.run(command, capture_output=True, check=True, cwd=Path(__file__).parents[1]))
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ssinghal.boards import DEFAULT_BOARD, load_board
 from ssinghal.device.modes import choose_device, silicon_nodes
 from ssinghal.device.virtual import INSTALL_HINT, virtual_home
 from ssinghal.errors import HarnessError
@@ -31,7 +32,8 @@ class Check:
 
 
 def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[list[Check], dict[str, Any]]:
-    """All checks, and the facts of the device that opened (empty if none did)."""
+    """All checks, and the facts of the device that opened (empty if none did). InvalidCase for an unknown board."""
+    load_board(board or DEFAULT_BOARD)  # an unknown name is the caller's to mend, not a finding
     checks = [_python(), _glibc(), _ttnn(), _torch()]
     checks.append(Check("virtual device cache", True, f"{virtual_home()} (remove with: ssinghal doctor --clean)"))
     nodes = silicon_nodes()

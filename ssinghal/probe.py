@@ -172,7 +172,16 @@ class _Attempt:
             ]
             if differ:
                 return _mismatch(f"TTNN returned {', '.join(differ)}")
-        return Verdict(Status.FITS)
+        return Verdict(Status.FITS, message=self._moved(found))
+
+    def _moved(self, found: Sequence[TensorSpec]) -> str:
+        """Where a result went that TTNN cannot be told to put elsewhere; empty where it went as asked."""
+        config = self.case.placement.output_config
+        buffers = {spec.memory.buffer for spec in found}
+        if config is None or buffers <= {config.buffer}:
+            return ""
+        went = " and ".join(sorted(buffer.value for buffer in buffers))
+        return f"{self.info.ttnn} takes no memory_config: the result went to {went}, not {config.buffer.value}"
 
     def _host_tiles(self) -> int:
         host_map = self.info.traits.host_map

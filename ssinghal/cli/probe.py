@@ -26,7 +26,7 @@ from ssinghal.specs import format_bytes, format_shape
 from ssinghal.text import aligned, sentence
 
 # What a batch may end with and still have done its work; anything else is a finding.
-VERDICTS = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID)
+VERDICTS = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID, Status.NOT_RUN)
 
 
 @click.command()
@@ -68,7 +68,7 @@ def probe(
       ssinghal probe --from cases.jsonl -o records.jsonl
 
     One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases, each written when
-    it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout, or was not run.
+    it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout.
     """
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
     options = PoolOptions(timeout_s=timeout, numerics=choice.mode is not DeviceMode.VIRTUAL)
@@ -132,7 +132,8 @@ def describe(case: Case, record: Record) -> list[str]:
     lines = [
         " ".join(x for x in (case.name, shapes, attrs) if x) + f"  on {record.device_mode} {record.board}, ttnn {record.ttnn}"
     ]
-    lines.append(f"{verdict.status.value.upper()}: {sentence(verdict)}" if verdict.status is not Status.FITS else "FITS")
+    said = sentence(verdict) if verdict.status is not Status.FITS else verdict.message
+    lines.append(f"{verdict.status.value.upper()}: {said}" if said else verdict.status.value.upper())
     if verdict.total_bytes is not None:
         lines.append(f"asked for {format_bytes(verdict.total_bytes)} over {verdict.banks} banks of {verdict.bank_bytes:,} B")
     if verdict.shortfall_bytes is not None and verdict.status is Status.OOM:
@@ -156,7 +157,7 @@ def describe(case: Case, record: Record) -> list[str]:
         lines += aligned(rows)
     if record.usage is not None:
         peaks = ", ".join(f"{k.removesuffix('_bytes')} {v:,} B" for k, v in record.usage.items() if v)
-        lines.append(f"peak of the whole call, per bank or core: {peaks}")
+        lines.append(f"the whole call would take, were there no limits, per bank or core: {peaks}")
     elif record.usage_note:
         lines.append(f"peaks: {record.usage_note}")
     if record.device_mode == "virtual":

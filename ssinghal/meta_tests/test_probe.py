@@ -59,6 +59,13 @@ def test_where_the_result_goes_is_asked_for_and_recorded(pool, name, second, ask
     assert record.case["output_memory"] == asked.value
 
 
+def test_a_result_that_cannot_be_placed_as_asked_says_where_it_went(pool):
+    record = probe(pool, "stack", (64, 64), (64, 64), dim=0)
+    assert (record.status, record.tensors[-1].memory) == (Status.FITS, "dram")
+    assert record.verdict.message == "ttnn.stack takes no memory_config: the result went to dram, not l1"
+    assert probe(pool, "relu", (64, 64)).verdict.message == ""
+
+
 def test_l1_small_is_for_those_that_need_it_and_part_of_the_identity(pool):
     too_big = (1, 1, 32, 64 * 32 * 700)  # 700 tiles per bank
     plain = probe(pool, "relu", too_big)
