@@ -236,3 +236,20 @@ def test_board_files_say_what_ttnn_opens(name, tmp_path):
     assert facts["dram"] == vars(board.dram)
     assert facts["l1_base_bytes"] == board.reserved_base_bytes
     assert board.l1_end_bytes == facts["l1_base_bytes"] + facts["l1"]["bank_bytes"]
+
+
+@pytest.mark.virtual_device
+def test_a_device_that_passes_the_program_beyond_l1_is_not_believed(tmp_path):
+    """As slow dispatch does up to 0.74; here the program is made to fit instead."""
+    done = in_process(
+        """
+        import ssinghal.device.session
+        ssinghal.device.session.OVERFLOW_ROW = 32
+        try:
+            Session(choice)
+        except NotProven as error:
+            print(error)
+        """,
+        tmp_path,
+    )
+    assert "a program that overflows L1 was accepted" in done.stdout, done.stderr

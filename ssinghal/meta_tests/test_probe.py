@@ -1,9 +1,12 @@
 """The ways in which a probe of TTNN could lie, each shut once in ``probe`` and held here on the real allocator."""
 
+import json
+
 import pytest
 
 from ssinghal.cases import OutputMemory, Placement
 from ssinghal.device.modes import choose_device
+from ssinghal.meta_tests.test_device import in_process
 from ssinghal.operators import make_case
 from ssinghal.pool import Pool
 from ssinghal.records import Resource, Status
@@ -165,3 +168,50 @@ def test_dram_is_counted_too(pool):
     assert record.usage["dram_bytes"] == 2 * booked < DRAM_BANK
     assert record.tensors[0].logical_bytes == 96 * 2160 * 3840 * 2
     assert record.padding_ratio == pytest.approx(68 * 32 / 2160)
+
+
+def test_a_temporary_is_not_taken_for_a_result(pool):
+    """400 tiles of 2048 B in each bank, and as many for the squares, where 1,393,312 B are; the norms are a tile."""
+    record = probe(pool, "linalg_vector_norm", (1, 1, 32, 64 * 32 * 400), ord=2, dim=[-1], keepdim=True)
+    assert (record.status, record.verdict.stage, record.verdict.bytes_per_bank) == (Status.OOM, "intermediate", 400 * 2048)
+
+
+def test_results_are_held_against_what_was_asked_for(tmp_path):
+    """Declarations of relu that are wrong in one thing each; and one whose call keeps a tensor."""
+    code = """
+        from dataclasses import replace
+        import ssinghal.probe
+        from ssinghal.cases import Placement
+        from ssinghal.operators import find_operator, make_case
+        from ssinghal.specs import BufferType, DType, Layout
+
+        relu, kept = find_operator("relu"), []
+        trait = lambda **changes: replace(relu, traits=replace(relu.traits, **changes))
+        keep = lambda c: kept.append(c.ttnn.clone(c.inputs[0])) or c.ttnn.relu(c.inputs[0], **c.out)
+        wrong = {
+            "dtype": trait(output_dtypes=(DType.FLOAT32,)),
+            "layout": trait(output_layout=Layout.ROW_MAJOR),
+            "memory": replace(relu, call=lambda c: c.ttnn.relu(c.inputs[0], memory_config=c.ttnn.DRAM_MEMORY_CONFIG)),
+            "shape": replace(relu, infer=lambda shapes, attrs: [(64, 32)]),
+            "count": replace(relu, infer=lambda shapes, attrs: [shapes[0], shapes[0]]),
+            "kept": replace(relu, call=keep),
+            "after": relu,
+        }
+        case = make_case("relu", ((64, 64),), {}, Placement(memory=BufferType.L1))
+        with Session(choice) as session:
+            for name, info in wrong.items():
+                ssinghal.probe.find_operator = lambda _: info
+                record = ssinghal.probe.probe(case, session)
+                print(json.dumps([name, record.status, record.verdict.message, dict(record.left_allocated)]))
+    """
+    done = in_process(code, tmp_path)
+    found = {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
+    assert found == {
+        "dtype": ["mismatch", "TTNN returned dtype bfloat16; expected float32", {}],
+        "layout": ["mismatch", "TTNN returned layout tile; expected row_major", {}],
+        "memory": ["mismatch", "TTNN returned memory dram; expected l1", {}],
+        "shape": ["mismatch", "TTNN returned shape (64, 64); expected (64, 32)", {}],
+        "count": ["mismatch", "TTNN returned 1 tensors; expected 2", {}],
+        "kept": ["fits", "", {"l1": 2048}],  # four tiles over 64 banks
+        "after": ["fits", "", {}],
+    }, done.stderr
