@@ -132,7 +132,8 @@ def specs_of(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
     info = find_operator(case.name)
     attrs = info.complete_attrs(case.attrs)
     info.check_operands(case.inputs)
-    return input_specs(info, case, attrs), output_specs(info, case, attrs)
+    outputs = output_specs(info, case, attrs)  # first: it checks the shapes that the operands' specs are made from
+    return input_specs(info, case, attrs), outputs
 
 
 def _moved(case: Case, memory: BufferType) -> Case:

@@ -12,6 +12,7 @@ from ssinghal.device.errors import translate_error
 from ssinghal.device.session import Session
 from ssinghal.device.usage import Usage, usage_of
 from ssinghal.errors import InvalidCase
+from ssinghal.estimate import Prediction, estimate
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import Attrs, Call, input_specs, output_specs, plain_specs
 from ssinghal.records import Comparison, PlacedTensor, Record, Resource, Status, Verdict
@@ -95,7 +96,11 @@ class _Attempt:
             limits = [x for x in self.info.limitations if x.applies(self.info, self.case, self.attrs, self.board.name)]
             if limits:
                 return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limits[0].reason)
-            if self._host_tiles() > self.limits.host_tiles:
+            if (
+                self._host_tiles() > self.limits.host_tiles
+                and estimate(self.case, self.board).verdict is not Prediction.EXCEEDS
+            ):
+                # TTNN allocates the result before it maps, so one that cannot fit is refused at once
                 return Verdict(Status.NOT_RUN, stage="call", decided_by="arithmetic", message=self._too_slow())
             verdict = self._call(tensors)
         finally:

@@ -170,6 +170,13 @@ def test_dram_is_counted_too(pool):
     assert record.padding_ratio == pytest.approx(68 * 32 / 2160)
 
 
+def test_a_costly_call_whose_result_cannot_fit_is_an_oom(pool):
+    """A user's report: [160,100,512] seen as [160,100,512,1,1] is a tile for every value, 160*100*512*2048 B in DRAM."""
+    record = probe(pool, "view", (160, 100, 512), placement=Placement(), size=[160, 100, 512, 1, 1])
+    assert (record.status, record.verdict.resource, record.verdict.stage) == (Status.OOM, Resource.DRAM_BUFFER, "output")
+    assert record.verdict.total_bytes == 160 * 100 * 512 * 2048
+
+
 def test_a_temporary_is_not_taken_for_a_result(pool):
     """400 tiles of 2048 B in each bank, and as many for the squares, where 1,393,312 B are; the norms are a tile."""
     record = probe(pool, "linalg_vector_norm", (1, 1, 32, 64 * 32 * 400), ord=2, dim=[-1], keepdim=True)
