@@ -134,7 +134,7 @@ class _Worker:
             self.stop()
             if isinstance(hello, HarnessError):
                 raise hello
-            raise DeviceError(f"the device worker did not start: {hello}{self._last_words()}")
+            raise DeviceError(f"the device worker did not start: {hello.message}{self._last_words()}")
         self.facts = hello
 
     def run(self, case: Case) -> tuple[Record, bool]:
@@ -202,11 +202,15 @@ def _serve(
 ) -> None:
     """A worker's life: open the device, say what it is, then answer each case with its record."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers itself
-    if not choice.ttnn_log:
+    if choice.ttnn_log:
+        os.dup2(2, 1)  # TTNN logs to standard output, which is for records
+    else:
         _redirect_output(log)
     apply_environment(environment)
     if choice.mode is DeviceMode.VIRTUAL:
-        resource.setrlimit(resource.RLIMIT_AS, (options.host_limit_bytes, options.host_limit_bytes))
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        limit = options.host_limit_bytes if most == resource.RLIM_INFINITY else min(options.host_limit_bytes, most)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         session = Session(choice, with_torch=options.numerics)

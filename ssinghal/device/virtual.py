@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -25,7 +26,8 @@ from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
 from ssinghal.device.standin import write_standin
 from ssinghal.errors import DeviceUnavailable
 
-LAYOUT_REVISION = 1
+LAYOUT_REVISION = 2
+MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was at the time
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
 # Variables of TT-Metalium, TTNN and MPI change what a virtual board is (its dispatch, banks, allocator), so no inherited one
@@ -61,7 +63,7 @@ def ttnn_package() -> tuple[Path, str]:
 
 def virtual_home() -> Path:
     """Parent of everything virtual, for all ttnn versions."""
-    return platformdirs.user_cache_path("ssinghal") / "virtual"
+    return platformdirs.user_cache_path("ssinghal").absolute() / "virtual"
 
 
 def prepare_root() -> VirtualRoot:
@@ -70,11 +72,16 @@ def prepare_root() -> VirtualRoot:
     Built aside and renamed into place, so that processes starting together, or one killed half-way, leave it whole.
     """
     package, version = ttnn_package()
+    odd = re.search(r"[^A-Za-z0-9_./+@%=:,~-]", str(virtual_home()))
+    if odd:
+        where = f"{virtual_home()} ({odd[0]!r} in the path)"
+        raise DeviceUnavailable(f"TT-Metalium cannot start a compiler from {where}; set XDG_CACHE_HOME to another folder")
     mark = hashlib.sha256(f"{package}:{LAYOUT_REVISION}".encode()).hexdigest()[:8]
     made = VirtualRoot(virtual_home() / f"ttnn-{version}-{mark}", version)
     if made.root.exists():
         return made
     made.kernels.mkdir(parents=True, exist_ok=True)
+    (made.folder / MARKER).touch()
     aside = Path(tempfile.mkdtemp(dir=made.folder, prefix="making-"))
     try:
         for name in ("tt_metal", "ttnn"):
@@ -123,6 +130,7 @@ def virtual_environment(
         "TT_METAL_SHM_TRACKING_DISABLED": "1",  # else /dev/shm gets the file by which real boards account memory
         "OMPI_MCA_btl": "self",  # else MPI leaves 16 MiB in /dev/shm per process
         "TMPDIR": str(scratch),
+        "HOME": environ.get("HOME") or str(scratch),  # without it TT-Metalium ends with a segmentation fault
         **({} if ttnn_log else {"TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}),
     }
 
@@ -136,12 +144,16 @@ def silicon_environment(environ: Mapping[str, str] = os.environ, *, ttnn_log: bo
     """
     for name in ("TT_METAL_CACHE", "TT_METAL_RUNTIME_ROOT", "TT_METAL_HOME"):
         value = environ.get(name)
-        if value and virtual_home().resolve() in (Path(value).resolve(), *Path(value).resolve().parents):
+        if value and _is_virtual(Path(value).resolve()):
             raise DeviceUnavailable(
                 f"{name}={value} belongs to the virtual device, whose kernels must never run on a card: unset it"
             )
     quiet: dict[str, str | None] = {"TT_METAL_DISABLE_BACKTRACE": "1"}
     return quiet if ttnn_log else {**quiet, "TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}
+
+
+def _is_virtual(path: Path) -> bool:
+    return any(folder == virtual_home().resolve() or (folder / MARKER).exists() for folder in (path, *path.parents))
 
 
 def environment_for(choice: DeviceChoice, scratch: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:

@@ -73,6 +73,31 @@ def test_silicon_refuses_anything_of_the_virtual_device(variable):
 
 
 @pytest.mark.virtual_device
+def test_silicon_refuses_the_virtual_folders_of_another_cache_folder(monkeypatch):
+    kernels = prepare_root().kernels
+    monkeypatch.setenv("XDG_CACHE_HOME", "/another/cache")
+    assert not kernels.is_relative_to(virtual_home())
+    with pytest.raises(DeviceUnavailable, match="must never run on a card"):
+        silicon_environment({"TT_METAL_CACHE": str(kernels)})
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("folder", ["a cache", "it's", "$CACHE"])
+def test_a_cache_folder_that_no_compiler_starts_from_is_refused(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
+    with pytest.raises(DeviceUnavailable, match="set XDG_CACHE_HOME to another folder"):
+        prepare_root()
+
+
+@pytest.mark.virtual_device
+def test_a_home_is_not_needed(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(virtual_home().parents[1]))
+    monkeypatch.delenv("HOME")
+    with Pool(choose_device("virtual")) as pool:
+        assert pool.facts.mode == "virtual"
+
+
+@pytest.mark.virtual_device
 def test_virtual_environment_replaces_what_is_inherited(tmp_path):
     foreign = {"TT_METAL_SLOW_DISPATCH_MODE": "1", "TT_METAL_DRAM_BACKED_CQ": "1", "TT_VISIBLE_DEVICES": "3", "ARCH_NAME": "x"}
     inherited = {**foreign, "TTNN_CONFIG_PATH": "/no/file", "TT_METAL_CACHE": "/real/cache", "HOME": "/home/me"}
