@@ -73,7 +73,7 @@ def run_both(
         assert info.call is not None
         config = case.placement.output_config
         out = {} if config is None else {"memory_config": session.memory_config(config)}
-        returned = info.call(Call(session.ttnn, session.device, list(tensors), attrs, out, case))
+        returned = info.call(Call(session.ttnn, session.device, list(tensors), attrs, out, case, values=True))
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         actual = [from_device_form(session.ttnn.to_torch(r), tuple(e.shape)) for r, e in zip(results, expected, strict=True)]
     finally:

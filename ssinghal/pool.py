@@ -105,7 +105,13 @@ class Pool:
     def _run(self, case: Case) -> Record:
         idle: _Worker | None = self._idle.get()
         try:
-            worker = idle if idle is not None and idle.is_alive() else self._start()
+            try:
+                worker = idle if idle is not None and idle.is_alive() else self._start()
+            except (HarnessError, OSError) as error:  # a device that opened once: the case is told, the run goes on
+                idle = None
+                verdict = Verdict(Status.ERROR, stage="device", decided_by="harness", message=str(error).splitlines()[0])
+                facts = self.facts
+                return Record.of(case, verdict, device_mode=facts.mode, board=facts.board, ttnn=facts.ttnn)
             self._busy.add(worker)
             try:
                 record, alive = worker.run(case)

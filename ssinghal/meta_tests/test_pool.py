@@ -45,6 +45,19 @@ def test_a_worker_that_died_idle_costs_nothing():
         assert pool.submit(QUICK).result().status is Status.FITS
 
 
+def test_a_worker_that_cannot_start_again_costs_its_case_and_not_the_run(monkeypatch):
+    with Pool(choose_device("virtual")) as pool:
+        monkeypatch.setitem(pool._environment, "TT_METAL_RUNTIME_ROOT", "/nowhere")
+        os.kill(worker_pid(pool), signal.SIGKILL)
+        time.sleep(0.2)
+        failed = pool.submit(QUICK).result()
+        monkeypatch.undo()
+        after = pool.submit(QUICK).result()
+    assert (failed.status, failed.verdict.stage) == (Status.ERROR, "device")
+    assert failed.verdict.message.startswith("cannot open a virtual device")
+    assert after.status is Status.FITS
+
+
 def test_a_hang_costs_one_case_and_its_time():
     with Pool(choose_device("virtual"), PoolOptions(timeout_s=1.0, limits=unlimited())) as pool:
         hung, after = list(pool.map([SLOW, QUICK]))

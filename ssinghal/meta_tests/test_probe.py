@@ -177,6 +177,27 @@ def test_a_costly_call_whose_result_cannot_fit_is_an_oom(pool):
     assert record.verdict.total_bytes == 160 * 100 * 512 * 2048
 
 
+def test_a_created_tensor_may_take_the_whole_of_l1(pool):
+    """680 tiles of 2048 B of 1,393,312 B in each bank: ttnn.ones copies them from the host and runs no program."""
+    record = probe(pool, "ones", size=[1, 1, 32, 64 * 32 * 680])
+    assert (record.status, record.resident) == (Status.FITS, {"l1": 680 * 2048})
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "status"), [((2, 3, 64, 64), -1, Status.FITS), ((2, 3, 64, 64), 1, Status.UNSUPPORTED)]
+)
+def test_softmax_of_row_major_comes_back_in_tiles_where_ttnn_takes_it(pool, shape, dim, status):
+    record = probe(pool, "softmax", shape, placement=Placement(layout=Layout.ROW_MAJOR), dim=dim)
+    assert record.status is status
+    assert status is Status.UNSUPPORTED or record.tensors[-1].layout == "tile"
+
+
+def test_topk_along_another_dim_goes_where_it_is_asked(pool):
+    placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM)
+    record = probe(pool, "topk", (5, 2208), placement=placement, k=1, dim=0)
+    assert (record.status, [t.memory for t in record.tensors]) == (Status.FITS, ["l1", "dram", "dram"])
+
+
 def test_a_temporary_is_not_taken_for_a_result(pool):
     """400 tiles of 2048 B in each bank, and as many for the squares, where 1,393,312 B are; the norms are a tile."""
     record = probe(pool, "linalg_vector_norm", (1, 1, 32, 64 * 32 * 400), ord=2, dim=[-1], keepdim=True)

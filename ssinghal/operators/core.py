@@ -60,7 +60,8 @@ class Sample(NamedTuple):
 
 @dataclass
 class Call:
-    """All a TTNN call needs. ``out`` is ``{"memory_config": …}``, or empty where TTNN is to choose."""
+    """All a TTNN call needs. ``out`` is ``{"memory_config": …}``, or empty where TTNN is to choose. ``values``: the result's
+    will be looked at."""
 
     ttnn: Any
     device: Any
@@ -68,6 +69,7 @@ class Call:
     attrs: Attrs
     out: dict[str, Any]
     case: Case
+    values: bool = False
 
 
 Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]

@@ -26,6 +26,7 @@ from ssinghal.operators.core import (
     normal_dim,
     normal_dims,
 )
+from ssinghal.operators.views import where_asked
 from ssinghal.specs import DType, Layout, Shape, TensorSpec
 
 IGNORED_DTYPE = Attr("str|int|none", None)
@@ -139,9 +140,15 @@ def _topk_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
     return (None, DType.UINT32 if wide else DType.UINT16)
 
 
+def _stays_row_major(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """TTNN tiles a row-major operand of rank 4 along the last dim, of rank 3 along the middle one (measured, ranks 1 to 5)."""
+    rank = len(shapes[0])
+    return (rank, normal_dim(attrs["dim"], rank)) not in ((4, 3), (3, 1))
+
+
 def _topk(c: Call) -> Any:
     options = {name: c.attrs[name] for name in ("dim", "largest", "sorted")}
-    return c.ttnn.topk(c.inputs[0], c.attrs["k"], **options, **c.out)
+    return [where_asked(c, result) for result in c.ttnn.topk(c.inputs[0], c.attrs["k"], **options, **c.out)]
 
 
 def _infer_argmax(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -205,8 +212,11 @@ OPERATORS = (
         infer=_infer_along,
         attrs={"dim": Attr("int"), "half_to_float": Attr("bool", False), "dtype": IGNORED_DTYPE},
         sample=lambda shape: _sample(shape, dim=-1),
+        traits=Traits(temporaries=True, output_layout=Layout.TILE),
         limitations=(
-            Limitation("ttnn.softmax tiles row-major operands for some ranks and dims only", layouts=TILE_ONLY),
+            Limitation(
+                "ttnn.softmax tiles row-major operands for some ranks and dims only", layouts=TILE_ONLY, when=_stays_row_major
+            ),
             Limitation("ttnn.softmax takes floating-point dtypes but bfloat4_b", dtypes=(*INTEGERS, DType.BFLOAT4_B)),
         ),
     ),
