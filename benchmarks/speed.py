@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ssinghal.boards import load_board
 from ssinghal.cases import Case
-from ssinghal.catalog import load_catalogs
+from ssinghal.catalog.reading import load_catalogs
 from ssinghal.device.modes import choose_device
 from ssinghal.estimate import estimate
 from ssinghal.expand import expand, specs_of

@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ssinghal.cases import Case, Placement, Source
-from ssinghal.catalog_schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine
+from ssinghal.catalog.schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine
 from ssinghal.errors import RegistryError
 from ssinghal.operators import families, find_operator, make_case, suite_name
 from ssinghal.operators.core import OperatorInfo, Sample, input_specs, output_specs

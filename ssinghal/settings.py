@@ -11,7 +11,7 @@ import pytest
 
 from ssinghal.boards import DEFAULT_BOARD, load_board
 from ssinghal.cases import Case
-from ssinghal.catalog import load_catalogs
+from ssinghal.catalog.reading import load_catalogs
 from ssinghal.device.modes import DeviceMode, choose_device
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.expand import expand

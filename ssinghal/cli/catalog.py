@@ -24,7 +24,7 @@ def catalog() -> None:
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
     """Check catalog files (default: the product's own); every fault at once as file:line: path: what, exit code 2."""
-    from ssinghal.catalog import check_catalogs
+    from ssinghal.catalog.reading import check_catalogs
 
     faults = check_catalogs(files)
     for fault in faults:
@@ -35,7 +35,7 @@ def check(files: tuple[Path, ...]) -> None:
 @catalog.command("list")
 def list_all() -> None:
     """The product's catalogs with their kind and number of cases."""
-    from ssinghal.catalog import list_catalogs
+    from ssinghal.catalog.reading import list_catalogs
 
     for line in list_catalogs():
         click.echo(line)
@@ -46,7 +46,7 @@ def list_all() -> None:
 @timeout_option
 def baseline(board: str, timeout: float) -> None:
     """Ask TTNN's allocator for every catalog case and write the board's baseline, which estimates are tested against."""
-    from ssinghal.catalog import load_catalogs
+    from ssinghal.catalog.reading import load_catalogs
     from ssinghal.expand import expand
 
     choice = choose_device("virtual", board)

@@ -60,7 +60,7 @@ def _device_lines(device: dict[str, Any]) -> list[str]:
 @click.option("--json", "as_json", is_flag=True, help="The matrix as JSON, with attributes and ATen overloads.")
 def operators(as_json: bool) -> None:
     """The support matrix: operator, TTNN function, layouts, limitation, number of catalog cases."""
-    from ssinghal.catalog import load_catalogs
+    from ssinghal.catalog.reading import load_catalogs
     from ssinghal.expand import expand
 
     cases = Counter(c.operator for c in expand(load_catalogs(None)).cases)

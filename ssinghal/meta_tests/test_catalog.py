@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ssinghal.boards import load_board
 from ssinghal.cases import Case
-from ssinghal.catalog import catalog_files, check_catalogs, list_catalogs, load_catalogs
-from ssinghal.catalog_schema import CapturedCatalog, CapturedLine, Catalog, CrossedCatalog
+from ssinghal.catalog.reading import catalog_files, check_catalogs, list_catalogs, load_catalogs
+from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog, CrossedCatalog
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.expand import Expansion, expand, operators_by_overload, specs_of
 from ssinghal.operators import find_operator, operators, suite_name

@@ -7,7 +7,7 @@ import pytest
 
 import ssinghal
 from ssinghal.baseline import load_baseline
-from ssinghal.catalog import load_catalogs
+from ssinghal.catalog.reading import load_catalogs
 from ssinghal.expand import expand
 from ssinghal.operators import SUITE_ALIASES, families, find_operator, operators
 from ssinghal.operators.not_operators import NOT_OPERATORS

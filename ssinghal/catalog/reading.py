@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ssinghal.cases import Placement, Source
-from ssinghal.catalog_schema import (
+from ssinghal.catalog.marked_yaml import Fault, Location, MarkedYaml
+from ssinghal.catalog.schema import (
     CapturedCatalog,
     CapturedHead,
     CapturedLine,
@@ -26,12 +27,11 @@ from ssinghal.catalog_schema import (
 )
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.expand import Unmapped, captured_case, crossed_case, specs_of
-from ssinghal.marked_yaml import Fault, Location, MarkedYaml
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import working_shapes
 from ssinghal.specs import Shape
 
-SHAPES_FOLDER = Path(__file__).parent / "shapes"
+SHAPES_FOLDER = Path(__file__).parent.parent / "shapes"
 SUFFIXES = (".yaml", ".yml")
 
 Selection = Sequence[str | Path] | None
