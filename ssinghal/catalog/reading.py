@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,8 @@ from pydantic_core import ErrorDetails
 from ssinghal.cases import Placement, Source
 from ssinghal.catalog.marked_yaml import Fault, Location, MarkedYaml
 from ssinghal.catalog.schema import (
+    FUNCTION,
+    PINNED,
     CapturedCatalog,
     CapturedHead,
     CapturedLine,
@@ -239,14 +241,20 @@ class _Reading:
                     self._fault(location, str(error))
 
     def _check_call(self, overload: str, line: CapturedLine, base: Placement, location: Location) -> None:
-        """By the operator's arithmetic a captured call gives the shapes that torch gave; a scalar is [1] on a device."""
+        """By the operator's arithmetic a captured call gives the shapes that torch gave; a scalar is [1] on a device.
+
+        So where the call has scalars, only the sizes other than 1 must agree.
+        """
+        if line.has_empty:
+            return
         case = captured_case(overload, line, base, Source(self.file.stem))
         if isinstance(case, Unmapped):
             return
         info = find_operator(case.operator)
         specs_of(case)
         inferred = info.infer(working_shapes(info, case), info.complete_attrs(case.attrs))[: len(line.out)]
-        if inferred != [shape or (1,) for shape in line.out]:
+        compared: Callable[[Iterable[Shape]], list[Shape]] = _without_ones if line.has_scalar else list
+        if compared(inferred) != compared(line.out):
             self._fault(location, f"out is {_listed(line.out)}, but {info.name} gives {_listed(inferred)}")
 
     def _check_counts(self, head: CapturedHead, lines: Sequence[CapturedLine]) -> None:
@@ -270,6 +278,10 @@ def _listed(shapes: Sequence[Sequence[int]]) -> str:
     return ", ".join(str(list(shape)) for shape in shapes)
 
 
+def _without_ones(shapes: Iterable[Shape]) -> list[Shape]:
+    return [tuple(size for size in shape if size != 1) for shape in shapes]
+
+
 def _explain(error: ErrorDetails) -> str:
     """A pydantic error in the words of a catalog's author."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
@@ -282,6 +294,8 @@ def _explain(error: ErrorDetails) -> str:
         return unknown(last, str(given), re.findall(r"\w+", context["expected"].replace(" or ", " ")))
     if kind == "value_error":
         return str(context["error"])
+    if kind == "string_pattern_mismatch":
+        return f"expected {_PATTERNS[context['pattern']]}, got {given!r}"
     expected = _EXPECTED.get(kind)
     return f"expected {expected.format(**context)}, got {given!r}" if expected else error["msg"]
 
@@ -297,6 +311,9 @@ _EXPECTED = {
     "too_short": "at least one",
     "greater_than_equal": "at least {ge}",
 }
+
+
+_PATTERNS = {PINNED: "name==version", FUNCTION: "package.module:function"}
 
 
 def _keys(form: type[Form]) -> Iterator[str]:

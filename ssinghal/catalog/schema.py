@@ -6,7 +6,7 @@ captured  the calls that one model makes at one input size
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,8 +14,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StrictBool, StrictInt, model_validator
 
 from ssinghal.cases import KnownOom, OutputMemory, Placement
-from ssinghal.errors import InvalidCase
-from ssinghal.specs import MAX_RANK, BufferType, DType, Layout, Shape, check_shape
+from ssinghal.errors import InvalidCase, unknown
+from ssinghal.specs import MAX_DIM, MAX_RANK, BufferType, DType, Layout, Shape, check_shape
+
+Operand = Shape | tuple[Shape | None, ...]
+
+PINNED = r"^[\w.-]+==\S+$"
+FUNCTION = r"^\w+(\.\w+)*:\w+(\.\w+)*$"
+TORCH_DTYPES = (
+    *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
+    *("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+)
 
 
 def _shape(value: Any) -> Shape:
@@ -35,16 +44,34 @@ def _shapes(value: Any) -> tuple[Shape, ...]:
     return tuple(_shape(item) for item in value)
 
 
-def _operand(value: Any) -> tuple[Shape, ...] | Shape:
-    """One shape, or a list of shapes (the tensors of cat)."""
-    return _shapes(value) if isinstance(value, list) and value and isinstance(value[0], list) else _shape(value)
+def _tensor(value: Any) -> Shape:
+    """A shape as torch has it: ``[]`` is a scalar, a size may be 0."""
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list of sizes, got {value!r}")
+    if len(value) > MAX_RANK:
+        raise ValueError(f"rank {len(value)} is outside 0..{MAX_RANK}")
+    for size in value:
+        if type(size) is not int or not 0 <= size <= MAX_DIM:
+            raise ValueError(f"shape {value}: size {size!r} is not a whole number in 0..{MAX_DIM}")
+    return tuple(value)
+
+
+def _tensors(value: Any) -> tuple[Shape, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list of shapes, got {value!r}")
+    return tuple(_tensor(item) for item in value)
+
+
+def _operand(value: Any) -> Operand:
+    """One shape, or a list of shapes (the tensors of cat) in which null is an absent one (the indices of index)."""
+    if isinstance(value, list) and value and (value[0] is None or isinstance(value[0], list)):
+        return tuple(None if item is None else _tensor(item) for item in value)
+    return _tensor(value)
 
 
 def _outputs(value: Any) -> tuple[Shape, ...]:
-    """One shape (``[]`` is a scalar), or a list of shapes, as a tuple of shapes."""
-    if value == []:
-        return ((),)
-    return _shapes(value) if isinstance(value, list) and isinstance(value[0], list) else (_shape(value),)
+    """One shape, or a list of shapes, as a tuple of shapes."""
+    return _tensors(value) if isinstance(value, list) and value and isinstance(value[0], list) else (_tensor(value),)
 
 
 def _argument(value: Any) -> Any:
@@ -62,11 +89,20 @@ def _tensor_memory(value: Any) -> Any:
     return value
 
 
+def _torch_dtype(value: Any) -> Any:
+    if value not in TORCH_DTYPES:
+        raise ValueError(unknown("dtype", str(value), TORCH_DTYPES))
+    return value
+
+
 ShapeField = Annotated[Shape, PlainValidator(_shape)]
 Memory = Annotated[BufferType, BeforeValidator(_tensor_memory)]
 Count = Annotated[StrictInt, Field(ge=1)]
 Amount = Annotated[StrictInt, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+TorchDType = Annotated[str, BeforeValidator(_torch_dtype)]
+Pinned = Annotated[str, Field(pattern=PINNED)]
+Function = Annotated[str, Field(pattern=FUNCTION)]
 Arguments = Mapping[str, Annotated[Any, PlainValidator(_argument)]]
 
 
@@ -180,11 +216,20 @@ class CrossedHead(Form):
 
 
 class Model(Form):
+    """``config``: what the package built it from, or the ``factory`` (``package.module:function``) of a user's own model."""
+
     name: Text
     package: Text
     config: Text
+    factory: Function | None = None
     params: Amount
     fused: StrictBool
+
+    @model_validator(mode="after")
+    def _config_is_the_factory(self) -> Model:
+        if self.factory is not None and self.config != self.factory:
+            raise ValueError(f"config is {self.config!r}, but a model with a factory is built by that: {self.factory!r}")
+        return self
 
     @property
     def full_name(self) -> str:
@@ -193,15 +238,38 @@ class Model(Form):
 
 
 class Input(Form):
-    shapes: Annotated[tuple[Shape, ...], PlainValidator(_shapes), Field(min_length=1)]
+    """``dtype``: of parameters and activations. ``dtypes``: one for each input, where any has another (token ids)."""
+
+    shapes: Annotated[tuple[Shape, ...], PlainValidator(_tensors), Field(min_length=1)]
     dtype: DType
+    dtypes: tuple[TorchDType, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_dtype_each(self) -> Input:
+        if self.dtypes and len(self.dtypes) != len(self.shapes):
+            raise ValueError(f"{len(self.dtypes)} dtypes for {len(self.shapes)} shapes")
+        return self
 
 
 class Capture(Form):
+    """How it was recorded. ``packages``: further ones that decide the result. ``stopped``: why it ended before forward did.
+
+    ``guessed``: data-dependent values that had to be made up; ``guesses`` says how many in which module.
+    """
+
     torch: Text
     level: Literal["aten", "torch"]
     device: Text
+    packages: tuple[Pinned, ...] = ()
     guessed: Amount
+    guesses: Mapping[str, Count] = {}
+    stopped: Text | None = None
+
+    @model_validator(mode="after")
+    def _guesses_add_up(self) -> Capture:
+        if self.guesses and sum(self.guesses.values()) != self.guessed:
+            raise ValueError(f"guessed is {self.guessed}, but guesses add up to {sum(self.guesses.values())}")
+        return self
 
 
 class Counts(Form):
@@ -215,15 +283,15 @@ class Counts(Form):
 class CapturedLine(Form):
     """One call made ``n`` times. ``in``: all tensor arguments in ATen order, of which ``w`` names weights and constants.
 
-    ``args``: the other arguments where they differ from their default. ``dtypes``: of tensors that differ from the input's.
-    ``at``: the first module that makes the call.
+    ``args``: the other arguments where they differ from their default. ``dtypes``: of tensors that differ from the catalog's.
+    ``at``: the first module that makes the call. Shapes are torch's: ``[]`` is a scalar, sizes may be 0.
     """
 
     n: Count
     inputs: Mapping[str, Annotated[Any, PlainValidator(_operand)]] = Field(alias="in")
     w: tuple[Text, ...] = ()
     args: Arguments = {}
-    dtypes: Mapping[str, Text] = {}
+    dtypes: Mapping[str, TorchDType] = {}
     out: Annotated[tuple[Shape, ...], PlainValidator(_outputs)]
     at: Text
 
@@ -234,12 +302,27 @@ class CapturedLine(Form):
             raise ValueError(f"{', '.join(sorted(strange))} is no tensor argument of this line")
         return self
 
+    def operands(self) -> Iterator[tuple[str, Shape]]:
+        """Every tensor argument with its name, lists of tensors flattened, absent ones left out."""
+        for name, operand in self.inputs.items():
+            if operand and not isinstance(operand[0], int):
+                yield from ((name, shape) for shape in operand if shape is not None)
+            else:
+                yield name, operand
+
+    @property
+    def has_scalar(self) -> bool:
+        """True where a tensor of the call has rank 0 in torch; on a device its rank is 1."""
+        return () in self.out or any(shape == () for _, shape in self.operands())
+
+    @property
+    def has_empty(self) -> bool:
+        """True where a tensor of the call has no elements: TTNN takes none such, so the call is no case."""
+        return any(0 in shape for shape in self.out) or any(0 in shape for _, shape in self.operands())
+
     def shapes(self) -> tuple[Shape, ...]:
-        """Every tensor argument, lists of tensors flattened."""
-        flat: list[Shape] = []
-        for operand in self.inputs.values():
-            flat += operand if operand and isinstance(operand[0], tuple) else [operand]
-        return tuple(flat)
+        """The tensor arguments as a device has them: there a scalar is [1]."""
+        return tuple(shape or (1,) for _, shape in self.operands())
 
 
 class CapturedHead(Form):
@@ -292,9 +375,9 @@ class CapturedCatalog:
 
     @property
     def input_size(self) -> str:
-        """``2176x3840``: the model's first input, without batch and channels."""
+        """``2176x3840``: the model's first input; of maps (rank 4 and more) without batch and channels."""
         sizes = self.head.input.shapes[0]
-        return "x".join(map(str, sizes[2:] or sizes))
+        return "x".join(map(str, sizes[2:] if len(sizes) > 3 else sizes)) or "scalar"
 
 
 Catalog = CrossedCatalog | CapturedCatalog

@@ -147,7 +147,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     "schema": (RIGHT.replace("schema: 1", "schema: 2"), ["1: schema: unknown schema '2'; Known: 1"]),
     "unknown key": (
         RIGHT.replace("title", "titel"),
-        ["1: title: missing", "3: titel: unknown key 'titel'; did you mean title? 46 names are known"],
+        ["1: title: missing", "3: titel: unknown key 'titel'; did you mean title? 50 names are known"],
     ),
     "placement": (
         RIGHT.replace("bfloat16", "bf16").replace("true", "1"),
@@ -220,9 +220,43 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         CAPTURED % (1, 1) + "  aten.relu.default:\n  - {n: 1, in: {self: [1, 3]}, w: [weight], out: [1, 3], at: top}\n",
         ["10: ops.aten.relu.default[0]: weight is no tensor argument of this line"],
     ),
-    "captured operand of rank 0": (
-        CAPTURED % (1, 1) + "  aten.relu.default:\n  - {n: 1, in: {self: []}, out: [], at: top}\n",
-        ["10: ops.aten.relu.default[0].in.self: shape [] has rank 0; expected 1 to 8"],
+    "captured operand": (
+        CAPTURED % (1, 1)
+        + "  aten.cat.default:\n"
+        + "  - {n: 1, in: {tensors: [[1, -3]]}, out: [1, 3], at: top}\n"
+        + "  - {n: 1, in: {tensors: [[1, 3], 3]}, out: [1, 3], at: top}\n"
+        + "  - {n: 1, in: {tensors: [1, 1, 1, 1, 1, 1, 1, 1, 1]}, out: [1, null], at: top}\n"
+        + "  - {n: 1, in: {tensors: null}, dtypes: {tensors: int46}, out: [[1], null], at: top}\n",
+        [
+            "10: ops.aten.cat.default[0].in.tensors: shape [1, -3]: size -3 is not a whole number in 0..4294967295",
+            "11: ops.aten.cat.default[1].in.tensors: expected a list of sizes, got 3",
+            "12: ops.aten.cat.default[2].in.tensors: rank 9 is outside 0..8",
+            "12: ops.aten.cat.default[2].out: shape [1, None]: size None is not a whole number in 0..4294967295",
+            "13: ops.aten.cat.default[3].in.tensors: expected a list of sizes, got None",
+            "13: ops.aten.cat.default[3].dtypes.tensors: unknown dtype 'int46'; did you mean int64, int16, uint64?"
+            " 17 names are known",
+            "13: ops.aten.cat.default[3].out: expected a list of sizes, got None",
+        ],
+    ),
+    "captured head": (
+        (CAPTURED % (1, 1))
+        .replace("config: net,", "config: net, factory: 'my.models:net',")
+        .replace("dtype: bfloat16}\ncap", "dtype: bfloat16, dtypes: [int64, int64]}\ncap")
+        .replace("guessed: 0", "guessed: 3, guesses: {head: 2}")
+        + "  aten.relu.default:\n  - {n: 1, in: {self: [1, 3]}, out: [1, 3], at: top}\n",
+        [
+            "3: model: config is 'net', but a model with a factory is built by that: 'my.models:net'",
+            "4: input: 2 dtypes for 1 shapes",
+            "5: capture: guessed is 3, but guesses add up to 2",
+        ],
+    ),
+    "captured versions": (
+        (CAPTURED % (1, 1)).replace("guessed: 0", "guessed: 0, packages: [timm]").replace("fused", "factory: net, fused")
+        + "  aten.relu.default:\n  - {n: 1, in: {self: [1, 3]}, out: [1, 3], at: top}\n",
+        [
+            "3: model.factory: expected package.module:function, got 'net'",
+            "5: capture.packages[0]: expected name==version, got 'timm'",
+        ],
     ),
 }
 
@@ -236,6 +270,62 @@ def test_fault_of_a_file(tmp_path: Path, kind: str) -> None:
 
 def test_a_right_file_has_no_fault(tmp_path: Path) -> None:
     assert faults_of(tmp_path, RIGHT) == []
+
+
+TOKENS = """\
+schema: 1
+kind: captured
+model: {name: net, package: local==1, config: "my.models:net", factory: "my.models:net", params: 0, fused: false}
+input: {shapes: [[1, 77], [], [1, 4, 8, 8]], dtype: bfloat16, dtypes: [int64, float32, bfloat16]}
+capture:
+  torch: 2.14.1
+  level: torch
+  device: meta
+  packages: [timm==1.0.31+cu130, tokenizers==0.22.1]
+  guessed: 3
+  guesses: {head: 2, (top): 1}
+  stopped: detection post-processing is not recorded
+counts: {calls: 7, cases: 5, left_out: {constants: 4}}
+placement: {dtype: bfloat16, layout: tile, memory: dram, output_memory: same}
+ops:
+  aten.add.Tensor:
+  - {n: 1, in: {self: [1, 3], other: []}, out: [1, 3], at: top}
+  - {n: 2, in: {self: [], other: []}, w: [other], out: [], at: top}
+  - {n: 1, in: {self: [0, 3], other: [0, 3]}, out: [0, 3], at: top}
+  aten.index.Tensor:
+  - {n: 2, in: {self: [7, 9], indices: [null, [4, 4]]}, dtypes: {indices: int64}, out: [7, 4, 4], at: top}
+  aten.nonsense.default:
+  - {n: 1, in: {values: [[], [2]], mask: [2]}, dtypes: {mask: bool}, out: [[], [2, 0]], at: top}
+"""
+
+
+def test_captures_of_other_kinds_of_models(tmp_path: Path) -> None:
+    """Token ids, scalars, empty tensors, absent indices, a factory of the user's own, a recording that was stopped."""
+    (catalog,) = load_catalogs([written(tmp_path, TOKENS)])
+    assert isinstance(catalog, CapturedCatalog)
+    assert (catalog.title, catalog.line_count) == ("local/net at 1x77", 5)
+    assert catalog.head.capture.guesses == {"head": 2, "(top)": 1}
+    lines = [line for section in catalog.sections.values() for line in section]
+    assert [line.shapes() for line in lines] == [
+        ((1, 3), (1,)),
+        ((1,), (1,)),
+        ((0, 3), (0, 3)),
+        ((7, 9), (4, 4)),
+        ((1,), (2,), (2,)),
+    ]
+    assert list(lines[3].operands()) == [("self", (7, 9)), ("indices", (4, 4))]
+    assert [line.has_scalar for line in lines] == [True, True, False, False, True]
+    assert [line.has_empty for line in lines] == [False, False, True, False, True]
+    assert [line.out for line in lines][1::3] == [((),), ((), (2, 0))]
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [("[1, 3, 640, 400]", "640x400"), ("[1, 12, 4, 60, 106]", "4x60x106"), ("[1, 77, 768]", "1x77x768"), ("[]", "scalar")],
+)
+def test_input_size(tmp_path: Path, shape: str, size: str) -> None:
+    (catalog,) = load_catalogs([written(tmp_path, TOKENS.replace("[[1, 77],", f"[{shape},"))])
+    assert catalog.title == f"local/net at {size}"
 
 
 def test_all_faults_of_all_files_at_once(tmp_path: Path) -> None:
