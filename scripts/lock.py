@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "device,capture,report,dev"
+EXTRAS = "device,capture,ultralytics,report,dev"
 HEADER = "# Exact versions, used as pip constraints. Written by scripts/lock.py; edit pyproject.toml and run that again.\n"
 
 

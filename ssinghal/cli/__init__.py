@@ -7,6 +7,7 @@ import sys
 import click
 
 from ssinghal import __version__
+from ssinghal.cli.capture import capture_command, recapture_command
 from ssinghal.cli.catalog import baseline, catalog
 from ssinghal.cli.execute import execute
 from ssinghal.cli.inspect import doctor, estimate, operators
@@ -25,6 +26,8 @@ def cli() -> None:
 
 for command in (doctor, operators, catalog, baseline, estimate, probe, execute):
     cli.add_command(command)
+for command in (capture_command, recapture_command):
+    catalog.add_command(command)
 
 
 def main() -> None:

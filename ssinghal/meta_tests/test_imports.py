@@ -12,7 +12,9 @@ import ssinghal
 PACKAGE = Path(ssinghal.__file__).parent
 SUITES = ("meta_tests", "tests", "oom_tests")
 SOURCES = [p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in SUITES]
-MODULES = [".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__") for p in SOURCES]
+CHILD = "capture/child"  # runs in a process of its own
+DEVICE_FREE = [p for p in SOURCES if CHILD not in p.as_posix()]
+MODULES = [".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__") for p in DEVICE_FREE]
 
 
 def test_importing_the_product_imports_neither_torch_nor_ttnn():
@@ -54,4 +56,5 @@ def imported_by(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(("package", "owners"), [("ttnn", {"device/session.py"}), ("torch", {"numerics.py"})])
 def test_one_module_imports_it(package, owners):
-    assert {str(p.relative_to(PACKAGE)) for p in SOURCES if package in imported_by(p)} == owners
+    importers = {str(p.relative_to(PACKAGE)) for p in SOURCES if package in imported_by(p)}
+    assert {path for path in importers if not (package == "torch" and path.startswith(CHILD))} == owners

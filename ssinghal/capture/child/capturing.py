@@ -1,0 +1,111 @@
+"""One capture from request to text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from ssinghal.capture.child.factory import call_factory
+from ssinghal.capture.child.guards import Guards
+from ssinghal.capture.child.meta import META, ValueUnknown, built_on_meta, settle
+from ssinghal.capture.child.recorder import MAX_CALLS, ModulePaths, Recorder, TooManyCalls
+from ssinghal.capture.lines import merged
+from ssinghal.capture.request import CaptureError, CaptureRequest, Level
+from ssinghal.capture.zoo import PACKAGES, Built, build
+from ssinghal.catalog.writing import captured_text
+
+DTYPE = "bfloat16"
+
+
+class Capturing:
+    """Builds the model, runs it on shapes, and writes down what it called. ``stage`` tells how far it got."""
+
+    def __init__(self, request: CaptureRequest, guards: Guards) -> None:
+        self._request = request
+        self._guards = guards
+        self._paths: ModulePaths | None = None
+
+    def text(self) -> str:
+        built = self._build()
+        settle(built.root, torch.bfloat16)
+        dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
+        inputs = [torch.empty(s, dtype=getattr(torch, d), device=META) for s, d in zip(built.inputs, dtypes, strict=True)]
+        recorder, stopped = self._record(built, inputs)
+        if self._request.factory and self._guards.broken:
+            raise CaptureError(
+                f"factory {self._request.factory}: {self._guards.broken}; a capture needs neither weights nor a network"
+            )
+        if not recorder.calls:
+            raise CaptureError(f"capture {self._request.what}: it makes no call on its inputs")
+        return captured_text(self._head(built, recorder, stopped), merged(recorder.calls, DTYPE))
+
+    def told(self, error: Exception) -> str:
+        """An exception of the model's own code in one line, with the module that raised it."""
+        if self._guards.broken:
+            return f"{self._guards.broken}; a capture needs neither weights nor a network"
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        where = f"in {self._paths()}: " if self._paths is not None else "while it is built: "
+        return f"{where}{type(error).__name__}: {first}".rstrip(": ")
+
+    def _build(self) -> Built:
+        with built_on_meta():
+            if self._request.factory:
+                return call_factory(self._request.factory)
+            built = build(self._request.model, self._request.inputs)
+        return built
+
+    def _record(self, built: Built, inputs: Sequence[torch.Tensor]) -> tuple[Recorder, str]:
+        """The recorder after forward, and why it ended before its end, if it did."""
+        self._paths = paths = ModulePaths(built.root)
+        recorder = Recorder(paths, inputs)
+        gradients = torch.no_grad() if self._request.level is Level.ATEN else torch.inference_mode()
+        stopped = built.stopped
+        with gradients, paths.followed(), recorder:
+            try:
+                built.run(*inputs)
+            except ValueUnknown as error:
+                stopped = f"in {paths()} {error}; what comes after is not recorded"
+            except TooManyCalls:
+                stopped = f"in {paths()} after {MAX_CALLS} calls; what comes after is not recorded"
+        return recorder, stopped
+
+    def _head(self, built: Built, recorder: Recorder, stopped: str) -> dict[str, Any]:
+        calls = len(recorder.calls)
+        level = self._request.level.value
+        capture: dict[str, Any] = {"torch": _version("torch"), "level": level, "device": "meta"}
+        capture["guessed"] = recorder.guesses.total()
+        if recorder.guesses:
+            capture["guesses"] = dict(sorted(recorder.guesses.items()))
+        package, _, name = self._request.model.partition("/")
+        model: dict[str, Any] = {"name": name, "package": _pinned(package), "config": built.config}
+        if self._request.factory:
+            module, _, name = self._request.factory.partition(":")
+            model = {"name": name, "package": _pinned(module.partition(".")[0]), "config": built.config}
+            model["factory"] = self._request.factory
+        elif packages := [_pinned(p) for p in PACKAGES[package][1] if _version(p)]:
+            capture["packages"] = packages
+        if stopped:
+            capture["stopped"] = stopped
+        model |= {"params": built.parameters, "fused": False}
+        input_ = {"shapes": built.inputs, "dtype": DTYPE, **({"dtypes": built.dtypes} if built.dtypes else {})}
+        left_out = dict(sorted(recorder.left_out.items()))
+        lines = sum(map(len, merged(recorder.calls, DTYPE).values()))
+        return {
+            "schema": 1, "kind": "captured", "model": model, "input": input_, "capture": capture,
+            "counts": {"calls": calls, "cases": lines, "left_out": left_out},
+            "placement": {"dtype": DTYPE, "layout": "tile", "memory": "dram", "output_memory": "same"},
+        }  # fmt: skip
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package).partition("+")[0]
+    except PackageNotFoundError:
+        return ""
+
+
+def _pinned(package: str) -> str:
+    return f"{package}=={_version(package) or 'local'}"

@@ -1,0 +1,38 @@
+"""The user's own model: ``package.module:function`` that returns (module, inputs)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from ssinghal.capture.request import CaptureError
+from ssinghal.capture.zoo import Built
+
+
+def call_factory(text: str) -> Built:
+    """The model and its inputs. CaptureError for a text that names no function, or a function that returns something else."""
+    module_name, colon, name = text.partition(":")
+    if not (module_name and colon and name):
+        raise CaptureError(f"factory {text!r}: expected package.module:function")
+    module = import_module(module_name)
+    if not callable(function := getattr(module, name, None)):
+        raise CaptureError(f"factory {text}: {module_name} has no function {name}")
+    returned = function()
+    if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], torch.nn.Module)):
+        raise CaptureError(f"factory {text}: returned {_described(returned)}; expected (torch.nn.Module, inputs)")
+    model, inputs = returned
+    tensors = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    if not isinstance(tensors, (tuple, list)) or not tensors or not all(isinstance(t, torch.Tensor) for t in tensors):
+        raise CaptureError(f"factory {text}: inputs are {_described(inputs)}; expected a tensor or a tuple of tensors")
+    shapes = tuple(tuple(t.shape) for t in tensors)
+    dtypes = tuple("bfloat16" if t.is_floating_point() else str(t.dtype).removeprefix("torch.") for t in tensors)
+    plain = set(dtypes) == {"bfloat16"}
+    return Built(model, model, text, shapes, () if plain else dtypes)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of ({', '.join(type(v).__name__ for v in value)})"
+    return f"{'an' if type(value).__name__[:1] in 'aeiou' else 'a'} {type(value).__name__}"

@@ -1,0 +1,128 @@
+"""Models without weights: parameters and activations live on torch's meta device, constants keep their values on the CPU.
+
+Everything that torch makes by a factory without a device (``empty``, ``zeros``, ``randn``) has no data, so a model of any size
+is built in the time of its constructors. Tensors with given values (``tensor``, ``arange``, ``linspace``) stay real, because
+constructors and heads read them back. Where the two meet in one call, the real one is moved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn.modules import module as hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter, tree_map
+
+META = torch.device("meta")
+FACTORIES = frozenset(
+    {
+        torch.empty,
+        torch.empty_strided,
+        torch.zeros,
+        torch.ones,
+        torch.full,
+        torch.rand,
+        torch.randn,
+        torch.randint,
+        torch.normal,
+    }
+)
+GUESS = 1  # for a value that only a real run knows: true, one, one
+
+
+class ValueUnknown(Exception):
+    """A call whose result shapes depend on values, so that shapes alone cannot say how the model goes on."""
+
+
+class MetaFactories(TorchFunctionMode):  # type: ignore[misc]
+    """While a model is built: factories without a device make meta tensors."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in FACTORIES and kwargs.get("device") is None:
+            kwargs["device"] = META
+        return func(*args, **kwargs)
+
+
+class MetaMode(TorchDispatchMode):  # type: ignore[misc]
+    """Runs calls of meta tensors: real operands are moved where they meet meta ones, values read back are guessed.
+
+    ``guesses``: module path -> number of values that were guessed there. ``where()`` is the path of the module that is running.
+    """
+
+    def __init__(self, where: Callable[[], str] = lambda: "") -> None:
+        super().__init__()
+        self.where = where
+        self.guesses: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return self.run(func, tuple(args), dict(kwargs or {}))
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not any(t.is_meta for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)):
+            return func(*args, **kwargs)
+        if func is torch.ops.aten._local_scalar_dense.default:
+            self.guesses[self.where()] += 1
+            return args[0].dtype.is_floating_point * float(GUESS) or _guessed(args[0].dtype)
+        if kwargs.get("device") is not None and kwargs["device"].type != "meta":
+            kwargs["device"] = META  # a copy to the CPU has no data to bring there
+        args, kwargs = tree_map(_moved, (args, kwargs))
+        try:
+            return func(*args, **kwargs)
+        except NotImplementedError as error:
+            raise ValueUnknown(f"{func} depends on values") from error
+
+
+def _guessed(dtype: torch.dtype) -> int | bool:
+    return bool(GUESS) if dtype is torch.bool else GUESS
+
+
+def _moved(value: Any) -> Any:
+    """0-dim tensors stay: torch takes them beside tensors of any device, and their values may be read later."""
+    if isinstance(value, torch.Tensor) and not value.is_meta and value.dim() > 0:
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=META)
+    return value
+
+
+@contextmanager
+def built_on_meta() -> Iterator[None]:
+    """Inside, modules get parameters and buffers without data, whatever their constructors do."""
+
+    def register(module: torch.nn.Module, name: str, tensor: Any) -> Any:
+        if isinstance(tensor, torch.nn.Parameter) and not tensor.is_meta:
+            return torch.nn.Parameter(tensor.detach().to(META), requires_grad=tensor.requires_grad)
+        return tensor
+
+    handle = hooks.register_module_parameter_registration_hook(register)
+    try:
+        with MetaFactories(), MetaMode():
+            yield
+    finally:
+        handle.remove()
+
+
+def settle(module: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Every parameter and buffer on meta, floating ones in ``dtype``; evaluation mode, no gradients.
+
+    ``module.to`` would do more: models override it to move tensors of theirs whose values they read back (strides, anchors).
+    """
+    moved: dict[int, torch.Tensor] = {}  # one tensor under two names stays one
+    for part in module.eval().modules():
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is None:
+                    continue
+                if id(tensor) not in moved:
+                    kind = dtype if tensor.is_floating_point() else tensor.dtype
+                    like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=kind, device=META)
+                    moved[id(tensor)] = torch.nn.Parameter(like, requires_grad=False) if tensors is part._parameters else like
+                tensors[name] = moved[id(tensor)]

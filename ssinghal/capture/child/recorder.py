@@ -1,0 +1,150 @@
+"""One dispatch mode that sees every call of a model's forward."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn.modules import module as hooks
+from torch.utils._pytree import tree_iter
+
+from ssinghal.capture.child.meta import MetaMode
+from ssinghal.capture.lines import Operand, RecordedCall
+
+MAX_CALLS = 50_000  # a model's forward makes hundreds to thousands; code that loops over boxes makes many more
+TOP = "(top)"
+
+# Names for the same tensor, buffers for a kernel's own use, values read back: nothing that a device would run.
+BOOKKEEPING = frozenset(
+    {"alias", "as_strided_", "detach", "empty", "empty_like", "empty_strided", "is_nonzero", "item", "lift_fresh"}
+    | {"_local_scalar_dense", "new_empty", "new_empty_strided", "resize_", "set_"}
+)
+# Results that take shape and dtype from an operand, but no value.
+MADE_LIKE = frozenset({"full_like", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like", "randn_like", "zeros_like"})
+# Where a tensor lies and how fast it gets there is the catalog's placement, not an argument.
+NOT_ARGUMENTS = frozenset({"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"})
+
+
+class TooManyCalls(Exception):
+    """The forward explodes; what was recorded until then is kept."""
+
+
+class ModulePaths:
+    """The path of the innermost module that is running; after an exception, of the one that raised it."""
+
+    def __init__(self, root: torch.nn.Module) -> None:
+        self._names = {id(module): name for name, module in root.named_modules()}
+        self._running: list[tuple[int, str]] = []
+
+    def __call__(self) -> str:
+        return self._running[-1][1] if self._running else TOP
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        handles = [hooks.register_module_forward_pre_hook(self._enter), hooks.register_module_forward_hook(self._leave)]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, module: torch.nn.Module, args: Any) -> None:
+        self._running.append((id(module), self._names.get(id(module)) or self()))
+
+    def _leave(self, module: torch.nn.Module, args: Any, result: Any) -> None:
+        while self._running and self._running.pop()[0] != id(module):
+            pass  # modules inside that raised something which this one caught
+
+
+class Recorder(MetaMode):
+    """``calls`` of the forward, and ``left_out``: how many calls of which kind are not listed.
+
+    A tensor is an activation if it holds anything computed from the model's inputs; storage decides, so that views and writes
+    in place are followed. Calls without an activation happen once, when a model is loaded: they are left out as constants.
+    """
+
+    def __init__(self, where: ModulePaths, inputs: Sequence[torch.Tensor]) -> None:
+        super().__init__(where)
+        self.calls: list[RecordedCall] = []
+        self.left_out: Counter[str] = Counter()
+        self._activations: dict[int, torch.UntypedStorage] = {}  # holds them, so that no address is used twice
+        for tensor in inputs:
+            self._mark(tensor)
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = super().run(func, args, kwargs)
+        name = func._schema.name.partition("::")[2]
+        active = any(self._is_activation(t) for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor))
+        unchanged = bool(args) and result is args[0] and not func._schema.is_mutable  # e.g. contiguous of what is so already
+        if active and name not in MADE_LIKE:
+            for t in tree_iter(result):
+                if isinstance(t, torch.Tensor):
+                    self._mark(t)
+        if name in BOOKKEEPING or unchanged or _does_nothing(func, args, kwargs):
+            self.left_out["bookkeeping"] += 1
+        elif not active:
+            self.left_out["constants"] += 1
+        else:
+            self._record(func, args, kwargs, result)
+        return result
+
+    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if len(self.calls) >= MAX_CALLS:
+            raise TooManyCalls
+        operands, others = [], {}
+        for i, argument in enumerate(func._schema.arguments):
+            value = args[i] if i < len(args) else kwargs.get(argument.name)
+            if isinstance(value, torch.Tensor) or (isinstance(value, (list, tuple)) and _any_tensor(value)):
+                operands.append(self._operand(argument.name, value))
+            elif value is not None and argument.name not in NOT_ARGUMENTS:
+                plain = _plain(value)
+                if not argument.has_default_value() or plain != _plain(argument.default_value):
+                    others[argument.name] = plain
+        tensors = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
+        shapes = [tuple(t.shape) for t in tensors]
+        listed = bool(func._schema.returns) and "List" in str(func._schema.returns[0].type)
+        out = tuple(shapes) if listed else shapes[0] if shapes else ()
+        out_dtype = _name(tensors[0].dtype) if tensors else ""
+        overload = f"{func._schema.name.replace('::', '.')}.{func._overloadname}"
+        self.calls.append(RecordedCall(overload, tuple(operands), others, out, out_dtype, self.where()))
+
+    def _operand(self, name: str, value: Any) -> Operand:
+        if isinstance(value, torch.Tensor):
+            return Operand(name, tuple(value.shape), _name(value.dtype), not self._is_activation(value))
+        tensors = [t for t in value if isinstance(t, torch.Tensor)]
+        shapes = tuple(None if t is None else tuple(t.shape) for t in value)
+        return Operand(name, shapes, _name(tensors[0].dtype), not any(map(self._is_activation, tensors)))
+
+    def _mark(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        self._activations[storage._cdata] = storage
+
+    def _is_activation(self, tensor: torch.Tensor) -> bool:
+        return tensor.untyped_storage()._cdata in self._activations
+
+
+def _does_nothing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Dropout outside training returns its operand."""
+    if func._schema.name not in ("aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::native_dropout"):
+        return False
+    return not (args[2] if len(args) > 2 else kwargs.get("train", True))
+
+
+def _any_tensor(values: Any) -> bool:
+    return any(isinstance(v, torch.Tensor) for v in values)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _plain(value: Any) -> Any:
+    """An argument as a catalog holds it: numbers, text, true, false, and lists of them."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return value
+    return str(value).removeprefix("torch.")

@@ -1,0 +1,61 @@
+"""What a capture is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ssinghal.errors import HarnessError
+from ssinghal.specs import Shape, TextEnum
+
+
+class CaptureError(HarnessError):
+    """A capture that cannot be made; one line says why."""
+
+
+class Level(TextEnum):
+    """Which calls are recorded.
+
+    ``ATEN``: what reaches the kernels (addmm, native_batch_norm, _unsafe_view). ``TORCH``: what the model's code calls (linear,
+    batch_norm, scaled_dot_product_attention), which is nearer to TTNN's functions.
+    """
+
+    ATEN = "aten"
+    TORCH = "torch"
+
+
+@dataclass(frozen=True)
+class CaptureRequest:
+    """A model as ``package/name``, or the user's own as ``factory`` = ``package.module:function``.
+
+    ``inputs``: the shape of the image or latent; a model that takes more makes the others itself. A factory brings its own.
+    """
+
+    model: str = ""
+    factory: str = ""
+    inputs: tuple[Shape, ...] = ()
+    level: Level = Level.ATEN
+
+    def __post_init__(self) -> None:
+        if bool(self.model) == bool(self.factory):
+            raise CaptureError("capture: give either a model (package/name) or --factory package.module:function")
+        if self.factory and self.inputs:
+            raise CaptureError(f"capture: factory {self.factory} brings its own inputs; leave --input out")
+        if self.model and not self.inputs:
+            raise CaptureError(f"capture {self.model}: --input is missing, e.g. --input 1,3,640,640")
+
+    @property
+    def what(self) -> str:
+        return self.model or self.factory
+
+    def to_json(self) -> dict[str, Any]:
+        return {"model": self.model, "factory": self.factory, "inputs": self.inputs, "level": self.level.value}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> CaptureRequest:
+        return CaptureRequest(data["model"], data["factory"], as_shapes(data["inputs"]), Level(data["level"]))
+
+
+def as_shapes(lists: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
+    return tuple(map(tuple, lists))

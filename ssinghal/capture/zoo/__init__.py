@@ -1,0 +1,71 @@
+"""How the models of each package are built, without weights. A module here names the package's models and builds one.
+
+Every module has ``names()``, the models it knows, and ``build(name, inputs) -> Built``; each imports its package itself, inside
+these functions, under the meta device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ssinghal.capture.request import CaptureError
+from ssinghal.errors import unknown
+from ssinghal.specs import Shape
+
+# package -> (the extra that brings it, the packages whose versions decide what a capture of it holds)
+PACKAGES = {
+    "torchvision": ("capture", ()),
+    "timm": ("capture", ("torchvision",)),
+    "transformers": ("capture", ("timm",)),
+    "diffusers": ("capture", ()),
+    "ultralytics": ("ultralytics", ("torchvision",)),
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model ready to run. ``root``: the module whose paths are recorded. ``run(*tensors)`` calls forward, or the part of it
+    that depends on shapes alone; ``stopped`` says what of the model it leaves out. ``config``: what it was built from.
+
+    ``dtypes``: names of the inputs' dtypes where they are not all the model's own.
+    """
+
+    root: Any
+    run: Callable[..., Any]
+    config: str
+    inputs: tuple[Shape, ...]
+    dtypes: tuple[str, ...] = ()
+    stopped: str = ""
+    counted: Any = None
+
+    @property
+    def parameters(self) -> int:
+        """Of the part that runs."""
+        return sum(p.numel() for p in (self.counted or self.root).parameters())
+
+
+def build(model: str, inputs: tuple[Shape, ...]) -> Built:
+    """The model called ``package/name``, for inputs of these shapes. CaptureError if unknown or not installed."""
+    package, _, name = model.partition("/")
+    if package not in PACKAGES or not name:
+        raise CaptureError(unknown("model package", package, PACKAGES) + "; models are named package/name")
+    extra, _ = PACKAGES[package]
+    try:
+        import_module(package)
+    except ModuleNotFoundError as error:
+        raise CaptureError(f"capture {model}: {error.name} is not installed; pip install 'ssinghal[{extra}]'") from error
+    zoo = import_module(f"{__name__}.{package}_models")
+    if name not in (names := zoo.names()):
+        raise CaptureError(unknown(f"{package} model", name, names))
+    built: Built = zoo.build(name, inputs)
+    return built
+
+
+def image_size(model: str, inputs: Sequence[Shape]) -> tuple[int, int]:
+    """Height and width of the one image [N, 3, H, W] that most models take."""
+    if len(inputs) != 1 or len(inputs[0]) != 4:
+        raise CaptureError(f"capture {model}: takes one input [N, C, H, W]; got {', '.join(str(list(s)) for s in inputs)}")
+    return inputs[0][2], inputs[0][3]

@@ -1,0 +1,64 @@
+"""diffusers: the parts of image and video generators that work on maps, with their published or default configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ssinghal.capture.request import CaptureError
+from ssinghal.capture.zoo import Built
+from ssinghal.specs import Shape
+
+
+@dataclass(frozen=True)
+class Part:
+    """``part`` of the class (all of it when empty), which takes a tensor of ``rank``; ``more``: shapes of further inputs."""
+
+    cls: str
+    rank: int
+    part: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    more: tuple[Shape, ...] = ()
+
+
+_SD_VAE = {
+    "block_out_channels": (128, 256, 512, 512), "layers_per_block": 2, "latent_channels": 4, "sample_size": 512,
+    "down_block_types": ("DownEncoderBlock2D",) * 4, "up_block_types": ("UpDecoderBlock2D",) * 4,
+}  # fmt: skip
+PARTS = {
+    "mochi-decoder": Part("AutoencoderKLMochi", 5, "decoder"),
+    "mochi-encoder": Part("AutoencoderKLMochi", 5, "encoder"),
+    "cogvideox-decoder": Part("AutoencoderKLCogVideoX", 5, "decoder"),
+    "cogvideox-encoder": Part("AutoencoderKLCogVideoX", 5, "encoder"),
+    "ltx-decoder": Part("AutoencoderKLLTXVideo", 5, "decoder"),
+    "sd-vae-decoder": Part("AutoencoderKL", 4, "decoder", _SD_VAE),
+    "sd-vae-encoder": Part("AutoencoderKL", 4, "encoder", _SD_VAE),
+    "taesd-decoder": Part("AutoencoderTiny", 4, "decoder"),
+    "unet2d": Part("UNet2DModel", 4, more=((1,),)),
+    "sd-unet": Part("UNet2DConditionModel", 4, options={"cross_attention_dim": 768}, more=((1,), (1, 77, 768))),
+}
+
+
+def names() -> list[str]:
+    return sorted(PARTS)
+
+
+def build(name: str, inputs: tuple[Shape, ...]) -> Built:
+    import diffusers
+
+    part = PARTS[name]
+    if len(inputs) != 1 or len(inputs[0]) != part.rank:
+        given = ", ".join(str(list(s)) for s in inputs)
+        raise CaptureError(f"capture diffusers/{name}: takes one input of rank {part.rank}; got {given}")
+    root = getattr(diffusers, part.cls)(**part.options)
+    run = getattr(root, part.part) if part.part else root
+    shapes = (inputs[0], *(_of_batch(shape, inputs[0][0]) for shape in part.more))
+    dtypes = tuple("int64" if shape == (inputs[0][0],) else "bfloat16" for shape in shapes) if part.more else ()
+    options = ", ".join(f"{key}={value!r}" for key, value in part.options.items())
+    config = f"{part.cls}({options})" + (f".{part.part}" if part.part else "")
+    return Built(root, run, config, shapes, dtypes, counted=run)
+
+
+def _of_batch(shape: Shape, batch: int) -> Shape:
+    return (batch, *shape[1:])

@@ -1,0 +1,46 @@
+"""Captured catalogs as text: one call a line, the same content always the same bytes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_HEAD = "# Every call of the model's forward, in ATen order of arguments; w names the weights and constants among them.\n"
+_PLAIN = re.compile(r"[A-Za-z_(][\w.=+()/-]*|[0-9]+\.[0-9]+\.[0-9][\w.+]*")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
+
+
+def captured_text(head: Mapping[str, Any], sections: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """A captured catalog: ``head`` without ``ops``, and overload -> lines (see ``catalog.schema``)."""
+    lines = [f"{key}: {flow(value)}\n" for key, value in head.items()]
+    lines.append("ops:\n")
+    for overload, calls in sections.items():
+        lines.append(f"  {overload}:\n")
+        lines += [f"  - {flow(call)}\n" for call in calls]
+    return _HEAD + "".join(lines)
+
+
+def flow(value: Any) -> str:
+    """A value in YAML's flow style, with only as many quotes as it needs."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if value is None or isinstance(value, (bool, int)):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return _number(value)
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text)
+
+
+def _number(value: float) -> str:
+    """As Python writes it, with the point without which YAML takes 1e-05 for text."""
+    if not math.isfinite(value):
+        return {math.inf: ".inf", -math.inf: "-.inf"}.get(value, ".nan")
+    text = repr(value)
+    mantissa, e, exponent = text.partition("e")
+    return f"{mantissa}.0e{exponent}" if e and "." not in mantissa else text
