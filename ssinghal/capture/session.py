@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from ssinghal.capture.request import CaptureError, CaptureRequest, Level
-from ssinghal.catalog.reading import check_catalogs, load_catalogs
+from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.errors import CatalogError
 
@@ -40,17 +41,23 @@ def capture(request: CaptureRequest, timeout_s: float = DEFAULT_TIMEOUT_S) -> st
     return str(answer["text"])
 
 
-def write_checked(text: str, file: Path) -> CapturedCatalog:
-    """Puts the text at ``file``, whole or not at all, after it has been read back like any catalog."""
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".capture-") as folder:
-        aside = Path(folder, file.name)
+def write_checked(text: str, target: Path) -> CapturedCatalog:
+    """Puts the text at ``target``, whole or not at all, after it has been read back like any catalog.
+
+    In a folder it gets the name of its model and size. CatalogError with the faults of a text that is no right catalog.
+    """
+    parent = target if target.is_dir() else target.parent
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".capture-") as folder:
+        aside = Path(folder, "capture.yaml")
         aside.write_text(text, encoding="utf-8")
-        if faults := check_catalogs([aside]):
-            raise CatalogError(fault.replace(str(aside), str(file)) for fault in faults)
-        (catalog,) = load_catalogs([aside])
+        try:
+            (catalog,) = load_catalogs([aside])
+        except CatalogError as error:
+            raise CatalogError(fault.replace(str(aside), str(target)) for fault in error.faults) from None
+        assert isinstance(catalog, CapturedCatalog)
+        file = target / file_name(catalog) if target.is_dir() else target
         aside.replace(file)
-    assert isinstance(catalog, CapturedCatalog)
-    return catalog
+    return replace(catalog, name=file.stem, path=file)
 
 
 def request_of(catalog: CapturedCatalog) -> CaptureRequest:
@@ -62,12 +69,15 @@ def request_of(catalog: CapturedCatalog) -> CaptureRequest:
     return CaptureRequest(head.model.full_name, inputs=head.input.shapes[:1], level=level)
 
 
-def file_name(request: CaptureRequest, shape: tuple[int, ...]) -> str:
+def file_name(catalog: CapturedCatalog) -> str:
     """``ultralytics-yolo12x-2176x3840.yaml``; the level is named where it is not ATen's."""
-    size = "x".join(map(str, shape[2:] if len(shape) > 3 else shape))
-    what = (request.model or request.factory).replace("/", "-").replace(":", "-").replace(".", "-")
-    level = "" if request.level is Level.ATEN else f"-{request.level.value}"
-    return f"{what}-{size}{level}.yaml"
+    level = catalog.head.capture.level
+    parts = [
+        catalog.head.model.full_name.replace("/", "-"),
+        catalog.input_size,
+        *([level] if level != Level.ATEN.value else []),
+    ]
+    return "-".join(parts) + ".yaml"
 
 
 def _ended(code: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ssinghal.capture.request import CaptureRequest, Level
-from ssinghal.capture.session import DEFAULT_TIMEOUT_S, capture, file_name, request_of, write_checked
+from ssinghal.capture.session import DEFAULT_TIMEOUT_S, capture, request_of, write_checked
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.cli.options import parse_shape
@@ -53,24 +53,15 @@ def capture_command(model: str, input_: str | None, factory: str, level: str, ou
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    folder = Path() if output is None else output
-    if folder.is_dir():
-        folder /= file_name(request, inputs[0] if inputs else _first_input(text))
-    click.echo("\n".join(_summary(write_checked(text, folder))))
-
-
-def _first_input(text: str) -> tuple[int, ...]:
-    import yaml
-
-    return tuple(yaml.safe_load(text)["input"]["shapes"][0])
+    click.echo("\n".join(_summary(write_checked(text, Path() if output is None else output))))
 
 
 def _summary(catalog: CapturedCatalog) -> list[str]:
     head = catalog.head
-    shapes = ", ".join(map(format_shape, head.input.shapes))
+    took = ", ".join(map(format_shape, head.input.shapes))
     lines = [
         f"{catalog.path}: {head.counts.calls} calls in {head.counts.cases} lines",
-        f"{head.model.full_name} ({head.model.package}, torch {head.capture.torch}), input {shapes}, level {head.capture.level}",
+        f"{head.model.full_name} ({head.model.package}, torch {head.capture.torch}), input {took}, level {head.capture.level}",
     ]
     if head.counts.left_out:
         lines.append("left out: " + ", ".join(f"{n} {why}" for why, n in head.counts.left_out.items()))
