@@ -14,6 +14,8 @@ device, writes results/<run>/ (run.json, records.jsonl, summary.txt; results/lat
   --device MODE   auto (default), silicon, simulator or virtual
   --memory NAME   put inputs into dram or l1 (default: what each catalog says)
   --no-torch      install without torch: a virtual device needs none, comparing values on a card does
+  --capture       install what captures catalogs from models: torch, torchvision, timm, transformers, diffusers
+  --ultralytics   the same with ultralytics, whose licence is AGPL-3.0
   --setup-only    stop after installing
   --help          this text
 
@@ -35,7 +37,9 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --board=?* | --device=?* | --memory=?*) options+=("--oom-${1#--}") ;;
-    --no-torch) extras=virtual,report,dev ;;
+    --no-torch) extras=${extras/device/virtual} ;;
+    --capture) extras+=,capture ;;
+    --ultralytics) extras+=,ultralytics ;;
     --setup-only) setup_only=true ;;
     --help | -h) usage && exit ;;
     --) shift && break ;;

@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: ./run_checks.sh
 
-Makes .venv (as run_all_tests.sh does) and .venv-base (base dependencies only: neither torch nor ttnn), then runs, each even
-if one before it failed: ruff check, ruff format, mypy, the meta tests, the memory estimates in .venv-base, and both suites
+Makes .venv (as run_all_tests.sh --ultralytics does: all that models are captured with) and .venv-base (base dependencies
+only: neither torch nor ttnn), then runs, each even if one before it failed: ruff check, ruff format, mypy, the meta tests, the memory estimates in .venv-base, and both suites
 on a virtual device.
 
 Exit code: 0 all passed, 1 a check failed, 2 bad use or no usable Python, 130 interrupted.
@@ -21,7 +21,7 @@ case ${1:-} in
   *) refuse "unknown option $1; see --help" ;;
 esac
 
-make_environment .venv device,report,dev
+make_environment .venv device,report,dev,ultralytics
 make_environment .venv-base ""
 cd "$root"
 

@@ -86,22 +86,36 @@ Searched: \$PYTHON (not set); PATH (${python_names[*]}); pyenv ($(pyenv_versions
   echo "$fallback"
 }
 
-# A hash of all that decides what environment $1 with extras $2 holds. Its path counts: an environment does not survive a move.
+# A hash of all that decides what environment $1 holds, but for its extras. Its path counts: no environment survives a move.
 environment_stamp() {
   {
     describe_python "$1/bin/python" | cut -f 1
-    echo "$1 $2"
+    echo "$1"
     sed '/^\[tool\./,$d' "$root/pyproject.toml" # what follows configures tools and packs the wheel
     cat "$root/requirements.lock"
   } | sha256sum
 }
 
+# The extras that environment $1 was made with, a comma after each; nothing if it was not made to the end.
+extras_of() {
+  sed -n 2p "$1/.ssinghal-stamp" 2>/dev/null || true
+}
+
+# Does environment $1 hold at least the extras $2?
 is_current() {
-  [ -f "$1/.ssinghal-stamp" ] && [ "$(cat "$1/.ssinghal-stamp")" = "$(environment_stamp "$1" "$2")" ] || return
+  local extra has
+  [ -f "$1/.ssinghal-stamp" ] && [ "$(sed -n 1p "$1/.ssinghal-stamp")" = "$(environment_stamp "$1")" ] || return
+  has=,$(extras_of "$1")
+  case $has in *,device,*) has+=virtual, ;; esac
+  case $has in *,ultralytics,*) has+=capture, ;; esac
+  for extra in ${2//,/ }; do
+    case $has in *",$extra,"*) ;; *) return 1 ;; esac
+  done
   [ -z "${PYTHON:-}" ] || [ "$(describe_python "$1/bin/python")" = "$(describe_python "$PYTHON")" ]
 }
 
-# make_environment .venv device,dev: this package with those extras in $root/.venv, re-used as long as its stamp holds.
+# make_environment .venv device,dev: this package with at least those extras in $root/.venv, re-used as long as its stamp holds.
+# Extras that an environment had are kept when others are added.
 # The stamp is written last, so an interrupted installation is done again, from the start.
 make_environment() {
   local venv=$root/$1 extras=$2
@@ -114,7 +128,10 @@ make_environment() {
 }
 
 install_environment() {
-  local venv=$1 extras=$2 python pip
+  local venv=$1 extras=$2 had python pip
+  for had in $(extras_of "$venv" | sed 's/,/ /g'); do
+    case ,$extras, in *",$had,"*) ;; *) extras+=${extras:+,}$had ;; esac
+  done
   if [ -f "$venv/pyvenv.cfg" ] && ! grep -q "^prompt = .*ssinghal" "$venv/pyvenv.cfg"; then
     refuse "$venv was not made by this script, which needs that place; move it away first"
   fi
@@ -128,5 +145,5 @@ install_environment() {
     echo "${0##*/}: pip could not install into $venv (its reason is above); no test was run" >&2
     exit 1
   fi
-  environment_stamp "$venv" "$extras" >"$venv/.ssinghal-stamp"
+  printf '%s\n' "$(environment_stamp "$venv")" "$extras," >"$venv/.ssinghal-stamp"
 }

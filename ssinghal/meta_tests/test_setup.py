@@ -249,6 +249,31 @@ def test_environment_without_torch(clone: Clone) -> None:
     assert installations(clone) == ["[virtual,report,dev]"]
 
 
+@pytest.mark.parametrize(
+    ("options", "installed"),
+    [
+        (["--capture"], "[device,report,dev,capture]"),
+        (["--ultralytics"], "[device,report,dev,ultralytics]"),
+        (["--capture", "--no-torch"], "[virtual,report,dev,capture]"),
+    ],
+)
+def test_environment_with_what_captures(clone: Clone, options: list[str], installed: str) -> None:
+    clone.add_python("3.12")
+    assert clone.run("run_all_tests.sh", "--setup-only", *options).returncode == 0
+    assert installations(clone) == [installed]
+
+
+def test_extras_are_added_to_an_environment_and_none_is_lost(clone: Clone) -> None:
+    clone.add_python("3.12")
+    runs = ([], ["--capture"], [], ["--no-torch"], ["--ultralytics"], ["--capture"])
+    for options in runs:
+        assert clone.run("run_all_tests.sh", "--setup-only", *options).returncode == 0
+    first, second, third = installations(clone)
+    assert first == "[device,report,dev]"
+    assert set(second.strip("[]").split(",")) == {"device", "report", "dev", "capture"}
+    assert set(third.strip("[]").split(",")) == {"device", "report", "dev", "capture", "ultralytics"}
+
+
 @pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
 def test_environment_follows_its_inputs(clone: Clone, changed: str) -> None:
     clone.add_python("3.12")
@@ -383,7 +408,7 @@ def test_every_check_runs_and_is_named(clone: Clone) -> None:
     ]
     modules = [call[0] for call in clone.modules_run() if call[0] != "pip"]
     assert modules == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
-    assert installations(clone) == ["[device,report,dev]", ""]
+    assert installations(clone) == ["[device,report,dev,ultralytics]", ""]
     assert clone.run("run_checks.sh").returncode == 0
 
 

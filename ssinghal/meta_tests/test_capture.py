@@ -1,0 +1,498 @@
+"""Capture: what a model's forward calls, recorded without weights and without running it."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from ssinghal.capture.lines import Operand, RecordedCall, merged
+from ssinghal.capture.request import CaptureError, CaptureRequest, Level
+from ssinghal.capture.session import capture, request_of, write_checked
+from ssinghal.catalog.reading import catalog_files, load_catalogs
+from ssinghal.catalog.schema import CapturedCatalog
+from ssinghal.catalog.writing import flow
+from ssinghal.errors import CatalogError
+
+CAPTURED = {name: path for name, path in catalog_files().items() if name.startswith("captured/")}
+PACKAGES = ("torch", "torchvision", "timm", "transformers", "diffusers", "ultralytics")
+
+
+def installed(*packages):
+    """Their versions by name, without local parts such as +cpu; those that are not installed are left out."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package).partition("+")[0]
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+needs_torch = pytest.mark.skipif(not installed("torch"), reason="needs torch")
+
+# Text and lines ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-05, "1.0e-05"),
+        (0.1767766952966369, "0.1767766952966369"),
+        (2.5e-7, "2.5e-07"),
+        (float("-inf"), "-.inf"),
+        (1.0, "1.0"),
+        (True, "true"),
+        (None, "null"),
+        ("model.8.m.0.0.attn", "model.8.m.0.0.attn"),
+        ("0", '"0"'),
+        ("0.1", '"0.1"'),
+        ("2.14.1", "2.14.1"),
+        ("no", '"no"'),
+        ("a: b", '"a: b"'),
+        ({"n": 2, "in": {"self": (1, 2)}}, "{n: 2, in: {self: [1, 2]}}"),
+    ],
+)
+def test_a_value_is_written_so_that_yaml_reads_it_back(value, text):
+    import yaml
+
+    assert flow(value) == text
+    read = yaml.safe_load(text)
+    assert json.loads(json.dumps(value)) == read
+
+
+def call(shape=(1, 2), at="a", args=None, dtype="bfloat16", constant=False, overload="aten.add.Tensor"):
+    other = Operand("other", shape, dtype, constant)
+    return RecordedCall(overload, (Operand("self", (1, 2), "bfloat16", False), other), args or {}, (1, 2), "bfloat16", at)
+
+
+def test_equal_calls_are_one_line_with_their_number_and_the_first_path():
+    lines = merged([call(at="first"), call((2,)), call(at="second")], "bfloat16")["aten.add.Tensor"]
+    assert [(line["n"], line["at"], line["in"]["other"]) for line in lines] == [(2, "first", (1, 2)), (1, "a", (2,))]
+
+
+@pytest.mark.parametrize("other", [call(args={"alpha": 2}), call(dtype="float32"), call(constant=True), call((2,))])
+def test_calls_that_differ_in_anything_but_their_place_are_two_lines(other):
+    assert len(merged([call(), other], "bfloat16")["aten.add.Tensor"]) == 2
+
+
+def test_lines_do_not_depend_on_the_order_of_calls():
+    calls = [call((i,), args={"alpha": a}) for i in (10, 9, 2, 1) for a in (2, 1)]
+    assert [line["in"]["other"] for line in merged(calls, "bfloat16")["aten.add.Tensor"]] == [
+        (i,) for i in (1, 1, 2, 2, 9, 9, 10, 10)
+    ]
+    assert merged(calls, "bfloat16") == merged(reversed(calls), "bfloat16")
+
+
+def test_what_every_convolution_says_is_left_out():
+    args = {"stride": [2, 2], "padding": [1, 1], "dilation": [1, 1], "transposed": False, "output_padding": [0, 0], "groups": 1}
+    plain = call(args=args, overload="aten.convolution.default").line("bfloat16")
+    assert plain["args"] == {"stride": [2, 2], "padding": [1, 1]}
+    grouped = call(args={**args, "groups": 2, "dilation": [1, 2]}, overload="aten.convolution.default").line("bfloat16")
+    assert grouped["args"] == {"stride": [2, 2], "padding": [1, 1], "dilation": [1, 2], "groups": 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({}, "give either a model"),
+        ({"model": "torchvision/resnet18"}, "--input is missing"),
+        ({"model": "torchvision/resnet18", "factory": "a:b", "inputs": ((1,),)}, "give either a model"),
+        ({"factory": "a:b", "inputs": ((1,),)}, "brings its own inputs"),
+    ],
+)
+def test_a_request_that_contradicts_itself_is_refused(fields, fault):
+    with pytest.raises(CaptureError, match=fault):
+        CaptureRequest(**fields)
+
+
+# Factories: the user's own models -----------------------------------------------------------------------------------------
+
+MODULE = """
+    import os, socket, torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+            self.act = nn.ReLU(inplace=True)
+            self.head = nn.Linear(8, 5)
+            self.register_buffer("scale", torch.full((8,), 2.0))
+
+        def forward(self, x):
+            x = self.act(self.conv(x)) * self.scale.reshape(1, 8, 1, 1)
+            parts = torch.split(x, 6, dim=1)
+            self.extra(x)
+            return self.head(torch.cat(parts, 1).mean((2, 3)))
+
+        def extra(self, x):
+            pass
+
+    def net(cls=Net):
+        return cls(), torch.empty(2, 3, 32, 16)
+"""
+
+
+def made(tmp_path, monkeypatch, factory="net", more="", level=Level.ATEN):
+    """The text captured from ``factory`` of a module that holds MODULE and ``more``."""
+    (tmp_path / "mine.py").write_text(textwrap.dedent(MODULE) + textwrap.dedent(more))
+    monkeypatch.chdir(tmp_path)
+    return capture(CaptureRequest(factory=f"mine:{factory}", level=level))
+
+
+def captured(text, tmp_path) -> CapturedCatalog:
+    return write_checked(text, tmp_path)
+
+
+def refused(tmp_path, monkeypatch, more, factory="bad"):
+    with pytest.raises(CaptureError) as error:
+        made(tmp_path, monkeypatch, factory, more)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@needs_torch
+def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(tmp_path, monkeypatch):
+    """Written out: the model is read from top to bottom, sizes by the formulas of convolution (floor((32+2-3)/2)+1 = 16)."""
+    catalog = captured(made(tmp_path, monkeypatch), tmp_path)
+    seen = {
+        (overload, tuple(line.inputs.values()), line.w, tuple(line.args), line.out, line.at)
+        for overload, lines in catalog.sections.items()
+        for line in lines
+    }
+    x, y = (2, 3, 32, 16), (2, 8, 16, 8)
+    assert seen == {
+        ("aten.convolution.default", (x, (8, 3, 3, 3), (8,)), ("weight", "bias"), ("stride", "padding"), (y,), "conv"),
+        ("aten.relu_.default", (y,), (), (), (y,), "act"),
+        ("aten.mul.Tensor", (y, (1, 8, 1, 1)), ("other",), (), (y,), "(top)"),
+        ("aten.split.Tensor", (y,), (), ("split_size", "dim"), ((2, 6, 16, 8), (2, 2, 16, 8)), "(top)"),
+        ("aten.cat.default", (((2, 6, 16, 8), (2, 2, 16, 8)),), (), ("dim",), (y,), "(top)"),
+        ("aten.mean.dim", (y,), (), ("dim",), ((2, 8),), "(top)"),
+        ("aten.addmm.default", ((5,), (2, 8), (8, 5)), ("self", "mat2"), (), ((2, 5),), "head"),
+    }
+    head = catalog.head
+    assert (head.counts.calls, head.counts.cases) == (7, 7)
+    assert head.counts.left_out == {"constants": 2}  # the buffer's view, the weight's transpose
+    assert head.model.params == 3 * 8 * 9 + 8 + 8 * 5 + 5
+    assert (head.model.factory, head.model.package, head.input.shapes) == ("mine:net", "mine==local", (x,))
+    assert catalog.path == tmp_path / "mine-net-32x16.yaml"
+
+
+@needs_torch
+def test_the_torch_level_records_what_the_code_calls(tmp_path, monkeypatch):
+    catalog = captured(made(tmp_path, monkeypatch, level=Level.TORCH), tmp_path)
+    assert {"aten.conv2d.default", "aten.linear.default"} <= set(catalog.sections)
+    assert not {"aten.convolution.default", "aten.addmm.default"} & set(catalog.sections)
+    assert catalog.path.name == "mine-net-32x16-torch.yaml"
+    assert request_of(catalog) == CaptureRequest(factory="mine:net", level=Level.TORCH)
+
+
+@needs_torch
+def test_the_same_capture_gives_the_same_bytes(tmp_path, monkeypatch):
+    assert made(tmp_path, monkeypatch) == made(tmp_path, monkeypatch)
+
+
+@needs_torch
+def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(tmp_path, monkeypatch):
+    more = """
+    class Filled(Net):
+        def extra(self, x):
+            room = x.new_zeros(2, 8, 16, 16)
+            room.neg()
+            room[..., :8].copy_(x)
+            room.abs()
+
+    def bad(): return net(Filled)
+    """
+    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
+    assert "aten.abs.default" in catalog.sections
+    assert "aten.neg.default" not in catalog.sections
+
+
+@needs_torch
+def test_a_value_read_back_is_guessed_counted_and_named(tmp_path, monkeypatch):
+    more = """
+    class Reads(Net):
+        def extra(self, x):
+            if (x > 0).any() and int(self.scale.sum()) and torch.tensor([3.0]).item() == 3.0:
+                self.act(x)
+
+    def bad(): return net(Reads)
+    """
+    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
+    assert catalog.head.capture.guesses == {"(top)": 2}  # any() and the sum; the literal has its value
+    assert catalog.sections["aten.relu_.default"][0].n == 2
+
+
+@needs_torch
+def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog_says_where(tmp_path, monkeypatch):
+    more = """
+    class Head(nn.Module):
+        def forward(self, x): return x[x > 0]
+
+    class Boxes(Net):
+        def __init__(self):
+            super().__init__()
+            self.boxes = Head()
+        def extra(self, x): self.boxes(x)
+
+    def bad(): return net(Boxes)
+    """
+    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
+    assert "in boxes aten.index.Tensor depends on values" in catalog.head.capture.stopped
+    assert "aten.convolution.default" in catalog.sections
+    assert "aten.addmm.default" not in catalog.sections
+
+
+@needs_torch
+def test_code_that_loops_without_end_is_recorded_up_to_a_limit(tmp_path, monkeypatch):
+    more = """
+    class Loops(Net):
+        def extra(self, x):
+            while True: x = x + 1
+
+    def bad(): return net(Loops)
+    """
+    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
+    assert catalog.head.counts.calls == 50_000
+    assert "after 50000 calls" in catalog.head.capture.stopped
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("def bad(): return 5", "returned an int; expected (torch.nn.Module, inputs)"),
+        ("def bad(): return Net(), 'x'", "inputs are a str; expected a tensor or a tuple of tensors"),
+        ("def bad(): return Net(), ()", "inputs are a tuple of ()"),
+        ("bad = 5", "mine has no function bad"),
+        ("def bad(): return Net(), torch.empty(2, 4, 32, 16)", "in conv: RuntimeError"),
+        ("def bad(): return Net(), torch.empty(2, 3)", "in conv: RuntimeError"),
+        ("def bad(): raise KeyError('x')", "while it is built: KeyError"),
+        ("def bad(): os._exit(3)", "its process ended with code 3"),
+        ("def bad(): os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
+        ("def bad(): return nn.Identity(), torch.empty(1, 3)", "makes no call on its inputs"),
+    ],
+)
+def test_a_factory_that_does_wrong_is_one_line(tmp_path, monkeypatch, more, says):
+    assert says in refused(tmp_path, monkeypatch, more)
+    assert {p.name for p in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("torch.load('w.pt')", "loads weights (w.pt)"),
+        ("torch.load('w.pt', weights_only=True)", "loads weights (w.pt)"),
+        ("open('w.bin', 'rb')", "loads weights (w.bin)"),
+        ("socket.create_connection(('127.0.0.1', 1))", "opens a network connection"),
+        ("torch.hub.load_state_dict_from_url('http://localhost/w.pth')", "opens a network connection"),
+    ],
+)
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_a_factory_that_wants_weights_or_a_network_is_one_line(tmp_path, monkeypatch, body, says, swallowed):
+    """Also where it goes on without them: what it would build with them is another model."""
+    (tmp_path / "w.pt").write_bytes(b"")
+    (tmp_path / "w.bin").write_bytes(b"")
+    attempt = f"try: {body}\n        except Exception: pass" if swallowed else body
+    assert says in refused(tmp_path, monkeypatch, f"\n    def bad():\n        {attempt}\n        return net()\n")
+
+
+@needs_torch
+def test_a_factory_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name")
+    for factory, says in {
+        "absent:f": "ModuleNotFoundError: No module named 'absent'",
+        "broken:f": "No module named 'nothing_of_that_name'",
+        "broken": "expected package.module:function",
+    }.items():
+        with pytest.raises(CaptureError, match=says):
+            capture(CaptureRequest(factory=factory))
+
+
+@needs_torch
+def test_a_capture_that_takes_too_long_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("import time\ndef f(): time.sleep(600)")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CaptureError, match="not done after 1 s"):
+        capture(CaptureRequest(factory="mine:f"), timeout_s=1)
+
+
+def test_text_that_is_no_right_catalog_leaves_no_file(tmp_path):
+    target = tmp_path / "a.yaml"
+    with pytest.raises(CatalogError, match=f"{target}:"):
+        write_checked("schema: 1\nkind: captured\n", target)
+    assert not list(tmp_path.iterdir())
+
+
+# Models that packages bring -----------------------------------------------------------------------------------------------
+
+
+def cli(*arguments, cwd):
+    command = [sys.executable, "-m", "ssinghal", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=600)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "says"),
+    [
+        ("torchvison/resnet50", "1,3,64,64", "did you mean torchvision?"),
+        ("resnet50", "1,3,64,64", "models are named package/name"),
+        ("torchvision/resnet51", "1,3,64,64", "did you mean resnet50"),
+        ("torchvision/resnet18", "1,3,64", "takes one input"),
+        ("torchvision/vit_b_16", "1,3,64,96", "square"),
+        ("torchvision/resnet18", "1,4,64,64", "in conv1: RuntimeError"),
+        ("transformers/segfomer-b0", "1,3,64,64", "did you mean segformer-b0"),
+        ("diffusers/mochi-decoder", "1,12,60,106", "takes one input of rank 5"),
+        ("ultralytics/yolo12q", "1,3,64,64", "did you mean yolo12"),
+        ("ultralytics/yolo12n", "1,3,2160,3840", "RuntimeError: Sizes of tensors must match"),
+    ],
+)
+def test_a_model_or_size_that_does_not_exist_is_one_line_and_no_file(tmp_path, model, shape, says):
+    package = model.partition("/")[0]
+    if package in PACKAGES and not installed(package):
+        pytest.skip(f"needs {package}")
+    if not installed("torch"):
+        pytest.skip("needs torch")
+    done = cli("catalog", "capture", model, "--input", shape, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+SMALL = {
+    "torchvision/resnet18": (1, 3, 64, 64),
+    "torchvision/mobilenet_v3_small": (2, 3, 64, 96),
+    "torchvision/vgg11_bn": (1, 3, 64, 64),
+    "torchvision/swin_t": (1, 3, 64, 96),
+    "torchvision/efficientnet_b0": (1, 3, 64, 64),
+    "torchvision/deeplabv3_mobilenet_v3_large": (1, 3, 64, 64),
+    "timm/convnextv2_atto": (1, 3, 64, 64),
+    "transformers/segformer-b0": (1, 3, 64, 64),
+    "ultralytics/yolov8n": (1, 3, 64, 64),
+    "ultralytics/yolo12n": (1, 3, 64, 64),
+}
+
+REAL_RUN = """
+    import json, sys, os
+    from collections import Counter
+    os.environ.update(HF_HUB_OFFLINE="1", YOLO_OFFLINE="true", YOLO_AUTOINSTALL="false", YOLO_CONFIG_DIR=sys.argv[3])
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_iter
+    from ssinghal.capture.zoo import build
+
+    class Count(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.calls = Counter()
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            shapes = [list(t.shape) for t in tree_iter((args, kwargs or {})) if isinstance(t, torch.Tensor)]
+            self.calls[f"{func._schema.name.replace('::', '.')}.{func._overloadname} {shapes}"] += 1
+            return result
+
+    shape = tuple(json.loads(sys.argv[2]))
+    built = build(sys.argv[1], (shape,))
+    built.root.eval().to(torch.bfloat16)
+    x = torch.randn(shape, dtype=torch.bfloat16)
+    with torch.no_grad(), Count() as counted:
+        built.run(x)
+    sys.stdout.write("\\n" + json.dumps(counted.calls))
+"""
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_captured_calls_are_those_of_a_real_run(tmp_path, model):
+    """The multiset of (overload, operand shapes), against the model with weights and values on the CPU.
+
+    The real run counts all calls; a captured line stands for those of them that touch an activation, so each captured kind must
+    occur in the real run at least as often, and calls that only the real run has must be those that are left out by number.
+    """
+    package = model.partition("/")[0]
+    if not installed("torch") or not installed(package):
+        pytest.skip(f"needs torch and {package}")
+    shape = SMALL[model]
+    code = [sys.executable, "-c", textwrap.dedent(REAL_RUN), model, json.dumps(shape), str(tmp_path)]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=600, check=True)
+    real = Counter(json.loads(done.stdout.splitlines()[-1]))
+    catalog = captured(capture(CaptureRequest(model, inputs=(shape,))), tmp_path)
+    listed = Counter()
+    for overload, lines in catalog.sections.items():
+        for line in lines:
+            listed[f"{overload} {[list(s) for _, s in line.operands()]}"] += line.n
+    assert not listed - real
+    assert (real - listed).total() == sum(catalog.head.counts.left_out.values())
+
+
+def recapturable():
+    """Committed catalogs to capture again here: the smallest of each package, and the largest input."""
+    chosen = {}
+    for catalog in load_catalogs(["captured/"]):
+        package = catalog.head.model.full_name.partition("/")[0]
+        chosen.setdefault(package, catalog)
+    return [*chosen.values(), *load_catalogs(["ultralytics-yolo12x-4320x7680"])]
+
+
+@pytest.mark.parametrize("catalog", recapturable(), ids=lambda c: c.name)
+def test_recapturing_a_committed_catalog_gives_the_same_bytes(catalog):
+    """All of them: ``ssinghal catalog recapture --check``."""
+    head = catalog.head
+    pins = (head.model.package, f"torch=={head.capture.torch}", *head.capture.packages)
+    here = installed(*PACKAGES)
+    if any(here.get(name) != pin for name, _, pin in (p.partition("==") for p in pins)):
+        pytest.skip(f"was captured with {', '.join(pins)}")
+    assert capture(request_of(catalog)) == Path(catalog.path).read_text()
+
+
+# What the committed catalogs must hold: facts of independent captures --------------------------------------------------------
+
+
+def lines_of(name, overload):
+    (catalog,) = load_catalogs([name])
+    return catalog.sections[overload]
+
+
+def test_the_mochi_decoder_has_its_known_calls():
+    (catalog,) = load_catalogs(["diffusers-mochi-decoder-4x60x106"])
+    assert (catalog.head.counts.calls, catalog.head.counts.cases) == (499, 87)
+    (pad,) = [x for x in catalog.sections["aten.replication_pad3d.default"] if x.inputs["self"] == (1, 768, 4, 60, 106)]
+    assert pad.n == 18
+
+
+def test_yolo12x_attends_over_8160_positions_at_padded_4k():
+    lines = lines_of("ultralytics-yolo12x-2176x3840", "aten.bmm.default")
+    assert [(x.n, x.at) for x in lines if x.out == ((12, 8160, 8160),)] == [(8, "model.8.m.0.0.attn")]
+
+
+def test_yolo12x_s_first_map_at_8k_has_1518_mib():
+    (line,) = [x for x in lines_of("ultralytics-yolo12x-4320x7680", "aten.convolution.default") if x.at == "model.0.conv"]
+    assert line.out == ((1, 96, 2160, 3840),)
+
+
+def test_enough_models_and_sizes_are_committed():
+    catalogs = load_catalogs(["captured/"])
+    models = {c.head.model.full_name for c in catalogs}
+    assert len(catalogs) >= 40
+    assert len(models) >= 20
+    sizes = {(c.head.model.full_name, c.input_size) for c in catalogs if c.head.capture.level == "aten"}
+    assert sizes >= {
+        *(("ultralytics/yolo12x", size) for size in ("640x640", "1280x1280", "2176x3840", "4320x7680")),
+        ("ultralytics/yolov8s-world", "1280x800"),
+        ("torchvision/swin_b", "1280x800"),
+        ("torchvision/swin_v2_b", "1280x800"),
+        ("torchvision/resnet50", "1280x800"),
+        ("torchvision/vit_b_16", "224x224"),
+        ("transformers/segformer-b0", "1280x800"),
+        ("transformers/detr-resnet-50", "800x1280"),
+        ("diffusers/mochi-decoder", "4x60x106"),
+        ("diffusers/cogvideox-decoder", "4x60x90"),
+    }
