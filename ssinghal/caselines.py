@@ -15,6 +15,7 @@ from ssinghal.operators import make_case
 from ssinghal.specs import Board, BufferType, DType, Layout
 from ssinghal.values import one_of, tensor_memory
 
+MAX_NESTING = 16  # no ATen argument nests deeper than a list of lists
 KEYS = ("op", "inputs", "attrs", "dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
 
 
@@ -53,15 +54,21 @@ def parse_json(text: str) -> Any:
     """JSON without what its readers disagree on: a key given twice, NaN and infinities, whole numbers beyond 64 bits.
 
     Raises:
-        InvalidCase: one of these, or arrays nested too deep to read.
+        InvalidCase: one of these, or nested more than ``MAX_NESTING`` deep.
         json.JSONDecodeError: not JSON.
     """
     try:
-        return json.loads(
+        value = json.loads(
             text, object_pairs_hook=unique_keys, parse_constant=_number, parse_float=_number, parse_int=_whole_number
         )
     except RecursionError:
         raise InvalidCase("nested too deep") from None
+    level = [value]
+    for _ in range(MAX_NESTING):
+        level = [inner for outer in level for inner in _inside(outer)]
+    if level:
+        raise InvalidCase("nested too deep")
+    return value
 
 
 def read_cases(path: Path, lines: Iterable[str], board: Board) -> list[tuple[Case, MemoryEstimate]]:
@@ -94,6 +101,10 @@ def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise InvalidCase(f"{key} is given twice")
         found[key] = value
     return found
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _number(text: str) -> float:

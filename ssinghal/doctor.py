@@ -12,8 +12,8 @@ from typing import Any
 
 from ssinghal.boards import DEFAULT_BOARD, load_board
 from ssinghal.device.modes import choose_device, silicon_nodes
-from ssinghal.device.virtual import INSTALL_HINT, virtual_home
-from ssinghal.errors import HarnessError
+from ssinghal.device.virtual import INSTALL_HINT, scratch_folders, virtual_home
+from ssinghal.errors import DeviceUnavailable, HarnessError
 from ssinghal.pool import Pool
 from ssinghal.results import package_versions
 
@@ -50,8 +50,15 @@ def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[li
 
 
 def clean() -> Path:
-    """Removes the virtual device's runtime roots and kernel caches; they are made again when needed."""
+    """Removes the virtual device's runtime roots and kernel caches; they are made again when needed.
+
+    Raises:
+        DeviceUnavailable: a process has a virtual device open, or seems to (its folder's name begins with its number).
+    """
     home = virtual_home()
+    used = [str(folder) for folder in scratch_folders(in_use=True)]
+    if used:
+        raise DeviceUnavailable(f"{home} is in use; end what uses it, or remove its folder: {', '.join(used)}")
     if home.exists():
         shutil.rmtree(home)
     return home

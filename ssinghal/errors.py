@@ -5,9 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LINE_LIMIT = 500
+
 
 class HarnessError(Exception):
-    """Base of all errors below; its text is one clear line (or one line per fault) for the user."""
+    """Base of all errors below; its text is one clear line (or one line per fault) for the user, each of bounded length."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__("\n".join(cut(line, LINE_LIMIT) for line in text.splitlines()))
 
 
 class CatalogError(HarnessError):
@@ -40,6 +45,17 @@ class DeviceUnavailable(DeviceError):
 
 class NotProven(DeviceError):
     """A device that opened but failed the self-check of its mode, so its verdicts cannot be trusted."""
+
+
+def cut(text: str, limit: int) -> str:
+    """``text``, or its two ends where it is longer than ``limit`` characters: for what others wrote, in a line of ours.
+
+    >>> cut("0123456789" * 9, 60)
+    '01234567890123456789 … (90 characters) … 56789'
+    """
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 3]} … ({len(text):,} characters) … {text[-limit // 12 :]}"
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> str:

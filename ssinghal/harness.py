@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ssinghal.baseline import load_baseline
 from ssinghal.cases import Case
 from ssinghal.estimate import MemoryEstimate, Prediction, estimate
 from ssinghal.pool import Pool
-from ssinghal.records import Record, Status, Verdict
-from ssinghal.results import package_versions
+from ssinghal.records import Record, Status
+from ssinghal.results import unprobed
 from ssinghal.settings import Settings
 
 Identity = tuple[str, str]
@@ -73,11 +73,8 @@ class Harness:
 
     def record_json(self, case: Case, record: Record, nodeid: str) -> dict[str, Any]:
         """The record as its line will read, with the estimate beside it."""
-        return {**record.to_json(), "estimate": self.estimate(case).to_json(), "test": nodeid}
+        return replace(record, estimate=self.estimate(case).to_json(), test=nodeid).to_json()
 
     def record_without_probe(self, case: Case, nodeid: str, status: Status, message: str) -> dict[str, Any]:
         """The record of a case that no device answered: why, and its estimate."""
-        verdict = Verdict(status, decided_by="harness", message=message)
-        ttnn = package_versions().get("ttnn", "")
-        record = Record.of(case, verdict, device_mode="none", board=self.settings.board.name, ttnn=ttnn)
-        return self.record_json(case, record, nodeid)
+        return self.record_json(case, unprobed(case, status, message, self.settings.board.name), nodeid)

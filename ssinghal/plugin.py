@@ -14,7 +14,7 @@ import pytest
 from ssinghal.baseline import disagreements, load_baseline
 from ssinghal.cases import Case
 from ssinghal.device.modes import DeviceMode
-from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.errors import HarnessError, InvalidCase, cut
 from ssinghal.estimate import MemoryEstimate, Prediction
 from ssinghal.harness import Harness, identity
 from ssinghal.operators import suite_name
@@ -23,7 +23,8 @@ from ssinghal.recorder import RECORD_ATTRIBUTE, STALE_PROPERTY, START_ATTRIBUTE,
 from ssinghal.records import Record, Status
 from ssinghal.results import package_versions
 from ssinghal.settings import Policy, Settings, add_options
-from ssinghal.text import sentence
+from ssinghal.summary import left_out
+from ssinghal.text import MESSAGE_LIMIT, sentence
 
 DEVICE_ERRORS = (HarnessError, OSError)  # why a device did not open
 HARNESS = pytest.StashKey[Harness]()
@@ -59,6 +60,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     versions = ", ".join(f"{n} {v}" for n, v in package_versions().items())
     choice = settings.choice
     lines = [f"ssinghal: {choice.mode} {choice.board} ({choice.reason}); {count} cases in the catalogs; {versions}"]
+    lines += [f"ssinghal: {line}" for line in left_out([call.count for call in settings.unmapped])]
     if choice.mode is DeviceMode.VIRTUAL:
         lines.append("ssinghal: a virtual device gives memory verdicts; numerics are not run")
     return lines
@@ -244,7 +246,10 @@ def _judge(harness: Harness, case: Case, record: Record) -> None:
     if verdict.status is Status.UNSUPPORTED:
         pytest.xfail(verdict.message)
     if verdict.status is not Status.FITS:
-        pytest.fail(": ".join(filter(None, (verdict.status.value, verdict.error_type, verdict.message))), pytrace=False)
+        pytest.fail(
+            ": ".join(filter(None, (verdict.status.value, verdict.error_type, cut(verdict.message, MESSAGE_LIMIT)))),
+            pytrace=False,
+        )
     if foreseen is Prediction.EXCEEDS:
         pytest.fail("it fits, but the estimate says that it exceeds", pytrace=False)
 

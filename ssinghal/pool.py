@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import DeviceError, HarnessError, NotProven
 from ssinghal.probe import Limits, probe
-from ssinghal.records import Record, Status, Verdict
+from ssinghal.records import Record, Resource, Status, Verdict
 
 DEFAULT_TIMEOUT_S = 120.0
 # Host address space of a worker on a virtual board. TTNN's page maps of some reshapes would take tens of GiB.
@@ -41,6 +43,20 @@ class PoolOptions:
     numerics: bool = False
     limits: Limits = field(default_factory=Limits)
 
+    @classmethod
+    def of(
+        cls,
+        choice: DeviceChoice,
+        *,
+        workers: int | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        host_tiles: int | None = None,
+    ) -> PoolOptions:
+        """What the kind of device asks for, where the user does not: a card takes one process, and computes."""
+        virtual = choice.mode is DeviceMode.VIRTUAL
+        limits = Limits() if host_tiles is None else replace(Limits(), host_tiles=host_tiles)
+        return cls(workers or (2 if virtual else 1), timeout_s, numerics=not virtual, limits=limits)
+
 
 class Pool:
     """``submit(case) -> Future[Record]``; every submitted case gets a record, whatever happens to the worker that has it.
@@ -54,6 +70,7 @@ class Pool:
     def __init__(self, choice: DeviceChoice, options: PoolOptions = PoolOptions()) -> None:
         if options.numerics and choice.mode is DeviceMode.VIRTUAL:
             raise NotProven("a virtual device computes nothing: its values must not be compared")
+        _hold_standard_descriptors()
         self.choice = choice
         self.options = options
         self._stack = ExitStack()
@@ -117,7 +134,10 @@ class Pool:
                 record, alive = worker.run(case)
             finally:
                 self._busy.discard(worker)
-            idle = worker if alive else None
+            exhausted = record.verdict.resource is Resource.HOST  # what it still holds would be the next case's fault
+            if alive and exhausted:
+                worker.stop()
+            idle = worker if alive and not exhausted else None
             return record
         finally:
             self._idle.put(idle)
@@ -133,9 +153,14 @@ class _Worker:
         self._process = _SPAWN.Process(
             target=_serve, args=(theirs, choice, options, environment, str(self._log)), name="ssinghal-worker", daemon=True
         )
-        self._process.start()
+        _start_deaf_to_interrupts(self._process)
         theirs.close()
-        hello = self._receive(START_TIMEOUT_S)
+        try:
+            hello = self._receive(START_TIMEOUT_S)
+        except BaseException:  # Ctrl-C: nobody else knows of this process yet
+            self.kill()
+            self.stop()
+            raise
         if not isinstance(hello, DeviceFacts):
             self.stop()
             if isinstance(hello, HarnessError):
@@ -193,6 +218,23 @@ class _Worker:
     def _record_of(self, case: Case, verdict: Verdict) -> Record:
         facts = self.facts
         return Record.of(case, verdict, device_mode=facts.mode, board=facts.board, ttnn=facts.ttnn)
+
+
+def _start_deaf_to_interrupts(process: SpawnProcess) -> None:
+    """Ctrl-C reaches the whole group. A process inherits the mask, so it is not hit before it ignores the signal itself."""
+    resource_tracker.ensure_running()  # would unblock the signal when started below
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _hold_standard_descriptors() -> None:
+    """Where 0, 1 or 2 is closed, a pipe to a worker would get its number, and a worker redirects 1 and 2."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
 
 from ssinghal.errors import HarnessError
 from ssinghal.harness import Harness, Identity
-from ssinghal.records import RunInfo, Status
-from ssinghal.results import RunFolder, commit_of, new_run_id, now, package_versions
-from ssinghal.text import aligned, summary_rows
+from ssinghal.records import Status
+from ssinghal.results import RunFolder, new_run
+from ssinghal.summary import Summary
 
 # Names of what travels on reports: attributes hold plain values, so that they cross from xdist's processes.
 RECORD_ATTRIBUTE = "ssinghal_record"
@@ -42,16 +41,7 @@ class Recorder:
         settings = self._harness.settings
         if settings.get("results") is None or not self._running:
             return
-        info = RunInfo(
-            run=new_run_id(),
-            started=now(),
-            command=" ".join(sys.argv),
-            commit=commit_of(self._config.rootpath),
-            device=self._harness.device_facts(),
-            versions=package_versions(),
-            options=settings.given(),
-            selected=self._selected() or None,
-        )
+        info = new_run(self._config.rootpath, settings.given(), self._selected() or None, self._harness.device_facts())
         try:
             self._folder = RunFolder(settings.get("results"), info)
         except HarnessError as error:
@@ -107,7 +97,7 @@ class Recorder:
         for nodeid in [nodeid for nodeid, key in self._harness.tests.items() if key not in self._records]:
             self._append_without_probe(nodeid, Status.NOT_RUN, "the run ended, or its test failed, before it was run")
         if self._folder is None:
-            self._lines = aligned(summary_rows(list(self._records.values()))) if self._records else []
+            self._lines = Summary.of(list(self._records.values())).lines() if self._records else []
             return
         notes = [f"{STALE_PROPERTY}: {line}" for line in self._stale]
         try:

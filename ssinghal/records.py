@@ -243,7 +243,11 @@ class LineFile:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
-        self._file.close()
+        """HarnessError where the file is no longer at its path: what was written is gone with it."""
+        with self._file:
+            written = os.fstat(self._file.fileno())
+        if not self._path.exists() or not os.path.samestat(written, self._path.stat()):
+            raise HarnessError(f"{self._path} was removed or replaced while it was written: its lines are lost")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -14,9 +15,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ssinghal.cases import Case
+from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
-from ssinghal.records import LineFile, RunInfo
-from ssinghal.text import aligned, summary_rows, totals
+from ssinghal.records import LineFile, Record, RunInfo, Status, Verdict
+from ssinghal.summary import Summary
 
 PACKAGES = ("ssinghal", "ttnn", "torch", "numpy", "pytest")
 
@@ -57,6 +60,18 @@ def commit_of(folder: Path) -> str:
     return done.stdout.strip()
 
 
+def new_run(repository: Path, options: Mapping[str, Any], selected: int | None, device: Mapping[str, Any]) -> RunInfo:
+    """What is known when a run of this program begins."""
+    command = " ".join(sys.argv)
+    return RunInfo(new_run_id(), now(), command, commit_of(repository), device, package_versions(), options, selected=selected)
+
+
+def unprobed(case: Case, status: Status, message: str, board: str) -> Record:
+    """The record of a case that no device answered, and why."""
+    verdict = Verdict(status, decided_by="harness", message=message)
+    return Record.of(case, verdict, device_mode="none", board=board, ttnn=package_versions().get("ttnn", ""))
+
+
 class RunFolder:
     """Writes one run. Every record is on disk when ``append`` returns, so a killed run keeps what it had, in whole lines.
 
@@ -87,22 +102,22 @@ class RunFolder:
 
     def finish(self, selected: int, notes: Sequence[str] = ()) -> list[str]:
         """Closes the run with its totals; returns the summary's lines. ``notes`` go into its file as well."""
-        counted = totals(self.records)
-        self.info = replace(self.info, finished=now(), selected=selected, totals=dict(sorted(counted.items())))
-        lines = self.summary()
+        summary = Summary.of(self.records)
+        self.info = replace(self.info, finished=now(), selected=selected, totals=summary.totals)
+        lines = [*self._head(), *summary.lines()]
         with self._writing():
-            self._lines.close()
             self._write_info()
             _write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
+        self._lines.close()
         return lines
 
-    def summary(self) -> list[str]:
+    def _head(self) -> list[str]:
         device = self.info.device
         head = f"run {self.info.run}: {len(self.records)} of {self.info.selected} selected cases recorded"
         opened = f"{device['mode']} {device['board']}" if device else "no device"
         where = f"{opened}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
-        notes = [] if device.get("mode") == "silicon" else ["numerics not run: memory verdicts only"]
-        return [head, "; ".join([where, *notes]), *(aligned(summary_rows(self.records)) if self.records else [])]
+        computes = device.get("mode", DeviceMode.VIRTUAL) != DeviceMode.VIRTUAL
+        return [head, where if computes else f"{where}; numerics not run: memory verdicts only"]
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -12,12 +12,13 @@ import pytest
 from ssinghal.boards import DEFAULT_BOARD, load_board
 from ssinghal.cases import Case
 from ssinghal.catalog.reading import load_catalogs
-from ssinghal.device.modes import DeviceMode, choose_device
+from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.expand import expand
 from ssinghal.operators import suite_name
 from ssinghal.pool import DEFAULT_TIMEOUT_S, PoolOptions
 from ssinghal.probe import Limits
+from ssinghal.sampling import sample
 from ssinghal.specs import TextEnum
 from ssinghal.values import one_of, seconds, tensor_memory, whole_number
 
@@ -62,6 +63,7 @@ OPTIONS = (
     Option("timeout", seconds, DEFAULT_TIMEOUT_S, "seconds one case may take on the device"),
     Option("host-tiles", whole_number, Limits().host_tiles, "run no reshape for which TTNN maps more tiles on the host"),
     Option("max-bytes", whole_number, None, "leave out cases whose largest operand has more logical bytes"),
+    Option("sample", whole_number, None, "at most so many cases of each operator, spread over their sizes"),
     Option("workers", whole_number, None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
 LISTS = (
@@ -102,8 +104,10 @@ class Settings:
         self.pool_options = self._pool_options()
         self.operators = {suite_name(name) for name in self._lists["op"]}
         catalogs = load_catalogs(self._lists["catalog"] or None)
+        found = expand(catalogs, memory=self.get("memory"), max_bytes=self.get("max-bytes"))
+        self.unmapped = found.unmapped
         self.cases: dict[str, list[Case]] = {}
-        for case in expand(catalogs, memory=self.get("memory"), max_bytes=self.get("max-bytes")).cases:
+        for case in found.cases if self.get("sample") is None else sample(found.cases, self.get("sample")):
             if self.board.arch != CARDS_ARCH:
                 case = replace(case, known_oom=None)
             self.cases.setdefault(case.name, []).append(case)
@@ -117,14 +121,9 @@ class Settings:
         return {**plain, **self._lists, "ttnn-log": self.ttnn_log}
 
     def _pool_options(self) -> PoolOptions:
-        virtual = self.choice.mode is DeviceMode.VIRTUAL
-        in_xdist = hasattr(self._config, "workerinput")
-        return PoolOptions(
-            workers=self.get("workers") or (2 if virtual and not in_xdist else 1),
-            timeout_s=self.get("timeout"),
-            numerics=not virtual,
-            limits=replace(Limits(), host_tiles=self.get("host-tiles")),
-        )
+        alone = 1 if hasattr(self._config, "workerinput") else None  # xdist starts processes enough
+        workers, timeout_s = self.get("workers") or alone, self.get("timeout")
+        return PoolOptions.of(self.choice, workers=workers, timeout_s=timeout_s, host_tiles=self.get("host-tiles"))
 
     def _read(self, option: Option) -> Any:
         text = self._given(option.key)

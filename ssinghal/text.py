@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ssinghal.errors import cut
 from ssinghal.records import Resource, Status, Verdict
 
+MESSAGE_LIMIT = 300  # of what TTNN wrote, in a line of ours; a record has it whole
 _BUFFERS = {
     Resource.L1_BUFFER: "L1",
     Resource.DRAM_BUFFER: "DRAM",
@@ -24,7 +26,7 @@ def sentence(verdict: Verdict) -> str:
     'L1 bank needs 532,480 B, 328,352 B free (output)'
     """
     if verdict.status is not Status.OOM or verdict.resource is None:
-        return verdict.message or verdict.status.value
+        return cut(verdict.message, MESSAGE_LIMIT) or verdict.status.value
     at = f" ({verdict.stage})" if verdict.stage else ""
     if verdict.resource in _BUFFERS and verdict.bytes_per_bank is not None:
         free = verdict.free_bytes if verdict.free_bytes is not None else verdict.bank_bytes
@@ -37,7 +39,7 @@ def sentence(verdict: Verdict) -> str:
     if verdict.resource is Resource.CLASH and verdict.program_bytes is not None:
         tensor = f", an L1 tensor begins at {verdict.tensor_address:,} B" if verdict.tensor_address is not None else ""
         return f"{verdict.buffer_kind or 'program'} buffers end at {verdict.program_bytes:,} B{tensor}{at}"
-    return f"{verdict.resource.value}: {verdict.message}{at}"
+    return f"{verdict.resource.value}: {cut(verdict.message, MESSAGE_LIMIT)}{at}"
 
 
 def totals(records: Iterable[Mapping[str, Any]]) -> Counter[str]:

@@ -11,6 +11,7 @@ from ssinghal.specs import BufferType, TextEnum
 
 T = TypeVar("T", bound=TextEnum)
 
+MAX_SECONDS = 1_000_000
 TENSOR_MEMORIES = (BufferType.DRAM, BufferType.L1)
 
 
@@ -39,11 +40,11 @@ def whole_number(text: str) -> int:
 
 
 def seconds(value: str | float) -> float:
-    """A time above 0 and finite."""
+    """A time above 0, of days at most (the system's clocks count milliseconds in 31 bits)."""
     try:
         number = float(value)
     except ValueError:
         number = math.nan
-    if not 0 < number < math.inf:
-        raise InvalidCase(f"expected a number of seconds above 0, got {value!r}")
+    if not 0 < number <= MAX_SECONDS:
+        raise InvalidCase(f"expected a number of seconds above 0 and up to {MAX_SECONDS:,}, got {value!r}")
     return number

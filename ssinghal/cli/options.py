@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +16,7 @@ from ssinghal.cases import Case
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
 from ssinghal.pool import DEFAULT_TIMEOUT_S
+from ssinghal.probe import Limits
 from ssinghal.values import seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +37,31 @@ timeout_option = click.option(
     metavar="SECONDS",
     help="Time one case may take on the device.",
 )
+
+
+host_tiles_option = click.option(
+    "--host-tiles",
+    type=click.IntRange(1),
+    default=Limits().host_tiles,
+    show_default=True,
+    help="Run no reshape for which TTNN maps more tiles on the host.",
+)
+workers_option = click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=None,
+    help="Device processes [default: 2 on a virtual device, 1 on a real one].",
+)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends a command in one line and with the shell's exit code for it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("ssinghal: interrupted", err=True)
+        sys.exit(128 + signal.SIGINT)
 
 
 def device_options(command: F) -> F:

@@ -15,18 +15,24 @@ from click.core import ParameterSource
 from ssinghal.boards import load_board
 from ssinghal.caselines import read_cases
 from ssinghal.cases import Case
-from ssinghal.cli.options import case_arguments, case_from_arguments, device_options, timeout_option
+from ssinghal.cli.options import (
+    case_arguments,
+    case_from_arguments,
+    device_options,
+    host_tiles_option,
+    interruptible,
+    timeout_option,
+    workers_option,
+)
 from ssinghal.cli.progress import track
-from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.modes import DeviceChoice, choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, estimate
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.records import LineFile, Record, Status
 from ssinghal.specs import format_bytes, format_shape
+from ssinghal.summary import FAULTS
 from ssinghal.text import aligned, sentence
-
-# What a batch may end with and still have done its work; anything else is a finding.
-VERDICTS = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID, Status.NOT_RUN)
 
 
 @click.command()
@@ -43,9 +49,9 @@ VERDICTS = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID, Status.
     help="Write the records there instead of standard output.",
 )
 @timeout_option
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=None, help="Device processes for --from [default: 2 virtual, 1 real]."
-)
+@host_tiles_option
+@workers_option
+@interruptible()
 def probe(
     operator: str | None,
     shapes: tuple[str, ...],
@@ -57,6 +63,7 @@ def probe(
     source: Path | None,
     output: Path | None,
     timeout: float,
+    host_tiles: int,
     workers: int | None,
     **placement: Any,
 ) -> None:
@@ -71,12 +78,12 @@ def probe(
     it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout.
     """
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
-    options = PoolOptions(timeout_s=timeout, numerics=choice.mode is not DeviceMode.VIRTUAL)
+    options = PoolOptions.of(choice, workers=workers, timeout_s=timeout, host_tiles=host_tiles)
     if source is not None:
         source_of = click.get_current_context().get_parameter_source
         if any(source_of(name) is ParameterSource.COMMANDLINE for name in ("operator", "attrs", *placement)):
             raise click.UsageError("with --from, each line of the file says its own operator, shapes, attributes and placement")
-        sys.exit(_batch(source, output, choice, replace(options, workers=workers or (1 if options.numerics else 2))))
+        sys.exit(_batch(source, output, choice, options))
     if operator is None:
         raise click.UsageError("give an operator and its shapes, or --from FILE")
     case = case_from_arguments(operator, shapes, attrs, **placement)
@@ -100,6 +107,8 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: Poo
     cases = read_cases(source, _lines(source), load_board(choice.board))
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
+    if output is None and sys.stdout is None:
+        raise InvalidCase("standard output is closed; write the records to a file with -o")
     statuses = []
     with Pool(choice, options) as pool, ExitStack() as stack:
         write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
@@ -107,10 +116,12 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: Poo
         for record, (_, made) in track(records, "probing", len(cases)):
             write(_line(record, made))
             statuses.append(record.status)
-    return 1 if set(statuses) - set(VERDICTS) else 0
+    return 1 if set(statuses) & set(FAULTS) else 0
 
 
 def _lines(source: Path) -> list[str]:
+    if str(source) == "-" and sys.stdin is None:
+        raise InvalidCase("-: standard input is closed")
     try:
         data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
         return data.decode("utf-8-sig").split("\n")
@@ -121,7 +132,7 @@ def _lines(source: Path) -> list[str]:
 
 
 def _line(record: Record, made: MemoryEstimate) -> str:
-    return json.dumps({**record.to_json(), "estimate": made.to_json()})
+    return json.dumps(replace(record, estimate=made.to_json()).to_json())
 
 
 def describe(case: Case, record: Record) -> list[str]:

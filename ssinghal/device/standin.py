@@ -7,6 +7,7 @@ which finds the wheel's precompiled firmware), write a dependency file for ``-MF
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from pathlib import Path
@@ -24,18 +25,28 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ -z "$deps" ] || echo "$out:" > "$deps"
-if [ -n "$object" ]; then : > "$out"; else exec cp "${{0%/*}}/../../empty.elf" "$out"; fi
+if [ -n "$object" ]; then : > "$out"; else printf '{elf}' > "$out"; fi
 """
+COMPILER = Path("compiler", "bin", "riscv-tt-elf-g++")
 
 
 def write_standin(folder: Path, ttnn_package: Path) -> None:
-    """Writes the compiler and its ELF under ``folder`` = ``<root>/runtime/sfpi``."""
-    binaries = folder / "compiler" / "bin"
-    binaries.mkdir(parents=True)
-    (folder / "empty.elf").write_bytes(minimal_elf())
-    compiler = binaries / "riscv-tt-elf-g++"
-    compiler.write_text(_SCRIPT.format(version=sfpi_version(ttnn_package)))
+    """Writes the compiler under ``folder`` = ``<root>/runtime/sfpi``."""
+    compiler = folder / COMPILER
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text(_script(ttnn_package))
     compiler.chmod(0o755)
+
+
+def is_standin(folder: Path, ttnn_package: Path) -> bool:
+    """True where ``folder`` holds the compiler that ``write_standin`` writes, and it can be run."""
+    compiler = folder / COMPILER
+    return os.access(compiler, os.X_OK) and compiler.read_bytes() == _script(ttnn_package).encode()
+
+
+def _script(ttnn_package: Path) -> str:
+    """The ELF is in it, in octal: the shell prints it without starting another program, for each of thousands of kernels."""
+    return _SCRIPT.format(version=sfpi_version(ttnn_package), elf="".join(f"\\{byte:03o}" for byte in minimal_elf()))
 
 
 def sfpi_version(ttnn_package: Path) -> str:

@@ -23,11 +23,13 @@ import platformdirs
 
 from ssinghal.boards import cluster_descriptor
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
-from ssinghal.device.standin import write_standin
+from ssinghal.device.standin import is_standin, write_standin
 from ssinghal.errors import DeviceUnavailable
 
-LAYOUT_REVISION = 2
+LAYOUT_REVISION = 3
 MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was at the time
+LINKS = ("tt_metal", "ttnn")  # of a runtime root, into the installed wheel
+SFPI = Path("runtime", "sfpi")
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
 # Variables of TT-Metalium, TTNN and MPI change what a virtual board is (its dispatch, banks, allocator), so no inherited one
@@ -67,7 +69,7 @@ def virtual_home() -> Path:
 
 
 def prepare_root() -> VirtualRoot:
-    """Makes (once per ttnn installation) the runtime root: two symlinks and the stand-in compiler.
+    """Makes the runtime root, once per ttnn installation and again where it is damaged: two symlinks, the stand-in compiler.
 
     Built aside and renamed into place, so that processes starting together, or one killed half-way, leave it whole.
     """
@@ -78,22 +80,38 @@ def prepare_root() -> VirtualRoot:
         raise DeviceUnavailable(f"TT-Metalium cannot start a compiler from {where}; set XDG_CACHE_HOME to another folder")
     mark = hashlib.sha256(f"{package}:{LAYOUT_REVISION}".encode()).hexdigest()[:8]
     made = VirtualRoot(virtual_home() / f"ttnn-{version}-{mark}", version)
-    if made.root.exists():
+    if _is_whole(made.root, package):
         return made
     made.kernels.mkdir(parents=True, exist_ok=True)
     (made.folder / MARKER).touch()
     aside = Path(tempfile.mkdtemp(dir=made.folder, prefix="making-"))
     try:
-        for name in ("tt_metal", "ttnn"):
-            (aside / name).symlink_to(package / name)
-        write_standin(aside / "runtime" / "sfpi", package)
-        aside.rename(made.root)
+        (aside / "root").mkdir()
+        for name in LINKS:
+            (aside / "root" / name).symlink_to(package / name)
+        write_standin(aside / "root" / SFPI, package)
+        if made.root.exists() and not _is_whole(made.root, package):
+            made.root.rename(aside / "damaged")
+        (aside / "root").rename(made.root)
     except OSError:
-        if not made.root.exists():  # another process was faster: its root is the same
+        if not _is_whole(made.root, package):  # else another process was faster: its root is the same
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return made
+
+
+def _is_whole(root: Path, package: Path) -> bool:
+    """A cleaner of caches may take single files, a moved environment the links' targets: TT-Metalium then fails oddly."""
+    links = all((root / name).is_dir() and (root / name).samefile(package / name) for name in LINKS)
+    return links and is_standin(root / SFPI, package)
+
+
+def scratch_folders(*, in_use: bool) -> list[Path]:
+    """Those whose process runs, or those left by processes that were killed."""
+    parent = virtual_home() / "scratch"
+    owners = {folder: folder.name.partition("-")[0] for folder in parent.iterdir()} if parent.exists() else {}
+    return [f for f, pid in owners.items() if pid.isdigit() and Path(f"/proc/{pid}").exists() == in_use]
 
 
 @contextmanager
@@ -101,10 +119,8 @@ def scratch_folder() -> Iterator[Path]:
     """A folder for what TT-Metalium and MPI write on the side, gone afterwards; so are those of processes that were killed."""
     parent = virtual_home() / "scratch"
     parent.mkdir(parents=True, exist_ok=True)
-    for old in parent.iterdir():
-        pid = old.name.partition("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(old, ignore_errors=True)
+    for old in scratch_folders(in_use=False):
+        shutil.rmtree(old, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{os.getpid()}-"))
     try:
         yield folder
