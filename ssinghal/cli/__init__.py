@@ -12,6 +12,7 @@ from ssinghal.cli.catalog import baseline, catalog
 from ssinghal.cli.execute import execute
 from ssinghal.cli.inspect import doctor, estimate, operators
 from ssinghal.cli.probe import probe
+from ssinghal.cli.run import run
 from ssinghal.errors import CatalogError, HarnessError
 
 
@@ -24,7 +25,7 @@ def cli() -> None:
     """
 
 
-for command in (doctor, operators, catalog, baseline, estimate, probe, execute):
+for command in (doctor, operators, catalog, baseline, estimate, probe, run, execute):
     cli.add_command(command)
 for command in (capture_command, recapture_command):
     catalog.add_command(command)
