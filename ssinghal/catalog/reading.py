@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ssinghal.cases import Placement, Source
-from ssinghal.catalog.marked_yaml import Fault, Location, MarkedYaml
+from ssinghal.catalog.marked_yaml import WHOLE_FILE, Fault, Location, MarkedYaml
 from ssinghal.catalog.schema import (
     FUNCTION,
     PINNED,
@@ -21,20 +21,25 @@ from ssinghal.catalog.schema import (
     CapturedHead,
     CapturedLine,
     Catalog,
+    Counts,
     CrossedCatalog,
     CrossedHead,
     CrossedLine,
     Form,
+    Input,
     Origin,
+    PlacementForm,
 )
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.expand import Unmapped, captured_case, crossed_case, specs_of
 from ssinghal.operators import find_operator
-from ssinghal.operators.core import working_shapes
+from ssinghal.operators.core import input_specs, working_shapes
 from ssinghal.specs import Shape
 
 SHAPES_FOLDER = Path(__file__).parent.parent / "shapes"
 SUFFIXES = (".yaml", ".yml")
+
+_LISTS = (WHOLE_FILE, "operators", "origins", "ops")
 
 Selection = Sequence[str | Path] | None
 F = TypeVar("F", bound=Form)
@@ -112,7 +117,7 @@ class _Reading:
         self.file = file
         self.catalog: Catalog | None = None
         self._document = MarkedYaml(file)
-        self._all_read = not self._document.faults
+        self._all_read = not any(fault.path.startswith(_LISTS) for fault in self.faults)
         if isinstance(self._document.data, dict):
             self._read(dict(self._document.data))
         elif not self.faults:
@@ -126,21 +131,24 @@ class _Reading:
         self._document.fault(location, what)
 
     def _read(self, data: dict[str, Any]) -> None:
-        if data.get("kind") == "crossed":
-            self._crossed(data)
-        elif data.get("kind") == "captured":
-            self._captured(data)
-        else:
-            what = unknown("kind", str(data["kind"]), ("crossed", "captured")) if "kind" in data else "missing"
-            self._fault(("kind",), what)
+        """A catalog whose kind is wrong is read as that which its lists are."""
+        kind = data.get("kind")
+        if kind not in ("crossed", "captured"):
+            self._fault(("kind",), unknown("kind", str(kind), ("crossed", "captured")) if "kind" in data else "missing")
+            kind = "captured" if "ops" in data else "crossed" if "operators" in data else ""
+        if kind == "crossed":
+            self._crossed({**data, "kind": kind})
+        elif kind == "captured":
+            self._captured({**data, "kind": kind})
 
     def _crossed(self, data: dict[str, Any]) -> None:
         origins = self._lines(Origin, ("origins",), data.pop("origins", None))
         sections = self._sections(CrossedLine, "operators", data.pop("operators", None))
         head = self._form(CrossedHead, (), data)
-        self._check_lines(sections, head.placement.placement() if head else Placement())
-        if head:
-            self._check_runs(head, sections)
+        placement = _part(PlacementForm, data.get("placement"))
+        self._check_lines(sections, placement.placement() if placement else None)
+        if isinstance(runs := data.get("runs", {}), dict):
+            self._check_runs(runs, sections)
         if self._all_read:  # a line that could not be read may be the one that uses an origin, or tells it
             self._check_origins(origins, sections)
         if head and not self.faults:
@@ -149,10 +157,11 @@ class _Reading:
     def _captured(self, data: dict[str, Any]) -> None:
         sections = self._sections(CapturedLine, "ops", data.pop("ops", None))
         head = self._form(CapturedHead, (), data)
-        base = replace(head.placement.placement(), dtype=head.input.dtype) if head else Placement()
-        self._check_calls(sections, base)
-        if head and self._all_read:
-            self._check_counts(head, [line for section in sections.values() for line in section.values()])
+        placement, given = _part(PlacementForm, data.get("placement")), _part(Input, data.get("input"))
+        self._check_calls(sections, replace(placement.placement(), dtype=given.dtype) if placement and given else None)
+        counts = _part(Counts, data.get("counts"))
+        if counts and self._all_read:
+            self._check_counts(counts, [line for section in sections.values() for line in section.values()])
         if head and not self.faults:
             self.catalog = CapturedCatalog(self.file.stem, self.file, head, _plain(sections))
 
@@ -187,12 +196,15 @@ class _Reading:
                 self._fault((key, name), "has no line")
         return {name: self._lines(form, (key, name), lines) for name, lines in raw.items()}
 
-    def _check_lines(self, sections: _Sections[CrossedLine], base: Placement) -> None:
+    def _check_lines(self, sections: _Sections[CrossedLine], base: Placement | None) -> None:
+        """Every line is a call of its operator, and no other line's; without a right ``base`` only the operators are known."""
         for name, lines in sections.items():
             try:
                 find_operator(name)
             except InvalidCase as error:
                 self._fault(("operators", name), str(error))
+                continue
+            if base is None:
                 continue
             seen: dict[str, Location] = {}
             for i, line in lines.items():
@@ -205,10 +217,10 @@ class _Reading:
                 else:
                     self._once(seen, case.key, location)
 
-    def _check_runs(self, head: CrossedHead, sections: _Sections[CrossedLine]) -> None:
+    def _check_runs(self, runs: Mapping[str, Any], sections: _Sections[CrossedLine]) -> None:
         named = {line.oom.run for lines in sections.values() for line in lines.values() if line.oom}
-        for run in sorted(named ^ set(head.runs)):
-            self._fault(("runs", run), f"no oom names {run}" if run in head.runs else f"missing: an oom names {run}")
+        for run in sorted(named ^ set(runs)):
+            self._fault(("runs", run), f"no oom names {run}" if run in runs else f"missing: an oom names {run}")
 
     def _check_origins(self, origins: Mapping[int, Origin], sections: _Sections[CrossedLine]) -> None:
         """Every line's first shape has one origin, every origin but an artefact is some operand's."""
@@ -229,12 +241,14 @@ class _Reading:
             if origin.shape not in used and not origin.artefact:
                 self._fault(("origins", i), f"no line uses {list(origin.shape)}")
 
-    def _check_calls(self, sections: _Sections[CapturedLine], base: Placement) -> None:
+    def _check_calls(self, sections: _Sections[CapturedLine], base: Placement | None) -> None:
         for overload, lines in sections.items():
             seen: dict[str, Location] = {}
             for i, line in lines.items():
                 location: Location = ("ops", overload, i)
                 self._once(seen, repr((line.inputs, line.w, sorted(line.args.items()), line.dtypes)), location)
+                if base is None or line.has_empty:
+                    continue
                 try:
                     self._check_call(overload, line, base, location)
                 except InvalidCase as error:
@@ -245,29 +259,37 @@ class _Reading:
 
         So where the call has scalars, only the sizes other than 1 must agree.
         """
-        if line.has_empty:
-            return
         case = captured_case(overload, line, base, Source(self.file.stem))
         if isinstance(case, Unmapped):
             return
         info = find_operator(case.operator)
-        specs_of(case)
-        inferred = info.infer(working_shapes(info, case), info.complete_attrs(case.attrs))[: len(line.out)]
+        attrs = info.complete_attrs(case.attrs)
+        info.check_operands(case.inputs)
+        inferred = info.infer(working_shapes(info, case), attrs)[: len(line.out)]
         compared: Callable[[Iterable[Shape]], list[Shape]] = _without_ones if line.has_scalar else list
         if compared(inferred) != compared(line.out):
             self._fault(location, f"out is {_listed(line.out)}, but {info.name} gives {_listed(inferred)}")
+        input_specs(info, case, attrs)
 
-    def _check_counts(self, head: CapturedHead, lines: Sequence[CapturedLine]) -> None:
+    def _check_counts(self, counts: Counts, lines: Sequence[CapturedLine]) -> None:
         calls = sum(line.n for line in lines)
-        if head.counts.cases != len(lines):
-            self._fault(("counts", "cases"), f"says {head.counts.cases}, but ops has {len(lines)} lines")
-        if head.counts.calls != calls:
-            self._fault(("counts", "calls"), f"says {head.counts.calls}, but the n of all lines add up to {calls}")
+        if counts.cases != len(lines):
+            self._fault(("counts", "cases"), f"says {counts.cases}, but ops has {len(lines)} lines")
+        if counts.calls != calls:
+            self._fault(("counts", "calls"), f"says {counts.calls}, but the n of all lines add up to {calls}")
 
     def _once(self, seen: dict[str, Location], content: str, location: Location) -> None:
         first = seen.setdefault(content, location)
         if first != location:
             self._fault(location, f"says the same as line {self._document.line(first)}")
+
+
+def _part(form: type[F], raw: Any) -> F | None:
+    """What can be read of a head that may have faults elsewhere; the part's own are told with the head."""
+    try:
+        return form.model_validate(raw)
+    except ValidationError:
+        return None
 
 
 def _plain(sections: _Sections[F]) -> dict[str, tuple[F, ...]]:

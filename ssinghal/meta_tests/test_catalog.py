@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from hypothesis import strategies as st
 
 from ssinghal.boards import load_board
 from ssinghal.cases import Case
+from ssinghal.catalog import marked_yaml
+from ssinghal.catalog.marked_yaml import MarkedYaml
+from ssinghal.catalog.quick_lines import shortened
 from ssinghal.catalog.reading import catalog_files, check_catalogs, list_catalogs, load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog, CrossedCatalog
 from ssinghal.errors import CatalogError, InvalidCase
@@ -140,6 +144,35 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         [f"6: origins[0].none{'[0]' * 13}: is nested more than 16 deep"],
     ),
     "no kind": ("schema: 1\n", ["1: kind: missing"]),
+    "kind, and more below it": (
+        RIGHT.replace("crossed", "crosed").replace("l1,", "l2,").replace("add:", "sillu:"),
+        [
+            "2: kind: unknown kind 'crosed'; did you mean crossed, captured? Known: captured, crossed",
+            "4: placement.memory: unknown memory 'l2'; did you mean l1? Known: dram, l1, l1_small",
+            "8: operators.sillu: unknown operator 'sillu'; did you mean silu, silu_, sum? %d names are known",
+        ],
+    ),
+    "placement, which decides what goes together": (
+        RIGHT.replace("memory: l1,", "memory: l2,") + "  - {in: [[1, 64, 640, 400], [64]]}\n",
+        ["4: placement.memory: unknown memory 'l2'; did you mean l1? Known: dram, l1, l1_small"],
+    ),
+    "head in YAML, and more below it": (
+        RIGHT.replace("title: a test", "title: yes").replace("operators:", "- {shape: [7, 7], none: unused}\noperators:"),
+        [
+            "3: title: 'yes' would be read as bool; quote text, write numbers in plain decimal",
+            "7: origins[1]: no line uses [7, 7]",
+        ],
+    ),
+    "captured head, and more below it": (
+        (CAPTURED % (5, 1)).replace("level: aten", "level: atem").replace("kind: captured", "kind: taken")
+        + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, out: [3, 1], at: top}\n",
+        [
+            "2: kind: unknown kind 'taken'; Known: captured, crossed",
+            "5: capture.level: unknown level 'atem'; did you mean aten? Known: aten, torch",
+            "6: counts.calls: says 5, but the n of all lines add up to 3",
+            "10: ops.aten.relu.default[0]: out is [3, 1], but relu gives [1, 3]",
+        ],
+    ),
     "kind": (
         "schema: 1\nkind: crosed\n",
         ["2: kind: unknown kind 'crosed'; did you mean crossed, captured? Known: captured, crossed"],
@@ -268,6 +301,43 @@ def test_fault_of_a_file(tmp_path: Path, kind: str) -> None:
     assert faults_of(tmp_path, text) == [f"bad.yaml:{e}" for e in counted]
 
 
+PIECES = st.one_of(
+    st.sampled_from(["{a: 1}", "{a: [1, [2, -3]], b: {c: x.y, d: []}}", "{a: 1, a: 2}", "{a: 1.5}", "{a: 1e5, b: -.5}"]),
+    st.sampled_from(["{a: yes}", "{a: null}", "{a: [1 2]}", "{a: x }", "{a:1}", "{1: 2}", "{true: 1}", "{a: =}", "{a: .inf}"]),
+    st.sampled_from(["{a: &b 1}", "*b", "{a: 'x'}", "{a: x} # y", "{a: -}", "{a: - 1}", "{a: 2026-01-01}", "!line 0"]),
+    st.sampled_from(
+        ["{a: +1}", "{a: 1_0}", "{a: -0}", "{a: 99999999999999999999}", "{a: 01}", "{a: [1, ]}", "{a: (top), b: ~}"]
+    ),
+    st.text("{}[]:, a1.-_\"'#|>&*!\t\x85", max_size=20),
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(PIECES, max_size=6),
+    st.sampled_from(["x:\n", "x: |\n", "x: [\n", "x: 'a\n", "x: a\n", "", "x:\n-\n", "x: !line\n"]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_lines_read_in_short_are_what_yaml_reads(tmp_path: Path, lines: list[str], head: str, end: str) -> None:
+    """Data, faults and the lines they name are the same with every line left to the YAML parser."""
+    file = written(tmp_path, (head + "".join(f"  - {line}\n" for line in lines)).replace("\n", end))
+    quick = MarkedYaml(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marked_yaml, "shortened", lambda text, _: (text, {}))
+        plain = MarkedYaml(file)
+    assert repr(quick.data) == repr(plain.data)
+    assert quick.faults == plain.faults
+    for i in range(len(lines)):
+        assert quick.line(("x", i, "a")) == plain.line(("x", i, "a"))
+
+
+def test_most_lines_are_read_in_short() -> None:
+    """Else loading takes five times as long: of the product's lines at most 5 in 100 are left to the YAML parser."""
+    texts = [file.read_text() for file in catalog_files().values()]
+    lines = sum(len(re.findall("^ *- {", text, re.MULTILINE)) for text in texts)
+    assert sum(len(shortened(text, str)[1]) for text in texts) >= 0.95 * lines
+
+
 def test_a_right_file_has_no_fault(tmp_path: Path) -> None:
     assert faults_of(tmp_path, RIGHT) == []
 
@@ -386,7 +456,8 @@ def test_selection(catalogs: list[Catalog]) -> None:
     assert everything == [name.split("/")[1] for name in catalog_files()]
     assert len(set(everything)) == len(everything)
     assert names(["mochi"]) == ["mochi"]
-    assert names(["yolo12x"]) == ["ultralytics-yolo12x-2176x3840", "yolo12x-2176x3840", "yolo12x-4320x7680"]
+    assert names(["yolo12x"]) == [name for name in everything if "yolo12x" in name]
+    assert {"ultralytics-yolo12x-2176x3840", "yolo12x-2176x3840", "yolo12x-4320x7680"} <= set(names(["yolo12x"]))
     assert names(["crossed/"]) == ["1280-class", "mochi", "yolo12x-2176x3840", "yolo12x-4320x7680"]
     assert names(["yolo12x-2176", "mochi", "yolo12x-2176x3840"])[1:] == ["yolo12x-2176x3840", "mochi"]
 
@@ -555,13 +626,11 @@ def test_inferred_shapes_are_those_torch_gave(overload: str, line: CapturedLine)
 
 
 def test_captured_counts(catalogs: list[Catalog]) -> None:
-    """Calls and lines are those of the captures: 499 + 175 + 1219 calls in 87 + 55 + 208 lines."""
-    captured = [catalog for catalog in catalogs if isinstance(catalog, CapturedCatalog)]
-    assert {c.title: (c.head.counts.calls, c.head.counts.cases) for c in captured} == {
-        "diffusers/mochi-decoder at 4x60x106": (499, 87),
-        "torchvision/resnet50 at 1280x800": (175, 55),
-        "ultralytics/yolo12x at 2176x3840": (1219, 208),
-    }
+    """Two models counted by hand when they were first traced: 499 and 175 calls in 87 and 55 lines."""
+    heads = {c.title: c.head for c in catalogs if isinstance(c, CapturedCatalog) and c.head.capture.level == "aten"}
+    counts = {title: (head.counts.calls, head.counts.cases) for title, head in heads.items()}
+    assert counts["diffusers/mochi-decoder at 4x60x106"] == (499, 87)
+    assert counts["torchvision/resnet50 at 1280x800"] == (175, 55)
 
 
 # Cases --------------------------------------------------------------------------------------------------------------------
