@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from ssinghal.specs import BufferType, TextEnum
 T = TypeVar("T", bound=TextEnum)
 
 MAX_SECONDS = 1_000_000
+_SIZES = re.compile(r"-?[0-9]{1,20}(?: *[,x] *-?[0-9]{1,20})* *,?")
 TENSOR_MEMORIES = (BufferType.DRAM, BufferType.L1)
 
 
@@ -26,6 +28,16 @@ def one_of(names: Iterable[T], what: str, value: Any) -> T:
 def tensor_memory(value: Any) -> BufferType:
     """DRAM or L1: L1_SMALL is TTNN's own."""
     return one_of(TENSOR_MEMORIES, "memory", value)
+
+
+def parse_shape(text: str) -> list[int]:
+    """``1,64,80,80`` or ``1x64x80x80`` or ``[1, 64, 80, 80]`` or ``(1, 64, 80, 80)`` as a list of sizes."""
+    sizes = text.strip()
+    if (sizes[:1], sizes[-1:]) in (("[", "]"), ("(", ")")):
+        sizes = sizes[1:-1].strip()
+    if not _SIZES.fullmatch(sizes):
+        raise InvalidCase(f"shape {text!r}: expected whole numbers like 1,64,80,80")
+    return [int(size) for size in re.findall("-?[0-9]+", sizes)]
 
 
 def whole_number(text: str) -> int:

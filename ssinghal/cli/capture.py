@@ -11,11 +11,10 @@ from ssinghal.capture.request import CaptureRequest, Level
 from ssinghal.capture.session import DEFAULT_TIMEOUT_S, capture, request_of, write_checked
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
-from ssinghal.cli.options import parse_shape
 from ssinghal.cli.progress import track
 from ssinghal.errors import InvalidCase
 from ssinghal.specs import format_shape
-from ssinghal.values import MAX_SECONDS, one_of
+from ssinghal.values import MAX_SECONDS, one_of, parse_shape
 
 timeout_option = click.option(
     "--timeout",

@@ -17,7 +17,7 @@ from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
 from ssinghal.pool import DEFAULT_TIMEOUT_S
 from ssinghal.probe import Limits
-from ssinghal.values import seconds
+from ssinghal.values import parse_shape, seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,15 +107,6 @@ def case_from_arguments(operator: str, shapes: tuple[str, ...], attrs: tuple[str
             raise InvalidCase(unknown(f"attribute of {operator}", name, known))
     fields = {key: value for key, value in placement.items() if value is not None}
     return case_from_json({"op": operator, "inputs": [parse_shape(s) for s in shapes], "attrs": given, **fields})
-
-
-def parse_shape(text: str) -> list[int]:
-    """``1,64,80,80`` or ``1x64x80x80`` or ``[1, 64, 80, 80]`` as a list of sizes."""
-    sizes = text.strip().strip("[]()").replace("x", ",").split(",")
-    try:
-        return [int(size) for size in sizes]
-    except ValueError:
-        raise InvalidCase(f"shape {text!r}: expected whole numbers like 1,64,80,80") from None
 
 
 def parse_attr(text: str) -> tuple[str, Any]:
