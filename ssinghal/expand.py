@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ssinghal.cases import Case, Placement, Source
-from ssinghal.catalog.schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine
+from ssinghal.catalog.schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine, ImportedCatalog
 from ssinghal.errors import RegistryError
 from ssinghal.operators import families, find_operator, make_case, suite_name
 from ssinghal.operators.core import OperatorInfo, Sample, input_specs, output_specs
@@ -79,6 +79,12 @@ def catalog_cases(catalog: Catalog) -> Iterator[Case | Unmapped]:
                 o = origins[line.first_shape]
                 yield crossed_case(name, line, base, Source(catalog.name, o.model or "", o.input or "", 0, o.at or ""))
         return
+    if isinstance(catalog, ImportedCatalog):
+        for name, listed in catalog.sections.items():
+            for row in listed:
+                source = Source(catalog.name, row.model or "", row.input or "", row.n, row.at or "")
+                yield crossed_case(name, row, base, source)
+        return
     head = catalog.head
     for overload, calls in catalog.sections.items():
         for call in calls:
@@ -105,6 +111,8 @@ def captured_case(overload: str, line: CapturedLine, base: Placement, source: So
     info = operators_by_overload().get(overload)
     if info is None:
         return Unmapped(source.catalog, overload, line.n, "no operator declares this overload")
+    if line.has_empty:
+        return Unmapped(source.catalog, overload, line.n, "a tensor without elements, which TTNN does not take")
     placement = base
     dtypes = {line.dtypes.get(name, base.dtype.value) for name in line.inputs}
     if dtypes != {base.dtype.value} and info.place is None:  # an operator with a place of its own knows its index operands

@@ -26,6 +26,9 @@ from ssinghal.catalog.schema import (
     CrossedHead,
     CrossedLine,
     Form,
+    ImportedCatalog,
+    ImportedHead,
+    ImportedLine,
     Input,
     Origin,
     PlacementForm,
@@ -39,6 +42,7 @@ from ssinghal.specs import Shape
 SHAPES_FOLDER = Path(__file__).parent.parent / "shapes"
 SUFFIXES = (".yaml", ".yml")
 
+_KINDS = ("crossed", "captured", "imported")
 _LISTS = (WHOLE_FILE, "operators", "origins", "ops")
 
 Selection = Sequence[str | Path] | None
@@ -133,13 +137,16 @@ class _Reading:
     def _read(self, data: dict[str, Any]) -> None:
         """A catalog whose kind is wrong is read as that which its lists are."""
         kind = data.get("kind")
-        if kind not in ("crossed", "captured"):
-            self._fault(("kind",), unknown("kind", str(kind), ("crossed", "captured")) if "kind" in data else "missing")
-            kind = "captured" if "ops" in data else "crossed" if "operators" in data else ""
+        if kind not in _KINDS:
+            self._fault(("kind",), unknown("kind", str(kind), _KINDS) if "kind" in data else "missing")
+            lists = [name for name in ("ops", "origins", "operators") if name in data]
+            kind = {"ops": "captured", "origins": "crossed", "operators": "imported"}[lists[0]] if lists else None
         if kind == "crossed":
             self._crossed({**data, "kind": kind})
         elif kind == "captured":
             self._captured({**data, "kind": kind})
+        elif kind == "imported":
+            self._imported({**data, "kind": kind})
 
     def _crossed(self, data: dict[str, Any]) -> None:
         origins = self._lines(Origin, ("origins",), data.pop("origins", None))
@@ -153,6 +160,14 @@ class _Reading:
             self._check_origins(origins, sections)
         if head and not self.faults:
             self.catalog = CrossedCatalog(self.file.stem, self.file, head, tuple(origins.values()), _plain(sections))
+
+    def _imported(self, data: dict[str, Any]) -> None:
+        sections = self._sections(ImportedLine, "operators", data.pop("operators", None))
+        head = self._form(ImportedHead, (), data)
+        placement = _part(PlacementForm, data.get("placement"))
+        self._check_lines(sections, placement.placement() if placement else None)
+        if head and not self.faults:
+            self.catalog = ImportedCatalog(self.file.stem, self.file, head, _plain(sections))
 
     def _captured(self, data: dict[str, Any]) -> None:
         sections = self._sections(CapturedLine, "ops", data.pop("ops", None))
@@ -196,7 +211,7 @@ class _Reading:
                 self._fault((key, name), "has no line")
         return {name: self._lines(form, (key, name), lines) for name, lines in raw.items()}
 
-    def _check_lines(self, sections: _Sections[CrossedLine], base: Placement | None) -> None:
+    def _check_lines(self, sections: _Sections[CrossedLine] | _Sections[ImportedLine], base: Placement | None) -> None:
         """Every line is a call of its operator, and no other line's; without a right ``base`` only the operators are known."""
         for name, lines in sections.items():
             try:
@@ -215,7 +230,8 @@ class _Reading:
                 except InvalidCase as error:
                     self._fault(location, str(error))
                 else:
-                    self._once(seen, case.key, location)
+                    said_by = (line.model, line.input) if isinstance(line, ImportedLine) else ()
+                    self._once(seen, repr((case.key, said_by)), location)
 
     def _check_runs(self, runs: Mapping[str, Any], sections: _Sections[CrossedLine]) -> None:
         named = {line.oom.run for lines in sections.values() for line in lines.values() if line.oom}
@@ -247,7 +263,7 @@ class _Reading:
             for i, line in lines.items():
                 location: Location = ("ops", overload, i)
                 self._once(seen, repr((line.inputs, line.w, sorted(line.args.items()), line.dtypes)), location)
-                if base is None or line.has_empty:
+                if base is None:
                     continue
                 try:
                     self._check_call(overload, line, base, location)

@@ -1,7 +1,8 @@
-"""The two forms of catalog, as pydantic models.
+"""The three forms of catalog, as pydantic models.
 
 crossed   shapes x operators: lists of shapes tried on every operator, each shape with its origin
 captured  the calls that one model makes at one input size
+imported  calls from an operator list that someone had, each with the model and count that the list names
 """
 
 from __future__ import annotations
@@ -215,6 +216,30 @@ class CrossedHead(Form):
     placement: PlacementForm
 
 
+class ImportedLine(CrossedLine):
+    """One call that the list says ``model`` makes ``n`` times, at an ``input`` size and first in the module ``at`` if told."""
+
+    n: Count
+    model: Text | None = None
+    input: Text | None = None
+    at: Text | None = None
+
+    @model_validator(mode="after")
+    def _no_card_ran_it(self) -> ImportedLine:
+        if self.oom is not None:
+            raise ValueError("oom belongs to crossed catalogs, which tell the run")
+        return self
+
+
+class ImportedHead(Form):
+    """An imported catalog without its ``operators``."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    kind: Literal["imported"]
+    title: Text
+    placement: PlacementForm
+
+
 class Model(Form):
     """``config``: what the package built it from, or the ``factory`` (``package.module:function``) of a user's own model."""
 
@@ -380,4 +405,22 @@ class CapturedCatalog:
         return "x".join(map(str, sizes[2:] if len(sizes) > 3 else sizes)) or "scalar"
 
 
-Catalog = CrossedCatalog | CapturedCatalog
+@dataclass(frozen=True)
+class ImportedCatalog:
+    """The calls of an operator list. ``sections``: operator name -> its lines."""
+
+    name: str
+    path: Path
+    head: ImportedHead
+    sections: Mapping[str, tuple[ImportedLine, ...]]
+
+    @property
+    def title(self) -> str:
+        return self.head.title
+
+    @property
+    def line_count(self) -> int:
+        return sum(map(len, self.sections.values()))
+
+
+Catalog = CrossedCatalog | CapturedCatalog | ImportedCatalog

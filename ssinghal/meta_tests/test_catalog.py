@@ -8,19 +8,18 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.boards import load_board
-from ssinghal.cases import Case
+from ssinghal.cases import Case, Source
 from ssinghal.catalog import marked_yaml
 from ssinghal.catalog.marked_yaml import MarkedYaml
 from ssinghal.catalog.quick_lines import shortened
 from ssinghal.catalog.reading import catalog_files, check_catalogs, list_catalogs, load_catalogs
-from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog, CrossedCatalog
+from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.expand import Expansion, expand, operators_by_overload, specs_of
 from ssinghal.operators import find_operator, operators, suite_name
@@ -60,6 +59,17 @@ capture: {torch: 2.14.1, level: aten, device: meta, guessed: 0}
 counts: {calls: %d, cases: %d}
 placement: {dtype: bfloat16, layout: tile, memory: dram, output_memory: same}
 ops:
+"""
+
+
+IMPORTED = """\
+schema: 1
+kind: imported
+title: Rows of a list
+placement: {dtype: bfloat16, layout: tile, memory: dram, output_memory: same}
+operators:
+  add:
+  - {in: [[1, 64], [64]], n: 2, model: a, input: 1280x800}
 """
 
 
@@ -147,7 +157,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     "kind, and more below it": (
         RIGHT.replace("crossed", "crosed").replace("l1,", "l2,").replace("add:", "sillu:"),
         [
-            "2: kind: unknown kind 'crosed'; did you mean crossed, captured? Known: captured, crossed",
+            "2: kind: unknown kind 'crosed'; did you mean crossed, captured? Known: captured, crossed, imported",
             "4: placement.memory: unknown memory 'l2'; did you mean l1? Known: dram, l1, l1_small",
             "8: operators.sillu: unknown operator 'sillu'; did you mean silu, silu_, sum? %d names are known",
         ],
@@ -163,11 +173,25 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
             "7: origins[1]: no line uses [7, 7]",
         ],
     ),
+    "imported": (
+        IMPORTED
+        + "  - {in: [[1, 64], [64]], n: 2, model: b, at: x}\n"
+        + "  - {in: [[1, 64], [64]], n: 5, model: a, input: 1280x800, at: y}\n"
+        + "  - {in: [[1, 64], [7]], n: 0}\n"
+        + "  - {shape: [1, 64], model: a, n: 1, oom: {run: R1}}\n"
+        + "  - {shape: [1, 64], model: '', n: 1}\n",
+        [
+            "9: operators.add[2]: says the same as line 7",
+            "10: operators.add[3].n: expected at least 1, got 0",
+            "11: operators.add[4]: oom belongs to crossed catalogs, which tell the run",
+            "12: operators.add[5].model: expected text, got ''",
+        ],
+    ),
     "captured head, and more below it": (
         (CAPTURED % (5, 1)).replace("level: aten", "level: atem").replace("kind: captured", "kind: taken")
         + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, out: [3, 1], at: top}\n",
         [
-            "2: kind: unknown kind 'taken'; Known: captured, crossed",
+            "2: kind: unknown kind 'taken'; Known: captured, crossed, imported",
             "5: capture.level: unknown level 'atem'; did you mean aten? Known: aten, torch",
             "6: counts.calls: says 5, but the n of all lines add up to 3",
             "10: ops.aten.relu.default[0]: out is [3, 1], but relu gives [1, 3]",
@@ -175,7 +199,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     ),
     "kind": (
         "schema: 1\nkind: crosed\n",
-        ["2: kind: unknown kind 'crosed'; did you mean crossed, captured? Known: captured, crossed"],
+        ["2: kind: unknown kind 'crosed'; did you mean crossed, captured? Known: captured, crossed, imported"],
     ),
     "schema": (RIGHT.replace("schema: 1", "schema: 2"), ["1: schema: unknown schema '2'; Known: 1"]),
     "unknown key": (
@@ -607,22 +631,19 @@ def test_left_out_ooms(crossed: list[CrossedCatalog]) -> None:
     }
 
 
-def captured_lines() -> list[Any]:
-    return [
-        pytest.param(overload, line, id=f"{catalog.name}-{overload}-{i}")
-        for catalog in load_catalogs(["captured/"])
-        for overload, lines in catalog.sections.items()
-        for i, line in enumerate(lines)
-        if overload in operators_by_overload()
-    ]
-
-
-@pytest.mark.parametrize(("overload", "line"), captured_lines())
-def test_inferred_shapes_are_those_torch_gave(overload: str, line: CapturedLine) -> None:
+def test_inferred_shapes_are_those_torch_gave(catalogs: list[Catalog]) -> None:
     """Every captured call records what torch returned for it; a scalar stays [1], as on a device."""
-    info = operators_by_overload()[overload]
-    inferred = info.infer(line.shapes(), info.complete_attrs(line.args))
-    assert inferred[: len(line.out)] == [shape or (1,) for shape in line.out]
+    compared = 0
+    for catalog in catalogs:
+        for overload, lines in catalog.sections.items() if isinstance(catalog, CapturedCatalog) else ():
+            info = operators_by_overload().get(overload)
+            for line in lines if info else ():
+                if info is None or line.has_empty or line.has_scalar:
+                    continue
+                inferred = info.infer(line.shapes(), info.complete_attrs(line.args))
+                assert inferred[: len(line.out)] == list(line.out), f"{catalog.name} {overload} {line}"
+                compared += 1
+    assert compared > 300
 
 
 def test_captured_counts(catalogs: list[Catalog]) -> None:
@@ -731,6 +752,19 @@ def test_max_bytes_counts_the_largest_operand(catalogs: list[Catalog]) -> None:
 def test_an_unknown_operator_is_refused() -> None:
     with pytest.raises(InvalidCase, match="unknown operator 'ad'; did you mean"):
         expand([], operators=["ad"])
+
+
+def test_imported_cases(tmp_path: Path) -> None:
+    """The models of one call are sources of one case, with their counts."""
+    text = IMPORTED + "  - {in: [[1, 64], [64]], n: 5, model: b, at: head}\n  - {shape: [3, 32], n: 1}\n"
+    (catalog,) = load_catalogs([written(tmp_path, text, "list.yaml")])
+    assert (catalog.title, catalog.line_count) == ("Rows of a list", 3)
+    cases = expand([catalog]).cases
+    assert [case.inputs for case in cases] == [((1, 64), (64,)), ((3, 32), (3, 32))]
+    assert [case.sources for case in cases] == [
+        (Source("list", "a", "1280x800", 2), Source("list", "b", "", 5, "head")),
+        (Source("list"),),
+    ]
 
 
 def test_unmapped_calls_are_counted(tmp_path: Path) -> None:
