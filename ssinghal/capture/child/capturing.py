@@ -79,11 +79,11 @@ class Capturing:
         capture["guessed"] = recorder.guesses.total()
         if recorder.guesses:
             capture["guesses"] = dict(sorted(recorder.guesses.items()))
+        module, _, function = self._request.factory.partition(":")
         package, _, name = self._request.model.partition("/")
-        model: dict[str, Any] = {"name": name, "package": _pinned(package), "config": built.config}
+        pinned = _pinned(package or module.partition(".")[0])
+        model: dict[str, Any] = {"name": name or function, "package": pinned, "config": built.config}
         if self._request.factory:
-            module, _, name = self._request.factory.partition(":")
-            model = {"name": name, "package": _pinned(module.partition(".")[0]), "config": built.config}
             model["factory"] = self._request.factory
         elif packages := [_pinned(p) for p in PACKAGES[package][1] if _version(p)]:
             capture["packages"] = packages

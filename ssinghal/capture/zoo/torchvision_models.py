@@ -42,6 +42,7 @@ def build(name: str, inputs: tuple[Shape, ...]) -> Built:
 
 def _detector(name: str, model: Any, inputs: tuple[Shape, ...]) -> Built:
     image_size(name, inputs)
+    model.eval()  # in training it takes more proposals
     if not hasattr(model, "rpn"):
         return Built(model, lambda x: model.head(list(model.backbone(x).values())), name, inputs, stopped=ONE_STAGE)
     proposals = model.rpn.post_nms_top_n()
