@@ -58,7 +58,8 @@ def sweep(
                         number, done = finished.get(timeout=PATIENCE_S)
                     except queue.Empty:
                         continue
-                    write(number, done.result())
+                    if not caught:  # a signal to the whole group ends workers too, which is no fault of their cases
+                        write(number, done.result())
         except (HarnessError, OSError) as error:
             why = f": {error}"
             raise

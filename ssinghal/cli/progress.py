@@ -20,7 +20,7 @@ LINE_EVERY_S = 30.0
 
 def track(items: Iterable[T], what: str, total: int) -> Iterable[T]:
     """``items``, with a bar on a terminal and nothing elsewhere."""
-    if not sys.stderr.isatty():
+    if not _on_terminal():
         return items
     from rich.progress import track as bar
 
@@ -37,7 +37,7 @@ class VerdictProgress:
         self._bar: Any = None
 
     def __enter__(self) -> VerdictProgress:
-        if sys.stderr is not None and sys.stderr.isatty():
+        if _on_terminal():
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("probing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -65,6 +65,10 @@ class VerdictProgress:
 
     def _said(self) -> str:
         return ", ".join(f"{name} {self._counts[name]:,}" for name in ("fits", "oom", "other"))
+
+
+def _on_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _console() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from runs import BLOCKED, LISTED_NAMES, all_ended, read_lines, wait_for
 
 from ssinghal.boards import load_board
 from ssinghal.cli import cli, main
+from ssinghal.device.virtual import scratch_folder, virtual_home
 from ssinghal.operators import operators
 
 PROGRAM = [sys.executable, "-c", "from ssinghal.cli import main; main()"]
@@ -63,7 +65,7 @@ COMMANDS = dict(commands(cli))
 
 def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
-        "baseline", "catalog", "catalog check", "catalog list", "doctor", "estimate", "exec", "operators", "probe",
+        "baseline", "catalog", "catalog check", "catalog list", "doctor", "estimate", "exec", "operators", "probe", "run",
     }  # fmt: skip
 
 
@@ -166,6 +168,9 @@ def test_a_call_that_cannot_be_made_is_one_line(run, arguments, line):
         (["probe", "--from", "f", "--attr", "dim=1"], "each line of the file says its own operator"),
         (["probe", "relu", "1,32", "--timeout", "nan"], "expected a number of seconds above 0"),
         (["probe", "relu", "1,32", "--timeout", "0"], "expected a number of seconds above 0"),
+        (["probe", "relu", "1,32", "--timeout", "1e300"], "expected a number of seconds above 0 and up to 1,000,000"),
+        (["probe", "relu", "1,32", "--attr", f"a={'[' * 900}{']' * 900}"], "nested too deep"),
+        (["probe", "relu", "1,32", "--host-tiles", "0"], "0 is not in the range"),
         (["probe", "relu", "1,32", "--workers", "0"], "0 is not in the range"),
         (["probe", "relu", "1,32", "--device", "virtal"], "unknown device mode 'virtal'; did you mean virtual?"),
         (["probe", "--from", "missing.jsonl"], "missing.jsonl: No such file or directory"),
@@ -182,6 +187,16 @@ def test_bad_use_is_exit_code_2(run, arguments, line):
     assert (result.code, result.out) == (2, "")
     assert line in result.err
     assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["probe", "r" * 5000, "1,32"], ["estimate", "relu", "9" * 4000], ["probe", "relu", "1," * 5000]]
+)
+def test_long_input_is_not_repeated_whole(run, arguments):
+    result = run(*arguments)
+    assert result.code == 2
+    assert "characters) …" in result.err
+    assert len(result.err) < 600
 
 
 # estimate, operators, catalog ----------------------------------------------------------------------------------------------
@@ -285,6 +300,20 @@ def test_doctor_opens_the_board_that_the_board_file_describes(run, name):
     assert (device["reason"], device["ttnn"]) == ("asked for", answer["versions"]["ttnn"])
     assert "a program beyond L1 was refused" in device["proof"]
     assert all(check["ok"] for check in answer["checks"])
+
+
+def test_doctor_cleans_unless_a_process_has_a_device_open(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = virtual_home()
+    kernels = home / "ttnn-0.81.1-00000000" / "kernels"
+    kernels.mkdir(parents=True)
+    with scratch_folder() as scratch:
+        refused = run("doctor", "--clean")
+        assert refused == (2, "", f"ssinghal: {home} is in use; end what uses it, or remove its folder: {scratch}\n")
+        assert kernels.exists()
+        assert scratch.exists()
+    assert run("doctor", "--clean") == (0, f"removed {home}\n", "")
+    assert not home.exists()
 
 
 # probe ---------------------------------------------------------------------------------------------------------------------
@@ -402,6 +431,61 @@ def test_a_killed_probe_leaves_whole_lines(tmp_path):
     records = read_lines(output)
     assert 1 <= len(records) < 51
     assert records[0]["op"] == "relu"
+
+
+@pytest.mark.virtual_device
+def test_probe_runs_costly_host_work_where_it_may(run):
+    """A tile for every 32 values of [1, 64, 4096], 8,192 of them."""
+    arguments = ["probe", "unsqueeze", "1,64,4096", "--attr", "dim=-1", "--json"]
+    refused, ran = (json.loads(run(*arguments, "--host-tiles", limit).out) for limit in ("8191", "8192"))
+    assert (refused["status"], ran["status"]) == ("not_run", "fits")
+    assert refused["message"] == "TTNN maps 8,192 tiles on the host for this call; more than 8,191 are not tried"
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("arguments", [["unsqueeze", "1,8192,8192", "--attr", "dim=-1"], ["--from", "cases.jsonl"]])
+def test_ctrl_c_ends_a_probe_in_one_line(tmp_path, arguments):
+    slow = {"op": "unsqueeze", "inputs": [[1, 8192, 8192]], "attrs": {"dim": -1}}
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, [slow] * 4)))
+    command = [*PROGRAM, "probe", *arguments, "--host-tiles", "99999999"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wait_for(lambda: bool(descendants(process.pid)), "a device process")
+    started = descendants(process.pid)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, when the device process has hardly begun
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "ssinghal: interrupted\n")
+    wait_for(lambda: all_ended(started), "the end of the device processes")
+
+
+def descendants(pid: int) -> list[int]:
+    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "code", "out", "err"),
+    [
+        ("<&-", "--from -", 2, "", "ssinghal: -: standard input is closed\n"),
+        (">&-", "--from cases.jsonl", 2, "", "ssinghal: standard output is closed; write the records to a file with -o\n"),
+        ("<&- >&- 2>&-", "--from cases.jsonl -o records.jsonl", 0, "", ""),
+        ("<&- >&- 2>&-", "relu 1,32", 0, "", ""),
+        ("<&-", "relu 1,32", 0, "relu [1,32]  on virtual n150", ""),
+    ],
+)
+def test_closed_standard_streams(tmp_path, redirection, arguments, code, out, err):
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, [SMALL_RELU] * 3)))
+    command = f"exec {shlex.join([*PROGRAM, 'probe'])} {arguments} {redirection}"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (code, err)
+    assert done.stdout.startswith(out)
+    if "-o" in arguments:
+        assert [r["status"] for r in read_lines(tmp_path / "records.jsonl")] == ["fits"] * 3
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "ssinghal", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: ssinghal ")
 
 
 def test_a_reader_that_stops_reading_is_no_error():
