@@ -13,7 +13,8 @@ from ssinghal.specs import BufferType, TextEnum
 T = TypeVar("T", bound=TextEnum)
 
 MAX_SECONDS = 1_000_000
-_SIZES = re.compile(r"-?[0-9]{1,20}(?: *[,x] *-?[0-9]{1,20})* *,?")
+_SIZE = r"-?[0-9]{1,20}"
+_SIZES = re.compile(rf"{_SIZE}(?: *, *{_SIZE})* *,?|{_SIZE}(?: *x *{_SIZE})+")
 TENSOR_MEMORIES = (BufferType.DRAM, BufferType.L1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,22 @@ def check_catalogs(selection: Selection = None) -> tuple[str, ...]:
     except CatalogError as error:
         return error.faults
     return ()
+
+
+def write_checked(text: str, target: Path) -> Catalog:
+    """Puts the text of a catalog at ``target``, whole or not at all, after it was read back as any other is.
+
+    CatalogError with the faults of a text that is no right catalog.
+    """
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".catalog-") as folder:
+        aside = Path(folder, "catalog.yaml")
+        aside.write_text(text, encoding="utf-8")
+        try:
+            (catalog,) = load_catalogs([aside])
+        except CatalogError as error:
+            raise CatalogError(fault.replace(str(aside), str(target)) for fault in error.faults) from None
+        aside.replace(target)
+    return replace(catalog, name=target.stem, path=target)
 
 
 def list_catalogs() -> list[str]:

@@ -142,7 +142,8 @@ class PlacementChange(Form):
 class Origin(Form):
     """Which call of which model has a tensor of this shape; ``none`` tells why no model has; ``artefact``, why it is no shape.
 
-    ``role`` is the tensor's place in the call. ``traced_with`` lists packages where they differ from the catalog's.
+    ``role`` is the tensor's place in the call. ``traced_with`` lists packages where they differ from the catalog's. ``note``:
+    why the list did not have the shape from there.
     """
 
     shape: ShapeField
@@ -152,6 +153,7 @@ class Origin(Form):
     role: Literal["in", "out"] | None = None
     at: Text | None = None
     traced_with: tuple[Text, ...] = ()
+    note: Text | None = None
     none: Text | None = None
     artefact: Text | None = None
 
@@ -159,7 +161,7 @@ class Origin(Form):
     def _one_kind(self) -> Origin:
         traced = (self.model, self.input, self.call, self.role, self.at)
         reasons = [r for r in (self.none, self.artefact) if r is not None]
-        if len(reasons) > 1 or (reasons and any(traced)) or (not reasons and not all(traced)):
+        if len(reasons) > 1 or (reasons and any((*traced, self.note))) or (not reasons and not all(traced)):
             raise ValueError("needs model, input, call, role and at together, or none, or artefact")
         return self
 

@@ -542,25 +542,6 @@ def test_every_listed_row_has_a_case(crossed: list[CrossedCatalog]) -> None:
     assert listed - tried == set()
 
 
-def test_origins_are_those_that_were_traced(crossed: list[CrossedCatalog]) -> None:
-    told = {origin.shape: origin for catalog in crossed for origin in catalog.origins}
-    assert sum(len(catalog.origins) for catalog in crossed) == len(told)
-    for row in rows_of("seed_shape_origins.csv"):
-        origin = told[shape_of(row["shape"])]
-        if row["verdict"] == "artefact":
-            assert origin.artefact
-        elif row["verdict"].startswith("found"):
-            assert (origin.model, origin.input, origin.call, origin.role, origin.at) == (
-                row["model"],
-                row["input_size"],
-                row["aten_op"],
-                row["role"],
-                row["first_module_path"],
-            )
-        else:
-            assert origin.none == row["note"]
-
-
 # addmm's third operand now matches the second; hardtanh ran out on a tensor that today's call does not make (it was a composite
 # clamp then), split on a clash of circular buffers.
 NOT_COMPARABLE = {
