@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from ssinghal.capture.request import CaptureError, CaptureRequest, Level
@@ -17,28 +20,74 @@ from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.errors import CatalogError
 
 DEFAULT_TIMEOUT_S = 600.0
+_MEND = "pip install 'ssinghal[capture]'"
+
+
+class Captures:
+    """The process that captures, for one request or many; a context manager. It is started at the first request."""
+
+    def __init__(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._child: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Captures:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def capture(self, request: CaptureRequest) -> str:
+        """The text of the captured catalog. CaptureError with one line for what the model, its package or its size refuses."""
+        child = self._child = self._child or self._start()
+        stdin, stdout = child.stdin, child.stdout
+        assert stdin is not None
+        assert stdout is not None
+        late = threading.Timer(self._timeout_s, self.close)
+        late.start()
+        try:
+            stdin.write(json.dumps({**request.to_json(), "folder": os.getcwd()}) + "\n")
+            stdin.flush()
+            line = stdout.readline()
+        except (BrokenPipeError, ValueError):
+            line = ""
+        finally:
+            in_time = late.is_alive()
+            late.cancel()
+        if not in_time:
+            raise CaptureError(f"capture {request.what}: not done after {self._timeout_s:g} s; --timeout gives it more")
+        if not line:
+            code = child.wait()
+            self.close()
+            raise CaptureError(f"capture {request.what}: its process {_ended(code)}")
+        answer = json.loads(line)
+        if "text" in answer:
+            return str(answer["text"])
+        if "refused" in answer:
+            raise CaptureError(answer["refused"])
+        raise CaptureError(f"capture {request.what}: its process {_ended(answer['ended'])}{_last_line(answer['said'])}")
+
+    def close(self) -> None:
+        """Ends the process, with the capture that it may be at."""
+        child, self._child = self._child, None
+        if child is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+    def _start(self) -> subprocess.Popen[str]:
+        if find_spec("torch") is None:
+            raise CaptureError(f"capture: torch is not installed; {_MEND}")
+        environ = {**os.environ, "PYTHONHASHSEED": "0"}  # sets that some package iterates over shall not change a capture
+        return subprocess.Popen(
+            [sys.executable, "-m", "ssinghal.capture.child"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, start_new_session=True,
+        )  # fmt: skip
 
 
 def capture(request: CaptureRequest, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
-    """The text of the captured catalog. CaptureError with one line for what the model, its package or its size refuses."""
-    environ = {**os.environ, "PYTHONHASHSEED": "0"}  # sets that some package iterates over shall not change a capture
-    command = [sys.executable, "-m", "ssinghal.capture.child"]
-    child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, errors="replace"
-    )
-    try:
-        answered, said = child.communicate(json.dumps(request.to_json()), timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise CaptureError(f"capture {request.what}: not done after {timeout_s:g} s; --timeout gives it more") from None
-    finally:
-        child.kill()
-        child.wait()
-    if child.returncode or not answered:
-        raise CaptureError(f"capture {request.what}: its process {_ended(child.returncode)}{_last_line(said)}")
-    answer = json.loads(answered)
-    if "refused" in answer:
-        raise CaptureError(answer["refused"])
-    return str(answer["text"])
+    """One capture, in a process of its own; see ``Captures``."""
+    with Captures(timeout_s) as captures:
+        return captures.capture(request)
 
 
 def write_checked(text: str, target: Path) -> CapturedCatalog:

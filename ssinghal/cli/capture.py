@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ssinghal.capture.request import CaptureRequest, Level
-from ssinghal.capture.session import DEFAULT_TIMEOUT_S, capture, request_of, write_checked
+from ssinghal.capture.session import DEFAULT_TIMEOUT_S, Captures, capture, request_of, write_checked
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.cli.progress import track
@@ -80,13 +80,14 @@ def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) ->
     """Capture the named captured catalogs again (default: all of the product) and say which files changed."""
     captured = [c for c in load_catalogs(catalogs or None) if isinstance(c, CapturedCatalog)]
     changed = 0
-    for catalog in track(captured, "capturing", len(captured)):
-        text = capture(request_of(catalog), timeout)
-        if text == catalog.path.read_text(encoding="utf-8"):
-            continue
-        changed += 1
-        if not check:
-            write_checked(text, catalog.path)
-        click.echo(f"{catalog.path}: {'would change' if check else 'changed'}")
+    with Captures(timeout) as captures:
+        for catalog in track(captured, "capturing", len(captured)):
+            text = captures.capture(request_of(catalog))
+            if text == catalog.path.read_text(encoding="utf-8"):
+                continue
+            changed += 1
+            if not check:
+                write_checked(text, catalog.path)
+            click.echo(f"{catalog.path}: {'would change' if check else 'changed'}")
     click.echo(f"{len(captured) - changed} of {len(captured)} captured catalogs are as they were")
     sys.exit(1 if check and changed else 0)

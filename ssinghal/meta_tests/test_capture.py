@@ -12,7 +12,7 @@ import pytest
 
 from ssinghal.capture.lines import Operand, RecordedCall, merged
 from ssinghal.capture.request import CaptureError, CaptureRequest, Level
-from ssinghal.capture.session import capture, request_of, write_checked
+from ssinghal.capture.session import Captures, request_of, write_checked
 from ssinghal.catalog.reading import catalog_files, load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.catalog.writing import flow
@@ -31,6 +31,12 @@ def installed(*packages):
         except PackageNotFoundError:
             continue
     return found
+
+
+@pytest.fixture(scope="module")
+def captures():
+    with Captures() as made:
+        yield made
 
 
 needs_torch = pytest.mark.skipif(not installed("torch"), reason="needs torch")
@@ -138,28 +144,33 @@ MODULE = """
 """
 
 
-def made(tmp_path, monkeypatch, factory="net", more="", level=Level.ATEN):
+@pytest.fixture
+def made(captures, tmp_path, monkeypatch):
     """The text captured from ``factory`` of a module that holds MODULE and ``more``."""
-    (tmp_path / "mine.py").write_text(textwrap.dedent(MODULE) + textwrap.dedent(more))
-    monkeypatch.chdir(tmp_path)
-    return capture(CaptureRequest(factory=f"mine:{factory}", level=level))
+
+    def capture(factory="net", more="", level=Level.ATEN):
+        (tmp_path / "mine.py").write_text(textwrap.dedent(MODULE) + textwrap.dedent(more))
+        monkeypatch.chdir(tmp_path)
+        return captures.capture(CaptureRequest(factory=f"mine:{factory}", level=level))
+
+    return capture
 
 
 def captured(text, tmp_path) -> CapturedCatalog:
     return write_checked(text, tmp_path)
 
 
-def refused(tmp_path, monkeypatch, more, factory="bad"):
+def refused(made, more):
     with pytest.raises(CaptureError) as error:
-        made(tmp_path, monkeypatch, factory, more)
+        made("bad", more)
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
 @needs_torch
-def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(tmp_path, monkeypatch):
+def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(made, tmp_path):
     """Written out: the model is read from top to bottom, sizes by the formulas of convolution (floor((32+2-3)/2)+1 = 16)."""
-    catalog = captured(made(tmp_path, monkeypatch), tmp_path)
+    catalog = captured(made(), tmp_path)
     seen = {
         (overload, tuple(line.inputs.values()), line.w, tuple(line.args), line.out, line.at)
         for overload, lines in catalog.sections.items()
@@ -184,8 +195,8 @@ def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(tmp_path, monke
 
 
 @needs_torch
-def test_the_torch_level_records_what_the_code_calls(tmp_path, monkeypatch):
-    catalog = captured(made(tmp_path, monkeypatch, level=Level.TORCH), tmp_path)
+def test_the_torch_level_records_what_the_code_calls(made, tmp_path):
+    catalog = captured(made(level=Level.TORCH), tmp_path)
     assert {"aten.conv2d.default", "aten.linear.default"} <= set(catalog.sections)
     assert not {"aten.convolution.default", "aten.addmm.default"} & set(catalog.sections)
     assert catalog.path.name == "mine-net-32x16-torch.yaml"
@@ -193,12 +204,12 @@ def test_the_torch_level_records_what_the_code_calls(tmp_path, monkeypatch):
 
 
 @needs_torch
-def test_the_same_capture_gives_the_same_bytes(tmp_path, monkeypatch):
-    assert made(tmp_path, monkeypatch) == made(tmp_path, monkeypatch)
+def test_the_same_capture_gives_the_same_bytes(made):
+    assert made() == made()
 
 
 @needs_torch
-def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(tmp_path, monkeypatch):
+def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(made, tmp_path):
     more = """
     class Filled(Net):
         def extra(self, x):
@@ -209,13 +220,13 @@ def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(tm
 
     def bad(): return net(Filled)
     """
-    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
+    catalog = captured(made("bad", more), tmp_path)
     assert "aten.abs.default" in catalog.sections
     assert "aten.neg.default" not in catalog.sections
 
 
 @needs_torch
-def test_a_value_read_back_is_guessed_counted_and_named(tmp_path, monkeypatch):
+def test_a_value_read_back_is_guessed_counted_and_named(made, tmp_path):
     more = """
     class Reads(Net):
         def extra(self, x):
@@ -224,13 +235,13 @@ def test_a_value_read_back_is_guessed_counted_and_named(tmp_path, monkeypatch):
 
     def bad(): return net(Reads)
     """
-    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
+    catalog = captured(made("bad", more), tmp_path)
     assert catalog.head.capture.guesses == {"(top)": 2}  # any() and the sum; the literal has its value
     assert catalog.sections["aten.relu_.default"][0].n == 2
 
 
 @needs_torch
-def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog_says_where(tmp_path, monkeypatch):
+def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog_says_where(made, tmp_path):
     more = """
     class Head(nn.Module):
         def forward(self, x): return x[x > 0]
@@ -243,14 +254,14 @@ def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog
 
     def bad(): return net(Boxes)
     """
-    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
+    catalog = captured(made("bad", more), tmp_path)
     assert "in boxes aten.index.Tensor depends on values" in catalog.head.capture.stopped
     assert "aten.convolution.default" in catalog.sections
     assert "aten.addmm.default" not in catalog.sections
 
 
 @needs_torch
-def test_code_that_loops_without_end_is_recorded_up_to_a_limit(tmp_path, monkeypatch):
+def test_code_that_loops_without_end_is_recorded_up_to_a_limit(made, tmp_path):
     more = """
     class Loops(Net):
         def extra(self, x):
@@ -258,9 +269,9 @@ def test_code_that_loops_without_end_is_recorded_up_to_a_limit(tmp_path, monkeyp
 
     def bad(): return net(Loops)
     """
-    catalog = captured(made(tmp_path, monkeypatch, "bad", more), tmp_path)
-    assert catalog.head.counts.calls == 50_000
-    assert "after 50000 calls" in catalog.head.capture.stopped
+    catalog = captured(made("bad", more), tmp_path)
+    assert catalog.head.counts.calls == 20_000
+    assert "after 20000 calls" in catalog.head.capture.stopped
 
 
 @needs_torch
@@ -279,8 +290,8 @@ def test_code_that_loops_without_end_is_recorded_up_to_a_limit(tmp_path, monkeyp
         ("def bad(): return nn.Identity(), torch.empty(1, 3)", "makes no call on its inputs"),
     ],
 )
-def test_a_factory_that_does_wrong_is_one_line(tmp_path, monkeypatch, more, says):
-    assert says in refused(tmp_path, monkeypatch, more)
+def test_a_factory_that_does_wrong_is_one_line(made, tmp_path, more, says):
+    assert says in refused(made, more)
     assert {p.name for p in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
 
 
@@ -296,16 +307,16 @@ def test_a_factory_that_does_wrong_is_one_line(tmp_path, monkeypatch, more, says
     ],
 )
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_a_factory_that_wants_weights_or_a_network_is_one_line(tmp_path, monkeypatch, body, says, swallowed):
+def test_a_factory_that_wants_weights_or_a_network_is_one_line(made, tmp_path, body, says, swallowed):
     """Also where it goes on without them: what it would build with them is another model."""
     (tmp_path / "w.pt").write_bytes(b"")
     (tmp_path / "w.bin").write_bytes(b"")
     attempt = f"try: {body}\n        except Exception: pass" if swallowed else body
-    assert says in refused(tmp_path, monkeypatch, f"\n    def bad():\n        {attempt}\n        return net()\n")
+    assert says in refused(made, f"\n    def bad():\n        {attempt}\n        return net()\n")
 
 
 @needs_torch
-def test_a_factory_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch):
+def test_a_factory_that_cannot_be_imported_is_one_line(captures, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.py").write_text("import nothing_of_that_name")
     for factory, says in {
@@ -314,15 +325,15 @@ def test_a_factory_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch):
         "broken": "expected package.module:function",
     }.items():
         with pytest.raises(CaptureError, match=says):
-            capture(CaptureRequest(factory=factory))
+            captures.capture(CaptureRequest(factory=factory))
 
 
 @needs_torch
 def test_a_capture_that_takes_too_long_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("import time\ndef f(): time.sleep(600)")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CaptureError, match="not done after 1 s"):
-        capture(CaptureRequest(factory="mine:f"), timeout_s=1)
+    with Captures(timeout_s=1) as captures, pytest.raises(CaptureError, match="not done after 1 s"):
+        captures.capture(CaptureRequest(factory="mine:f"))
 
 
 def test_text_that_is_no_right_catalog_leaves_no_file(tmp_path):
@@ -411,7 +422,7 @@ REAL_RUN = """
 
 
 @pytest.mark.parametrize("model", SMALL)
-def test_captured_calls_are_those_of_a_real_run(tmp_path, model):
+def test_captured_calls_are_those_of_a_real_run(captures, tmp_path, model):
     """The multiset of (overload, operand shapes), against the model with weights and values on the CPU.
 
     The real run counts all calls; a captured line stands for those of them that touch an activation, so each captured kind must
@@ -424,7 +435,7 @@ def test_captured_calls_are_those_of_a_real_run(tmp_path, model):
     code = [sys.executable, "-c", textwrap.dedent(REAL_RUN), model, json.dumps(shape), str(tmp_path)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=600, check=True)
     real = Counter(json.loads(done.stdout.splitlines()[-1]))
-    catalog = captured(capture(CaptureRequest(model, inputs=(shape,))), tmp_path)
+    catalog = captured(captures.capture(CaptureRequest(model, inputs=(shape,))), tmp_path)
     listed = Counter()
     for overload, lines in catalog.sections.items():
         for line in lines:
@@ -443,14 +454,14 @@ def recapturable():
 
 
 @pytest.mark.parametrize("catalog", recapturable(), ids=lambda c: c.name)
-def test_recapturing_a_committed_catalog_gives_the_same_bytes(catalog):
+def test_recapturing_a_committed_catalog_gives_the_same_bytes(captures, catalog):
     """All of them: ``ssinghal catalog recapture --check``."""
     head = catalog.head
     pins = (head.model.package, f"torch=={head.capture.torch}", *head.capture.packages)
     here = installed(*PACKAGES)
     if any(here.get(name) != pin for name, _, pin in (p.partition("==") for p in pins)):
         pytest.skip(f"was captured with {', '.join(pins)}")
-    assert capture(request_of(catalog)) == Path(catalog.path).read_text()
+    assert captures.capture(request_of(catalog)) == Path(catalog.path).read_text()
 
 
 # What the committed catalogs must hold: facts of independent captures --------------------------------------------------------

@@ -1,6 +1,7 @@
-"""Reads a request as JSON on standard input, captures, and writes ``{"text": …}`` or ``{"refused": …}`` to standard output.
+"""Answers requests, one JSON object a line: ``{"text": …}``, ``{"refused": …}`` or ``{"ended": exit status, "said": …}``.
 
-Whatever else is printed, by the model or its package, goes to standard error.
+Torch is imported once; each request is answered by a fork of this process, so no capture sees another one's imports, hooks or
+settings, and one that crashes takes nothing with it.
 """
 
 from __future__ import annotations
@@ -13,27 +14,52 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import torch._dynamo  # noqa: F401 (torch's meta kernels import it at the first call: here once, not in every fork)
+
+from ssinghal.capture.child.capturing import Capturing
 from ssinghal.capture.child.guards import Guards
 from ssinghal.capture.request import CaptureError, CaptureRequest
 
+TAIL_BYTES = 4000
+
 
 def main() -> None:
-    answer_to = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    request = CaptureRequest.from_json(json.load(sys.stdin))
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever models print is no answer
+    for line in sys.stdin:
+        answers.write(_in_a_fork(json.loads(line)) + "\n")
+        answers.flush()
+
+
+def _in_a_fork(data: dict[str, Any]) -> str:
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as settings:
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            os.dup2(said.fileno(), 1)
+            os.dup2(said.fileno(), 2)
+            with os.fdopen(writing, "w", encoding="utf-8") as answer:
+                json.dump(_answer(data, Path(settings)), answer)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, encoding="utf-8") as pipe:
+            answer_text = pipe.read()
+        _, status = os.waitpid(pid, 0)
+        if status == 0 and answer_text:
+            return answer_text
+        said.seek(max(0, said.seek(0, os.SEEK_END) - TAIL_BYTES))
+        return json.dumps({"ended": os.waitstatus_to_exitcode(status), "said": said.read().decode(errors="replace")})
+
+
+def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
+    """What the code of a model or a factory raises is its user's to read: one line of it, whatever its type."""
+    request = CaptureRequest.from_json(data)
+    os.chdir(data["folder"])
+    sys.path.insert(0, data["folder"])  # where a user's factory lies
     warnings.filterwarnings("ignore")
     guards = Guards()
-    with tempfile.TemporaryDirectory() as settings:
-        guards.start(Path(settings))
-        answer = _answer(request, guards)
-    json.dump(answer, answer_to)
-    answer_to.close()
-
-
-def _answer(request: CaptureRequest, guards: Guards) -> dict[str, Any]:
-    """What the code of a model or a factory raises is its user's to read: one line of it, whatever its type."""
-    from ssinghal.capture.child.capturing import Capturing
-
+    guards.start(settings)
     capturing = Capturing(request, guards)
     try:
         return {"text": capturing.text()}

@@ -32,8 +32,6 @@ FACTORIES = frozenset(
         torch.normal,
     }
 )
-# Fills of weights, which on meta change nothing; torch would import its compiler to find that out.
-FILLS = frozenset({"fill_", "normal_", "random_", "uniform_", "zero_"})
 GUESS = 1  # for a value that only a real run knows: true, one, one
 
 
@@ -64,11 +62,6 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
         self.where = where
         self.guesses: Counter[str] = Counter()
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here; torch would import its compiler (seconds, 100 MB) to be told so at every call."""
-        return False
-
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -80,8 +73,6 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
         if func is torch.ops.aten._local_scalar_dense.default:
             self.guesses[self.where()] += 1
             return args[0].dtype.is_floating_point * float(GUESS) or _guessed(args[0].dtype)
-        if func._schema.name.removeprefix("aten::") in FILLS and args[0].is_meta:
-            return args[0]
         if kwargs.get("device") is not None and kwargs["device"].type != "meta":
             kwargs["device"] = META  # a copy to the CPU has no data to bring there
         args, kwargs = tree_map(_moved, (args, kwargs))

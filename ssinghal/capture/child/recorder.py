@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_iter
 from ssinghal.capture.child.meta import MetaMode
 from ssinghal.capture.lines import Operand, RecordedCall
 
-MAX_CALLS = 50_000  # a model's forward makes hundreds to thousands; code that loops over boxes makes many more
+MAX_CALLS = 20_000  # a model's forward makes hundreds to thousands; code that loops over boxes makes many more
 TOP = "(top)"
 
 # Names for the same tensor, buffers for a kernel's own use, values read back: nothing that a device would run.
