@@ -26,7 +26,8 @@ TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
 class Limits:
     """Host work that a case may cost. TTNN lists every source page of a tile reshape on the host, 1-70 us per output tile.
 
-    Above ``host_tiles`` the call is not made; above ``capture_tiles`` it is made once, without the capture of its peaks.
+    Above ``host_tiles`` the call is not made. Its capture finds the list that a call which fits has left in the program cache;
+    above ``capture_tiles`` it is not made for one that failed, for which TTNN would list them anew.
     """
 
     host_tiles: int = 200_000
@@ -80,6 +81,7 @@ class _Attempt:
         self.expected: list[TensorSpec] = []
         self.inputs: list[TensorSpec] = []
         self.resident: dict[BufferType, int] = {}
+        self.kept: dict[BufferType, int] = {}
 
     def run(self) -> Verdict:
         """Operands are placed before the call is judged: a tensor that fits nowhere is an OOM whatever the call."""
@@ -105,8 +107,8 @@ class _Attempt:
             verdict = self._call(tensors)
         finally:
             _free(tensors)
-        cached = self.session.allocated_bytes()  # what the program cache holds is neither operand nor result
-        self.resident = {kind: size - cached.get(kind, 0) for kind, size in self.resident.items() if size > cached.get(kind, 0)}
+        kept = self.kept = self.session.allocated_bytes()  # what the program cache holds is neither operand nor result
+        self.resident = {kind: size - kept.get(kind, 0) for kind, size in self.resident.items() if size > kept.get(kind, 0)}
         return verdict
 
     def _complete(self) -> Verdict | None:
@@ -210,14 +212,18 @@ class _Attempt:
         return Verdict(Status.FITS), comparison
 
     def usage(self, verdict: Verdict) -> tuple[Usage | None, str]:
-        """Peaks of the call from a capture that neither dispatches nor allocates, so it also tells what an OOM would need."""
+        """Peaks of the call from a capture that neither dispatches nor allocates, so it also tells what an OOM would need.
+
+        Programs that the call has left in the cache are found there, not made anew: quick, but what they keep allocated
+        (tables of pools and convolutions, page maps of reshapes) is then not in the capture, so it is added.
+        """
         if self.attrs is None or verdict.decided_by != "ttnn":
             return None, "no TTNN call was made"
         if verdict.resource is Resource.HOST:
             return None, "the call exhausted host memory"
         if verdict.stage.startswith("input"):
             return None, "an operand does not fit, so the call was not made"
-        if self._host_tiles() > self.limits.capture_tiles:
+        if verdict.status is not Status.FITS and self._host_tiles() > self.limits.capture_tiles:
             return None, f"not captured: TTNN maps {self._host_tiles():,} tiles on the host for this call"
 
         def whole_call() -> None:
@@ -229,7 +235,7 @@ class _Attempt:
             trace, per_core = self.session.capture(whole_call)
         except TTNN_ERRORS as error:
             return None, f"capture stopped: {translate_error(type(error).__name__, str(error)).message}"
-        return usage_of(trace, per_core), ""
+        return usage_of(trace, per_core, self.kept), ""
 
 
 def _placed(label: str, spec: TensorSpec, board: Board, booked: int | None) -> PlacedTensor:

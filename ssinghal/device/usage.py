@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssinghal.specs import BufferType
+
 _BUFFER_KINDS = {0: "dram", 1: "l1", 3: "l1_small"}
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Peaks of one call on an empty device, operands included.
+    """Peaks of one call on an empty device, operands included, and what TTNN's program cache keeps of it afterwards.
 
     ``l1_bytes``, ``program_bytes`` (circular + dataflow buffers and scratch) and ``total_bytes`` are per core, where a core is
     an L1 bank; ``dram_bytes`` and ``l1_small_bytes`` are per bank.
@@ -27,8 +29,8 @@ class Usage:
     dram_bytes: int
 
 
-def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any) -> Usage:
-    """``trace`` and ``per_core`` as ``Session.capture`` returns them."""
+def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[BufferType, int]) -> Usage:
+    """``trace`` and ``per_core`` as ``Session.capture`` returns them; ``kept``: bytes per bank that cached programs hold."""
     live: dict[str, int] = defaultdict(int)
     peak: dict[str, int] = defaultdict(int)
     for node in trace:
@@ -42,11 +44,11 @@ def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any) -> Usage:
         live[kind] += size if node["node_type"] == "buffer_allocate" else -size
         peak[kind] = max(peak[kind], live[kind])
     return Usage(
-        l1_bytes=per_core.peak_l1,
+        l1_bytes=per_core.peak_l1 + kept.get(BufferType.L1, 0),
         circular_bytes=per_core.peak_cb,
         dataflow_bytes=per_core.peak_dataflow_buffer,
         scratch_bytes=per_core.peak_scratchpad,
-        l1_total_bytes=per_core.peak_total,
-        l1_small_bytes=peak["l1_small"],
-        dram_bytes=peak["dram"],
+        l1_total_bytes=per_core.peak_total + kept.get(BufferType.L1, 0),
+        l1_small_bytes=peak["l1_small"] + kept.get(BufferType.L1_SMALL, 0),
+        dram_bytes=peak["dram"] + kept.get(BufferType.DRAM, 0),
     )

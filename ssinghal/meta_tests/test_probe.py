@@ -126,6 +126,35 @@ def test_page_counts_that_wrap_never_reach_ttnn(pool):
     assert verdict.decided_by == "arithmetic"
 
 
+def test_usage_has_what_the_program_of_a_call_keeps(pool, tmp_path):
+    """A pool's tables in L1_SMALL, a reshape's page map in DRAM: TTNN's allocator after the very calls, operands alive."""
+    code = """
+        with Session(choice, l1_small_bytes=32768) as session:
+            ttnn, device = session.ttnn, session.device
+            allocated = lambda kind: ttnn.get_memory_view(device, kind).total_bytes_allocated_per_bank
+            form = {"dtype": ttnn.bfloat16, "device": device, "memory_config": ttnn.DRAM_MEMORY_CONFIG}
+            x = ttnn.empty([1, 1, 56 * 56, 64], layout=ttnn.TILE_LAYOUT, **form)
+            sizes = {"batch_size": 1, "input_h": 56, "input_w": 56, "channels": 64}
+            windows = {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1], "dilation": [1, 1]}
+            y = ttnn.max_pool2d(x, **sizes, **windows, memory_config=ttnn.DRAM_MEMORY_CONFIG)
+            print(allocated(ttnn.BufferType.L1_SMALL))
+        with Session(choice) as session:
+            form["device"] = session.device
+            device = session.device
+            x = ttnn.empty([1, 64, 56, 56], layout=ttnn.TILE_LAYOUT, **form)
+            y = ttnn.reshape(x, [64, 3136])
+            print(allocated(ttnn.BufferType.DRAM))
+    """
+    done = in_process(code, tmp_path)
+    kept, taken = map(int, done.stdout.split())
+    attrs = {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1], "dilation": [1, 1]}
+    pooled = probe(pool, "max_pool2d", (1, 64, 56, 56), placement=Placement(), **attrs)
+    assert pooled.usage["l1_small_bytes"] == kept > 0, done.stderr
+    viewed = probe(pool, "view", (1, 64, 56, 56), placement=Placement(), size=[64, 3136])
+    # 64 * 2 * 2 tiles and 2 * 98 tiles over 12 banks, and the map
+    assert viewed.usage["dram_bytes"] == taken > (22 + 17) * 2048
+
+
 def test_so_does_a_result_whose_pages_wrap(pool):
     placement = Placement(layout=Layout.ROW_MAJOR, output_memory=OutputMemory.DRAM)
     record = probe(pool, "repeat", (1, 1, 65536, 16), placement=placement, repeats=[1, 65536, 1, 1])
