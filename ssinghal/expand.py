@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from types import MappingProxyType
 
+from ssinghal.captured_calls import Unmapped, captured_case, operators_by_overload
 from ssinghal.cases import Case, Placement, Source
-from ssinghal.catalog.schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine, ImportedCatalog
-from ssinghal.errors import RegistryError
-from ssinghal.operators import families, find_operator, make_case, suite_name
-from ssinghal.operators.core import OperatorInfo, Sample, input_specs, output_specs
-from ssinghal.specs import BufferType, DType, TensorSpec
-
-
-@dataclass(frozen=True)
-class Unmapped:
-    """A captured call that no operator of the registry makes."""
-
-    catalog: str
-    overload: str
-    count: int
-    reason: str
+from ssinghal.catalog.schema import Catalog, CrossedCatalog, CrossedLine, ImportedCatalog
+from ssinghal.operators import find_operator, make_case, suite_name
+from ssinghal.operators.core import Sample, input_specs, output_specs
+from ssinghal.specs import BufferType, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -106,35 +94,6 @@ def crossed_case(name: str, line: CrossedLine, base: Placement, source: Source) 
     return make_case(name, sample.inputs, {**sample.attrs, **line.args}, placement, (source,), known_oom, line.shape)
 
 
-def captured_case(overload: str, line: CapturedLine, base: Placement, source: Source) -> Case | Unmapped:
-    """The call of one captured line under the operator's canonical name, or why it cannot be a case."""
-    info = operators_by_overload().get(overload)
-    if info is None:
-        return Unmapped(source.catalog, overload, line.n, "no operator declares this overload")
-    if line.has_empty:
-        return Unmapped(source.catalog, overload, line.n, "a tensor without elements, which TTNN does not take")
-    placement = base
-    dtypes = {line.dtypes.get(name, base.dtype.value) for name in line.inputs}
-    if dtypes != {base.dtype.value} and info.place is None:  # an operator with a place of its own knows its index operands
-        if len(dtypes) > 1 or not dtypes <= {d.value for d in DType}:
-            return Unmapped(source.catalog, overload, line.n, f"operands of dtype {', '.join(sorted(dtypes))}")
-        placement = replace(base, dtype=DType(dtypes.pop()))
-    return make_case(info.name, line.shapes(), line.args, placement, (source,))
-
-
-@cache
-def operators_by_overload() -> Mapping[str, OperatorInfo]:
-    """``aten.add.Tensor`` -> its operator. RegistryError when two operators claim one overload."""
-    table: dict[str, OperatorInfo] = {}
-    for members in families().values():
-        for info in members:
-            for overload in info.aten:
-                if overload in table:
-                    raise RegistryError(f"overload {overload} is declared by {table[overload].name} and {info.name}")
-                table[overload] = info
-    return MappingProxyType(table)
-
-
 def specs_of(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Operands and results of a complete call. InvalidCase where operands, attributes or shapes do not go together."""
     info = find_operator(case.name)
@@ -153,3 +112,8 @@ def _moved(case: Case, memory: BufferType) -> Case:
 def _largest_bytes(case: Case) -> int:
     operands, results = specs_of(case)
     return max(spec.logical_bytes for spec in operands or results)
+
+
+__all__ = [
+    "Expansion", "Unmapped", "captured_case", "catalog_cases", "crossed_case", "expand", "operators_by_overload", "specs_of",
+]  # fmt: skip

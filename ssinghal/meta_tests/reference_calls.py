@@ -12,7 +12,8 @@ Call = tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]]
 
 SAME_SHAPE = (
     "relu", "relu_", "silu", "silu_", "sigmoid", "tanh", "mish", "hardswish", "relu6", "log", "exp", "sin", "cos", "sqrt",
-    "rsqrt", "reciprocal", "neg", "abs", "gelu", "softplus", "leaky_relu", "hardtanh", "clone",
+    "rsqrt", "reciprocal", "neg", "abs", "gelu", "softplus", "leaky_relu", "hardtanh", "clone", "contiguous", "hardsigmoid",
+    "elu", "expm1", "erf", "floor", "ceil", "round", "sign", "log1p", "log2", "square", "logical_not", "zero_",
 )  # fmt: skip
 MAP = (2, 6, 20, 15)
 ATTENTION = ((2, 4, 40, 32), (2, 4, 70, 32), (2, 4, 70, 32))
@@ -24,6 +25,18 @@ CALLS: tuple[Call, ...] = (
     *((f"aten.{name}.Tensor", ((3, 1), (2, 3, 40)), {}) for name in ("add", "sub", "mul", "div")),
     *((f"aten.{name}.Scalar", ((2, 3, 40),), {"other": 2}) for name in ("add", "sub", "mul", "div", "rsub")),
     *((f"aten.{name}.Scalar", ((2, 3, 40),), {"other": 0.5}) for name in ("eq", "ne", "gt", "ge", "lt", "le")),
+    *((f"aten.{name}.Tensor", ((2, 3, 40), (3, 1)), {}) for name in ("eq", "ne", "gt", "ge", "lt", "le")),
+    *(
+        (f"aten.{name}.default", ((3, 1), (2, 3, 40)), {})
+        for name in ("maximum", "minimum", "logical_and", "logical_or", "logical_xor", "floor_divide")
+    ),
+    ("aten.floor_divide.Scalar", ((2, 3),), {"other": 0.3}),
+    ("aten.pow.Scalar", ((2, 3),), {"self": 10.0}),
+    ("aten.elu.default", ((2, 3),), {"alpha": 0.5}),
+    ("aten.clamp_max.default", ((2, 3),), {"max": 0.5}),
+    ("aten.fill_.Scalar", ((2, 3),), {"value": 2.5}),
+    ("aten.addcmul.default", ((1, 1, 40), (40,), (2, 3, 40)), {"value": 0.5}),
+    ("aten.to.dtype", ((2, 3),), {"dtype": "torch.bfloat16"}),
     ("aten.add.Scalar", ((2, 3),), {"other": 2, "alpha": 3}),
     ("aten.sub.Scalar", ((2, 3),), {"other": 0.5, "alpha": 2}),
     ("aten.add.Tensor", ((2, 3), (2, 3)), {"alpha": 3}),
@@ -57,9 +70,14 @@ CALLS: tuple[Call, ...] = (
     ("aten.scaled_dot_product_attention.default", ((2, 4, 9, 32), (2, 2, 9, 32), (2, 2, 9, 32)), {"enable_gqa": True}),
     *(
         (f"aten.{name}", ((2, 3, 4),), {"dim": dim, "keepdim": keepdim})
-        for name in ("mean.dim", "sum.dim_IntList", "amax.default", "linalg_vector_norm.default")
+        for name in ("mean.dim", "sum.dim_IntList", "amax.default", "amin.default", "linalg_vector_norm.default")
         for dim in ([-1], [0, -1], [1])
         for keepdim in (True, False)
+    ),
+    *(
+        (f"aten.{name}", ((2, 3, 4),), {"dim": dim, "keepdim": keepdim})
+        for name in ("max.dim", "min.dim", "prod.dim_int")
+        for dim, keepdim in ((-1, True), (1, False), (0, False))
     ),
     ("aten.linalg_vector_norm.default", ((2, 3),), {"ord": 3.0, "dim": [0]}),
     ("aten.argmax.default", ((2, 3, 4),), {"dim": 1, "keepdim": True}),
@@ -87,6 +105,16 @@ CALLS: tuple[Call, ...] = (
     ("aten.upsample_nearest2d.vec", (MAP,), {"scale_factors": [1.5, 2.3]}),
     ("aten.upsample_bilinear2d.default", (MAP,), {"output_size": [40, 45], "align_corners": False}),
     ("aten.upsample_bilinear2d.vec", (MAP,), {"scale_factors": [2.0, 2.0], "align_corners": True}),
+    ("aten.upsample_nearest3d.default", ((1, 2, 3, 4, 5),), {"output_size": [6, 12, 5]}),
+    ("aten.upsample_nearest3d.vec", ((1, 2, 3, 4, 5),), {"scale_factors": [1.0, 2.0, 2.0]}),
+    *(
+        (f"aten.{name}.default", (MAP, (2, 7, 9, 2)), {"interpolation_mode": 0, "padding_mode": 0, "align_corners": aligned})
+        for name, aligned in (("grid_sampler", False), ("grid_sampler_2d", True))
+    ),
+    ("aten.arange.default", (), {"end": 7}),
+    ("aten.arange.start", (), {"start": 2, "end": 7}),
+    ("aten.arange.start_step", (), {"start": 10, "end": -3, "step": -4}),
+    ("aten.scalar_tensor.default", (), {"s": 2.5}),
     ("aten.ones.default", (), {"size": [2, 3, 4]}),
     ("aten.zeros.default", (), {"size": [7]}),
     ("aten.full.default", (), {"size": [2, 3], "fill_value": 2.5}),

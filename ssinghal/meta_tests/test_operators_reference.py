@@ -96,7 +96,8 @@ def test_infers_the_shapes_that_torch_returns(torch: Any, call: Call) -> None:
 
 @pytest.mark.parametrize("call", CALLS, ids=call_id)
 def test_reference_is_the_overload(torch: Any, call: Call) -> None:
-    """The overload called with its arguments by name. Comparisons return numbers, not bools; pools leave indices out."""
+    """The overload called with its arguments by name. Comparisons return numbers, not bools; pools leave indices out; a scalar
+    is [1]."""
     name, _, attrs = call
     function, tensors = overload(torch, name), operands(torch, call)
     arguments: dict[str, Any] = {}
@@ -110,7 +111,7 @@ def test_reference_is_the_overload(torch: Any, call: Call) -> None:
     returned = as_list(function(**arguments))
     expected = as_list(OVERLOADS[name].torch(torch, operands(torch, call), OVERLOADS[name].complete_attrs(attrs)))
     for ours, theirs in zip(expected, returned, strict=False):
-        torch.testing.assert_close(ours, theirs.to(ours.dtype))
+        torch.testing.assert_close(ours, torch.atleast_1d(theirs).to(ours.dtype))
 
 
 def named_dtype(torch: Any, value: Any) -> Any:

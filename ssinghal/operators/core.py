@@ -93,6 +93,7 @@ class Traits:
     ``output_dtypes``: of each result, None = the case's; ``(dtype, shapes, attrs)`` -> dtypes where they depend on the call.
     ``transposed``: operands that go to the device with their last two dims swapped (the weight of a linear layer).
     ``positive``: operands whose values must be, for a result that can be compared (a logarithm's, a variance).
+    ``indices``: operands that hold indices: uint32 on the device, whatever the case's dtype.
     ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
     decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
     ``host_map(inputs, outputs)``: output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB
@@ -114,6 +115,7 @@ class Traits:
     result_form: ResultForm | None = None
     host_map: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int] | None = None
     positive: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
     min_pcc: float = 0.999
 
 
@@ -265,6 +267,9 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
 
 
 # What operators have in common -----------------------------------------------------------------------------------------
+
+# torch's dtypes on a device. int64 holds indices and counts in models, and int32 is TTNN's one integer with a sign.
+PLACED_DTYPES: Mapping[str, DType] = {**{dtype.value: dtype for dtype in DType}, "int64": DType.INT32}
 
 INTEGERS = (DType.UINT8, DType.UINT16, DType.UINT32, DType.INT32)
 BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)

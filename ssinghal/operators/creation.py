@@ -7,10 +7,23 @@ asked for them. ``*_like`` fill on the device in TTNN too, with a program of fou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ssinghal.operators.core import Attr, Attrs, Call, OperatorInfo, Sample, Traits, same_as_first, tiles_twice
+from ssinghal.errors import InvalidCase
+from ssinghal.operators.core import (
+    BLOCK_FLOATS,
+    Attr,
+    Attrs,
+    Call,
+    Limitation,
+    OperatorInfo,
+    Sample,
+    Traits,
+    same_as_first,
+    tiles_twice,
+)
 from ssinghal.specs import BufferType, DType, Layout, Shape, TensorSpec
 
 IGNORED = {name: Attr("str|int|bool|none", None) for name in ("dtype", "layout", "device", "pin_memory", "memory_format")}
@@ -30,20 +43,61 @@ def _infer_size(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [tuple(attrs["size"])]
 
 
-def _fill(c: Call, shape: Shape, value: float, *, like: bool) -> Any:
+def _form(c: Call) -> dict[str, Any]:
     placement = c.case.placement
-    form = {
+    return {
         "dtype": getattr(c.ttnn, placement.dtype.value),
         "layout": c.ttnn.TILE_LAYOUT if placement.layout is Layout.TILE else c.ttnn.ROW_MAJOR_LAYOUT,
         "device": c.device,
         **c.out,
     }
+
+
+def _fill(c: Call, shape: Shape, value: float, *, like: bool) -> Any:
+    placement = c.case.placement
+    form = _form(c)
     if c.values and (not like or placement.dtype in FILLED_ON_HOST):
         return c.ttnn.full(list(shape), value, **form)
     tensor = c.ttnn.empty(list(shape), **form)
     if not like or placement.dtype in FILLED_ON_HOST:
         return tensor
     return c.ttnn.fill(tensor, value, output_tensor=tensor)
+
+
+def _infer_range(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    if attrs["step"] == 0:
+        raise InvalidCase("arange: step 0")
+    return [(max(0, math.ceil((attrs["end"] - attrs["start"]) / attrs["step"])),)]
+
+
+def _arange(c: Call) -> Any:
+    """Made on the host and copied, like any other tensor here."""
+    (size,) = _infer_range([], c.attrs)
+    if not c.values:
+        return _fill(c, size, 0.0, like=False)
+    return c.ttnn.arange(*(int(c.attrs[name]) for name in ("start", "end", "step")), **_form(c))
+
+
+def _counts_in_fractions(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    return any(attrs[name] != int(attrs[name]) for name in ("start", "end", "step"))
+
+
+ARANGE = OperatorInfo(
+    names=("arange",),
+    aten=("aten.arange.default", "aten.arange.start", "aten.arange.start_step"),
+    operands=(),
+    ttnn="ttnn.arange",
+    call=_arange,
+    torch=lambda t, tensors, a: t.arange(a["start"], a["end"], a["step"], dtype=t.float32),
+    infer=_infer_range,
+    attrs={"start": Attr("float", 0), "end": Attr("float"), "step": Attr("float", 1), **IGNORED},
+    sample=lambda shape: Sample((), {"end": math.prod(shape)}),
+    traits=Traits(program=_no_program, ttnn_output=BufferType.DRAM),
+    limitations=(
+        Limitation("ttnn.arange counts in whole numbers", when=_counts_in_fractions),
+        Limitation("ttnn.arange makes neither block floats nor uint8", dtypes=(*BLOCK_FLOATS, DType.UINT8)),
+    ),
+)
 
 
 def creation(
@@ -89,6 +143,19 @@ OPERATORS = (
     creation("ones", "aten.ones.default", lambda attrs: 1.0),
     creation("zeros", "aten.zeros.default", lambda attrs: 0.0),
     creation("full", "aten.full.default", lambda attrs: attrs["fill_value"], attrs=FILL_VALUE, sample=ONE),
+    ARANGE,
+    OperatorInfo(
+        names=("scalar_tensor",),
+        aten=("aten.scalar_tensor.default",),
+        operands=(),
+        ttnn="ttnn.full",
+        call=lambda c: _fill(c, (1,), c.attrs["s"], like=False),
+        torch=lambda t, tensors, a: t.full((1,), float(a["s"])),
+        infer=lambda shapes, attrs: [(1,)],
+        attrs={"s": Attr("float|bool"), **IGNORED},
+        sample=lambda shape: Sample((), {"s": 1.0}),
+        traits=Traits(program=_no_program, ttnn_output=BufferType.DRAM),
+    ),
     creation("new_ones", "aten.new_ones.default", lambda attrs: 1.0, operand=True),
     creation("new_zeros", "aten.new_zeros.default", lambda attrs: 0.0, operand=True),
     creation(

@@ -79,7 +79,7 @@ LOOKUPS = (
         attrs={"dim": Attr("int"), "sparse_grad": Attr("bool|none", None)},
         place=_place_gather,
         sample=lambda shape: Sample((shape, shape), {"dim": -1}),
-        traits=Traits(temporaries=True),
+        traits=Traits(temporaries=True, indices=(1,)),
         limitations=(Limitation("ttnn.gather refuses rank 1", when=lambda shapes, a: len(shapes[0]) == 1),),
     ),
     OperatorInfo(
@@ -97,7 +97,7 @@ LOOKUPS = (
         },
         place=_place_embedding,
         sample=_embedding_sample,
-        traits=Traits(temporaries=True),
+        traits=Traits(temporaries=True, indices=(1,)),
         limitations=(
             Limitation("ttnn.embedding takes a bfloat16 table only", dtypes=tuple(d for d in DType if d is not DType.BFLOAT16)),
         ),

@@ -77,6 +77,15 @@ def _pads_front(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     return any(before for before, _ in _pad_pairs(attrs["pad"], len(shapes[0])))
 
 
+def _pads_something(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    """Otherwise TTNN returns its operand, whatever that is."""
+    return any(attrs["pad"])
+
+
+def _pads_rank_1(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    return len(shapes[0]) == 1 and _pads_something(shapes, attrs)
+
+
 def _pads_in_place(inputs: Specs, outputs: Specs) -> bool:
     """Padding that a tile has room for is written into the operand's own tiles."""
     x, y = inputs[0], outputs[0]
@@ -165,13 +174,13 @@ PADS = (
         traits=Traits(alias=_pads_in_place, temporaries=True, program=_fill_program),
         limitations=(
             Limitation("ttnn.pad pads with a constant only", when=lambda shapes, attrs: attrs["mode"] != "constant"),
-            Limitation("ttnn.pad takes no bfloat4_b", dtypes=(DType.BFLOAT4_B,)),
-            Limitation("ttnn.pad takes no uint8 in tile layout", (Layout.TILE,), (DType.UINT8,)),
+            Limitation("ttnn.pad takes no bfloat4_b", dtypes=(DType.BFLOAT4_B,), when=_pads_something),
+            Limitation("ttnn.pad takes no uint8 in tile layout", (Layout.TILE,), (DType.UINT8,), when=_pads_something),
             Limitation("ttnn.pad pads no front in tile layout", (Layout.TILE,), when=_pads_front),
             Limitation(
                 "ttnn.pad builds too small a buffer for rank 1 in tile layout",
                 (Layout.TILE,),
-                when=lambda shapes, attrs: len(shapes[0]) == 1,
+                when=_pads_rank_1,
             ),
         ),
     ),

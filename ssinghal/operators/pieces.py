@@ -88,7 +88,7 @@ def _tiles_with_other_matrix(inputs: Specs, outputs: Specs) -> int:
 JOINS = (
     OperatorInfo(
         names=("cat", "concat", "Concat"),
-        aten=("aten.cat.default", "aten.concat.default"),
+        aten=("aten.cat.default", "aten.concat.default", "aten.concatenate.default"),
         operands=("tensors*",),
         ttnn="ttnn.concat",
         call=lambda c: c.ttnn.concat(c.inputs, dim=c.attrs["dim"], **c.out),
@@ -258,7 +258,10 @@ def _select_index(shape: Shape, attrs: Attrs) -> tuple[int, int]:
 
 
 def _select(c: Call) -> Any:
-    dim, index = _select_index(tuple(c.inputs[0].shape), c.attrs)
+    return _row(c, *_select_index(tuple(c.inputs[0].shape), c.attrs))
+
+
+def _row(c: Call, dim: int, index: int) -> Any:
     row = slice_along(c, c.inputs[0], dim, range(index, index + 1))
     return c.ttnn.squeeze(row, dim) if len(row.shape) > 1 else row
 
@@ -272,6 +275,33 @@ def _select_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     """A scalar stays [1], since rank 0 is no shape for a device here."""
     dim, _ = _select_index(shapes[0], attrs)
     return [(*shapes[0][:dim], *shapes[0][dim + 1 :]) or (1,)]
+
+
+def _unbind(c: Call) -> list[Any]:
+    shape = tuple(c.inputs[0].shape)
+    dim = normal_dim(c.attrs["dim"], len(shape))
+    return [_row(c, dim, index) for index in range(shape[dim])]
+
+
+def _unbind_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    count = shapes[0][normal_dim(attrs["dim"], len(shapes[0]))]
+    if count > MAX_PIECES:
+        raise InvalidCase(f"unbind: {count:,} pieces; at most {MAX_PIECES:,}")
+    return _select_shape(shapes, {**attrs, "index": 0}) * count
+
+
+def _unbind_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
+    count = len(_unbind_shape(shapes, attrs))
+    cut = [dtype.is_block_float and _select_cuts_tiles(shapes, {**attrs, "index": i}) for i in range(count)]
+    return tuple(DType.BFLOAT16 if broken else None for broken in cut)
+
+
+def _unbind_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
+    return len(_unbind_shape(shapes, attrs)) > 1 and cuts_tiles(shapes[0], normal_dim(attrs["dim"], len(shapes[0])), [1])
+
+
+def _rows_with_other_matrix(inputs: Specs, outputs: Specs) -> int:
+    return len(outputs) * _tiles_with_other_matrix(inputs, outputs)
 
 
 CUTS = (
@@ -328,6 +358,24 @@ CUTS = (
             host_map=_tiles_with_other_matrix,
         ),
         limitations=(no_bfloat4_where(_select_cuts_tiles),),
+    ),
+    OperatorInfo(
+        names=("unbind",),
+        aten=("aten.unbind.int",),
+        operands=("self",),
+        ttnn="ttnn.slice, ttnn.squeeze",
+        call=_unbind,
+        torch=lambda t, x, a: [t.atleast_1d(row) for row in t.unbind(x[0], a["dim"])],
+        infer=_unbind_shape,
+        attrs={"dim": Attr("int", 0)},
+        sample=lambda shape: Sample((shape,), {"dim": 0}),
+        traits=Traits(
+            alias=lambda inputs, outputs: len(outputs) == 1 and is_view(inputs, outputs),
+            temporaries=True,
+            output_dtypes=_unbind_dtypes,
+            host_map=_rows_with_other_matrix,
+        ),
+        limitations=(no_bfloat4_where(_unbind_cuts_tiles),),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Pooling and upsampling: maps are written NCHW, as in torch, and go to the device channels-last.
+"""Pooling, and the family it makes with upsampling: maps are written NCHW, as in torch, and go to the device channels-last.
 
 Pools take and return maps as one matrix, [1, 1, N*H*W, C], and keep their window tables in L1_SMALL. They halo-exchange and
 reduce in L1: a DRAM operand that is too big for that is cut into slices, an L1 operand is not.
@@ -7,7 +7,6 @@ reduce in L1: a DRAM operand that is too big for that is cut into slices, an L1 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,10 +27,10 @@ from ssinghal.operators.core import (
     operand_spec,
     pair,
     to_nchw,
-    to_nhwc,
 )
+from ssinghal.operators.upsampling import UPSAMPLING, fitted, need_rank
 from ssinghal.operators.views import where_asked
-from ssinghal.specs import MAX_DIM, TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec, ceil_div
+from ssinghal.specs import BufferType, DType, Layout, Shape, TensorSpec, ceil_div
 
 POOL = Traits(
     nhwc="flat",
@@ -44,19 +43,6 @@ POOL = Traits(
 )
 NO_INTEGERS = Limitation("TTNN's pools compute in bfloat16: integers are refused, or taken for it", dtypes=INTEGERS)
 NO_FLOAT32 = Limitation("TTNN's pools compute in bfloat16; float32 is refused", dtypes=(DType.FLOAT32,))
-
-
-def _need_rank(name: str, shape: Shape, rank: int) -> Shape:
-    if len(shape) != rank:
-        raise InvalidCase(f"{name}: {list(shape)} has rank {len(shape)}; expected {rank}: batch, channels and the map")
-    return shape
-
-
-def _fitted(shape: Shape, rank: int) -> Shape:
-    """A listed shape as a batch of maps: missing dims are 1 in front, surplus ones are folded into the last."""
-    if len(shape) <= rank:
-        return (1,) * (rank - len(shape)) + shape
-    return (*shape[: rank - 1], math.prod(shape[rank - 1 :]))
 
 
 def _place_flat(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
@@ -116,7 +102,7 @@ def _windows(size: int, *, kernel_size: int, stride: int, padding: int, dilation
 
 
 def _infer_pool(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    n, c, *spatial = _need_rank("pool", shapes[0], 4)
+    n, c, *spatial = need_rank("pool", shapes[0], 4)
     window = _window(attrs)
     along = [{name: pair[i] for name, pair in window.items()} for i in range(2)]
     return [(n, c, *(_windows(size, **each, ceil_mode=attrs["ceil_mode"]) for size, each in zip(spatial, along, strict=True)))]
@@ -124,7 +110,7 @@ def _infer_pool(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 def _sample_pool(shape: Shape) -> Sample:
     """ResNet's first pool."""
-    return Sample((_fitted(shape, 4),), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
+    return Sample((fitted(shape, 4),), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
 
 
 WINDOW_ATTRS = {
@@ -185,7 +171,7 @@ def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases:
     function = f"adaptive_{kind}_pool2d"
 
     def infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-        n, c, *_ = _need_rank(name, shapes[0], 2 + spatial_dims)
+        n, c, *_ = need_rank(name, shapes[0], 2 + spatial_dims)
         return [(n, c, *_output_sizes(attrs, spatial_dims))]
 
     def call(c: Call) -> Any:
@@ -205,116 +191,12 @@ def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases:
         infer=infer,
         attrs={"output_size": Attr("int|ints")},
         place=_place_flat,
-        sample=lambda shape: Sample((_fitted(shape, 2 + spatial_dims),), {"output_size": [1] * spatial_dims}),
+        sample=lambda shape: Sample((fitted(shape, 2 + spatial_dims),), {"output_size": [1] * spatial_dims}),
         traits=replace(POOL, output_dtypes=_average_dtypes) if kind == "avg" else POOL,
         limitations=(
             NO_INTEGERS,
             NO_FLOAT32_WINDOWS if kind == "avg" else NO_FLOAT32,
             Limitation("TTNN's adaptive pools make windows of one size; torch's would differ here", when=_is_uneven),
-        ),
-    )
-
-
-# Upsampling ---------------------------------------------------------------------------------------------------------------
-
-
-def _float32(value: float) -> float:
-    return float(struct.unpack("f", struct.pack("f", value))[0])
-
-
-def _scaled(attrs: Attrs) -> tuple[float | None, float | None]:
-    """Scales given with the call, of either overload."""
-    if not attrs["scale_factors"]:
-        return attrs["scales_h"], attrs["scales_w"]
-    if len(attrs["scale_factors"]) != 2:
-        raise InvalidCase(f"upsample: scale_factors {attrs['scale_factors']} are not two numbers")
-    height, width = attrs["scale_factors"]
-    return height, width
-
-
-def _scaled_size(size: int, scale: float) -> int:
-    if not 0 < size * scale <= MAX_DIM:
-        raise InvalidCase(f"upsample: {size} times {scale} is outside 1..{MAX_DIM}")
-    return int(size * scale)
-
-
-def _infer_upsample(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    n, c, *spatial = _need_rank("upsample", shapes[0], 4)
-    scales = zip(spatial, _scaled(attrs), strict=True)
-    scaled = [None if scale is None else _scaled_size(size, scale) for size, scale in scales]
-    sizes = list(attrs["output_size"] or scaled)
-    if None in sizes or len(sizes) != 2:
-        raise InvalidCase("upsample needs output_size or scale_factors, two numbers each")
-    if attrs["scale_factors"] and sizes != scaled:
-        raise InvalidCase(f"upsample: output_size {sizes} and scale_factors {attrs['scale_factors']} of {spatial} disagree")
-    return [(n, c, *sizes)]
-
-
-def _factors(shape: Shape, attrs: Attrs) -> list[float]:
-    """What TTNN multiplies height and width by: the given scales, else the quotients of the sizes."""
-    result = _infer_upsample([shape], attrs)[0]
-    return [scale or out / size for scale, out, size in zip(_scaled(attrs), result[2:], shape[2:], strict=True)]
-
-
-def _misses_size(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """TTNN computes the size as a float32 product, rounded down, which can miss the quotient that it was given."""
-    result = _infer_upsample(shapes, attrs)[0]
-    factors = _factors(shapes[0], attrs)
-    sizes = [int(_float32(size * _float32(factor))) for size, factor in zip(shapes[0][2:], factors, strict=True)]
-    return sizes != list(result[2:])
-
-
-def _scales_unevenly(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    return any(factor != int(factor) for factor in _factors(shapes[0], attrs))
-
-
-def _place_rows(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Row-major, whatever the case's layout: TTNN upsamples tiles only where no dim is padded. So block floats are invalid."""
-    return [operand_spec(case, to_nhwc(shapes[0]), layout=Layout.ROW_MAJOR)]
-
-
-def upsample(
-    mode: str,
-    overloads: tuple[str, ...],
-    aliases: tuple[str, ...],
-    traits: Traits,
-    limitations: tuple[Limitation, ...],
-    **attrs: Attr,
-) -> OperatorInfo:
-    """upsample_{nearest2d,bilinear2d}; a listed map is doubled."""
-    name = f"upsample_{mode}2d"
-
-    def call(c: Call) -> Any:
-        factors = _factors(_input_map(c.case), c.attrs)
-        whole = [int(factor) for factor in factors]
-        return c.ttnn.upsample(c.inputs[0], whole if whole == factors else factors, mode=mode, **c.out)
-
-    def torch(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
-        size = _infer_upsample([tuple(tensors[0].shape)], attrs)[0][2:]
-        aligned = [attrs["align_corners"]] if "align_corners" in attrs else []
-        return getattr(torch.ops.aten, name)(tensors[0], size, *aligned, *_scaled(attrs))
-
-    return OperatorInfo(
-        names=(name, *aliases),
-        aten=overloads,
-        operands=("self",),
-        ttnn="ttnn.upsample",
-        call=call,
-        torch=torch,
-        infer=_infer_upsample,
-        attrs={
-            "output_size": Attr("ints|none", None),
-            "scale_factors": Attr("floats|none", None),
-            "scales_h": Attr("float|none", None),
-            "scales_w": Attr("float|none", None),
-            **attrs,
-        },
-        place=_place_rows,
-        sample=lambda shape: Sample((_fitted(shape, 4),), {"scale_factors": [2.0, 2.0]}),
-        traits=traits,
-        limitations=(
-            Limitation("TTNN takes a factor, whose float32 product misses this size by one", when=_misses_size),
-            *limitations,
         ),
     )
 
@@ -358,36 +240,7 @@ OPERATORS = (
     adaptive("avg", 1, ("aten.adaptive_avg_pool1d.default",), "AdaptiveAvgPool1d"),
     adaptive("max", 2, ("aten.adaptive_max_pool2d.default",), "AdaptiveMaxPool2d"),
     adaptive("max", 1, ("aten.adaptive_max_pool1d.default",), "AdaptiveMaxPool1d"),
-    upsample(
-        "nearest",
-        ("aten.upsample_nearest2d.default", "aten.upsample_nearest2d.vec"),
-        ("upsamplenearest2d", "Upsample"),
-        Traits(nhwc="nhwc", output_layout=Layout.ROW_MAJOR),
-        (),
-    ),
-    upsample(
-        "bilinear",
-        ("aten.upsample_bilinear2d.default", "aten.upsample_bilinear2d.vec"),
-        ("upsamplebilinear2d",),
-        Traits(
-            nhwc="nhwc",
-            l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
-            temporaries=True,
-            ttnn_output=BufferType.L1,
-            moves_output=True,
-            output_layout=Layout.ROW_MAJOR,
-        ),
-        (
-            Limitation("TTNN interpolates bfloat16 only", dtypes=(DType.FLOAT32, *INTEGERS)),
-            Limitation(
-                f"TTNN interpolates maps whose channels are a multiple of {TILE_EDGE} only",
-                when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0,
-            ),
-            Limitation("TTNN interpolates by whole factors only", when=_scales_unevenly),
-            Limitation("TTNN does not align corners", when=lambda shapes, attrs: bool(attrs["align_corners"])),
-        ),
-        align_corners=Attr("bool", False),
-    ),
+    *UPSAMPLING,
 )
 
 __all__ = ["OPERATORS"]

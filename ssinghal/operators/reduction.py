@@ -104,9 +104,24 @@ def reduction(
         torch=torch or aten(names[0]),
         infer=_infer,
         attrs=attrs,
-        sample=lambda shape: _sample(shape, dim=[-1], keepdim=True),
+        sample=lambda shape: _sample(shape, dim=[-1] if attrs["dim"].kind != "int" else -1, keepdim=True),
         traits=traits,
         limitations=limitations,
+    )
+
+
+def _extreme(name: str) -> OperatorInfo:
+    """``max`` and ``min`` along one dim: torch's values without their indices, which TTNN does not return."""
+    return reduction(
+        (name,),
+        (f"aten.{name}.dim",),
+        name,
+        lambda c, x: _reduce(c, name, x),
+        NO_BFLOAT4,
+        NO_SMALL_INTEGERS,
+        attrs={"dim": Attr("int"), "keepdim": KEEPDIM},
+        traits=replace(REDUCTION, output_layout=Layout.TILE),
+        torch=lambda t, tensors, a: getattr(t, name)(tensors[0], a["dim"], a["keepdim"]).values,
     )
 
 
@@ -190,6 +205,27 @@ OPERATORS = (
         NO_SMALL_INTEGERS,
         attrs={"dim": Attr("int|ints", []), "keepdim": KEEPDIM},
         traits=replace(REDUCTION, output_layout=Layout.TILE),
+    ),
+    reduction(
+        ("amin",),
+        ("aten.amin.default",),
+        "min",
+        lambda c, x: _reduce(c, "min", x),
+        NO_BFLOAT4,
+        NO_SMALL_INTEGERS,
+        attrs={"dim": Attr("int|ints", []), "keepdim": KEEPDIM},
+        traits=replace(REDUCTION, output_layout=Layout.TILE),
+    ),
+    *map(_extreme, ("max", "min")),
+    reduction(
+        ("prod",),
+        ("aten.prod.dim_int",),
+        "prod",
+        lambda c, x: c.ttnn.prod(x, c.attrs["dim"], c.attrs["keepdim"], **c.out),
+        Limitation("ttnn.prod takes floating-point dtypes but bfloat4_b", dtypes=(*INTEGERS, DType.BFLOAT4_B)),
+        attrs={"dim": Attr("int"), "keepdim": KEEPDIM, "dtype": IGNORED_DTYPE},
+        traits=replace(REDUCTION, output_layout=Layout.TILE),
+        torch=lambda t, tensors, a: t.prod(tensors[0], a["dim"], a["keepdim"]),
     ),
     reduction(
         ("linalg_vector_norm", "linalgvectornorm", "norm"),

@@ -7,7 +7,7 @@ copy elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ssinghal.cases import Case
@@ -79,6 +79,39 @@ def _view_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [tuple(volume // known if s == -1 else s for s in size)]
 
 
+def _flattened(shape: Shape, attrs: Attrs) -> Shape:
+    """``flatten``: the dims from start_dim to end_dim become one."""
+    start, end = normal_dim(attrs["start_dim"], len(shape)), normal_dim(attrs["end_dim"], len(shape))
+    if start > end:
+        raise InvalidCase(f"flatten: start_dim {attrs['start_dim']} comes after end_dim {attrs['end_dim']} in {list(shape)}")
+    return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+
+
+def _unflattened(shape: Shape, attrs: Attrs) -> Shape:
+    """``unflatten``: one dim becomes several, of which one may be -1."""
+    dim = normal_dim(attrs["dim"], len(shape))
+    (sizes,) = _view_shape([shape[dim : dim + 1]], {"size": attrs["sizes"], "shape": None})
+    return (*shape[:dim], *sizes, *shape[dim + 1 :])
+
+
+def _reshaping(
+    name: str, overload: str, shape_of: Callable[[Shape, Attrs], Shape], attrs: dict[str, Attr], sample: dict[str, Any]
+) -> OperatorInfo:
+    """A view whose shape ``shape_of`` finds."""
+    return OperatorInfo(
+        names=(name,),
+        aten=(overload,),
+        operands=("self",),
+        ttnn="ttnn.reshape",
+        call=lambda c: c.ttnn.reshape(c.inputs[0], shape_of(tuple(c.inputs[0].shape), c.attrs), **c.out),
+        torch=lambda t, x, a: t.reshape(x[0], shape_of(tuple(x[0].shape), a)),
+        infer=lambda shapes, attrs: [shape_of(shapes[0], attrs)],
+        attrs=attrs,
+        sample=lambda shape: Sample((shape,), sample),
+        traits=RESHAPE,
+    )
+
+
 def _squeezed_dims(shape: Sequence[int], attrs: Attrs) -> list[int]:
     """Never all: a scalar stays [1], since rank 0 is no shape for a device here."""
     dims = [d for d in normal_dims(attrs["dim"], len(shape)) if shape[d] == 1]
@@ -107,6 +140,20 @@ RESHAPES = (
         attrs={"size": Attr("ints|none", None), "shape": Attr("ints|none", None), "stride": Attr("ints|none", None)},
         sample=lambda shape: Sample((to_nhwc(shape),), {"size": list(shape)}, channels_last=False),
         traits=RESHAPE,
+    ),
+    _reshaping(
+        "flatten",
+        "aten.flatten.using_ints",
+        _flattened,
+        {"start_dim": Attr("int", 0), "end_dim": Attr("int", -1)},
+        {"end_dim": 0},
+    ),
+    _reshaping(
+        "unflatten",
+        "aten.unflatten.int",
+        _unflattened,
+        {"dim": Attr("int"), "sizes": Attr("ints")},
+        {"dim": 0, "sizes": [1, -1]},
     ),
     OperatorInfo(
         names=("unsqueeze",),
@@ -146,6 +193,19 @@ def _permute_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [tuple(shape[d] for d in order)]
 
 
+def _moved_order(rank: int, attrs: Attrs) -> list[int]:
+    """``movedim`` as an order of dims."""
+    source, target = (
+        [normal_dim(d, rank) for d in ([given] if isinstance(given, int) else given)]
+        for given in (attrs["source"], attrs["destination"])
+    )
+    if len(source) != len(target) or len(set(source)) != len(source) or len(set(target)) != len(target):
+        raise InvalidCase(f"movedim: source {attrs['source']} and destination {attrs['destination']} do not pair up")
+    came_from = dict(zip(target, source, strict=True))
+    others = iter(d for d in range(rank) if d not in source)
+    return [came_from[d] if d in came_from else next(others) for d in range(rank)]
+
+
 def _transpose_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     sizes = list(shapes[0])
     first, second = normal_dim(attrs["dim0"], len(sizes)), normal_dim(attrs["dim1"], len(sizes))
@@ -180,6 +240,18 @@ REORDERS = (
         infer=_permute_shape,
         attrs={"dims": Attr("ints")},
         sample=_last_dim_second,
+        traits=REORDER,
+    ),
+    OperatorInfo(
+        names=("movedim", "moveaxis"),
+        aten=("aten.movedim.int", "aten.movedim.intlist"),
+        operands=("self",),
+        ttnn="ttnn.permute",
+        call=lambda c: c.ttnn.permute(c.inputs[0], _moved_order(len(c.inputs[0].shape), c.attrs), **c.out),
+        torch=lambda t, x, a: t.movedim(x[0], a["source"], a["destination"]),
+        infer=lambda shapes, attrs: [tuple(shapes[0][d] for d in _moved_order(len(shapes[0]), attrs))],
+        attrs={"source": Attr("int|ints"), "destination": Attr("int|ints")},
+        sample=lambda shape: Sample((shape,), {"source": -1, "destination": 0}),
         traits=REORDER,
     ),
     OperatorInfo(

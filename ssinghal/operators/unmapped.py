@@ -1,0 +1,69 @@
+"""ATen operators that have no operator here on purpose, with the reason. Whatever is in neither list is simply not known yet.
+
+Names without an overload: the reason holds for each of them.
+"""
+
+_SAME_TENSOR = "another name for the same tensor: TTNN runs nothing"
+_READ_BACK = "the host reads a value back: no TTNN operator runs"
+_BOOKKEEPING = "torch's own bookkeeping of storage: TTNN has nothing of that kind"
+_SIZE_BY_VALUES = "the size of the result depends on values: no shape to test"
+_HOST_CONSTANT = "a constant that the host makes once"
+_COMPOSITE = "a composition that the aten level lists call by call"
+
+UNMAPPED = {
+    "alias": _SAME_TENSOR,
+    "detach": _SAME_TENSOR,
+    "detach_": _SAME_TENSOR,
+    "lift_fresh": _SAME_TENSOR,
+    "_local_scalar_dense": _READ_BACK,
+    "item": _READ_BACK,
+    "is_nonzero": _READ_BACK,
+    "equal": _READ_BACK,
+    "as_strided_": _BOOKKEEPING,
+    "resize_": _BOOKKEEPING,
+    "set_": _BOOKKEEPING,
+    "empty": "memory without values: the operators that fill it are cases of their own",
+    "empty_like": "memory without values: the operators that fill it are cases of their own",
+    "empty_strided": "memory without values: the operators that fill it are cases of their own",
+    "new_empty": "memory without values: the operators that fill it are cases of their own",
+    "nonzero": _SIZE_BY_VALUES,
+    "masked_select": _SIZE_BY_VALUES,
+    "unique_consecutive": _SIZE_BY_VALUES,
+    "_unique2": _SIZE_BY_VALUES,
+    "meshgrid": _HOST_CONSTANT,
+    "linspace": _HOST_CONSTANT,
+    "tril_indices": _HOST_CONSTANT,
+    "einsum": _COMPOSITE,
+    "all": "TTNN has no such reduction; ttnn.min of a mask of 0 and 1 is another call",
+    "any": "TTNN has no such reduction; ttnn.max of a mask of 0 and 1 is another call",
+    "flip": "TTNN reverses no dim",
+    "upsample_bicubic2d": "ttnn.upsample knows nearest and bilinear only",
+    "upsample_trilinear3d": "ttnn.upsample knows maps of two dims only",
+    "im2col": "TTNN has no such function: its convolutions gather their windows themselves",
+    "col2im": "TTNN has no such function",
+    "max_pool1d": "TTNN pools maps of two dims only",
+    "max_pool3d": "TTNN pools maps of two dims only",
+    "max_pool3d_with_indices": "TTNN pools maps of two dims only",
+    "avg_pool3d": "TTNN pools maps of two dims only",
+    "adaptive_avg_pool3d": "TTNN pools maps of two dims only",
+    "_adaptive_avg_pool3d": "TTNN pools maps of two dims only",
+    "index_put": "TTNN writes to no list of positions",
+    "index_put_": "TTNN writes to no list of positions",
+    "nms": "torchvision's own kernel, whose result depends on values",
+    "roi_align": "torchvision's own kernel: TTNN has none of that meaning",
+    "deform_conv2d": "torchvision's own kernel: TTNN has none of that meaning",
+}
+
+NOT_DECLARED = "no operator declares this overload"
+
+
+def unmapped_reason(overload: str) -> str:
+    """Why no operator makes this call.
+
+    >>> unmapped_reason("aten.item.default")
+    'the host reads a value back: no TTNN operator runs'
+    """
+    return UNMAPPED.get(overload.split(".")[1] if overload.count(".") else overload, NOT_DECLARED)
+
+
+__all__ = ["NOT_DECLARED", "UNMAPPED", "unmapped_reason"]

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("addcmul")
+
+
+def test_addcmul(case, compare):
+    compare(case)

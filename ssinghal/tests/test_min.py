@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("min")
+
+
+def test_min(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("minimum")
+
+
+def test_minimum(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("round")
+
+
+def test_round(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("rpow")
+
+
+def test_rpow(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("sign")
+
+
+def test_sign(case, compare):
+    compare(case)

@@ -1,0 +1,7 @@
+import pytest
+
+pytestmark = pytest.mark.operator("zero_")
+
+
+def test_zero_(case, compare):
+    compare(case)
