@@ -181,7 +181,10 @@ OPERATORS = (
         traits=Traits(temporaries=True),
         limitations=(SIGNED_ONLY, NO_FRACTIONS, NO_HIGH_RANK_BROADCAST),
     ),
-    *(binary((name,), name, NO_SHORTS, overloads=(f"aten.{name}.default",)) for name in ("maximum", "minimum")),
+    *(
+        binary((name,), name, NO_SHORTS, overloads=(f"aten.{name}.default",), takes_number=False)
+        for name in ("maximum", "minimum")
+    ),
     OperatorInfo(
         names=("addcmul",),
         aten=("aten.addcmul.default", "aten.addcmul_.default"),

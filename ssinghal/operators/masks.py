@@ -26,7 +26,8 @@ def comparison(name: str) -> OperatorInfo:
 
 def logical(name: str) -> OperatorInfo:
     """The kernel brings each operand to 0 and 1 first, in buffers of its own."""
-    return binary((name,), name, overloads=(f"aten.{name}.default", f"aten.{name}_.default"), program=None)
+    overloads = (f"aten.{name}.default", f"aten.{name}_.default")
+    return binary((name,), name, overloads=overloads, takes_number=False, program=None)
 
 
 def _placed_alike(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:

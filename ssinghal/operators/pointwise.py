@@ -132,10 +132,11 @@ def binary(
     *limitations: Limitation,
     overloads: tuple[str, ...] | None = None,
     takes_alpha: bool = False,
+    takes_number: bool = True,
     number: float | None = None,
     program: Program | None = binary_program,
 ) -> OperatorInfo:
-    """Two operands that broadcast, or one and the number ``other``, which ``alpha`` multiplies.
+    """Two operands that broadcast, or (``takes_number``) one and the number ``other``, which ``alpha`` multiplies.
 
     A listed shape is taken twice, or with ``number`` where that is given. What torch answers by a bool has the operand's dtype
     here, 1 for true: TTNN has no bool.
@@ -146,7 +147,7 @@ def binary(
         return tensors[1] if len(tensors) > 1 else attrs["other"] * attrs.get("alpha", 1)
 
     def infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-        if (len(shapes) == 2) == (attrs["other"] is not None):
+        if takes_number and (len(shapes) == 2) == (attrs["other"] is not None):
             raise InvalidCase(f"{name} takes two tensors, or one tensor and the number other")
         return broadcast(shapes, attrs)
 
@@ -160,18 +161,21 @@ def binary(
         aten=tuple(f"aten.{name}{suffix}.{kind}" for suffix in ("", "_") for kind in ("Tensor", "Scalar"))
         if overloads is None
         else overloads,
-        operands=("self", "other?"),
+        operands=("self", "other?" if takes_number else "other"),
         ttnn=f"ttnn.{ttnn}",
         call=lambda c: getattr(c.ttnn, ttnn)(c.inputs[0], other(c.inputs, c.attrs), **c.out),
         torch=torch,
         infer=infer,
-        attrs={"other": Attr("float|none", None), **({"alpha": Attr("float", 1)} if takes_alpha else {})},
+        attrs={
+            **({"other": Attr("float|none", None)} if takes_number else {}),
+            **({"alpha": Attr("float", 1)} if takes_alpha else {}),
+        },
         sample=lambda shape: Sample((shape, shape), {}) if number is None else Sample((shape,), {"other": number}),
         traits=Traits(program=program),
         limitations=(
             *limitations,
             NO_BYTES,
-            NO_FRACTIONS,
+            *((NO_FRACTIONS,) if takes_number else ()),
             NO_HIGH_RANK_BROADCAST,
             *((NO_TENSOR_ALPHA,) if takes_alpha else ()),
         ),
