@@ -39,6 +39,23 @@ sys.meta_path.insert(0, Refuse())
 importlib.metadata.Distribution.from_name = from_name
 """
 
+# A captured catalog with one call that is a case, and five in two lines that no operator makes.
+UNMAPPED = """\
+schema: 1
+kind: captured
+model: {name: net, package: local==1, config: "my.models:net", factory: "my.models:net", params: 0, fused: false}
+input: {shapes: [[1, 3]], dtype: bfloat16}
+capture: {torch: 2.14.1, level: aten, device: meta, packages: [], guessed: 0}
+counts: {calls: 6, cases: 3, left_out: {}}
+placement: {dtype: bfloat16, layout: tile, memory: dram, output_memory: same}
+ops:
+  aten.add.Tensor:
+  - {n: 1, in: {self: [1, 3], other: [1, 3]}, out: [1, 3], at: top}
+  aten.nonsense.default:
+  - {n: 2, in: {self: [1, 3]}, out: [1, 3], at: top}
+  - {n: 3, in: {self: [1, 4]}, out: [1, 4], at: top}
+"""
+
 
 def module(operator: str, body: str) -> str:
     """A test module as those of the suites: the operator's mark, and tests without logic."""

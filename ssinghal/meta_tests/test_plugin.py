@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from runs import BLOCKED, CONFTEST, Suite, all_ended, catalog_text, module, oom_module, operator_module, wait_for
+from runs import BLOCKED, CONFTEST, UNMAPPED, Suite, all_ended, catalog_text, module, oom_module, operator_module, wait_for
 
 pytest_plugins = ["pytester"]
 
@@ -79,7 +79,8 @@ def test_one_record_per_selected_case(tmp_path):
     assert {p.name for p in suite.latest.iterdir()} == {"run.json", "records.jsonl", "summary.txt"}
     summary = lines_of((suite.latest / "summary.txt").read_text())
     assert "4 of 4 selected cases recorded" in summary[0]
-    assert summary[-2].split() == ["total", "4", "2", "1", "1"]
+    total = next(line for line in summary if line.startswith("total"))
+    assert total.split() == ["total", "4", "2", "1", "1"]
     assert summary[-1].startswith("stale known OOM: relu 1x64x96-l1-nhwc: now fits")
     assert {p.name for p in tmp_path.iterdir()} == before | {"results"}
 
@@ -145,6 +146,40 @@ def test_strict_fails_what_was_not_foreseen(tmp_path):
     assert "3 failed, 1 skipped" in lines[-1]
     assert (suite.info["options"]["policy"], suite.info["options"]["workers"]) == ("strict", 1)
     assert suite.info["totals"] == {"fits": 2, "oom": 2}
+
+
+LEAKING = """
+from concurrent.futures import Future
+from dataclasses import replace
+
+from ssinghal.pool import Pool
+
+submit = Pool.submit
+
+def leaking(self, case):
+    future = Future()
+    future.set_result(replace(submit(self, case).result(), left_allocated={"l1": 2048} if case.name == "add" else {}))
+    return future
+
+Pool.submit = leaking
+"""
+
+
+@pytest.mark.virtual_device
+def test_a_call_that_leaves_memory_allocated_fails_its_test(tmp_path):
+    operators = {"add": [{"shape": SMALL}], "relu": [{"shape": SMALL}]}
+    suite = Suite(tmp_path, operators, {f"test_{name}.py": operator_module(name) for name in operators})
+    (tmp_path / "conftest.py").write_text(CONFTEST + LEAKING)
+
+    code, output = suite.run()
+
+    assert code == 1
+    lines = lines_of(output)
+    assert "1 failed, 1 passed" in lines[-1]
+    assert "the call left device memory allocated: {'l1': 2048} B per bank" in lines
+    assert "leak: add 1x32x64+1x32x64-l1-nhwc: left allocated {'l1': 2048}" in lines
+    assert suite.statuses() == {add_small: "fits", relu_small: "fits"}
+    assert [r["left_allocated"] for r in suite.records if r["op"] == "add"] == [{"l1": 2048}]
 
 
 @pytest.mark.virtual_device
@@ -304,6 +339,7 @@ RELU_TESTS = ["relu[1x32x64-l1-nhwc]", "relu[1x64x96-l1-nhwc]"]
         (("--oom-op", "ReLU"), RELU_TESTS),  # a name without a suite of its own is its operator
         # 32 * 64 bf16 elements are 4,096 B, 64 * 96 are 12,288 B
         (("--oom-max-bytes", "4096"), ["add[1x32x64+1x32x64-l1-nhwc]", "oom_add[1x32x64+1x32x64-l1-nhwc]", RELU_TESTS[0]]),
+        (("--oom-sample", "1"), [ADD_TESTS[0], *ADDMM_TESTS, "oom_" + ADD_TESTS[0], RELU_TESTS[0]]),
         (("--oom-memory", "dram", "test_relu.py"), ["relu[1x32x64-dram-nhwc]", "relu[1x64x96-dram-nhwc]"]),
     ],
 )
@@ -322,6 +358,13 @@ def test_a_wormhole_cards_oom_says_nothing_of_a_blackhole(run):
     assert collected(listed) == ["oom_" + test for test in ADD_TESTS]  # both are estimates; no OOM is expected
     checked = run("--oom-board", "p150", "-k", "memory_estimation")
     checked.assert_outcomes(skipped=2)  # no allocator bytes are on file for these cases, and no card's apply
+
+
+def test_captured_calls_that_no_operator_makes_are_told(run, pytester):
+    pytester.path.joinpath("captured.yaml").write_text(UNMAPPED)
+    header = str(run("--collect-only", "--oom-catalog", "captured.yaml").stdout)
+    assert "ssinghal: left out: 5 captured calls in 2 catalog lines that no operator makes" in header
+    assert "left out" not in str(run("--collect-only").stdout)
 
 
 def test_nothing_is_written_without_results(run, pytester):
@@ -350,8 +393,9 @@ def test_ini_options_are_read_and_the_command_line_overrides_them(run, pytester)
         (("--oom-op", "rleu"), "unknown operator 'rleu'; did you mean"),
         (("--oom-catalog", "mochee"), "unknown catalog 'mochee'; did you mean mochi?"),
         (("--oom-workers", "0"), "--oom-workers: expected a whole number from 1, got '0'"),
+        (("--oom-sample", "0"), "--oom-sample: expected a whole number from 1, got '0'"),
         (("--oom-max-bytes", "1.5"), "--oom-max-bytes: expected a whole number from 1, got '1.5'"),
-        (("--oom-timeout", "nan"), "--oom-timeout: expected a number of seconds above 0, got 'nan'"),
+        (("--oom-timeout", "nan"), "--oom-timeout: expected a number of seconds above 0 and up to 1,000,000, got 'nan'"),
         (("-c", "bad.ini"), "oom_workers in {folder}/bad.ini: expected a whole number from 1, got 'many'"),
         (("--oom-results", "catalog.yaml", "-k", "estimation"), "cannot write results to catalog.yaml/"),
     ],

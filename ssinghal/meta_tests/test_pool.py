@@ -1,17 +1,20 @@
 """A crash, a hang or a missing device costs what it must and no more."""
 
+import multiprocessing
 import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from ssinghal.cases import Placement
-from ssinghal.device.modes import choose_device
+from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.operators import make_case
 from ssinghal.pool import Pool, PoolOptions
+from ssinghal.probe import Limits
 from ssinghal.records import Resource, Status
 from ssinghal.specs import BufferType
 
@@ -68,9 +71,46 @@ def test_a_hang_costs_one_case_and_its_time():
 def test_an_explosion_of_host_memory_is_the_hosts_and_not_the_devices():
     options = PoolOptions(host_limit_bytes=2**30, limits=unlimited())
     with Pool(choose_device("virtual"), options) as pool:
+        pid = worker_pid(pool)
         exploded, after = list(pool.map([SLOW, QUICK]))
+        assert not os.path.exists(f"/proc/{pid}")  # what it may still hold is not the next case's fault
     assert (exploded.status, exploded.verdict.resource) == (Status.OOM, Resource.HOST)
     assert after.status is Status.FITS
+
+
+def test_interrupts_are_the_parents_to_handle():
+    """Ctrl-C goes to the whole group. The worker gets it while it starts, idle and during a call, and goes on."""
+    before = set(multiprocessing.active_children())
+    stop = threading.Event()
+
+    def interrupt():
+        while not stop.wait(0.005):
+            for child in set(multiprocessing.active_children()) - before:
+                if child.pid is not None:
+                    os.kill(child.pid, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with Pool(choose_device("virtual")) as pool:
+            pid = worker_pid(pool)
+            records = list(pool.map([QUICK] * 20))
+            assert worker_pid(pool) == pid
+    finally:
+        stop.set()
+        thread.join()
+    assert {r.status for r in records} == {Status.FITS}
+
+
+def test_a_device_takes_the_processes_it_can():
+    card = DeviceChoice(DeviceMode.SILICON, "n150", "")
+    virtual = choose_device("virtual")
+    assert [PoolOptions.of(c).workers for c in (card, virtual)] == [1, 2]
+    assert [PoolOptions.of(c, workers=5).workers for c in (card, virtual)] == [5, 5]
+    assert [PoolOptions.of(c).numerics for c in (card, virtual)] == [True, False]
+    assert PoolOptions.of(card, timeout_s=3, host_tiles=7) == PoolOptions(
+        1, 3, numerics=True, limits=replace(Limits(), host_tiles=7)
+    )
 
 
 def test_costly_host_work_is_named_and_not_run():
@@ -115,6 +155,4 @@ def test_closing_does_not_wait_for_the_call_under_way():
 
 
 def unlimited():
-    from ssinghal.probe import Limits
-
     return Limits(host_tiles=10**9, capture_tiles=0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import BLOCKED, Suite, all_ended, catalog_text, operator_module, read_lines, wait_for
+from runs import BLOCKED, UNMAPPED, Suite, all_ended, catalog_text, operator_module, read_lines, wait_for
 
 PROGRAM = [sys.executable, "-m", "ssinghal"]
 
@@ -24,21 +24,6 @@ OPERATORS = {
     "relu": [{"shape": SMALL}, {"shape": LARGE}, {"shape": [1, 32, 96]}],
     "as_strided": [{"in": [SMALL], "args": {"size": [32], "stride": [1]}}],
 }
-UNMAPPED = """\
-schema: 1
-kind: captured
-model: {name: net, package: local==1, config: "my.models:net", factory: "my.models:net", params: 0, fused: false}
-input: {shapes: [[1, 3]], dtype: bfloat16}
-capture: {torch: 2.14.1, level: aten, device: meta, packages: [], guessed: 0}
-counts: {calls: 6, cases: 3, left_out: {}}
-placement: {dtype: bfloat16, layout: tile, memory: dram, output_memory: same}
-ops:
-  aten.add.Tensor:
-  - {n: 1, in: {self: [1, 3], other: [1, 3]}, out: [1, 3], at: top}
-  aten.nonsense.default:
-  - {n: 2, in: {self: [1, 3]}, out: [1, 3], at: top}
-  - {n: 3, in: {self: [1, 4]}, out: [1, 4], at: top}
-"""
 
 
 class Run:
