@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +19,11 @@ from ssinghal.operators import families
 from ssinghal.operators.core import OperatorInfo
 from ssinghal.operators.not_operators import NOT_OPERATORS
 from ssinghal.specs import Layout, ShardKind
+from ssinghal.text import aligned
 from ssinghal.values import one_of
+
+if TYPE_CHECKING:
+    from ssinghal.catalog.schema import Catalog
 
 
 @click.command()
@@ -58,12 +63,18 @@ def _device_lines(device: dict[str, Any]) -> list[str]:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="The matrix as JSON, with attributes and ATen overloads.")
-def operators(as_json: bool) -> None:
+@click.option("--missing", is_flag=True, help="Instead, what captured models call and no operator here makes, and why not.")
+@click.option("--catalog", "catalogs", multiple=True, metavar="NAME|FILE", help="Only these catalogs [default: all].")
+def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
     """The support matrix: operator, TTNN function, layouts, limitation, number of catalog cases."""
     from ssinghal.catalog.reading import load_catalogs
     from ssinghal.expand import expand
 
-    cases = Counter(c.operator for c in expand(load_catalogs(None)).cases)
+    loaded = load_catalogs(catalogs or None)
+    if missing:
+        _tell_missing(loaded, as_json)
+        return
+    cases = Counter(c.operator for c in expand(loaded).cases)
     rows = [_row(family, info, cases[info.name]) for family, members in families().items() for info in members]
     if as_json:
         click.echo(json.dumps({"operators": rows, "not_operators": NOT_OPERATORS}, indent=2))
@@ -78,6 +89,23 @@ def operators(as_json: bool) -> None:
             click.echo(f"{'':{widths[0]}}  limitation: {limitation}")
     click.echo("\nnot operators (entries of the operator lists that name none):")
     click.echo("\n".join(f"  {name}: {why}" for name, why in NOT_OPERATORS.items()))
+
+
+def _tell_missing(catalogs: Sequence[Catalog], as_json: bool) -> None:
+    """Calls of captured catalogs that are no cases, most frequent first, and the share of those that are."""
+    from ssinghal.coverage import coverage
+
+    found = coverage(catalogs)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+        return
+    rows = [["overload", "calls", "lines", "models"]]
+    rows += [[m.overload, f"{m.calls:,}", f"{m.lines:,}", str(len(m.models))] for m in found.missing]
+    for line, reason in zip(aligned(rows), ["reason", *(m.reason for m in found.missing)], strict=True):
+        click.echo(f"{line}  {reason}")
+    click.echo(f"\nmapped: {found.total}")
+    for level, share in found.levels.items():
+        click.echo(f"  {level} level: {share}")
 
 
 def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
