@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.pool import PoolOptions
 from ssinghal.results import RunFolder, new_run
+from ssinghal.specs import format_bytes
 from ssinghal.summary import Summary, left_out
 from ssinghal.sweep import sweep
 from ssinghal.values import tensor_memory
@@ -89,12 +91,14 @@ def run(
         try:
             ended = sweep(cases, choice, options, folder, progress.told)
         finally:
+            host_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+            notes.append(f"host memory of the largest device process: {format_bytes(host_bytes)}")
             lines = folder.finish(len(cases), notes)
     summary = Summary.of(folder.records)
     if as_json:
         head = {"run": folder.info.run, "folder": str(folder.path), "selected": len(cases)}
         missing = {"lines": len(unmapped), "calls": sum(unmapped)}
-        click.echo(json.dumps({**head, **summary.to_json(), "left_out": missing}))
+        click.echo(json.dumps({**head, **summary.to_json(), "left_out": missing, "host_bytes": host_bytes}))
     else:
         click.echo("\n".join([*lines, *notes, f"records: {folder.path / 'records.jsonl'}"]))
     sys.exit(128 + ended if ended else 1 if summary.faults else 0)

@@ -454,3 +454,13 @@ def test_records_are_written_before_the_next_test(tmp_path):
     assert code == 1
     seen = [json.loads(line) for line in lines_of(output) if line.startswith('{"schema"')]
     assert [(r["op"], r["status"]) for r in seen] == [("add", "not_run")]
+
+
+def test_records_that_are_removed_during_a_run_are_missed(tmp_path):
+    remove = "def test_remove():\n    pathlib.Path('results', 'latest', 'records.jsonl').unlink()"
+    modules = {"test_1.py": oom_module("add"), "test_2.py": "import pathlib\n\n\n" + remove}
+    suite = Suite(tmp_path, {"add": [{"shape": SMALL}]}, modules)
+    code, output = suite.run("-k", "memory_estimation or remove")
+    assert code == 4
+    assert f"{suite.latest.resolve().relative_to(tmp_path)}/records.jsonl was removed or replaced" in output
+    assert suite.info["totals"] == {"not_run": 1}
