@@ -45,6 +45,8 @@ def column(title: str) -> str:
 def operator_name(text: str) -> str:
     """The suite that runs the operator, which may be written ``ReLU``, ``aten.relu.default``, ``ttnn.relu`` or ``F.relu``."""
     wanted = text.strip()
+    if not wanted:
+        raise InvalidCase("names no operator")
     overload = "aten." + wanted.removeprefix("torch.ops.").removeprefix("aten.").removeprefix("aten::")
     info = operators_by_overload().get(overload)
     if info is not None:

@@ -206,9 +206,10 @@ def _catalog_text(list_name: str, placement: PlacementForm, lines: Sequence[tupl
     sections: dict[str, list[tuple[Any, ...]]] = {}
     for call, told in lines:
         line = {**call.line, **{key: value for key, value in told.items() if value}}
-        sections.setdefault(call.name, []).append((call.line.get("in", [call.line.get("shape")]), flow(line)))
+        place = (call.line.get("in", [call.line.get("shape")]), flow(call.line), told["model"], told["input"])
+        sections.setdefault(call.name, []).append((*place, flow(line)))
     text = [_NOTE, *(f"{key}: {flow(value)}\n" for key, value in head.items()), "operators:\n"]
     for name, listed in sorted(sections.items()):
         text.append(f"  {flow(name)}:\n")
-        text += [f"  - {line}\n" for _, line in sorted(listed)]
+        text += [f"  - {line}\n" for *_, line in sorted(listed)]
     return "".join(text)

@@ -51,15 +51,19 @@ F = TypeVar("F", bound=Form)
 _Sections = Mapping[str, Mapping[int, F]]
 
 
-def load_catalogs(selection: Selection = None) -> list[Catalog]:
+def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> list[Catalog]:
     """The selected catalogs, or all of the package when none is; CatalogError with every fault of every file.
 
     A selection is a name (``mochi``), a part of ``kind/name`` (``yolo12x``, ``crossed/``), or the path of a file or folder.
+
+    Form, names, origins and sums of every catalog are checked. That each line is a whole call, whose results are those that it
+    says, is checked of files given by path. The package's own do not change after their tests, which check it, as does
+    ``catalog check``; only ``thorough`` loading does it again, in twice the time.
     """
     files, faults = _select(selection)
     catalogs = []
-    for file in files:
-        reading = _Reading(file)
+    for file, own in files.items():
+        reading = _Reading(file, arithmetic=thorough or not own)
         faults += map(str, sorted(reading.faults, key=lambda fault: fault.line))
         if reading.catalog is not None:
             catalogs.append(reading.catalog)
@@ -71,7 +75,7 @@ def load_catalogs(selection: Selection = None) -> list[Catalog]:
 def check_catalogs(selection: Selection = None) -> tuple[str, ...]:
     """Every fault of the selected catalogs as ``file:line: path: what``; empty when all are right."""
     try:
-        load_catalogs(selection)
+        load_catalogs(selection, thorough=True)
     except CatalogError as error:
         return error.faults
     return ()
@@ -93,13 +97,34 @@ def write_checked(text: str, target: Path) -> Catalog:
     return replace(catalog, name=target.stem, path=target)
 
 
-def list_catalogs() -> list[str]:
-    """A line of text for each catalog of the package: kind/name, number of calls it lists, title."""
-    width = max(map(len, catalog_files()))
-    return [
-        f"{name:{width}}  {catalog.line_count:5}  {catalog.title}"
-        for name, catalog in zip(catalog_files(), load_catalogs(), strict=True)
-    ]
+def load_catalog(wanted: str) -> Catalog:
+    """The one catalog of this name or path. CatalogError where it has faults, InvalidCase where the name is part of several."""
+    catalogs = load_catalogs([wanted])
+    if len(catalogs) != 1:
+        names = ", ".join(c.name for c in catalogs) or "none"
+        raise InvalidCase(f"{wanted!r} is to name one catalog; it names {len(catalogs)}: {names}")
+    return catalogs[0]
+
+
+def summary(catalog: Catalog) -> dict[str, Any]:
+    """What a list of catalogs says of one. ``calls`` is None for a crossed one: no model is known to make them."""
+    row = {
+        "catalog": f"{catalog.head.kind}/{catalog.name}",
+        "kind": catalog.head.kind,
+        "lines": catalog.line_count,
+        "calls": None,
+        "title": catalog.title,
+        "model": None,
+        "input": None,
+        "level": None,
+    }
+    if isinstance(catalog, CapturedCatalog):
+        head = catalog.head
+        row |= {"calls": head.counts.calls, "level": head.capture.level}
+        row |= {"model": head.model.full_name, "input": catalog.input_size}
+    elif isinstance(catalog, ImportedCatalog):
+        row["calls"] = sum(line.n for lines in catalog.sections.values() for line in lines)
+    return row
 
 
 def catalog_files() -> dict[str, Path]:
@@ -108,34 +133,37 @@ def catalog_files() -> dict[str, Path]:
     return {f"{file.parent.name}/{file.stem}": file for file in sorted(found)}
 
 
-def _select(selection: Selection) -> tuple[list[Path], list[str]]:
-    """Files in the order asked for, each once, and what could not be found."""
+def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
+    """Files in the order asked for, each once, with whether it was named as one of the package's; and what was not found."""
     known = catalog_files()
     if not selection:
-        return list(known.values()), []
-    files: dict[Path, None] = {}
+        return dict.fromkeys(known.values(), True), []
+    files: dict[Path, bool] = {}
     faults = []
     for wanted in map(str, selection):
-        matches = [f for f in known.values() if f.stem == wanted] or [f for n, f in known.items() if wanted and wanted in n]
+        own = [f for f in known.values() if f.stem == wanted] or [f for n, f in known.items() if wanted and wanted in n]
         path = Path(wanted)
-        if not matches and wanted and path.is_dir():
-            matches = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
-        elif not matches and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
-            matches = [path]
-        if not matches:
+        given = []
+        if not own and wanted and path.is_dir():
+            given = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        elif not own and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
+            given = [path]
+        if not own and not given:
             faults.append(unknown("catalog", wanted, (file.stem for file in known.values())))
-        files.update(dict.fromkeys(matches))
-    return list(files), faults
+        files |= {file: bool(own) for file in own or given if file not in files}
+    return files, faults
 
 
 class _Reading:
     """One file being read. ``catalog`` is set when nothing is wrong with it, else ``faults`` has something to say.
 
-    Head and lines are checked one by one, so that a fault in one hides none in another.
+    Head and lines are checked one by one, so that a fault in one hides none in another. ``arithmetic``: whether every line is a
+    whole call, and no other line's, is checked too.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, arithmetic: bool) -> None:
         self.file = file
+        self._arithmetic = arithmetic
         self.catalog: Catalog | None = None
         self._document = MarkedYaml(file)
         self._all_read = not any(fault.path.startswith(_LISTS) for fault in self.faults)
@@ -236,7 +264,7 @@ class _Reading:
             except InvalidCase as error:
                 self._fault(("operators", name), str(error))
                 continue
-            if base is None:
+            if base is None or not self._arithmetic:
                 continue
             seen: dict[str, Location] = {}
             for i, line in lines.items():
@@ -280,7 +308,7 @@ class _Reading:
             for i, line in lines.items():
                 location: Location = ("ops", overload, i)
                 self._once(seen, repr((line.inputs, line.w, sorted(line.args.items()), line.dtypes)), location)
-                if base is None:
+                if base is None or not self._arithmetic:
                     continue
                 try:
                     self._check_call(overload, line, base, location)

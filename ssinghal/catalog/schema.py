@@ -191,7 +191,7 @@ class CrossedLine(Form):
 
     shape: ShapeField | None = None
     inputs: Annotated[tuple[Shape, ...], PlainValidator(_shapes)] | None = Field(None, alias="in")
-    args: Arguments = {}
+    args: Arguments = Field(default_factory=dict)
     placement: PlacementChange | None = None
     oom: Oom | None = None
 
@@ -317,8 +317,8 @@ class CapturedLine(Form):
     n: Count
     inputs: Mapping[str, Annotated[Any, PlainValidator(_operand)]] = Field(alias="in")
     w: tuple[Text, ...] = ()
-    args: Arguments = {}
-    dtypes: Mapping[str, TorchDType] = {}
+    args: Arguments = Field(default_factory=dict)
+    dtypes: Mapping[str, TorchDType] = Field(default_factory=dict)
     out: Annotated[tuple[Shape, ...], PlainValidator(_outputs)]
     at: Text
 

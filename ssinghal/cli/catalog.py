@@ -1,7 +1,8 @@
-"""Commands over catalogs: check, list, and the allocator's baseline of their cases."""
+"""Commands over catalogs: check, list, import, diff, find, and the allocator's baseline of their cases."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,10 +10,14 @@ import click
 
 from ssinghal.baseline import write_baseline
 from ssinghal.boards import DEFAULT_BOARD
+from ssinghal.cases import OutputMemory
 from ssinghal.cli.options import timeout_option
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
+from ssinghal.errors import InvalidCase
 from ssinghal.pool import Pool, PoolOptions
+from ssinghal.specs import DType, Layout
+from ssinghal.values import one_of, tensor_memory
 
 
 @click.group()
@@ -24,21 +29,144 @@ def catalog() -> None:
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
     """Check catalog files (default: the product's own); every fault at once as file:line: path: what, exit code 2."""
-    from ssinghal.catalog.reading import check_catalogs
+    from ssinghal.catalog.reading import load_catalogs
 
-    faults = check_catalogs(files)
-    for fault in faults:
-        click.echo(fault, err=True)
-    sys.exit(2 if faults else 0)
+    catalogs = load_catalogs(files, thorough=True)
+    click.echo(f"{_number(len(catalogs), 'catalog')}, {_number(sum(c.line_count for c in catalogs), 'line')}: ok")
 
 
 @catalog.command("list")
-def list_all() -> None:
-    """The product's catalogs with their kind and number of cases."""
-    from ssinghal.catalog.reading import list_catalogs
+@click.argument("catalogs", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+def list_all(catalogs: tuple[str, ...], as_json: bool) -> None:
+    """Catalogs (default: the product's own) with their lines, the calls these stand for, and their level or kind."""
+    from ssinghal.catalog.reading import load_catalogs, summary
 
-    for line in list_catalogs():
-        click.echo(line)
+    rows = [summary(c) for c in load_catalogs(catalogs)]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max(len(row["catalog"]) for row in rows)
+    click.echo(f"{'catalog':{width}}  lines   calls  level  title")
+    for row in rows:
+        calls = "-" if row["calls"] is None else f"{row['calls']:,}"
+        click.echo(f"{row['catalog']:{width}}  {row['lines']:5,}  {calls:>6}  {row['level'] or '-':5}  {row['title']}")
+
+
+@catalog.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write [default: FILE.yaml here, if there is none]."
+)
+@click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16, float32, bfloat8_b, bfloat4_b, …")
+@click.option("--layout", default="tile", show_default=True, help="tile or row_major.")
+@click.option("--memory", default="dram", show_default=True, help="dram or l1.")
+@click.option(
+    "--channels-last/--as-written", default=None, help="Rank-4 shapes go as NHWC / as they are [as operators need it]."
+)
+@click.option("--skip-unreadable", is_flag=True, help="Write the catalog of the other rows where some cannot be read.")
+def import_list(
+    file: Path, output: Path | None, dtype: str, layout: str, memory: str, channels_last: bool | None, skip_unreadable: bool
+) -> None:
+    """Make a checked catalog of an operator list in CSV.
+
+    \b
+      operator,input shapes,arguments,model,count
+      add,"[1,64,640,400];[1,64,640,400]",,yolov8s,12
+      view,1x64x640x400,"size=[1, 64, 256000]",yolov8s,1
+
+    Columns are known by such titles (op, shapes, args, n, …; only operator and shapes are needed), operators by any name that
+    the product or torch has for them. Equal rows are merged. Rows that cannot be read are listed as file:line: why, and nothing
+    is written unless told to: exit code 2.
+    """
+    from ssinghal.catalog.importing import read_list
+    from ssinghal.catalog.reading import SUFFIXES, write_checked
+    from ssinghal.catalog.schema import PlacementForm
+
+    target = output or Path()
+    if target.is_dir():
+        target /= f"{file.stem}.yaml"
+    if output is None and target.exists():
+        raise InvalidCase(f"{target} is there already: name a file with -o")
+    if not target.parent.is_dir():
+        raise InvalidCase(f"{target}: there is no folder {target.parent}")
+    if target.suffix not in SUFFIXES:
+        raise InvalidCase(f"{target}: a catalog's name ends in {' or '.join(SUFFIXES)}")
+    placement = PlacementForm(
+        dtype=one_of(DType, "dtype", dtype),
+        layout=one_of(Layout, "layout", layout),
+        memory=tensor_memory(memory),
+        output_memory=OutputMemory.SAME,
+        channels_last=channels_last,
+    )
+    imported = read_list(file, placement)
+    for fault in imported.faults:
+        click.echo(fault, err=True)
+    if imported.unused:
+        click.echo(f"{file}: columns that say nothing here: {', '.join(imported.unused)}", err=True)
+    unreadable = len(imported.faults)
+    if not imported.text or (unreadable and not skip_unreadable):
+        advice = "; --skip-unreadable writes the others" if imported.text else ""
+        why = f"{unreadable:,} of {_number(imported.rows, 'row')} cannot be read" if imported.rows else "has no rows"
+        raise InvalidCase(f"{file}: {why}; nothing is written{advice}")
+    write_checked(imported.text, target)
+    click.echo(f"{target}: {_number(imported.lines, 'line')} of {_number(imported.rows - unreadable, 'row')}")
+    if unreadable:
+        click.echo(f"{_number(unreadable, 'row')} left out")
+    if imported.completed:
+        click.echo(
+            f"{_number(imported.completed, 'row')} with one shape of a call that takes more: the operator makes the rest of it"
+        )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+@catalog.command("diff")
+@click.argument("old")
+@click.argument("new")
+@click.option("--all", "everything", is_flag=True, help="All calls of each operator, not the first five.")
+@click.option("--json", "as_json", is_flag=True, help="All differences as JSON.")
+def diff(old: str, new: str, everything: bool, as_json: bool) -> None:
+    """What appeared (+), vanished (-) or changed count (~) from one catalog to another: of two captures of a model, say.
+
+    Exit code 0 where nothing did, 1 where something did, 2 for catalogs that cannot be compared.
+    """
+    from ssinghal.catalog.comparing import SHOWN, compare
+    from ssinghal.catalog.reading import load_catalog
+
+    difference = compare(load_catalog(old), load_catalog(new))
+    if as_json:
+        click.echo(json.dumps(difference.to_json(), indent=2))
+    else:
+        click.echo("\n".join(difference.lines(None if everything else SHOWN)))
+    sys.exit(1 if difference else 0)
+
+
+@catalog.command("find")
+@click.argument("shape")
+@click.argument("catalogs", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+def find_shape(shape: str, catalogs: tuple[str, ...], as_json: bool) -> None:
+    """Every model, input size, call and module that has a shape, as catalogs know it. ``*`` stands for any size.
+
+    \b
+      ssinghal catalog find 1,768,4,60,106
+      ssinghal catalog find "1,*,4320,7680" yolo12x
+
+    Exit code 1 where none has it; shapes like it are named then.
+    """
+    from ssinghal.catalog.finding import find, parse_pattern
+    from ssinghal.catalog.reading import load_catalogs
+
+    pattern = parse_pattern(shape)
+    found = find(load_catalogs(catalogs), pattern)
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        click.echo("\n".join(found.lines()))
+    sys.exit(0 if found else 1)
 
 
 @click.command()
