@@ -16,7 +16,7 @@ from ssinghal.cases import Case, Placement, Source
 from ssinghal.catalog.schema import CapturedLine
 from ssinghal.errors import InvalidCase, RegistryError
 from ssinghal.operators import families, make_case
-from ssinghal.operators.core import PLACED_DTYPES, OperatorInfo, working_shapes
+from ssinghal.operators.core import PLACED_DTYPES, OperatorInfo, output_specs, working_shapes
 from ssinghal.operators.unmapped import unmapped_reason
 from ssinghal.specs import DType
 
@@ -56,7 +56,8 @@ def _case(overload: str, line: CapturedLine, base: Placement, source: Source) ->
     if line.has_empty:
         raise _NoCase("a tensor without elements, which TTNN does not take")
     _check_operands(info, line)
-    placement = replace(base, dtype=_dtype(info, line, base.dtype))
+    dtype = _dtype(info, line, base.dtype)
+    placement = base if dtype is base.dtype else replace(base, dtype=dtype)
     case = make_case(info.name, line.shapes(), line.args, placement, (source,))
     attrs = info.complete_attrs(case.attrs)
     info.check_operands(case.inputs)
@@ -66,6 +67,8 @@ def _case(overload: str, line: CapturedLine, base: Placement, source: Source) ->
         raise _NoCase(f"{info.name} does not take this form of the call: {error}") from error
     if () in results:
         raise _NoCase("the result has rank 0, which is no shape of a case")
+    if line.dtypes:
+        _check_result(info, line, case)
     return case
 
 
@@ -99,6 +102,8 @@ _MASK = "bool"  # TTNN has no bool: masks are 0 and 1 in the dtype of the tensor
 
 def _dtype(info: OperatorInfo, line: CapturedLine, usual: DType) -> DType:
     """The one dtype of a case. Scalars follow the tensors they go with, as in torch; a tensor made from nothing, its result."""
+    if not line.dtypes:
+        return usual
     operands = [(i, line.dtypes.get(name, usual.value), shape) for i, (name, shape) in enumerate(line.operands())]
     given = {dtype for i, dtype, shape in operands if i not in info.traits.indices and shape != ()}
     given = given or {dtype for i, dtype, _ in operands if i not in info.traits.indices}
@@ -111,6 +116,16 @@ def _dtype(info: OperatorInfo, line: CapturedLine, usual: DType) -> DType:
     if name not in PLACED_DTYPES:
         raise _NoCase(f"TTNN has no {name}")
     return PLACED_DTYPES[name]
+
+
+def _check_result(info: OperatorInfo, line: CapturedLine, case: Case) -> None:
+    """A call whose operands have one dtype may still promote, or be told its result's. Where TTNN refuses it, that is said
+    by the limitation."""
+    attrs = info.complete_attrs(case.attrs)
+    wanted = PLACED_DTYPES.get(line.dtypes.get("out", ""))
+    given = output_specs(info, case, attrs)[0].dtype
+    if wanted not in (None, given) and not any(x.applies(info, case, attrs, "") for x in info.limitations):
+        raise _NoCase(f"torch gives {line.dtypes['out']}, TTNN {given}")
 
 
 # Overloads that are run as another one ------------------------------------------------------------------------------------
@@ -147,6 +162,17 @@ def _index_select(line: CapturedLine, dtype: str) -> _Rewritten:
     return "aten.embedding.default", _renamed(_changed(line, ("self", "index"), {}), self="weight", index="indices")
 
 
+def _pad(line: CapturedLine, dtype: str) -> _Rewritten:
+    """One overload for all modes; those that copy edges are operators of their own here."""
+    mode = line.args.get("mode", "constant")
+    if mode == "constant":
+        return "aten.constant_pad_nd.default", _changed(line, ("self",), {k: v for k, v in line.args.items() if k != "mode"})
+    if mode != "replicate":
+        raise _NoCase(f"TTNN pads with a constant, or by copied edges; not by {mode}")
+    overload = f"aten.replication_pad{len(line.args['pad']) // 2}d.default"
+    return overload, _changed(line, ("self",), {"padding": line.args["pad"]})
+
+
 def _logical(overload: str) -> Callable[[CapturedLine, str], _Rewritten]:
     """Bits of a bool are its truth; of integers TTNN has functions too, which no model here calls."""
 
@@ -180,6 +206,7 @@ _REWRITTEN: Mapping[str, Callable[[CapturedLine, str], _Rewritten]] = {
     "aten.view_as.default": _as_other("aten.view.default", "size"),
     "aten.reshape_as.default": _as_other("aten.reshape.default", "shape"),
     "aten.type_as.default": _cast_as_other,
+    "aten.pad.default": _pad,
     "aten.div.Tensor_mode": _rounded,
     "aten.div_.Tensor_mode": _rounded,
     "aten.index.Tensor": _index,

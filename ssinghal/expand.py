@@ -42,7 +42,8 @@ def expand(
             if isinstance(found, Unmapped):
                 unmapped.append(found)
                 continue
-            case = replace(found, name=suite_name(found.name))
+            name = suite_name(found.name)
+            case = found if found.name == name else replace(found, name=name)
             if wanted is not None and case.name not in wanted:
                 continue
             if memory is not None:
@@ -74,10 +75,11 @@ def catalog_cases(catalog: Catalog) -> Iterator[Case | Unmapped]:
                 yield crossed_case(name, row, base, source)
         return
     head = catalog.head
+    base = replace(base, dtype=head.input.dtype)
     for overload, calls in catalog.sections.items():
         for call in calls:
             source = Source(catalog.name, head.model.full_name, catalog.input_size, call.n, call.at)
-            yield captured_case(overload, call, replace(base, dtype=head.input.dtype), source)
+            yield captured_case(overload, call, base, source)
 
 
 def crossed_case(name: str, line: CrossedLine, base: Placement, source: Source) -> Case:

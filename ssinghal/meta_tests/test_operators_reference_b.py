@@ -97,7 +97,7 @@ EXAMPLES = (
     Example("aten.constant_pad_nd.default", ((2, 40, 64),), {"pad": [0, 3, 0, 1], "value": 0.5}),
     Example("aten.constant_pad_nd.default", ((2, 40, 64),), {"pad": [2, 3, 1, 0]}, refused=(TILE,)),
     Example("aten.constant_pad_nd.default", ((70,),), {"pad": [0, 0]}),
-    Example("aten.pad.default", ((1, 24, 40, 64),), {"pad": [0, 0, 0, 2, 0, 4]}),
+    Example("aten.constant_pad_nd.default", ((1, 24, 40, 64),), {"pad": [0, 0, 0, 2, 0, 4]}),
     Example("aten.replication_pad2d.default", ((2, 3, 40, 33),), {"padding": [1, 2, 0, 3]}),
     Example("aten.replication_pad3d.default", ((1, 4, 3, 20, 33),), {"padding": [1, 1, 1, 1, 2, 0]}),
     Example("aten.gather.default", ((2, 40, 64), (2, 33, 20)), {"dim": 2}),

@@ -78,20 +78,28 @@ def make_case(
     attrs = dict(attrs or {})
     for shape in inputs:
         check_shape(shape, f"{name}: input shape")
-    if not info.operands and placement.output_memory is OutputMemory.TTNN:
-        placement = replace(placement, output_memory=OutputMemory.SAME)  # no operand whose memory TTNN could follow
-    if not info.operands and inputs and "size" not in attrs:
-        attrs["size"] = list(inputs[0])
-        inputs = inputs[1:]
-    if not info.operands and placement.channels_last:
-        if isinstance(attrs.get("size"), (list, tuple)):
+    if not info.operands:
+        if inputs and "size" not in attrs:
+            attrs["size"] = list(inputs[0])
+            inputs = inputs[1:]
+        if placement.channels_last and isinstance(attrs.get("size"), (list, tuple)):
             attrs["size"] = list(to_nhwc(tuple(attrs["size"])))
-        placement = replace(placement, channels_last=False)
-    if placement.channels_last is None:
-        placement = replace(placement, channels_last=bool(info.traits.nhwc))
-    if placement.l1_small_bytes is None:
-        placement = replace(placement, l1_small_bytes=info.traits.l1_small_bytes)
+    placement = _completed(placement, not info.operands, bool(info.traits.nhwc), info.traits.l1_small_bytes)
     return Case(info.name, name, inputs, attrs, placement, sources, known_oom, listed_shape)
+
+
+@cache
+def _completed(placement: Placement, creates: bool, nhwc: bool, l1_small_bytes: int) -> Placement:
+    """``placement`` with what it leaves to the operator. One that ``creates`` has no operand whose memory or order of dims
+    its result could follow."""
+    if creates:
+        output_memory = OutputMemory.SAME if placement.output_memory is OutputMemory.TTNN else placement.output_memory
+        placement = replace(placement, output_memory=output_memory, channels_last=False)
+    return replace(
+        placement,
+        channels_last=nhwc if placement.channels_last is None else placement.channels_last,
+        l1_small_bytes=l1_small_bytes if placement.l1_small_bytes is None else placement.l1_small_bytes,
+    )
 
 
 __all__ = ["FAMILIES", "OutputMemory", "families", "find_operator", "make_case", "operators", "suite_name"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ssinghal.cases import Case
@@ -156,11 +157,11 @@ class OperatorInfo:
     def name(self) -> str:
         return self.names[0]
 
-    @property
+    @cached_property
     def min_operands(self) -> int:
         return sum(not o.endswith(("?", "*")) for o in self.operands) + any(o.endswith("*") for o in self.operands)
 
-    @property
+    @cached_property
     def max_operands(self) -> int | None:
         return None if any(o.endswith("*") for o in self.operands) else len(self.operands)
 

@@ -163,7 +163,7 @@ PADS = (
     ),
     OperatorInfo(
         names=("constant_pad_nd", "constantpadnd", "pad"),
-        aten=("aten.constant_pad_nd.default", "aten.pad.default"),
+        aten=("aten.constant_pad_nd.default",),
         operands=("self",),
         ttnn="ttnn.pad",
         call=_constant_pad,

@@ -223,6 +223,7 @@ OPERATORS = (
         "prod",
         lambda c, x: c.ttnn.prod(x, c.attrs["dim"], c.attrs["keepdim"], **c.out),
         Limitation("ttnn.prod takes floating-point dtypes but bfloat4_b", dtypes=(*INTEGERS, DType.BFLOAT4_B)),
+        Limitation("ttnn.prod cannot tile a row-major vector", TILE_ONLY, when=lambda shapes, attrs: len(shapes[0]) == 1),
         attrs={"dim": Attr("int"), "keepdim": KEEPDIM, "dtype": IGNORED_DTYPE},
         traits=replace(REDUCTION, output_layout=Layout.TILE),
         torch=lambda t, tensors, a: t.prod(tensors[0], a["dim"], a["keepdim"]),

@@ -41,6 +41,7 @@ UNMAPPED = {
     "upsample_trilinear3d": "ttnn.upsample knows maps of two dims only",
     "im2col": "TTNN has no such function: its convolutions gather their windows themselves",
     "col2im": "TTNN has no such function",
+    "avg_pool1d": "TTNN pools maps of two dims only",
     "max_pool1d": "TTNN pools maps of two dims only",
     "max_pool3d": "TTNN pools maps of two dims only",
     "max_pool3d_with_indices": "TTNN pools maps of two dims only",
