@@ -66,7 +66,7 @@ def _case(overload: str, line: CapturedLine, base: Placement, source: Source) ->
     except InvalidCase as error:
         raise _NoCase(f"{info.name} does not take this form of the call: {error}") from error
     if () in results:
-        raise _NoCase("the result has rank 0, which is no shape of a case")
+        raise _NoCase(unmapped_reason("aten.sum.default"))
     if line.dtypes:
         _check_result(info, line, case)
     return case
@@ -173,6 +173,21 @@ def _pad(line: CapturedLine, dtype: str) -> _Rewritten:
     return overload, _changed(line, ("self",), {"padding": line.args["pad"]})
 
 
+def _convolution(line: CapturedLine, dtype: str) -> _Rewritten:
+    """Padding in words: none, or as much as keeps the size, which must be the same on both sides."""
+    padding = [0] * (len(line.inputs["weight"]) - 2)
+    if line.args["padding"] == "same":
+        reach = [_for_dim(line.args.get("dilation", 1), i) * (k - 1) for i, k in enumerate(line.inputs["weight"][2:])]
+        if any(r % 2 for r in reach):
+            raise _NoCase("padding that differs from side to side")
+        padding = [r // 2 for r in reach]
+    return "aten.convolution.default", _changed(line, tuple(line.inputs), {**line.args, "padding": padding})
+
+
+def _for_dim(value: int | list[int], dim: int) -> int:
+    return value if isinstance(value, int) else value[dim if len(value) > 1 else 0]
+
+
 def _logical(overload: str) -> Callable[[CapturedLine, str], _Rewritten]:
     """Bits of a bool are its truth; of integers TTNN has functions too, which no model here calls."""
 
@@ -207,6 +222,7 @@ _REWRITTEN: Mapping[str, Callable[[CapturedLine, str], _Rewritten]] = {
     "aten.reshape_as.default": _as_other("aten.reshape.default", "shape"),
     "aten.type_as.default": _cast_as_other,
     "aten.pad.default": _pad,
+    **{f"aten.conv{dims}d.padding": _convolution for dims in (1, 2, 3)},
     "aten.div.Tensor_mode": _rounded,
     "aten.div_.Tensor_mode": _rounded,
     "aten.index.Tensor": _index,

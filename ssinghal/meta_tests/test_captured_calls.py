@@ -64,6 +64,20 @@ MAP = {"self": [1, 8, 6, 5]}
             [(1, 8, 6, 5)],
             {"padding": [1, 1, 0, 2]},
         ),
+        (
+            "conv2d.padding",  # 2 * (3 - 1) = 4 more pixels, 2 on each side; none for a kernel of 1
+            {"in": {"input": [1, 4, 9, 9], "weight": [8, 4, 3, 1]}, "args": {"padding": "same", "dilation": [2, 1]}},
+            "convolution",
+            [(1, 4, 9, 9), (8, 4, 3, 1)],
+            {"padding": [2, 0], "dilation": [2, 1]},
+        ),
+        (
+            "conv1d.padding",
+            {"in": {"input": [1, 4, 9], "weight": [8, 4, 3]}, "args": {"padding": "valid"}},
+            "convolution",
+            [(1, 4, 9), (8, 4, 3)],
+            {"padding": [0]},
+        ),
         ("div.Tensor_mode", {"in": {"self": [4]}, "args": {"other": 80}}, "div", [(4,)], {"other": 80}),
         (
             "div.Tensor_mode",
@@ -169,6 +183,12 @@ def test_a_scalar_is_a_tensor_of_one() -> None:
         ("cat.default", {"in": {"tensors": [[0, 3], [2, 3]]}}, "without elements"),
         ("relu.default", {"in": {"self": [3]}, "dtypes": {"self": "float64"}}, "TTNN has no float64"),
         ("mul.Tensor", {"in": {"self": [3], "other": [3]}, "dtypes": {"other": "float32"}}, "bfloat16 and float32"),
+        (
+            "conv2d.padding",
+            {"in": {"input": [1, 4, 9, 9], "weight": [8, 4, 2, 2]}, "args": {"padding": "same"}},
+            "differs from side to side",
+        ),
+        ("mean.default", {"in": {"self": [3]}, "out": []}, "rank 0"),
         ("sum.dim_IntList", {"in": {"self": [3]}, "args": {"dim": [0]}, "out": []}, "rank 0"),
         ("softmax.int", {"in": {"self": [3]}, "args": {"dim": 0}, "dtypes": {"out": "float32"}}, "torch gives float32"),
         ("max_pool2d.default", {"in": {"self": [8, 6, 5]}, "args": {"kernel_size": [2, 2]}}, "does not take this form"),
@@ -209,7 +229,7 @@ def test_what_has_a_reason_has_no_operator() -> None:
 def test_reasons_are_for_operators_of_torch() -> None:
     torch = pytest.importorskip("torch")
     of_torchvision = {"nms", "roi_align", "deform_conv2d"}
-    assert [name for name in UNMAPPED if name not in of_torchvision and not hasattr(torch.ops.aten, name)] == []
+    assert [name for name in UNMAPPED if name not in of_torchvision and not hasattr(torch.ops.aten, name.split(".")[0])] == []
     assert unmapped_reason("torchvision.nms.default") == UNMAPPED["nms"]
 
 

@@ -218,7 +218,7 @@ CONVOLUTION = OperatorInfo(
 CONV_TRANSPOSE2D = replace(
     CONVOLUTION,
     names=("conv_transpose2d", "ConvTranspose2d"),
-    aten=("aten.conv_transpose2d.input",),
+    aten=("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input"),
     ttnn="ttnn.conv_transpose2d",
     attrs={**CONVOLUTION.attrs, "transposed": Attr("bool", True)},
 )

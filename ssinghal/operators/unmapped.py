@@ -1,6 +1,6 @@
 """ATen operators that have no operator here on purpose, with the reason. Whatever is in neither list is simply not known yet.
 
-Names without an overload: the reason holds for each of them.
+A name without an overload speaks for all of them.
 """
 
 _SAME_TENSOR = "another name for the same tensor: TTNN runs nothing"
@@ -8,6 +8,7 @@ _READ_BACK = "the host reads a value back: no TTNN operator runs"
 _BOOKKEEPING = "torch's own bookkeeping of storage: TTNN has nothing of that kind"
 _SIZE_BY_VALUES = "the size of the result depends on values: no shape to test"
 _HOST_CONSTANT = "a constant that the host makes once"
+_SCALAR = "the result has rank 0, which is no shape of a case"
 _COMPOSITE = "a composition that the aten level lists call by call"
 
 UNMAPPED = {
@@ -30,6 +31,7 @@ UNMAPPED = {
     "masked_select": _SIZE_BY_VALUES,
     "unique_consecutive": _SIZE_BY_VALUES,
     "_unique2": _SIZE_BY_VALUES,
+    **{f"{name}.default": _SCALAR for name in ("max", "mean", "min", "prod", "sum")},
     "meshgrid": _HOST_CONSTANT,
     "linspace": _HOST_CONSTANT,
     "tril_indices": _HOST_CONSTANT,
@@ -64,7 +66,8 @@ def unmapped_reason(overload: str) -> str:
     >>> unmapped_reason("aten.item.default")
     'the host reads a value back: no TTNN operator runs'
     """
-    return UNMAPPED.get(overload.split(".")[1] if overload.count(".") else overload, NOT_DECLARED)
+    _, _, name = overload.partition(".")
+    return UNMAPPED.get(name) or UNMAPPED.get(name.partition(".")[0]) or NOT_DECLARED
 
 
 __all__ = ["NOT_DECLARED", "UNMAPPED", "unmapped_reason"]
