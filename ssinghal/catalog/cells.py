@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from ssinghal.caselines import parse_json
@@ -41,12 +41,18 @@ def column(title: str) -> str:
     return next((meaning for meaning, titles in COLUMNS.items() if name in titles), "")
 
 
-@cache
 def operator_name(text: str) -> str:
     """The suite that runs the operator, which may be written ``ReLU``, ``aten.relu.default``, ``ttnn.relu`` or ``F.relu``."""
-    wanted = text.strip()
+    found = _named(text.strip())
+    if isinstance(found, InvalidCase):
+        raise InvalidCase(str(found))
+    return found
+
+
+@lru_cache(maxsize=2**12)  # the nearest of 200 names takes a millisecond to find, and a list has few operators in many rows
+def _named(wanted: str) -> str | InvalidCase:
     if not wanted:
-        raise InvalidCase("names no operator")
+        return InvalidCase("names no operator")
     overload = "aten." + wanted.removeprefix("torch.ops.").removeprefix("aten.").removeprefix("aten::")
     info = operators_by_overload().get(overload)
     if info is not None:
@@ -58,7 +64,10 @@ def operator_name(text: str) -> str:
             return suite_name(name)
         if name.lower() in folded and name not in NOT_OPERATORS:
             return suite_name(folded[name.lower()])
-    return find_operator(bare).name
+    try:
+        return find_operator(bare).name
+    except InvalidCase as error:
+        return error
 
 
 def shapes(text: str) -> list[Shape]:

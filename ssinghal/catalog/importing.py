@@ -19,6 +19,7 @@ from ssinghal.catalog.writing import flow
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.expand import crossed_case, specs_of
 from ssinghal.operators import find_operator
+from ssinghal.operators.core import Sample
 
 DELIMITERS = ",;\t|"
 REQUIRED = ("operator", "shapes")
@@ -179,13 +180,10 @@ def _call(operator: str, shapes: str, arguments: str, base: Placement) -> _Call:
         given = {"shape": args.pop("size", None)}
         if not isinstance(given["shape"], list) or find_operator(name).operands:
             raise InvalidCase("names no shapes")
-    if len(operands) == 1 and not args:
-        made = _case_key(name, {"shape": operands[0]}, base)
-        try:
-            completed = made != _case_key(name, given, base)
-        except InvalidCase:
-            completed = True
-        return _Call(name, made, {"shape": operands[0]} if completed else given, completed)
+    sample = find_operator(name).sample
+    if len(operands) == 1 and not args and sample and sample(tuple(operands[0])) != Sample((tuple(operands[0]),), {}):
+        line: dict[str, Any] = {"shape": operands[0]}
+        return _Call(name, _case_key(name, line, base), line, True)
     line = {**given, "args": args} if args else given
     return _Call(name, _case_key(name, line, base), line, False)
 
@@ -206,7 +204,7 @@ def _catalog_text(list_name: str, placement: PlacementForm, lines: Sequence[tupl
     sections: dict[str, list[tuple[Any, ...]]] = {}
     for call, told in lines:
         line = {**call.line, **{key: value for key, value in told.items() if value}}
-        place = (call.line.get("in", [call.line.get("shape")]), flow(call.line), told["model"], told["input"])
+        place = (call.line.get("in", [call.line.get("shape")]), str(call.line.get("args")), told["model"], told["input"])
         sections.setdefault(call.name, []).append((*place, flow(line)))
     text = [_NOTE, *(f"{key}: {flow(value)}\n" for key, value in head.items()), "operators:\n"]
     for name, listed in sorted(sections.items()):
