@@ -86,7 +86,7 @@ class Difference:
                 yield f"  and {len(changes) - shown} more"
         kinds = Counter(change.kind for change in self.calls)
         sums = f"{kinds['appeared']} lines appeared, {kinds['vanished']} vanished, {kinds['count']} changed count"
-        yield sums + (f", {self.moved} are first made in another module" if self.moved else "")
+        yield sums + (f", {self.moved} first made in another module" if self.moved else "")
 
 
 def compare(old: Catalog, new: Catalog) -> Difference:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -65,7 +66,8 @@ COMMANDS = dict(commands(cli))
 
 def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
-        "baseline", "catalog", "catalog check", "catalog list", "doctor", "estimate", "exec", "operators", "probe", "run",
+        "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
+        "catalog list", "catalog recapture", "doctor", "estimate", "exec", "operators", "probe", "run",
     }  # fmt: skip
 
 
@@ -244,9 +246,18 @@ def test_operators(run):
 
 
 def test_catalog(run, tmp_path):
-    assert run("catalog", "check") == (0, "", "")
-    listed = run("catalog", "list").out.splitlines()
-    assert any(line.startswith("crossed/1280-class ") for line in listed)
+    result = run("catalog", "check")
+    assert (result.code, result.err) == (0, "")
+    catalogs, lines = re.fullmatch(r"([0-9]+) catalogs, ([0-9,]+) lines: ok\n", result.out).groups()
+    listed = json.loads(run("catalog", "list", "--json").out)
+    assert len(listed) == int(catalogs)
+    assert sum(row["lines"] for row in listed) == int(lines.replace(",", ""))
+    title, *table = run("catalog", "list", "mochi", "torchvision-resnet50-1280x800").out.splitlines()
+    assert title.split() == ["catalog", "lines", "calls", "level", "title"]
+    assert [row.split()[:1] + row.split()[2:4] for row in table] == [
+        ["crossed/mochi", "-", "-"],
+        ["captured/torchvision-resnet50-1280x800", "175", "aten"],
+    ]
     (tmp_path / "broken.yaml").write_text(
         "schema: 1\nkind: crossed\ntitle: x\nplacemnt: {}\norigins: []\noperators: {rleu: [{shape: [0]}]}\n"
     )
