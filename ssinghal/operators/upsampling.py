@@ -26,6 +26,7 @@ from ssinghal.operators.views import is_unchanged, where_asked
 from ssinghal.specs import MAX_DIM, TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec
 
 AXES = ("d", "h", "w")
+_WORDS = {2: "two", 3: "three"}
 
 
 def need_rank(name: str, shape: Shape, rank: int) -> Shape:
@@ -50,7 +51,7 @@ def _scaled(attrs: Attrs, dims: int) -> list[float | None]:
     if not attrs["scale_factors"]:
         return [attrs[f"scales_{axis}"] for axis in AXES[-dims:]]
     if len(attrs["scale_factors"]) != dims:
-        raise InvalidCase(f"upsample: scale_factors {attrs['scale_factors']} are not {dims} numbers")
+        raise InvalidCase(f"upsample: scale_factors {attrs['scale_factors']} are not {_WORDS[dims]} numbers")
     return list(attrs["scale_factors"])
 
 
@@ -74,7 +75,7 @@ def _infer_upsample(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     scaled = [None if scale is None else _scaled_size(size, scale) for size, scale in scales]
     sizes = list(attrs["output_size"] or scaled)
     if None in sizes or len(sizes) != len(spatial):
-        raise InvalidCase(f"upsample needs output_size or scale_factors, {len(spatial)} numbers each")
+        raise InvalidCase(f"upsample needs output_size or scale_factors, {_WORDS[len(spatial)]} numbers each")
     if attrs["scale_factors"] and sizes != scaled:
         raise InvalidCase(f"upsample: output_size {sizes} and scale_factors {attrs['scale_factors']} of {spatial} disagree")
     return [(n, c, *sizes)]
