@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ssinghal.boards import load_board
 from ssinghal.cases import Case, Source
-from ssinghal.catalog import marked_yaml
+from ssinghal.catalog import marked_yaml, reading
 from ssinghal.catalog.marked_yaml import MarkedYaml
 from ssinghal.catalog.quick_lines import shortened
 from ssinghal.catalog.reading import catalog_files, check_catalogs, load_catalog, load_catalogs, summary
@@ -295,8 +295,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
             "12: ops.aten.cat.default[2].in.tensors: rank 9 is outside 0..8",
             "12: ops.aten.cat.default[2].out: shape [1, None]: size None is not a whole number in 0..4294967295",
             "13: ops.aten.cat.default[3].in.tensors: expected a list of sizes, got None",
-            "13: ops.aten.cat.default[3].dtypes.tensors: unknown dtype 'int46'; did you mean int64?"
-            " N names are known",
+            "13: ops.aten.cat.default[3].dtypes.tensors: unknown dtype 'int46'; did you mean int64? N names are known",
             "13: ops.aten.cat.default[3].out: expected a list of sizes, got None",
         ],
     ),
@@ -525,6 +524,22 @@ def test_one_catalog() -> None:
         InvalidCase, match="'crossed/' is to name one catalog; it names 4: 1280-class, mochi, yolo12x-2176x3840"
     ):
         load_catalog("crossed/")
+
+
+def test_the_products_catalogs_are_right() -> None:
+    assert check_catalogs() == ()
+
+
+def test_arithmetic_of_the_products_own_catalogs_is_left_to_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named, they are loaded for their form alone; given by path, or checked, for every call."""
+    wrong = CAPTURED % (3, 1) + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, out: [3, 1], at: top}\n"
+    file = written(tmp_path, wrong, "own.yaml")
+    monkeypatch.setattr(reading, "SHAPES_FOLDER", tmp_path)
+    fault = f"{file}:10: ops.aten.relu.default[0]: out is [3, 1], but relu gives [1, 3]"
+    assert names(["own"]) == names(None) == ["own"]
+    assert check_catalogs(["own"]) == check_catalogs() == check_catalogs([file]) == (fault,)
+    with pytest.raises(CatalogError):
+        load_catalogs([file])
 
 
 @pytest.mark.parametrize("wanted", ["", "yolo12y", "no/such", "a\0b.yaml"])
