@@ -2,8 +2,8 @@
 
     python benchmarks/catalogs.py [--repeat 5] [--json]
 
-Every figure is the least of several new processes. The last one is what plain ``yaml.load`` with libyaml takes for the same files,
-without a check or a line number: on a busy machine, compare with that.
+Every figure is the least of several new processes. The last one is what plain ``yaml.load`` with libyaml takes for the same
+files, without a check or a line number: on a busy machine, compare with that.
 """
 
 from __future__ import annotations
