@@ -35,23 +35,23 @@ def sweep(
         HarnessError, OSError: no device opens, or the folder cannot be written.
     """
     board = load_board(choice.board)
-    waiting = {number: (case, estimate(case, board)) for number, case in enumerate(cases)}
     finished: queue.SimpleQueue[tuple[int, Future[Record]]] = queue.SimpleQueue()
-
-    def write(number: int, record: Record) -> None:
-        _, made = waiting.pop(number)
-        folder.append(replace(record, estimate=made.to_json()).to_json())
-        told(record)
 
     def report(number: int, done: Future[Record]) -> None:
         finished.put((number, done))
 
+    def write(number: int, record: Record) -> None:
+        made = waiting.pop(number)
+        folder.append(replace(record, estimate=made.to_json()).to_json())
+        told(record)
+
     with _signals_kept() as caught:
+        waiting = {number: estimate(case, board) for number, case in enumerate(cases)}
         why = ""
         try:
             with Pool(choice, options) as pool:
                 folder.set_device(asdict(pool.facts))
-                for number in sorted(waiting, key=lambda number: -_allocated_bytes(waiting[number][1])):
+                for number in sorted(waiting, key=lambda number: -_allocated_bytes(waiting[number])):
                     pool.submit(cases[number]).add_done_callback(partial(report, number))
                 while waiting and not caught:
                     try:
