@@ -9,6 +9,8 @@ from typing import Any
 from ssinghal.errors import HarnessError
 from ssinghal.specs import Shape, TextEnum
 
+DEFAULT_TIMEOUT_S = 600.0
+
 
 class CaptureError(HarnessError):
     """A capture that cannot be made; one line says why."""

@@ -14,12 +14,11 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from ssinghal.capture.request import CaptureError, CaptureRequest, Level
+from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureError, CaptureRequest, Level
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.errors import CatalogError
 
-DEFAULT_TIMEOUT_S = 600.0
 _MEND = "pip install 'ssinghal[capture]'"
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.capture.request import CaptureRequest, Level
-from ssinghal.capture.session import DEFAULT_TIMEOUT_S, Captures, capture, request_of, write_checked
-from ssinghal.catalog.reading import load_catalogs
-from ssinghal.catalog.schema import CapturedCatalog
+from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
 from ssinghal.cli.progress import track
 from ssinghal.errors import InvalidCase
 from ssinghal.specs import format_shape
 from ssinghal.values import MAX_SECONDS, one_of, parse_shape
+
+if TYPE_CHECKING:
+    from ssinghal.catalog.schema import CapturedCatalog
 
 timeout_option = click.option(
     "--timeout",
@@ -44,6 +45,8 @@ def capture_command(model: str, input_: str | None, factory: str, level: str, ou
     Models are named package/name: torchvision, timm, transformers, diffusers, ultralytics. The same command with the same
     packages gives the same bytes.
     """
+    from ssinghal.capture.session import capture, write_checked
+
     inputs = () if input_ is None else (tuple(parse_shape(input_)),)
     request = CaptureRequest(model, factory, inputs, one_of(Level, "level", level))
     if output is not None and str(output) != "-" and not (output if output.is_dir() else output.parent).is_dir():
@@ -56,12 +59,18 @@ def capture_command(model: str, input_: str | None, factory: str, level: str, ou
 
 
 def _summary(catalog: CapturedCatalog) -> list[str]:
+    from ssinghal.coverage import coverage
+
     head = catalog.head
     took = ", ".join(map(format_shape, head.input.shapes))
     lines = [
         f"{catalog.path}: {head.counts.calls} calls in {head.counts.cases} lines",
         f"{head.model.full_name} ({head.model.package}, torch {head.capture.torch}), input {took}, level {head.capture.level}",
     ]
+    mapped = coverage([catalog]).total
+    lines.append(
+        f"cases: {mapped}" + ("" if mapped.mapped_calls == mapped.calls else "; ssinghal operators --missing tells why")
+    )
     if head.counts.left_out:
         lines.append("left out: " + ", ".join(f"{n} {why}" for why, n in head.counts.left_out.items()))
     if head.capture.guessed:
@@ -78,6 +87,10 @@ def _summary(catalog: CapturedCatalog) -> list[str]:
 @timeout_option
 def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) -> None:
     """Capture the named captured catalogs again (default: all of the product) and say which files changed."""
+    from ssinghal.capture.session import Captures, request_of, write_checked
+    from ssinghal.catalog.reading import load_catalogs
+    from ssinghal.catalog.schema import CapturedCatalog
+
     captured = [c for c in load_catalogs(catalogs or None) if isinstance(c, CapturedCatalog)]
     changed = 0
     with Captures(timeout) as captures:
