@@ -7,17 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureError, CaptureRequest, Level
-from ssinghal.catalog.reading import load_catalogs
-from ssinghal.catalog.schema import CapturedCatalog
-from ssinghal.errors import CatalogError
+from ssinghal.catalog.reading import write_checked
+from ssinghal.catalog.schema import CapturedCatalog, Catalog
 
 _MEND = "pip install 'ssinghal[capture]'"
 
@@ -89,23 +86,11 @@ def capture(request: CaptureRequest, timeout_s: float = DEFAULT_TIMEOUT_S) -> st
         return captures.capture(request)
 
 
-def write_checked(text: str, target: Path) -> CapturedCatalog:
-    """Puts the text at ``target``, whole or not at all, after it has been read back like any catalog.
-
-    In a folder it gets the name of its model and size. CatalogError with the faults of a text that is no right catalog.
-    """
-    parent = target if target.is_dir() else target.parent
-    with tempfile.TemporaryDirectory(dir=parent, prefix=".capture-") as folder:
-        aside = Path(folder, "capture.yaml")
-        aside.write_text(text, encoding="utf-8")
-        try:
-            (catalog,) = load_catalogs([aside])
-        except CatalogError as error:
-            raise CatalogError(fault.replace(str(aside), str(target)) for fault in error.faults) from None
-        assert isinstance(catalog, CapturedCatalog)
-        file = target / file_name(catalog) if target.is_dir() else target
-        aside.replace(file)
-    return replace(catalog, name=file.stem, path=file)
+def write_capture(text: str, target: Path) -> CapturedCatalog:
+    """Puts a captured text at ``target``, whole or not at all; in a folder it gets the name of its model and size."""
+    catalog = write_checked(text, target, file_name)
+    assert isinstance(catalog, CapturedCatalog)
+    return catalog
 
 
 def request_of(catalog: CapturedCatalog) -> CaptureRequest:
@@ -117,8 +102,9 @@ def request_of(catalog: CapturedCatalog) -> CaptureRequest:
     return CaptureRequest(head.model.full_name, inputs=head.input.shapes[:1], level=level)
 
 
-def file_name(catalog: CapturedCatalog) -> str:
+def file_name(catalog: Catalog) -> str:
     """``ultralytics-yolo12x-2176x3840.yaml``; the level is named where it is not ATen's."""
+    assert isinstance(catalog, CapturedCatalog)
     level = catalog.head.capture.level
     parts = [
         catalog.head.model.full_name.replace("/", "-"),

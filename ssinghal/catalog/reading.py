@@ -81,20 +81,22 @@ def check_catalogs(selection: Selection = None) -> tuple[str, ...]:
     return ()
 
 
-def write_checked(text: str, target: Path) -> Catalog:
+def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None = None) -> Catalog:
     """Puts the text of a catalog at ``target``, whole or not at all, after it was read back as any other is.
 
-    CatalogError with the faults of a text that is no right catalog.
+    With ``name``, ``target`` may be a folder, where the file is called so. CatalogError with the faults of a wrong text.
     """
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".catalog-") as folder:
+    parent = target if name is not None and target.is_dir() else target.parent
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".catalog-") as folder:
         aside = Path(folder, "catalog.yaml")
         aside.write_text(text, encoding="utf-8")
         try:
             (catalog,) = load_catalogs([aside])
         except CatalogError as error:
             raise CatalogError(fault.replace(str(aside), str(target)) for fault in error.faults) from None
-        aside.replace(target)
-    return replace(catalog, name=target.stem, path=target)
+        file = parent / name(catalog) if name is not None and target.is_dir() else target
+        aside.replace(file)
+    return replace(catalog, name=file.stem, path=file)
 
 
 def load_catalog(wanted: str) -> Catalog:

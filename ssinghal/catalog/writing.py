@@ -34,7 +34,7 @@ def flow(value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     text = str(value)
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text)
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text, ensure_ascii=False)
 
 
 def _number(value: float) -> str:

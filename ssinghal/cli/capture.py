@@ -45,7 +45,7 @@ def capture_command(model: str, input_: str | None, factory: str, level: str, ou
     Models are named package/name: torchvision, timm, transformers, diffusers, ultralytics. The same command with the same
     packages gives the same bytes.
     """
-    from ssinghal.capture.session import capture, write_checked
+    from ssinghal.capture.session import capture, write_capture
 
     inputs = () if input_ is None else (tuple(parse_shape(input_)),)
     request = CaptureRequest(model, factory, inputs, one_of(Level, "level", level))
@@ -55,7 +55,7 @@ def capture_command(model: str, input_: str | None, factory: str, level: str, ou
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    click.echo("\n".join(_summary(write_checked(text, Path() if output is None else output))))
+    click.echo("\n".join(_summary(write_capture(text, Path() if output is None else output))))
 
 
 def _summary(catalog: CapturedCatalog) -> list[str]:
@@ -68,9 +68,9 @@ def _summary(catalog: CapturedCatalog) -> list[str]:
         f"{head.model.full_name} ({head.model.package}, torch {head.capture.torch}), input {took}, level {head.capture.level}",
     ]
     mapped = coverage([catalog]).total
-    lines.append(
-        f"cases: {mapped}" + ("" if mapped.mapped_calls == mapped.calls else "; ssinghal operators --missing tells why")
-    )
+    lines.append(f"cases: {mapped}")
+    if mapped.mapped_calls < mapped.calls:
+        lines.append(f"why the others are none: ssinghal operators --missing --catalog {catalog.path}")
     if head.counts.left_out:
         lines.append("left out: " + ", ".join(f"{n} {why}" for why, n in head.counts.left_out.items()))
     if head.capture.guessed:
@@ -87,7 +87,7 @@ def _summary(catalog: CapturedCatalog) -> list[str]:
 @timeout_option
 def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) -> None:
     """Capture the named captured catalogs again (default: all of the product) and say which files changed."""
-    from ssinghal.capture.session import Captures, request_of, write_checked
+    from ssinghal.capture.session import Captures, request_of, write_capture
     from ssinghal.catalog.reading import load_catalogs
     from ssinghal.catalog.schema import CapturedCatalog
 
@@ -100,7 +100,7 @@ def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) ->
                 continue
             changed += 1
             if not check:
-                write_checked(text, catalog.path)
+                write_capture(text, catalog.path)
             click.echo(f"{catalog.path}: {'would change' if check else 'changed'}")
     click.echo(f"{len(captured) - changed} of {len(captured)} captured catalogs are as they were")
     sys.exit(1 if check and changed else 0)

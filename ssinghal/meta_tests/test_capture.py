@@ -14,7 +14,7 @@ import pytest
 from ssinghal.capture.child.guards import QUIET
 from ssinghal.capture.lines import Operand, RecordedCall, merged
 from ssinghal.capture.request import CaptureError, CaptureRequest, Level
-from ssinghal.capture.session import Captures, request_of, write_checked
+from ssinghal.capture.session import Captures, request_of, write_capture
 from ssinghal.catalog.reading import catalog_files, load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.catalog.writing import flow
@@ -62,6 +62,7 @@ needs_torch = pytest.mark.skipif(not installed("torch"), reason="needs torch")
         ("2.14.1", "2.14.1"),
         ("no", '"no"'),
         ("a: b", '"a: b"'),
+        ("𝄞 ü", '"𝄞 ü"'),
         ({"n": 2, "in": {"self": (1, 2)}}, "{n: 2, in: {self: [1, 2]}}"),
     ],
 )
@@ -159,7 +160,7 @@ def made(captures, tmp_path, monkeypatch):
 
 
 def captured(text, tmp_path) -> CapturedCatalog:
-    return write_checked(text, tmp_path)
+    return write_capture(text, tmp_path)
 
 
 def refused(made, more):
@@ -341,7 +342,7 @@ def test_a_capture_that_takes_too_long_is_one_line(tmp_path, monkeypatch):
 def test_text_that_is_no_right_catalog_leaves_no_file(tmp_path):
     target = tmp_path / "a.yaml"
     with pytest.raises(CatalogError, match=f"{target}:"):
-        write_checked("schema: 1\nkind: captured\n", target)
+        write_capture("schema: 1\nkind: captured\n", target)
     assert not list(tmp_path.iterdir())
 
 
