@@ -404,7 +404,7 @@ def test_every_check_runs_and_is_named(clone: Clone) -> None:
         "FAILED\tmypy",
         "ok\tmeta tests",
         "ok\tmemory estimates without torch and ttnn",
-        "ok\tboth suites on a virtual device",
+        "ok\tboth suites on a virtual device, a sample",
     ]
     modules = [call[0] for call in clone.modules_run() if call[0] != "pip"]
     assert modules == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
