@@ -8,8 +8,9 @@ usage() {
 Usage: ./run_checks.sh
 
 Makes .venv (as run_all_tests.sh --ultralytics does: all that models are captured with) and .venv-base (base dependencies
-only: neither torch nor ttnn), then runs, each even if one before it failed: ruff check, ruff format, mypy, the meta tests, the memory estimates in .venv-base, and both suites
-on a virtual device, with a fixed sample of each operator's cases (all of them: ssinghal run).
+only: neither torch nor ttnn), then runs, each even if one before it failed: ruff check, ruff format, mypy, the meta tests,
+the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of each operator's cases (all
+of them: ssinghal run).
 
 Exit code: 0 all passed, 1 a check failed, 2 bad use or no usable Python, 130 interrupted.
 TEXT
