@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,14 +25,17 @@ TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
 
 @dataclass(frozen=True)
 class Limits:
-    """Host work that a case may cost. TTNN lists every source page of a tile reshape on the host, 1-70 us per output tile.
+    """Host work that a case may cost. TTNN lists every source page of a tile reshape on the host, 1-70 us per output tile, and
+    the windows of a convolution or pool, up to 14 us per row of a channels-last result.
 
     Above ``host_tiles`` the call is not made. Its capture finds the list that a call which fits has left in the program cache;
-    above ``capture_tiles`` it is not made for one that failed, for which TTNN would list them anew.
+    above ``capture_tiles`` it is not made for one that failed, for which TTNN would list them anew. Windows are listed anew
+    always, so above ``capture_rows`` the call is made without its capture.
     """
 
     host_tiles: int = 200_000
     capture_tiles: int = 5_000
+    capture_rows: int = 1_000_000
 
 
 def probe(case: Case, session: Session, *, numerics: bool = False, limits: Limits = Limits()) -> Record:
@@ -194,6 +198,11 @@ class _Attempt:
         host_map = self.info.traits.host_map
         return host_map(self.inputs, self.expected) if host_map is not None else 0
 
+    def _window_rows(self) -> int:
+        """Rows of a result whose windows TTNN lists: of those operators that keep the list in L1_SMALL."""
+        slides = self.info.traits.nhwc and self.info.traits.l1_small_bytes
+        return math.prod(self.expected[0].shape[:-1]) if slides else 0
+
     def _too_slow(self) -> str:
         limit = self.limits.host_tiles
         return f"TTNN maps {self._host_tiles():,} tiles on the host for this call; more than {limit:,} are not tried"
@@ -225,6 +234,8 @@ class _Attempt:
             return None, "an operand does not fit, so the call was not made"
         if verdict.status is not Status.FITS and self._host_tiles() > self.limits.capture_tiles:
             return None, f"not captured: TTNN maps {self._host_tiles():,} tiles on the host for this call"
+        if self._window_rows() > self.limits.capture_rows:
+            return None, f"not captured: TTNN lists windows for {self._window_rows():,} rows on the host for this call"
 
         def whole_call() -> None:
             results: list[Any] = []

@@ -155,6 +155,15 @@ def test_usage_has_what_the_program_of_a_call_keeps(pool, tmp_path):
     assert viewed.usage["dram_bytes"] == taken > (22 + 17) * 2048
 
 
+def test_windows_of_millions_of_rows_are_listed_once(pool):
+    placement = Placement(layout=Layout.ROW_MAJOR)
+    large, small = (probe(pool, "convolution", (1, 3, size, size), (32, 3, 1, 1), placement=placement) for size in (1024, 992))
+    assert [large.status, small.status] == [Status.FITS, Status.FITS]
+    assert (large.usage, small.usage_note) == (None, "")
+    assert large.usage_note == "not captured: TTNN lists windows for 1,048,576 rows on the host for this call"
+    assert small.usage["dram_bytes"] > 0
+
+
 def test_so_does_a_result_whose_pages_wrap(pool):
     placement = Placement(layout=Layout.ROW_MAJOR, output_memory=OutputMemory.DRAM)
     record = probe(pool, "repeat", (1, 1, 65536, 16), placement=placement, repeats=[1, 65536, 1, 1])
