@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -91,6 +93,25 @@ def test_a_run_and_its_folder(tmp_path):
     assert err.splitlines()[-1].endswith(" s: fits 4, oom 1, other 1")
     # the largest goes first: three tensors of [1, 640, 400, 64], then two of them
     assert [(r["op"], r["inputs"][0]) for r in run.records[:2]] == [("add", LARGE), ("relu", LARGE)]
+
+
+@pytest.mark.virtual_device
+def test_on_a_terminal_a_bar_counts_verdicts(tmp_path):
+    Run(tmp_path, OPERATORS)
+    terminal, theirs = pty.openpty()
+    with subprocess.Popen([*PROGRAM, "run", "catalog.yaml"], cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how a terminal says that nobody has it open any more
+            while chunk := os.read(terminal, 4096):
+                shown += chunk
+        assert process.stdout is not None
+        assert b"6 of 6 selected cases recorded" in process.stdout.read()
+    os.close(terminal)
+    assert process.returncode == 0
+    assert b"6/6" in shown
+    assert b"fits 4, oom 1, other 1" in shown
+    assert b"after" not in shown  # no plain lines beside it
 
 
 @pytest.mark.virtual_device
