@@ -15,21 +15,29 @@ FAULTS = (Status.ERROR, Status.MISMATCH, Status.CRASH, Status.TIMEOUT)
 LEAK = "leak"  # not a status: the verdict stands, but the call left device memory allocated
 SLOW_S = 0.5
 SLOWEST = 10
+# What else than the message cases must share to be told together; where nothing is said, the operator.
+_ALIKE: Mapping[str, tuple[str, ...]] = {Status.NOT_RUN: (), Status.CRASH: ("op", "id"), Status.TIMEOUT: ("op", "id")}
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cases of one operator that ended alike, a crash or timeout alone; ``id`` and ``message`` are those of the first."""
+    """Cases that ended alike: of one operator, but for those not run; a crash or timeout alone.
+
+    ``op``, ``id`` and ``message`` are those of the first. ``operators``: how many there are.
+    """
 
     kind: str
     op: str
     cases: int
     id: str
     message: str
+    operators: int = 1
 
     def __str__(self) -> str:
-        which = cut(self.id, 150) if self.cases == 1 else f"{self.cases:,} cases, the first {cut(self.id, 150)}"
-        return f"{self.kind}: {self.op} {which}: {cut(self.message, 300)}"
+        first = f"{self.op} {cut(self.id, 150)}"
+        of = self.op if self.operators == 1 else f"{self.operators} operators"
+        which = first if self.cases == 1 else f"{self.cases:,} cases of {of}, the first {first}"
+        return f"{self.kind}: {which}: {cut(self.message, 300)}"
 
 
 @dataclass(frozen=True)
@@ -105,10 +113,13 @@ def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[Group]:
     """Largest first. Messages are alike that differ in numbers only."""
     found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for record in records:
-        alone = (record["id"],) if kind in (Status.CRASH, Status.TIMEOUT) else ()
+        by = _ALIKE.get(kind, ("op",))
         alike = re.sub(r"\d[\d,.]*", "N", record.get("message", ""))
-        found.setdefault((record["op"], alike, *alone), []).append(record)
-    groups = [Group(str(kind), rs[0]["op"], len(rs), rs[0]["id"], rs[0].get("message", "")) for rs in found.values()]
+        found.setdefault((alike, *(record[name] for name in by)), []).append(record)
+    groups = [
+        Group(str(kind), rs[0]["op"], len(rs), rs[0]["id"], rs[0].get("message", ""), len({r["op"] for r in rs}))
+        for rs in found.values()
+    ]
     return sorted(groups, key=lambda group: -group.cases)
 
 

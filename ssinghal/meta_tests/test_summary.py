@@ -40,6 +40,13 @@ def test_every_fault_has_its_cause_and_like_ones_share_a_line():
     assert [(g.cases, g.message) for g in summary.not_run] == [(2, "TTNN maps 300,000 tiles")]
 
 
+def test_cases_not_run_for_one_reason_share_a_line_whatever_their_operator():
+    """A run without a device has nine thousand of them."""
+    left = {**RECORDS[0], "status": "not_run", "message": "no test ran it"}
+    summary = Summary.of([{**left, "op": op, "id": op + str(i)} for op in ("add", "mul", "sub") for i in range(3)])
+    assert summary.lines()[-1] == "not_run: 9 cases of 3 operators, the first add add0: no test ran it"
+
+
 def test_the_page():
     lines = Summary.of(RECORDS).lines()
     # 3 of 10 took half a second and more: 0.5, 12 and 12 s; the other 7 took 0.01 s each
@@ -49,8 +56,8 @@ def test_the_page():
         "    12.00 s  view g: timeout",
         "    12.00 s  view h: timeout",
         "     0.50 s  add a: fits",
-        "not_run: view 2 cases, the first i: TTNN maps 300,000 tiles",
-        "error: mm 2 cases, the first d: core 3-4 is busy with 17",
+        "not_run: 2 cases of view, the first view i: TTNN maps 300,000 tiles",
+        "error: 2 cases of mm, the first mm d: core 3-4 is busy with 17",
         "error: mm f: another thing",
         "timeout: view g: no answer within 12 s",
         "timeout: view h: no answer within 12 s",
@@ -64,7 +71,9 @@ def test_the_page_as_json():
     assert said["operators"]["add"] == {"cases": 3, "fits": 2, "oom l1_buffer": 1}
     assert (said["slow"], said["seconds"]) == (3, 24.57)
     assert said["slowest"][0] == {"op": "view", "id": "g", "status": "timeout", "duration_s": 12.0}
-    assert said["not_run"] == [{"kind": "not_run", "op": "view", "cases": 2, "id": "i", "message": "TTNN maps 300,000 tiles"}]
+    assert said["not_run"] == [
+        {"kind": "not_run", "op": "view", "cases": 2, "id": "i", "message": "TTNN maps 300,000 tiles", "operators": 1}
+    ]
 
 
 def test_no_record_no_page():
