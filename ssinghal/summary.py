@@ -50,6 +50,7 @@ class Summary:
     rows: Sequence[Sequence[str]]
     faults: Sequence[Group]
     not_run: Sequence[Group]
+    unsupported: Sequence[Group]
     slow: int
     slowest: Sequence[Mapping[str, Any]]
     seconds: float
@@ -66,6 +67,7 @@ class Summary:
             rows=summary_rows(records),
             faults=[*faults, *_groups(LEAK, leaks)],
             not_run=_groups(Status.NOT_RUN, [r for r in records if r["status"] == Status.NOT_RUN]),
+            unsupported=_groups(Status.UNSUPPORTED, [r for r in records if r["status"] == Status.UNSUPPORTED]),
             slow=len(slow),
             slowest=[{key: r[key] for key in ("op", "id", "status", "duration_s")} for r in slow[:SLOWEST]],
             seconds=sum(r["duration_s"] for r in records),
@@ -83,6 +85,7 @@ class Summary:
             + ("; the slowest:" if slow else ""),
             *slow,
             *map(str, self.not_run),
+            *map(str, self.unsupported),
             *map(str, self.faults),
         ]
 
@@ -90,7 +93,7 @@ class Summary:
         """``operators``: name -> cases by status (an OOM by its resource); empty counts left out."""
         header, *rows = self.rows
         counts = {row[0]: {k: int(n) for k, n in zip(header[1:], row[1:], strict=True) if n} for row in rows[:-1]}
-        groups = {"faults": self.faults, "not_run": self.not_run}
+        groups = {"faults": self.faults, "not_run": self.not_run, "unsupported": self.unsupported}
         return {
             "totals": dict(self.totals),
             "operators": counts,

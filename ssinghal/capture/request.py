@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, unknown
 from ssinghal.specs import Shape, TextEnum
 
 DEFAULT_TIMEOUT_S = 600.0
+# package -> (the extra that brings it, further packages whose versions decide what a capture of it holds)
+PACKAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "torchvision": ("capture", ()),
+    "timm": ("capture", ("torchvision",)),
+    "transformers": ("capture", ("timm",)),
+    "diffusers": ("capture", ()),
+    "ultralytics": ("ultralytics", ("torchvision",)),
+}
 
 
 class CaptureError(HarnessError):
@@ -46,6 +55,14 @@ class CaptureRequest:
             raise CaptureError(f"capture: factory {self.factory} brings its own inputs; leave --input out")
         if self.model and not self.inputs:
             raise CaptureError(f"capture {self.model}: --input is missing, e.g. --input 1,3,640,640")
+        for size in (size for shape in self.inputs for size in shape):
+            if size < 1:
+                raise CaptureError(f"capture {self.what}: size {size} of the input is not a whole number from 1")
+        if self.factory and not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", self.factory):
+            raise CaptureError(f"factory {self.factory!r}: expected package.module:function")
+        package, _, name = self.model.partition("/")
+        if self.model and (package not in PACKAGES or not name):
+            raise CaptureError(unknown("model package", package, PACKAGES) + "; models are named package/name")
 
     @property
     def what(self) -> str:

@@ -38,7 +38,8 @@ class Captures:
         stdin, stdout = child.stdin, child.stdout
         assert stdin is not None
         assert stdout is not None
-        late = threading.Timer(self._timeout_s, self.close)
+        expired = threading.Event()
+        late = threading.Timer(self._timeout_s, self._expire, [expired])
         late.start()
         try:
             stdin.write(json.dumps({**request.to_json(), "folder": os.getcwd()}) + "\n")
@@ -47,9 +48,8 @@ class Captures:
         except (BrokenPipeError, ValueError):
             line = ""
         finally:
-            in_time = late.is_alive()
             late.cancel()
-        if not in_time:
+        if expired.is_set():
             raise CaptureError(f"capture {request.what}: not done after {self._timeout_s:g} s; --timeout gives it more")
         if not line:
             code = child.wait()
@@ -61,6 +61,10 @@ class Captures:
         if "refused" in answer:
             raise CaptureError(answer["refused"])
         raise CaptureError(f"capture {request.what}: its process {_ended(answer['ended'])}{_last_line(answer['said'])}")
+
+    def _expire(self, expired: threading.Event) -> None:
+        expired.set()
+        self.close()
 
     def close(self) -> None:
         """Ends the process, with the capture that it may be at."""
@@ -103,14 +107,12 @@ def request_of(catalog: CapturedCatalog) -> CaptureRequest:
 
 
 def file_name(catalog: Catalog) -> str:
-    """``ultralytics-yolo12x-2176x3840.yaml``; the level is named where it is not ATen's."""
+    """``ultralytics-yolo12x-2176x3840.yaml``; of a batch the whole input; the level where it is not ATen's."""
     assert isinstance(catalog, CapturedCatalog)
     level = catalog.head.capture.level
-    parts = [
-        catalog.head.model.full_name.replace("/", "-"),
-        catalog.input_size,
-        *([level] if level != Level.ATEN.value else []),
-    ]
+    first = catalog.head.input.shapes[0]
+    size = "x".join(map(str, first)) if len(first) > 3 and first[0] > 1 else catalog.input_size
+    parts = [catalog.head.model.full_name.replace("/", "-"), size, *([level] if level != Level.ATEN.value else [])]
     return "-".join(parts) + ".yaml"
 
 

@@ -84,8 +84,11 @@ def check_catalogs(selection: Selection = None) -> tuple[str, ...]:
 def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None = None) -> Catalog:
     """Puts the text of a catalog at ``target``, whole or not at all, after it was read back as any other is.
 
-    With ``name``, ``target`` may be a folder, where the file is called so. CatalogError with the faults of a wrong text.
+    With ``name``, ``target`` may be a folder, where the file is called so, and replaces none that says something else.
+    CatalogError with the faults of a wrong text, InvalidCase for a file that stands in the way.
     """
+    if target.exists() and not (target.is_file() or (name is not None and target.is_dir())):
+        raise InvalidCase(f"{target} is no file that could be replaced")
     parent = target if name is not None and target.is_dir() else target.parent
     with tempfile.TemporaryDirectory(dir=parent, prefix=".catalog-") as folder:
         aside = Path(folder, "catalog.yaml")
@@ -94,8 +97,12 @@ def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None
             (catalog,) = load_catalogs([aside])
         except CatalogError as error:
             raise CatalogError(fault.replace(str(aside), str(target)) for fault in error.faults) from None
-        file = parent / name(catalog) if name is not None and target.is_dir() else target
-        aside.replace(file)
+        file = target
+        if name is not None and target.is_dir():
+            file = target / name(catalog)
+            if file.exists() and file.read_text(encoding="utf-8", errors="replace") != text:
+                raise InvalidCase(f"{file} is there already and differs: name the file with -o")
+        aside.replace(file.resolve())  # a link goes on pointing to what it names
     return replace(catalog, name=file.stem, path=file)
 
 
@@ -143,7 +150,8 @@ def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
     files: dict[Path, bool] = {}
     faults = []
     for wanted in map(str, selection):
-        own = [f for f in known.values() if f.stem == wanted] or [f for n, f in known.items() if wanted and wanted in n]
+        own = [f for n, f in known.items() if wanted in (n, f.stem)]
+        own = own or [f for n, f in known.items() if wanted and wanted in n]
         path = Path(wanted)
         given = []
         if not own and wanted and path.is_dir():

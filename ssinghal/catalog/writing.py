@@ -33,7 +33,7 @@ def flow(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, float):
         return _number(value)
-    text = str(value)
+    text = str(value).encode("utf-8", "backslashreplace").decode()
     return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text, ensure_ascii=False)
 
 

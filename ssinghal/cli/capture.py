@@ -92,6 +92,8 @@ def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) ->
     from ssinghal.catalog.schema import CapturedCatalog
 
     captured = [c for c in load_catalogs(catalogs or None) if isinstance(c, CapturedCatalog)]
+    if not captured:
+        raise InvalidCase("recapture: none of these catalogs was captured from a model")
     changed = 0
     with Captures(timeout) as captures:
         for catalog in track(captured, "capturing", len(captured)):

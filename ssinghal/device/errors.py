@@ -225,6 +225,7 @@ PATTERNS: tuple[Pattern, ...] = (
 
 # "TT_FATAL @ <file>:<line>: <condition>", then "info:", then the message, then perhaps a backtrace.
 _THROWN = re.compile(r"\s*TT_(?:FATAL|THROW) @ (?P<file>\S{1,400}):(?P<line>\d{1,7}): ")
+_PROGRAM = re.compile(r"\bin program \d+")  # the how manieth of its process: says nothing of the call, and differs every time
 _SOURCE = re.compile(r"(?:^|/)((?:tt_metal|tt_stl|ttnn)/.*)")  # without the folder that this build was made in
 
 
@@ -239,10 +240,11 @@ def translate_error(error_type: str, text: str) -> Verdict:
     if thrown:
         condition, _, info = head[thrown.end() :].partition("\ninfo:\n")
         head = info or condition
+    line = next((line.strip() for line in head.splitlines() if line.strip()), "")
     unknown = Verdict(
         Status.ERROR,
         error_type=error_type,
-        message=next((line.strip() for line in head.splitlines() if line.strip()), "")[:MESSAGE_CHARS],
+        message=_PROGRAM.sub("in a program", line)[:MESSAGE_CHARS],
         thrown_at=f"{_without_build_folder(thrown['file'])}:{thrown['line']}" if thrown else "",
     )
     message = " ".join(head.split())  # so that a message wrapped by a log reads like any other

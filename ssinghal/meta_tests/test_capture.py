@@ -18,7 +18,7 @@ from ssinghal.capture.session import Captures, request_of, write_capture
 from ssinghal.catalog.reading import catalog_files, load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.catalog.writing import flow
-from ssinghal.errors import CatalogError
+from ssinghal.errors import CatalogError, InvalidCase
 
 CAPTURED = {name: path for name, path in catalog_files().items() if name.startswith("captured/")}
 PACKAGES = ("torch", "torchvision", "timm", "transformers", "diffusers", "ultralytics")
@@ -112,6 +112,11 @@ def test_what_every_convolution_says_is_left_out():
         ({"model": "torchvision/resnet18"}, "--input is missing"),
         ({"model": "torchvision/resnet18", "factory": "a:b", "inputs": ((1,),)}, "give either a model"),
         ({"factory": "a:b", "inputs": ((1,),)}, "brings its own inputs"),
+        ({"model": "torchvision/resnet18", "inputs": ((1, 3, 0, 64),)}, "size 0 of the input"),
+        ({"factory": "my_models/unet.py:small"}, "expected package.module:function"),
+        ({"factory": "broken"}, "expected package.module:function"),
+        ({"model": "torchvison/resnet50", "inputs": ((1,),)}, "did you mean torchvision"),
+        ({"model": "resnet50", "inputs": ((1,),)}, "models are named package/name"),
     ],
 )
 def test_a_request_that_contradicts_itself_is_refused(fields, fault):
@@ -194,7 +199,23 @@ def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(made, tmp_path)
     assert head.counts.left_out == {"constants": 2}  # the buffer's view, the weight's transpose
     assert head.model.params == 3 * 8 * 9 + 8 + 8 * 5 + 5
     assert (head.model.factory, head.model.package, head.input.shapes) == ("mine:net", "mine==local", (x,))
-    assert catalog.path == tmp_path / "mine-net-32x16.yaml"
+    assert catalog.path == tmp_path / "mine-net-2x3x32x16.yaml"
+
+
+@needs_torch
+def test_inputs_by_name_reach_forward_by_name_each_with_its_dtype(made, tmp_path):
+    more = """
+    class Two(Net):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(10, 8)
+        def forward(self, *, tokens, image):
+            return super().forward(image) + self.table(tokens).sum(1)[:, :5]
+
+    def bad(): return Two(), {"image": torch.empty(2, 3, 32, 16), "tokens": torch.zeros(2, 7, dtype=torch.int64)}
+    """
+    head = captured(made("bad", more), tmp_path).head
+    assert (head.input.shapes, head.input.dtypes) == (((2, 3, 32, 16), (2, 7)), ("bfloat16", "int64"))
 
 
 @needs_torch
@@ -202,7 +223,7 @@ def test_the_torch_level_records_what_the_code_calls(made, tmp_path):
     catalog = captured(made(level=Level.TORCH), tmp_path)
     assert {"aten.conv2d.default", "aten.linear.default"} <= set(catalog.sections)
     assert not {"aten.convolution.default", "aten.addmm.default"} & set(catalog.sections)
-    assert catalog.path.name == "mine-net-32x16-torch.yaml"
+    assert catalog.path.name == "mine-net-2x3x32x16-torch.yaml"
     assert request_of(catalog) == CaptureRequest(factory="mine:net", level=Level.TORCH)
 
 
@@ -229,7 +250,8 @@ def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(ma
 
 
 @needs_torch
-def test_a_value_read_back_is_guessed_counted_and_named(made, tmp_path):
+@pytest.mark.parametrize("level", Level)
+def test_a_value_read_back_is_guessed_counted_and_named(made, tmp_path, level):
     more = """
     class Reads(Net):
         def extra(self, x):
@@ -238,7 +260,7 @@ def test_a_value_read_back_is_guessed_counted_and_named(made, tmp_path):
 
     def bad(): return net(Reads)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(made("bad", more, level), tmp_path)
     assert catalog.head.capture.guesses == {"(top)": 2}  # any() and the sum; the literal has its value
     assert catalog.sections["aten.relu_.default"][0].n == 2
 
@@ -258,9 +280,116 @@ def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog
     def bad(): return net(Boxes)
     """
     catalog = captured(made("bad", more), tmp_path)
-    assert "in boxes aten.index.Tensor depends on values" in catalog.head.capture.stopped
+    assert "in boxes: aten.index.Tensor cannot be told from shapes alone" in catalog.head.capture.stopped
     assert "aten.convolution.default" in catalog.sections
     assert "aten.addmm.default" not in catalog.sections
+
+
+@needs_torch
+def test_what_is_written_into_a_tensor_made_without_a_device_is_followed_too(made, tmp_path):
+    """On the CPU, where a model runs by default, these are activations like any other."""
+    more = """
+    class Writes(Net):
+        def extra(self, x):
+            made = torch.zeros(2, 8, 16, 8)
+            made[:] = x
+            made.abs()
+            given = torch.tensor([[1.0] * 8] * 2)
+            given.add_(x.mean((2, 3)))
+            given.neg()
+            if given.sum() > 0: given.sqrt()
+
+    def bad(): return net(Writes)
+    """
+    catalog = captured(made("bad", more), tmp_path)
+    assert {"aten.abs.default", "aten.neg.default", "aten.sqrt.default"} <= set(catalog.sections)
+    assert catalog.head.capture.guessed == 1
+
+
+@needs_torch
+def test_a_call_that_cannot_be_told_is_named_also_where_the_model_goes_on(made, tmp_path):
+    more = """
+    class Swallows(Net):
+        def extra(self, x):
+            try: x[x > 0]
+            except Exception: pass
+            x.abs()
+
+    def bad(): return net(Swallows)
+    """
+    catalog = captured(made("bad", more), tmp_path)
+    assert "in (top): aten.index.Tensor cannot be told from shapes alone; the model goes on" in catalog.head.capture.stopped
+    assert {"aten.abs.default", "aten.addmm.default"} <= set(catalog.sections)
+
+
+@needs_torch
+def test_modules_that_are_no_part_of_the_model_are_taken_as_bfloat16_too(made, tmp_path):
+    more = """
+    class Holder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = [nn.Conv2d(8, 8, 1)]
+        def forward(self, x): return self.kept[0](x)
+
+    class Strange(Net):
+        def __init__(self):
+            super().__init__()
+            self.holder = Holder()
+        def extra(self, x): self.holder(x)
+
+    def bad(): return net(Strange)
+    """
+    lines = captured(made("bad", more), tmp_path).sections["aten.convolution.default"]
+    assert [(x.at, x.dtypes) for x in lines] == [("conv", {}), ("holder", {})]
+
+
+@needs_torch
+def test_the_path_is_right_after_an_exception_that_the_model_caught(made, tmp_path):
+    more = """
+    class Catches(Net):
+        def extra(self, x):
+            try: self.head(x)
+            except RuntimeError: pass
+            x.abs()
+
+    def bad(): return net(Catches)
+    """
+    (line,) = captured(made("bad", more), tmp_path).sections["aten.abs.default"]
+    assert line.at == "(top)"
+
+
+@needs_torch
+def test_a_list_of_activations_and_weights_is_an_activation(made, tmp_path):
+    more = """
+    class Mixed(Net):
+        def extra(self, x): torch.cat([self.scale.reshape(1, 8, 1, 1).expand(2, 8, 16, 8), x], 1)
+
+    def bad(): return net(Mixed)
+    """
+    lines = captured(made("bad", more), tmp_path).sections["aten.cat.default"]
+    assert [line.w for line in lines] == [(), ()]
+
+
+@needs_torch
+def test_calls_that_no_line_can_hold_are_left_out_by_number(made, tmp_path):
+    more = """
+    class Odd(Net):
+        def extra(self, x):
+            torch._assert_async((x == x).all())
+            x.reshape(2, 1, 2, 1, 2, 1, 2, 16, 8).abs()
+
+    def bad(): return net(Odd)
+    """
+    left_out = captured(made("bad", more), tmp_path).head.counts.left_out
+    assert left_out == {"beyond_catalogs": 2, "constants": 2, "without_result": 1}
+
+
+@needs_torch
+def test_processes_that_a_factory_makes_do_not_answer_for_it(made, tmp_path):
+    more = "\ndef bad():\n    if os.fork() == 0: import time; time.sleep(30)\n    return net()\n"
+    assert captured(made("bad", more), tmp_path).head.counts.calls == 7
+    more = "\ndef bad():\n    os.fork()\n    return net()\n"
+    assert made("bad", more).startswith("# Every call")
 
 
 @needs_torch
@@ -282,7 +411,7 @@ def test_code_that_loops_without_end_is_recorded_up_to_a_limit(made, tmp_path):
     ("more", "says"),
     [
         ("def bad(): return 5", "returned an int; expected (torch.nn.Module, inputs)"),
-        ("def bad(): return Net(), 'x'", "inputs are a str; expected a tensor or a tuple of tensors"),
+        ("def bad(): return Net(), 'x'", "inputs are a str; expected a tensor, or a tuple or dict of tensors"),
         ("def bad(): return Net(), ()", "inputs are a tuple of ()"),
         ("bad = 5", "mine has no function bad"),
         ("def bad(): return Net(), torch.empty(2, 4, 32, 16)", "in conv: RuntimeError"),
@@ -290,6 +419,10 @@ def test_code_that_loops_without_end_is_recorded_up_to_a_limit(made, tmp_path):
         ("def bad(): raise KeyError('x')", "while it is built: KeyError"),
         ("def bad(): os._exit(3)", "its process ended with code 3"),
         ("def bad(): os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
+        (
+            "def bad(): from huggingface_hub import hf_hub_download as f; f('a/b', 'c.safetensors')",
+            "loads weights or a configuration",
+        ),
         ("def bad(): return nn.Identity(), torch.empty(1, 3)", "makes no call on its inputs"),
     ],
 )
@@ -304,6 +437,10 @@ def test_a_factory_that_does_wrong_is_one_line(made, tmp_path, more, says):
     [
         ("torch.load('w.pt')", "loads weights (w.pt)"),
         ("torch.load('w.pt', weights_only=True)", "loads weights (w.pt)"),
+        ("torch.jit.load('w.pt')", "loads weights (w.pt)"),
+        ("torch.load(__import__('io').BytesIO(b'x'))", "loads weights (from memory)"),
+        ("__import__('safetensors.torch').torch.load_file('w.safetensors')", "loads weights (w.safetensors)"),
+        ("open('W.BIN', 'rb')", "loads weights (W.BIN)"),
         ("open('w.bin', 'rb')", "loads weights (w.bin)"),
         ("socket.create_connection(('127.0.0.1', 1))", "opens a network connection"),
         ("torch.hub.load_state_dict_from_url('http://localhost/w.pth')", "opens a network connection"),
@@ -325,7 +462,6 @@ def test_a_factory_that_cannot_be_imported_is_one_line(captures, tmp_path, monke
     for factory, says in {
         "absent:f": "ModuleNotFoundError: No module named 'absent'",
         "broken:f": "No module named 'nothing_of_that_name'",
-        "broken": "expected package.module:function",
     }.items():
         with pytest.raises(CaptureError, match=says):
             captures.capture(CaptureRequest(factory=factory))
@@ -337,6 +473,30 @@ def test_a_capture_that_takes_too_long_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Captures(timeout_s=1) as captures, pytest.raises(CaptureError, match="not done after 1 s"):
         captures.capture(CaptureRequest(factory="mine:f"))
+
+
+@needs_torch
+def test_another_capture_is_not_overwritten_unless_named(made, tmp_path):
+    text = made()
+    file = captured(text, tmp_path).path
+    assert captured(text, tmp_path).path == file
+    file.write_text("mine")
+    with pytest.raises(InvalidCase, match="is there already and differs"):
+        captured(text, tmp_path)
+    assert file.read_text() == "mine"
+    assert write_capture(text, file).path == file
+
+
+def test_only_files_are_replaced_and_links_go_on_pointing(tmp_path):
+    text = catalog_files()["captured/torchvision-resnet50-224x224"].read_text()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidCase, match="no file that could be replaced"):
+        write_capture(text, tmp_path / "pipe")
+    (tmp_path / "real.yaml").write_text("")
+    (tmp_path / "link.yaml").symlink_to("real.yaml")
+    write_capture(text, tmp_path / "link.yaml")
+    assert (tmp_path / "link.yaml").is_symlink()
+    assert (tmp_path / "real.yaml").read_text() == text
 
 
 def test_text_that_is_no_right_catalog_leaves_no_file(tmp_path):
@@ -357,8 +517,6 @@ def cli(*arguments, cwd):
 @pytest.mark.parametrize(
     ("model", "shape", "says"),
     [
-        ("torchvison/resnet50", "1,3,64,64", "did you mean torchvision?"),
-        ("resnet50", "1,3,64,64", "models are named package/name"),
         ("torchvision/resnet51", "1,3,64,64", "did you mean resnet50"),
         ("torchvision/resnet18", "1,3,64", "in conv1: RuntimeError"),
         ("torchvision/vit_b_16", "1,3,64", "takes one input"),

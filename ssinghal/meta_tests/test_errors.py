@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import fields
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_sample(sample: dict[str, Any]) -> None:
     expected = {
         **sample["verdict"],
         "error_type": error_type,
-        "message": sample_message(sample).partition("\n")[0],
+        "message": re.sub(r"in program \d+", "in a program", sample_message(sample).partition("\n")[0]),
         "thrown_at": sample.get("thrown_at", ""),
     }
     verdict = translate_error(error_type, sample["text"])
@@ -183,7 +184,7 @@ def test_unknown_text_is_an_error_with_its_first_line(header: str, text: str) ->
     assert (verdict.status, verdict.resource) == (Status.ERROR, None)
     assert verdict.error_type == "RuntimeError"
     if text.strip():
-        assert verdict.message == text.strip().split("\n")[0]
+        assert verdict.message == re.sub(r"in program \d+", "in a program", text.strip().split("\n")[0])
 
 
 @pytest.mark.parametrize("error_type", ["TypeError", "ValueError", "IndexError", "KeyError", "OutOfMemoryError"])
@@ -270,3 +271,10 @@ def test_random_text_is_never_a_verdict(text: str) -> None:
     verdict = translate_error("RuntimeError", text)
     assert (verdict.status, verdict.resource) == (Status.ERROR, None)
     assert len(verdict.message.splitlines()) <= 1
+
+
+def test_the_number_of_a_program_is_no_part_of_a_message():
+    """TTNN counts programs per process: the same call in two of them is to have the same record."""
+    text = "Statically allocated dataflow buffers in program {} clash with L1 buffers on core range [0-0 - 7-7]. L1 buffer …"
+    messages = {translate_error("RuntimeError", text.format(number)).message for number in (0, 17, 5470)}
+    assert messages == {text.replace("in program {}", "in a program")}

@@ -40,6 +40,13 @@ def test_every_fault_has_its_cause_and_like_ones_share_a_line():
     assert [(g.cases, g.message) for g in summary.not_run] == [(2, "TTNN maps 300,000 tiles")]
 
 
+def test_what_ttnn_cannot_make_is_named_with_the_reason():
+    summary = Summary.of([{**RECORDS[0], "status": "unsupported", "op": "prod", "id": "p", "message": "tile layout only"}])
+    assert summary.lines()[-1] == "unsupported: prod p: tile layout only"
+    assert summary.to_json()["unsupported"][0]["message"] == "tile layout only"
+    assert not summary.faults
+
+
 def test_cases_not_run_for_one_reason_share_a_line_whatever_their_operator():
     """A run without a device has nine thousand of them."""
     left = {**RECORDS[0], "status": "not_run", "message": "no test ran it"}

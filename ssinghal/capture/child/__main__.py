@@ -6,8 +6,10 @@ settings, and one that crashes takes nothing with it.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -23,7 +25,13 @@ from ssinghal.capture.request import CaptureError, CaptureRequest
 TAIL_BYTES = 4000
 
 
+def die_with_parent() -> None:
+    """However the process above ends, this one ends too: Linux's PR_SET_PDEATHSIG."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def main() -> None:
+    die_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever models print is no answer
     for line in sys.stdin:
@@ -39,12 +47,16 @@ def _in_a_fork(data: dict[str, Any]) -> str:
             os.close(reading)
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
-            with os.fdopen(writing, "w", encoding="utf-8") as answer:
-                json.dump(_answer(data, Path(settings)), answer)
+            die_with_parent()
+            capturing_pid = os.getpid()
+            answer = json.dumps(_answer(data, Path(settings)))
+            if os.getpid() == capturing_pid:  # else this is a process that the model's code made and left to run on
+                with os.fdopen(writing, "w", encoding="utf-8") as pipe:
+                    pipe.write(answer + "\n")
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading, encoding="utf-8") as pipe:
-            answer_text = pipe.read()
+            answer_text = pipe.readline().strip()  # not to its end: a process that the model's code made may hold it
         _, status = os.waitpid(pid, 0)
         if status == 0 and answer_text:
             return answer_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -10,14 +10,16 @@ import torch
 
 from ssinghal.capture.child.factory import call_factory
 from ssinghal.capture.child.guards import Guards
-from ssinghal.capture.child.meta import META, ValueUnknown, built_on_meta, settle
+from ssinghal.capture.child.meta import META, MetaFactories, ValueUnknown, built_on_meta, settle
 from ssinghal.capture.child.recorder import MAX_CALLS, ModulePaths, Recorder, TooManyCalls
 from ssinghal.capture.lines import merged
-from ssinghal.capture.request import CaptureError, CaptureRequest, Level
-from ssinghal.capture.zoo import PACKAGES, Built, build
+from ssinghal.capture.request import PACKAGES, CaptureError, CaptureRequest, Level
+from ssinghal.capture.zoo import Built, build
 from ssinghal.catalog.writing import captured_text
 
 DTYPE = "bfloat16"
+# What huggingface_hub raises when told to stay offline, before it tries to connect.
+OFFLINE = frozenset({"EntryNotFoundError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"})
 
 
 class Capturing:
@@ -39,16 +41,17 @@ class Capturing:
                 f"factory {self._request.factory}: {self._guards.broken}; a capture needs neither weights nor a network"
             )
         if not recorder.calls:
-            raise CaptureError(f"capture {self._request.what}: it makes no call on its inputs")
+            raise CaptureError(f"capture {self._request.what}: {stopped or 'it makes no call on its inputs'}")
         return captured_text(self._head(built, recorder, stopped), merged(recorder.calls, DTYPE))
 
     def told(self, error: Exception) -> str:
         """An exception of the model's own code in one line, with the module that raised it."""
         if self._guards.broken:
             return f"{self._guards.broken}; a capture needs neither weights nor a network"
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        where = f"in {self._paths()}: " if self._paths is not None else "while it is built: "
-        return f"{where}{type(error).__name__}: {first}".rstrip(": ")
+        if any(type(cause).__name__ in OFFLINE for cause in _causes(error)):
+            return "loads weights or a configuration from a hub; build the model without (pretrained=False, from_config)"
+        where = f"in {self._paths.of(error)}: " if self._paths is not None else "while it is built: "
+        return f"{where}{type(error).__name__}: {_first_line(error)}".rstrip(": ")
 
     def _build(self) -> Built:
         with built_on_meta():
@@ -59,17 +62,23 @@ class Capturing:
 
     def _record(self, built: Built, inputs: Sequence[torch.Tensor]) -> tuple[Recorder, str]:
         """The recorder after forward, and why it ended before its end, if it did."""
-        self._paths = paths = ModulePaths(built.root)
+        self._paths = paths = ModulePaths(built.root, torch.bfloat16)
         recorder = Recorder(paths, inputs)
         gradients = torch.no_grad() if self._request.level is Level.ATEN else torch.inference_mode()
         stopped = built.stopped
-        with gradients, paths.followed(), recorder:
+        with gradients, MetaFactories(), paths.followed(), recorder:
             try:
                 built.run(*inputs)
             except ValueUnknown as error:
-                stopped = f"in {paths()} {error}; what comes after is not recorded"
-            except TooManyCalls:
-                stopped = f"in {paths()} after {MAX_CALLS} calls; what comes after is not recorded"
+                stopped = f"{error}; what comes after is not recorded"
+            except TooManyCalls as error:
+                stopped = f"in {paths.of(error)} after {MAX_CALLS} calls; what comes after is not recorded"
+            except (NotImplementedError, RuntimeError) as error:
+                if "meta tensor" not in str(error).lower():
+                    raise
+                stopped = f"in {paths.of(error)}: {_first_line(error)}; what comes after is not recorded"
+        if not stopped and recorder.unknown:
+            stopped = f"{recorder.unknown}; the model goes on without, and so does the recording"
         return recorder, stopped
 
     def _head(self, built: Built, recorder: Recorder, stopped: str) -> dict[str, Any]:
@@ -98,6 +107,19 @@ class Capturing:
             "counts": {"calls": calls, "cases": lines, "left_out": left_out},
             "placement": {"dtype": DTYPE, "layout": "tile", "memory": "dram", "output_memory": "same"},
         }  # fmt: skip
+
+
+def _first_line(error: BaseException) -> str:
+    """Of what the exception says, without characters that a terminal would act on."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return "".join(c if c.isprintable() else "?" for c in line)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what led to it, one after the other."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _version(package: str) -> str:

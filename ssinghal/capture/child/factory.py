@@ -13,9 +13,7 @@ from ssinghal.capture.zoo import Built
 
 def call_factory(text: str) -> Built:
     """The model and its inputs. CaptureError for a text that names no function, or a function that returns something else."""
-    module_name, colon, name = text.partition(":")
-    if not (module_name and colon and name):
-        raise CaptureError(f"factory {text!r}: expected package.module:function")
+    module_name, _, name = text.partition(":")
     module = import_module(module_name)
     if not callable(function := getattr(module, name, None)):
         raise CaptureError(f"factory {text}: {module_name} has no function {name}")
@@ -23,13 +21,15 @@ def call_factory(text: str) -> Built:
     if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], torch.nn.Module)):
         raise CaptureError(f"factory {text}: returned {_described(returned)}; expected (torch.nn.Module, inputs)")
     model, inputs = returned
-    tensors = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    names = tuple(inputs) if isinstance(inputs, dict) else ()
+    tensors = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs.values()) if names else inputs
     if not isinstance(tensors, (tuple, list)) or not tensors or not all(isinstance(t, torch.Tensor) for t in tensors):
-        raise CaptureError(f"factory {text}: inputs are {_described(inputs)}; expected a tensor or a tuple of tensors")
+        raise CaptureError(f"factory {text}: inputs are {_described(inputs)}; expected a tensor, or a tuple or dict of tensors")
     shapes = tuple(tuple(t.shape) for t in tensors)
     dtypes = tuple("bfloat16" if t.is_floating_point() else str(t.dtype).removeprefix("torch.") for t in tensors)
     plain = set(dtypes) == {"bfloat16"}
-    return Built(model, model, text, shapes, () if plain else dtypes)
+    run = (lambda *given: model(**dict(zip(names, given, strict=True)))) if names else model
+    return Built(model, run, text, shapes, () if plain else dtypes)
 
 
 def _described(value: Any) -> str:

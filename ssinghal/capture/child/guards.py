@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 WEIGHT_SUFFIXES = (".bin", ".ckpt", ".h5", ".msgpack", ".npz", ".onnx", ".pt", ".pth", ".safetensors", ".tflite")
-NETWORK_EVENTS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "urllib.Request")
+NETWORK_EVENTS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendmsg", "socket.sendto")
+# What opens files outside Python, where no audit event tells of them, or takes any file for weights.
+LOADERS = (
+    ("torch", "load"), ("torch.jit", "load"), ("torch", "from_file"), ("safetensors", "safe_open"),
+    ("safetensors.torch", "load"), ("safetensors.torch", "load_file"), ("safetensors.numpy", "load_file"),
+)  # fmt: skip
 QUIET = {
     "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "DIFFUSERS_OFFLINE": "1",
     "YOLO_AUTOINSTALL": "false", "YOLO_OFFLINE": "true", "YOLO_VERBOSE": "false", "CUDA_VISIBLE_DEVICES": "",
@@ -32,33 +39,27 @@ class Guards:
         os.environ.update(
             QUIET, YOLO_CONFIG_DIR=str(settings_folder), HF_HOME=str(settings_folder), MPLCONFIGDIR=str(settings_folder)
         )
+        self._refuse_loaders()
         sys.addaudithook(self._audit)
         self._on = True
 
-    def guard_safetensors(self) -> None:
-        """Its files are opened outside Python, where no audit event tells of them."""
-        safetensors = sys.modules.get("safetensors")
-        if safetensors is None:
-            return
-        for module in (safetensors, sys.modules.get("safetensors.torch")):
-            for name in ("safe_open", "load_file", "load"):
-                if hasattr(module, name):
-                    setattr(module, name, self._refuse_weights)
+    def _refuse_loaders(self) -> None:
+        for module, name in LOADERS:
+            if find_spec(module.partition(".")[0]) is not None:
+                setattr(import_module(module), name, self._refuse_weights)
 
     def _refuse_weights(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._broken(f"loads weights ({args[0] if args and isinstance(args[0], (str, os.PathLike)) else 'safetensors'})")
+        raise self._broken(f"loads weights ({args[0] if args and isinstance(args[0], (str, os.PathLike)) else 'from memory'})")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         if not self._on:
             return
         if event in NETWORK_EVENTS and not (event == "socket.connect" and isinstance(args[1], str)):  # a path is a local socket
             raise self._broken(f"opens a network connection ({_target(event, args)})")
-        if (
-            event == "open"
-            and isinstance(args[0], (str, bytes, os.PathLike))
-            and os.fsdecode(args[0]).endswith(WEIGHT_SUFFIXES)
-        ):
-            raise self._broken(f"loads weights ({os.fsdecode(args[0])})")
+        if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)) and not set("wax+") & set(args[1] or "r"):
+            path = os.fsdecode(args[0])
+            if path.lower().endswith(WEIGHT_SUFFIXES):
+                raise self._broken(f"loads weights ({path})")
 
     def _broken(self, what: str) -> Forbidden:
         self.broken = self.broken or what

@@ -20,33 +20,25 @@ from torch.utils._pytree import tree_iter, tree_map
 
 META = torch.device("meta")
 FACTORIES = frozenset(
-    {
-        torch.empty,
-        torch.empty_strided,
-        torch.zeros,
-        torch.ones,
-        torch.full,
-        torch.rand,
-        torch.randn,
-        torch.randint,
-        torch.normal,
-    }
+    {torch.empty, torch.empty_strided, torch.full, torch.normal, torch.ones, torch.rand, torch.randint, torch.randn}
+    | {torch.zeros}
 )
 GUESS = 1  # for a value that only a real run knows: true, one, one
+READS = frozenset({"_local_scalar_dense", "is_nonzero", "item"})
 
 
 class ValueUnknown(Exception):
-    """A call whose result shapes depend on values, so that shapes alone cannot say how the model goes on."""
+    """A call whose result cannot be told from shapes alone, so that it is not known how the model goes on."""
 
 
 class MetaFactories(TorchFunctionMode):  # type: ignore[misc]
-    """While a model is built: factories without a device make meta tensors."""
+    """Factories without a device make meta tensors."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        if func in FACTORIES and kwargs.get("device") is None:
+        if func in FACTORIES and kwargs.get("device") is None and kwargs.get("out") is None:
             kwargs["device"] = META
         return func(*args, **kwargs)
 
@@ -55,12 +47,15 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
     """Runs calls of meta tensors: real operands are moved where they meet meta ones, values read back are guessed.
 
     ``guesses``: module path -> number of values that were guessed there. ``where()`` is the path of the module that is running.
+    ``unknown``: the first call that could not be told, also where the model goes on without its result.
     """
 
     def __init__(self, where: Callable[[], str] = lambda: "") -> None:
         super().__init__()
         self.where = where
         self.guesses: Counter[str] = Counter()
+        self.unknown = ""
+        self._written: dict[int, torch.UntypedStorage] = {}  # real tensors that a meta one was written into
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -68,22 +63,42 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
         return self.run(func, tuple(args), dict(kwargs or {}))
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not any(t.is_meta for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)):
+        tensors = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
+        if not any(t.is_meta or self._is_written(t) for t in tensors):
             return func(*args, **kwargs)
-        if func is torch.ops.aten._local_scalar_dense.default:
+        name = func._schema.name.removeprefix("aten::")
+        if name in READS:
             self.guesses[self.where()] += 1
-            return args[0].dtype.is_floating_point * float(GUESS) or _guessed(args[0].dtype)
+            return bool(GUESS) if name == "is_nonzero" else _guessed(args[0].dtype)
         if kwargs.get("device") is not None and kwargs["device"].type != "meta":
             kwargs["device"] = META  # a copy to the CPU has no data to bring there
+        if func._schema.is_mutable:
+            self._note_written(func, args, kwargs)
         args, kwargs = tree_map(_moved, (args, kwargs))
         try:
             return func(*args, **kwargs)
         except NotImplementedError as error:
-            raise ValueUnknown(f"{func} depends on values") from error
+            self.unknown = self.unknown or f"in {self.where()}: {func} cannot be told from shapes alone"
+            raise ValueUnknown(self.unknown) from error
+
+    def _note_written(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Real operands that this call writes hold from now on what nobody knows."""
+        for i, argument in enumerate(func._schema.arguments):
+            value = args[i] if i < len(args) else kwargs.get(argument.name)
+            if argument.is_write:
+                for tensor in tree_iter(value):
+                    if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+                        storage = tensor.untyped_storage()
+                        self._written[storage._cdata] = storage
+
+    def _is_written(self, tensor: torch.Tensor) -> bool:
+        return bool(self._written) and tensor.untyped_storage()._cdata in self._written
 
 
-def _guessed(dtype: torch.dtype) -> int | bool:
-    return bool(GUESS) if dtype is torch.bool else GUESS
+def _guessed(dtype: torch.dtype) -> float | bool:
+    if dtype is torch.bool:
+        return bool(GUESS)
+    return float(GUESS) if dtype.is_floating_point else GUESS
 
 
 def _moved(value: Any) -> Any:

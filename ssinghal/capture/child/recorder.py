@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,10 @@ import torch
 from torch.nn.modules import module as hooks
 from torch.utils._pytree import tree_iter
 
-from ssinghal.capture.child.meta import MetaMode
+from ssinghal.capture.child.meta import MetaMode, settle
 from ssinghal.capture.lines import Operand, RecordedCall
+from ssinghal.catalog.schema import TORCH_DTYPES
+from ssinghal.specs import MAX_RANK
 
 MAX_CALLS = 20_000  # a model's forward makes hundreds to thousands; code that loops over boxes makes many more
 TOP = "(top)"
@@ -33,18 +36,32 @@ class TooManyCalls(Exception):
 
 
 class ModulePaths:
-    """The path of the innermost module that is running; after an exception, of the one that raised it."""
+    """The path of the innermost module that is running.
 
-    def __init__(self, root: torch.nn.Module) -> None:
+    A module that is no part of the root (kept in a plain list, made in forward) is settled in the root's ``dtype`` when it
+    first runs, and has the path of the module that runs it.
+    """
+
+    def __init__(self, root: torch.nn.Module, dtype: torch.dtype) -> None:
         self._names = {id(module): name for name, module in root.named_modules()}
-        self._running: list[tuple[int, str]] = []
+        self._dtype = dtype
+        self._strange: dict[int, torch.nn.Module] = {}  # holds them, so that no id is used twice
+        self._running: list[str] = []
+        self._raised: tuple[BaseException | None, str] = (None, TOP)
 
     def __call__(self) -> str:
-        return self._running[-1][1] if self._running else TOP
+        return self._running[-1] if self._running else TOP
+
+    def of(self, error: BaseException) -> str:
+        """The path of the innermost module that this exception left."""
+        return self._raised[1] if self._raised[0] is error else self()
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        handles = [hooks.register_module_forward_pre_hook(self._enter), hooks.register_module_forward_hook(self._leave)]
+        handles = [
+            hooks.register_module_forward_pre_hook(self._enter),
+            hooks.register_module_forward_hook(self._leave, always_call=True),
+        ]
         try:
             yield
         finally:
@@ -52,11 +69,15 @@ class ModulePaths:
                 handle.remove()
 
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
-        self._running.append((id(module), self._names.get(id(module)) or self()))
+        if id(module) not in self._names and id(module) not in self._strange:
+            self._strange |= {id(part): part for part in module.modules()}
+            settle(module, self._dtype)
+        self._running.append(self._names.get(id(module)) or self())
 
     def _leave(self, module: torch.nn.Module, args: Any, result: Any) -> None:
-        while self._running and self._running.pop()[0] != id(module):
-            pass  # modules inside that raised something which this one caught
+        path, raised = self._running.pop(), sys.exc_info()[1]
+        if raised is not None and raised is not self._raised[0]:
+            self._raised = (raised, path)
 
 
 class Recorder(MetaMode):
@@ -87,6 +108,8 @@ class Recorder(MetaMode):
             self.left_out["bookkeeping"] += 1
         elif not active:
             self.left_out["constants"] += 1
+        elif reason := _no_line((args, kwargs, result), result):
+            self.left_out[reason] += 1
         else:
             self._record(func, args, kwargs, result)
         return result
@@ -123,7 +146,7 @@ class Recorder(MetaMode):
         self._activations[storage._cdata] = storage
 
     def _is_activation(self, tensor: torch.Tensor) -> bool:
-        return tensor.untyped_storage()._cdata in self._activations
+        return tensor.untyped_storage()._cdata in self._activations or self._is_written(tensor)
 
 
 def _does_nothing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -131,6 +154,14 @@ def _does_nothing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
     if func._schema.name not in ("aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::native_dropout"):
         return False
     return not (args[2] if len(args) > 2 else kwargs.get("train", True))
+
+
+def _no_line(everything: Any, result: Any) -> str:
+    """Why a call cannot be a line of a catalog: it checks something and returns nothing, or has what no line can hold."""
+    if not any(isinstance(t, torch.Tensor) for t in tree_iter(result)):
+        return "without_result"
+    tensors = [t for t in tree_iter(everything) if isinstance(t, torch.Tensor)]
+    return "beyond_catalogs" if any(t.dim() > MAX_RANK or _name(t.dtype) not in TORCH_DTYPES for t in tensors) else ""
 
 
 def _any_tensor(values: Any) -> bool:

@@ -11,18 +11,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ssinghal.capture.request import CaptureError
+from ssinghal.capture.request import PACKAGES, CaptureError
 from ssinghal.errors import unknown
 from ssinghal.specs import Shape
-
-# package -> (the extra that brings it, the packages whose versions decide what a capture of it holds)
-PACKAGES = {
-    "torchvision": ("capture", ()),
-    "timm": ("capture", ("torchvision",)),
-    "transformers": ("capture", ("timm",)),
-    "diffusers": ("capture", ()),
-    "ultralytics": ("ultralytics", ("torchvision",)),
-}
 
 
 @dataclass(frozen=True)
@@ -50,16 +41,15 @@ class Built:
 def build(model: str, inputs: tuple[Shape, ...]) -> Built:
     """The model called ``package/name``, for inputs of these shapes. CaptureError if unknown or not installed."""
     package, _, name = model.partition("/")
-    if package not in PACKAGES or not name:
-        raise CaptureError(unknown("model package", package, PACKAGES) + "; models are named package/name")
     extra, _ = PACKAGES[package]
     try:
         import_module(package)
     except ModuleNotFoundError as error:
         raise CaptureError(f"capture {model}: {error.name} is not installed; pip install 'ssinghal[{extra}]'") from error
     zoo = import_module(f"{__name__}.{package}_models")
-    if name not in (names := zoo.names()):
-        raise CaptureError(unknown(f"{package} model", name, names))
+    plain = name.partition(".")[0] if package == "timm" else name  # timm tags names with the weights: resnet50.a1_in1k
+    if plain not in (names := zoo.names()):
+        raise CaptureError(unknown(f"{package} model", plain, names))
     built: Built = zoo.build(name, inputs)
     return built
 
