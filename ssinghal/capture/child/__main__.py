@@ -7,18 +7,17 @@ settings, and one that crashes takes nothing with it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
 import sys
 import tempfile
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import torch._dynamo  # noqa: F401 (torch's meta kernels import it at the first call: here once, not in every fork)
-
-from ssinghal.capture.child.capturing import Capturing
 from ssinghal.capture.child.guards import Guards
 from ssinghal.capture.request import CaptureError, CaptureRequest
 
@@ -32,6 +31,9 @@ def die_with_parent() -> None:
 
 def main() -> None:
     die_with_parent()
+    gc.disable()  # what torch's modules are made of stays; looking it over again and again takes a second or two
+    import_module("ssinghal.capture.child.capturing")
+    import_module("torch._dynamo")  # torch's meta kernels import it at the first call: here once, not in every fork
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever models print is no answer
     for line in sys.stdin:
@@ -66,6 +68,8 @@ def _in_a_fork(data: dict[str, Any]) -> str:
 
 def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
     """What the code of a model or a factory raises is its user's to read: one line of it, whatever its type."""
+    from ssinghal.capture.child.capturing import Capturing
+
     request = CaptureRequest.from_json(data)
     os.chdir(data["folder"])
     sys.path.insert(0, data["folder"])  # where a user's factory lies
