@@ -56,6 +56,7 @@ MAP = {"self": [1, 8, 6, 5]}
         ("reshape_as.default", {"in": {"self": [2, 6], "other": [3, 4]}}, "view", [(2, 6)], {"shape": [3, 4]}),
         ("index.Tensor", {"in": TABLE, "dtypes": {"indices": "int64"}}, "embedding", [(169, 3), (2401,)], {}),
         ("index_select.default", {"in": {"self": [9, 3], "index": [4]}, "args": {"dim": 0}}, "embedding", [(9, 3), (4,)], {}),
+        ("index_select.default", {"in": {"self": [9, 3], "index": [4]}, "args": {"dim": -2}}, "embedding", [(9, 3), (4,)], {}),
         ("pad.default", {"in": MAP, "args": {"pad": [0, 1]}}, "constant_pad_nd", [(1, 8, 6, 5)], {"pad": [0, 1]}),
         (
             "pad.default",
@@ -193,7 +194,10 @@ def test_a_scalar_is_a_tensor_of_one() -> None:
         ("softmax.int", {"in": {"self": [3]}, "args": {"dim": 0}, "dtypes": {"out": "float32"}}, "torch gives float32"),
         ("max_pool2d.default", {"in": {"self": [8, 6, 5]}, "args": {"kernel_size": [2, 2]}}, "does not take this form"),
         ("index.Tensor", {"in": {"self": [1, 9, 3], "indices": [None, [4]]}}, "rows of a table"),
+        ("index.Tensor", {"in": {"self": [9, 3], "indices": [None, [4]]}}, "rows of a table"),
+        ("index.Tensor", {"in": {"self": [9, 3], "indices": [[4], [4]]}}, "rows of a table"),
         ("index.Tensor", {"in": TABLE, "dtypes": {"indices": "bool"}}, "depends on values"),
+        ("index.Tensor", {"in": TABLE, "dtypes": {"indices": "uint8"}}, "depends on values"),
         ("index_select.default", {"in": {"self": [9, 3], "index": [4]}, "args": {"dim": 1}}, "rows of a table"),
         ("pad.default", {"in": MAP, "args": {"pad": [1, 1], "mode": "reflect"}}, "not by reflect"),
         (
