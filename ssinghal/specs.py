@@ -153,6 +153,8 @@ class Board:
 class TensorSpec:
     """A tensor as it lies on the device: shape, dtype, layout and memory config.
 
+    ``row_alignment``: elements to whose multiple an operator pads the rows of a row-major result, 1 for none.
+
     InvalidCase for what TTNN refuses on every board: impossible shapes, block floats in row-major layout, shards that do not
     tile the tensor, interleaved L1_SMALL.
     """
@@ -161,6 +163,7 @@ class TensorSpec:
     dtype: DType = DType.BFLOAT16
     layout: Layout = Layout.TILE
     memory: MemoryConfig = MemoryConfig()
+    row_alignment: int = 1
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
@@ -201,14 +204,14 @@ class TensorSpec:
     def padded_shape(self) -> Shape:
         """Tile layout pads the last two dims to multiples of 32 (a rank-1 tensor becomes one row of tiles).
 
-        Row-major layout pads nothing, or when sharded the last dim to a multiple of the shard's width.
+        Row-major layout pads the last dim to a multiple of the shard's width, or of ``row_alignment``.
         """
         if self.layout is Layout.TILE:
             height = self.shape[-2] if len(self.shape) > 1 else 1
             return (*self.shape[:-2], round_up(height, TILE_EDGE), round_up(self.shape[-1], TILE_EDGE))
         if self.memory.shard is not None:
             return (*self.shape[:-1], round_up(self.shape[-1], self.memory.shard.shape[1]))
-        return self.shape
+        return (*self.shape[:-1], round_up(self.shape[-1], self.row_alignment))
 
     @cached_property
     def padded_2d(self) -> tuple[int, int]:
@@ -237,7 +240,7 @@ class TensorSpec:
         """A page is one tile, or in row-major layout one row (one row of the shard, if sharded)."""
         if self.layout is Layout.TILE:
             return self.dtype.tile_bytes
-        width = self.memory.shard.shape[1] if self.memory.shard else self.shape[-1]
+        width = self.memory.shard.shape[1] if self.memory.shard else self.padded_shape[-1]
         return width * self.dtype.tile_bytes // TILE_ELEMENTS
 
     @cached_property

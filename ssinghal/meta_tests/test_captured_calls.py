@@ -13,7 +13,7 @@ from ssinghal.captured_calls import Unmapped, captured_case, operators_by_overlo
 from ssinghal.cases import Case, Placement, Source
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import CapturedLine
-from ssinghal.cli.inspect import operators
+from ssinghal.cli import cli
 from ssinghal.coverage import coverage
 from ssinghal.errors import InvalidCase
 from ssinghal.expand import specs_of
@@ -267,14 +267,14 @@ def test_missing_on_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(CATALOG)
     arguments = ["--missing", "--catalog", str(file)]
-    answer = json.loads(CliRunner().invoke(operators, [*arguments, "--json"], catch_exceptions=False).output)
+    answer = json.loads(CliRunner().invoke(cli, ["operators", *arguments, "--json"], catch_exceptions=False).output)
     share = {"calls": 10, "mapped_calls": 3, "lines": 4, "mapped_lines": 1}
     assert (answer["total"], answer["levels"]) == (share, {"torch": share})
     assert [(m["overload"], m["calls"], m["lines"], m["models"]) for m in answer["missing"]] == [
         ("aten.frobnicate.default", 4, 1, ["local/net"]),
         ("aten.item.default", 3, 2, ["local/net"]),
     ]
-    told = CliRunner().invoke(operators, arguments, catch_exceptions=False).output.splitlines()
+    told = CliRunner().invoke(cli, ["operators", *arguments], catch_exceptions=False).output.splitlines()
     assert told[1].split() == ["aten.frobnicate.default", "4", "1", "1", *NOT_DECLARED.split()]
     assert told[-2:] == [
         "mapped: 3 of 10 calls (30.00%), 1 of 4 lines",

@@ -446,6 +446,25 @@ def test_no_operator_contradicts_its_estimate(family: str, pool: Pool) -> None:
     assert found == []
 
 
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(("channels", "row_bytes"), [(3, 64), (16, 64), (32, 64), (33, 128), (40, 128)])
+def test_volumes_come_in_rows_of_whole_tiles_of_channels(channels: int, row_bytes: int, pool: Pool) -> None:
+    """512 rows over 12 DRAM banks are 43 in the fullest; beside it lie 86 rows of 64 B, the weight and the bias.
+
+    A weight [C, 32, 3, 3, 3] has 32 * 3 * 3 * C rows of 3 elements, each in 32 B; a bias is C / 32 tiles of 2,048 B.
+    """
+    inputs = ((1, 32, 4, 16, 16), (channels, 32, 3, 3, 3), (channels,))
+    case = make_case("conv3d", inputs, {"stride": [1, 1, 1], "padding": [0, 1, 1]})
+    weight = -(-32 * 3 * 3 * channels // 12) * 32
+    bias = 2048  # one bank holds at most one of these tiles
+    expected = {"dram": -(-1024 // 12) * 64 + weight + bias + 43 * row_bytes}
+    assert {str(kind): size for kind, size in estimate(case, N150).peak_bytes_per_bank.items() if size} == expected
+    made = estimate(case, load_board(pool.choice.board))
+    booked = dict(pool.submit(case).result().resident or {})
+    assert booked == {str(kind): size for kind, size in made.peak_bytes_per_bank.items() if size}
+    assert pool.choice.board != "n150" or booked == expected
+
+
 def test_shards_of_an_estimate_are_cut_over_all_cores() -> None:
     """6400 x 512 on 8x8 cores: 100 rows each, 128 in tiles, so 4 x 16 tiles of 2048 B; blocks are 800 x 64, 25 x 2 tiles."""
     case = make_case("relu", ((1, 1, 6400, 512),), placement=Placement(memory=BufferType.L1))

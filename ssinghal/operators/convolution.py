@@ -205,7 +205,14 @@ CONVOLUTION = OperatorInfo(
     },
     place=_place,
     sample=_same_size,
-    traits=Traits(nhwc="flat", l1_small_bytes=DEFAULT_L1_SMALL_BYTES, result_form=_form, temporaries=True, moves_output=True),
+    traits=Traits(
+        nhwc="flat",
+        l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
+        result_form=_form,
+        row_alignment=TILE_EDGE,  # conv3d writes whole tiles of channels, of which a caller sees those that were asked for
+        temporaries=True,
+        moves_output=True,
+    ),
     limitations=(
         Limitation(
             "TTNN has no transposed convolution over 1 or 3 dims",

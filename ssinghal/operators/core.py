@@ -97,6 +97,7 @@ class Traits:
     ``indices``: operands that hold indices: uint32 on the device, whatever the case's dtype.
     ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
     decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
+    ``row_alignment``: elements to whose multiple TTNN pads the rows of a row-major result.
     ``host_map(inputs, outputs)``: output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB
     each), 0 where it does not.
     """
@@ -114,6 +115,7 @@ class Traits:
     transposed: tuple[int, ...] = ()
     output_layout: Layout | None = None
     result_form: ResultForm | None = None
+    row_alignment: int = 1
     host_map: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int] | None = None
     positive: tuple[int, ...] = ()
     indices: tuple[int, ...] = ()
@@ -263,7 +265,8 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
         elif info.traits.nhwc == "flat":
             shape = flat_nhwc(shape)
         dtype = (dtypes[i] if i < len(dtypes) else None) or case.placement.dtype
-        specs.append(TensorSpec(shape, dtype, layout, memory))
+        alignment = info.traits.row_alignment if layout is Layout.ROW_MAJOR else 1
+        specs.append(TensorSpec(shape, dtype, layout, memory, alignment))
     return specs
 
 
