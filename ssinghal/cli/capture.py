@@ -9,22 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
+from ssinghal.cli.options import timeout_option_of
 from ssinghal.cli.progress import track
 from ssinghal.errors import InvalidCase
 from ssinghal.specs import format_shape
-from ssinghal.values import MAX_SECONDS, one_of, parse_shape
+from ssinghal.values import one_of, parse_shape
 
 if TYPE_CHECKING:
     from ssinghal.catalog.schema import CapturedCatalog
 
-timeout_option = click.option(
-    "--timeout",
-    type=click.FloatRange(0, MAX_SECONDS, min_open=True),
-    default=DEFAULT_TIMEOUT_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time one capture may take.",
-)
+timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one capture may take.")
 
 
 @click.command("capture")

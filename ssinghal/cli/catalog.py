@@ -11,12 +11,13 @@ import click
 from ssinghal.baseline import write_baseline
 from ssinghal.boards import DEFAULT_BOARD
 from ssinghal.cases import OutputMemory
+from ssinghal.cli.options import timeout_option_of
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.specs import DType, Layout
-from ssinghal.values import MAX_SECONDS, one_of, tensor_memory
+from ssinghal.values import one_of, tensor_memory
 
 BASELINE_TIMEOUT_S = 900.0  # every case is to have an answer: the slowest convolution takes TTNN minutes of host work
 
@@ -172,14 +173,7 @@ def find_shape(shape: str, catalogs: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @click.option("--board", default=DEFAULT_BOARD, show_default=True, help="Virtual board to ask.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, MAX_SECONDS, min_open=True),
-    default=BASELINE_TIMEOUT_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time one case may take on the device.",
-)
+@timeout_option_of(BASELINE_TIMEOUT_S, "Time one case may take on the device.")
 def baseline(board: str, timeout: float) -> None:
     """Ask TTNN's allocator for every catalog case and write the board's baseline, which estimates are tested against."""
     from ssinghal.catalog.reading import load_catalogs

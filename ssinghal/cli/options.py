@@ -29,14 +29,12 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | fl
         raise click.BadParameter(str(error)) from error
 
 
-timeout_option = click.option(
-    "--timeout",
-    callback=_seconds,
-    default=DEFAULT_TIMEOUT_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time one case may take on the device.",
-)
+def timeout_option_of(default: float, what: str) -> Callable[[F], F]:
+    """``--timeout SECONDS`` of a command."""
+    return click.option("--timeout", callback=_seconds, default=default, show_default=True, metavar="SECONDS", help=what)
+
+
+timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one case may take on the device.")
 
 
 host_tiles_option = click.option(
