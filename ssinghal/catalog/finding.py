@@ -174,16 +174,17 @@ def _listings(catalog: CrossedCatalog, matches: Callable[[Shape], bool]) -> list
 
 
 def _near(catalogs: Iterable[Catalog], wanted: Shape) -> tuple[Shape, ...]:
-    """At most a handful of shapes that some catalog has: the same sizes in another order, another batch, as many elements."""
-    ranked: dict[Shape, int] = {}
+    """At most a handful of shapes that some catalog has: the same sizes in another order, one other size, as many elements."""
+    ranked: dict[Shape, tuple[int, int]] = {}
     for shape in {shape for catalog in catalogs for shape in _shapes(catalog)}:
+        apart = [abs(a - b) for a, b in zip(shape, wanted, strict=False) if a != b]
         likeness = (
             sorted(shape) == sorted(wanted),
-            len(shape) == len(wanted) and shape[1:] == wanted[1:],
+            len(shape) == len(wanted) and len(apart) == 1,
             math.prod(shape) == math.prod(wanted),
         )
         if any(likeness):
-            ranked[shape] = likeness.index(True)
+            ranked[shape] = likeness.index(True), sum(apart)
     return tuple(sorted(ranked, key=lambda shape: (ranked[shape], shape))[:MAX_NEAR])
 
 

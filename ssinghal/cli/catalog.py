@@ -157,7 +157,7 @@ def find_shape(shape: str, catalogs: tuple[str, ...], as_json: bool) -> None:
       ssinghal catalog find 1,768,4,60,106
       ssinghal catalog find "1,*,4320,7680" yolo12x
 
-    Exit code 1 where none has it; shapes like it are named then.
+    Exit code 1 where none has it; the nearest shapes (other order, one other size, as many elements) are named then.
     """
     from ssinghal.catalog.finding import find, parse_pattern
     from ssinghal.catalog.reading import load_catalogs

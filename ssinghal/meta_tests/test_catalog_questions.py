@@ -280,6 +280,7 @@ def test_find_says_where_and_what_is_near() -> None:
     absent = ask("find", "4,1,8,8", "old.yaml")
     assert (absent.exit_code, absent.stdout) == (1, "no catalog has this shape; near: [1,4,8,8]\n")
     assert ask("find", "9,5,8,8", "old.yaml").stdout == "no catalog has this shape; near: [1,5,8,8]\n"
+    assert ask("find", "1,5,8,9", "old.yaml").stdout.startswith("no catalog has this shape; near: [1,5,8,8]")
     assert ask("find", "4,64", "old.yaml").stdout == "no catalog has this shape; near: [1,4,8,8]\n"
     assert ask("find", "4,*,9", "old.yaml").stdout == "no catalog has this shape\n"
     told = json.loads(ask("find", "4,1,8,8", "old.yaml", "--json").stdout)
