@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,8 @@ class CaptureError(HarnessError):
 class Level(TextEnum):
     """Which calls are recorded.
 
-    ``ATEN``: what reaches the kernels (addmm, native_batch_norm, _unsafe_view). ``TORCH``: what the model's code calls (linear,
-    batch_norm, scaled_dot_product_attention), which is nearer to TTNN's functions.
+    ``TORCH``: what the model's code calls (linear, batch_norm, scaled_dot_product_attention), nearest to TTNN's functions.
+    ``ATEN``: what torch makes of it on the meta device (addmm, native_batch_norm, the parts of attention).
     """
 
     ATEN = "aten"
@@ -73,8 +73,4 @@ class CaptureRequest:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> CaptureRequest:
-        return CaptureRequest(data["model"], data["factory"], as_shapes(data["inputs"]), Level(data["level"]))
-
-
-def as_shapes(lists: Sequence[Sequence[int]]) -> tuple[Shape, ...]:
-    return tuple(map(tuple, lists))
+        return CaptureRequest(data["model"], data["factory"], tuple(map(tuple, data["inputs"])), Level(data["level"]))

@@ -79,7 +79,7 @@ class Captures:
             raise CaptureError(f"capture: torch is not installed; {_MEND}")
         environ = {**os.environ, "PYTHONHASHSEED": "0"}  # sets that some package iterates over shall not change a capture
         return subprocess.Popen(
-            [sys.executable, "-m", "ssinghal.capture.child"],
+            [sys.executable, "-c", "from ssinghal.capture.child.serving import main; main()"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, start_new_session=True,
         )  # fmt: skip
 

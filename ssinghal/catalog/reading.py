@@ -72,15 +72,6 @@ def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> lis
     return catalogs
 
 
-def check_catalogs(selection: Selection = None) -> tuple[str, ...]:
-    """Every fault of the selected catalogs as ``file:line: path: what``; empty when all are right."""
-    try:
-        load_catalogs(selection, thorough=True)
-    except CatalogError as error:
-        return error.faults
-    return ()
-
-
 def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None = None) -> Catalog:
     """Puts the text of a catalog at ``target``, whole or not at all, after it was read back as any other is.
 

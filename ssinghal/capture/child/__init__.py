@@ -1,1 +1,1 @@
-"""The process of one capture: ``python -m ssinghal.capture.child``. Imports torch, and the package of the model asked for."""
+"""The process that captures, started by ``capture.session``. Imports torch, and the package of each model asked for."""

@@ -14,16 +14,15 @@ from ssinghal.capture.child.meta import META, MetaFactories, ValueUnknown, built
 from ssinghal.capture.child.recorder import MAX_CALLS, ModulePaths, Recorder, TooManyCalls
 from ssinghal.capture.lines import merged
 from ssinghal.capture.request import PACKAGES, CaptureError, CaptureRequest, Level
-from ssinghal.capture.zoo import Built, build
+from ssinghal.capture.zoo import DTYPE, Built, build
 from ssinghal.catalog.writing import captured_text
 
-DTYPE = "bfloat16"
 # What huggingface_hub raises when told to stay offline, before it tries to connect.
 OFFLINE = frozenset({"EntryNotFoundError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"})
 
 
 class Capturing:
-    """Builds the model, runs it on shapes, and writes down what it called. ``stage`` tells how far it got."""
+    """Builds the model, runs it on shapes, and writes down what it called."""
 
     def __init__(self, request: CaptureRequest, guards: Guards) -> None:
         self._request = request
@@ -32,7 +31,7 @@ class Capturing:
 
     def text(self) -> str:
         built = self._build()
-        settle(built.root, torch.bfloat16)
+        settle(built.root, getattr(torch, DTYPE))
         dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
         inputs = [torch.empty(s, dtype=getattr(torch, d), device=META) for s, d in zip(built.inputs, dtypes, strict=True)]
         recorder, stopped = self._record(built, inputs)
@@ -42,7 +41,8 @@ class Capturing:
             )
         if not recorder.calls:
             raise CaptureError(f"capture {self._request.what}: {stopped or 'it makes no call on its inputs'}")
-        return captured_text(self._head(built, recorder, stopped), merged(recorder.calls, DTYPE))
+        lines = merged(recorder.calls, DTYPE)
+        return captured_text(self._head(built, recorder, stopped, sum(map(len, lines.values()))), lines)
 
     def told(self, error: Exception) -> str:
         """An exception of the model's own code in one line, with the module that raised it."""
@@ -54,15 +54,13 @@ class Capturing:
         return f"{where}{type(error).__name__}: {_first_line(error)}".rstrip(": ")
 
     def _build(self) -> Built:
+        request = self._request
         with built_on_meta():
-            if self._request.factory:
-                return call_factory(self._request.factory)
-            built = build(self._request.model, self._request.inputs)
-        return built
+            return call_factory(request.factory) if request.factory else build(request.model, request.inputs)
 
     def _record(self, built: Built, inputs: Sequence[torch.Tensor]) -> tuple[Recorder, str]:
         """The recorder after forward, and why it ended before its end, if it did."""
-        self._paths = paths = ModulePaths(built.root, torch.bfloat16)
+        self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE))
         recorder = Recorder(paths, inputs)
         gradients = torch.no_grad() if self._request.level is Level.ATEN else torch.inference_mode()
         stopped = built.stopped
@@ -81,8 +79,7 @@ class Capturing:
             stopped = f"{recorder.unknown}; the model goes on without, and so does the recording"
         return recorder, stopped
 
-    def _head(self, built: Built, recorder: Recorder, stopped: str) -> dict[str, Any]:
-        calls = len(recorder.calls)
+    def _head(self, built: Built, recorder: Recorder, stopped: str, lines: int) -> dict[str, Any]:
         level = self._request.level.value
         capture: dict[str, Any] = {"torch": _version("torch"), "level": level, "device": "meta"}
         capture["guessed"] = recorder.guesses.total()
@@ -101,10 +98,9 @@ class Capturing:
         model |= {"params": built.parameters, "fused": False}
         input_ = {"shapes": built.inputs, "dtype": DTYPE, **({"dtypes": built.dtypes} if built.dtypes else {})}
         left_out = dict(sorted(recorder.left_out.items()))
-        lines = sum(map(len, merged(recorder.calls, DTYPE).values()))
         return {
             "schema": 1, "kind": "captured", "model": model, "input": input_, "capture": capture,
-            "counts": {"calls": calls, "cases": lines, "left_out": left_out},
+            "counts": {"calls": len(recorder.calls), "cases": lines, "left_out": left_out},
             "placement": {"dtype": DTYPE, "layout": "tile", "memory": "dram", "output_memory": "same"},
         }  # fmt: skip
 

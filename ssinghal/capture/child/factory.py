@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ssinghal.capture.request import CaptureError
-from ssinghal.capture.zoo import Built
+from ssinghal.capture.zoo import DTYPE, Built
 
 
 def call_factory(text: str) -> Built:
@@ -26,10 +26,9 @@ def call_factory(text: str) -> Built:
     if not isinstance(tensors, (tuple, list)) or not tensors or not all(isinstance(t, torch.Tensor) for t in tensors):
         raise CaptureError(f"factory {text}: inputs are {_described(inputs)}; expected a tensor, or a tuple or dict of tensors")
     shapes = tuple(tuple(t.shape) for t in tensors)
-    dtypes = tuple("bfloat16" if t.is_floating_point() else str(t.dtype).removeprefix("torch.") for t in tensors)
-    plain = set(dtypes) == {"bfloat16"}
+    dtypes = tuple(DTYPE if t.is_floating_point() else str(t.dtype).removeprefix("torch.") for t in tensors)
     run = (lambda *given: model(**dict(zip(names, given, strict=True)))) if names else model
-    return Built(model, run, text, shapes, () if plain else dtypes)
+    return Built(model, run, text, shapes, () if set(dtypes) == {DTYPE} else dtypes)
 
 
 def _described(value: Any) -> str:

@@ -32,7 +32,6 @@ class Guards:
 
     def __init__(self) -> None:
         self.broken: str | None = None
-        self._on = False
 
     def start(self, settings_folder: Path) -> None:
         """``settings_folder``: where packages may write what they like to keep in the user's home."""
@@ -41,7 +40,6 @@ class Guards:
         )
         self._refuse_loaders()
         sys.addaudithook(self._audit)
-        self._on = True
 
     def _refuse_loaders(self) -> None:
         for module, name in LOADERS:
@@ -52,8 +50,6 @@ class Guards:
         raise self._broken(f"loads weights ({args[0] if args and isinstance(args[0], (str, os.PathLike)) else 'from memory'})")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._on:
-            return
         if event in NETWORK_EVENTS and not (event == "socket.connect" and isinstance(args[1], str)):  # a path is a local socket
             raise self._broken(f"opens a network connection ({_target(event, args)})")
         if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)) and not set("wax+") & set(args[1] or "r"):

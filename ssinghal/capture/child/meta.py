@@ -55,7 +55,7 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
         self.where = where
         self.guesses: Counter[str] = Counter()
         self.unknown = ""
-        self._written: dict[int, torch.UntypedStorage] = {}  # real tensors that a meta one was written into
+        self._written: dict[int, torch.UntypedStorage] = {}  # real ones that a meta tensor was written into: values unknown
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -72,8 +72,10 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
             return bool(GUESS) if name == "is_nonzero" else _guessed(args[0].dtype)
         if kwargs.get("device") is not None and kwargs["device"].type != "meta":
             kwargs["device"] = META  # a copy to the CPU has no data to bring there
-        if func._schema.is_mutable:
-            self._note_written(func, args, kwargs)
+        for tensor in written(func, args, kwargs):
+            if not tensor.is_meta:
+                storage = tensor.untyped_storage()
+                self._written[storage._cdata] = storage
         args, kwargs = tree_map(_moved, (args, kwargs))
         try:
             return func(*args, **kwargs)
@@ -81,18 +83,16 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
             self.unknown = self.unknown or f"in {self.where()}: {func} cannot be told from shapes alone"
             raise ValueUnknown(self.unknown) from error
 
-    def _note_written(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Real operands that this call writes hold from now on what nobody knows."""
-        for i, argument in enumerate(func._schema.arguments):
-            value = args[i] if i < len(args) else kwargs.get(argument.name)
-            if argument.is_write:
-                for tensor in tree_iter(value):
-                    if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
-                        storage = tensor.untyped_storage()
-                        self._written[storage._cdata] = storage
-
     def _is_written(self, tensor: torch.Tensor) -> bool:
         return bool(self._written) and tensor.untyped_storage()._cdata in self._written
+
+
+def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    """The operands that this call writes."""
+    for i, argument in enumerate(func._schema.arguments):
+        if argument.is_write:
+            value = args[i] if i < len(args) else kwargs.get(argument.name)
+            yield from (t for t in tree_iter(value) if isinstance(t, torch.Tensor))
 
 
 def _guessed(dtype: torch.dtype) -> float | bool:

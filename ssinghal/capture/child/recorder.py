@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules import module as hooks
 from torch.utils._pytree import tree_iter
 
-from ssinghal.capture.child.meta import MetaMode, settle
+from ssinghal.capture.child.meta import MetaMode, settle, written
 from ssinghal.capture.lines import Operand, RecordedCall
 from ssinghal.catalog.schema import TORCH_DTYPES
 from ssinghal.specs import MAX_RANK
@@ -100,10 +100,10 @@ class Recorder(MetaMode):
         name = func._schema.name.partition("::")[2]
         active = any(self._is_activation(t) for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor))
         unchanged = bool(args) and result is args[0] and not func._schema.is_mutable  # e.g. contiguous of what is so already
-        if active and name not in MADE_LIKE:
-            for t in tree_iter(result):
-                if isinstance(t, torch.Tensor):
-                    self._mark(t)
+        if active:
+            results = [] if name in MADE_LIKE else [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
+            for tensor in (*results, *written(func, args, kwargs)):
+                self._mark(tensor)
         if name in BOOKKEEPING or unchanged or _does_nothing(func, args, kwargs):
             self.left_out["bookkeeping"] += 1
         elif not active:
@@ -128,11 +128,9 @@ class Recorder(MetaMode):
                     others[argument.name] = plain
         tensors = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
         shapes = [tuple(t.shape) for t in tensors]
-        listed = bool(func._schema.returns) and "List" in str(func._schema.returns[0].type)
-        out = tuple(shapes) if listed else shapes[0] if shapes else ()
-        out_dtype = _name(tensors[0].dtype) if tensors else ""
+        out = tuple(shapes) if "List" in str(func._schema.returns[0].type) else shapes[0]
         overload = f"{func._schema.name.replace('::', '.')}.{func._overloadname}"
-        self.calls.append(RecordedCall(overload, tuple(operands), others, out, out_dtype, self.where()))
+        self.calls.append(RecordedCall(overload, tuple(operands), others, out, _name(tensors[0].dtype), self.where()))
 
     def _operand(self, name: str, value: Any) -> Operand:
         if isinstance(value, torch.Tensor):
@@ -146,7 +144,7 @@ class Recorder(MetaMode):
         self._activations[storage._cdata] = storage
 
     def _is_activation(self, tensor: torch.Tensor) -> bool:
-        return tensor.untyped_storage()._cdata in self._activations or self._is_written(tensor)
+        return tensor.untyped_storage()._cdata in self._activations
 
 
 def _does_nothing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -15,6 +15,8 @@ from ssinghal.capture.request import PACKAGES, CaptureError
 from ssinghal.errors import unknown
 from ssinghal.specs import Shape
 
+DTYPE = "bfloat16"  # of parameters and of activations that float: what models run in on these boards
+
 
 @dataclass(frozen=True)
 class Built:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssinghal.capture.request import CaptureError
-from ssinghal.capture.zoo import Built
+from ssinghal.capture.zoo import DTYPE, Built
 from ssinghal.specs import Shape
 
 
@@ -54,7 +54,7 @@ def build(name: str, inputs: tuple[Shape, ...]) -> Built:
     root = getattr(diffusers, part.cls)(**part.options)
     run = getattr(root, part.part) if part.part else root
     shapes = (inputs[0], *(_of_batch(shape, inputs[0][0]) for shape in part.more))
-    dtypes = tuple("int64" if shape == (inputs[0][0],) else "bfloat16" for shape in shapes) if part.more else ()
+    dtypes = tuple("int64" if shape == (inputs[0][0],) else DTYPE for shape in shapes) if part.more else ()
     options = ", ".join(f"{key}={value!r}" for key, value in part.options.items())
     config = f"{part.cls}({options})" + (f".{part.part}" if part.part else "")
     return Built(root, run, config, shapes, dtypes, counted=run)

@@ -15,11 +15,9 @@ _SCALED = re.compile(r"(yolov?e?-?v?\d+)(?=-|$)")
 def names() -> list[str]:
     """``yolo12`` and, by scale, ``yolo12n`` to ``yolo12x``; ``yolov8-world`` and ``yolov8s-world``."""
     import ultralytics
-    from ultralytics.nn.tasks import yaml_model_load
 
     stems = {path.stem for path in (Path(ultralytics.__file__).parent / "cfg" / "models").rglob("*.yaml")}
     scaled = {f"{m[1]}{scale}{stem[m.end() :]}" for stem in stems for m in [_SCALED.match(stem)] if m for scale in "nsmlx"}
-    del yaml_model_load
     return sorted(stems | scaled)
 
 

@@ -71,8 +71,7 @@ def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
     from ssinghal.capture.child.capturing import Capturing
 
     request = CaptureRequest.from_json(data)
-    os.chdir(data["folder"])
-    sys.path.insert(0, data["folder"])  # where a user's factory lies
+    os.chdir(data["folder"])  # where a user's factory lies: this process imports from its current folder
     warnings.filterwarnings("ignore")
     guards = Guards()
     guards.start(settings)
@@ -81,9 +80,5 @@ def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
         return {"text": capturing.text()}
     except CaptureError as error:
         return {"refused": str(error)}
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 (other people's code may raise anything; it becomes the user's answer)
         return {"refused": f"capture {request.what}: {capturing.told(error)}"}
-
-
-if __name__ == "__main__":
-    main()
