@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ssinghal.captured_calls import Unmapped, captured_case, operators_by_overload
+from ssinghal.captured_calls import Unmapped, captured_case
 from ssinghal.cases import Case, Placement, Source
 from ssinghal.catalog.schema import Catalog, CrossedCatalog, CrossedLine, ImportedCatalog
 from ssinghal.operators import find_operator, make_case, suite_name
@@ -116,6 +116,4 @@ def _largest_bytes(case: Case) -> int:
     return max(spec.logical_bytes for spec in operands or results)
 
 
-__all__ = [
-    "Expansion", "Unmapped", "captured_case", "catalog_cases", "crossed_case", "expand", "operators_by_overload", "specs_of",
-]  # fmt: skip
+__all__ = ["Expansion", "catalog_cases", "crossed_case", "expand", "specs_of"]

@@ -8,9 +8,9 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from ssinghal.captured_calls import operators_by_overload
 from ssinghal.caselines import parse_json
 from ssinghal.errors import InvalidCase
-from ssinghal.expand import operators_by_overload
 from ssinghal.operators import find_operator, operators, suite_name
 from ssinghal.operators.not_operators import NOT_OPERATORS
 from ssinghal.specs import Shape, check_shape

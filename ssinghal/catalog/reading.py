@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from ssinghal.captured_calls import Unmapped, captured_case
 from ssinghal.cases import Placement, Source
 from ssinghal.catalog.marked_yaml import WHOLE_FILE, Fault, Location, MarkedYaml
 from ssinghal.catalog.schema import (
@@ -35,7 +36,7 @@ from ssinghal.catalog.schema import (
     PlacementForm,
 )
 from ssinghal.errors import CatalogError, InvalidCase, unknown
-from ssinghal.expand import Unmapped, captured_case, crossed_case, specs_of
+from ssinghal.expand import crossed_case, specs_of
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import input_specs, working_shapes
 from ssinghal.specs import Shape

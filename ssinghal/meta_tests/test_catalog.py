@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.boards import load_board
+from ssinghal.captured_calls import operators_by_overload
 from ssinghal.cases import Case, Source
 from ssinghal.catalog import marked_yaml, reading
 from ssinghal.catalog.marked_yaml import MarkedYaml
@@ -21,7 +22,7 @@ from ssinghal.catalog.quick_lines import shortened
 from ssinghal.catalog.reading import catalog_files, load_catalog, load_catalogs, summary
 from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog
 from ssinghal.errors import CatalogError, InvalidCase
-from ssinghal.expand import Expansion, expand, operators_by_overload, specs_of
+from ssinghal.expand import Expansion, expand, specs_of
 from ssinghal.operators import find_operator, operators, suite_name
 from ssinghal.specs import BufferType, MemoryConfig, Shape, TensorSpec
 

@@ -6,6 +6,7 @@ A name without an overload speaks for all of them.
 _SAME_TENSOR = "another name for the same tensor: TTNN runs nothing"
 _READ_BACK = "the host reads a value back: no TTNN operator runs"
 _BOOKKEEPING = "torch's own bookkeeping of storage: TTNN has nothing of that kind"
+_NO_VALUES = "memory without values: the operators that fill it are cases of their own"
 _SIZE_BY_VALUES = "the size of the result depends on values: no shape to test"
 _HOST_CONSTANT = "a constant that the host makes once"
 _SCALAR = "the result has rank 0, which is no shape of a case"
@@ -23,10 +24,11 @@ UNMAPPED = {
     "as_strided_": _BOOKKEEPING,
     "resize_": _BOOKKEEPING,
     "set_": _BOOKKEEPING,
-    "empty": "memory without values: the operators that fill it are cases of their own",
-    "empty_like": "memory without values: the operators that fill it are cases of their own",
-    "empty_strided": "memory without values: the operators that fill it are cases of their own",
-    "new_empty": "memory without values: the operators that fill it are cases of their own",
+    "empty": _NO_VALUES,
+    "empty_like": _NO_VALUES,
+    "empty_strided": _NO_VALUES,
+    "new_empty": _NO_VALUES,
+    "new_empty_strided": _NO_VALUES,
     "nonzero": _SIZE_BY_VALUES,
     "masked_select": _SIZE_BY_VALUES,
     "unique_consecutive": _SIZE_BY_VALUES,
@@ -57,6 +59,11 @@ UNMAPPED = {
     "deform_conv2d": "torchvision's own kernel: TTNN has none of that meaning",
 }
 
+# Calls that no device would run, whatever its operators: captures count them and list them not.
+NO_DEVICE_CALL = frozenset(
+    name for name, reason in UNMAPPED.items() if reason in (_SAME_TENSOR, _READ_BACK, _BOOKKEEPING, _NO_VALUES)
+)
+
 NOT_DECLARED = "no operator declares this overload"
 
 
@@ -70,4 +77,4 @@ def unmapped_reason(overload: str) -> str:
     return UNMAPPED.get(name) or UNMAPPED.get(name.partition(".")[0]) or NOT_DECLARED
 
 
-__all__ = ["NOT_DECLARED", "UNMAPPED", "unmapped_reason"]
+__all__ = ["NOT_DECLARED", "NO_DEVICE_CALL", "UNMAPPED", "unmapped_reason"]

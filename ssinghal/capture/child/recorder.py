@@ -15,16 +15,12 @@ from torch.utils._pytree import tree_iter
 from ssinghal.capture.child.meta import MetaMode, settle, written
 from ssinghal.capture.lines import Operand, RecordedCall
 from ssinghal.catalog.schema import TORCH_DTYPES
+from ssinghal.operators.unmapped import NO_DEVICE_CALL
 from ssinghal.specs import MAX_RANK
 
 MAX_CALLS = 20_000  # a model's forward makes hundreds to thousands; code that loops over boxes makes many more
 TOP = "(top)"
 
-# Names for the same tensor, buffers for a kernel's own use, values read back: nothing that a device would run.
-BOOKKEEPING = frozenset(
-    {"alias", "as_strided_", "detach", "empty", "empty_like", "empty_strided", "is_nonzero", "item", "lift_fresh"}
-    | {"_local_scalar_dense", "new_empty", "new_empty_strided", "resize_", "set_"}
-)
 # Results that take shape and dtype from an operand, but no value.
 MADE_LIKE = frozenset({"full_like", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like", "randn_like", "zeros_like"})
 # Where a tensor lies and how fast it gets there is the catalog's placement, not an argument.
@@ -104,7 +100,7 @@ class Recorder(MetaMode):
             results = [] if name in MADE_LIKE else [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
             for tensor in (*results, *written(func, args, kwargs)):
                 self._mark(tensor)
-        if name in BOOKKEEPING or unchanged or _does_nothing(func, args, kwargs):
+        if name in NO_DEVICE_CALL or unchanged or _does_nothing(func, args, kwargs):
             self.left_out["bookkeeping"] += 1
         elif not active:
             self.left_out["constants"] += 1
