@@ -127,8 +127,13 @@ class Case:
         return "-".join(parts)
 
     def merged(self, other: Case) -> Case:
-        """The same case seen by two catalogs: sources are joined, a known OOM of either is kept."""
-        return replace(self, sources=(*self.sources, *other.sources), known_oom=self.known_oom or other.known_oom)
+        """The same case seen by two catalogs: sources are joined, a known OOM and a listed shape of either are kept."""
+        return replace(
+            self,
+            sources=(*self.sources, *other.sources),
+            known_oom=self.known_oom or other.known_oom,
+            listed_shape=self.listed_shape or other.listed_shape,
+        )
 
 
 def _compact(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ssinghal.cases import Case
 from ssinghal.errors import HarnessError
-from ssinghal.specs import TextEnum
+from ssinghal.specs import Shape, TextEnum
 
 SCHEMA_VERSION = 1
 
@@ -119,8 +119,9 @@ class Comparison:
 @dataclass(frozen=True)
 class Record:
     """One case, one record. ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never
-    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that
-    operands and results held together when the call returned, by kind of memory."""
+        computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that
+    operands and results held together when the call returned, by kind of memory. ``listed_shape``: the catalog's, which the
+        operands were made from."""
 
     case: Mapping[str, Any]
     key: str
@@ -138,6 +139,7 @@ class Record:
     comparison: Comparison | None = None
     left_allocated: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[Mapping[str, Any], ...] = ()
+    listed_shape: Shape | None = None
     test: str = ""
     run: str = ""
     duration_s: float = 0.0
@@ -155,6 +157,7 @@ class Record:
             board,
             ttnn,
             sources=tuple(asdict(source) for source in case.sources),
+            listed_shape=case.listed_shape,
             **measured,
         )
 
@@ -181,6 +184,7 @@ class Record:
             "operator": self.operator,
             "key": self.key,
             "id": self.id,
+            **({"listed_shape": list(self.listed_shape)} if self.listed_shape is not None else {}),
             **verdict,
             **({"shortfall_bytes": shortfall} if shortfall is not None else {}),
             "device_mode": self.device_mode,
