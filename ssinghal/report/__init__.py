@@ -1,0 +1,1 @@
+"""Records → documents, tables and one page. Imports neither torch nor ttnn."""
