@@ -16,6 +16,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.records import Resource, Status
 from ssinghal.runs import Group, Run, Setting, StoredRecord
 from ssinghal.specs import TextEnum
+from ssinghal.summary import FAULTS
 
 
 class Kind(TextEnum):
@@ -68,11 +69,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """``before`` and ``after`` are ids of runs; ``settings`` the pairs compared; ``notes`` what is true of more than a case."""
+    """``before`` and ``after`` are ids of runs; ``settings`` the pairs compared, ``heads`` a line on each; ``notes`` what is
+    true of more than a case."""
 
     before: str
     after: str
     settings: tuple[tuple[Setting, Setting], ...]
+    heads: tuple[str, ...]
     notes: tuple[str, ...]
     found: tuple[Change, ...]
     cases: int  # that both have
@@ -102,7 +105,8 @@ class Changes:
         ]
         settings = tuple((one.setting, other.setting) for one, other in pairs)
         cases = sum(len(comparison.common) for comparison in compared)
-        return cls(before.id, after.id, settings, tuple(notes), tuple(found), cases)
+        heads = tuple(comparison.head for comparison in compared)
+        return cls(before.id, after.id, settings, heads, tuple(notes), tuple(found), cases)
 
     @property
     def counts(self) -> dict[Kind, int]:
@@ -115,6 +119,7 @@ class Changes:
             "before": self.before,
             "after": self.after,
             "settings": [[str(one), str(other)] for one, other in self.settings],
+            "heads": list(self.heads),
             "cases": self.cases,
             "counts": {kind.value: count for kind, count in self.counts.items()},
             "notes": list(self.notes),
@@ -171,7 +176,6 @@ _MEMORIES: Mapping[Resource, tuple[str, ...]] = {
     Resource.TRACE_BUFFER: ("trace",),
     Resource.FRAGMENTATION: ("L1", "DRAM"),  # either
 }
-_FAULTS = {Status.MISMATCH, Status.ERROR, Status.CRASH, Status.TIMEOUT}
 _Pair = tuple[StoredRecord, StoredRecord]
 
 
@@ -188,6 +192,13 @@ class _Comparison:
         self.common = [(record, self._new[case]) for case, record in self._old.items() if case in self._new]
         self.per_bank = one.setting.board == other.setting.board
         self.shifts = _shifts(self.common, one, other) if self.per_bank else {}
+
+    @property
+    def head(self) -> str:
+        one, other = self.one, self.other
+        where = str(one.setting) if one.setting == other.setting else f"{one.setting} → {other.setting}"
+        numerics = one.numerics if one.numerics == other.numerics else f"{one.numerics} → {other.numerics}"
+        return f"{where}: {len(self.common):,} cases in both; {numerics}"
 
     def changes(self) -> Iterator[Change]:
         for old, new in self.common:
@@ -264,7 +275,7 @@ def _verdict_kind(old: StoredRecord, new: StoredRecord) -> Kind | None:
         return Kind.OTHER_VERDICT
     if new.is_oom and not old.is_oom:
         return Kind.NEW_OOM
-    if new.status in _FAULTS:
+    if new.status in FAULTS:
         return Kind.NEW_FAULT
     return Kind.NOW_FITS if new.status is Status.FITS else Kind.OTHER_VERDICT
 

@@ -107,7 +107,7 @@ class RunFolder:
         lines = [*self._head(), *summary.lines()]
         with self._writing():
             self._write_info()
-            _write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
+            write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
         self._lines.close()
         return lines
 
@@ -127,7 +127,7 @@ class RunFolder:
             raise HarnessError(f"cannot write results to {self.path}: {error.strerror}") from error
 
     def _write_info(self) -> None:
-        _write_whole(self.path / "run.json", json.dumps(asdict(self.info), indent=2))
+        write_whole(self.path / "run.json", json.dumps(asdict(self.info), indent=2))
 
     def _link_latest(self, parent: Path) -> None:
         aside = parent / f".latest-{os.getpid()}"
@@ -136,7 +136,7 @@ class RunFolder:
         aside.replace(parent / "latest")
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """The old file or the new one, never half of one."""
     aside = path.with_name(f".{path.name}")
     aside.write_text(text + "\n", encoding="utf-8")

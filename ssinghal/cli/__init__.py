@@ -9,6 +9,7 @@ import click
 from ssinghal import __version__
 from ssinghal.cli.capture import capture_command, recapture_command
 from ssinghal.cli.catalog import baseline, catalog
+from ssinghal.cli.compare import compare
 from ssinghal.cli.execute import execute
 from ssinghal.cli.inspect import doctor, estimate, operators
 from ssinghal.cli.probe import probe
@@ -25,7 +26,7 @@ def cli() -> None:
     """
 
 
-for command in (doctor, operators, catalog, baseline, estimate, probe, run, execute):
+for command in (doctor, operators, catalog, baseline, estimate, probe, run, execute, compare):
     cli.add_command(command)
 for command in (capture_command, recapture_command):
     catalog.add_command(command)

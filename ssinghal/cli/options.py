@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -43,6 +44,13 @@ host_tiles_option = click.option(
     default=Limits().host_tiles,
     show_default=True,
     help="Run no reshape for which TTNN maps more tiles on the host.",
+)
+results_option = click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of the runs.",
 )
 workers_option = click.option(
     "--workers",

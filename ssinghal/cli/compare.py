@@ -1,0 +1,107 @@
+"""``ssinghal compare``: two runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ssinghal.changes import Changes, Kind
+from ssinghal.changes_text import counted, lines, markdown, markdown_within
+from ssinghal.cli.options import results_option
+from ssinghal.errors import HarnessError
+from ssinghal.results import write_whole
+from ssinghal.runs import find_run, read_run
+from ssinghal.values import one_of
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+SUMMARY_LIMIT_BYTES = 1024 * 1024  # GitHub drops a larger one whole
+NO_KIND = "none"
+
+
+def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[Kind, ...]:
+    if value == NO_KIND:
+        return ()
+    return tuple(one_of(Kind, "kind of change", name.strip()) for name in value.split(","))
+
+
+@click.command()
+@click.argument("run_a")
+@click.argument("run_b")
+@results_option
+@click.option(
+    "--fail-on",
+    callback=_kinds,
+    default=f"{Kind.NEW_OOM},{Kind.NEW_FAULT}",
+    show_default=True,
+    metavar="KIND,…",
+    help=f"Exit with 1 where there is one of these: {', '.join(Kind)}; {NO_KIND}: never.",
+)
+@click.option("--across", is_flag=True, help="Compare also other boards and device modes: virtual with silicon, say.")
+@click.option("--all", "everything", is_flag=True, help="All changes of each kind, not the first twenty.")
+@click.option("--json", "as_json", is_flag=True, help="All changes as one JSON object.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="All changes as Markdown.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON or Markdown there.")
+@click.option("--github-summary", is_flag=True, help=f"Also append Markdown to the file that {SUMMARY_VARIABLE} names.")
+def compare(
+    run_a: str,
+    run_b: str,
+    results: Path,
+    fail_on: tuple[Kind, ...],
+    across: bool,
+    everything: bool,
+    as_json: bool,
+    as_markdown: bool,
+    output: Path | None,
+    github_summary: bool,
+) -> None:
+    """What changed from one run to another: cases that newly fail or fit, bytes grown or shrunk, new and vanished cases.
+
+    \b
+      ssinghal compare 20261127 20261128
+      ssinghal compare before/records.jsonl results/latest --fail-on new-oom,new-fault,grown
+      ssinghal compare 20261127 20261128 --markdown -o changes.md --github-summary
+
+    A run is a folder, a records.jsonl, or what the id of a run in --results begins with. A reserved base that moved, and every
+    figure with it, is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
+    """
+    if as_json and as_markdown:
+        raise click.UsageError("--json and --markdown: one of them")
+    if output and not (as_json or as_markdown):
+        raise click.UsageError("-o: of --json or --markdown")
+    summary = _summary_file() if github_summary else None
+    before, after = (read_run(find_run(name, results)) for name in (run_a, run_b))
+    changes = Changes.of(before, after, across=across)
+    document = json.dumps(changes.to_json(), indent=2) if as_json else markdown(changes) if as_markdown else ""
+    if output:
+        write_whole(output, document)
+    if document and not output:
+        click.echo(document)
+    else:
+        click.echo("\n".join(lines(changes, *([None] if everything else []))))
+    if summary:
+        _append(summary, changes)
+    if any(changes.counts[kind] for kind in fail_on):
+        click.echo(f"ssinghal: finding: {counted(changes, fail_on)}", err=True)
+        sys.exit(1)
+
+
+def _summary_file() -> Path:
+    named = os.environ.get(SUMMARY_VARIABLE)
+    if not named:
+        raise HarnessError(
+            f"--github-summary: {SUMMARY_VARIABLE} is not set: expected the name of a file, as GitHub Actions does"
+        )
+    return Path(named)
+
+
+def _append(path: Path, changes: Changes) -> None:
+    there = path.stat().st_size if path.exists() else 0
+    document = markdown_within(changes, SUMMARY_LIMIT_BYTES - there - 1)
+    if document is None:
+        raise HarnessError(f"{path}: {there:,} B are there already; a summary may have {SUMMARY_LIMIT_BYTES:,} B")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(document + "\n")
