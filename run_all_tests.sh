@@ -26,7 +26,7 @@ Exit code: 0 nothing unexpected happened, 1 something did, 2 bad use or no usabl
 TEXT
 }
 
-extras=device,report,dev
+extras=device,dev
 setup_only=false
 options=(--oom-results results)
 while [ $# -gt 0 ]; do

@@ -7,12 +7,13 @@ usage() {
   cat <<'TEXT'
 Usage: ./run_checks.sh
 
-Makes .venv (as run_all_tests.sh --ultralytics does: all that models are captured with) and .venv-base (base dependencies
-only: neither torch nor ttnn), then runs, each even if one before it failed: ruff check, ruff format, mypy, the meta tests,
-the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of each operator's cases (all
-of them: ssinghal run).
+Makes .venv (as run_all_tests.sh --ultralytics does: all that models are captured with), .venv-base (base dependencies only:
+neither torch nor ttnn) and .venv-visualizer (ttnn-visualizer, which opens what is exported for it), installs Debian's
+chromium where that is missing and we are root, then runs, each even if one before it failed: ruff check, ruff format, mypy,
+the meta tests, the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of each
+operator's cases (all of them: ssinghal run).
 
-Exit code: 0 all passed, 1 a check failed, 2 bad use or no usable Python, 130 interrupted.
+Exit code: 0 all passed, 1 a check failed, 2 bad use, no usable Python or no chromium, 130 interrupted.
 TEXT
 }
 
@@ -22,8 +23,10 @@ case ${1:-} in
   *) refuse "unknown option $1; see --help" ;;
 esac
 
-make_environment .venv device,report,dev,ultralytics
+need_chromium
+make_environment .venv device,dev,ultralytics
 make_environment .venv-base ""
+make_environment .venv-visualizer visualizer
 cd "$root"
 
 outcomes=()

@@ -1,8 +1,9 @@
-"""Writes requirements.lock anew: the newest versions that pip resolves for every extra, on each supported Python.
+"""Writes the locks anew: the newest versions that pip resolves on each supported Python, of every extra but one for
+``requirements.lock``, of that one (see pyproject.toml) for ``requirements-visualizer.lock``.
 
     python scripts/lock.py python3.12 python3.10
 
-The lock is used as pip constraints, so a pin acts only where something asks for the package: the CUDA packages that the
+A lock is used as pip constraints, so a pin acts only where something asks for the package: the CUDA packages that the
 default torch build needs bind nobody who installs a CPU build. For the same reason local versions (``+cpu``) are cut off.
 """
 
@@ -16,27 +17,28 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "device,capture,ultralytics,report,dev"
+LOCKS = {"requirements.lock": "device,capture,ultralytics,dev", "requirements-visualizer.lock": "visualizer"}
 HEADER = "# Exact versions, used as pip constraints. Written by scripts/lock.py; edit pyproject.toml and run that again.\n"
 
 
-def resolve(python: str) -> tuple[str, dict[str, str]]:
+def resolve(python: str, extras: str) -> tuple[str, dict[str, str]]:
     """The interpreter's version, "3.12", and what pip would install there: version by package name."""
     with tempfile.TemporaryDirectory() as scratch:
         report, pip = Path(scratch, "report.json"), Path(scratch, "venv", "bin", "pip")
         subprocess.run([python, "-m", "venv", pip.parent.parent], check=True)
         install: list[str | Path] = [pip, "install", "--quiet", "--dry-run", "--ignore-installed", "--report", report]
-        subprocess.run([*install, f"{ROOT}[{EXTRAS}]", "setuptools"], check=True)
+        subprocess.run([*install, f"{ROOT}[{extras}]", "setuptools"], check=True)
         answer = json.loads(report.read_text())
     found = {item["metadata"]["name"]: item["metadata"]["version"].partition("+")[0] for item in answer["install"]}
     del found["ssinghal"]
     return answer["environment"]["python_version"], found
 
 
-def main(pythons: list[str]) -> None:
+def locked(pythons: list[str], extras: str) -> str:
+    """The text of a lock."""
     pins: dict[str, dict[str, str]] = defaultdict(dict)
     for python in pythons:
-        version, found = resolve(python)
+        version, found = resolve(python, extras)
         for name, pin in found.items():
             pins[name][version] = pin
     lines = []
@@ -45,10 +47,11 @@ def main(pythons: list[str]) -> None:
             lines.append(f"{name}=={next(iter(by_python.values()))}\n")
         else:
             lines += [f'{name}=={pin} ; python_version == "{version}"\n' for version, pin in by_python.items()]
-    (ROOT / "requirements.lock").write_text(HEADER + "".join(lines))
+    return HEADER + "".join(lines)
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    main(sys.argv[1:])
+    for lock, extras in LOCKS.items():
+        (ROOT / lock).write_text(locked(sys.argv[1:], extras))

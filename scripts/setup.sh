@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What run_all_tests.sh and run_checks.sh share (sourced, never run): a Python that ttnn has wheels for, environments that hold
-# exactly what requirements.lock says, and the meaning of exit codes. Needs Linux, bash and the usual command-line tools.
+# exactly what their lock says, and the meaning of exit codes. Needs Linux, bash and the usual command-line tools.
 
 set -euo pipefail
 
@@ -86,13 +86,19 @@ Searched: \$PYTHON (not set); PATH (${python_names[*]}); pyenv ($(pyenv_versions
   echo "$fallback"
 }
 
+# The lock of environment $1: one of its own (.venv-NAME: requirements-NAME.lock), else the common one.
+lock_of() {
+  local own=$root/requirements${1##*/.venv}.lock
+  if [ -f "$own" ]; then echo "$own"; else echo "$root/requirements.lock"; fi
+}
+
 # A hash of all that decides what environment $1 holds, but for its extras. Its path counts: no environment survives a move.
 environment_stamp() {
   {
     describe_python "$1/bin/python" | cut -f 1
     echo "$1"
     sed '/^\[tool\./,$d' "$root/pyproject.toml" # what follows configures tools and packs the wheel
-    cat "$root/requirements.lock"
+    cat "$(lock_of "$1")"
   } | sha256sum
 }
 
@@ -140,10 +146,21 @@ install_environment() {
   echo "Installing into $venv with $python" >&2
   rm -rf "$venv"
   "$python" -m venv --prompt ssinghal "$venv"
-  pip=("$venv/bin/python" -m pip install --constraint "$root/requirements.lock")
+  pip=("$venv/bin/python" -m pip install --constraint "$(lock_of "$venv")")
   if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation --editable "$root${extras:+[$extras]}"; } >&2; then
     echo "${0##*/}: pip could not install into $venv (its reason is above); no test was run" >&2
     exit 1
   fi
   printf '%s\n' "$(environment_stamp "$venv")" "$extras," >"$venv/.ssinghal-stamp"
+}
+
+# The tests of the report's page drive Debian's Chromium.
+need_chromium() {
+  local install=(apt-get install --yes --no-install-recommends chromium)
+  type -P chromium >/dev/null && return
+  if [ "$EUID" != 0 ] || ! type -P apt-get >/dev/null; then
+    refuse "the tests of the report's page need chromium; as root: apt-get update && ${install[*]}"
+  fi
+  echo "Installing chromium" >&2
+  { apt-get update && "${install[@]}"; } >&2 || refuse "apt-get could not install chromium (its reason is above)"
 }

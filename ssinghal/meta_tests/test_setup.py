@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,8 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("run_all_tests.sh", "run_checks.sh")
-SETUP_FILES = (*COMMANDS, "scripts/setup.sh", "pyproject.toml", "requirements.lock")
+LOCKS = ("requirements.lock", "requirements-visualizer.lock")
+SETUP_FILES = (*COMMANDS, "scripts/setup.sh", "pyproject.toml", *LOCKS)
 BASIC_TOOLS = ["cat", "cut", "dirname", "ln", "mkdir", "readlink", "rm", "sed", "sha256sum", "sleep", "sort", "uname"]
 TOOLS = [*BASIC_TOOLS, "bash", "flock", "getconf", "grep"]
 
@@ -105,6 +106,7 @@ def clone(tmp_path: Path) -> Clone:
         found = shutil.which(tool)
         assert found, f"{tool} is needed by the commands"
         (made.path / tool).symlink_to(found)
+    write_program(made.path / "chromium", "#!/bin/sh\n")
     return made
 
 
@@ -240,21 +242,21 @@ def test_environment_is_made_once_from_the_lock(clone: Clone) -> None:
     again = clone.run("run_all_tests.sh", "--setup-only")
     assert (again.returncode, again.stderr) == (0, "")
     assert clone.modules_run() == calls
-    assert installations(clone) == ["[device,report,dev]"]
+    assert installations(clone) == ["[device,dev]"]
 
 
 def test_environment_without_torch(clone: Clone) -> None:
     clone.add_python("3.12")
     assert clone.run("run_all_tests.sh", "--setup-only", "--no-torch").returncode == 0
-    assert installations(clone) == ["[virtual,report,dev]"]
+    assert installations(clone) == ["[virtual,dev]"]
 
 
 @pytest.mark.parametrize(
     ("options", "installed"),
     [
-        (["--capture"], "[device,report,dev,capture]"),
-        (["--ultralytics"], "[device,report,dev,ultralytics]"),
-        (["--capture", "--no-torch"], "[virtual,report,dev,capture]"),
+        (["--capture"], "[device,dev,capture]"),
+        (["--ultralytics"], "[device,dev,ultralytics]"),
+        (["--capture", "--no-torch"], "[virtual,dev,capture]"),
     ],
 )
 def test_environment_with_what_captures(clone: Clone, options: list[str], installed: str) -> None:
@@ -269,9 +271,9 @@ def test_extras_are_added_to_an_environment_and_none_is_lost(clone: Clone) -> No
     for options in runs:
         assert clone.run("run_all_tests.sh", "--setup-only", *options).returncode == 0
     first, second, third = installations(clone)
-    assert first == "[device,report,dev]"
-    assert set(second.strip("[]").split(",")) == {"device", "report", "dev", "capture"}
-    assert set(third.strip("[]").split(",")) == {"device", "report", "dev", "capture", "ultralytics"}
+    assert first == "[device,dev]"
+    assert set(second.strip("[]").split(",")) == {"device", "dev", "capture"}
+    assert set(third.strip("[]").split(",")) == {"device", "dev", "capture", "ultralytics"}
 
 
 @pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
@@ -309,7 +311,7 @@ def test_environment_is_made_anew_where_the_folder_moved(clone: Clone) -> None:
     clone.folder = clone.folder.rename(clone.home / "moved clone")
     clone.run("run_all_tests.sh", "--setup-only")
     installed = [call[-1] for call in clone.modules_run() if "--editable" in call]
-    assert installed[1:] == [f"{clone.folder}[device,report,dev]"]
+    assert installed[1:] == [f"{clone.folder}[device,dev]"]
 
 
 def test_of_two_at_once_one_installs(clone: Clone) -> None:
@@ -317,7 +319,7 @@ def test_of_two_at_once_one_installs(clone: Clone) -> None:
     command, environment = str(clone.folder / "run_all_tests.sh"), clone.environment(FAKE_PIP="sleep 0.3")
     both = [subprocess.Popen([command, "--setup-only"], env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [run.wait(timeout=30) for run in both] == [0, 0]
-    assert installations(clone) == ["[device,report,dev]"]
+    assert installations(clone) == ["[device,dev]"]
 
 
 def test_a_failed_installation_is_1_and_done_again(clone: Clone) -> None:
@@ -408,8 +410,45 @@ def test_every_check_runs_and_is_named(clone: Clone) -> None:
     ]
     modules = [call[0] for call in clone.modules_run() if call[0] != "pip"]
     assert modules == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
-    assert installations(clone) == ["[device,report,dev,ultralytics]", ""]
+    assert installations(clone) == ["[device,dev,ultralytics]", "", "[visualizer]"]
     assert clone.run("run_checks.sh").returncode == 0
+
+
+def test_each_environment_of_the_checks_has_its_lock(clone: Clone) -> None:
+    clone.add_python("3.12")
+    assert clone.run("run_checks.sh").returncode == 0
+    used = [call[3] for call in clone.modules_run() if "--editable" in call]
+    common, visualizer = (str(clone.folder / name) for name in LOCKS)
+    assert used == [common, common, visualizer]
+
+
+def test_an_environment_follows_its_own_lock_alone(clone: Clone) -> None:
+    clone.add_python("3.12")
+    clone.run("run_checks.sh")
+    lock = clone.folder / "requirements-visualizer.lock"
+    lock.write_text("# changed\n" + lock.read_text())
+    clone.run("run_checks.sh")
+    assert installations(clone)[3:] == ["[visualizer]"]
+
+
+def test_checks_without_chromium_are_refused_with_the_command(clone: Clone) -> None:
+    clone.add_python("3.12")
+    (clone.path / "chromium").unlink()
+    done = clone.run("run_checks.sh")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "apt-get update && apt-get install --yes --no-install-recommends chromium" in done.stderr
+    assert clone.modules_run() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root installs packages")
+@pytest.mark.parametrize(("answer", "code"), [("true", 0), ("exit 100", 2)])
+def test_root_installs_chromium_where_it_is_missing(clone: Clone, answer: str, code: int) -> None:
+    clone.add_python("3.12")
+    (clone.path / "chromium").unlink()
+    log = clone.home / "apt"
+    write_program(clone.path / "apt-get", f'#!/bin/sh\necho "$*" >>"{log}"\n[ "$1" = update ] || {answer}\n')
+    assert clone.run("run_checks.sh").returncode == code
+    assert log.read_text().splitlines() == ["update", "install --yes --no-install-recommends chromium"]
 
 
 REGISTRY = re.compile(r"https?://|pypi\.|pythonhosted|index-url|find-links|trusted-host", re.IGNORECASE)
@@ -420,10 +459,10 @@ def test_no_registry_is_named() -> None:
         assert not REGISTRY.search((ROOT / name).read_text()), name
 
 
-def locked(python_version: str) -> dict[str, str]:
+def locked(python_version: str, lock: str = "requirements.lock") -> dict[str, str]:
     """Pinned version by package name, as pip reads the lock on a Python of that version."""
     pins: dict[str, str] = {}
-    for line in (ROOT / "requirements.lock").read_text().splitlines():
+    for line in (ROOT / lock).read_text().splitlines():
         if line.startswith("#"):
             continue
         pin = Requirement(line)
@@ -435,24 +474,31 @@ def locked(python_version: str) -> dict[str, str]:
     return pins
 
 
+@pytest.mark.parametrize("lock", LOCKS)
 @pytest.mark.parametrize("python_version", ["3.10", "3.12"])
-def test_lock_agrees_with_the_project(python_version: str) -> None:
+def test_lock_agrees_with_the_project(python_version: str, lock: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = dict(project["project"]["optional-dependencies"])
+    visualizer = {"visualizer": extras.pop("visualizer")}
     listed = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-    listed += [line for extra in project["project"]["optional-dependencies"].values() for line in extra]
-    pins = locked(python_version)
+    listed += [line for extra in (visualizer if "visualizer" in lock else extras).values() for line in extra]
+    pins = locked(python_version, lock)
     for dependency in map(Requirement, listed):
         if dependency.name != "ssinghal":
             assert dependency.specifier.contains(pins[canonicalize_name(dependency.name)]), dependency
 
 
-def test_lock_pins_what_its_packages_need() -> None:
+@pytest.mark.parametrize("lock", LOCKS)
+def test_lock_pins_what_its_packages_need(lock: str) -> None:
     """By the metadata of those that are installed here."""
-    pins = locked(f"{sys.version_info.major}.{sys.version_info.minor}")
-    for name in pins:
+    pins = locked(f"{sys.version_info.major}.{sys.version_info.minor}", lock)
+    for name, pin in pins.items():
         try:
-            needs = [Requirement(line) for line in requires(name) or ()]
+            found = distribution(name)
         except PackageNotFoundError:
             continue
+        if found.version.partition("+")[0] != pin:  # another one has its needs
+            continue
+        needs = [Requirement(line) for line in found.requires or ()]
         names = {canonicalize_name(need.name) for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})}
         assert names <= pins.keys(), f"{name} needs {sorted(names - pins.keys())}"
