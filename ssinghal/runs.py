@@ -271,6 +271,28 @@ def run_folders(results: Path) -> list[Path]:
     return sorted(p for p in results.iterdir() if not p.is_symlink() and (p / RECORDS).is_file())
 
 
+def previous_run(path: Path) -> Path | None:
+    """The run before that of the folder ``path``, beside it, with the same options on the same board in the same device mode.
+
+    None where there is none, or where ``path`` has no ``run.json``.
+    """
+    if not path.is_dir():
+        return None
+    wanted = _selection(path)
+    earlier = [other for other in run_folders(path.parent) if other.name < path.name]
+    return next((other for other in reversed(earlier) if wanted and _selection(other) == wanted), None)
+
+
+def _selection(folder: Path) -> dict[str, Any]:
+    """What decided which cases were run and on what; {} if that is not known. Where results went does not count."""
+    info, _ = _info(folder / INFO)
+    options = info.get("options")
+    if not isinstance(options, dict):
+        return {}
+    device = info.get("device", {})
+    return {**options, "results": None, "opened": [device.get("mode"), device.get("board")]}
+
+
 def read_run(path: Path) -> Run:
     """The run of a folder or of a ``records.jsonl``.
 
@@ -398,6 +420,7 @@ __all__ = [
     "StoredTensor",
     "counted",
     "find_run",
+    "previous_run",
     "read_run",
     "run_folders",
 ]

@@ -35,7 +35,9 @@ def a_record(
 ) -> dict[str, Any]:
     """A record as ``records.jsonl`` has it. ``inputs``: of the call, else ``shape`` alone. ``fields``: of the case (memory,
     attrs, …). ``verdict``: numbers of the message, beside the status; for an OOM those of an L1 output unless told."""
-    case = case_from_json({"op": op, "inputs": [list(s) for s in (inputs or [shape])], "memory": "l1", **fields})
+    case = case_from_json(
+        {"op": op, "inputs": [list(s) for s in ([shape] if inputs is None else inputs)], "memory": "l1", **fields}
+    )
     made = estimate(case, load_board(board))
     numbers: dict[str, Any] = dict(verdict or {})
     if Status(status) is Status.OOM:

@@ -1,0 +1,54 @@
+"""``ssinghal report``: a run's records as documents, tables and one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ssinghal.runs import counted, find_run, previous_run, read_run
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder to write [default: RUN/report].")
+@click.option(
+    "--since", metavar="RUN", help="Tell what changed since this run [default: the last one before with equal options]."
+)
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder of the runs.",
+)
+def report(run: str | None, output: Path | None, since: str | None, results: Path) -> None:
+    """Write the report of a run: report.html, Markdown documents, CSV and JSON.
+
+    RUN is a run's folder, its id or what that begins with, or a records.jsonl [default: the latest in results].
+
+    \b
+      ssinghal report
+      ssinghal report 20261128T0624 -o nightly-report
+
+    Everything is counted from the run's records. Records of several boards or device modes are told apart. What a killed run
+    does not have is said in every document.
+    """
+    from ssinghal.changes import Changes
+    from ssinghal.report import PAGE, write_report
+
+    path = find_run(run, results)
+    found = read_run(path)
+    before = find_run(since, results) if since is not None else previous_run(path)
+    changes = Changes.of(read_run(before), found) if before is not None else None
+    folder = output or (path / "report" if path.is_dir() else Path("report"))
+    written = write_report(found, folder, changes)
+    for group in found.groups:
+        totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
+        click.echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
+    for loss in found.losses:
+        click.echo(f"not in the run: {loss}")
+    if changes is not None:
+        told = ", ".join(f"{n:,} {kind}" for kind, n in changes.counts.items() if n)
+        click.echo(f"since run {changes.before}: {told or 'no change'}")
+    click.echo(f"{len(written)} files; the page: {folder / PAGE}")

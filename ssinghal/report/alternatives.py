@@ -1,0 +1,181 @@
+"""What would make failing calls fit: placements that this run tried and saw fit, and placements that arithmetic says fit.
+
+Nothing here is guessed: a placement was probed in the same run, or its tensors and program buffers are exact sums
+(``ssinghal.estimate``). Where TTNN allocates more than arithmetic knows of, the answer is unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ssinghal.boards import load_board
+from ssinghal.caselines import case_from_json
+from ssinghal.cases import Case, OutputMemory, Placement
+from ssinghal.errors import InvalidCase
+from ssinghal.estimate import Prediction, estimate
+from ssinghal.records import Status
+from ssinghal.report.facts import calls_of
+from ssinghal.runs import StoredRecord
+from ssinghal.specs import Board, BufferType, Layout, TextEnum
+
+
+class Remedy(TextEnum):
+    """One change of placement that leaves the values as they are."""
+
+    DRAM = "operands and result in DRAM"
+    TORCH_ORDER = "torch's order of dims instead of channels last"
+    ROW_MAJOR = "row-major layout instead of tiles"
+
+
+class Answer(TextEnum):
+    """Tried: the same run has a record of it. Unknown: TTNN's temporaries or program buffers are not known by a formula."""
+
+    TRIED = "tried, fits"
+    FITS = "fits by arithmetic"
+    UNKNOWN = "tensors fit, the rest is unknown"
+    EXCEEDS = "does not fit by arithmetic"
+    TRIED_FAILS = "tried, does not fit"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """``bytes_per_bank``: what all tensors take together in the kind of memory they would go to, by arithmetic."""
+
+    remedy: Remedy
+    answer: Answer
+    memory: BufferType
+    bytes_per_bank: int
+    bank_bytes: int
+
+    def __str__(self) -> str:
+        taken = f"{self.bytes_per_bank:,} of {self.bank_bytes:,} B per {str(self.memory).upper()} bank"
+        return f"{self.remedy}: {self.answer} ({taken})"
+
+
+class Alternatives:
+    """Answers for the failing records of one group; ``records``: all of the group, among which tried ones are looked up."""
+
+    def __init__(self, records: Sequence[StoredRecord]) -> None:
+        self._tried: dict[str, dict[Placement, Status]] = defaultdict(dict)
+        for record in records:
+            case = _case_of(record)
+            if case is not None:
+                self._tried[_call(case)][_placed(case)] = record.status
+
+    def of(self, record: StoredRecord) -> tuple[Alternative, ...]:
+        """What each remedy that applies to the call comes to. Nothing for a board or an operator that this version lacks."""
+        case = _case_of(record)
+        board = _board(record.board)
+        if case is None or board is None:
+            return ()
+        found = []
+        for remedy in Remedy:
+            changed = _changed(case, remedy, padded=any(a.padding_factor > 1 for a in record.allocations))
+            if changed is not None:
+                found += self._answer(remedy, changed, board)
+        return tuple(found)
+
+    def _answer(self, remedy: Remedy, case: Case, board: Board) -> list[Alternative]:
+        try:
+            made = estimate(case, board)
+        except InvalidCase:
+            return []
+        if not made.complete:
+            return []
+        answers = {Prediction.FITS: Answer.FITS, Prediction.EXCEEDS: Answer.EXCEEDS, Prediction.UNKNOWN: Answer.UNKNOWN}
+        answer = answers[made.verdict]
+        tried = self._tried[_call(case)].get(_placed(case))
+        if tried in (Status.FITS, Status.OOM):
+            answer = Answer.TRIED if tried is Status.FITS else Answer.TRIED_FAILS
+        memory = case.placement.memory
+        region = made.board.region(memory)
+        return [Alternative(remedy, answer, memory, made.peak_bytes_per_bank.get(memory, 0), region.bank_bytes)]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One remedy over all failing cases of a group that it applies to, as counts of cases."""
+
+    remedy: Remedy
+    answers: Mapping[Answer, int]
+    calls: int
+    """Calls of models among the cases that fit so, tried or by arithmetic."""
+
+    @property
+    def cases(self) -> int:
+        return sum(self.answers.values())
+
+
+def advice(found: Sequence[tuple[StoredRecord, Sequence[Alternative]]]) -> tuple[Advice, ...]:
+    """``found``: failing records with their alternatives. Remedies in their order, those of no case left out."""
+    listed = []
+    for remedy in Remedy:
+        answered = [(record, a.answer) for record, alternatives in found for a in alternatives if a.remedy is remedy]
+        counts = {answer: sum(given is answer for _, given in answered) for answer in Answer}
+        calls = sum(calls_of(record) for record, given in answered if given in (Answer.TRIED, Answer.FITS))
+        if answered:
+            listed.append(Advice(remedy, {answer: n for answer, n in counts.items() if n}, calls))
+    return tuple(listed)
+
+
+def _changed(case: Case, remedy: Remedy, *, padded: bool) -> Case | None:
+    """``case`` with the remedy, or None where that changes nothing or, as with attributes that name dims, another call."""
+    placement = case.placement
+    if remedy is Remedy.DRAM:
+        if placement.memory is BufferType.DRAM:
+            return None
+        placement = replace(placement, memory=BufferType.DRAM, output_memory=OutputMemory.SAME)
+    elif remedy is Remedy.TORCH_ORDER:
+        if not (placement.channels_last and padded) or case.attrs or not any(len(s) == 4 for s in case.inputs):
+            return None
+        placement = replace(placement, channels_last=False)
+    else:
+        if placement.layout is Layout.ROW_MAJOR or not padded:
+            return None
+        placement = replace(placement, layout=Layout.ROW_MAJOR)
+    return replace(case, placement=placement)
+
+
+def _case_of(record: StoredRecord) -> Case | None:
+    fields = {
+        "op": record.op,
+        "inputs": [list(shape) for shape in record.inputs],
+        "attrs": dict(record.attrs),
+        "dtype": record.dtype,
+        "layout": record.layout,
+        "memory": record.memory,
+        "output_memory": record.output_memory,
+        "channels_last": record.channels_last,
+        "l1_small_size": record.l1_small_size,
+    }
+    try:
+        return case_from_json(fields)
+    except InvalidCase:
+        return None
+
+
+def _call(case: Case) -> str:
+    """What stays the same whatever the placement."""
+    return json.dumps([case.operator, case.inputs, dict(case.attrs)], sort_keys=True)
+
+
+def _placed(case: Case) -> Placement:
+    """The placement with equal ways to write it made one: a result in DRAM beside operands in DRAM is with its inputs."""
+    placement = case.placement
+    same = placement.output_memory.value == placement.memory.value
+    return replace(placement, output_memory=OutputMemory.SAME) if same else placement
+
+
+@cache
+def _board(name: str) -> Board | None:
+    try:
+        return load_board(name)
+    except InvalidCase:
+        return None
+
+
+__all__ = ["Advice", "Alternative", "Alternatives", "Answer", "Remedy", "advice"]

@@ -1,0 +1,94 @@
+"""The support matrix: what the registry declares of every operator beside what a run found of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ssinghal.operators import families
+from ssinghal.operators import operators as registry
+from ssinghal.operators.core import OperatorInfo
+from ssinghal.operators.not_operators import NOT_OPERATORS
+from ssinghal.records import Status
+from ssinghal.report.facts import Facts
+from ssinghal.runs import StoredRecord
+from ssinghal.specs import Layout
+
+SUPPORTED = "supported"
+LIMITED = "limited"
+UNSUPPORTED = "not in TTNN"
+
+
+@dataclass(frozen=True)
+class Support:
+    """One operator; cases of all its names in the run, ``fits`` and ``oom`` among them."""
+
+    operator: str
+    family: str
+    support: str
+    ttnn: str
+    names: tuple[str, ...]
+    aten: tuple[str, ...]
+    layouts: tuple[str, ...]
+    limitations: tuple[str, ...]
+    cases: int
+    fits: int
+    oom: int
+    unsupported: int
+
+    @classmethod
+    def of(cls, family: str, info: OperatorInfo, records: Sequence[StoredRecord]) -> Support:
+        statuses = [r.status for r in records]
+        return cls(
+            operator=info.name,
+            family=family,
+            support=UNSUPPORTED if info.call is None else LIMITED if info.limitations else SUPPORTED,
+            ttnn=info.ttnn,
+            names=info.names,
+            aten=info.aten,
+            layouts=layouts_of(info),
+            limitations=tuple(limitation.reason for limitation in info.limitations),
+            cases=len(records),
+            fits=statuses.count(Status.FITS),
+            oom=statuses.count(Status.OOM),
+            unsupported=statuses.count(Status.UNSUPPORTED),
+        )
+
+
+def layouts_of(info: OperatorInfo) -> tuple[str, ...]:
+    """Layouts in which an operator can be called at all."""
+    unconditional = (x for x in info.limitations if x.when is None and not x.boards and not x.dtypes)
+    blocked = {layout for limitation in unconditional for layout in limitation.layouts}
+    return () if info.call is None else tuple(layout.value for layout in Layout if layout not in blocked)
+
+
+def support_matrix(facts: Facts) -> tuple[Support, ...]:
+    """Every operator of the registry, by family and declaration."""
+    records: dict[str, list[StoredRecord]] = defaultdict(list)
+    for record in facts.records:
+        records[record.operator].append(record)
+    return tuple(Support.of(f, info, records[info.name]) for f, members in families().items() for info in members)
+
+
+def operator_mapping() -> dict[str, Any]:
+    """Every name of every operator -> what it becomes on the device; ``not_operators``: names that are none, and why."""
+    mapped = {
+        name: {
+            "operator": info.name,
+            "family": family,
+            "ttnn": info.ttnn or None,
+            "aten": list(info.aten),
+            "operands": list(info.operands),
+            "attributes": {attr: kind.kind for attr, kind in info.attrs.items()},
+        }
+        for family, members in families().items()
+        for info in members
+        for name in info.names
+    }
+    overloads = {overload: info.name for info in registry().values() for overload in info.aten}
+    return {"operators": mapped, "aten": dict(sorted(overloads.items())), "not_operators": dict(NOT_OPERATORS)}
+
+
+__all__ = ["LIMITED", "SUPPORTED", "UNSUPPORTED", "Support", "layouts_of", "operator_mapping", "support_matrix"]
