@@ -35,13 +35,15 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class PoolOptions:
-    """How workers run. ``numerics``: also compare with torch (needs a device that computes, and torch)."""
+    """How workers run. ``numerics``: also compare with torch (needs a device that computes, and torch). ``reports``: a folder
+    for TTNN's report database of each case, in ``reports / report_name(case)`` (needs torch)."""
 
     workers: int = 1
     timeout_s: float = DEFAULT_TIMEOUT_S
     host_limit_bytes: int = DEFAULT_HOST_LIMIT_BYTES
     numerics: bool = False
     limits: Limits = field(default_factory=Limits)
+    reports: Path | None = None
 
     @classmethod
     def of(
@@ -261,7 +263,7 @@ def _serve(
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        session = Session(choice, with_torch=options.numerics)
+        session = Session(choice, with_torch=options.numerics or options.reports is not None)
     except DeviceError as error:
         connection.send(error)
         return
@@ -272,8 +274,14 @@ def _serve(
                 case = connection.recv()
             except EOFError:
                 return
-            record = probe(case, session, numerics=options.numerics, limits=options.limits)
+            report = options.reports and options.reports / report_name(case)
+            record = probe(case, session, numerics=options.numerics, limits=options.limits, report=report)
             connection.send(record)
+
+
+def report_name(case: Case) -> str:
+    """The folder's name: safe in a path, and no other case's."""
+    return f"{case.name}-{case.key}"
 
 
 def _redirect_output(log: str) -> None:
@@ -286,4 +294,4 @@ def _redirect_output(log: str) -> None:
     os.close(file)
 
 
-__all__ = ["DEFAULT_HOST_LIMIT_BYTES", "DEFAULT_TIMEOUT_S", "Pool", "PoolOptions"]
+__all__ = ["DEFAULT_HOST_LIMIT_BYTES", "DEFAULT_TIMEOUT_S", "Pool", "PoolOptions", "report_name"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ssinghal.cases import Case
@@ -38,17 +40,24 @@ class Limits:
     capture_rows: int = 1_000_000
 
 
-def probe(case: Case, session: Session, *, numerics: bool = False, limits: Limits = Limits()) -> Record:
+def probe(
+    case: Case, session: Session, *, numerics: bool = False, limits: Limits = Limits(), report: Path | None = None
+) -> Record:
     """Runs ``case`` and returns its record. The device is empty before and after.
 
     No host tensor is made, so a case of many GiB costs milliseconds, and values are not looked at; with ``numerics`` a call
-    that fits is made again with values and compared with torch.
+    that fits is made again with values and compared with torch. With ``report``, a folder, the run leaves TTNN's report
+    database there, and is not made a second time for its usage.
     """
     started = time.perf_counter()
     session.use_l1_small(case.placement.l1_small_bytes or 0)
     attempt = _Attempt(case, session, limits)
-    verdict = attempt.run()
-    usage, note = attempt.usage(verdict)
+    if report is None:
+        verdict = attempt.run()
+        usage, note = attempt.usage(verdict)
+    else:
+        verdict = session.report(attempt.run, report, *_about(case, session))
+        usage, note = None, "a report was made"
     comparison = None
     if numerics and verdict.status is Status.FITS:
         verdict, comparison = attempt.compare()
@@ -69,6 +78,18 @@ def probe(case: Case, session: Session, *, numerics: bool = False, limits: Limit
         left_allocated={kind.value: size for kind, size in left.items()},
         duration_s=time.perf_counter() - started,
     )
+
+
+def _about(case: Case, session: Session) -> tuple[str, dict[str, str]]:
+    """What a report must say of itself: a title, and facts for its metadata."""
+    device = f"{session.facts.mode} {session.facts.board}"
+    facts = {
+        "case": json.dumps(case.identity()),
+        "case_key": case.key,
+        "device": device,
+        "numerics": "not run: memory verdicts only",
+    }
+    return f"{case.name} {case.id} ({device}, numerics not run)", facts
 
 
 class _Attempt:

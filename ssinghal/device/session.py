@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ssinghal.boards import load_board
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
 from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
+
+T = TypeVar("T")
 
 READ_BACK = (1.0, 2.0, 3.0, 4.0)
 # One row-major row of 2 MiB: a copy kernel must hold it twice in one core's L1, which no board here can (1.5 MiB).
@@ -258,6 +262,44 @@ class Session:
         finally:
             trace = graph.end_graph_capture()
         return trace, graph.extract_resource_usage_per_core(trace)
+
+    def report(self, call: Callable[[], T], folder: Path, title: str, facts: Mapping[str, str]) -> T:
+        """Runs ``call`` and leaves TTNN's report database of it in the new ``folder``, as ttnn-visualizer opens it.
+
+        ``title`` names it in that program's list of reports; ``facts`` join its metadata. What ``call`` raises is raised, once
+        the report is written. Needs ``with_torch``: TTNN's recorder of arguments imports torch.
+        """
+        folder.mkdir()
+        capture = folder / "graph_capture.json"
+        try:
+            with self._recording(capture):
+                return call()
+        finally:
+            recorded = json.loads(capture.read_text())
+            recorded["devices"] = recorded["devices"] or self._recorded_devices(capture)
+            recorded["metadata"] |= {"git_url": "", **facts}  # else the URL of the repository that ttnn is installed in
+            capture.write_text(json.dumps(recorded))
+            self.ttnn.graph.import_report(capture, folder)
+            for file in folder.glob(f"{capture.stem}.*"):
+                file.unlink()  # the database has it all
+            with self.ttnn.manage_config("report_name", title):
+                self.ttnn.save_config_to_json_file(str(folder / "config.json"))
+
+    @contextmanager
+    def _recording(self, file: Path) -> Iterator[None]:
+        graph = self.ttnn.graph
+        graph.begin_graph_capture(graph.RunMode.NORMAL)
+        try:
+            yield
+        finally:
+            graph.end_graph_capture_to_file(str(file))
+
+    def _recorded_devices(self, beside: Path) -> Any:
+        """This device as a record has it that allocates a tile: one in which nothing was allocated names no device."""
+        file = beside.with_suffix(".devices.json")
+        with self._recording(file):
+            self.empty(TensorSpec((32, 32))).deallocate()
+        return json.loads(file.read_text())["devices"]
 
 
 def _import_ttnn(with_torch: bool) -> Any:

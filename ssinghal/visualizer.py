@@ -1,0 +1,121 @@
+"""Cases of a run as reports for ttnn-visualizer: TTNN's own database of each call, made by running it again.
+
+One report holds one case, as TTNN's own pytest fixture makes one per test: a report has one device, whose L1 is less the case's
+own L1_SMALL, and its maps show what the call found on an empty device. Imports neither torch nor ttnn.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ssinghal.caselines import KEYS, case_from_json
+from ssinghal.cases import Case
+from ssinghal.device.modes import DeviceChoice
+from ssinghal.errors import HarnessError
+from ssinghal.pool import DEFAULT_HOST_LIMIT_BYTES, Pool, PoolOptions, report_name
+from ssinghal.records import Record, Status
+from ssinghal.results import package_versions, write_whole
+from ssinghal.runs import StoredRecord
+from ssinghal.summary import FAULTS
+
+REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks
+TORCH_BYTES = 4 * 2**30  # address space that torch takes by being imported, 3.2 GiB where it is a CUDA build
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A case that was run again. ``folder``: its report; None where there is none, for ``why``."""
+
+    stored: StoredRecord
+    record: Record
+    folder: Path | None
+    why: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether TTNN says now what it said in the record."""
+        return (self.record.status, self.record.verdict.resource) != (self.stored.status, self.stored.resource)
+
+
+def was_asked(record: StoredRecord) -> bool:
+    """Whether TTNN was called for it: arithmetic and declared limitations leave nothing to show."""
+    return record.decided_by == "ttnn" or record.status in FAULTS
+
+
+def has_failed(record: StoredRecord) -> bool:
+    return record.status in (Status.OOM, *FAULTS)
+
+
+def named(records: Iterable[StoredRecord], keys: Sequence[str]) -> list[StoredRecord]:
+    """The records whose key begins with one of ``keys``. HarnessError for one that is none's."""
+    found = {key: [record for record in records if record.key.startswith(key)] for key in keys}
+    for key, matches in found.items():
+        if not matches or not key:
+            raise HarnessError(f"no case {key!r} in this run: expected a record's key, or what it begins with")
+    return list({(r.op, r.key): r for matches in found.values() for r in matches}.values())
+
+
+def export(
+    records: Sequence[StoredRecord], choice: DeviceChoice, folder: Path, *, timeout_s: float, workers: int | None = None
+) -> Iterator[Exported]:
+    """Runs the cases of ``records`` again, and puts the report of each into ``folder / REPORTS`` when it is whole.
+
+    A report of an earlier export takes its new one's place. What crashes or hangs has none, and costs none of the others.
+
+    Raises:
+        HarnessError: torch is missing, or no device opens.
+    """
+    if "torch" not in package_versions():
+        raise HarnessError(
+            "ttnn-visualizer's reports need torch, which TTNN's own recorder imports: pip install 'ssinghal[device]'"
+        )
+    cases = [case_of(record) for record in records]
+    (folder / REPORTS).mkdir(parents=True, exist_ok=True)
+    options = PoolOptions.of(choice, workers=workers, timeout_s=timeout_s)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as name:
+        making = Path(name)
+        options = replace(options, numerics=False, reports=making, host_limit_bytes=DEFAULT_HOST_LIMIT_BYTES + TORCH_BYTES)
+        with Pool(choice, options) as pool:
+            for stored, case, record in zip(records, cases, pool.map(cases), strict=True):
+                made = making / report_name(case)
+                yield _placed(stored, record, made, folder / REPORTS / f"{made.name}-{record.board}")
+
+
+def case_of(record: StoredRecord) -> Case:
+    """The case that was run, from what its record repeats of it."""
+    fields = record.model_dump(include=set(KEYS))
+    return case_from_json({**fields, "inputs": [list(shape) for shape in record.inputs]})
+
+
+def _placed(stored: StoredRecord, record: Record, made: Path, place: Path) -> Exported:
+    if record.status in (Status.CRASH, Status.TIMEOUT):
+        return Exported(stored, record, None, f"{record.status}: {record.verdict.message}")
+    if record.verdict.decided_by != "ttnn":
+        return Exported(stored, record, None, f"TTNN was not called: {record.verdict.message}")
+    if place.exists():
+        place.rename(made.with_name(f"{made.name}.old"))
+    made.rename(place)
+    return Exported(stored, record, place)
+
+
+def describe(folder: Path) -> None:
+    """Writes ``folder / README.md``: what the reports are that lie there, of this export and of earlier ones."""
+    names = {path.parent.name: json.loads(path.read_text())["report_name"] for path in (folder / REPORTS).glob("*/config.json")}
+    rows = [f"| {name} | {title} |" for name, title in sorted(names.items())]
+    write_whole(folder / "README.md", "\n".join([_README, "| folder | case |", "|---|---|", *rows]))
+
+
+_README = f"""# Reports for ttnn-visualizer
+
+Each report is one operator call, run on an empty device by TTNN itself, which also wrote the database. Where a name says
+*virtual*, no kernel ran: memory maps and errors are TTNN's own, but every value is zero and durations are the host's.
+
+    ttnn-visualizer --tt-metal-home .        # in this folder: all of them, by name
+    ttnn-visualizer --profiler-path {REPORTS}/FOLDER
+"""
+
+__all__ = ["REPORTS", "Exported", "describe", "export", "has_failed", "named", "was_asked"]
