@@ -1,0 +1,55 @@
+// One bank drawn: what is taken, what is free, and beyond its end what does not fit.
+
+const BEYOND_DRAWN = 1.2; // banks; more is cut off, and the figure tells it
+
+function bankBar(bar) {
+  const beyond = bar.beyond.reduce((sum, segment) => sum + segment.size, 0);
+  const drawnBeyond = Math.min(beyond, bar.size * BEYOND_DRAWN);
+  const whole = bar.size + drawnBeyond;
+  const share = (size) => `${((100 * size) / whole).toFixed(3)}%`;
+  const piece = (segment, size, extra = "") =>
+    el("span", {
+      class: `piece ${segment.part} ${extra}`, title: `${segment.label}: ${both(segment.size)}`, style: { width: share(size) },
+    });
+  const inside = bar.segments.map((segment) => piece(segment, segment.size));
+  const outside = bar.beyond.map((segment) =>
+    piece(segment, (segment.size * drawnBeyond) / beyond, drawnBeyond < beyond ? "outside cut" : "outside"));
+  const end = beyond ? el("span", { class: "end", style: { left: share(bar.size) } }) : null;
+  return el(
+    "figure", { class: "bank" },
+    el("figcaption", {}, el("b", {}, `${bar.memory} `), caption(bar, beyond)),
+    el("div", { class: "track", role: "img", "aria-label": spoken(bar, beyond) }, inside, outside, end),
+    el("table", { class: "legend" }, el("tbody", {}, [...bar.segments.map((s) => [s, false]), ...bar.beyond.map((s) => [s, true])].map(
+      ([segment, out]) => legendRow(segment, out, bar)))),
+    bar.notes.map((note) => el("p", { class: "hint" }, note)),
+  );
+}
+
+function caption(bar, beyond) {
+  const of = bar.memory === "L1" ? `one core's L1 of ${both(bar.size)}, ${bytes(bar.bank)} of it a bank` : `one bank of ${both(bar.size)}`;
+  return beyond ? [of, el("strong", { class: "lack" }, ` ${both(beyond)} do not fit`)] : of;
+}
+
+function spoken(bar, beyond) {
+  const parts = bar.segments.map((segment) => `${segment.label} ${bytes(segment.size)}`).join(", ");
+  return `${bar.memory} bank: ${parts}${beyond ? `; beyond its end ${bytes(beyond)}` : ""}`;
+}
+
+function legendRow(segment, out, bar) {
+  return el(
+    "tr", { class: out ? "lack" : null },
+    el("td", {}, el("span", { class: `swatch ${segment.part} ${out ? "outside" : ""}`, "aria-hidden": "true" }), segment.label),
+    el("td", { class: "number" }, exact(segment.size)),
+    el("td", { class: "number" }, percent(segment.size, bar.size)),
+  );
+}
+
+/** Share of the fullest bank as a small bar in a table's cell: above 100 % the case does not fit. */
+function loadMeter(load) {
+  if (load === null) return NONE;
+  return el(
+    "span", { class: `meter ${load > 1 ? "over" : ""}` },
+    el("span", { class: "fill", style: { width: `${Math.min(100, 100 * load).toFixed(1)}%` } }),
+    el("span", { class: "figure" }, percent(load, 1)),
+  );
+}

@@ -1,0 +1,77 @@
+// The bar of filters that all views share, and which cases they let through.
+
+const SELECTS = {
+  op: { title: "Operator", values: (item) => [item.op] },
+  status: { title: "Status", values: (item) => [item.status], name: (value) => (STATUSES[value] || { name: value }).name },
+  resource: { title: "Ran out", values: (item) => [item.resource], name: (value) => resourceOf(value).name },
+  memory: { title: "Memory", values: (item) => [item.memory] },
+  catalog: { title: "Catalog", values: (item) => item.sources.map((source) => source.catalog) },
+  model: { title: "Model", values: (item) => item.sources.map((source) => source.model) },
+};
+const CHIPS = { shape: "shape", input: "input" }; // filters that come from links alone
+
+/** Cases of the group that pass all filters of the state. */
+function filtered(cases) {
+  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+  return cases.filter((item) => passes(item) && words.every((word) => item.words.includes(word)));
+}
+
+function passes(item) {
+  for (const name of ["op", "status", "resource", "memory", "shape"]) if (state[name] && item[name] !== state[name]) return false;
+  if (!state.catalog && !state.model && !state.input) return true;
+  return item.sources.some(
+    (source) =>
+      (!state.catalog || source.catalog === state.catalog) &&
+      (!state.model || source.model === state.model) &&
+      (!state.input || source.input === state.input),
+  );
+}
+
+/** Builds the bar for a group; its values are set by showFilters. */
+function buildFilters(form, cases) {
+  const search = el("input", {
+    type: "search", name: "q", placeholder: "Search: operator, shape, model, module …", "aria-label": "Search",
+    autocomplete: "off", spellcheck: "false", oninput: (event) => go({ q: event.target.value }, true),
+  });
+  const selects = Object.entries(SELECTS).map(([name, select]) =>
+    el("label", { class: "field" }, el("span", {}, select.title), chooser(name, select, cases)),
+  );
+  const more = el("details", { class: "more", open: matchMedia("(min-width: 800px)").matches },
+    el("summary", {}, "Filters"), el("div", { class: "selects" }, selects));
+  form.replaceChildren(search, more, el("div", { class: "found", role: "status" }));
+  form.onsubmit = (event) => event.preventDefault();
+}
+
+function chooser(name, { title, values, name: nameOf = (value) => value }, cases) {
+  const found = new Map();
+  for (const item of cases) for (const value of new Set(values(item))) if (value) found.set(value, (found.get(value) || 0) + 1);
+  const options = [...found].sort(([one], [other]) => (one < other ? -1 : 1));
+  return el(
+    "select", { name, onchange: (event) => go({ [name]: event.target.value }) },
+    el("option", { value: "" }, "all"),
+    options.map(([value, number]) => el("option", { value }, `${nameOf(value)} (${count(number)})`)),
+  );
+}
+
+/** The state's values in the bar, and how many cases they leave. */
+function showFilters(form, shown, cases) {
+  const search = form.elements.q;
+  if (search.value !== state.q) search.value = state.q;
+  for (const name of Object.keys(SELECTS)) {
+    const select = form.elements[name];
+    if (state[name] && ![...select.options].some((option) => option.value === state[name])) {
+      select.append(el("option", { value: state[name] }, `${state[name]} (0)`)); // of a link made for another run
+    }
+    select.value = state[name];
+    select.classList.toggle("set", Boolean(state[name]));
+  }
+  const set = FILTERS.filter((name) => state[name]);
+  const chips = Object.entries(CHIPS).filter(([name]) => state[name]).map(([name, title]) =>
+    link({ [name]: "" }, `${title} ${state[name]} ✕`, { class: "chip", "aria-label": `remove the filter ${title} ${state[name]}` }));
+  form.querySelector("summary").textContent = set.length ? `Filters (${set.length})` : "Filters";
+  form.querySelector(".found").replaceChildren(
+    el("span", {}, set.length ? `${count(shown.length)} of ${plural(cases.length, "case")}` : plural(cases.length, "case")),
+    ...chips,
+    ...(set.length ? [link(unfiltered(), "clear filters", { class: "clear" })] : []),
+  );
+}

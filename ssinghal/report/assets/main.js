@@ -1,0 +1,107 @@
+// Draws the page for the state, and again whenever the state changes.
+
+const VIEWS = { overview: overviewView, matrix: matrixView, cases: casesView, models: modelsView, padding: paddingView };
+const TITLES = { overview: "Overview", matrix: "Matrix", cases: "Cases", models: "Models", padding: "Padding" };
+const [HEAD, TABS, FORM, MAIN, VIEW, CASE] = ["head", "tabs", "filters", "main", "view", "case"].map((id) => document.getElementById(id));
+
+let drawn = {}; // the state that the page shows
+let builtFor = null; // the group whose values the filters list
+
+function draw() {
+  const group = groupOf(state.set);
+  const cases = casesOf(group);
+  const view = VIEWS[state.view] ? state.view : DEFAULTS.view;
+  if (builtFor !== group) buildFilters(FORM, cases);
+  builtFor = group;
+  const focused = document.activeElement && document.activeElement.dataset.focus;
+  const shown = filtered(cases);
+  drawHead(group);
+  drawTabs(view);
+  showFilters(FORM, shown, cases);
+  VIEW.setAttribute("aria-labelledby", `tab-${view}`);
+  VIEW.className = view;
+  VIEW.replaceChildren(...[VIEWS[view](shown, group)].flat(Infinity).filter(Boolean));
+  drawCase(cases, group);
+  if (drawn.view !== undefined && drawn.view !== state.view) window.scrollTo(0, 0);
+  if (focused) refocus(focused);
+  drawn = { ...state };
+}
+
+/** The run and what its verdicts may be used for: on every view. */
+function drawHead(group) {
+  const { run } = DATA;
+  const times = [run.started && `started ${run.started}`, run.finished ? `finished ${run.finished}` : "not finished"].filter(Boolean).join(", ");
+  const settings = DATA.groups.length > 1
+    ? el("p", { class: "settings" }, `${DATA.groups.length} settings, never added up: `, DATA.groups.map((one) =>
+        link({ ...unfiltered(), set: one === DATA.groups[0] ? "" : one.setting, case: "" }, one.setting,
+          { "aria-current": one === group ? "true" : null, "data-focus": `set ${one.setting}` })))
+    : null;
+  HEAD.replaceChildren(
+    el("div", { class: "title" },
+      el("h1", {}, "Memory verdicts"),
+      el("p", { class: "run" }, el("span", { class: "mono" }, run.id), el("span", { class: "hint", title: run.command }, times))),
+    el("p", { class: "setting" }, el("b", {}, group.setting), el("span", { class: "numerics" }, group.numerics)),
+    settings || "",
+    run.losses.length ? el("details", { class: "losses", open: run.losses.length < 3 },
+      el("summary", {}, `This run is not whole: ${plural(run.losses.length, "loss", "losses")}`),
+      el("ul", {}, run.losses.map((loss) => el("li", {}, loss)))) : "",
+  );
+}
+
+function drawTabs(view) {
+  TABS.replaceChildren(...Object.keys(VIEWS).map((name) => link({ view: name }, TITLES[name], {
+    role: "tab", id: `tab-${name}`, "aria-selected": String(name === view), "aria-controls": "view", tabindex: name === view ? "0" : "-1",
+    "data-focus": `tab ${name}`,
+  })));
+}
+
+function drawCase(cases, group) {
+  const name = state.case;
+  CASE.hidden = !name;
+  MAIN.classList.toggle("split", Boolean(name));
+  document.body.classList.toggle("chosen", Boolean(name));
+  const same = drawn.case === name && drawn.set === state.set;
+  const { scrollTop } = CASE;
+  CASE.replaceChildren(...(name ? detailPanel(findCase(cases, name), group).flat(Infinity).filter(Boolean) : []));
+  CASE.scrollTop = same ? scrollTop : 0;
+  if (same) return;
+  if (name && drawn.case !== undefined) CASE.focus({ preventScroll: true });
+  if (!name && drawn.case) refocus(`case ${drawn.case}`);
+}
+
+/** Focus stays where it was, though the elements are new. */
+function refocus(name) {
+  const same = document.querySelector(`[data-focus="${CSS.escape(name)}"]`);
+  if (same && !CASE.contains(document.activeElement)) same.focus({ preventScroll: true });
+}
+
+/** Left and right walk through the tabs; Escape closes the case; a click anywhere in a row selects its case. */
+function onKey(event) {
+  if (event.key === "Escape" && state.case) go({ case: "" });
+  const tab = event.target.closest && event.target.closest("[role=tab]");
+  const names = Object.keys(VIEWS);
+  const moves = { ArrowLeft: -1, ArrowRight: 1, Home: -names.length, End: names.length };
+  if (!tab || !(event.key in moves)) return;
+  event.preventDefault();
+  const at = names.indexOf(tab.id.replace("tab-", "")) + moves[event.key];
+  const to = Math.min(names.length - 1, Math.max(0, at));
+  document.getElementById(`tab-${names[to]}`).focus();
+  go({ view: names[to] });
+}
+
+function onRowClick(event) {
+  const row = event.target.closest("tr[data-case]");
+  if (row && !event.target.closest("a") && !String(getSelection())) go({ case: row.dataset.case });
+}
+
+window.addEventListener("hashchange", () => {
+  state = parseHash(location.hash);
+  draw();
+});
+document.addEventListener("keydown", onKey);
+VIEW.addEventListener("click", onRowClick);
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  VIEW.focus();
+});
+draw();

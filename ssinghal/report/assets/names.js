@@ -1,0 +1,67 @@
+// What the records' words are called on the page. A verdict is told by a letter and a word; colour only repeats it.
+
+const RESOURCES = {
+  l1_buffer: { name: "L1 buffers", letter: "L", tone: "l1" },
+  dram_buffer: { name: "DRAM buffers", letter: "D", tone: "dram" },
+  l1_small_buffer: { name: "L1_SMALL buffers", letter: "S", tone: "small" },
+  trace_buffer: { name: "trace region", letter: "T", tone: "other" },
+  circular_buffer: { name: "program buffers beyond L1", letter: "P", tone: "program" },
+  clash: { name: "program buffers over L1 tensors", letter: "C", tone: "clash" },
+  kernel_config: { name: "kernel config", letter: "K", tone: "other" },
+  fragmentation: { name: "fragmentation", letter: "F", tone: "other" },
+  host: { name: "host memory", letter: "H", tone: "other" },
+};
+
+// Worst first: of several cases in one place the first of these is shown.
+const STATUSES = {
+  oom: { name: "OOM", letter: "O", tone: "other" },
+  crash: { name: "crash", letter: "!", tone: "fault" },
+  timeout: { name: "timeout", letter: "!", tone: "fault" },
+  error: { name: "error", letter: "!", tone: "fault" },
+  mismatch: { name: "mismatch", letter: "!", tone: "fault" },
+  invalid: { name: "invalid", letter: "–", tone: "none" },
+  unsupported: { name: "unsupported", letter: "–", tone: "none" },
+  not_run: { name: "not run", letter: "?", tone: "none" },
+  fits: { name: "fits", letter: "·", tone: "fits" },
+};
+const SEVERITY = Object.keys(STATUSES);
+const FAULTS = ["crash", "timeout", "error", "mismatch"];
+
+const CHANGES = {
+  "new-oom": "newly out of memory",
+  "new-fault": "new faults",
+  "other-verdict": "another verdict",
+  grown: "takes more bytes",
+  shrunk: "takes fewer bytes",
+  "now-fits": "fits now",
+  "new-case": "new cases",
+  vanished: "vanished cases",
+};
+
+const PEAKS = {
+  l1_bytes: "L1 tensors",
+  circular_bytes: "circular buffers",
+  dataflow_bytes: "dataflow buffers",
+  scratch_bytes: "scratch",
+  l1_total_bytes: "L1 in all",
+  l1_small_bytes: "L1_SMALL",
+  dram_bytes: "DRAM",
+};
+
+/** Name, letter and tone of a verdict. */
+function verdictOf(item) {
+  const known = STATUSES[item.status] || { name: item.status, letter: "?", tone: "none" };
+  if (item.status !== "oom") return known;
+  const resource = resourceOf(item.resource);
+  return { name: `OOM: ${resource.name}`, letter: resource.letter, tone: resource.tone };
+}
+
+function resourceOf(name) {
+  return RESOURCES[name] || { name: name || "resource not named", letter: "O", tone: "other" };
+}
+
+/** The verdict as a badge: letter, word, colour. */
+function badge(item) {
+  const { name, letter, tone } = verdictOf(item);
+  return el("span", { class: `badge ${tone}` }, el("span", { class: "letter", "aria-hidden": "true" }, letter), name);
+}

@@ -1,0 +1,39 @@
+// What is shown, kept in the URL's hash: a link reproduces it, and the browser's history walks through it.
+
+const DEFAULTS = {
+  view: "overview", set: "", q: "", op: "", status: "", resource: "", memory: "", catalog: "", model: "", input: "", shape: "",
+  sort: "", page: "", rows: "", case: "",
+};
+const FILTERS = ["q", "op", "status", "resource", "memory", "catalog", "model", "input", "shape"];
+
+let state = parseHash(location.hash);
+
+function parseHash(hash) {
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, given.get(name) || value]));
+}
+
+/**
+ * The hash of the current state with `changes`. Another view, setting or filter begins at page 1; another view also has an order
+ * of its own.
+ */
+function href(changes) {
+  const fresh = {};
+  if (Object.keys(changes).some((name) => name === "view" || name === "set" || FILTERS.includes(name))) fresh.page = "";
+  if ("view" in changes && changes.view !== state.view) Object.assign(fresh, { sort: "", rows: "" });
+  const next = { ...state, ...fresh, ...changes };
+  const said = Object.keys(DEFAULTS).filter((name) => next[name] && next[name] !== DEFAULTS[name]);
+  return `#${new URLSearchParams(said.map((name) => [name, next[name]]))}`;
+}
+
+/** Goes to the current state with `changes`; `replace`: without a step in the history, as while typing. */
+function go(changes, replace = false) {
+  const next = href(changes);
+  if (replace) location.replace(next);
+  else location.hash = next;
+}
+
+/** Every filter off. */
+function unfiltered() {
+  return Object.fromEntries(FILTERS.map((name) => [name, ""]));
+}

@@ -1,0 +1,189 @@
+"""Records → one self-contained HTML page: data, style and scripts in a single file that asks for nothing else.
+
+The data is one JSON block that no browser runs; scripts write it as text only, so what catalogs and logs hold is never markup.
+Texts and tensors are told once and referred to by number, and cases are columns, so 10,000 of them stay a few MB.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Hashable, Iterable
+from dataclasses import fields
+from importlib.resources import files
+from string import Template
+from typing import Any, Generic, TypeVar
+
+from ssinghal.caselines import KEYS
+from ssinghal.changes import Changes
+from ssinghal.device.usage import Usage
+from ssinghal.report.banks import Bar, bars_of, board_of
+from ssinghal.report.facts import Size
+from ssinghal.runs import Group, Run, StoredRecord, StoredSource
+from ssinghal.specs import Board, format_shape
+
+SCRIPTS = (
+    "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "overview.js", "matrix.js",
+    "cases.js", "detail.js", "models.js", "padding.js", "main.js",
+)  # fmt: skip
+_NOT_IN_SCRIPTS = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}  # U+2028 and all else beyond ASCII is escaped by json
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+def page(run: Run, changes: Changes | None = None) -> str:
+    """The HTML of ``run``; ``changes``: since the run before, where there is one."""
+    style = _asset("page.css")
+    scripts = "\n".join(_asset(name) for name in SCRIPTS)
+    script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    return Template(_asset("page.html")).substitute(
+        policy=policy,
+        title=html.escape(f"{run.id}: memory verdicts"),
+        style=style,
+        data=json.dumps(page_data(run, changes), separators=(",", ":")).translate(_NOT_IN_SCRIPTS),
+        script=script,
+    )
+
+
+def page_data(run: Run, changes: Changes | None = None) -> dict[str, Any]:
+    """What the page knows, as plain values. Numbers in columns called after a text or a tensor count into its table."""
+    tables = _Tables()
+    groups = [_group(group, tables) for group in run.groups]
+    return {
+        "run": {
+            "id": run.id,
+            **{name: str(run.info.get(name) or "") for name in ("started", "finished", "command", "commit")},
+            "losses": list(run.losses),
+        },
+        "line": list(KEYS),
+        "peaks": list(_PEAKS),
+        "changes": _changes(changes) if changes is not None else None,
+        "groups": groups,
+        "texts": tables.texts.rows,
+        "tensors": tables.tensors.rows,
+        "sources": tables.sources.rows,
+    }
+
+
+class _Table(Generic[_T]):
+    """Distinct values, each told once."""
+
+    def __init__(self) -> None:
+        self.rows: list[_T] = []
+        self._numbers: dict[_T, int] = {}
+
+    def number(self, value: _T) -> int:
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = len(self.rows)
+            self.rows.append(value)
+        return found
+
+
+class _Tables:
+    def __init__(self) -> None:
+        self.texts: _Table[str] = _Table()
+        self.tensors: _Table[tuple[Any, ...]] = _Table()
+        self.sources: _Table[tuple[str, str, str]] = _Table()
+
+    def text(self, value: object) -> int:
+        return self.texts.number("" if value is None else str(value))
+
+
+def _group(group: Group, tables: _Tables) -> dict[str, Any]:
+    board = board_of(group)
+    rows = [_case(record, board, tables) for record in group.records]
+    return {
+        "setting": str(group.setting),
+        "board": group.setting.board,
+        "numerics": group.numerics,
+        "cases": {name: [row[name] for row in rows] for name in rows[0]},
+    }
+
+
+def _case(record: StoredRecord, board: Board | None, tables: _Tables) -> dict[str, Any]:
+    """One value for every column."""
+    size = Size.of_shape(record)
+    bars = bars_of(record, board) if board is not None else ()
+    text = tables.text
+    return {
+        "key": record.key,
+        **{name: text(getattr(record, name)) for name in _TEXTS},
+        "shape": text(format_shape(record.shape)),
+        "line": [text(json.dumps(getattr(record, name))) for name in KEYS],
+        "logical": size.logical_bytes,
+        "allocated": size.allocated_bytes,
+        "need": record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes,
+        "short": record.shortfall_bytes,
+        "load": round(max((bar.load for bar in bars), default=0.0), 4) if bars else None,
+        "tensors": _tensors(record, tables),
+        "bars": [_bar(bar, tables) for bar in bars],
+        "usage": [record.usage.get(name) for name in _PEAKS] if record.usage is not None else None,
+        "estimate": text(f"{record.estimate.verdict}: {record.estimate.reason}" if record.estimate else ""),
+        "left": sum(record.left_allocated.values()),
+        "seconds": record.duration_s,
+        "sources": [[*_source(source, tables), source.count] for source in record.sources],
+    }
+
+
+_TEXTS = (
+    "id", "op", "operator", "status", "resource", "stage", "dtype", "layout", "memory", "sentence", "message", "decided_by",
+    "numerics", "usage_note",
+)  # fmt: skip
+_PEAKS = tuple(field.name for field in fields(Usage))
+
+
+def _tensors(record: StoredRecord, tables: _Tables) -> list[list[int | None]]:
+    """[label, tensor, bytes that the allocator booked per bank]: by arithmetic, then what was placed beyond that."""
+    booked = {tensor.label: tensor.booked_bytes for tensor in record.tensors}
+    found = []
+    for a in record.allocations:
+        row = (
+            a.shape, a.padded_shape, a.dtype, a.layout, a.memory, a.logical_bytes, a.allocated_bytes,
+            a.booked_bytes_per_bank, a.padding_cause,
+        )  # fmt: skip
+        found.append([tables.text(a.label), tables.tensors.number(row), booked.get(a.label)])
+    known = {allocation.label for allocation in record.allocations}
+    for t in record.tensors:
+        if t.label not in known:
+            placed: tuple[Any, ...] = (t.shape, None, t.dtype, t.layout, t.memory, t.logical_bytes, t.allocated_bytes, None, "")
+            found.append([tables.text(t.label), tables.tensors.number(placed), t.booked_bytes])
+    return found
+
+
+def _bar(bar: Bar, tables: _Tables) -> list[Any]:
+    """[memory, its bytes, those of the bank, segments, what is beyond, notes]; a segment is [part, label, bytes]."""
+
+    def parts(segments: Iterable[Any]) -> list[list[int]]:
+        return [[tables.text(s.part), tables.text(s.label), s.size_bytes] for s in segments]
+
+    notes = [tables.text(note) for note in bar.notes]
+    return [tables.text(bar.memory), bar.size_bytes, bar.bank_bytes, parts(bar.segments), parts(bar.beyond), notes]
+
+
+def _source(source: StoredSource, tables: _Tables) -> tuple[int, int]:
+    named = (source.catalog, source.model, source.input_size)
+    return tables.sources.number(named), tables.text(source.module_path)
+
+
+def _changes(changes: Changes) -> dict[str, Any]:
+    found = [
+        [c.kind.value, str(c.setting), c.op, c.key, c.id, c.before, c.after, "; ".join(map(str, c.figures))]
+        for c in changes.found
+    ]
+    return {"before": changes.before, "after": changes.after, "notes": list(changes.notes), "found": found}
+
+
+def _asset(name: str) -> str:
+    return (files("ssinghal.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """The one inline script or style that a browser may use, in the words of a Content-Security-Policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+__all__ = ["page", "page_data"]
