@@ -97,7 +97,7 @@ class Changes:
         order = list(Kind)
         found.sort(key=lambda c: (order.index(c.kind), c.op, c.id, str(c.setting)))
         notes = [
-            *(note for comparison in compared for note in comparison.setting_notes()),
+            *(note for comparison in compared for note in comparison.across_notes()),
             *_left_out(before, [pair[0] for pair in pairs]),
             *_left_out(after, [pair[1] for pair in pairs]),
             *(f"{run.id}: {loss}" for run in (before, after) for loss in run.losses),
@@ -210,14 +210,12 @@ class _Comparison:
         for record in self._added if not self.before.losses else ():
             yield self._change(Kind.NEW_CASE, record, "", _told(record))
 
-    def setting_notes(self) -> Iterator[str]:
+    def across_notes(self) -> Iterator[str]:
         one, other = self.one.setting, self.other.setting
         if one.board != other.board:
             yield f"across: {one} → {other}; figures per bank are not compared, since the boards have other banks"
         elif one.device_mode != other.device_mode:
             yield f"across: {one} → {other}"
-        elif one.ttnn != other.ttnn:
-            yield f"{one} → ttnn {other.ttnn or 'not installed'}"
 
     def notes(self) -> Iterator[str]:
         for memory, (old_bytes, new_bytes) in self.shifts.items():

@@ -19,6 +19,7 @@ from ssinghal.cases import Case
 from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.records import LineFile, Record, RunInfo, Status, Verdict
+from ssinghal.store import STORE, Store
 from ssinghal.summary import Summary
 
 PACKAGES = ("ssinghal", "ttnn", "torch", "numpy", "pytest")
@@ -101,7 +102,8 @@ class RunFolder:
         self.records.append(stamped)
 
     def finish(self, selected: int, notes: Sequence[str] = ()) -> list[str]:
-        """Closes the run with its totals; returns the summary's lines. ``notes`` go into its file as well."""
+        """Closes the run with its totals and puts it into the index; returns the summary's lines. ``notes`` go into its file
+        as well. An index that cannot be written is the last line: the run stands without it."""
         summary = Summary.of(self.records)
         self.info = replace(self.info, finished=now(), selected=selected, totals=summary.totals)
         lines = [*self._head(), *summary.lines()]
@@ -109,6 +111,10 @@ class RunFolder:
             self._write_info()
             write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
         self._lines.close()
+        try:
+            Store(self.path.parent / STORE).index(self.path)
+        except HarnessError as error:
+            return [*lines, f"not indexed: {error}"]
         return lines
 
     def _head(self) -> list[str]:

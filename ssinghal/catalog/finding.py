@@ -113,11 +113,15 @@ def parse_pattern(text: str) -> Pattern:
     return tuple(None if given == "*" else size for given, size in zip(wild, sizes, strict=True))
 
 
+def fits_pattern(shape: Shape, pattern: Pattern) -> bool:
+    return len(shape) == len(pattern) and all(want in (None, size) for want, size in zip(pattern, shape, strict=True))
+
+
 def find(catalogs: Iterable[Catalog], pattern: Pattern) -> Found:
     """All uses in order: captured catalogs, then imported ones, then the lists of the crossed ones with their origins."""
 
     def matches(shape: Shape) -> bool:
-        return len(shape) == len(pattern) and all(want in (None, size) for want, size in zip(pattern, shape, strict=True))
+        return fits_pattern(shape, pattern)
 
     catalogs = sorted(catalogs, key=lambda catalog: (catalog.head.kind != "captured", catalog.head.kind, catalog.name))
     uses: list[Use] = []
@@ -129,7 +133,7 @@ def find(catalogs: Iterable[Catalog], pattern: Pattern) -> Found:
             uses += _joined(
                 _captured(catalog, matches) if isinstance(catalog, CapturedCatalog) else _imported(catalog, matches)
             )
-    near = () if uses or listings or None in pattern else _near(catalogs, tuple(size for size in pattern if size is not None))
+    near = () if uses or listings else nearest((shape for catalog in catalogs for shape in _shapes(catalog)), pattern)
     return Found(tuple(uses), tuple(listings), near)
 
 
@@ -173,10 +177,14 @@ def _listings(catalog: CrossedCatalog, matches: Callable[[Shape], bool]) -> list
     return [Listing(catalog.name, shape, tuple(names), origins.get(shape)) for shape, names in sorted(tried.items())]
 
 
-def _near(catalogs: Iterable[Catalog], wanted: Shape) -> tuple[Shape, ...]:
-    """At most a handful of shapes that some catalog has: the same sizes in another order, one other size, as many elements."""
+def nearest(shapes: Iterable[Shape], pattern: Pattern) -> tuple[Shape, ...]:
+    """At most a handful of ``shapes``: the same sizes in another order, one other size, as many elements. None for a pattern
+    with any size in it."""
+    wanted = tuple(size for size in pattern if size is not None)
+    if len(wanted) < len(pattern):
+        return ()
     ranked: dict[Shape, tuple[int, int]] = {}
-    for shape in {shape for catalog in catalogs for shape in _shapes(catalog)}:
+    for shape in set(shapes):
         apart = [abs(a - b) for a, b in zip(shape, wanted, strict=False) if a != b]
         likeness = (
             sorted(shape) == sorted(wanted),

@@ -11,9 +11,12 @@ from ssinghal.cli.capture import capture_command, recapture_command
 from ssinghal.cli.catalog import baseline, catalog
 from ssinghal.cli.compare import compare
 from ssinghal.cli.execute import execute
+from ssinghal.cli.history import history
 from ssinghal.cli.inspect import doctor, estimate, operators
 from ssinghal.cli.probe import probe
+from ssinghal.cli.report import report
 from ssinghal.cli.run import run
+from ssinghal.cli.visualizer import export_visualizer
 from ssinghal.errors import CatalogError, HarnessError
 
 
@@ -26,7 +29,20 @@ def cli() -> None:
     """
 
 
-for command in (doctor, operators, catalog, baseline, estimate, probe, run, execute, compare):
+for command in (
+    doctor,
+    operators,
+    catalog,
+    baseline,
+    estimate,
+    probe,
+    run,
+    execute,
+    compare,
+    history,
+    report,
+    export_visualizer,
+):
     cli.add_command(command)
 for command in (capture_command, recapture_command):
     catalog.add_command(command)

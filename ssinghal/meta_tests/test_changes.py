@@ -211,7 +211,7 @@ def test_a_run_that_was_not_whole_makes_no_case_new(compared):
 def test_releases_are_compared_and_named(compared):
     changes = compared([a_record(ttnn="0.80.0")], [a_record(ttnn="0.81.1")])
     assert changes.cases == 1
-    assert changes.notes == ("virtual n150, ttnn 0.80.0 → ttnn 0.81.1",)
+    assert changes.heads[0].startswith("virtual n150, ttnn 0.80.0 → virtual n150, ttnn 0.81.1: 1 cases in both")
 
 
 def test_groups_without_a_counterpart_are_named_and_not_mixed(compared):

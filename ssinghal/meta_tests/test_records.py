@@ -224,7 +224,7 @@ def test_a_runs_folder(tmp_path):
 
     second = RunFolder(parent, info())
     assert (parent / "latest").resolve() == second.path.resolve() != first.path.resolve()
-    assert {p.name for p in parent.iterdir()} == {first.info.run, second.info.run, "latest"}
+    assert {p.name for p in parent.iterdir()} == {first.info.run, second.info.run, "latest", "store.sqlite"}
 
 
 def test_a_run_on_silicon_is_not_said_to_lack_numerics(tmp_path):
