@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from ssinghal.device.usage import Usage
 from ssinghal.errors import HarnessError
 from ssinghal.records import SCHEMA_VERSION, Resource, Status, Verdict
 from ssinghal.specs import Shape
@@ -87,6 +88,15 @@ class StoredSource(_Stored):
     module_path: str = ""
 
 
+_USAGE = frozenset(f.name for f in fields(Usage))
+
+
+def _whole_usage(value: Mapping[str, int]) -> Mapping[str, int]:
+    if not value.keys() >= _USAGE:
+        raise ValueError(f"needs {', '.join(sorted(_USAGE - value.keys()))}")
+    return value
+
+
 class StoredRecord(_Stored):
     """One line of ``records.jsonl``. Fields are those of ``Record.to_json``."""
 
@@ -128,7 +138,7 @@ class StoredRecord(_Stored):
     ttnn: str
     numerics: str = "not run"
     tensors: tuple[StoredTensor, ...] = ()
-    usage: Mapping[str, int] | None = None
+    usage: Annotated[Mapping[str, int], AfterValidator(_whole_usage)] | None = None
     usage_note: str = ""
     resident: Mapping[str, int] = {}
     estimate: StoredEstimate | None = None

@@ -70,6 +70,6 @@ def write_run(parent: Path, records: Sequence[Mapping[str, Any]], run: str = RUN
         "device": device,
         "versions": {},
     }
-    described = RunInfo(run, options={}, **{"selected": len(records), **head, **info})
+    described = RunInfo(run, **{"selected": len(records), "options": {}, **head, **info})
     (folder / "run.json").write_text(json.dumps(asdict(described)))
     return folder

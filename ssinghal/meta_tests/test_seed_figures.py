@@ -69,7 +69,7 @@ def in_bands(pairs) -> dict[str, int]:
 
 @pytest.mark.virtual_device
 def test_the_first_seed_by_the_cards_counts(as_the_cards):
-    """1,014 calls ran out, two of split's shapes twice: 1,012 pairs, which today's are but for differences with a cause each."""
+    """1,014 calls ran out, two of split's shapes twice: 1,012 pairs. Today's differ, each for a cause."""
     counts = {row["operator"]: float(row["true_oom"]) for row in rows_of("hardware_counts.csv") if row["run"].startswith("R3")}
     assert sum(counts.values()) == 1014
     today = {found.op: len(found.pairs) for found in as_the_cards.failing_operators}
