@@ -127,6 +127,10 @@ class Changes:
         }
 
 
+def _cases(count: int) -> str:
+    return f"{count:,} case{'' if count == 1 else 's'}"
+
+
 def _paired(before: Iterable[Group], after: Iterable[Group], across: bool) -> list[tuple[Group, Group]]:
     """Groups of one setting first, then those of one board and mode where each run has just one such. ``across``: then by
     board, then by mode, then the one that is left on either side."""
@@ -152,7 +156,7 @@ def _left_out(run: Run, compared: Iterable[Group]) -> Iterator[str]:
     settings = {group.setting for group in compared}
     for group in run.groups:
         if group.setting not in settings:
-            yield f"{run.id}: {len(group.records):,} cases of {group.setting} have no counterpart and are not compared"
+            yield f"{run.id}: {_cases(len(group.records))} of {group.setting} without a counterpart, not compared"
 
 
 # Figures of a message that move when the reserved base of a memory does: by how many bytes for each byte that a bank grows.
@@ -198,7 +202,7 @@ class _Comparison:
         one, other = self.one, self.other
         where = str(one.setting) if one.setting == other.setting else f"{one.setting} → {other.setting}"
         numerics = one.numerics if one.numerics == other.numerics else f"{one.numerics} → {other.numerics}"
-        return f"{where}: {len(self.common):,} cases in both; {numerics}"
+        return f"{where}: {_cases(len(self.common))} in both; {numerics}"
 
     def changes(self) -> Iterator[Change]:
         for old, new in self.common:
@@ -213,7 +217,7 @@ class _Comparison:
     def across_notes(self) -> Iterator[str]:
         one, other = self.one.setting, self.other.setting
         if one.board != other.board:
-            yield f"across: {one} → {other}; figures per bank are not compared, since the boards have other banks"
+            yield f"across: {one} → {other}; figures per bank are not compared across boards"
         elif one.device_mode != other.device_mode:
             yield f"across: {one} → {other}"
 
@@ -222,10 +226,10 @@ class _Comparison:
             alike = sum(self._only_shifted(memory, *pair) for pair in self.common)
             grew = old_bytes - new_bytes
             why = f"the reserved base {'grew' if grew > 0 else 'shrank'} by {abs(grew):,} B"
-            yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {alike:,} cases: {why}"
+            yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(alike)}: {why}"
         for run, missing, not_counted in ((self.after, self._gone, "vanished"), (self.before, self._added, "new")):
             if run.losses and missing:
-                yield f"{len(missing):,} cases have no record in {run.id}, which is not whole: not counted as {not_counted}"
+                yield f"{_cases(len(missing))} without a record in {run.id}, which is not whole: not counted as {not_counted}"
 
     def _change(self, kind: Kind, record: StoredRecord, before: str, after: str, figures: tuple[Figure, ...] = ()) -> Change:
         setting = self.one.setting if kind is Kind.VANISHED else self.other.setting
@@ -284,10 +288,11 @@ def _verdict(record: StoredRecord) -> tuple[Status, Resource | None, str]:
 
 def _figures(old: StoredRecord, new: StoredRecord, per_bank: bool) -> Iterator[Figure]:
     """What both have and what differs. Numbers of messages only where both speak of the same memory and stage."""
-    for name, before_bytes in _sizes(old, per_bank, _verdict(old) == _verdict(new)).items():
-        after_bytes = _sizes(new, per_bank, True).get(name)
-        if after_bytes is not None and after_bytes != before_bytes:
-            yield Figure(name, before_bytes, after_bytes)
+    comparable = _verdict(old) == _verdict(new)
+    after = _sizes(new, per_bank, comparable)
+    for name, before_bytes in _sizes(old, per_bank, comparable).items():
+        if name in after and after[name] != before_bytes:
+            yield Figure(name, before_bytes, after[name])
 
 
 def _sizes(record: StoredRecord, per_bank: bool, message: bool) -> dict[str, int]:

@@ -155,7 +155,9 @@ def _change(before: Indexed, after: Indexed) -> Change | None:
 
 
 def _alone(indexed: Indexed) -> Run:
-    group = Group(indexed.setting, (indexed.record,), indexed.run.device)
+    setting, device = indexed.setting, indexed.run.device
+    opened = (device.get("mode"), device.get("board"), device.get("ttnn")) == (setting.device_mode, setting.board, setting.ttnn)
+    group = Group(setting, (indexed.record,), device if opened else {})
     return Run(Path(indexed.run.folder), {"run": indexed.run.id}, (group,))
 
 

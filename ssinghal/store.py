@@ -19,6 +19,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ssinghal.errors import HarnessError
 from ssinghal.records import SCHEMA_VERSION
 from ssinghal.runs import INFO, RECORDS, Run, Setting, StoredRecord, read_run, run_folders
@@ -141,7 +143,7 @@ class Store:
                      AND (:board IS NULL OR s.board = :board) AND (:mode IS NULL OR s.device_mode = :mode)""",
                 {"operator": operator, "wanted": wanted, "board": board, "mode": mode},
             ).fetchall()
-            outcomes = {pair: _outcome(db, *pair) for pair in {(outcome, ttnn) for *_, ttnn, outcome in found}}
+            outcomes = {pair: _outcome(db, self.path, *pair) for pair in {(outcome, ttnn) for *_, ttnn, outcome in found}}
         indexed = [Indexed(runs[run], Setting(*setting), outcomes[outcome, setting[-1]]) for run, *setting, outcome in found]
         order = {run.folder: place for place, run in enumerate(runs.values())}
 
@@ -285,9 +287,12 @@ def _runs(db: sqlite3.Connection) -> dict[int, IndexedRun]:
     }
 
 
-def _outcome(db: sqlite3.Connection, number: int, ttnn: str) -> StoredRecord:
+def _outcome(db: sqlite3.Connection, path: Path, number: int, ttnn: str) -> StoredRecord:
     (body,) = db.execute("SELECT json_set(body, '$.ttnn', ?) FROM outcomes WHERE id = ?", [ttnn, number]).fetchone()
-    return StoredRecord.model_validate_json(body)
+    try:
+        return StoredRecord.model_validate_json(body)
+    except ValidationError as error:
+        raise NotAStore(_unusable(path, f"outcome {number} is no record")) from error
 
 
 def _add_run(db: sqlite3.Connection, folder: Path, stamp: str, run: Run | None, refused: str) -> int | None:

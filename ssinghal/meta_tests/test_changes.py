@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from making_runs import a_record, write_run
 from ssinghal.changes import Changes, Figure, Kind
 from ssinghal.changes_text import lines, markdown, markdown_within
 from ssinghal.cli import cli
+from ssinghal.device.usage import Usage
 from ssinghal.errors import HarnessError
 from ssinghal.records import PlacedTensor, Resource
 from ssinghal.runs import read_run
@@ -19,6 +21,11 @@ ONE, OTHER = "20260101T000000.000000Z", "20260202T000000.000000Z"
 L1_END = 1_499_136  # of a Wormhole core; what lies below the reserved base is no bank's
 BASE_076, BASE_081 = 105_664, 105_824  # as measured: banks of 1,393,472 and 1,393,312 B
 DRAM_BANK = 1_072_693_184
+
+
+def peaks(l1_bytes):
+    """Of a call that took nothing but this."""
+    return {**dict.fromkeys((f.name for f in fields(Usage)), 0), "l1_bytes": l1_bytes}
 
 
 def l1_oom(op, base, needed=2_000_000, held=0, **fields):
@@ -42,7 +49,7 @@ def release(base, **changed):
     bank = L1_END - base
     dram = {"bank_bytes": DRAM_BANK, "free_bytes": DRAM_BANK, "largest_free_bytes": DRAM_BANK, "bytes_per_bank": 2 * DRAM_BANK}
     records = {
-        "relu": a_record("relu", measured={"usage": {"l1_bytes": 4096}, "resident": {"l1": 4096}}),
+        "relu": a_record("relu", measured={"usage": peaks(4096), "resident": {"l1": 4096}}),
         "add": l1_oom("add", base, held=700_000, inputs=[[1, 64, 640, 400]] * 2),
         "gelu": l1_oom("gelu", base),
         "tanh": program_oom("tanh", base, 9_887_744, limit_bytes=L1_END),
@@ -81,7 +88,7 @@ def test_the_same_again_is_no_change(compared):
 
 REGRESSIONS = {
     "verdict": ({"relu": l1_oom("relu", BASE_081)}, Kind.NEW_OOM),
-    "peak": ({"relu": a_record("relu", measured={"usage": {"l1_bytes": 4128}, "resident": {"l1": 4096}})}, Kind.GROWN),
+    "peak": ({"relu": a_record("relu", measured={"usage": peaks(4128), "resident": {"l1": 4096}})}, Kind.GROWN),
     "need": ({"gelu": l1_oom("gelu", BASE_081, needed=2_000_032)}, Kind.GROWN),
     "less need": ({"gelu": l1_oom("gelu", BASE_081, needed=1_999_968)}, Kind.SHRUNK),
     "held by others": ({"add": l1_oom("add", BASE_081, held=700_032, inputs=[[1, 64, 640, 400]] * 2)}, Kind.GROWN),
@@ -143,7 +150,7 @@ def test_a_shift_without_a_bank_in_any_message_is_known_from_the_device(compared
         )
     changes = Changes.of(*runs)
     assert named(changes) == []
-    assert changes.notes == ("L1 banks 1,393,472 → 1,393,312 B on 1 cases: the reserved base grew by 160 B",)
+    assert changes.notes == ("L1 banks 1,393,472 → 1,393,312 B on 1 case: the reserved base grew by 160 B",)
 
 
 LEAK = {"measured": {"left_allocated": {"l1": 64}}}
@@ -196,7 +203,7 @@ def test_a_run_that_is_not_whole_makes_no_case_vanish(compared):
     changes = compared(whole, killed, selected=2)
     assert named(changes) == []
     loss = "1 of 2 selected cases have no record: the run was killed, or goes on"
-    told = f"1 cases have no record in {OTHER}, which is not whole: not counted as vanished"
+    told = f"1 case without a record in {OTHER}, which is not whole: not counted as vanished"
     assert changes.notes == (f"{OTHER}: {loss}", told)
 
 
@@ -204,29 +211,29 @@ def test_a_run_that_was_not_whole_makes_no_case_new(compared):
     changes = compared([a_record("relu")], [a_record("relu"), a_record("gelu")], selected=2)
     assert (named(changes), changes.notes[1:]) == (
         [],
-        (f"1 cases have no record in {ONE}, which is not whole: not counted as new",),
+        (f"1 case without a record in {ONE}, which is not whole: not counted as new",),
     )
 
 
 def test_releases_are_compared_and_named(compared):
     changes = compared([a_record(ttnn="0.80.0")], [a_record(ttnn="0.81.1")])
     assert changes.cases == 1
-    assert changes.heads[0].startswith("virtual n150, ttnn 0.80.0 → virtual n150, ttnn 0.81.1: 1 cases in both")
+    assert changes.heads[0].startswith("virtual n150, ttnn 0.80.0 → virtual n150, ttnn 0.81.1: 1 case in both")
 
 
 def test_groups_without_a_counterpart_are_named_and_not_mixed(compared):
     changes = compared([a_record(), a_record(board="p150", status="oom")], [a_record(), a_record(mode="silicon", status="oom")])
     assert (changes.cases, named(changes)) == (1, [])
     assert changes.notes == (
-        f"{ONE}: 1 cases of virtual p150, ttnn 0.81.1 have no counterpart and are not compared",
-        f"{OTHER}: 1 cases of silicon n150, ttnn 0.81.1 have no counterpart and are not compared",
+        f"{ONE}: 1 case of virtual p150, ttnn 0.81.1 without a counterpart, not compared",
+        f"{OTHER}: 1 case of silicon n150, ttnn 0.81.1 without a counterpart, not compared",
     )
 
 
 def test_of_two_releases_in_one_run_the_same_one_is_compared(compared):
     changes = compared([a_record(ttnn="0.80.0")], [a_record(ttnn="0.81.1", status="oom"), a_record(ttnn="0.80.0")])
     assert (changes.cases, named(changes)) == (1, [])
-    assert changes.notes == (f"{OTHER}: 1 cases of virtual n150, ttnn 0.81.1 have no counterpart and are not compared",)
+    assert changes.notes == (f"{OTHER}: 1 case of virtual n150, ttnn 0.81.1 without a counterpart, not compared",)
 
 
 def test_two_releases_of_which_none_is_the_other_runs_cannot_be_compared(compared):
@@ -248,7 +255,7 @@ def test_across_modes_says_so_first(compared):
 
 
 def test_across_boards_bytes_per_bank_are_no_change(compared):
-    here, there = (a_record(board=b, measured={"usage": {"l1_bytes": n}}) for b, n in (("n150", 4096), ("p150", 2048)))
+    here, there = (a_record(board=b, measured={"usage": peaks(n)}) for b, n in (("n150", 4096), ("p150", 2048)))
     changes = compared([here], [there], across=True)
     assert (changes.cases, named(changes)) == (1, [])
     assert changes.notes[0].startswith(

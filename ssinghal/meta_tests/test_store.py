@@ -265,6 +265,15 @@ def test_a_file_that_is_no_index_is_said_and_can_be_made_anew(results, store, sp
     assert told(store) == [[(1, "fits", None)]]
 
 
+def test_an_outcome_that_is_no_record_is_said(results, store):
+    run_of(results, 1, relu())
+    store.sync(results)
+    with sqlite3.connect(store.path) as db:
+        db.execute("UPDATE outcomes SET body = json_remove(body, '$.status')")
+    with pytest.raises(NotAStore, match=r"outcome 1 is no record\): move it away, or make the index anew"):
+        told(store)
+
+
 @pytest.mark.parametrize("version", [1, 999_999])
 def test_an_index_of_another_version_is_made_anew(results, store, version):
     run_of(results, 1, relu())
