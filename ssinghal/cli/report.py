@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ssinghal.cli.options import nothing_collected, results_option
 from ssinghal.runs import counted, find_run, previous_run, read_run
 
 
@@ -15,13 +16,8 @@ from ssinghal.runs import counted, find_run, previous_run, read_run
 @click.option(
     "--since", metavar="RUN", help="Tell what changed since this run [default: the last one before with equal options]."
 )
-@click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder of the runs.",
-)
+@results_option
+@nothing_collected()
 def report(run: str | None, output: Path | None, since: str | None, results: Path) -> None:
     """Write the report of a run: report.html, Markdown documents, CSV and JSON.
 

@@ -60,11 +60,9 @@ class Alternatives:
     """Answers for the failing records of one group; ``records``: all of the group, among which tried ones are looked up."""
 
     def __init__(self, records: Sequence[StoredRecord]) -> None:
-        self._tried: dict[str, dict[Placement, Status]] = defaultdict(dict)
+        self._same_call: dict[str, list[StoredRecord]] = defaultdict(list)
         for record in records:
-            case = _case_of(record)
-            if case is not None:
-                self._tried[_call(case)][_placed(case)] = record.status
+            self._same_call[_call(record)].append(record)
 
     def of(self, record: StoredRecord) -> tuple[Alternative, ...]:
         """What each remedy that applies to the call comes to. Nothing for a board or an operator that this version lacks."""
@@ -76,10 +74,10 @@ class Alternatives:
         for remedy in Remedy:
             changed = _changed(case, remedy, padded=any(a.padding_factor > 1 for a in record.allocations))
             if changed is not None:
-                found += self._answer(remedy, changed, board)
+                found += self._answer(record, remedy, changed, board)
         return tuple(found)
 
-    def _answer(self, remedy: Remedy, case: Case, board: Board) -> list[Alternative]:
+    def _answer(self, record: StoredRecord, remedy: Remedy, case: Case, board: Board) -> list[Alternative]:
         try:
             made = estimate(case, board)
         except InvalidCase:
@@ -87,13 +85,19 @@ class Alternatives:
         if not made.complete:
             return []
         answers = {Prediction.FITS: Answer.FITS, Prediction.EXCEEDS: Answer.EXCEEDS, Prediction.UNKNOWN: Answer.UNKNOWN}
-        answer = answers[made.verdict]
-        tried = self._tried[_call(case)].get(_placed(case))
-        if tried in (Status.FITS, Status.OOM):
-            answer = Answer.TRIED if tried is Status.FITS else Answer.TRIED_FAILS
+        answer = self._tried(record, case) or answers[made.verdict]
         memory = case.placement.memory
-        region = made.board.region(memory)
-        return [Alternative(remedy, answer, memory, made.peak_bytes_per_bank.get(memory, 0), region.bank_bytes)]
+        taken = made.peak_bytes_per_bank.get(memory, 0)
+        return [Alternative(remedy, answer, memory, taken, made.board.region(memory).bank_bytes)]
+
+    def _tried(self, record: StoredRecord, changed: Case) -> Answer | None:
+        """What the run found of the changed call, if it has a verdict on it."""
+        told = {Status.FITS: Answer.TRIED, Status.OOM: Answer.TRIED_FAILS}
+        for other in self._same_call[_call(record)]:
+            case = _case_of(other) if other.status in told and other is not record else None
+            if case is not None and _placed(case) == _placed(changed):
+                return told[other.status]
+        return None
 
 
 @dataclass(frozen=True)
@@ -158,9 +162,9 @@ def _case_of(record: StoredRecord) -> Case | None:
         return None
 
 
-def _call(case: Case) -> str:
+def _call(record: StoredRecord) -> str:
     """What stays the same whatever the placement."""
-    return json.dumps([case.operator, case.inputs, dict(case.attrs)], sort_keys=True)
+    return json.dumps([record.operator, record.inputs, dict(record.attrs)], sort_keys=True)
 
 
 def _placed(case: Case) -> Placement:

@@ -259,7 +259,7 @@ class Chapter:
             ("failing pairs: allocated bytes of the shape", (p.size.allocated_bytes for p in self.facts.pairs)),
             ("fitting cases: allocated bytes of all tensors", (sum(t.allocated_bytes for t in r.tensors) for r in fitting)),
             ("fitting cases: peak of L1 tensors, per bank", (u.get("l1_bytes") for u in usage)),
-            ("fitting cases: L1 with all program buffers of the call, per core, at most", (u.get("l1_total_bytes") for u in usage)),
+            ("fitting cases: L1 and all program buffers, per core, at most", (u.get("l1_total_bytes") for u in usage)),
             ("fitting cases: peak of DRAM, per bank", (u.get("dram_bytes") for u in usage)),
         ]
         rows: list[list[object]] = []
