@@ -249,18 +249,18 @@ class Run:
 
 
 def find_run(text: str | None, results: Path) -> Path:
-    """The folder or file that ``text`` names: a path, or a run below ``results`` by its id or what that begins with; None: the
-    last.
+    """The folder or file that ``text`` names: a path, or a run below ``results`` by its id or what that begins with; None
+    and ``latest``: the last.
 
     Raises:
         HarnessError: there is none, or several begin so.
     """
-    if text is None:
+    if text in (None, LATEST):
         latest = results / LATEST
         if not (latest / RECORDS).is_file():
             raise HarnessError(f"no run in {results}: expected {latest}; name a run, or begin with: ssinghal run")
         return latest.resolve()
-    if Path(text).exists():
+    if text and Path(text).exists():
         path = Path(text).resolve()
         if path.is_dir() and not (path / RECORDS).is_file():
             raise HarnessError(f"{text}: expected a run's folder, with {RECORDS} in it")

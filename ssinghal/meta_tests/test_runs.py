@@ -177,11 +177,11 @@ def test_runs_are_found_by_path_id_and_beginning(tmp_path):
     first = write_run(tmp_path, [a_record()], run="20260101T000000.000000Z")
     second = write_run(tmp_path, [a_record()], run="20260102T000000.000000Z")
     (tmp_path / "latest").symlink_to(second.name)
-    assert find_run(None, tmp_path) == second
+    assert find_run(None, tmp_path) == find_run("latest", tmp_path) == second
     assert find_run(str(first), tmp_path) == first
     assert find_run(str(first / "records.jsonl"), tmp_path) == first / "records.jsonl"
     assert find_run("20260101", tmp_path) == first
-    for text, told in (("2026", "2 runs in"), ("1999", "no run '1999'"), (str(tmp_path), "expected a run's folder")):
+    for text, told in (("2026", "2 runs in"), ("", "no run ''"), ("1999", "no run '1999'"), (str(tmp_path), "expected a run's folder")):
         with pytest.raises(HarnessError, match=told):
             find_run(text, tmp_path)
     with pytest.raises(HarnessError, match="no run in"):
