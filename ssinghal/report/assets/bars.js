@@ -9,25 +9,35 @@ function bankBar(bar) {
   const share = (size) => `${((100 * size) / whole).toFixed(3)}%`;
   const piece = (segment, size, extra = "") =>
     el("span", {
-      class: `piece ${segment.part} ${extra}`, title: `${segment.label}: ${both(segment.size)}`, style: { width: share(size) },
+      class: `piece ${segment.part} ${extra}`,
+      title: `${segment.label}: ${both(segment.size)}`,
+      style: { width: share(size) },
     });
   const inside = bar.segments.map((segment) => piece(segment, segment.size));
   const outside = bar.beyond.map((segment) =>
-    piece(segment, (segment.size * drawnBeyond) / beyond, drawnBeyond < beyond ? "outside cut" : "outside"));
-  const end = beyond ? el("span", { class: "end", style: { left: share(bar.size) } }) : null;
+    piece(segment, (segment.size * drawnBeyond) / beyond, drawnBeyond < beyond ? "outside cut" : "outside"),
+  );
+  const end = beyond ? el("span.end", { style: { left: share(bar.size) } }) : null;
   return el(
-    "figure", { class: "bank" },
-    el("figcaption", {}, el("b", {}, `${bar.memory} `), caption(bar, beyond)),
-    el("div", { class: "track", role: "img", "aria-label": spoken(bar, beyond) }, inside, outside, end),
-    el("table", { class: "legend" }, el("tbody", {}, [...bar.segments.map((s) => [s, false]), ...bar.beyond.map((s) => [s, true])].map(
-      ([segment, out]) => legendRow(segment, out, bar)))),
-    bar.notes.map((note) => el("p", { class: "hint" }, note)),
+    "figure.bank",
+    el("figcaption", el("b", `${bar.memory} `), caption(bar, beyond)),
+    el("div.track", { role: "img", "aria-label": spoken(bar, beyond) }, inside, outside, end),
+    el(
+      "table.legend",
+      el(
+        "tbody",
+        [...bar.segments.map((s) => [s, false]), ...bar.beyond.map((s) => [s, true])].map(([segment, out]) =>
+          legendRow(segment, out, bar),
+        ),
+      ),
+    ),
+    bar.notes.map((note) => el("p.hint", note)),
   );
 }
 
 function caption(bar, beyond) {
-  const of = bar.memory === "L1" ? `one core's L1 of ${both(bar.size)}, ${bytes(bar.bank)} of it a bank` : `one bank of ${both(bar.size)}`;
-  return beyond ? [of, el("strong", { class: "lack" }, ` ${both(beyond)} do not fit`)] : of;
+  const of = bar.memory === "L1" ? `of one core: ${both(bar.size)}, its bank ${bytes(bar.bank)}` : `bank: ${both(bar.size)}`;
+  return beyond ? [`${of}; `, el("strong.lack", `${both(beyond)} do not fit`)] : of;
 }
 
 function spoken(bar, beyond) {
@@ -37,10 +47,11 @@ function spoken(bar, beyond) {
 
 function legendRow(segment, out, bar) {
   return el(
-    "tr", { class: out ? "lack" : null },
-    el("td", {}, el("span", { class: `swatch ${segment.part} ${out ? "outside" : ""}`, "aria-hidden": "true" }), segment.label),
-    el("td", { class: "number" }, exact(segment.size)),
-    el("td", { class: "number" }, percent(segment.size, bar.size)),
+    "tr",
+    { class: out ? "lack" : null },
+    el("td", el("span", { class: `swatch ${segment.part} ${out ? "outside" : ""}`, "aria-hidden": "true" }), segment.label),
+    el("td.number", exact(segment.size)),
+    el("td.number", percent(segment.size, bar.size)),
   );
 }
 
@@ -48,8 +59,9 @@ function legendRow(segment, out, bar) {
 function loadMeter(load) {
   if (load === null) return NONE;
   return el(
-    "span", { class: `meter ${load > 1 ? "over" : ""}` },
-    el("span", { class: "fill", style: { width: `${Math.min(100, 100 * load).toFixed(1)}%` } }),
-    el("span", { class: "figure" }, percent(load, 1)),
+    "span",
+    { class: `meter ${load > 1 ? "over" : ""}` },
+    el("span.fill", { style: { width: `${Math.min(100, 100 * load).toFixed(1)}%` } }),
+    el("span.figure", percent(load, 1)),
   );
 }

@@ -1,29 +1,87 @@
 // Every case: searched, sorted, filtered.
 
 const CASE_COLUMNS = [
-  { key: "op", title: "Operator", value: (item) => item.op, cell: (item) => caseLink(item, item.op), wide: true },
-  { key: "id", title: "Case", value: (item) => item.id, cell: (item) => el("span", { class: "id", title: item.id }, item.id), wide: true },
+  {
+    key: "op",
+    title: "Operator",
+    value: (item) => item.op,
+    wide: true,
+    cell: (item) => [caseLink(item, item.op), el("span.narrow", caseId(item))],
+  },
+  { key: "id", title: "Case", value: (item) => item.id, cell: (item) => caseId(item), wide: true, minor: 1 },
   { key: "status", title: "Verdict", value: (item) => SEVERITY.indexOf(item.status), cell: badge },
-  { key: "stage", title: "Stage", value: (item) => item.stage, minor: 1, hint: "what was being placed or run" },
-  { key: "logical", title: "Logical", value: (item) => item.logical, cell: (item) => size(item.logical), number: true, minor: 2,
-    hint: "bytes of the values of the tensor that has the case's shape" },
-  { key: "allocated", title: "Allocated", value: (item) => item.allocated, cell: (item) => size(item.allocated), number: true, minor: 1,
-    hint: "the same tensor on the device, with padding" },
-  { key: "need", title: "Asked", value: (item) => item.need, cell: (item) => size(item.need), number: true, minor: 2,
-    hint: "bytes per bank, or program bytes per core, that TTNN could not give" },
-  { key: "short", title: "Short by", value: (item) => item.short, cell: (item) => size(item.short), number: true,
-    hint: "missing bytes per bank or core" },
-  { key: "load", title: "Fullest bank", value: (item) => item.load, cell: (item) => loadMeter(item.load), number: true, minor: 1,
-    hint: "what the call takes and asks, over what a bank has" },
-  { key: "calls", title: "Calls", value: (item) => item.calls || null, cell: (item) => (item.calls ? count(item.calls) : null), number: true,
-    minor: 2, hint: "how often models make this very call" },
+  { key: "stage", title: "Stage", value: (item) => item.stage, minor: 2, hint: "what was being placed or run" },
+  {
+    key: "logical",
+    title: "Logical",
+    value: (item) => item.logical,
+    cell: (item) => size(item.logical),
+    number: true,
+    minor: 2,
+    hint: "bytes of the values of the tensor that has the case's shape",
+  },
+  {
+    key: "allocated",
+    title: "Allocated",
+    value: (item) => item.allocated,
+    cell: (item) => size(item.allocated),
+    number: true,
+    minor: 1,
+    hint: "the same tensor on the device, with padding",
+  },
+  {
+    key: "need",
+    title: "Asked",
+    value: (item) => item.need,
+    cell: (item) => size(item.need),
+    number: true,
+    minor: 2,
+    hint: "bytes per bank, or program bytes per core, that TTNN could not give",
+  },
+  {
+    key: "short",
+    title: "Short by",
+    value: (item) => item.short,
+    cell: (item) => size(item.short),
+    number: true,
+    hint: "missing bytes per bank or core",
+  },
+  {
+    key: "load",
+    title: "Fullest bank",
+    value: (item) => item.load,
+    cell: (item) => loadMeter(item.load),
+    number: true,
+    minor: 1,
+    hint: "what the call takes and asks, over what a bank has",
+  },
+  {
+    key: "calls",
+    title: "Calls",
+    value: (item) => item.calls || null,
+    cell: (item) => (item.calls ? count(item.calls) : null),
+    number: true,
+    minor: 2,
+    hint: "how often models make this very call",
+  },
 ];
 
 function casesView(shown) {
-  return panel("Cases", null, sortedTable({
-    columns: CASE_COLUMNS, rows: shown, order: "", label: "Cases",
-    attributes: (item) => ({ "data-case": item.name, class: item.name === state.case ? "selected" : null }),
-  }));
+  return panel(
+    "Cases",
+    null,
+    sortedTable({
+      columns: CASE_COLUMNS,
+      rows: shown,
+      order: "status",
+      label: "Cases",
+      attributes: (item) => ({ "data-case": item.name, class: item.name === state.case ? "selected" : null }),
+    }),
+  );
+}
+
+function caseId(item) {
+  return el("span.id", { title: item.id }, item.id);
 }
 
 /** A link that selects the case, in whatever view it stands. */

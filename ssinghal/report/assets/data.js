@@ -20,8 +20,22 @@ function findCase(cases, name) {
 }
 
 const TEXT_COLUMNS = [
-  "id", "op", "operator", "status", "resource", "stage", "dtype", "layout", "memory", "sentence", "message", "decided_by",
-  "numerics", "usage_note", "shape", "estimate",
+  "id",
+  "op",
+  "operator",
+  "status",
+  "resource",
+  "stage",
+  "dtype",
+  "layout",
+  "memory",
+  "sentence",
+  "message",
+  "decided_by",
+  "numerics",
+  "usage_note",
+  "shape",
+  "estimate",
 ];
 const PLAIN_COLUMNS = ["key", "logical", "allocated", "need", "short", "load", "left", "seconds", "usage"];
 

@@ -3,18 +3,19 @@
 function detailPanel(item, group) {
   const close = link({ case: "" }, "✕", { class: "close", "aria-label": "close this case", "data-focus": "close" });
   if (!item) {
-    return [el("header", {}, el("h2", {}, "No such case"), close), el("p", {}, `This run has no case ${state.case} in ${group.setting}.`)];
+    return [el("header", el("h2", "No such case"), close), el("p", `This run has no case ${state.case} in ${group.setting}.`)];
   }
   const tensors = tensorsOf(item);
   return [
-    el("header", {}, el("h2", {}, el("span", { class: "op" }, item.op), " ", el("span", { class: "mono" }, item.shape)), close),
-    el("p", { class: "verdict" }, badge(item), " ", item.status === "fits" && !item.message ? null : el("span", {}, item.sentence)),
-    el("p", { class: "hint" }, `${group.setting}; numerics ${item.numerics}`),
+    el("header", el("h2", el("span.op", item.op), " ", el("span.mono", item.shape)), close),
+    el("p.verdict", badge(item), " ", item.status === "fits" && !item.message ? null : el("span", item.sentence)),
+    el("p.hint", `${group.setting}; numerics ${item.numerics}`),
     figures(item),
     item.drawn.length > 0 && part("In one bank", barsOf(item).map(bankBar)),
     part("Tensors", tensorTable(tensors)),
     item.usage && part("Peaks of the whole call", "Per core or bank, by TTNN's graph capture.", peaks(item.usage)),
-    item.message && part(item.decided_by === "ttnn" ? "What TTNN says" : `Decided by ${item.decided_by}`, el("pre", { class: "message" }, item.message)),
+    item.message &&
+      part(item.decided_by === "ttnn" ? "What TTNN says" : `Decided by ${item.decided_by}`, el("pre.message", item.message)),
     part("Who makes this call", sourcesList(item)),
     part("Run it again", command(item, group)),
     part("More", facts(item)),
@@ -22,83 +23,139 @@ function detailPanel(item, group) {
 }
 
 function part(title, ...content) {
-  return el("section", {}, el("h3", {}, title), content.map((one) => (typeof one === "string" ? el("p", { class: "hint" }, one) : one)));
+  return el(
+    "section",
+    el("h3", title),
+    content.map((one) => (typeof one === "string" ? el("p.hint", one) : one)),
+  );
 }
 
 /** The numbers that decide, large. */
 function figures(item) {
   if (!item.oom) return null;
-  const told = [["asked", item.need], ["short by", item.short]].filter(([, value]) => value !== null);
+  const told = [
+    ["asked", item.need],
+    ["short by", item.short],
+  ].filter(([, value]) => value !== null);
   const per = ["circular_buffer", "clash"].includes(item.resource) ? "per core" : "per bank";
-  return told.length > 0 && el("dl", { class: "figures" }, told.map(([name, value]) => el("div", {},
-    el("dt", {}, item.resource === "clash" && name === "asked" ? "buffers end at" : name),
-    el("dd", {}, bytes(value), el("span", { class: "hint" }, ` ${exact(value)} ${item.resource === "clash" && name === "asked" ? "" : per}`)))));
+  return (
+    told.length > 0 &&
+    el(
+      "dl.figures",
+      told.map(([name, value]) =>
+        el(
+          "div",
+          el("dt", item.resource === "clash" && name === "asked" ? "buffers end at" : name),
+          el(
+            "dd",
+            bytes(value),
+            el("span.hint", ` ${exact(value)} ${item.resource === "clash" && name === "asked" ? "" : per}`),
+          ),
+        ),
+      ),
+    )
+  );
 }
 
 function tensorTable(tensors) {
-  if (!tensors.length) return el("p", { class: "empty" }, "None is known.");
-  return tensors.map(({ label, shape, padded, dtype, layout, memory, logical, allocated, bank, booked, cause }) => el("div", { class: "tensor" },
-    el("p", {}, el("b", {}, label), " ", el("span", { class: "mono" }, shapeText(shape)), el("span", { class: "hint" }, ` ${dtype}, ${layout}, ${memory}`)),
-    el("dl", {}, [["logical", logical], ["allocated", allocated], ["per bank", booked ?? bank]].map(([name, value]) =>
-      el("div", {}, el("dt", {}, name), el("dd", {}, bytes(value), el("span", { class: "hint" }, ` ${exact(value)}`))))),
-    cause && el("p", { class: "hint" }, "padded to ", paddedShape(shape, padded), `: ${cause}`)));
+  if (!tensors.length) return el("p.empty", "None is known.");
+  return tensors.map(({ label, shape, padded, dtype, layout, memory, logical, allocated, bank, booked, cause }) =>
+    el(
+      "div.tensor",
+      el("p", el("b", label), " ", el("span.mono", shapeText(shape)), el("span.hint", ` ${dtype}, ${layout}, ${memory}`)),
+      el(
+        "dl",
+        [
+          ["logical", logical],
+          ["allocated", allocated],
+          ["per bank", booked ?? bank],
+        ].map(([name, value]) => el("div", el("dt", name), el("dd", bytes(value), el("span.hint", ` ${exact(value)}`)))),
+      ),
+      cause && el("p.hint", String(shape) === String(padded) ? null : ["padded to ", paddedShape(shape, padded), ": "], cause),
+    ),
+  );
 }
 
 /** The padded shape, with the dims that grew marked. */
 function paddedShape(shape, padded) {
-  return el("span", { class: "mono" }, "[", padded.map((dim, index) => [
-    index ? "," : "", dim === shape[index] ? String(dim) : el("mark", {}, String(dim)),
-  ]), "]");
+  return el(
+    "span.mono",
+    "[",
+    padded.map((dim, index) => [index ? "," : "", dim === shape[index] ? String(dim) : el("mark", String(dim))]),
+    "]",
+  );
 }
 
 function peaks(usage) {
   const rows = DATA.peaks.map((name, index) => [PEAKS[name] || name, usage[index]]).filter(([, value]) => value);
-  if (!rows.length) return el("p", { class: "empty" }, "It takes nothing besides.");
-  return el("table", { class: "legend" }, el("tbody", {}, rows.map(([name, value]) => el("tr", {},
-    el("td", {}, name), el("td", { class: "number" }, bytes(value)), el("td", { class: "number hint" }, exact(value))))));
+  if (!rows.length) return el("p.empty", "It takes nothing besides.");
+  return el(
+    "table.legend",
+    el(
+      "tbody",
+      rows.map(([name, value]) => el("tr", el("td", name), el("td.number", bytes(value)), el("td.number.hint", exact(value)))),
+    ),
+  );
 }
 
 /** Calls that models make; apart from them, models of which only the shape is known. */
 function sourcesList(item) {
   const makes = item.sources.filter((source) => source.calls > 0);
   const shapes = item.sources.filter((source) => source.calls === 0);
-  if (!item.sources.length) return el("p", { class: "empty" }, "The record names no source.");
-  const told = (source) => el("li", {},
-    source.model ? link({ view: "models", model: source.model, input: source.input }, source.model) : `catalog ${source.catalog}`,
-    source.input && el("span", { class: "hint" }, ` at ${source.input}`), source.calls > 0 && `, ${plural(source.calls, "call")}`,
-    source.module && el("span", { class: "mono" }, ` ${source.module}`));
+  if (!item.sources.length) return el("p.empty", "The record names no source.");
+  const told = (source) =>
+    el(
+      "li",
+      source.model
+        ? link({ view: "models", model: source.model, input: source.input }, source.model)
+        : `catalog ${source.catalog}`,
+      source.input && el("span.hint", ` at ${source.input}`),
+      source.calls > 0 && `, ${plural(source.calls, "call")}`,
+      source.module && el("span.mono", ` ${source.module}`),
+      source.model && el("span.hint", ` in ${source.catalog}`),
+    );
   return [
-    makes.length > 0 && el("ul", {}, makes.map(told)),
-    shapes.length > 0 && el("p", { class: "hint" }, "Only the shape is known to be there, not this very call:"),
-    shapes.length > 0 && el("ul", {}, shapes.map(told)),
+    makes.length > 0 && el("ul", makes.map(told)),
+    shapes.length > 0 && el("p.hint", "Only the shape is known to be there, not this very call:"),
+    shapes.length > 0 && el("ul", shapes.map(told)),
   ];
 }
 
 function command(item, group) {
   const line = lineOf(item);
   const text = `echo '${line.replaceAll("'", "'\\''")}' | ssinghal probe --from - --board ${group.board}`;
-  const copy = (event) => navigator.clipboard.writeText(text).then(() => { event.target.textContent = "copied"; });
+  const copy = (event) =>
+    navigator.clipboard.writeText(text).then(() => {
+      event.target.textContent = "copied";
+    });
   return [
-    el("pre", { class: "command", tabindex: "0" }, text),
+    el("pre.command", { tabindex: "0" }, text),
     navigator.clipboard ? el("button", { type: "button", onclick: copy }, "copy") : null,
   ];
 }
 
 function facts(item) {
   const rows = [
-    ["id", el("span", { class: "id" }, item.id)],
-    ["key", el("span", { class: "mono" }, item.key)],
+    ["id", el("span.id", item.id)],
+    ["key", el("span.mono", item.key)],
     ["operator", item.operator === item.op ? null : item.operator],
     ["stage", item.stage],
     ["placement", `${item.dtype}, ${item.layout}, ${item.memory}`],
     ["by arithmetic", item.estimate],
     ["peaks", item.usage ? null : item.usage_note],
     ["left allocated", item.left ? exact(item.left) : null],
-    ["took", `${count(item.seconds)} s`],
+    ["took", `${count(1000 * item.seconds)} ms`],
   ];
   return [
-    el("dl", { class: "facts" }, rows.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-    el("p", {}, link({ ...unfiltered(), view: "cases", shape: item.shape }, "all cases of this shape"), " · ",
-      link({ ...unfiltered(), view: "cases", op: item.op }, `all cases of ${item.op}`)),
+    el(
+      "dl.facts",
+      rows.filter(([, value]) => value).map(([name, value]) => [el("dt", name), el("dd", value)]),
+    ),
+    el(
+      "p",
+      link({ ...unfiltered(), view: "cases", shape: item.shape }, "all cases of this shape"),
+      " · ",
+      link({ ...unfiltered(), view: "cases", op: item.op }, `all cases of ${item.op}`),
+    ),
   ];
 }

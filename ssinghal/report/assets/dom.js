@@ -1,15 +1,22 @@
 // Elements made from text: nothing in this page is ever parsed as markup.
 
 /**
- * An element. `props`: attributes by name; `on…` are listeners, `style` an object of CSS properties, null and false are left
- * out. `children`: nodes or texts; null and false are left out, arrays are taken apart.
+ * An element of `kind`, a tag with classes: "p.hint". An object first among `parts` has attributes by name: `on…` are listeners,
+ * `style` an object of CSS properties, null and false are left out. All else are children, nodes or texts: null and false are
+ * left out, arrays taken apart.
  */
-function el(tag, props, ...children) {
+function el(kind, ...parts) {
+  const [tag, ...classes] = kind.split(".");
   const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(props || {})) {
+  node.classList.add(...classes);
+  const [first] = parts;
+  const hasProps = first !== null && typeof first === "object" && !Array.isArray(first) && !(first instanceof Node);
+  const [props, children] = hasProps ? [first, parts.slice(1)] : [{}, parts];
+  for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text);
+    else if (name === "class") node.classList.add(...value.split(" ").filter(Boolean));
     else node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
@@ -21,7 +28,7 @@ function link(changes, text, props) {
   return el("a", { href: href(changes), ...props }, text);
 }
 
-/** What stands under a heading of its own. `aside`: beside the heading. */
+/** What stands under a heading of its own; `hint`, a sentence on it, may be null. */
 function panel(title, hint, ...children) {
-  return el("section", { class: "panel" }, el("h2", {}, title), hint && el("p", { class: "hint" }, hint), ...children);
+  return el("section.panel", el("h2", title), hint && el("p.hint", hint), children);
 }

@@ -17,7 +17,8 @@ function filtered(cases) {
 }
 
 function passes(item) {
-  for (const name of ["op", "status", "resource", "memory", "shape"]) if (state[name] && item[name] !== state[name]) return false;
+  for (const name of ["op", "status", "resource", "memory", "shape"])
+    if (state[name] && item[name] !== state[name]) return false;
   if (!state.catalog && !state.model && !state.input) return true;
   return item.sources.some(
     (source) =>
@@ -30,15 +31,24 @@ function passes(item) {
 /** Builds the bar for a group; its values are set by showFilters. */
 function buildFilters(form, cases) {
   const search = el("input", {
-    type: "search", name: "q", placeholder: "Search: operator, shape, model, module …", "aria-label": "Search",
-    autocomplete: "off", spellcheck: "false", oninput: (event) => go({ q: event.target.value }, true),
+    type: "search",
+    name: "q",
+    placeholder: "Search: operator, shape, model, module …",
+    "aria-label": "Search",
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: (event) => go({ q: event.target.value }, true),
   });
   const selects = Object.entries(SELECTS).map(([name, select]) =>
-    el("label", { class: "field" }, el("span", {}, select.title), chooser(name, select, cases)),
+    el("label.field", el("span", select.title), chooser(name, select, cases)),
   );
-  const more = el("details", { class: "more", open: matchMedia("(min-width: 800px)").matches },
-    el("summary", {}, "Filters"), el("div", { class: "selects" }, selects));
-  form.replaceChildren(search, more, el("div", { class: "found", role: "status" }));
+  const more = el(
+    "details.more",
+    { open: matchMedia("(min-width: 800px)").matches },
+    el("summary", "Filters"),
+    el("div.selects", selects),
+  );
+  form.replaceChildren(search, more, el("div.found", { role: "status" }));
   form.onsubmit = (event) => event.preventDefault();
 }
 
@@ -47,7 +57,8 @@ function chooser(name, { title, values, name: nameOf = (value) => value }, cases
   for (const item of cases) for (const value of new Set(values(item))) if (value) found.set(value, (found.get(value) || 0) + 1);
   const options = [...found].sort(([one], [other]) => (one < other ? -1 : 1));
   return el(
-    "select", { name, onchange: (event) => go({ [name]: event.target.value }) },
+    "select",
+    { name, onchange: (event) => go({ [name]: event.target.value }) },
     el("option", { value: "" }, "all"),
     options.map(([value, number]) => el("option", { value }, `${nameOf(value)} (${count(number)})`)),
   );
@@ -66,12 +77,20 @@ function showFilters(form, shown, cases) {
     select.classList.toggle("set", Boolean(state[name]));
   }
   const set = FILTERS.filter((name) => state[name]);
-  const chips = Object.entries(CHIPS).filter(([name]) => state[name]).map(([name, title]) =>
-    link({ [name]: "" }, `${title} ${state[name]} ✕`, { class: "chip", "aria-label": `remove the filter ${title} ${state[name]}` }));
+  const chips = Object.entries(CHIPS)
+    .filter(([name]) => state[name])
+    .map(([name, title]) =>
+      link({ [name]: "" }, `${title} ${state[name]} ✕`, {
+        class: "chip",
+        "aria-label": `remove the filter ${title} ${state[name]}`,
+      }),
+    );
   form.querySelector("summary").textContent = set.length ? `Filters (${set.length})` : "Filters";
-  form.querySelector(".found").replaceChildren(
-    el("span", {}, set.length ? `${count(shown.length)} of ${plural(cases.length, "case")}` : plural(cases.length, "case")),
-    ...chips,
-    ...(set.length ? [link(unfiltered(), "clear filters", { class: "clear" })] : []),
-  );
+  form
+    .querySelector(".found")
+    .replaceChildren(
+      el("span", set.length ? `${count(shown.length)} of ${plural(cases.length, "case")}` : plural(cases.length, "case")),
+      ...chips,
+      ...(set.length ? [link(unfiltered(), "clear filters", { class: "clear" })] : []),
+    );
 }

@@ -20,7 +20,7 @@ function exact(size) {
 
 /** Both, as an element: the exact figure is its title. */
 function size(value) {
-  return el("span", { class: "size", title: value === null || value === undefined ? null : exact(value) }, bytes(value));
+  return el("span.size", { title: value === null || value === undefined ? null : exact(value) }, bytes(value));
 }
 
 /** "32.5 MiB (34,078,720 B)" */

@@ -2,7 +2,9 @@
 
 const VIEWS = { overview: overviewView, matrix: matrixView, cases: casesView, models: modelsView, padding: paddingView };
 const TITLES = { overview: "Overview", matrix: "Matrix", cases: "Cases", models: "Models", padding: "Padding" };
-const [HEAD, TABS, FORM, MAIN, VIEW, CASE] = ["head", "tabs", "filters", "main", "view", "case"].map((id) => document.getElementById(id));
+const [HEAD, SETTING, TABS, FORM, MAIN, VIEW, CASE] = ["head", "setting", "tabs", "filters", "main", "view", "case"].map((id) =>
+  document.getElementById(id),
+);
 
 let drawn = {}; // the state that the page shows
 let builtFor = null; // the group whose values the filters list
@@ -19,7 +21,6 @@ function draw() {
   drawTabs(view);
   showFilters(FORM, shown, cases);
   VIEW.setAttribute("aria-labelledby", `tab-${view}`);
-  VIEW.className = view;
   VIEW.replaceChildren(...[VIEWS[view](shown, group)].flat(Infinity).filter(Boolean));
   drawCase(cases, group);
   if (drawn.view !== undefined && drawn.view !== state.view) window.scrollTo(0, 0);
@@ -30,29 +31,62 @@ function draw() {
 /** The run and what its verdicts may be used for: on every view. */
 function drawHead(group) {
   const { run } = DATA;
-  const times = [run.started && `started ${run.started}`, run.finished ? `finished ${run.finished}` : "not finished"].filter(Boolean).join(", ");
-  const settings = DATA.groups.length > 1
-    ? el("p", { class: "settings" }, `${DATA.groups.length} settings, never added up: `, DATA.groups.map((one) =>
-        link({ ...unfiltered(), set: one === DATA.groups[0] ? "" : one.setting, case: "" }, one.setting,
-          { "aria-current": one === group ? "true" : null, "data-focus": `set ${one.setting}` })))
-    : null;
+  const settings =
+    DATA.groups.length > 1
+      ? el(
+          "p.settings",
+          `${DATA.groups.length} settings, never added up: `,
+          DATA.groups.map((one) =>
+            link({ ...unfiltered(), set: one === DATA.groups[0] ? "" : one.setting, case: "" }, one.setting, {
+              "aria-current": one === group ? "true" : null,
+              "data-focus": `set ${one.setting}`,
+            }),
+          ),
+        )
+      : null;
+  SETTING.replaceChildren(el("b", group.setting), el("span.numerics", group.numerics));
   HEAD.replaceChildren(
-    el("div", { class: "title" },
-      el("h1", {}, "Memory verdicts"),
-      el("p", { class: "run" }, el("span", { class: "mono" }, run.id), el("span", { class: "hint", title: run.command }, times))),
-    el("p", { class: "setting" }, el("b", {}, group.setting), el("span", { class: "numerics" }, group.numerics)),
+    el(
+      "div.title",
+      el("h1", "Memory verdicts"),
+      el("p.run", el("span.mono", run.id), el("span.hint", { title: run.command || null }, timesOf(run))),
+    ),
     settings || "",
-    run.losses.length ? el("details", { class: "losses", open: run.losses.length < 3 },
-      el("summary", {}, `This run is not whole: ${plural(run.losses.length, "loss", "losses")}`),
-      el("ul", {}, run.losses.map((loss) => el("li", {}, loss)))) : "",
+    run.losses.length
+      ? el(
+          "details.losses",
+          { open: run.losses.length < 3 },
+          el("summary", `This run is not whole: ${plural(run.losses.length, "loss", "losses")}`),
+          el(
+            "ul",
+            run.losses.map((loss) => el("li", loss)),
+          ),
+        )
+      : "",
   );
 }
 
+/** "started 2026-01-02 03:04:05 UTC, not finished" */
+function timesOf(run) {
+  const started = new Date(run.started);
+  if (Number.isNaN(started.getTime())) return run.started ? `started ${run.started}` : "";
+  const text = `${started.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  return `started ${text}${run.finished ? "" : ", not finished"}`;
+}
+
 function drawTabs(view) {
-  TABS.replaceChildren(...Object.keys(VIEWS).map((name) => link({ view: name }, TITLES[name], {
-    role: "tab", id: `tab-${name}`, "aria-selected": String(name === view), "aria-controls": "view", tabindex: name === view ? "0" : "-1",
-    "data-focus": `tab ${name}`,
-  })));
+  TABS.replaceChildren(
+    ...Object.keys(VIEWS).map((name) =>
+      link({ view: name }, TITLES[name], {
+        role: "tab",
+        id: `tab-${name}`,
+        "aria-selected": String(name === view),
+        "aria-controls": "view",
+        tabindex: name === view ? "0" : "-1",
+        "data-focus": `tab ${name}`,
+      }),
+    ),
+  );
 }
 
 function drawCase(cases, group) {

@@ -11,10 +11,16 @@ function matrixView(shown) {
   const rows = shapes.slice((page - 1) * MATRIX_ROWS, page * MATRIX_ROWS);
   const operators = table.operators.filter((op) => rows.some((row) => row.cells.has(op)));
   const hint = "Shapes at which most operators run out of memory come first. Arrow keys move, Enter selects.";
-  return panel("Operators × shapes", hint, legend(), choice(all, table.shapes, page),
-    rows.length ? el("div", { class: "scroll matrix", onkeydown: moveFocus }, grid(operators, rows, page))
-      : el("p", { class: "empty" }, all ? "Nothing here passes the filters." : "No shape fails among the cases that pass the filters."),
-    pages > 1 && pager(page, pages, shapes.length, MATRIX_ROWS));
+  return panel(
+    "Operators × shapes",
+    hint,
+    choice(all, table.shapes),
+    legend(rows),
+    rows.length
+      ? el("div.scroll.matrix", { onkeydown: moveFocus }, grid(operators, rows))
+      : el("p.empty", all ? "Nothing here passes the filters." : "No shape fails among the cases that pass the filters."),
+    pages > 1 && pager(page, pages, shapes.length, MATRIX_ROWS),
+  );
 }
 
 /** Shapes and operators, those with most failing cells first; a row's `cells`: operator → its cases there, worst first. */
@@ -33,43 +39,70 @@ function crossed(shown) {
       failures.set(op, (failures.get(op) || 0) + items[0].oom);
     }
   }
-  const operators = [...failures.keys()].sort((one, other) => failures.get(other) - failures.get(one) || (one < other ? -1 : 1));
+  const operators = [...failures.keys()].sort(
+    (one, other) => failures.get(other) - failures.get(one) || (one < other ? -1 : 1),
+  );
   return { operators, shapes: [...found.values()].sort((one, other) => other.failing - one.failing) };
 }
 
-function legend() {
-  const keys = [
-    ...["l1_buffer", "dram_buffer", "l1_small_buffer", "circular_buffer", "clash"].map((resource) => verdictOf({ status: "oom", resource })),
-    { name: "fault", letter: "!", tone: "fault" }, { name: "unsupported or invalid", letter: "–", tone: "none" },
-    STATUSES.not_run, STATUSES.fits,
-  ];
-  return el("ul", { class: "keys" },
-    keys.map(({ name, letter, tone }) => el("li", {}, el("span", { class: `cell ${tone}`, "aria-hidden": "true" }, letter), name)),
-    el("li", {}, el("span", { class: "cell l1 mixed", "aria-hidden": "true" }, "L"), "corner: other cases there end otherwise"));
+/** What the letters of these rows mean. */
+function legend(rows) {
+  const cells = rows.flatMap((row) => [...row.cells.values()]);
+  const worst = new Map(cells.map(([item]) => [verdictOf(item).name, verdictOf(item)]));
+  const mixed = cells.some((items) => items.some((item) => verdictOf(item).name !== verdictOf(items[0]).name));
+  return el(
+    "ul.keys",
+    [...worst.values()].map(({ name, letter, tone }) =>
+      el("li", el("span", { class: `cell ${tone}`, "aria-hidden": "true" }, letter), name),
+    ),
+    mixed && el("li", el("span.cell.other.mixed", { "aria-hidden": "true" }), "cut corner: other cases there end otherwise"),
+  );
 }
 
 function choice(all, shapes) {
   const failing = shapes.filter((row) => row.failing > 0).length;
-  return el("p", { class: "choice" },
-    link({ rows: "", page: "" }, `${plural(failing, "shape")} with failures`, { "aria-current": all ? null : "true", "data-focus": "failing" }),
-    link({ rows: "all", page: "" }, `all ${plural(shapes.length, "shape")}`, { "aria-current": all ? "true" : null, "data-focus": "all" }));
+  return el(
+    "p.choice",
+    link({ rows: "", page: "" }, `${plural(failing, "shape")} with failures`, {
+      "aria-current": all ? null : "true",
+      "data-focus": "failing",
+    }),
+    link({ rows: "all", page: "" }, `all ${plural(shapes.length, "shape")}`, {
+      "aria-current": all ? "true" : null,
+      "data-focus": "all",
+    }),
+  );
 }
 
 function grid(operators, rows) {
-  const head = operators.map((op) => el("th", { scope: "col", class: "op" }, link({ view: "cases", op }, op, { tabindex: "-1", title: op })));
+  const head = operators.map((op) =>
+    el("th", { scope: "col", class: "op" }, link({ view: "cases", op }, op, { tabindex: "-1", title: op })),
+  );
   let isFirst = true;
-  const body = rows.map((row) => el("tr", {},
-    el("th", { scope: "row" }, link({ view: "cases", shape: row.shape }, row.shape, { tabindex: "-1", title: row.shape }),
-      row.failing ? el("span", { class: "hint" }, ` ${row.failing}`) : null),
-    operators.map((op) => {
-      const items = row.cells.get(op);
-      if (!items) return el("td", {});
-      const node = el("td", {}, cell(op, row.shape, items, isFirst));
-      isFirst = false;
-      return node;
-    })));
-  return el("table", { "aria-label": "Operators by shapes" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col", class: "corner" }, "shape, failing operators"), head)), el("tbody", {}, body));
+  const body = rows.map((row) =>
+    el(
+      "tr",
+      el(
+        "th",
+        { scope: "row" },
+        link({ view: "cases", shape: row.shape }, row.shape, { tabindex: "-1", title: row.shape }),
+        row.failing ? el("span.hint", ` ${row.failing}`) : null,
+      ),
+      operators.map((op) => {
+        const items = row.cells.get(op);
+        if (!items) return el("td", {});
+        const node = el("td", cell(op, row.shape, items, isFirst));
+        isFirst = false;
+        return node;
+      }),
+    ),
+  );
+  return el(
+    "table",
+    { "aria-label": "Operators by shapes" },
+    el("thead", el("tr", el("th", { scope: "col", class: "corner" }, "shape, failing operators"), head)),
+    el("tbody", body),
+  );
 }
 
 /** One case: it is selected. Several: they are listed, the worst selected. */
@@ -80,8 +113,12 @@ function cell(op, shape, items, isFirst) {
   const listed = items.length > 1 ? { view: "cases", op, shape } : {};
   const selected = items.some((item) => item.name === state.case);
   return link({ ...listed, case: items[0].name }, letter, {
-    class: `cell ${tone} ${verdicts.length > 1 ? "mixed" : ""} ${selected ? "selected" : ""}`, title: told, "aria-label": told,
-    tabindex: isFirst ? "0" : "-1", "data-case": items.length > 1 ? null : items[0].name, "data-focus": `cell ${op} ${shape}`,
+    class: `cell ${tone} ${verdicts.length > 1 ? "mixed" : ""} ${selected ? "selected" : ""}`,
+    title: told,
+    "aria-label": told,
+    tabindex: isFirst ? "0" : "-1",
+    "data-case": items.length > 1 ? null : items[0].name,
+    "data-focus": `cell ${op} ${shape}`,
   });
 }
 

@@ -5,13 +5,28 @@ function modelsView(shown) {
   const shapes = bySource(shown, (source) => source.calls === 0);
   const failing = [...makes.values()].flatMap((row) => row.failing);
   return [
-    panel("Models", "Calls that these models make, counted as often as they make them.", sortedTable({
-      columns: MODEL_COLUMNS, rows: [...makes.values()], order: "-failing", label: "Models",
-    })),
-    panel("Failing calls by module", failing.length > PAGE_ROWS ? `The ${PAGE_ROWS} made most often; choose a model for its own.` : null,
-      moduleTable(failing)),
-    shapes.size > 0 && panel("Only the shape is theirs", "Crossed catalogs try every operator at these models' shapes: the model has a"
-      + " tensor of the shape, but is not known to make the call.", shapeTable([...shapes.values()])),
+    panel(
+      "Models",
+      "Calls that these models make, counted as often as they make them.",
+      sortedTable({
+        columns: MODEL_COLUMNS,
+        rows: [...makes.values()],
+        order: "-failing",
+        label: "Models",
+      }),
+    ),
+    panel(
+      "Failing calls by module",
+      failing.length > PAGE_ROWS ? `The ${PAGE_ROWS} made most often; choose a model for its own.` : null,
+      moduleTable(failing),
+    ),
+    shapes.size > 0 &&
+      panel(
+        "Only the shape is theirs",
+        "Crossed catalogs try every operator at these models' shapes: the model has a" +
+          " tensor of the shape, but is not known to make the call.",
+        shapeTable([...shapes.values()]),
+      ),
   ];
 }
 
@@ -22,10 +37,19 @@ function bySource(shown, wanted) {
     for (const source of item.sources) {
       if (!wanted(source) || !passesSource(source)) continue;
       const key = JSON.stringify([source.model || source.catalog, source.input]);
-      const row = rows.get(key) || { ...source, items: new Set(), failing: [], calls: 0, failingCalls: 0, oom: new Set() };
+      const row = rows.get(key) || {
+        ...source,
+        items: new Set(),
+        failing: [],
+        calls: 0,
+        fittingCalls: 0,
+        failingCalls: 0,
+        oom: new Set(),
+      };
       rows.set(key, row);
       row.items.add(item);
       row.calls += source.calls;
+      if (item.status === "fits") row.fittingCalls += source.calls;
       if (!item.oom) continue;
       row.oom.add(item);
       row.failingCalls += source.calls;
@@ -44,51 +68,160 @@ function ranOut(row, ...resources) {
 }
 
 function resourceColumn(key, title, ...resources) {
-  return { key, title, value: (row) => ranOut(row, ...resources), cell: (row) => { const n = ranOut(row, ...resources); return n && count(n); },
-    number: true, minor: 1 };
+  return {
+    key,
+    title,
+    value: (row) => ranOut(row, ...resources),
+    cell: (row) => {
+      const n = ranOut(row, ...resources);
+      return n && count(n);
+    },
+    number: true,
+    minor: 1,
+  };
 }
 
 const MODEL_NAME = {
-  key: "model", title: "Model", value: (row) => row.model || row.catalog, wide: true,
-  cell: (row) => (row.model ? link({ model: row.model, input: row.input, page: "" }, row.model, { "data-focus": `model ${row.model} ${row.input}` }) : `catalog ${row.catalog}`),
+  key: "model",
+  title: "Model",
+  value: (row) => row.model || row.catalog,
+  wide: true,
+  cell: (row) => [
+    row.model
+      ? link({ model: row.model, input: row.input }, row.model, { "data-focus": `model ${row.model} ${row.input}` })
+      : `catalog ${row.catalog}`,
+    el("span.hint.narrow", row.input),
+  ],
 };
-const INPUT = { key: "input", title: "Input", value: (row) => row.input, cell: (row) => el("span", { class: "mono" }, row.input || NONE) };
+const INPUT = {
+  key: "input",
+  title: "Input",
+  minor: 1,
+  value: (row) => row.input,
+  cell: (row) => el("span.mono", row.input || NONE),
+};
 const OOM_CASES = {
-  key: "failing", title: "Cases OOM", value: (row) => row.oom.size, number: true,
-  cell: (row) => (row.oom.size ? link({ view: "cases", status: "oom", model: row.model, input: row.input, catalog: row.model ? state.catalog : row.catalog }, el("b", {}, count(row.oom.size))) : "0"),
+  key: "failing",
+  title: "Cases OOM",
+  value: (row) => row.oom.size,
+  number: true,
+  cell: (row) =>
+    row.oom.size
+      ? link(
+          {
+            view: "cases",
+            status: "oom",
+            model: row.model,
+            input: row.input,
+            catalog: row.model ? state.catalog : row.catalog,
+          },
+          el("b", count(row.oom.size)),
+        )
+      : "0",
 };
 const MODEL_COLUMNS = [
   MODEL_NAME,
   INPUT,
-  { key: "cases", title: "Cases", value: (row) => row.items.size, cell: (row) => count(row.items.size), number: true, minor: 2 },
+  {
+    key: "cases",
+    title: "Cases",
+    value: (row) => row.items.size,
+    cell: (row) => count(row.items.size),
+    number: true,
+    minor: 2,
+  },
   { key: "calls", title: "Calls", value: (row) => row.calls, cell: (row) => count(row.calls), number: true, minor: 1 },
   OOM_CASES,
-  { key: "failingCalls", title: "Calls OOM", value: (row) => row.failingCalls, cell: (row) => count(row.failingCalls), number: true },
+  {
+    key: "failingCalls",
+    title: "Calls OOM",
+    value: (row) => row.failingCalls,
+    cell: (row) => count(row.failingCalls),
+    number: true,
+  },
   resourceColumn("l1", "L1", "l1_buffer"),
   resourceColumn("dram", "DRAM", "dram_buffer"),
   resourceColumn("program", "Program", "circular_buffer", "clash"),
   resourceColumn("else", "Other", "l1_small_buffer", "trace_buffer", "kernel_config", "fragmentation", "host", ""),
-  { key: "share", title: "Calls that fit", value: (row) => 1 - row.failingCalls / row.calls, number: true, minor: 2,
-    cell: (row) => percent(row.calls - row.failingCalls, row.calls), hint: "calls that are not out of memory" },
+  {
+    key: "share",
+    title: "Calls that fit",
+    value: (row) => row.fittingCalls / row.calls,
+    number: true,
+    minor: 2,
+    cell: (row) => percent(row.fittingCalls, row.calls),
+    hint: "the others are out of memory, faults, unsupported or not run",
+  },
 ];
 
 function moduleTable(failing) {
-  if (!failing.length) return el("p", { class: "empty" }, "No call of a model runs out of memory among the cases that pass the filters.");
+  if (!failing.length) return el("p.empty", "No call of a model runs out of memory among the cases that pass the filters.");
   const most = [...failing].sort((one, other) => other.source.calls - one.source.calls).slice(0, PAGE_ROWS);
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Failing calls: scrolls" }, el("table", { "aria-label": "Failing calls by module" },
-    el("thead", {}, el("tr", {}, [["Module", ""], ["Model", "minor1"], ["Operator", ""], ["Shape", "minor2"], ["Verdict", ""], ["Calls", "number"]].map(
-      ([title, kind]) => el("th", { scope: "col", class: kind || null }, title)))),
-    el("tbody", {}, most.map(({ item, source }) => el("tr", { "data-case": item.name, class: item.name === state.case ? "selected" : null },
-      el("td", { class: "wide" }, el("span", { class: "mono" }, source.module || NONE)),
-      el("td", { class: "minor1" }, source.model || source.catalog, el("span", { class: "hint" }, source.input && ` ${source.input}`)),
-      el("td", {}, caseLink(item, item.op)), el("td", { class: "minor2" }, el("span", { class: "mono" }, item.shape)),
-      el("td", {}, badge(item)), el("td", { class: "number" }, count(source.calls)))))));
+  return el(
+    "div.scroll",
+    { tabindex: "0", role: "group", "aria-label": "Failing calls: scrolls" },
+    el(
+      "table",
+      { "aria-label": "Failing calls by module" },
+      el(
+        "thead",
+        el(
+          "tr",
+          [
+            ["Module", ""],
+            ["Model", "minor1"],
+            ["Operator", ""],
+            ["Shape", "minor2"],
+            ["Verdict", ""],
+            ["Calls", "number"],
+          ].map(([title, kind]) => el("th", { scope: "col", class: kind || null }, title)),
+        ),
+      ),
+      el(
+        "tbody",
+        most.map(({ item, source }) =>
+          el(
+            "tr",
+            { "data-case": item.name, class: item.name === state.case ? "selected" : null },
+            el("td.wide", el("span.mono", source.module || NONE)),
+            el("td.minor1", source.model || source.catalog, el("span.hint", source.input && ` ${source.input}`)),
+            el("td", caseLink(item, item.op)),
+            el("td.minor2", el("span.mono", item.shape)),
+            el("td", badge(item)),
+            el("td.number", count(source.calls)),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function shapeTable(rows) {
   const most = rows.sort((one, other) => other.oom.size - one.oom.size);
   const columns = [MODEL_NAME, INPUT, OOM_CASES];
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Models by shape alone: scrolls" }, el("table", { "aria-label": "Models by shape alone" },
-    el("thead", {}, el("tr", {}, [...columns.map((column) => el("th", { scope: "col", class: classOf(column) }, column.title)), el("th", { scope: "col", class: "number" }, "of cases")])),
-    el("tbody", {}, most.map((row) => el("tr", {}, columns.map((column) => cellOf(column, row)), el("td", { class: "number" }, count(row.items.size)))))));
+  return el(
+    "div.scroll",
+    { tabindex: "0", role: "group", "aria-label": "Models by shape alone: scrolls" },
+    el(
+      "table",
+      { "aria-label": "Models by shape alone" },
+      el(
+        "thead",
+        el("tr", [
+          ...columns.map((column) => el("th", { scope: "col", class: classOf(column) }, column.title)),
+          el("th", { scope: "col", class: "number" }, "of cases"),
+        ]),
+      ),
+      el(
+        "tbody",
+        most.map((row) =>
+          el(
+            "tr",
+            columns.map((column) => cellOf(column, row)),
+            el("td.number", count(row.items.size)),
+          ),
+        ),
+      ),
+    ),
+  );
 }

@@ -1,15 +1,15 @@
 // What the records' words are called on the page. A verdict is told by a letter and a word; colour only repeats it.
 
 const RESOURCES = {
-  l1_buffer: { name: "L1 buffers", letter: "L", tone: "l1" },
-  dram_buffer: { name: "DRAM buffers", letter: "D", tone: "dram" },
-  l1_small_buffer: { name: "L1_SMALL buffers", letter: "S", tone: "small" },
-  trace_buffer: { name: "trace region", letter: "T", tone: "other" },
-  circular_buffer: { name: "program buffers beyond L1", letter: "P", tone: "program" },
-  clash: { name: "program buffers over L1 tensors", letter: "C", tone: "clash" },
-  kernel_config: { name: "kernel config", letter: "K", tone: "other" },
-  fragmentation: { name: "fragmentation", letter: "F", tone: "other" },
-  host: { name: "host memory", letter: "H", tone: "other" },
+  l1_buffer: { name: "L1 buffers", short: "L1", letter: "L", tone: "l1" },
+  dram_buffer: { name: "DRAM buffers", short: "DRAM", letter: "D", tone: "dram" },
+  l1_small_buffer: { name: "L1_SMALL buffers", short: "L1_SMALL", letter: "S", tone: "small" },
+  trace_buffer: { name: "trace region", short: "trace", letter: "T", tone: "other" },
+  circular_buffer: { name: "program buffers beyond L1", short: "program", letter: "P", tone: "program" },
+  clash: { name: "program buffers over L1 tensors", short: "clash", letter: "C", tone: "clash" },
+  kernel_config: { name: "kernel config", short: "kernel config", letter: "K", tone: "other" },
+  fragmentation: { name: "fragmentation", short: "fragmented", letter: "F", tone: "other" },
+  host: { name: "host memory", short: "host", letter: "H", tone: "other" },
 };
 
 // Worst first: of several cases in one place the first of these is shown.
@@ -53,15 +53,20 @@ function verdictOf(item) {
   const known = STATUSES[item.status] || { name: item.status, letter: "?", tone: "none" };
   if (item.status !== "oom") return known;
   const resource = resourceOf(item.resource);
-  return { name: `OOM: ${resource.name}`, letter: resource.letter, tone: resource.tone };
+  return { name: `OOM: ${resource.name}`, short: `OOM ${resource.short}`, letter: resource.letter, tone: resource.tone };
 }
 
 function resourceOf(name) {
-  return RESOURCES[name] || { name: name || "resource not named", letter: "O", tone: "other" };
+  return RESOURCES[name] || { name: name || "not named", short: name, letter: "O", tone: "other" };
 }
 
 /** The verdict as a badge: letter, word, colour. */
 function badge(item) {
-  const { name, letter, tone } = verdictOf(item);
-  return el("span", { class: `badge ${tone}` }, el("span", { class: "letter", "aria-hidden": "true" }, letter), name);
+  const { name, short, letter, tone } = verdictOf(item);
+  return el(
+    "span",
+    { class: `badge ${tone}`, title: name },
+    el("span.letter", { "aria-hidden": "true" }, letter),
+    short || name,
+  );
 }

@@ -6,10 +6,21 @@ function overviewView(shown, group) {
   const oom = shown.filter((item) => item.oom);
   return [
     lead(shown, oom),
-    el("div", { class: "grid" },
-      panel("What runs out", null, barList(tally(oom, (item) => item.resource), (resource) => ({
-        text: resourceOf(resource).name, tone: resourceOf(resource).tone, changes: { view: "cases", status: "oom", resource },
-      }), (number) => percent(number, oom.length))),
+    el(
+      "div.grid",
+      panel(
+        "What runs out",
+        null,
+        barList(
+          tally(oom, (item) => item.resource),
+          (resource) => ({
+            text: resourceOf(resource).name,
+            tone: resourceOf(resource).tone,
+            changes: { view: "cases", status: "oom", resource },
+          }),
+          (number) => percent(number, oom.length),
+        ),
+      ),
       changesPanel(group),
       panel("Operators with most failures", "Cases out of memory, of all cases of the operator.", operatorList(shown, oom)),
       panel("Sizes of what fails", "Cases out of memory by the bytes of the tensor that has the case's shape.", histogram(oom)),
@@ -25,23 +36,48 @@ function lead(shown, oom) {
   const pairs = new Set(oom.map((item) => `${item.op} ${item.shape}`)).size;
   const shapes = new Set(oom.map((item) => item.shape)).size;
   const operators = new Set(oom.map((item) => item.op)).size;
-  const statuses = tally(shown, (item) => item.status).sort(([one], [other]) => SEVERITY.indexOf(one) - SEVERITY.indexOf(other));
+  const statuses = tally(shown, (item) => item.status).sort(
+    ([one], [other]) => SEVERITY.indexOf(one) - SEVERITY.indexOf(other),
+  );
   const told = oom.length
     ? `${plural(pairs, "pair")} of operator and shape: ${plural(operators, "operator")}, ${plural(shapes, "shape")}.`
-    : shown.length ? "Nothing runs out of memory." : "No case passes the filters.";
-  return el("section", { class: "panel lead" },
-    el("p", { class: "headline" }, el("strong", {}, count(oom.length)), ` of ${plural(shown.length, "case")} run out of memory `,
-      el("span", { class: "hint" }, told)),
-    el("div", { class: "stack", role: "img", "aria-label": statuses.map(([status, number]) => `${status} ${number}`).join(", ") },
-      statuses.map(([status, number]) => el("span", {
-        class: `part ${status === "oom" ? "l1" : STATUSES[status].tone}`, title: `${STATUSES[status].name}: ${count(number)}`,
-        style: { "flex-grow": number },
-      }))),
-    el("ul", { class: "keys" }, statuses.map(([status, number]) => el("li", {},
-      el("span", { class: `dot ${status === "oom" ? "l1" : STATUSES[status].tone}`, "aria-hidden": "true" }),
-      link({ view: "cases", status }, STATUSES[status].name), " ", el("b", {}, count(number)), " ",
-      el("span", { class: "hint" }, percent(number, shown.length)))),
-    el("li", {}, "total ", el("b", {}, count(shown.length)))),
+    : shown.length
+      ? "Nothing runs out of memory."
+      : "No case passes the filters.";
+  return el(
+    "section.panel.lead",
+    el(
+      "p.headline",
+      el("strong", count(oom.length)),
+      ` of ${plural(shown.length, "case")} run out of memory `,
+      el("span.hint", told),
+    ),
+    el(
+      "div.stack",
+      { role: "img", "aria-label": statuses.map(([status, number]) => `${status} ${number}`).join(", ") },
+      statuses.map(([status, number]) =>
+        el("span", {
+          class: `part ${status === "oom" ? "l1" : STATUSES[status].tone}`,
+          title: `${STATUSES[status].name}: ${count(number)}`,
+          style: { "flex-grow": number },
+        }),
+      ),
+    ),
+    el(
+      "ul.keys",
+      statuses.map(([status, number]) =>
+        el(
+          "li",
+          el("span", { class: `dot ${status === "oom" ? "l1" : STATUSES[status].tone}`, "aria-hidden": "true" }),
+          link({ view: "cases", status }, STATUSES[status].name),
+          " ",
+          el("b", count(number)),
+          " ",
+          el("span.hint", percent(number, shown.length)),
+        ),
+      ),
+      el("li", "total ", el("b", count(shown.length))),
+    ),
   );
 }
 
@@ -54,15 +90,20 @@ function tally(items, valueOf) {
 
 /** Bars with their numbers; `describe(value)`: {text, tone, changes, mono?} of a bar, `figure(number, of)`: what stands beside it. */
 function barList(counted, describe, figure) {
-  if (!counted.length) return el("p", { class: "empty" }, "None.");
+  if (!counted.length) return el("p.empty", "None.");
   const most = counted[0][1];
-  return el("ul", { class: "bars" }, counted.map(([value, number, of]) => {
-    const { text, tone, changes, mono } = describe(value);
-    return el("li", {},
-      link(changes, text, { class: mono ? "name mono" : "name", title: text }),
-      el("span", { class: "rail" }, el("span", { class: `fill ${tone}`, style: { width: `${((100 * number) / most).toFixed(2)}%` } })),
-      el("span", { class: "figure" }, el("b", {}, count(number)), el("span", { class: "hint" }, ` ${figure(number, of)}`)));
-  }));
+  return el(
+    "ul.bars",
+    counted.map(([value, number, of]) => {
+      const { text, tone, changes, mono } = describe(value);
+      return el(
+        "li",
+        link(changes, text, { class: mono ? "name mono" : "name", title: text }),
+        el("span.rail", el("span", { class: `fill ${tone}`, style: { width: `${((100 * number) / most).toFixed(2)}%` } })),
+        el("span.figure", el("b", count(number)), el("span.hint", ` ${figure(number, of)}`)),
+      );
+    }),
+  );
 }
 
 function operatorList(shown, oom) {
@@ -70,10 +111,13 @@ function operatorList(shown, oom) {
   const failing = tally(oom, (item) => item.op);
   const rows = failing.slice(0, MOST).map(([op, number]) => [op, number, all.get(op)]);
   return [
-    barList(rows, (op) => ({ text: op, tone: "l1", mono: true, changes: { view: "cases", status: "oom", op } }),
-      (number, of) => `of ${count(of)}`),
-    failing.length > MOST && el("p", { class: "hint" },
-      link({ view: "matrix" }, `${plural(failing.length - MOST, "more operator")} in the matrix`)),
+    barList(
+      rows,
+      (op) => ({ text: op, tone: "l1", mono: true, changes: { view: "cases", status: "oom", op } }),
+      (number, of) => `of ${count(of)}`,
+    ),
+    failing.length > MOST &&
+      el("p.hint", link({ view: "matrix" }, `${plural(failing.length - MOST, "more operator")} in the matrix`)),
   ];
 }
 
@@ -81,17 +125,34 @@ function shapeList(oom) {
   const operators = new Map();
   for (const item of oom) operators.set(item.shape, (operators.get(item.shape) || new Set()).add(item.op));
   const rows = [...operators].map(([shape, ops]) => [shape, ops.size]).sort(([, one], [, other]) => other - one);
-  return barList(rows.slice(0, MOST), (shape) => ({
-    text: shape, tone: "l1", mono: true, changes: { view: "cases", status: "oom", shape },
-  }), (number) => (number === 1 ? "operator" : "operators"));
+  return barList(
+    rows.slice(0, MOST),
+    (shape) => ({
+      text: shape,
+      tone: "l1",
+      mono: true,
+      changes: { view: "cases", status: "oom", shape },
+    }),
+    (number) => (number === 1 ? "operator" : "operators"),
+  );
 }
 
 function closestList(oom) {
-  const near = oom.filter((item) => item.short !== null).sort((one, other) => one.short - other.short).slice(0, MOST);
-  if (!near.length) return el("p", { class: "empty" }, "None.");
-  return el("ul", { class: "rows" }, near.map((item) => el("li", {},
-    caseLink(item, [el("b", {}, item.op), " ", el("span", { class: "mono" }, item.shape)]),
-    el("span", { class: "figure" }, size(item.short), el("span", { class: "hint" }, ` ${resourceOf(item.resource).name}`)))));
+  const near = oom
+    .filter((item) => item.short !== null)
+    .sort((one, other) => one.short - other.short)
+    .slice(0, MOST);
+  if (!near.length) return el("p.empty", "None.");
+  return el(
+    "ul.rows",
+    near.map((item) =>
+      el(
+        "li",
+        caseLink(item, [el("b", item.op), " ", el("span.mono", item.shape)]),
+        el("span.figure", size(item.short), el("span.hint", ` ${resourceOf(item.resource).name}`)),
+      ),
+    ),
+  );
 }
 
 /** Two columns a bin of a factor of four: logical and allocated. */
@@ -99,53 +160,112 @@ function histogram(oom) {
   const sizes = ["logical", "allocated"].map((name) => oom.map((item) => item[name]).filter((value) => value > 0));
   const bins = sizes.map((values) => tally(values, (value) => Math.floor(Math.log2(value) / 2)));
   const numbers = bins.flatMap((counted) => counted.map(([bin]) => bin));
-  if (!numbers.length) return el("p", { class: "empty" }, "None.");
+  if (!numbers.length) return el("p.empty", "None.");
   const [first, last] = [Math.min(...numbers), Math.max(...numbers)];
   const most = Math.max(...bins.flatMap((counted) => counted.map(([, number]) => number)));
   const range = (bin) => `${bytes(4 ** bin)} to ${bytes(4 ** (bin + 1))}`;
   const column = (bin, index) => {
     const number = new Map(bins[index]).get(bin) || 0;
     const name = ["logical", "allocated"][index];
-    return el("span", { class: `column ${name}`, title: `${range(bin)} ${name}: ${plural(number, "case")}`,
-      style: { height: `${((100 * number) / most).toFixed(2)}%` } }, number ? el("span", { class: "top" }, count(number)) : null);
+    return (
+      number > 0 &&
+      el(
+        "span",
+        {
+          class: `column ${name}`,
+          title: `${range(bin)} ${name}: ${plural(number, "case")}`,
+          style: { height: `${((100 * number) / most).toFixed(2)}%` },
+        },
+        el("span.top", count(number)),
+      )
+    );
   };
   const all = Array.from({ length: last - first + 1 }, (_, index) => first + index);
   return [
-    el("ul", { class: "keys" }, ["logical", "allocated"].map((name) => el("li", {}, el("span", { class: `dot ${name}`, "aria-hidden": "true" }), name))),
-    el("div", { class: "histogram" }, all.map((bin) => el("div", { class: "bin" },
-      el("div", { class: "pair" }, column(bin, 0), column(bin, 1)), el("span", { class: "from" }, bytes(4 ** bin))))),
-    el("p", { class: "hint" }, "Bins begin at the size below them and end at four times it."),
+    el(
+      "ul.keys",
+      ["logical", "allocated"].map((name) => el("li", el("span", { class: `dot ${name}`, "aria-hidden": "true" }), name)),
+    ),
+    el(
+      "div.histogram",
+      all.map((bin) =>
+        el(
+          "div.bin",
+          el("div.pair", column(bin, 0), column(bin, 1)),
+          el(
+            "span.from",
+            bytes(4 ** bin)
+              .split(" ")
+              .map((word) => el("span", word)),
+          ),
+        ),
+      ),
+    ),
+    el("p.hint", "Bins begin at the size below them and end at four times it."),
   ];
 }
 
 function changesPanel(group) {
   const changes = DATA.changes;
-  if (!changes) return panel("What changed", null, el("p", { class: "empty" }, "No earlier run to compare with."));
+  if (!changes) return panel("What changed", null, el("p.empty", "No earlier run to compare with."));
   const here = changes.found.filter(([, setting]) => DATA.groups.length === 1 || setting === group.setting);
   const kinds = Object.keys(CHANGES).filter((kind) => here.some(([found]) => found === kind));
-  return panel("What changed", `Since ${changes.before}, whatever the filters.`,
-    changes.notes.map((note) => el("p", { class: "note" }, note)),
-    kinds.length ? kinds.map((kind) => changesOf(kind, here.filter(([found]) => found === kind)))
-      : el("p", { class: "empty" }, "Every verdict and every size is what it was."));
+  return panel(
+    "What changed",
+    `Since ${changes.before}, whatever the filters.`,
+    changes.notes.map((note) => el("p.note", note)),
+    kinds.length
+      ? kinds.map((kind) =>
+          changesOf(
+            kind,
+            here.filter(([found]) => found === kind),
+          ),
+        )
+      : el("p.empty", "Every verdict and every size is what it was."),
+  );
 }
 
 function changesOf(kind, found) {
   const bad = kind === "new-oom" || kind === "new-fault";
-  return el("details", { class: `changes ${bad ? "bad" : ""}`, open: bad },
-    el("summary", {}, el("b", {}, count(found.length)), ` ${CHANGES[kind]}`),
-    el("ul", { class: "rows tall" }, found.slice(0, PAGE_ROWS).map(([, , op, key, id, before, after, figures]) => el("li", {},
-      link({ case: `${op}:${key}` }, [el("b", {}, op), " ", el("span", { class: "mono" }, id)]),
-      el("span", { class: "hint" }, figures || [before || "no record", " → ", after || "no record"])))),
-    found.length > PAGE_ROWS && el("p", { class: "hint" }, `and ${count(found.length - PAGE_ROWS)} more: ssinghal compare tells all`));
+  return el(
+    "details",
+    { class: `changes ${bad ? "bad" : ""}`, open: bad },
+    el("summary", el("b", count(found.length)), ` ${CHANGES[kind]}`),
+    el(
+      "ul.rows.tall",
+      found
+        .slice(0, PAGE_ROWS)
+        .map(([, , op, key, id, before, after, figures]) =>
+          el(
+            "li",
+            link({ case: `${op}:${key}` }, [el("b", op), " ", el("span.mono", id)]),
+            el("span.hint", figures || [before || "no record", " → ", after || "no record"]),
+          ),
+        ),
+    ),
+    found.length > PAGE_ROWS && el("p.hint", `and ${count(found.length - PAGE_ROWS)} more: ssinghal compare tells all`),
+  );
 }
 
 /** Errors, crashes, timeouts, mismatches, and cases that left memory behind: what is not a verdict about memory. */
 function faultsPanel(shown) {
   const faults = shown.filter((item) => item.fault || item.left);
   if (!faults.length) return null;
-  return panel("Faults", "Neither fits nor out of memory, or memory was left allocated.",
-    el("ul", { class: "rows tall" }, faults.slice(0, PAGE_ROWS).map((item) => el("li", {},
-      caseLink(item, [badge(item), " ", el("b", {}, item.op), " ", el("span", { class: "mono" }, item.shape)]),
-      el("span", { class: "hint" }, item.left ? `left ${exact(item.left)} allocated` : item.sentence)))),
-    faults.length > PAGE_ROWS && el("p", { class: "hint" }, `and ${count(faults.length - PAGE_ROWS)} more`));
+  return panel(
+    "Faults",
+    "Neither fits nor out of memory, or memory was left allocated.",
+    el(
+      "ul.rows.tall",
+      faults
+        .slice(0, PAGE_ROWS)
+        .map((item) =>
+          el(
+            "li",
+            caseLink(item, [badge(item), " ", el("b", item.op), " ", el("span.mono", item.shape)]),
+            el("span.hint", item.left ? `left ${exact(item.left)} allocated` : item.sentence),
+          ),
+        ),
+    ),
+    faults.length > PAGE_ROWS && el("p.hint", `and ${count(faults.length - PAGE_ROWS)} more`),
+  );
 }

@@ -1,23 +1,80 @@
 // What padding costs: logical against allocated bytes of every distinct tensor, and the dimension that is to blame.
 
 const PADDING_COLUMNS = [
-  { key: "shape", title: "Shape", value: (row) => shapeText(row.shape), cell: (row) => caseLink(row.worst, shapeText(row.shape)), wide: true },
-  { key: "padded", title: "Padded to", value: (row) => row.cause, cell: (row) => [paddedShape(row.shape, row.padded), el("span", { class: "hint cause" }, row.cause)], wide: true,
-    hint: "sorted by the cause" },
+  {
+    key: "shape",
+    title: "Shape",
+    value: (row) => shapeText(row.shape),
+    cell: (row) => [caseLink(row.worst, shapeText(row.shape)), el("span.hint.narrow", row.cause)],
+    wide: true,
+  },
+  {
+    key: "padded",
+    title: "Padded to",
+    value: (row) => row.cause,
+    cell: (row) => [paddedShape(row.shape, row.padded), el("span.hint.cause", row.cause)],
+    wide: true,
+    minor: 1,
+    hint: "sorted by the cause",
+  },
   { key: "kind", title: "Kind", value: (row) => `${row.dtype}, ${row.layout}, ${row.memory}`, minor: 2 },
   { key: "logical", title: "Logical", value: (row) => row.logical, cell: (row) => size(row.logical), number: true, minor: 1 },
-  { key: "allocated", title: "Allocated", value: (row) => row.allocated, cell: (row) => size(row.allocated), number: true, minor: 1 },
-  { key: "waste", title: "Padding", value: (row) => row.allocated - row.logical, cell: (row) => size(row.allocated - row.logical), number: true, hint: "allocated less logical bytes" },
-  { key: "ratio", title: "Ratio", value: (row) => row.allocated / row.logical, cell: (row) => times(row.allocated / row.logical), number: true, hint: "allocated over logical bytes" },
-  { key: "cases", title: "Cases", value: (row) => row.cases, cell: (row) => count(row.cases), number: true, minor: 2, hint: "cases that have the tensor" },
-  { key: "failing", title: "OOM", value: (row) => row.failing, cell: (row) => count(row.failing), number: true, hint: "of these, out of memory" },
+  {
+    key: "allocated",
+    title: "Allocated",
+    value: (row) => row.allocated,
+    cell: (row) => size(row.allocated),
+    number: true,
+    minor: 1,
+  },
+  {
+    key: "waste",
+    title: "Padding",
+    value: (row) => row.allocated - row.logical,
+    cell: (row) => size(row.allocated - row.logical),
+    number: true,
+    hint: "allocated less logical bytes",
+  },
+  {
+    key: "ratio",
+    title: "Ratio",
+    value: (row) => row.allocated / row.logical,
+    cell: (row) => times(row.allocated / row.logical),
+    number: true,
+    hint: "allocated over logical bytes",
+  },
+  {
+    key: "cases",
+    title: "Cases",
+    value: (row) => row.cases,
+    cell: (row) => count(row.cases),
+    number: true,
+    minor: 2,
+    hint: "cases that have the tensor",
+  },
+  {
+    key: "failing",
+    title: "OOM",
+    value: (row) => row.failing,
+    cell: (row) => count(row.failing),
+    number: true,
+    hint: "of these, out of memory",
+  },
 ];
 
 function paddingView(shown) {
   const rows = paddedTensors(shown);
-  return panel("Padding", "Each distinct tensor that takes more than its values do, worst first. What grew is marked; a link goes to the worst case that has it.",
-    sortedTable({ columns: PADDING_COLUMNS, rows, order: "-waste", label: "Padded tensors",
-      attributes: (row) => ({ "data-case": row.worst.name, class: row.worst.name === state.case ? "selected" : null }) }));
+  return panel(
+    "Padding",
+    "Each distinct tensor that takes more than its values do, worst first. What grew is marked; a link goes to the worst case that has it.",
+    sortedTable({
+      columns: PADDING_COLUMNS,
+      rows,
+      order: "-waste",
+      label: "Padded tensors",
+      attributes: (row) => ({ "data-case": row.worst.name, class: row.worst.name === state.case ? "selected" : null }),
+    }),
+  );
 }
 
 /** Tensors that are padded, with the cases that have them. */

@@ -1,8 +1,21 @@
 // What is shown, kept in the URL's hash: a link reproduces it, and the browser's history walks through it.
 
 const DEFAULTS = {
-  view: "overview", set: "", q: "", op: "", status: "", resource: "", memory: "", catalog: "", model: "", input: "", shape: "",
-  sort: "", page: "", rows: "", case: "",
+  view: "overview",
+  set: "",
+  q: "",
+  op: "",
+  status: "",
+  resource: "",
+  memory: "",
+  catalog: "",
+  model: "",
+  input: "",
+  shape: "",
+  sort: "",
+  page: "",
+  rows: "",
+  case: "",
 };
 const FILTERS = ["q", "op", "status", "resource", "memory", "catalog", "model", "input", "shape"];
 

@@ -12,11 +12,17 @@ function sortedTable({ columns, rows, order, label, attributes = () => ({}) }) {
   const page = Math.min(pages, Math.max(1, Number.parseInt(state.page, 10) || 1));
   const shown = sorted(rows, columns, sort).slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS);
   const head = columns.map((column) => header(column, sort));
-  const body = shown.map((row) => el("tr", attributes(row), columns.map((column) => cellOf(column, row))));
-  const table = el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
+  const body = shown.map((row) =>
+    el(
+      "tr",
+      attributes(row),
+      columns.map((column) => cellOf(column, row)),
+    ),
+  );
+  const table = el("table", { "aria-label": label }, el("thead", el("tr", head)), el("tbody", body));
   return [
-    el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `${label}: scrolls` }, table),
-    rows.length === 0 && el("p", { class: "empty" }, "Nothing here passes the filters."),
+    el("div.scroll", { tabindex: "0", role: "group", "aria-label": `${label}: scrolls` }, table),
+    rows.length === 0 && el("p.empty", "Nothing here passes the filters."),
     pages > 1 && pager(page, pages, rows.length),
   ];
 }
@@ -43,9 +49,10 @@ function header(column, sort) {
   const active = sort.replace(/^-/, "") === column.key;
   const down = active && sort.startsWith("-");
   const next = active ? (down ? column.key : `-${column.key}`) : column.number ? `-${column.key}` : column.key;
-  const arrow = el("span", { class: "arrow", "aria-hidden": "true" }, active ? (down ? "▼" : "▲") : "");
+  const arrow = el("span.arrow", { "aria-hidden": "true" }, active ? (down ? "▼" : "▲") : "");
   return el(
-    "th", { scope: "col", class: classOf(column), "aria-sort": active ? (down ? "descending" : "ascending") : null },
+    "th",
+    { scope: "col", class: classOf(column), "aria-sort": active ? (down ? "descending" : "ascending") : null },
     link({ sort: next, page: "" }, [column.title, arrow], { title: column.hint, "data-focus": `sort ${column.key}` }),
   );
 }
@@ -62,12 +69,15 @@ function classOf({ number, minor, wide }) {
 function pager(page, pages, total, rows = PAGE_ROWS) {
   const step = (to, text, name) =>
     to < 1 || to > pages
-      ? el("span", { class: "step off" }, text)
+      ? el("span.step.off", text)
       : link({ page: to === 1 ? "" : String(to) }, text, { class: "step", "data-focus": `page ${name}` });
   const last = Math.min(total, page * rows);
   return el(
-    "p", { class: "pager" }, step(1, "« first", "first"), step(page - 1, "‹ previous", "previous"),
-    el("span", {}, `${count((page - 1) * rows + 1)}–${count(last)} of ${count(total)}`),
-    step(page + 1, "next ›", "next"), step(pages, "last »", "last"),
+    "p.pager",
+    step(1, "« first", "first"),
+    step(page - 1, "‹ previous", "previous"),
+    el("span", `${count((page - 1) * rows + 1)}–${count(last)} of ${count(total)}`),
+    step(page + 1, "next ›", "next"),
+    step(pages, "last »", "last"),
   );
 }
