@@ -60,6 +60,12 @@ class Change:
     after: str
     figures: tuple[Figure, ...] = ()
 
+    def figures_told(self, most: int) -> str:
+        """The first figures in words, and how many there are besides."""
+        told = [str(figure) for figure in self.figures[:most]]
+        more = len(self.figures) - len(told)
+        return ", ".join([*told, *([f"and {more} more"] if more else [])])
+
     def to_json(self) -> dict[str, Any]:
         where = {"device_mode": self.setting.device_mode, "board": self.setting.board, "ttnn": self.setting.ttnn}
         case = {"op": self.op, "key": self.key, "id": self.id}

@@ -77,18 +77,12 @@ def _by_kind(changes: Changes) -> Iterator[tuple[Kind, list[Change]]]:
 
 def _row(change: Change) -> list[str]:
     verdicts = [cut(verdict, VERDICT_LIMIT) for verdict in (change.before, change.after)]
-    return [code(change.op), code(cut(change.id, ID_LIMIT)), *verdicts, _figures(change)]
+    return [code(change.op), code(cut(change.id, ID_LIMIT)), *verdicts, change.figures_told(MAX_FIGURES)]
 
 
 def _line(change: Change) -> str:
     """One line, whatever is in a message."""
     verdicts = [cut(verdict, VERDICT_LIMIT) for verdict in (change.before, change.after) if verdict]
     same = len(verdicts) == 2 and verdicts[0] == verdicts[1]
-    told = [verdicts[0] if same else " → ".join(verdicts), _figures(change)]
+    told = [verdicts[0] if same else " → ".join(verdicts), change.figures_told(MAX_FIGURES)]
     return " ".join(f"{change.op} {cut(change.id, ID_LIMIT)}: {'; '.join(filter(None, told))}".split())
-
-
-def _figures(change: Change) -> str:
-    told = [str(figure) for figure in change.figures[:MAX_FIGURES]]
-    more = len(change.figures) - len(told)
-    return ", ".join([*told, *([f"and {more} more figures"] if more else [])])

@@ -44,9 +44,7 @@ class Entry:
     def told(self) -> str:
         if self.change is None:
             return ""
-        figures = [str(figure) for figure in self.change.figures[:MAX_FIGURES]]
-        more = len(self.change.figures) - len(figures)
-        told = ", ".join([*figures, *([f"and {more} more figures"] if more else [])])
+        told = self.change.figures_told(MAX_FIGURES)
         return f"{self.change.kind}: {told}" if told else str(self.change.kind)
 
     def to_json(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ssinghal.changes_text import counted, lines, markdown, markdown_within
 from ssinghal.cli.options import results_option
 from ssinghal.errors import HarnessError
 from ssinghal.results import write_whole
-from ssinghal.runs import find_run, read_run
+from ssinghal.runs import LATEST, find_run, read_run
 from ssinghal.values import one_of
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -61,19 +61,19 @@ def compare(
     """What changed from one run to another: cases that newly fail or fit, bytes grown or shrunk, new and vanished cases.
 
     \b
-      ssinghal compare 20261127 20261128
+      ssinghal compare 20261127 latest
       ssinghal compare before/records.jsonl results/latest --fail-on new-oom,new-fault,grown
       ssinghal compare 20261127 20261128 --markdown -o changes.md --github-summary
 
-    A run is a folder, a records.jsonl, or what the id of a run in --results begins with. A reserved base that moved, and every
-    figure with it, is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
+    A run is a folder, a records.jsonl, what the id of a run in --results begins with, or latest. A reserved base that moved,
+    and every figure with it, is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
     if as_json and as_markdown:
         raise click.UsageError("--json and --markdown: one of them")
     if output and not (as_json or as_markdown):
         raise click.UsageError("-o: of --json or --markdown")
     summary = _summary_file() if github_summary else None
-    before, after = (read_run(find_run(name, results)) for name in (run_a, run_b))
+    before, after = (read_run(find_run(None if name == LATEST else name, results)) for name in (run_a, run_b))
     changes = Changes.of(before, after, across=across)
     document = json.dumps(changes.to_json(), indent=2) if as_json else markdown(changes) if as_markdown else ""
     if output:

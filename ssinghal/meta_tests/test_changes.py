@@ -317,6 +317,7 @@ def runs(tmp_path, monkeypatch):
     write_run(results, release(BASE_081), "good")
     write_run(results, release(BASE_081, relu=l1_oom("relu", BASE_081)), "worse")
     write_run(results, release(BASE_081, gelu=a_record("gelu")), "better")
+    (results / "latest").symlink_to("worse")
     return results
 
 
@@ -333,6 +334,7 @@ def compare(*arguments, **environ):
         (["good", "worse", "--fail-on", "none"], 0, ""),
         (["good", "worse", "--fail-on", "grown"], 0, ""),
         (["goo", "results/good/records.jsonl"], 0, ""),
+        (["good", "latest"], 1, "ssinghal: finding: 1 new-oom"),
     ],
 )
 def test_exit_code_is_of_the_chosen_kinds(runs, arguments, code, finding):
