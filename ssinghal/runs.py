@@ -313,7 +313,7 @@ def read_run(path: Path) -> Run:
     info, losses = _info(lines.parent / INFO)
     kept: dict[tuple[Setting, str, str], StoredRecord] = {}
     repeated = 0
-    read, lost = _records(lines)
+    read, lost = stored_records(lines)
     for record in read:
         identity = (Setting(record.device_mode, record.board, record.ttnn), record.op, record.key)
         repeated += identity in kept
@@ -344,8 +344,12 @@ def _info(path: Path) -> tuple[dict[str, Any], list[str]]:
     return found, []
 
 
-def _records(path: Path) -> tuple[list[StoredRecord], list[str]]:
-    """Whole records, and a word on every line that is none."""
+def stored_records(path: Path) -> tuple[list[StoredRecord], list[str]]:
+    """Whole records of a file, and a word on every line that is none.
+
+    Raises:
+        HarnessError: it cannot be read, or was written by a newer version.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -433,4 +437,5 @@ __all__ = [
     "previous_run",
     "read_run",
     "run_folders",
+    "stored_records",
 ]

@@ -16,27 +16,32 @@ from ssinghal.runs import counted, find_run, previous_run, read_run
 @click.option(
     "--since", metavar="RUN", help="Tell what changed since this run [default: the last one before with equal options]."
 )
+@click.option("--try", "tries", is_flag=True, help="First probe the remedies that arithmetic leaves open, on the run's board.")
 @results_option
 @nothing_collected()
-def report(run: str | None, output: Path | None, since: str | None, results: Path) -> None:
+def report(run: str | None, output: Path | None, since: str | None, tries: bool, results: Path) -> None:
     """Write the report of a run: report.html, Markdown documents, CSV and JSON.
 
     RUN is a run's folder, its id or what that begins with, or a records.jsonl [default: the latest in results].
 
     \b
       ssinghal report
+      ssinghal report --try
       ssinghal report 20261128T0624 -o nightly-report
 
     Everything is counted from the run's records. Records of several boards or device modes are told apart. What a killed run
-    does not have is said in every document.
+    does not have is said in every document. --try needs ttnn: what it probes is kept in RUN/remedies.jsonl.
     """
     from ssinghal.changes import Changes
     from ssinghal.report import PAGE, write_report
+    from ssinghal.report.trying import try_remedies
 
     path = find_run(run, results)
     found = read_run(path)
     before = find_run(since, results) if since is not None else previous_run(path)
     changes = Changes.of(read_run(before), found) if before is not None else None
+    if tries:
+        click.echo(f"tried {try_remedies(found):,} remedies that arithmetic left open")
     folder = output or (path / "report" if path.is_dir() else Path("report"))
     written = write_report(found, folder, changes)
     for group in found.groups:

@@ -14,6 +14,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.report import data
 from ssinghal.report.documents import Chapter, document, operator_document
 from ssinghal.report.page import page
+from ssinghal.report.trying import tried_remedies
 from ssinghal.runs import Run
 
 PER_OPERATOR = "per_operator"
@@ -26,7 +27,7 @@ def report(run: Run, changes: Changes | None = None) -> Iterator[tuple[str, str]
 
     ``changes``: what differs from an earlier run, for the page.
     """
-    chapters = [Chapter(group) for group in run.groups]
+    chapters = [Chapter(group, tried_remedies(run, group.setting)) for group in run.groups]
     yield PAGE, page(run, changes)
     for name in DOCUMENTS:
         yield name, document(name, run, chapters)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -16,7 +16,7 @@ from ssinghal.boards import load_board
 from ssinghal.caselines import case_from_json
 from ssinghal.cases import Case, OutputMemory, Placement
 from ssinghal.errors import InvalidCase
-from ssinghal.estimate import Prediction, estimate
+from ssinghal.estimate import MemoryEstimate, Prediction, estimate
 from ssinghal.records import Status
 from ssinghal.report.facts import calls_of
 from ssinghal.runs import StoredRecord
@@ -39,6 +39,7 @@ class Answer(TextEnum):
     UNKNOWN = "tensors fit, the rest is unknown"
     EXCEEDS = "does not fit by arithmetic"
     TRIED_FAILS = "tried, does not fit"
+    NO_CALL = "tried, TTNN does not make the call so"
 
 
 @dataclass(frozen=True)
@@ -57,47 +58,62 @@ class Alternative:
 
 
 class Alternatives:
-    """Answers for the failing records of one group; ``records``: all of the group, among which tried ones are looked up."""
+    """Answers for the failing records of one group.
 
-    def __init__(self, records: Sequence[StoredRecord]) -> None:
+    ``records``: all of the group, and ``tried`` what was probed since of its remedies; both are looked up for the changed call.
+    """
+
+    def __init__(self, records: Iterable[StoredRecord], tried: Iterable[StoredRecord] = ()) -> None:
         self._same_call: dict[str, list[StoredRecord]] = defaultdict(list)
-        for record in records:
+        for record in (*records, *tried):
             self._same_call[_call(record)].append(record)
 
     def of(self, record: StoredRecord) -> tuple[Alternative, ...]:
         """What each remedy that applies to the call comes to. Nothing for a board or an operator that this version lacks."""
+        return tuple(alternative for alternative, _ in self._answered(record))
+
+    def open(self, failing: Iterable[StoredRecord]) -> tuple[Case, ...]:
+        """The changed calls that a probe would decide, each once."""
+        found = [pair for record in failing for pair in self._answered(record)]
+        return tuple({case.key: case for alternative, case in found if alternative.answer is Answer.UNKNOWN}.values())
+
+    def _answered(self, record: StoredRecord) -> Iterator[tuple[Alternative, Case]]:
         case = _case_of(record)
         board = _board(record.board)
         if case is None or board is None:
-            return ()
-        found = []
+            return
+        padded = any(a.padding_factor > 1 for a in record.allocations)
         for remedy in Remedy:
-            changed = _changed(case, remedy, padded=any(a.padding_factor > 1 for a in record.allocations))
-            if changed is not None:
-                found += self._answer(record, remedy, changed, board)
-        return tuple(found)
-
-    def _answer(self, record: StoredRecord, remedy: Remedy, case: Case, board: Board) -> list[Alternative]:
-        try:
-            made = estimate(case, board)
-        except InvalidCase:
-            return []
-        if not made.complete:
-            return []
-        answers = {Prediction.FITS: Answer.FITS, Prediction.EXCEEDS: Answer.EXCEEDS, Prediction.UNKNOWN: Answer.UNKNOWN}
-        answer = self._tried(record, case) or answers[made.verdict]
-        memory = case.placement.memory
-        taken = made.peak_bytes_per_bank.get(memory, 0)
-        return [Alternative(remedy, answer, memory, taken, made.board.region(memory).bank_bytes)]
+            changed = _changed(case, remedy, padded=padded)
+            made = None if changed is None else _complete_estimate(changed, board)
+            if changed is None or made is None:
+                continue
+            answer = self._tried(record, changed) or _BY_ARITHMETIC[made.verdict]
+            memory = changed.placement.memory
+            taken = made.peak_bytes_per_bank.get(memory, 0)
+            yield Alternative(remedy, answer, memory, taken, made.board.region(memory).bank_bytes), changed
 
     def _tried(self, record: StoredRecord, changed: Case) -> Answer | None:
-        """What the run found of the changed call, if it has a verdict on it."""
-        told = {Status.FITS: Answer.TRIED, Status.OOM: Answer.TRIED_FAILS}
+        """What was found of the changed call, if there is a verdict on it."""
+        no_call = dict.fromkeys((Status.UNSUPPORTED, Status.INVALID, Status.ERROR), Answer.NO_CALL)
+        told = {Status.FITS: Answer.TRIED, Status.OOM: Answer.TRIED_FAILS, **no_call}
         for other in self._same_call[_call(record)]:
             case = _case_of(other) if other.status in told and other is not record else None
             if case is not None and _placed(case) == _placed(changed):
                 return told[other.status]
         return None
+
+
+_BY_ARITHMETIC = {Prediction.FITS: Answer.FITS, Prediction.EXCEEDS: Answer.EXCEEDS, Prediction.UNKNOWN: Answer.UNKNOWN}
+
+
+def _complete_estimate(case: Case, board: Board) -> MemoryEstimate | None:
+    """None for a call that cannot be made so."""
+    try:
+        made = estimate(case, board)
+    except InvalidCase:
+        return None
+    return made if made.complete else None
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,13 @@ MOST_NAMES = 6
 
 @dataclass(frozen=True)
 class Chapter:
-    """One group of a run with all that its documents say: a name in a template is a property here."""
+    """One group of a run with all that its documents say: a name in a template is a property here.
+
+    ``tried``: records of remedies that were probed since.
+    """
 
     group: Group
+    tried: tuple[StoredRecord, ...] = ()
 
     @cached_property
     def facts(self) -> Facts:
@@ -56,7 +60,7 @@ class Chapter:
 
     @cached_property
     def _answers(self) -> Mapping[tuple[str, str], tuple[Alternative, ...]]:
-        alternatives = Alternatives(self.facts.records)
+        alternatives = Alternatives(self.facts.records, self.tried)
         return {(r.op, r.key): alternatives.of(r) for r in self.facts.oom}
 
     def alternatives_of(self, failing: StoredRecord) -> tuple[Alternative, ...]:
@@ -194,9 +198,12 @@ class Chapter:
         rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.shortfall_bytes), self.best(r)] for r in chosen]
         return table(["case", "what TTNN said", "short by, per bank or core", "what makes it fit"], rows)
 
-    def best(self, record: StoredRecord) -> str:
-        found = [a for a in self.alternatives_of(record) if a.answer in (Answer.TRIED, Answer.FITS)]
-        return "; ".join(map(str, found)) or "no single change of placement that arithmetic can vouch for"
+    def best(self, failing: StoredRecord) -> str:
+        """The remedies that are known to help; where there is none, those that may."""
+        found = self.alternatives_of(failing)
+        known = [a for a in found if a.answer in (Answer.TRIED, Answer.FITS)]
+        open_ = [a for a in found if a.answer is Answer.UNKNOWN]
+        return "; ".join(map(str, known or open_)) or "no single change of placement"
 
     @property
     def first_to_mend(self) -> Markup:
