@@ -10,7 +10,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.meta_tests.making_runs import a_record, write_run
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.report.alternatives import Answer, Remedy
-from ssinghal.report.documents import Chapter
+from ssinghal.report.chapter import Chapter
 from ssinghal.report.trying import REMEDIES, tried_remedies, try_remedies
 from ssinghal.runs import read_run
 

@@ -12,7 +12,8 @@ from typing import Any
 from ssinghal.changes import Changes
 from ssinghal.errors import HarnessError
 from ssinghal.report import data
-from ssinghal.report.documents import Chapter, document, operator_document
+from ssinghal.report.chapter import Chapter
+from ssinghal.report.documents import document, operator_document
 from ssinghal.report.page import page
 from ssinghal.report.trying import tried_remedies
 from ssinghal.runs import Run

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ssinghal.operators import operators as registry
-from ssinghal.report.documents import Chapter
+from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import OperatorResults, Pair, Size, Statistics, TierResults, band_of, calls_of
 from ssinghal.report.support import operator_mapping, support_matrix
 from ssinghal.report.tiers import tiers_of

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ssinghal.report.facts import Size
 from ssinghal.specs import Shape, format_bytes
 
+MOST_NAMES = 6
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 
@@ -84,6 +85,14 @@ def padded(size_: Size) -> Figure:
 def sizes(size_: Size) -> list[Figure]:
     """Three cells: logical, allocated, per bank. See ``SIZE_COLUMNS``."""
     return [size(size_.logical_bytes), padded(size_), size(size_.bytes_per_bank)]
+
+
+def names(listed: Iterable[str]) -> Markup:
+    """The first few as code, and how many there are besides."""
+    all_ = list(listed)
+    shown = ", ".join(map(code, all_[:MOST_NAMES]))
+    more = len(all_) - MOST_NAMES
+    return Markup(f"{shown} and {more} more" if more > 0 else shown)
 
 
 SIZE_COLUMNS = ("logical", "allocated, x logical", "per bank")

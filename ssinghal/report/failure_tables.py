@@ -1,0 +1,162 @@
+"""Tables of what fails: what ran out, at which shapes and sizes, at which resolution, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ssinghal.report.alternatives import Answer
+from ssinghal.report.chapter import Chapter
+from ssinghal.report.facts import BANDS, Pair, ShapeFailures
+from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table
+from ssinghal.runs import StoredRecord
+
+MOST_SHAPES = 20
+MOST_CASES = 10
+
+
+def totals(c: Chapter) -> Markup:
+    cases = len(c.facts.records)
+    rows: list[list[object]] = [[s, n, percent(n, cases)] for s, n in c.facts.statuses.items()]
+    return table(["status", "cases", "share"], [*rows, [Markup("**total**"), cases, percent(cases, cases)]])
+
+
+def resources(c: Chapter) -> Markup:
+    rows: list[list[object]] = []
+    for name, cases in c.facts.resources.items():
+        worst = max((r for r in c.facts.oom if _resource(r) == name), key=lambda r: r.shortfall_bytes or 0)
+        rows.append([name, cases, percent(cases, len(c.facts.oom)), code(f"{worst.op} {worst.id}"), worst.sentence])
+    return table(["what ran out", "cases", "share", "worst case", "what TTNN said of it"], rows)
+
+
+def bands(c: Chapter) -> Markup:
+    pairs = len(c.facts.pairs)
+    rows: list[list[object]] = [
+        [
+            band.name,
+            band.range,
+            len(found),
+            percent(len(found), pairs),
+            len({p.op for p in found}),
+            len({p.shape for p in found}),
+        ]
+        for band, found in c.facts.bands.items()
+    ]
+    total: list[object] = [Markup("**total**"), "", pairs, percent(pairs, pairs), len(c.facts.failing_operators)]
+    return table(
+        ["band", "logical size of the shape", "failing pairs", "share", "operators", "shapes"],
+        [*rows, [*total, len(c.facts.shapes)]],
+    )
+
+
+def critical_shapes(c: Chapter) -> Markup:
+    return _shapes([s for s in c.facts.shapes if s.band is BANDS[0]])
+
+
+def problematic_shapes(c: Chapter) -> Markup:
+    return _shapes(c.facts.most_problematic[:MOST_SHAPES])
+
+
+def _shapes(found: Sequence[ShapeFailures]) -> Markup:
+    rows = [[shape(s.shape), *sizes(s.size), len(s.pairs), s.cases, names(p.op for p in s.pairs)] for s in found]
+    return table(["shape", *SIZE_COLUMNS, "operators", "cases", "which"], rows)
+
+
+def failing_operators(c: Chapter) -> Markup:
+    rows: list[list[object]] = []
+    for found in c.facts.failing_operators:
+        worst = found.worst
+        assert worst is not None  # it fails
+        what = ", ".join(f"{name} {n:,}" for name, n in found.resources.items())
+        pairs, cases = len(found.pairs), len(found.oom)
+        rows.append(
+            [
+                code(found.op),
+                pairs,
+                cases,
+                len(found.records),
+                what,
+                shape(worst.shape),
+                *sizes(worst.size),
+                worst.band.name,
+            ]
+        )
+    return table(
+        ["operator", "failing shapes", "failing cases", "of cases", "what ran out", "worst shape", *SIZE_COLUMNS, "band"],
+        rows,
+    )
+
+
+def tiers(c: Chapter) -> Markup:
+    rows: list[list[object]] = []
+    for tier in c.facts.tiers:
+        worst = tier.pairs[0] if tier.pairs else None
+        shown = [shape(worst.shape), size(worst.size.logical_bytes)] if worst else ["", None]
+        inputs = ", ".join(tier.input_sizes)
+        rows.append([tier.name, inputs, tier.cases, tier.failing_cases, len(tier.pairs), tier.here, *shown])
+    total: list[object] = [Markup("**total**"), "", None, None, None, sum(t.here for t in c.facts.tiers), "", ""]
+    header = [
+        "tier",
+        "input sizes",
+        "cases",
+        "failing cases",
+        "failing pairs",
+        "pairs first here",
+        "worst shape",
+        "logical",
+    ]
+    return table(header, [*rows, total] if rows else [])
+
+
+def tier_worst(c: Chapter) -> list[tuple[str, Markup]]:
+    """For each tier with failures its largest pairs."""
+    return [
+        (tier.name, _pairs(tier.pairs[:MOST_CASES], tier.name)) for tier in c.facts.tiers if tier.pairs and tier.input_sizes
+    ]
+
+
+def _pairs(pairs: Iterable[Pair], tier: str) -> Markup:
+    rows = [[shape(p.shape), *sizes(p.size), code(p.op), ", ".join(sorted(p.tiers[tier])), _models(p.records)] for p in pairs]
+    return table(["shape", *SIZE_COLUMNS, "operator", "at input", "models with it"], rows)
+
+
+def advice_table(c: Chapter) -> Markup:
+    rows = [[str(a.remedy), a.cases, *(a.answers.get(answer, 0) for answer in Answer), a.calls] for a in c.advice]
+    return table(["change", "failing cases it applies to", *map(str, Answer), "calls of models that then fit"], rows)
+
+
+def closest(c: Chapter) -> Markup:
+    """The failing cases that lack least."""
+    known = [r for r in c.facts.oom if r.shortfall_bytes is not None]
+    chosen = sorted(known, key=lambda r: r.shortfall_bytes or 0)[:MOST_CASES]
+    rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.shortfall_bytes), c.best(r)] for r in chosen]
+    return table(["case", "what TTNN said", "short by, per bank or core", "what makes it fit"], rows)
+
+
+def first_to_mend(c: Chapter) -> Markup:
+    """Operators by the calls of models that fail, then by failing shapes."""
+    ordered = sorted(c.facts.failing_operators, key=lambda o: (-o.failing_calls, -len(o.pairs), o.op))
+    rows: list[list[object]] = []
+    for number, found in enumerate(ordered, 1):
+        closest = found.closest
+        short = size(closest.shortfall_bytes) if closest else None
+        inside = c.alternatives_in_short(found.oom)
+        rows.append([number, code(found.op), found.failing_calls, len(found.pairs), short, inside])
+    return table(
+        [
+            "",
+            "operator",
+            "failing calls of models",
+            "failing shapes",
+            "least shortfall, per bank or core",
+            "with all in DRAM",
+        ],
+        rows,
+    )
+
+
+def _resource(record: StoredRecord) -> str:
+    return record.resource.value if record.resource else "not named"
+
+
+def _models(records: Iterable[StoredRecord]) -> Markup:
+    return names(sorted({s.model for r in records for s in r.sources if s.model}))

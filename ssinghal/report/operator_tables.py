@@ -1,0 +1,63 @@
+"""Tables of one operator's cases."""
+
+from __future__ import annotations
+
+from ssinghal.records import Status
+from ssinghal.report.chapter import Chapter
+from ssinghal.report.facts import OperatorResults, Size, calls_of
+from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, padded, shape, size, sizes, table
+from ssinghal.runs import StoredRecord
+
+MOST_CASES = 10
+
+
+def counts(results: OperatorResults) -> Markup:
+    rows: list[list[object]] = [[s, n] for s, n in results.statuses.items()]
+    return table(["status", "cases"], [*rows, [Markup("**total**"), len(results.records)]])
+
+
+def failures(c: Chapter, results: OperatorResults) -> Markup:
+    rows: list[list[object]] = []
+    for r in sorted(results.oom, key=lambda r: -(r.shortfall_bytes or 0)):
+        where = Size.of_shape(r)
+        rows.append([code(r.id), *sizes(where), r.sentence, size(r.shortfall_bytes), calls_of(r), c.best(r)])
+    return table(["case", *SIZE_COLUMNS, "what TTNN said", "short by", "calls of models", "what makes it fit"], rows)
+
+
+def largest_fitting(results: OperatorResults) -> Markup:
+    fitting = [r for r in results.records if r.status is Status.FITS]
+    chosen = sorted(fitting, key=lambda r: Size.of_shape(r).order[::-1], reverse=True)[:MOST_CASES]
+    rows = [[code(r.id), *sizes(Size.of_shape(r)), _peak(r), calls_of(r)] for r in chosen]
+    return table(["case", *SIZE_COLUMNS, "peak of L1, per core", "calls of models"], rows)
+
+
+def others(results: OperatorResults) -> Markup:
+    rest = [r for r in results.records if r.status not in (Status.FITS, Status.OOM)]
+    return table(["case", "status", "why"], [[code(r.id), r.status.value, r.sentence] for r in rest])
+
+
+def padding(results: OperatorResults) -> Markup:
+    """Shapes of this operator that padding inflates most."""
+    worst: dict[tuple[int, ...], StoredRecord] = {}
+    for r in results.records:
+        if r.subject and r.subject.padding_factor > 1:
+            worst.setdefault(r.shape, r)
+    chosen = sorted(worst.values(), key=lambda r: -(Size.of_shape(r).padding or 0))[:MOST_CASES]
+    rows: list[list[object]] = []
+    for r in chosen:
+        if r.subject:
+            where = Size.of_shape(r)
+            rows.append(
+                [
+                    shape(r.shape),
+                    shape(r.subject.padded_shape),
+                    size(where.logical_bytes),
+                    padded(where),
+                    r.subject.padding_cause,
+                ]
+            )
+    return table(["shape", "as stored", "logical", "allocated, x logical", "padded by"], rows)
+
+
+def _peak(record: StoredRecord) -> Markup:
+    return size((record.usage or {}).get("l1_total_bytes"))

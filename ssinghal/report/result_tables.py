@@ -1,0 +1,146 @@
+"""Tables of all that a run found: outcomes by operator, error patterns, bytes, catalogs, models, support."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ssinghal.operators import operators as registry
+from ssinghal.records import Status
+from ssinghal.report.chapter import Chapter
+from ssinghal.report.facts import Size, Statistics, calls_of
+from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table, text
+from ssinghal.report.support import support_matrix
+from ssinghal.runs import StoredRecord
+from ssinghal.text import status_columns
+
+MOST_SHAPES = 20
+
+
+def operator_status(c: Chapter) -> Markup:
+    columns = status_columns(map(_outcome, c.facts.records))
+    rows: list[list[object]] = []
+    for found in c.facts.operators:
+        rows.append([code(found.op), len(found.records), *_status_counts(found.records, columns), found.failing_calls])
+    total = [Markup("**total**"), len(c.facts.records), *_status_counts(c.facts.records, columns)]
+    names = [f"oom: {resource}" if resource else status for status, resource in columns]
+    return table(["operator", "cases", *names, "failing calls of models"], [*rows, [*total, _sum_calls(c.facts.oom)]])
+
+
+def patterns(c: Chapter) -> Markup:
+    """What went wrong, alike by status, what ran out, and where; the case that lacks most stands for its kind."""
+    found: dict[tuple[str, str, str], list[StoredRecord]] = {}
+    for r in c.facts.records:
+        if r.status is not Status.FITS:
+            what = r.resource.value if r.resource else r.error_type
+            found.setdefault((r.status.value, what, r.stage.rstrip(" 0123456789")), []).append(r)
+    rows: list[list[object]] = []
+    for (status, what, stage), records in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+        example = max(records, key=lambda r: r.shortfall_bytes or 0)
+        ops = names(sorted({r.op for r in records}))
+        rows.append([status, what, stage, len(records), ops, code(f"{example.op} {example.id}"), example.sentence])
+    return table(["status", "what", "while placing", "cases", "operators", "example", "what was said of it"], rows)
+
+
+def statistics(c: Chapter) -> Markup:
+    fitting = [r for r in c.facts.records if r.status is Status.FITS]
+    failing = [r.failed for r in c.facts.oom if r.failed]
+    usage = [r.usage for r in fitting if r.usage]
+    measured: list[tuple[str, Iterable[int | None]]] = [
+        ("failing cases: bytes asked for by the tensor that did not fit", (r.total_bytes for r in c.facts.oom)),
+        ("failing cases: the same per bank", (r.bytes_per_bank for r in c.facts.oom)),
+        ("failing cases: logical bytes of that tensor", (f.logical_bytes for f in failing)),
+        ("failing cases: missing bytes, per bank or core", (r.shortfall_bytes for r in c.facts.oom)),
+        ("failing pairs: logical bytes of the shape", (p.size.logical_bytes for p in c.facts.pairs)),
+        ("failing pairs: allocated bytes of the shape", (p.size.allocated_bytes for p in c.facts.pairs)),
+        ("fitting cases: allocated bytes of all tensors", (sum(t.allocated_bytes for t in r.tensors) for r in fitting)),
+        ("fitting cases: peak of L1 tensors, per bank", (u.get("l1_bytes") for u in usage)),
+        ("fitting cases: L1 and all program buffers, per core, at most", (u.get("l1_total_bytes") for u in usage)),
+        ("fitting cases: peak of DRAM, per bank", (u.get("dram_bytes") for u in usage)),
+    ]
+    rows: list[list[object]] = []
+    for name, values in measured:
+        found = Statistics.of(v for v in values if v is not None)
+        if found:
+            rows.append([name, found.count, size(found.minimum), size(found.maximum), size(found.mean)])
+    return table(["device bytes", "cases", "least", "most", "mean"], rows)
+
+
+def hungriest(c: Chapter) -> Markup:
+    """Tensors of the most allocated bytes among all calls, whether they fit or not; one row for a shape."""
+    largest: dict[tuple[int, ...], StoredRecord] = {}
+    for r in c.facts.records:
+        kept = largest.get(r.shape)
+        if r.shape and (kept is None or Size.of_shape(r).order[::-1] > Size.of_shape(kept).order[::-1]):
+            largest[r.shape] = r
+    chosen = sorted(largest.values(), key=lambda r: Size.of_shape(r).order[::-1], reverse=True)[:MOST_SHAPES]
+    rows: list[list[object]] = []
+    for r in chosen:
+        cause = r.subject.padding_cause if r.subject else ""
+        rows.append([shape(r.shape), *sizes(Size.of_shape(r)), cause, code(r.op), r.memory, r.status.value])
+    return table(["shape", *SIZE_COLUMNS, "padded by", "operator", "placed in", "status"], rows)
+
+
+def catalogs(c: Chapter) -> Markup:
+    found: dict[str, list[StoredRecord]] = {}
+    for r in c.facts.records:
+        for name in sorted({s.catalog for s in r.sources}) or [""]:
+            found.setdefault(name, []).append(r)
+    rows = [
+        [
+            name or "given by hand",
+            len(rs),
+            sum(r.status is Status.FITS for r in rs),
+            sum(r.is_oom for r in rs),
+            len({r.op for r in rs}),
+        ]
+        for name, rs in sorted(found.items())
+    ]
+    return table(["catalog", "cases", "fits", "oom", "operators"], rows)
+
+
+def models(c: Chapter) -> Markup:
+    rows: list[list[object]] = []
+    for m in c.facts.models:
+        share = percent(m.failing_calls, m.calls)
+        rows.append(
+            [text(m.model), m.input_size, m.calls, len(m.cases), len(m.oom), m.failing_calls, share, _modules(m.modules)]
+        )
+    header = ["model", "input", "calls", "cases", "failing cases", "failing calls", "share", "first made by"]
+    return table(header, rows)
+
+
+def shape_only_models(c: Chapter) -> Markup:
+    rows = [[text(model), size, cases] for (model, size), cases in c.facts.shape_only_models.items()]
+    return table(["model", "input", "failing cases at one of its shapes"], rows)
+
+
+def support(c: Chapter) -> Markup:
+    rows = [
+        [code(row.operator), row.support, code(row.ttnn), row.cases, row.fits, row.oom, "; ".join(row.limitations)]
+        for row in support_matrix(c.facts)
+    ]
+    return table(["operator", "support", "TTNN function", "cases", "fits", "oom", "limitations"], rows)
+
+
+def untouched(c: Chapter) -> str:
+    """Operators without a case in this run."""
+    seen = {r.operator for r in c.facts.records}
+    return ", ".join(code(name) for name in sorted({info.name for info in registry().values()} - seen)) or "none"
+
+
+def _outcome(record: StoredRecord) -> tuple[str, str | None]:
+    return record.status.value, record.resource.value if record.is_oom and record.resource else None
+
+
+def _status_counts(records: Iterable[StoredRecord], columns: Sequence[tuple[str, str | None]]) -> list[object]:
+    kinds = Counter(map(_outcome, records))
+    return [kinds[column] for column in columns]
+
+
+def _sum_calls(records: Iterable[StoredRecord]) -> int:
+    return sum(map(calls_of, records))
+
+
+def _modules(modules: Iterable[tuple[str, StoredRecord]]) -> Markup:
+    return names(sorted({f"{path or '(top)'}: {record.op}" for path, record in modules}))
