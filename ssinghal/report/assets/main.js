@@ -7,12 +7,13 @@ const [HEAD, SETTING, TABS, FORM, MAIN, VIEW, CASE] = ["head", "setting", "tabs"
 );
 
 let drawn = {}; // the state that the page shows
+let opener = null; // what had the focus when the case was opened, and gets it back
 let builtFor = null; // the group whose values the filters list
 
 function draw() {
   const group = groupOf(state.set);
   const cases = casesOf(group);
-  const view = VIEWS[state.view] ? state.view : DEFAULTS.view;
+  const view = Object.hasOwn(VIEWS, state.view) ? state.view : DEFAULTS.view;
   if (builtFor !== group) buildFilters(FORM, cases);
   builtFor = group;
   const focused = document.activeElement && document.activeElement.dataset.focus;
@@ -22,9 +23,9 @@ function draw() {
   showFilters(FORM, shown, cases);
   VIEW.setAttribute("aria-labelledby", `tab-${view}`);
   VIEW.replaceChildren(...[VIEWS[view](shown, group)].flat(Infinity).filter(Boolean));
-  drawCase(cases, group);
+  drawCase(cases, group, focused);
   if (drawn.view !== undefined && drawn.view !== state.view) window.scrollTo(0, 0);
-  if (focused) refocus(focused);
+  if (focused && focused !== "close") refocus(focused);
   drawn = { ...state };
 }
 
@@ -89,7 +90,7 @@ function drawTabs(view) {
   );
 }
 
-function drawCase(cases, group) {
+function drawCase(cases, group, focused) {
   const name = state.case;
   CASE.hidden = !name;
   MAIN.classList.toggle("split", Boolean(name));
@@ -99,14 +100,15 @@ function drawCase(cases, group) {
   CASE.replaceChildren(...(name ? detailPanel(findCase(cases, name), group).flat(Infinity).filter(Boolean) : []));
   CASE.scrollTop = same ? scrollTop : 0;
   if (same) return;
+  if (name && !drawn.case) opener = focused;
   if (name && drawn.case !== undefined) CASE.focus({ preventScroll: true });
-  if (!name && drawn.case) refocus(`case ${drawn.case}`);
+  if (!name && drawn.case) refocus(opener || `case ${drawn.case}`);
 }
 
 /** Focus stays where it was, though the elements are new. */
 function refocus(name) {
   const same = document.querySelector(`[data-focus="${CSS.escape(name)}"]`);
-  if (same && !CASE.contains(document.activeElement)) same.focus({ preventScroll: true });
+  if (same && (CASE.hidden || !CASE.contains(document.activeElement))) same.focus({ preventScroll: true });
 }
 
 /** Left and right walk through the tabs; Escape closes the case; a click anywhere in a row selects its case. */
