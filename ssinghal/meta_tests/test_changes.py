@@ -255,12 +255,24 @@ def test_across_modes_says_so_first(compared):
 
 
 def test_across_boards_bytes_per_bank_are_no_change(compared):
-    here, there = (a_record(board=b, measured={"usage": peaks(n)}) for b, n in (("n150", 4096), ("p150", 2048)))
-    changes = compared([here], [there], across=True)
-    assert (changes.cases, named(changes)) == (1, [])
-    assert changes.notes[0].startswith(
-        "across: virtual n150, ttnn 0.81.1 → virtual p150, ttnn 0.81.1; figures per bank are not"
+    """A p150 has other banks, and more of them: what each holds of a tensor is no growth, nor is its size a base that moved."""
+    one, other = (
+        [
+            a_record(board=board, measured={"usage": peaks(l1_bytes)}),
+            l1_oom("gelu", base, needed=needed, board=board, memory="l1") | {"total_bytes": 1},
+        ]
+        for board, l1_bytes, base, needed in (("n150", 4096, BASE_081, 2_000_000), ("p150", 2048, 30_000, 1_600_000))
     )
+    changes = compared(one, other, across=True)
+    assert (changes.cases, named(changes)) == (2, [])
+    (note,) = changes.notes
+    assert note.startswith("across: virtual n150, ttnn 0.81.1 → virtual p150, ttnn 0.81.1; figures per bank are not")
+
+
+def test_figures_of_another_tensor_are_not_compared(compared):
+    """Where another tensor is the one that does not fit, its bytes are no growth of the first one's."""
+    changes = compared([l1_oom("gelu", BASE_081)], [l1_oom("gelu", BASE_081, needed=3_000_000) | {"stage": "input 1"}])
+    assert [(change.kind, change.figures) for change in changes.found] == [(Kind.OTHER_VERDICT, ())]
 
 
 def test_json_has_every_kind_and_every_change(compared):

@@ -106,6 +106,21 @@ def test_a_base_that_moved_is_no_change_of_a_case(results, store):
     assert [e.indexed.record.ttnn for e in History.of(store, "relu", SHAPE).cases[0].entries] == ["0.80.0", "0.81.1", "0.81.1"]
 
 
+def test_a_base_that_moved_under_program_buffers_is_known_from_the_device(results, store):
+    """No message names a bank; the end address moves up with the base."""
+    for number, base in ((1, 105_664), (2, 105_824)):
+        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": {"num_banks": 64, "bank_bytes": 1_499_136 - base}}
+        numbers = {
+            "resource": "circular_buffer",
+            "stage": "program",
+            "program_bytes": base + 9_000_000,
+            "limit_bytes": 1_499_136,
+        }
+        run_of(results, number, relu(status="oom") | numbers, device=device)
+    store.sync(results)
+    assert told(store) == [[(1, "oom", None), (2, "oom", None)]]
+
+
 def test_boards_and_modes_are_told_apart_and_releases_together(results, store):
     run_of(results, 1, relu(), oom(board="p150"), relu(mode="silicon"))
     run_of(results, 2, relu(ttnn="0.82.0"))
