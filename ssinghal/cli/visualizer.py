@@ -60,7 +60,9 @@ def export_visualizer(
         run = None
     path = find_run(run, results)
     folder = output or (path if path.is_dir() else path.parent) / "visualizer"
-    chosen, notes = _chosen(read_run(path), keys, everything, per_operator)
+    found = read_run(path)
+    chosen, notes = _chosen(found, keys, everything, per_operator)
+    notes += [f"not in the run: {loss}" for loss in found.losses]
     ended: list[Exported] = []
     for board in dict.fromkeys(record.board for record in chosen):
         records = [record for record in chosen if record.board == board]

@@ -221,10 +221,13 @@ def test_bad_input_is_one_line_and_2(tmp_path: Path, arguments: list[str], cases
 
 
 @pytest.mark.virtual_device
-def test_a_case_is_named_by_its_key_alone_and_what_is_left_out_is_told(tmp_path: Path) -> None:
+def test_a_case_is_named_by_its_key_alone_and_what_is_left_out_or_lost_is_told(tmp_path: Path) -> None:
     """The key is looked for in the last run."""
     records = [a_record("relu", (1, 96, 2160, width), status="oom") for width in (3840, 3872, 3904)]
-    (tmp_path / "results" / "latest").symlink_to(write_run(tmp_path / "results", records).name)
+    run = write_run(tmp_path / "results", records)
+    (tmp_path / "results" / "latest").symlink_to(run.name)
+    with (run / "records.jsonl").open("a") as lines:
+        lines.write('{"schema": 1, "op": "rel')
     command = [sys.executable, "-m", "ssinghal", "export-visualizer"]
     one = subprocess.run([*command, records[1]["key"]], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (one.returncode, one.stderr) == (0, "")
@@ -233,6 +236,7 @@ def test_a_case_is_named_by_its_key_alone_and_what_is_left_out_is_told(tmp_path:
     some = subprocess.run([*command, "--sample", "2"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "2 of 2 reports" in some.stdout
     assert "left out: 1 of 3 cases, beyond --sample 2" in some.stdout
+    assert "records.jsonl:4: not a whole record" in some.stdout
 
 
 # ttnn-visualizer ------------------------------------------------------------------------------------------------------------
