@@ -273,6 +273,21 @@ def test_models_are_told_apart_from_models_that_only_have_the_shape(visit):
     assert "net.head" in tab.locator("table[aria-label='Failing calls by module']").inner_text()
 
 
+def test_two_captures_of_a_model_are_not_added_up(visit):
+    """At two levels the same two calls are seen; a third by one of them only."""
+    levels = [source("net", 2, "net-640"), source("net", 2, "net-640-torch"), source("other", 5, "other-640")]
+    tab = visit([a_record("relu", SHAPE, sources=levels), a_record("silu", SHAPE, sources=levels[:1])], "#view=models")
+    rows = [text.split()[:5] for text in tab.locator("table[aria-label=Models] tbody tr").all_inner_texts()]
+    assert rows == [
+        ["net", "net-640", "640x400", "2", "4"],
+        ["net", "net-640-torch", "640x400", "1", "2"],
+        ["other", "640x400", "1", "5", "0"],
+    ]
+    with hash_changes(tab):
+        tab.get_by_role("tab", name="Cases").click()
+    assert tab.locator("table[aria-label=Cases] td:last-child").all_inner_texts() == ["7", "2"]
+
+
 def test_the_padding_view_names_the_guilty_dimension(visit):
     record = a_record("relu", (160, 100, 512, 1, 1))
     tab = visit([record, *RECORDS], "#view=padding")

@@ -52,7 +52,7 @@ function decode(columns) {
       const [catalog, model, input] = DATA.sources[source];
       return { catalog, model, input, module: text(module), calls };
     });
-    item.calls = item.sources.reduce((sum, source) => sum + source.calls, 0);
+    item.calls = callsOf(item.sources);
     item.placed = columns.tensors[index]; // decoded where they are shown: see tensorsOf and barsOf
     item.drawn = columns.bars[index];
     item.line = columns.line[index];
@@ -61,6 +61,19 @@ function decode(columns) {
       .toLowerCase();
     return item;
   });
+}
+
+/**
+ * How often models make the call. Two captures of a model at one input size, at two levels, are the same calls seen twice: the
+ * one that sees more of them counts.
+ */
+function callsOf(sources) {
+  const captures = new Map();
+  for (const { model, input, catalog, calls } of sources) {
+    const levels = captures.get(`${model} ${input}`) || new Map();
+    captures.set(`${model} ${input}`, levels.set(catalog, (levels.get(catalog) || 0) + calls));
+  }
+  return [...captures.values()].reduce((sum, levels) => sum + Math.max(...levels.values()), 0);
 }
 
 function sourceWords(source) {

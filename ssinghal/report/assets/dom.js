@@ -1,9 +1,9 @@
 // Elements made from text: nothing in this page is ever parsed as markup.
 
 /**
- * An element of `kind`, a tag with classes: "p.hint". An object first among `parts` has attributes by name: `on…` are listeners,
- * `style` an object of CSS properties, null and false are left out. All else are children, nodes or texts: null and false are
- * left out, arrays taken apart.
+ * An element of `kind`, a tag with classes: "p.hint". An object first among `parts` has attributes by name: `on…` are
+ * listeners, `style` an object of CSS properties, null and false are left out. All else are children, nodes or texts: null and
+ * false are left out, arrays taken apart.
  */
 function el(kind, ...parts) {
   const [tag, ...classes] = kind.split(".");

@@ -109,7 +109,8 @@ function grid(operators, rows) {
 function cell(op, shape, items, isFirst) {
   const { letter, tone } = verdictOf(items[0]);
   const verdicts = tally(items, (item) => verdictOf(item).name);
-  const told = `${op} at ${shape}: ${verdicts.map(([name, number]) => (items.length > 1 ? `${number} × ${name}` : name)).join(", ")}`;
+  const names = verdicts.map(([name, number]) => (items.length > 1 ? `${number} × ${name}` : name));
+  const told = `${op} at ${shape}: ${names.join(", ")}`;
   const listed = items.length > 1 ? { view: "cases", op, shape } : {};
   const selected = items.some((item) => item.name === state.case);
   return link({ ...listed, case: items[0].name }, letter, {

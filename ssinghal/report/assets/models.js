@@ -1,16 +1,26 @@
 // Which model hits it, at which input size, in which module; what only has the shape is kept apart.
 
 function modelsView(shown) {
-  const makes = bySource(shown, (source) => source.calls > 0);
-  const shapes = bySource(shown, (source) => source.calls === 0);
-  const failing = [...makes.values()].flatMap((row) => row.failing);
+  const named = (source) => JSON.stringify([source.model || source.catalog, source.input]);
+  const found = shown.flatMap((item) => item.sources.map((source) => ({ item, source })));
+  const makes = rowsOf(
+    found.filter(({ source }) => source.calls > 0),
+    (source) => JSON.stringify([named(source), source.catalog]),
+  );
+  const shapes = rowsOf(
+    found.filter(({ source }) => source.calls === 0),
+    named,
+  );
+  const captures = new Map(tally(makes, named));
+  for (const row of makes) row.capture = captures.get(named(row)) > 1 ? row.catalog : "";
+  const failing = makes.flatMap((row) => row.failing);
   return [
     panel(
       "Models",
-      "Calls that these models make, counted as often as they make them.",
+      "Calls that these models make, counted as often as they make them. Captures at two levels see the same calls.",
       sortedTable({
         columns: MODEL_COLUMNS,
-        rows: [...makes.values()],
+        rows: makes,
         order: "-failing",
         label: "Models",
       }),
@@ -20,43 +30,41 @@ function modelsView(shown) {
       failing.length > PAGE_ROWS ? `The ${PAGE_ROWS} made most often; choose a model for its own.` : null,
       moduleTable(failing),
     ),
-    shapes.size > 0 &&
+    shapes.length > 0 &&
       panel(
         "Only the shape is theirs",
         "Crossed catalogs try every operator at these models' shapes: the model has a" +
           " tensor of the shape, but is not known to make the call.",
-        shapeTable([...shapes.values()]),
+        shapeTable(shapes),
       ),
   ];
 }
 
-/** Rows by model and input size of those sources that are wanted and pass the filters. */
-function bySource(shown, wanted) {
+/** Rows by `keyOf(source)` of those sources that pass the filters, with their cases and calls. */
+function rowsOf(found, keyOf) {
   const rows = new Map();
-  for (const item of shown) {
-    for (const source of item.sources) {
-      if (!wanted(source) || !passesSource(source)) continue;
-      const key = JSON.stringify([source.model || source.catalog, source.input]);
-      const row = rows.get(key) || {
-        ...source,
-        items: new Set(),
-        failing: [],
-        calls: 0,
-        fittingCalls: 0,
-        failingCalls: 0,
-        oom: new Set(),
-      };
-      rows.set(key, row);
-      row.items.add(item);
-      row.calls += source.calls;
-      if (item.status === "fits") row.fittingCalls += source.calls;
-      if (!item.oom) continue;
-      row.oom.add(item);
-      row.failingCalls += source.calls;
-      row.failing.push({ item, source });
-    }
+  for (const { item, source } of found) {
+    if (!passesSource(source)) continue;
+    const key = keyOf(source);
+    const row = rows.get(key) || {
+      ...source,
+      items: new Set(),
+      failing: [],
+      calls: 0,
+      fittingCalls: 0,
+      failingCalls: 0,
+      oom: new Set(),
+    };
+    rows.set(key, row);
+    row.items.add(item);
+    row.calls += source.calls;
+    if (item.status === "fits") row.fittingCalls += source.calls;
+    if (!item.oom) continue;
+    row.oom.add(item);
+    row.failingCalls += source.calls;
+    row.failing.push({ item, source });
   }
-  return rows;
+  return [...rows.values()];
 }
 
 function passesSource(source) {
@@ -88,8 +96,11 @@ const MODEL_NAME = {
   wide: true,
   cell: (row) => [
     row.model
-      ? link({ model: row.model, input: row.input }, row.model, { "data-focus": `model ${row.model} ${row.input}` })
+      ? link({ model: row.model, input: row.input, catalog: row.capture || state.catalog }, row.model, {
+          "data-focus": `model ${row.model} ${row.input} ${row.catalog}`,
+        })
       : `catalog ${row.catalog}`,
+    row.capture ? el("span.hint", ` ${row.capture}`) : null,
     el("span.hint.narrow", row.input),
   ],
 };
@@ -113,7 +124,7 @@ const OOM_CASES = {
             status: "oom",
             model: row.model,
             input: row.input,
-            catalog: row.model ? state.catalog : row.catalog,
+            catalog: row.capture || (row.model ? state.catalog : row.catalog),
           },
           el("b", count(row.oom.size)),
         )

@@ -88,7 +88,10 @@ function tally(items, valueOf) {
   return [...found].sort(([, one], [, other]) => other - one);
 }
 
-/** Bars with their numbers; `describe(value)`: {text, tone, changes, mono?} of a bar, `figure(number, of)`: what stands beside it. */
+/**
+ * Bars with their numbers. `describe(value)`: {text, tone, changes, mono?} of a bar; `figure(number, of)`: what stands beside its
+ * number.
+ */
 function barList(counted, describe, figure) {
   if (!counted.length) return el("p.empty", "None.");
   const most = counted[0][1];

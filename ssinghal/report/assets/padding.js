@@ -66,7 +66,7 @@ function paddingView(shown) {
   const rows = paddedTensors(shown);
   return panel(
     "Padding",
-    "Each distinct tensor that takes more than its values do, worst first. What grew is marked; a link goes to the worst case that has it.",
+    "Each distinct tensor that takes more than its values do, with the worst case that has it. Dimensions that grew are marked.",
     sortedTable({
       columns: PADDING_COLUMNS,
       rows,

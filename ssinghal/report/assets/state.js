@@ -27,8 +27,8 @@ function parseHash(hash) {
 }
 
 /**
- * The hash of the current state with `changes`. Another view, setting or filter begins at page 1; another view also has an order
- * of its own.
+ * The hash of the current state with `changes`. Another view, setting or filter begins at page 1; another view also has an
+ * order of its own.
  */
 function href(changes) {
   const fresh = {};
