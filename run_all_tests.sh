@@ -8,7 +8,8 @@ usage() {
 Usage: ./run_all_tests.sh [options] [-- pytest arguments]
 
 Makes .venv (first run only), runs ssinghal/tests and ssinghal/oom_tests on a Tenstorrent card, a simulator or a virtual
-device, writes results/<run>/ (run.json, records.jsonl, summary.txt; results/latest points to it) and prints the summary.
+device, writes results/<run>/ (run.json, records.jsonl, summary.txt; results/latest points to it), prints the summary and
+reports the run: results/<run>/report/report.html beside documents and tables.
 
   --board NAME    board to run on: n150 (default), n300, p100, p150
   --device MODE   auto (default), silicon, simulator or virtual
@@ -55,6 +56,10 @@ if $setup_only; then
 fi
 
 cd "$root" # without paths among its arguments, pytest runs the testpaths of pyproject.toml: both suites
+last_run() { readlink results/latest || true; }
+before=$(last_run)
 code=0
 .venv/bin/python -m pytest "${options[@]}" "$@" || code=$?
-exit "$(exit_code_of_pytest "$code")"
+code=$(exit_code_of_pytest "$code")
+if [ "$(last_run)" != "$before" ]; then .venv/bin/python -m ssinghal report || code=$?; fi
+exit "$code"

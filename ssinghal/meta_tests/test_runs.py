@@ -181,7 +181,8 @@ def test_runs_are_found_by_path_id_and_beginning(tmp_path):
     assert find_run(str(first), tmp_path) == first
     assert find_run(str(first / "records.jsonl"), tmp_path) == first / "records.jsonl"
     assert find_run("20260101", tmp_path) == first
-    for text, told in (("2026", "2 runs in"), ("", "no run ''"), ("1999", "no run '1999'"), (str(tmp_path), "expected a run's folder")):
+    wrong = {"2026": "2 runs in", "": "no run ''", "1999": "no run '1999'", str(tmp_path): "expected a run's folder"}
+    for text, told in wrong.items():
         with pytest.raises(HarnessError, match=told):
             find_run(text, tmp_path)
     with pytest.raises(HarnessError, match="no run in"):

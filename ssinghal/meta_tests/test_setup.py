@@ -229,6 +229,24 @@ def test_platforms_without_wheels_are_refused(clone: Clone, tool: str, answer: s
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("pytest_ends", "report_ends", "reported", "code"),
+    [
+        ("mkdir -p results && ln -s one results/latest", "", True, 0),
+        ("mkdir -p results && ln -s one results/latest; exit 1", "", True, 1),
+        ("mkdir -p results && ln -s one results/latest; exit 1", "exit 2", True, 2),
+        ("exit 4", "", False, 2),
+        ("", "", False, 0),
+    ],
+)
+def test_a_new_run_is_reported(clone: Clone, pytest_ends: str, report_ends: str, reported: bool, code: int) -> None:
+    """Whatever it found; where pytest wrote none, there is nothing to report."""
+    clone.add_python("3.12")
+    done = clone.run("run_all_tests.sh", FAKE_PYTEST=pytest_ends, FAKE_SSINGHAL=report_ends)
+    assert done.returncode == code, done.stderr
+    assert (["ssinghal", "report"] in clone.modules_run()) == reported
+
+
 def installations(clone: Clone) -> list[str]:
     """What pip was told to install in editable form so far, without the folder."""
     return [call[-1].removeprefix(str(clone.folder)) for call in clone.modules_run() if "--editable" in call]
