@@ -140,6 +140,12 @@ def test_the_l1_small_region_is_no_part_of_the_bank():
     assert parts(small) == {"temporaries, at the peak": 96, "free": 32768 - 96}
 
 
+def test_figures_that_do_not_go_together_are_not_drawn():
+    """More on the device than the bank holds: of another release, and nothing says how large its banks were."""
+    record = a_record("relu", measured={"resident": {"l1": L1_BANK + 32, "dram": 32}})
+    assert [bar.memory for bar in bars_of(stored(record), N150)] == ["DRAM"]
+
+
 def test_the_board_is_the_one_that_the_run_opened(tmp_path: Path):
     """A release that reserves 1,024 B more has smaller banks, and says so in run.json."""
     device = {

@@ -370,6 +370,17 @@ def test_a_hash_that_means_nothing_shows_the_page_all_the_same(visit, hash):
     assert tab.locator("#view > *").count() > 0
 
 
+def test_odd_values_of_a_record_do_not_stop_the_page(visit):
+    """A lone surrogate of run.json, a time that is no number, bytes beyond what JavaScript counts, a board that has no file here."""
+    odd = a_record("relu", WIDE, status="oom", verdict=oom(2**60 + 1)) | {"board": "q999"}
+    tab = visit([odd | {"duration_s": float("nan")}], f"#case={odd['key']}", selected=2, started="\udfff")
+    detail = tab.locator("aside").inner_text()
+    assert "needs 1,152,921,504,606,846,977 B" in detail
+    assert "about 1,152,921,504,606,84" in detail
+    assert "The record tells of no bank." in detail
+    assert "virtual q999" in tab.locator("#bar").inner_text()
+
+
 def test_nothing_but_its_own_scripts_may_run(visit):
     """The policy names the hashes of the page's one style and one script."""
     tab = visit(RECORDS)

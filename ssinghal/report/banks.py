@@ -77,12 +77,16 @@ def board_of(group: Group) -> Board | None:
 
 
 def bars_of(record: StoredRecord, board: Board) -> tuple[Bar, ...]:
-    """L1, DRAM and L1_SMALL, as far as the case has to do with them; the one that ran out first."""
+    """L1, DRAM and L1_SMALL, as far as the case has to do with them; the one that ran out first.
+
+    A memory whose figures do not go together has no bar: those of another release's banks, where no run.json tells them.
+    """
     board = board.with_l1_small(record.l1_small_size or 0)
     failed = _memory_that_failed(record, board)
     kinds = [kind for kind in (BufferType.L1, BufferType.DRAM, BufferType.L1_SMALL) if _concerns(record, kind, board)]
     kinds.sort(key=lambda kind: kind is not failed)
-    return tuple(_bar(record, kind, board, failed is kind) for kind in kinds)
+    bars = (_bar(record, kind, board, failed is kind) for kind in kinds)
+    return tuple(bar for bar in bars if all(s.size_bytes > 0 for s in (*bar.segments, *bar.beyond)))
 
 
 def _memory_that_failed(record: StoredRecord, board: Board) -> BufferType | None:

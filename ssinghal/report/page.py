@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import json
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import fields
 from importlib.resources import files
@@ -19,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from ssinghal.caselines import KEYS
 from ssinghal.changes import Changes
 from ssinghal.device.usage import Usage
-from ssinghal.report.banks import Bar, bars_of, board_of
+from ssinghal.report.banks import Bar, Segment, bars_of, board_of
 from ssinghal.report.facts import Size
 from ssinghal.runs import Group, Run, StoredRecord, StoredSource
 from ssinghal.specs import Board, format_shape
@@ -28,6 +29,11 @@ SCRIPTS = (
     "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "overview.js", "matrix.js",
     "cases.js", "detail.js", "models.js", "padding.js", "main.js",
 )  # fmt: skip
+_TEXTS = (
+    "id", "op", "operator", "status", "resource", "stage", "dtype", "layout", "memory", "sentence", "message", "decided_by",
+    "numerics", "usage_note",
+)  # fmt: skip
+_PEAKS = tuple(field.name for field in fields(Usage))
 _NOT_IN_SCRIPTS = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}  # U+2028 and all else beyond ASCII is escaped by json
 
 _T = TypeVar("_T", bound=Hashable)
@@ -41,7 +47,7 @@ def page(run: Run, changes: Changes | None = None) -> str:
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     return Template(_asset("page.html")).substitute(
         policy=policy,
-        title=html.escape(f"{run.id}: memory verdicts"),
+        title=html.escape(f"{run.id}: memory verdicts").encode("ascii", "xmlcharrefreplace").decode(),
         style=style,
         data=json.dumps(page_data(run, changes), separators=(",", ":")).translate(_NOT_IN_SCRIPTS),
         script=script,
@@ -124,16 +130,9 @@ def _case(record: StoredRecord, board: Board | None, tables: _Tables) -> dict[st
         "usage": [record.usage.get(name) for name in _PEAKS] if record.usage is not None else None,
         "estimate": text(f"{record.estimate.verdict}: {record.estimate.reason}" if record.estimate else ""),
         "left": sum(record.left_allocated.values()),
-        "seconds": record.duration_s,
+        "seconds": record.duration_s if math.isfinite(record.duration_s) else None,  # JSON has no NaN
         "sources": [[*_source(source, tables), source.count] for source in record.sources],
     }
-
-
-_TEXTS = (
-    "id", "op", "operator", "status", "resource", "stage", "dtype", "layout", "memory", "sentence", "message", "decided_by",
-    "numerics", "usage_note",
-)  # fmt: skip
-_PEAKS = tuple(field.name for field in fields(Usage))
 
 
 def _tensors(record: StoredRecord, tables: _Tables) -> list[list[int | None]]:
@@ -157,7 +156,7 @@ def _tensors(record: StoredRecord, tables: _Tables) -> list[list[int | None]]:
 def _bar(bar: Bar, tables: _Tables) -> list[Any]:
     """[memory, its bytes, those of the bank, segments, what is beyond, notes]; a segment is [part, label, bytes]."""
 
-    def parts(segments: Iterable[Any]) -> list[list[int]]:
+    def parts(segments: Iterable[Segment]) -> list[list[int]]:
         return [[tables.text(s.part), tables.text(s.label), s.size_bytes] for s in segments]
 
     notes = [tables.text(note) for note in bar.notes]

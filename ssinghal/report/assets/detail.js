@@ -11,7 +11,7 @@ function detailPanel(item, group) {
     el("p.verdict", badge(item), " ", item.status === "fits" && !item.message ? null : el("span", item.sentence)),
     el("p.hint", `${group.setting}; numerics ${item.numerics}`),
     figures(item),
-    item.drawn.length > 0 && part("In one bank", barsOf(item).map(bankBar)),
+    part("In one bank", item.drawn.length ? barsOf(item).map(bankBar) : "The record tells of no bank."),
     part("Tensors", tensorTable(tensors)),
     item.usage && part("Peaks of the whole call", "Per core or bank, by TTNN's graph capture.", peaks(item.usage)),
     item.message &&
@@ -144,7 +144,7 @@ function facts(item) {
     ["by arithmetic", item.estimate],
     ["peaks", item.usage ? null : item.usage_note],
     ["left allocated", item.left ? exact(item.left) : null],
-    ["took", `${count(1000 * item.seconds)} ms`],
+    ["took", item.seconds === null ? null : `${count(1000 * item.seconds)} ms`],
   ];
   return [
     el(
