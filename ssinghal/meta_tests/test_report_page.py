@@ -371,7 +371,7 @@ def test_a_hash_that_means_nothing_shows_the_page_all_the_same(visit, hash):
 
 
 def test_odd_values_of_a_record_do_not_stop_the_page(visit):
-    """A lone surrogate of run.json, a time that is no number, bytes beyond what JavaScript counts, a board that has no file here."""
+    """A lone surrogate in run.json, a time that is no number, bytes beyond JavaScript's counting, a board without a file."""
     odd = a_record("relu", WIDE, status="oom", verdict=oom(2**60 + 1)) | {"board": "q999"}
     tab = visit([odd | {"duration_s": float("nan")}], f"#case={odd['key']}", selected=2, started="\udfff")
     detail = tab.locator("aside").inner_text()

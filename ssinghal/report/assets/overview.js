@@ -22,11 +22,11 @@ function overviewView(shown, group) {
         ),
       ),
       changesPanel(group),
+      faultsPanel(shown),
       panel("Operators with most failures", "Cases out of memory, of all cases of the operator.", operatorList(shown, oom)),
       panel("Sizes of what fails", "Cases out of memory by the bytes of the tensor that has the case's shape.", histogram(oom)),
       panel("Shapes that most operators fail at", null, shapeList(oom)),
       panel("Closest to fitting", "The fewest missing bytes per bank or core.", closestList(oom)),
-      faultsPanel(shown),
     ),
   ];
 }
