@@ -267,7 +267,7 @@ class _Attempt:
             trace, per_core = self.session.capture(whole_call)
         except TTNN_ERRORS as error:
             return None, f"capture stopped: {translate_error(type(error).__name__, str(error)).message}"
-        return usage_of(trace, per_core, self.kept), ""
+        return usage_of(trace, per_core, self.kept, self.board), ""
 
 
 def _placed(label: str, spec: TensorSpec, board: Board, booked: int | None) -> PlacedTensor:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.specs import BufferType
+from ssinghal.specs import Board, BufferType, ceil_div
 
-_BUFFER_KINDS = {0: "dram", 1: "l1", 3: "l1_small"}
+_BUFFER_KINDS = {0: BufferType.DRAM, 1: BufferType.L1, 3: BufferType.L1_SMALL}
+_WRAP = 2**32  # TTNN's graph keeps a buffer's bytes per bank in 32 bits
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Usage:
     dram_bytes: int
 
 
-def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[BufferType, int]) -> Usage:
+def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[BufferType, int], board: Board) -> Usage:
     """``trace`` and ``per_core`` as ``Session.capture`` returns them; ``kept``: bytes per bank that cached programs hold."""
     live: dict[str, int] = defaultdict(int)
     peak: dict[str, int] = defaultdict(int)
@@ -37,10 +38,11 @@ def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[Bu
         if node["node_type"] not in ("buffer_allocate", "buffer_deallocate"):
             continue
         params = node["params"]
-        kind = _BUFFER_KINDS.get(int(params["buffer_type"]))
-        if kind is None:
+        buffer = _BUFFER_KINDS.get(int(params["buffer_type"]))
+        if buffer is None:
             continue
-        size = int(params["max_size_per_bank"])
+        kind = buffer.value
+        size = _bytes_per_bank(int(params["max_size_per_bank"]), int(params["size"]), board.region(buffer).num_banks)
         live[kind] += size if node["node_type"] == "buffer_allocate" else -size
         peak[kind] = max(peak[kind], live[kind])
     return Usage(
@@ -52,3 +54,13 @@ def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[Bu
         l1_small_bytes=peak["l1_small"] + kept.get(BufferType.L1_SMALL, 0),
         dram_bytes=peak["dram"] + kept.get(BufferType.DRAM, 0),
     )
+
+
+def _bytes_per_bank(told_bytes: int, size_bytes: int, banks: int) -> int:
+    """What the graph tells of one buffer, with what 32 bits cut off: all banks together hold the whole of it.
+
+    >>> _bytes_per_bank(8_406_376_448 - 2**32, 100_876_517_376, 12)
+    8406376448
+    """
+    missing = ceil_div(size_bytes, banks) - told_bytes
+    return told_bytes + ceil_div(missing, _WRAP) * _WRAP if size_bytes >= _WRAP and missing > 0 else told_bytes

@@ -281,3 +281,11 @@ def test_results_are_held_against_what_was_asked_for(tmp_path):
         "kept": ["fits", "", {"l1": 2048}],  # four tiles over 64 banks
         "after": ["fits", "", {}],
     }, done.stderr
+
+
+def test_usage_of_more_than_32_bits_per_bank(pool):
+    """An edge of the result is 1,013 tiles; TTNN's graph keeps 32 bits of its bytes per bank."""
+    record = probe(pool, "bmm", (48, 32400, 32), (48, 32, 32400), placement=Placement())
+    operand, result = (-(-48 * tiles // 12) * 2048 for tiles in (1013, 1013 * 1013))
+    assert (record.status, record.verdict.bytes_per_bank) == (Status.OOM, result)
+    assert record.usage["dram_bytes"] == 2 * operand + result > 2**32

@@ -133,6 +133,19 @@ def test_models_are_told_by_the_calls_they_make(tmp_path):
     assert facts.shape_only_models == {("m/b", "640x640"): 1}
 
 
+def test_two_captures_of_a_model_are_not_added_up(tmp_path):
+    """At the level of ATen and at torch's, a model makes the same call; another input size is another model run."""
+    aten, torch = (Source(name, "m/a", "640x640", n, "model.0") for name, n in (("a-640", 8), ("a-640-torch", 6)))
+    larger = Source("a-1280", "m/a", "1280x1280", 2, "model.0")
+    facts = facts_of(tmp_path, [an_oom((1, 8, 64, 64), sources=[aten, torch, larger])])
+    assert {m.catalog: (m.calls, m.failing_calls) for m in facts.models} == {
+        "a-640": (8, 8),
+        "a-640-torch": (6, 6),
+        "a-1280": (2, 2),
+    }
+    assert facts.operators[0].failing_calls == 8 + 2
+
+
 def test_statistics_of_bytes():
     assert Statistics.of([3, 4, 4]) == Statistics(3, 3, 4, 4)  # 11 / 3 = 3.67
     assert Statistics.of([]) is None

@@ -192,6 +192,7 @@ def _models(chapter: Chapter) -> list[dict[str, Any]]:
         {
             "model": m.model,
             "input_size": m.input_size,
+            "catalog": m.catalog,
             "calls": m.calls,
             "cases": len(m.cases),
             "failing_cases": len(m.oom),

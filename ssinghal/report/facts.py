@@ -175,13 +175,15 @@ class TierResults:
 
 @dataclass(frozen=True)
 class ModelResults:
-    """What one model at one input size makes (``cases``), and what fails of it. ``calls`` count as often as they are made.
+    """What one catalog says that a model at one input size makes (``cases``), and what fails of it.
 
+    ``calls`` count as often as they are made. A model captured at two levels is two of these: the same calls in two forms.
     ``modules``: failing cases by the first module that makes them.
     """
 
     model: str
     input_size: str
+    catalog: str
     cases: tuple[StoredRecord, ...]
     calls: int
     oom: tuple[StoredRecord, ...]
@@ -288,15 +290,15 @@ class Facts:
     @cached_property
     def models(self) -> tuple[ModelResults, ...]:
         """Models whose own calls are among the cases, those with the most failing calls first."""
-        made: dict[tuple[str, str], dict[int, list[StoredSource]]] = defaultdict(lambda: defaultdict(list))
+        made: dict[tuple[str, str, str], dict[int, list[StoredSource]]] = defaultdict(lambda: defaultdict(list))
         for number, record in enumerate(self.records):
             for source in record.sources:
                 if source.model and source.count:
-                    made[source.model, source.input_size][number].append(source)
+                    made[source.model, source.input_size, source.catalog][number].append(source)
         found = [self._model(*named, sources) for named, sources in made.items()]
-        return tuple(sorted(found, key=lambda m: (-m.failing_calls, m.model, m.input_size)))
+        return tuple(sorted(found, key=lambda m: (-m.failing_calls, m.model, m.input_size, m.catalog)))
 
-    def _model(self, model: str, input_size: str, made: Mapping[int, Sequence[StoredSource]]) -> ModelResults:
+    def _model(self, model: str, input_size: str, catalog: str, made: Mapping[int, Sequence[StoredSource]]) -> ModelResults:
         cases = tuple(self.records[number] for number in made)
         calls = {number: sum(source.count for source in sources) for number, sources in made.items()}
         failing = [number for number in made if self.records[number].is_oom]
@@ -304,6 +306,7 @@ class Facts:
         return ModelResults(
             model,
             input_size,
+            catalog,
             cases,
             sum(calls.values()),
             tuple(self.records[number] for number in failing),
@@ -330,8 +333,15 @@ def by_resource(oom: Iterable[StoredRecord]) -> dict[str, int]:
 
 
 def calls_of(record: StoredRecord) -> int:
-    """How often models make this very call."""
-    return sum(source.count for source in record.sources)
+    """How often models make this very call. Of captures of one model at one input, which are the same calls at two levels,
+    the one with most counts."""
+    made: Counter[tuple[str, str, str]] = Counter()
+    for source in record.sources:
+        made[source.model, source.input_size, source.catalog] += source.count
+    most: dict[tuple[str, str], int] = {}
+    for (model, input_size, _), calls in made.items():
+        most[model, input_size] = max(calls, most.get((model, input_size), 0))
+    return sum(most.values())
 
 
 def asked_bytes(record: StoredRecord) -> int | None:

@@ -104,9 +104,9 @@ def models(c: Chapter) -> Markup:
     for m in c.facts.models:
         share = percent(m.failing_calls, m.calls)
         rows.append(
-            [text(m.model), m.input_size, m.calls, len(m.cases), len(m.oom), m.failing_calls, share, _modules(m.modules)]
+            [m.model, m.input_size, m.catalog, m.calls, len(m.cases), len(m.oom), m.failing_calls, share, _modules(m.modules)]
         )
-    header = ["model", "input", "calls", "cases", "failing cases", "failing calls", "share", "first made by"]
+    header = ["model", "input", "catalog", "calls", "cases", "failing cases", "failing calls", "share", "first made by"]
     return table(header, rows)
 
 
