@@ -14,7 +14,7 @@ MIB = 2**20
 
 def facts_of(tmp_path, records) -> Facts:
     (group,) = read_run(write_run(tmp_path, records)).groups
-    return Facts(group)
+    return Facts.of(group)
 
 
 def an_oom(shape, op="relu", needed=2_000_000, free=1_393_312, **fields):

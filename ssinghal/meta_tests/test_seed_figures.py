@@ -54,7 +54,7 @@ def facts_of(cases, names, folder: Path) -> Facts:
         for number, (record, (op, shape)) in enumerate(zip(records, names, strict=True))
     ]
     (group,) = read_run(write_run(folder, told)).groups
-    return Facts(group)
+    return Facts.of(group)
 
 
 @pytest.fixture(scope="module")

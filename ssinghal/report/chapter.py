@@ -20,7 +20,7 @@ class Chapter:
 
     @cached_property
     def facts(self) -> Facts:
-        return Facts(self.group)
+        return Facts.of(self.group)
 
     @cached_property
     def _answers(self) -> Mapping[tuple[str, str], tuple[Alternative, ...]]:

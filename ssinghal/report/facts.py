@@ -123,16 +123,10 @@ class ShapeFailures:
 
 
 @dataclass(frozen=True)
-class OperatorResults:
-    """All cases of one operator name."""
+class Outcomes:
+    """How some cases ended: by status, and failing ones by what ran out."""
 
-    op: str
     records: tuple[StoredRecord, ...]
-    pairs: tuple[Pair, ...]
-
-    @property
-    def operator(self) -> str:
-        return self.records[0].operator
 
     @cached_property
     def statuses(self) -> dict[str, int]:
@@ -145,6 +139,18 @@ class OperatorResults:
     @cached_property
     def resources(self) -> dict[str, int]:
         return by_resource(self.oom)
+
+
+@dataclass(frozen=True)
+class OperatorResults(Outcomes):
+    """All cases of one operator name."""
+
+    op: str
+    pairs: tuple[Pair, ...]
+
+    @property
+    def operator(self) -> str:
+        return self.records[0].operator
 
     @property
     def worst(self) -> Pair | None:
@@ -207,26 +213,14 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(Outcomes):
     """Everything that the documents tell of one group."""
 
     group: Group
 
-    @property
-    def records(self) -> tuple[StoredRecord, ...]:
-        return self.group.records
-
-    @cached_property
-    def statuses(self) -> dict[str, int]:
-        return counted(self.records)
-
-    @cached_property
-    def oom(self) -> tuple[StoredRecord, ...]:
-        return tuple(r for r in self.records if r.is_oom)
-
-    @cached_property
-    def resources(self) -> dict[str, int]:
-        return by_resource(self.oom)
+    @classmethod
+    def of(cls, group: Group) -> Facts:
+        return cls(group.records, group)
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
@@ -260,7 +254,7 @@ class Facts:
         """By name."""
         records = _grouped(self.records, lambda record: record.op)
         pairs = _grouped(self.pairs, lambda pair: pair.op)
-        return tuple(OperatorResults(op, tuple(rs), tuple(pairs.get(op, ()))) for op, rs in sorted(records.items()))
+        return tuple(OperatorResults(tuple(rs), op, tuple(pairs.get(op, ()))) for op, rs in sorted(records.items()))
 
     @cached_property
     def failing_operators(self) -> tuple[OperatorResults, ...]:
@@ -342,11 +336,6 @@ def calls_of(record: StoredRecord) -> int:
     for (model, input_size, _), calls in made.items():
         most[model, input_size] = max(calls, most.get((model, input_size), 0))
     return sum(most.values())
-
-
-def asked_bytes(record: StoredRecord) -> int | None:
-    """Bytes that the tensor which did not fit asks of all banks together."""
-    return record.total_bytes if record.status is Status.OOM else None
 
 
 def _grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
