@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import TypeVar
 
-from ssinghal.records import Resource, Status
+from ssinghal.records import Resource
 from ssinghal.report.tiers import NAMES, smallest, tiers_of
 from ssinghal.runs import Group, StoredRecord, StoredSource, counted
 from ssinghal.specs import DType, Shape, TensorSpec
