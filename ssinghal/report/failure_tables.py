@@ -90,21 +90,12 @@ def tiers(c: Chapter) -> Markup:
     rows: list[list[object]] = []
     for tier in c.facts.tiers:
         worst = tier.pairs[0] if tier.pairs else None
-        shown = [shape(worst.shape), size(worst.size.logical_bytes)] if worst else ["", None]
+        shown = [shape(worst.shape), *sizes(worst.size)] if worst else ["", None, None, None]
         inputs = ", ".join(tier.input_sizes)
         rows.append([tier.name, inputs, tier.cases, tier.failing_cases, len(tier.pairs), tier.here, *shown])
-    total: list[object] = [Markup("**total**"), "", None, None, None, sum(t.here for t in c.facts.tiers), "", ""]
-    header = [
-        "tier",
-        "input sizes",
-        "cases",
-        "failing cases",
-        "failing pairs",
-        "pairs first here",
-        "worst shape",
-        "logical",
-    ]
-    return table(header, [*rows, total] if rows else [])
+    total: list[object] = [Markup("**total**"), "", None, None, None, sum(t.here for t in c.facts.tiers), "", None, None, None]
+    counts = ["tier", "input sizes", "cases", "failing cases", "failing pairs", "pairs first here"]
+    return table([*counts, "worst shape", *SIZE_COLUMNS], [*rows, total] if rows else [])
 
 
 def tier_worst(c: Chapter) -> list[tuple[str, Markup]]:
