@@ -24,6 +24,7 @@ class Kind(TextEnum):
 
     NEW_OOM = "new-oom"
     NEW_FAULT = "new-fault"
+    LOST_FIT = "lost-fit"
     OTHER_VERDICT = "other-verdict"
     GROWN = "grown"
     SHRUNK = "shrunk"
@@ -49,7 +50,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Change:
-    """One case that is not what it was. ``before`` and ``after`` are verdicts in words, empty where there is no record."""
+    """One case that is not what it was. ``before`` and ``after`` are verdicts in words, empty where there is no record.
+
+    ``calls``: how often ``models`` make it; 0 for a call of crossed catalogs alone.
+    """
 
     kind: Kind
     setting: Setting
@@ -59,6 +63,8 @@ class Change:
     before: str
     after: str
     figures: tuple[Figure, ...] = ()
+    calls: int = 0
+    models: tuple[str, ...] = ()
 
     def figures_told(self, most: int) -> str:
         """The first figures in words, and how many there are besides."""
@@ -70,7 +76,8 @@ class Change:
         where = {"device_mode": self.setting.device_mode, "board": self.setting.board, "ttnn": self.setting.ttnn}
         case = {"op": self.op, "key": self.key, "id": self.id}
         verdicts = {"before": self.before, "after": self.after}
-        return {"kind": self.kind.value, **where, **case, **verdicts, "figures": [f.to_json() for f in self.figures]}
+        hit = {"calls": self.calls, "models": list(self.models)}
+        return {"kind": self.kind.value, **where, **case, **verdicts, **hit, "figures": [f.to_json() for f in self.figures]}
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,7 @@ _MEMORIES: Mapping[Resource, tuple[str, ...]] = {
     Resource.TRACE_BUFFER: ("trace",),
     Resource.FRAGMENTATION: ("L1", "DRAM"),  # either
 }
+_NO_TRIAL = (Status.NOT_RUN, Status.UNSUPPORTED, Status.INVALID)
 _Pair = tuple[StoredRecord, StoredRecord]
 
 
@@ -215,8 +223,11 @@ class _Comparison:
             kind, figures = self._judged(old, new)
             if kind:
                 yield self._change(kind, new, _told(old), _told(new), figures)
-        for record in self._gone if not self.after.losses else ():
-            yield self._change(Kind.VANISHED, record, _told(record), "")
+        for record in self._gone:
+            if not self.after.losses:
+                yield self._change(Kind.VANISHED, record, _told(record), "")
+            elif record.status is Status.FITS:
+                yield self._change(Kind.LOST_FIT, record, _told(record), f"no record: {self.after.id} is not whole")
         for record in self._added if not self.before.losses else ():
             yield self._change(Kind.NEW_CASE, record, "", _told(record))
 
@@ -239,7 +250,8 @@ class _Comparison:
 
     def _change(self, kind: Kind, record: StoredRecord, before: str, after: str, figures: tuple[Figure, ...] = ()) -> Change:
         setting = self.one.setting if kind is Kind.VANISHED else self.other.setting
-        return Change(kind, setting, record.op, record.key, record.id, before, after, figures)
+        case = (record.op, record.key, record.id)
+        return Change(kind, setting, *case, before, after, figures, record.calls, record.callers)
 
     def _judged(self, old: StoredRecord, new: StoredRecord) -> tuple[Kind | None, tuple[Figure, ...]]:
         worse, moved = self._moved(old, new)
@@ -274,17 +286,20 @@ def _told(record: StoredRecord) -> str:
 
 
 def _verdict_kind(old: StoredRecord, new: StoredRecord) -> Kind | None:
-    """None: the same verdict. A case that was not run has none, so it neither newly fails nor newly fits."""
+    """None: the same verdict. A case that was not run has none, so it neither newly fails nor newly fits; that it has none any
+    more is told."""
     if bool(new.left_allocated) and not old.left_allocated:
         return Kind.NEW_FAULT
     if _verdict(old) == _verdict(new):
         return None
+    if new.status in FAULTS:
+        return Kind.NEW_FAULT
+    if old.status is Status.FITS and new.status in _NO_TRIAL:
+        return Kind.LOST_FIT
     if Status.NOT_RUN in (old.status, new.status):
         return Kind.OTHER_VERDICT
     if new.is_oom and not old.is_oom:
         return Kind.NEW_OOM
-    if new.status in FAULTS:
-        return Kind.NEW_FAULT
     return Kind.NOW_FITS if new.status is Status.FITS else Kind.OTHER_VERDICT
 
 

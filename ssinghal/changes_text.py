@@ -12,9 +12,11 @@ SHOWN = 20  # changes of a kind, unless all are asked for
 MAX_FIGURES = 6  # of one change
 VERDICT_LIMIT = 200
 ID_LIMIT = 150
+MAX_MODELS = 3
 TITLES = {
     Kind.NEW_OOM: "runs out of memory now",
     Kind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",
+    Kind.LOST_FIT: "fitted, and is not tried any more: not run, unsupported, invalid, or without a record in a run not whole",
     Kind.OTHER_VERDICT: "ends otherwise",
     Kind.GROWN: "the same verdict, more bytes",
     Kind.SHRUNK: "the same verdict, fewer bytes",
@@ -46,7 +48,7 @@ def markdown(changes: Changes, shown: int | None = None) -> str:
         parts.append(f"### {kind} ({len(found):,}): {TITLES[kind]}\n")
         rows = [_row(change) for change in found[:shown]]
         if rows:
-            parts.append(table(["operator", "case", "before", "after", "bytes"], rows))
+            parts.append(table(["operator", "case", "key", "before", "after", "bytes", "made by"], rows))
         if more := len(found) - len(rows):
             parts.append(f"… and {more:,} more\n")
     return "\n".join(parts)
@@ -77,12 +79,22 @@ def _by_kind(changes: Changes) -> Iterator[tuple[Kind, list[Change]]]:
 
 def _row(change: Change) -> list[str]:
     verdicts = [cut(verdict, VERDICT_LIMIT) for verdict in (change.before, change.after)]
-    return [code(change.op), code(cut(change.id, ID_LIMIT)), *verdicts, change.figures_told(MAX_FIGURES)]
+    case = [code(change.op), code(cut(change.id, ID_LIMIT)), code(change.key)]
+    return [*case, *verdicts, change.figures_told(MAX_FIGURES), _made_by(change)]
+
+
+def _made_by(change: Change) -> str:
+    """Whom it hits: models that make the call."""
+    if not change.calls:
+        return ""
+    more = len(change.models) - MAX_MODELS
+    models = ", ".join(change.models[:MAX_MODELS]) + (f" and {more} more" if more > 0 else "")
+    return f"{change.calls:,} call{'' if change.calls == 1 else 's'} of {models or 'models'}"
 
 
 def _line(change: Change) -> str:
     """One line, whatever is in a message."""
     verdicts = [cut(verdict, VERDICT_LIMIT) for verdict in (change.before, change.after) if verdict]
     same = len(verdicts) == 2 and verdicts[0] == verdicts[1]
-    told = [verdicts[0] if same else " → ".join(verdicts), change.figures_told(MAX_FIGURES)]
-    return " ".join(f"{change.op} {cut(change.id, ID_LIMIT)}: {'; '.join(filter(None, told))}".split())
+    told = [verdicts[0] if same else " → ".join(verdicts), change.figures_told(MAX_FIGURES), _made_by(change)]
+    return " ".join(f"{change.op} {cut(change.id, ID_LIMIT)} ({change.key}): {'; '.join(filter(None, told))}".split())

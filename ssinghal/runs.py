@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -185,6 +186,23 @@ class StoredRecord(_Stored):
                 if allocation.shape == wanted:
                     return allocation
         return max(alike, key=lambda a: a.allocated_bytes, default=None)
+
+    @cached_property
+    def calls(self) -> int:
+        """How often models make this very call. Of captures of one model at one input, which are the same calls at two levels,
+        the one with most counts."""
+        made: Counter[tuple[str, str, str]] = Counter()
+        for source in self.sources:
+            made[source.model, source.input_size, source.catalog] += source.count
+        most: dict[tuple[str, str], int] = {}
+        for (model, input_size, _), calls in made.items():
+            most[model, input_size] = max(calls, most.get((model, input_size), 0))
+        return sum(most.values())
+
+    @property
+    def callers(self) -> tuple[str, ...]:
+        """Models that make this very call."""
+        return tuple(sorted({s.model for s in self.sources if s.model and s.count}))
 
     @property
     def failed(self) -> StoredAllocation | None:

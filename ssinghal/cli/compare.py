@@ -35,7 +35,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option(
     "--fail-on",
     callback=_kinds,
-    default=f"{Kind.NEW_OOM},{Kind.NEW_FAULT}",
+    default=f"{Kind.NEW_OOM},{Kind.NEW_FAULT},{Kind.LOST_FIT}",
     show_default=True,
     metavar="KIND,…",
     help=f"Exit with 1 where there is one of these: {', '.join(Kind)}; {NO_KIND}: never.",

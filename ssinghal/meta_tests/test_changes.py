@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from making_runs import a_record, write_run
 
+from ssinghal.cases import Source
 from ssinghal.changes import Changes, Figure, Kind
 from ssinghal.changes_text import lines, markdown, markdown_within
 from ssinghal.cli import cli
@@ -170,11 +171,14 @@ LEAK = {"measured": {"left_allocated": {"l1": 64}}}
         ({"status": "oom"}, LEAK, Kind.NEW_FAULT),
         ({"status": "oom"}, {}, Kind.NOW_FITS),
         ({"status": "crash"}, {}, Kind.NOW_FITS),
-        ({}, {"status": "unsupported"}, Kind.OTHER_VERDICT),
+        ({}, {"status": "unsupported"}, Kind.LOST_FIT),
+        ({}, {"status": "invalid"}, Kind.LOST_FIT),
+        ({}, {"status": "not_run"}, Kind.LOST_FIT),
+        ({"status": "oom"}, {"status": "unsupported"}, Kind.OTHER_VERDICT),
+        ({"status": "oom"}, {"status": "not_run"}, Kind.OTHER_VERDICT),
         ({"status": "not_run"}, {}, Kind.OTHER_VERDICT),
-        ({}, {"status": "not_run"}, Kind.OTHER_VERDICT),
         ({"status": "not_run"}, {"status": "oom"}, Kind.OTHER_VERDICT),
-        ({"status": "not_run"}, {"status": "error"}, Kind.OTHER_VERDICT),
+        ({"status": "not_run"}, {"status": "error"}, Kind.NEW_FAULT),
         ({"status": "oom"}, {"status": "oom", "verdict": {"resource": Resource.FRAGMENTATION}}, Kind.OTHER_VERDICT),
         ({"status": "error", "verdict": {"message": "a"}}, {"status": "error", "verdict": {"message": "b"}}, None),
         (LEAK, LEAK, None),
@@ -198,13 +202,27 @@ def test_cases_of_one_run_alone(compared):
     assert [(c.before, c.after) for c in changes.found] == [("", "oom: l1_buffer:  (output)"), ("fits", "")]
 
 
-def test_a_run_that_is_not_whole_makes_no_case_vanish(compared):
-    whole, killed = [a_record("relu"), a_record("gelu")], [a_record("relu")]
-    changes = compared(whole, killed, selected=2)
-    assert named(changes) == []
-    loss = "1 of 2 selected cases have no record: the run was killed, or goes on"
-    told = f"1 case without a record in {OTHER}, which is not whole: not counted as vanished"
+def test_a_run_that_is_not_whole_makes_no_case_vanish_but_loses_what_fitted(compared):
+    whole, killed = [a_record("relu"), a_record("gelu"), a_record("silu", status="oom")], [a_record("relu")]
+    changes = compared(whole, killed, selected=3)
+    assert named(changes) == [(Kind.LOST_FIT, "gelu")]
+    assert changes.found[0].after == f"no record: {OTHER} is not whole"
+    loss = "2 of 3 selected cases have no record: the run was killed, or goes on"
+    told = f"2 cases without a record in {OTHER}, which is not whole: not counted as vanished"
     assert changes.notes == (f"{OTHER}: {loss}", told)
+
+
+def test_a_change_says_whom_it_hits(compared):
+    """The models that make the call and how often, and the key to look it up by; crossed catalogs make no calls."""
+    sources = [Source("a-640", "m/a", "640x640", 8, "model.0"), Source("crossed", "m/b", "640x640", 0)]
+    before, after = a_record(sources=sources), a_record(status="oom", sources=sources)
+    changes = compared([before], [after])
+    (change,) = changes.found
+    assert (change.calls, change.models) == (8, ("m/a",))
+    assert "8 calls of m/a" in "\n".join(lines(changes))
+    assert f"({after['key']})" in "\n".join(lines(changes))
+    assert "| 8 calls of m/a |" in markdown(changes)
+    assert changes.to_json()["changes"][0]["models"] == ["m/a"]
 
 
 def test_a_run_that_was_not_whole_makes_no_case_new(compared):
@@ -293,7 +311,7 @@ def test_markdown_has_no_markup_of_a_message(compared):
     rows = [line for line in made.splitlines() if "script" in line]
     assert len(rows) == 1
     assert "<script" not in rows[0].replace("\\<", "")
-    assert rows[0].replace("\\|", "").count("|") == 6  # five columns
+    assert rows[0].replace("\\|", "").count("|") == 8  # seven columns
     assert "\\`c\\`" in rows[0]
     assert not any(line.startswith("# ") for line in made.splitlines())
 
@@ -360,7 +378,7 @@ def test_text_names_the_regression_alone(runs):
         "good → worse: 1 new-oom",
         "  virtual n150, ttnn 0.81.1: 7 cases in both; numerics not run: memory verdicts only",
         "new-oom (1): runs out of memory now",
-        "  relu 1x64x640x400-l1: fits → oom: L1 bank needs 2,000,000 B, 1,393,312 B free (output)",
+        "  relu 1x64x640x400-l1 (7be2d2b04498): fits → oom: L1 bank needs 2,000,000 B, 1,393,312 B free (output)",
     ]
 
 

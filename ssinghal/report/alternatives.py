@@ -18,7 +18,6 @@ from ssinghal.cases import Case, OutputMemory, Placement
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, Prediction, estimate
 from ssinghal.records import Status
-from ssinghal.report.facts import calls_of
 from ssinghal.runs import StoredRecord
 from ssinghal.specs import Board, BufferType, Layout, TextEnum
 
@@ -136,7 +135,7 @@ def advice(found: Sequence[tuple[StoredRecord, Sequence[Alternative]]]) -> tuple
     for remedy in Remedy:
         answered = [(record, a.answer) for record, alternatives in found for a in alternatives if a.remedy is remedy]
         counts = {answer: sum(given is answer for _, given in answered) for answer in Answer}
-        calls = sum(calls_of(record) for record, given in answered if given in (Answer.TRIED, Answer.FITS))
+        calls = sum(record.calls for record, given in answered if given in (Answer.TRIED, Answer.FITS))
         if answered:
             listed.append(Advice(remedy, {answer: n for answer, n in counts.items() if n}, calls))
     return tuple(listed)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ssinghal.operators import operators as registry
 from ssinghal.report.chapter import Chapter
-from ssinghal.report.facts import OperatorResults, Pair, Size, Statistics, TierResults, band_of, calls_of
+from ssinghal.report.facts import OperatorResults, Pair, Size, Statistics, TierResults, band_of
 from ssinghal.report.support import operator_mapping, support_matrix
 from ssinghal.report.tiers import tiers_of
 from ssinghal.runs import Run, StoredRecord
@@ -150,7 +150,7 @@ def _analysis(chapter: Chapter) -> dict[str, Any]:
             {
                 "op": r.op, "operator": r.operator, "id": r.id, "key": r.key, "shape": r.shape, "status": r.status.value,
                 "resource": r.resource.value if r.resource else None, "stage": r.stage, **_size(Size.of_shape(r)),
-                "usage": r.usage, "shortfall_bytes": r.shortfall_bytes, "calls": calls_of(r),
+                "usage": r.usage, "shortfall_bytes": r.shortfall_bytes, "calls": r.calls,
             }
             for r in facts.records
         ],
@@ -238,7 +238,7 @@ def _failure(record: StoredRecord) -> dict[str, Any]:
         "shortfall_bytes": record.shortfall_bytes,
         "tiers": sorted(tiers_of(record)),
         "models": sorted({s.model for s in record.sources if s.model}),
-        "calls": calls_of(record),
+        "calls": record.calls,
     }
 
 
@@ -270,7 +270,7 @@ def _shapes_of(found: OperatorResults) -> list[dict[str, Any]]:
     for record in found.records:
         by_shape[record.shape].append(record)
     return [
-        {"shape": shape, "cases": len(rs), "failing": sum(r.is_oom for r in rs), "calls": sum(map(calls_of, rs))}
+        {"shape": shape, "cases": len(rs), "failing": sum(r.is_oom for r in rs), "calls": sum(r.calls for r in rs)}
         for shape, rs in sorted(by_shape.items())
     ]
 

@@ -159,7 +159,7 @@ class OperatorResults(Outcomes):
 
     @property
     def failing_calls(self) -> int:
-        return sum(calls_of(r) for r in self.oom)
+        return sum(r.calls for r in self.oom)
 
     @property
     def closest(self) -> StoredRecord | None:
@@ -324,18 +324,6 @@ def by_resource(oom: Iterable[StoredRecord]) -> dict[str, int]:
     found = Counter(r.resource for r in oom)
     named = {resource.value: found[resource] for resource in Resource if found[resource]}
     return {**named, **({"not named": found[None]} if found[None] else {})}
-
-
-def calls_of(record: StoredRecord) -> int:
-    """How often models make this very call. Of captures of one model at one input, which are the same calls at two levels,
-    the one with most counts."""
-    made: Counter[tuple[str, str, str]] = Counter()
-    for source in record.sources:
-        made[source.model, source.input_size, source.catalog] += source.count
-    most: dict[tuple[str, str], int] = {}
-    for (model, input_size, _), calls in made.items():
-        most[model, input_size] = max(calls, most.get((model, input_size), 0))
-    return sum(most.values())
 
 
 def _grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:

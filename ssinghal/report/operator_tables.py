@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ssinghal.records import Status
 from ssinghal.report.chapter import Chapter
-from ssinghal.report.facts import OperatorResults, Size, calls_of
+from ssinghal.report.facts import OperatorResults, Size
 from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, padded, shape, size, sizes, table
 from ssinghal.runs import StoredRecord
 
@@ -20,14 +20,14 @@ def failures(c: Chapter, results: OperatorResults) -> Markup:
     rows: list[list[object]] = []
     for r in sorted(results.oom, key=lambda r: -(r.shortfall_bytes or 0)):
         where = Size.of_shape(r)
-        rows.append([code(r.id), *sizes(where), r.sentence, size(r.shortfall_bytes), calls_of(r), c.best(r)])
+        rows.append([code(r.id), *sizes(where), r.sentence, size(r.shortfall_bytes), r.calls, c.best(r)])
     return table(["case", *SIZE_COLUMNS, "what TTNN said", "short by", "calls of models", "what makes it fit"], rows)
 
 
 def largest_fitting(results: OperatorResults) -> Markup:
     fitting = [r for r in results.records if r.status is Status.FITS]
     chosen = sorted(fitting, key=lambda r: Size.of_shape(r).order[::-1], reverse=True)[:MOST_CASES]
-    rows = [[code(r.id), *sizes(Size.of_shape(r)), _peak(r), calls_of(r)] for r in chosen]
+    rows = [[code(r.id), *sizes(Size.of_shape(r)), _peak(r), r.calls] for r in chosen]
     return table(["case", *SIZE_COLUMNS, "peak of L1, per core", "calls of models"], rows)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ssinghal.operators import operators as registry
 from ssinghal.records import Status
 from ssinghal.report.chapter import Chapter
-from ssinghal.report.facts import Size, Statistics, calls_of
+from ssinghal.report.facts import Size, Statistics
 from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table, text
 from ssinghal.report.support import support_matrix
 from ssinghal.runs import StoredRecord
@@ -139,7 +139,7 @@ def _status_counts(records: Iterable[StoredRecord], columns: Sequence[tuple[str,
 
 
 def _sum_calls(records: Iterable[StoredRecord]) -> int:
-    return sum(map(calls_of, records))
+    return sum(r.calls for r in records)
 
 
 def _modules(modules: Iterable[tuple[str, StoredRecord]]) -> Markup:
