@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,11 +42,14 @@ class Chapter:
         open_ = [a for a in found if a.answer is Answer.UNKNOWN]
         return "; ".join(map(str, known or open_)) or "no single change of placement"
 
-    def alternatives_in_short(self, records: Sequence[StoredRecord], remedy: Remedy = Remedy.DRAM) -> str:
-        """Of ``records`` under one remedy: how many fit, and how many are unknown or do not."""
-        given = [a.answer for r in records for a in self.alternatives_of(r) if a.remedy is remedy]
-        counts = [(n, given.count(n)) for n in Answer]
-        return ", ".join(f"{count:,} {answer}" for answer, count in counts if count) or "does not apply"
+    def in_short(self, records: Sequence[StoredRecord]) -> str:
+        """How many of ``records`` each remedy has which answer for."""
+        given = Counter((a.remedy, a.answer) for r in records for a in self.alternatives_of(r))
+        told = []
+        for remedy in Remedy:
+            counts = [f"{answer}: {given[remedy, answer]:,}" for answer in Answer if given[remedy, answer]]
+            told += [f"{remedy} ({', '.join(counts)})"] if counts else []
+        return "; ".join(told) or "no single change of placement applies"
 
 
 __all__ = ["Chapter"]

@@ -23,7 +23,7 @@ FAILURE_COLUMNS = (
     "logical_bytes", "allocated_bytes", "bytes_per_bank", "padding_factor", "padding_cause",
     "resource", "stage", "failing_logical_bytes", "failing_allocated_bytes", "needed_bytes_per_bank", "banks", "bank_bytes",
     "free_bytes", "largest_free_bytes", "program_bytes", "limit_bytes", "tensor_address", "shortfall_bytes",
-    "tiers", "models", "calls", "message",
+    "tiers", "models", "callers", "calls", "remedies", "message",
 )  # fmt: skip
 
 
@@ -77,7 +77,8 @@ def failures_csv(run: Run, chapters: Sequence[Chapter]) -> str:
     for chapter in chapters:
         for record in chapter.facts.oom:
             row = {**_failure(record), "run": run.id, "shape": format_shape(record.shape), "message": record.message}
-            row |= {name: "; ".join(row[name]) for name in ("tiers", "models")}
+            row["remedies"] = [str(alternative) for alternative in chapter.alternatives_of(record)]
+            row |= {name: "; ".join(row[name]) for name in ("tiers", "models", "callers", "remedies")}
             written.writerow({name: _cell(row[name]) for name in FAILURE_COLUMNS})
     return text.getvalue()
 
@@ -106,6 +107,8 @@ def _oom(chapter: Chapter) -> dict[str, Any]:
     facts = chapter.facts
     return {
         "failing_cases": len(facts.oom),
+        "failing_cases_of_models": len(facts.called),
+        "failing_calls_of_models": facts.failing_calls,
         "failing_pairs": len(facts.pairs),
         "failing_shapes": len(facts.shapes),
         "failing_operators": len(facts.failing_operators),
@@ -194,6 +197,7 @@ def _models(chapter: Chapter) -> list[dict[str, Any]]:
             "input_size": m.input_size,
             "catalog": m.catalog,
             "calls": m.calls,
+            "fitting_calls": m.fitting_calls,
             "cases": len(m.cases),
             "failing_cases": len(m.oom),
             "failing_calls": m.failing_calls,
@@ -238,6 +242,7 @@ def _failure(record: StoredRecord) -> dict[str, Any]:
         "shortfall_bytes": record.shortfall_bytes,
         "tiers": sorted(tiers_of(record)),
         "models": sorted({s.model for s in record.sources if s.model}),
+        "callers": record.callers,
         "calls": record.calls,
     }
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import TypeVar
 
-from ssinghal.records import Resource
+from ssinghal.records import Resource, Status
 from ssinghal.report.tiers import NAMES, smallest, tiers_of
 from ssinghal.runs import Group, StoredRecord, StoredSource, counted
 from ssinghal.specs import DType, Shape, TensorSpec
@@ -140,6 +140,15 @@ class Outcomes:
     def resources(self) -> dict[str, int]:
         return by_resource(self.oom)
 
+    @cached_property
+    def called(self) -> tuple[StoredRecord, ...]:
+        """Failing cases that models make; the others are shapes tried on every operator, or given by hand."""
+        return tuple(r for r in self.oom if r.calls)
+
+    @property
+    def failing_calls(self) -> int:
+        return sum(r.calls for r in self.called)
+
 
 @dataclass(frozen=True)
 class OperatorResults(Outcomes):
@@ -156,15 +165,6 @@ class OperatorResults(Outcomes):
     def worst(self) -> Pair | None:
         """The failing pair of the largest logical size."""
         return min(self.pairs, key=lambda pair: pair.order, default=None)
-
-    @property
-    def failing_calls(self) -> int:
-        return sum(r.calls for r in self.oom)
-
-    @property
-    def closest(self) -> StoredRecord | None:
-        """The failing case that lacks the fewest bytes."""
-        return min((r for r in self.oom if r.shortfall_bytes is not None), key=lambda r: r.shortfall_bytes or 0, default=None)
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,7 @@ class ModelResults:
     catalog: str
     cases: tuple[StoredRecord, ...]
     calls: int
+    fitting_calls: int
     oom: tuple[StoredRecord, ...]
     failing_calls: int
     modules: tuple[tuple[str, StoredRecord], ...]
@@ -295,6 +296,7 @@ class Facts(Outcomes):
     def _model(self, model: str, input_size: str, catalog: str, made: Mapping[int, Sequence[StoredSource]]) -> ModelResults:
         cases = tuple(self.records[number] for number in made)
         calls = {number: sum(source.count for source in sources) for number, sources in made.items()}
+        fitting = [number for number in made if self.records[number].status is Status.FITS]
         failing = [number for number in made if self.records[number].is_oom]
         modules = [(source.module_path, self.records[number]) for number in failing for source in made[number]]
         return ModelResults(
@@ -303,6 +305,7 @@ class Facts(Outcomes):
             catalog,
             cases,
             sum(calls.values()),
+            sum(calls[number] for number in fitting),
             tuple(self.records[number] for number in failing),
             sum(calls[number] for number in failing),
             tuple(sorted(modules, key=lambda found: found[0])),

@@ -115,34 +115,40 @@ def advice_table(c: Chapter) -> Markup:
     return table(["change", "failing cases it applies to", *map(str, Answer), "calls of models that then fit"], rows)
 
 
-def closest(c: Chapter) -> Markup:
-    """The failing cases that lack least."""
-    known = [r for r in c.facts.oom if r.shortfall_bytes is not None]
+def closest(c: Chapter, records: Sequence[StoredRecord]) -> Markup:
+    """Of ``records`` those that lack least."""
+    known = [r for r in records if r.shortfall_bytes is not None]
     chosen = sorted(known, key=lambda r: r.shortfall_bytes or 0)[:MOST_CASES]
-    rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.shortfall_bytes), c.best(r)] for r in chosen]
-    return table(["case", "what TTNN said", "short by, per bank or core", "what makes it fit"], rows)
+    rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.shortfall_bytes), r.calls, c.best(r)] for r in chosen]
+    header = ["case", "what TTNN said", "short by, per bank or core", "calls of models", "what makes it fit"]
+    return table(header, rows)
 
 
 def first_to_mend(c: Chapter) -> Markup:
-    """Operators by the calls of models that fail, then by failing shapes."""
-    ordered = sorted(c.facts.failing_operators, key=lambda o: (-o.failing_calls, -len(o.pairs), o.op))
-    rows: list[list[object]] = []
-    for number, found in enumerate(ordered, 1):
-        closest = found.closest
-        short = size(closest.shortfall_bytes) if closest else None
-        inside = c.alternatives_in_short(found.oom)
-        rows.append([number, code(found.op), found.failing_calls, len(found.pairs), short, inside])
-    return table(
-        [
-            "",
-            "operator",
-            "failing calls of models",
-            "failing shapes",
-            "least shortfall, per bank or core",
-            "with all in DRAM",
-        ],
-        rows,
-    )
+    """Operators whose failing cases models make, most calls first; of these cases alone."""
+    found = [o for o in c.facts.failing_operators if o.called]
+    ordered = sorted(found, key=lambda o: (-o.failing_calls, o.op))
+    rows = [[code(o.op), o.failing_calls, *_mending(c, o.called), names(_callers(o.called))] for o in ordered]
+    return table(["operator", "failing calls", *_MENDING, "models"], rows)
+
+
+def tried_shapes_to_mend(c: Chapter) -> Markup:
+    """Operators whose failing cases no model is known to make, most of them first; of these cases alone."""
+    found = [(o, [r for r in o.oom if not r.calls]) for o in c.facts.failing_operators]
+    ordered = sorted((pair for pair in found if pair[1]), key=lambda pair: (-len(pair[1]), pair[0].op))
+    return table(["operator", *_MENDING], [[code(o.op), *_mending(c, records)] for o, records in ordered])
+
+
+_MENDING = ("failing cases", "least shortfall, per bank or core", "what would make them fit (cases)")
+
+
+def _mending(c: Chapter, records: Sequence[StoredRecord]) -> list[object]:
+    short = min((r.shortfall_bytes for r in records if r.shortfall_bytes is not None), default=None)
+    return [len(records), size(short), c.in_short(records)]
+
+
+def _callers(records: Iterable[StoredRecord]) -> list[str]:
+    return sorted({model for r in records for model in r.callers})
 
 
 def _resource(record: StoredRecord) -> str:

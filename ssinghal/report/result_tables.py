@@ -102,12 +102,11 @@ def catalogs(c: Chapter) -> Markup:
 def models(c: Chapter) -> Markup:
     rows: list[list[object]] = []
     for m in c.facts.models:
-        share = percent(m.failing_calls, m.calls)
-        rows.append(
-            [m.model, m.input_size, m.catalog, m.calls, len(m.cases), len(m.oom), m.failing_calls, share, _modules(m.modules)]
-        )
-    header = ["model", "input", "catalog", "calls", "cases", "failing cases", "failing calls", "share", "first made by"]
-    return table(header, rows)
+        neither = m.calls - m.fitting_calls - m.failing_calls
+        calls = [m.calls, m.fitting_calls, m.failing_calls, neither, percent(m.failing_calls, m.calls)]
+        rows.append([m.model, m.input_size, m.catalog, *calls, len(m.cases), len(m.oom), _modules(m.modules)])
+    calls_are = ["calls", "fit", "fail (OOM)", "neither", "fail"]
+    return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing, first made by"], rows)
 
 
 def shape_only_models(c: Chapter) -> Markup:
