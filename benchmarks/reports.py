@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ssinghal.report import report
+from ssinghal.report.writing import report
 from ssinghal.runs import RECORDS, read_run, run_folders
 
 

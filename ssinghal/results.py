@@ -143,7 +143,16 @@ class RunFolder:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """The old file or the new one, never half of one."""
-    aside = path.with_name(f".{path.name}")
-    aside.write_text(text + "\n", encoding="utf-8")
-    aside.replace(path)
+    """The old file or the new one, never half of one; a line's end at its end.
+
+    Raises:
+        HarnessError: it cannot be written.
+    """
+    aside = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        aside.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8", errors="replace")
+        aside.replace(path)
+    except OSError as error:
+        raise HarnessError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        aside.unlink(missing_ok=True)

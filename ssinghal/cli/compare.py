@@ -80,7 +80,7 @@ def compare(
     if output:
         write_whole(output, document)
     if document and not output:
-        click.echo(document)
+        click.echo(document, nl=not document.endswith("\n"))
     else:
         click.echo("\n".join(lines(changes, *([None] if everything else []))))
     if summary:

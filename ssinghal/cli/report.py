@@ -33,8 +33,8 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     does not have is said in every document. --try needs ttnn: what it probes is kept in RUN/remedies.jsonl.
     """
     from ssinghal.changes import Changes
-    from ssinghal.report import PAGE, write_report
     from ssinghal.report.trying import try_remedies
+    from ssinghal.report.writing import PAGE, write_report
 
     path = find_run(run, results)
     found = read_run(path)

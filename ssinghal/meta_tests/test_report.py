@@ -17,9 +17,9 @@ from ssinghal.cases import Source
 from ssinghal.cli import cli
 from ssinghal.errors import HarnessError
 from ssinghal.meta_tests.making_runs import a_record, write_run
-from ssinghal.report import DOCUMENTS, PAGE, file_name, write_report
 from ssinghal.report.data import FAILURE_COLUMNS
 from ssinghal.report.markdown import Markup, code, table, text
+from ssinghal.report.writing import DOCUMENTS, PAGE, file_names, write_report
 from ssinghal.runs import read_run
 
 HOSTILE = "=cmd|'/c calc'!A1`*_[x](javascript:alert(1))<img src=x onerror=alert(1)>\n| new | row |"
@@ -87,7 +87,7 @@ def test_every_file_is_there(written):
     _, folder = written
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     operators = {f"per_operator/{op}.md" for op in ("relu", "silu", "softmax", "gelu")}
-    assert names == {PAGE, *DOCUMENTS, "oom_failures_detailed.csv", *TABLES, *operators}
+    assert names == {PAGE, *DOCUMENTS, "oom_failures_detailed.csv", *TABLES, *operators, ".report-files"}
 
 
 def test_counts_are_those_of_the_lines(written):
@@ -241,12 +241,16 @@ def test_code_in_markdown():
         table(["a"], [[1.5]])
 
 
-@pytest.mark.parametrize("name", ["..", "", "a/b", "x" * 300, ".hidden", "Ω|<"])
-def test_an_operator_of_any_name_has_a_file(name):
-    found = file_name(name)
-    assert 0 < len(found) <= 100
-    assert not {"/", "\\", "|", "<"} & set(found)
-    assert not found.startswith(".")
+def test_an_operator_of_any_name_has_a_file_of_its_own():
+    operators = ["add", "..", "", "a/b", "a_b", "A_B", "x" * 300, ".hidden", "Ω|<", "conv2d.default"]
+    names = file_names(operators)
+    assert list(names) == operators
+    assert names["add"] == "add"
+    assert len({name.lower() for name in names.values()}) == len(operators)
+    for name in names.values():
+        assert 0 < len(name) <= 110
+        assert not {"/", "\\", "|", "<"} & set(name)
+        assert not name.startswith(".")
 
 
 class TestCommand:
@@ -271,6 +275,17 @@ class TestCommand:
             assert self.run(folder, "-o", tmp_path / "out").exit_code == 0
         assert [path.name for path in (tmp_path / "out" / "per_operator").iterdir()] == ["exp.md"]
 
+    def test_files_of_others_are_left_alone(self, tmp_path):
+        """Whatever is in the folder, a list of files to remove included that points out of it."""
+        folder = write_run(tmp_path, [a_record("exp")])
+        notes, outside = tmp_path / "out" / "per_operator" / "notes.md", tmp_path / "outside.md"
+        notes.parent.mkdir(parents=True)
+        for path in (notes, outside):
+            path.write_text("mine")
+        (tmp_path / "out" / ".report-files").write_text("../outside.md\n")
+        assert self.run(folder, "-o", tmp_path / "out").exit_code == 0
+        assert notes.read_text() == outside.read_text() == "mine"
+
     def test_it_tells_what_changed_since_the_run_before(self, tmp_path):
         before = some_records()
         after = [{**before[4], "status": "oom", "resource": "l1_buffer"}, *before[:4], *before[5:]]
@@ -279,6 +294,10 @@ class TestCommand:
         done = self.run("20260102", "--results", tmp_path)
         assert done.exit_code == 0, done.output
         assert "since run 20260101T000000.000000Z: 1 new-oom" in done.output
+        folder = tmp_path / "20260102T000000.000000Z" / "report"
+        assert "### new-oom (1)" in (folder / "final_comprehensive_report.md").read_text()
+        since = load(folder, "comprehensive_oom_report.json")["since"]
+        assert [(change["kind"], change["op"]) for change in since["changes"]] == [("new-oom", "silu")]
 
     def test_a_file_of_records_alone_will_do(self, tmp_path):
         folder = write_run(tmp_path, some_records())

@@ -21,6 +21,7 @@ from ssinghal.meta_tests.making_runs import a_record, write_run
 from ssinghal.operators import make_case
 from ssinghal.pool import Pool
 from ssinghal.report.page import page, page_data
+from ssinghal.report.writing import write_report
 from ssinghal.runs import read_run
 from ssinghal.specs import BufferType
 
@@ -156,7 +157,7 @@ def test_search_takes_words_in_any_order(visit):
 
 def test_a_header_sorts_and_sorts_the_other_way(visit):
     tab = visit(RECORDS, "#view=cases&status=oom")
-    header = tab.get_by_role("columnheader", name="Asked")
+    header = tab.get_by_role("columnheader", name="Asked per bank")
     with hash_changes(tab):
         header.get_by_role("link").click()
     assert cases(tab) == ["silu OOM DRAM", "relu OOM L1", "silu OOM L1"]  # 3,000,000, 2,000,000, 1,400,000 B
@@ -200,7 +201,7 @@ def test_a_link_reproduces_the_view_and_the_browser_goes_back(visit):
     with hash_changes(tab):
         tab.get_by_label("Status").select_option("oom")
     with hash_changes(tab):
-        tab.get_by_role("columnheader", name="Short by").get_by_role("link").click()
+        tab.get_by_role("columnheader", name="Short per bank").get_by_role("link").click()
     with hash_changes(tab):
         tab.locator("table[aria-label=Cases] tbody a").first.click()
     there = shown(tab)
@@ -271,6 +272,59 @@ def test_models_are_told_apart_from_models_that_only_have_the_shape(visit):
     shapes = tab.locator("table[aria-label='Models by shape alone'] tbody tr").all_inner_texts()
     assert [text.split() for text in shapes] == [["net", "640x400", "1", "1"]]
     assert "net.head" in tab.locator("table[aria-label='Failing calls by module']").inner_text()
+
+
+def test_calls_of_models_are_told_apart_from_shapes_that_were_tried(visit):
+    tab = visit(RECORDS)
+    assert (
+        "1 of them are made by models, in 2 calls; the others are shapes tried on operators."
+        in tab.locator(".lead").inner_text()
+    )
+    with hash_changes(tab):
+        tab.get_by_role("link", name="1 of them").click()
+    assert cases(tab) == ["silu OOM L1"]
+    with hash_changes(tab):
+        tab.get_by_label("Made by").select_option("")
+    with hash_changes(tab):
+        tab.get_by_label("Model").select_option("~net")
+    assert cases(tab) == ["relu OOM L1"]
+
+
+def test_a_models_share_counts_all_its_calls_whatever_the_filters(visit):
+    """3 calls of relu fit, 2 of silu do not: 60 %, also while only OOMs are shown."""
+    records = [*RECORDS[:3], a_record("exp", SHAPE, status="unsupported", sources=[source("net", 5, "net-640")])]
+    tab = visit(records, "#view=models&status=oom")
+    row = tab.locator("table[aria-label=Models] tbody tr").first.inner_text().split()
+    assert row[-1:] == ["%"]
+    assert row[row.index("640x400") + 1 : row.index("640x400") + 3] == ["3", "10"]
+    assert "30 %" in " ".join(row)
+
+
+def test_a_run_of_crossed_catalogs_says_that_no_model_makes_its_calls(visit):
+    tab = visit(RECORDS[3:], "#view=models")
+    assert "No case here is a call that a model is known to make." in shown(tab)
+
+
+def test_what_would_make_a_case_fit_is_told_and_filtered_by(visit):
+    """add of two [1, 64, 640, 400] in L1: in DRAM its 3 tensors of 16,640 tiles take 3 * 1,387 * 2,048 B of 12 banks."""
+    failing = a_record("add", SHAPE, inputs=[SHAPE, SHAPE], status="oom", verdict=oom(2_000_000), channels_last=True)
+    tab = visit([failing, RECORDS[0]], "#view=cases&case=add")
+    with hash_changes(tab):
+        tab.get_by_label("Fits with").select_option("operands and result in DRAM")
+    assert cases(tab) == ["add OOM L1"]
+    with hash_changes(tab):
+        tab.get_by_role("link", name="add", exact=True).click()
+    told = tab.locator("aside section", has_text="What would make it fit").inner_text()
+    assert "operands and result in DRAM: fits by arithmetic (8,521,728 of 1,072,693,184 B per DRAM bank)" in told
+
+
+def test_the_foot_says_what_the_run_was_and_what_lies_beside(browser, visit, tmp_path):
+    tab = visit(RECORDS)
+    assert "Made by ssinghal run at commit abc" in tab.locator("footer").inner_text()
+    run = read_run(write_run(tmp_path / "again", RECORDS))
+    write_report(run, tmp_path / "again")
+    links = re.findall(r'"files":(\[.*?\])', (tmp_path / "again" / "report.html").read_text())
+    assert all((tmp_path / "again" / name).exists() for name in json.loads(links[0]))
 
 
 def test_two_captures_of_a_model_are_not_added_up(visit):

@@ -37,7 +37,7 @@ def analysis(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
     return _of_groups(run, chapters, _analysis)
 
 
-def mapping(run: Run) -> dict[str, Any]:
+def mapping(run: Run, _: Sequence[Chapter]) -> dict[str, Any]:
     """``operator_mapping.json``: names and ATen overloads -> TTNN functions, as this version declares them."""
     return {**_head(run), **operator_mapping()}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jinja2
 
+from ssinghal.changes_text import SHOWN
+from ssinghal.changes_text import markdown as changes_markdown
 from ssinghal.operators import operators as registry
 from ssinghal.report import failure_tables, operator_tables, result_tables
 from ssinghal.report.chapter import Chapter
@@ -16,7 +18,8 @@ from ssinghal.runs import Run
 
 
 def document(name: str, run: Run, chapters: Sequence[Chapter], **more: Any) -> str:
-    """The Markdown of ``templates/<name>.j2`` for all groups of the run, each a chapter of its own."""
+    """The Markdown of ``templates/<name>.j2`` for all groups of the run, each a chapter of its own. ``more``: what the template
+    asks for besides, such as the ``changes`` since an earlier run."""
     return _templates().get_template(f"{name}.j2").render(run=run, chapters=chapters, **more).strip() + "\n"
 
 
@@ -37,7 +40,12 @@ def _templates() -> jinja2.Environment:
         autoescape=False,  # Markdown: every text passes through the filters or ``table``
     )
     made.filters.update(text=text, code=code, count=lambda number: f"{number:,}")
-    made.globals.update(failures=failure_tables, results=result_tables, of_operator=operator_tables)
+    made.globals.update(
+        failures=failure_tables,
+        results=result_tables,
+        of_operator=operator_tables,
+        since=partial(changes_markdown, shown=SHOWN),
+    )
     return made
 
 

@@ -11,7 +11,7 @@ import hashlib
 import html
 import json
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields
 from importlib.resources import files
 from string import Template
@@ -20,9 +20,12 @@ from typing import Any, Generic, TypeVar
 from ssinghal.caselines import KEYS
 from ssinghal.changes import Changes
 from ssinghal.device.usage import Usage
+from ssinghal.records import Status
+from ssinghal.report.alternatives import Alternative, Answer
 from ssinghal.report.banks import Bar, Segment, bars_of, board_of
+from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import Size
-from ssinghal.runs import Group, Run, StoredRecord, StoredSource
+from ssinghal.runs import Run, StoredRecord, StoredSource
 from ssinghal.specs import Board, format_shape
 
 SCRIPTS = (
@@ -34,13 +37,20 @@ _TEXTS = (
     "numerics", "usage_note",
 )  # fmt: skip
 _PEAKS = tuple(field.name for field in fields(Usage))
+_RAN = (Status.FITS, Status.OOM, Status.MISMATCH)
 _NOT_IN_SCRIPTS = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}  # U+2028 and all else beyond ASCII is escaped by json
 
 _T = TypeVar("_T", bound=Hashable)
 
 
-def page(run: Run, changes: Changes | None = None) -> str:
-    """The HTML of ``run``; ``changes``: since the run before, where there is one."""
+def page(
+    run: Run, changes: Changes | None = None, chapters: Sequence[Chapter] | None = None, files_beside: Sequence[str] = ()
+) -> str:
+    """The HTML of ``run``.
+
+    ``changes``: since the run before, where there is one. ``chapters``: of the run's groups, where they are made already.
+    ``files_beside``: names of files that will lie beside the page.
+    """
     style = _asset("page.css")
     scripts = "\n".join(_asset(name) for name in SCRIPTS)
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
@@ -49,15 +59,17 @@ def page(run: Run, changes: Changes | None = None) -> str:
         policy=policy,
         title=html.escape(f"{run.id}: memory verdicts").encode("ascii", "xmlcharrefreplace").decode(),
         style=style,
-        data=json.dumps(page_data(run, changes), separators=(",", ":")).translate(_NOT_IN_SCRIPTS),
+        data=json.dumps(page_data(run, changes, chapters, files_beside), separators=(",", ":")).translate(_NOT_IN_SCRIPTS),
         script=script,
     )
 
 
-def page_data(run: Run, changes: Changes | None = None) -> dict[str, Any]:
+def page_data(
+    run: Run, changes: Changes | None = None, chapters: Sequence[Chapter] | None = None, files_beside: Sequence[str] = ()
+) -> dict[str, Any]:
     """What the page knows, as plain values. Numbers in columns called after a text or a tensor count into its table."""
     tables = _Tables()
-    groups = [_group(group, tables) for group in run.groups]
+    groups = [_group(chapter, tables) for chapter in chapters or [Chapter(group) for group in run.groups]]
     return {
         "run": {
             "id": run.id,
@@ -67,6 +79,7 @@ def page_data(run: Run, changes: Changes | None = None) -> dict[str, Any]:
         "line": list(KEYS),
         "peaks": list(_PEAKS),
         "changes": _changes(changes) if changes is not None else None,
+        "files": list(files_beside),
         "groups": groups,
         "texts": tables.texts.rows,
         "tensors": tables.tensors.rows,
@@ -99,9 +112,10 @@ class _Tables:
         return self.texts.number("" if value is None else str(value))
 
 
-def _group(group: Group, tables: _Tables) -> dict[str, Any]:
+def _group(chapter: Chapter, tables: _Tables) -> dict[str, Any]:
+    group = chapter.group
     board = board_of(group)
-    rows = [_case(record, board, tables) for record in group.records]
+    rows = [_case(record, chapter, board, tables) for record in group.records]
     return {
         "setting": str(group.setting),
         "board": group.setting.board,
@@ -110,8 +124,8 @@ def _group(group: Group, tables: _Tables) -> dict[str, Any]:
     }
 
 
-def _case(record: StoredRecord, board: Board | None, tables: _Tables) -> dict[str, Any]:
-    """One value for every column."""
+def _case(record: StoredRecord, chapter: Chapter, board: Board | None, tables: _Tables) -> dict[str, Any]:
+    """One value for every column. ``load`` is known of cases that ran, to their end or out of memory."""
     size = Size.of_shape(record)
     bars = bars_of(record, board) if board is not None else ()
     text = tables.text
@@ -124,7 +138,8 @@ def _case(record: StoredRecord, board: Board | None, tables: _Tables) -> dict[st
         "allocated": size.allocated_bytes,
         "need": record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes,
         "short": record.shortfall_bytes,
-        "load": round(max((bar.load for bar in bars), default=0.0), 4) if bars else None,
+        "load": round(max(bar.load for bar in bars), 4) if bars and record.status in _RAN else None,
+        "remedies": [_remedy(a, tables) for a in chapter.alternatives_of(record)] if record.is_oom else [],
         "tensors": _tensors(record, tables),
         "bars": [_bar(bar, tables) for bar in bars],
         "usage": [record.usage.get(name) for name in _PEAKS] if record.usage is not None else None,
@@ -161,6 +176,12 @@ def _bar(bar: Bar, tables: _Tables) -> list[Any]:
 
     notes = [tables.text(note) for note in bar.notes]
     return [tables.text(bar.memory), bar.size_bytes, bar.bank_bytes, parts(bar.segments), parts(bar.beyond), notes]
+
+
+def _remedy(alternative: Alternative, tables: _Tables) -> tuple[int, bool, int]:
+    """[what is changed, whether it is known to fit so, all that is known in words]"""
+    helps = alternative.answer in (Answer.TRIED, Answer.FITS)
+    return tables.text(alternative.remedy.value), helps, tables.text(str(alternative))
 
 
 def _source(source: StoredSource, tables: _Tables) -> tuple[int, int]:

@@ -22,7 +22,7 @@ const CASE_COLUMNS = [
   },
   {
     key: "allocated",
-    title: "Allocated",
+    title: "Allocated, all banks",
     value: (item) => item.allocated,
     cell: (item) => size(item.allocated),
     number: true,
@@ -31,7 +31,7 @@ const CASE_COLUMNS = [
   },
   {
     key: "need",
-    title: "Asked",
+    title: "Asked per bank",
     value: (item) => item.need,
     cell: (item) => size(item.need),
     number: true,
@@ -40,7 +40,7 @@ const CASE_COLUMNS = [
   },
   {
     key: "short",
-    title: "Short by",
+    title: "Short per bank",
     value: (item) => item.short,
     cell: (item) => size(item.short),
     number: true,

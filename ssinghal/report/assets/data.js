@@ -53,6 +53,9 @@ function decode(columns) {
       return { catalog, model, input, module: text(module), calls };
     });
     item.calls = callsOf(item.sources);
+    item.made = item.calls ? "models" : "nobody";
+    item.remedies = columns.remedies[index].map(([remedy, helps, told]) => ({ remedy: text(remedy), helps, text: text(told) }));
+    item.helps = item.remedies.filter(({ helps }) => helps).map(({ remedy }) => remedy);
     item.placed = columns.tensors[index]; // decoded where they are shown: see tensorsOf and barsOf
     item.drawn = columns.bars[index];
     item.line = columns.line[index];

@@ -11,6 +11,7 @@ function detailPanel(item, group) {
     el("p.verdict", badge(item), " ", item.status === "fits" && !item.message ? null : el("span", item.sentence)),
     el("p.hint", `${group.setting}; numerics ${item.numerics}`),
     figures(item),
+    item.oom && part("What would make it fit", remedyList(item)),
     part("In one bank", item.drawn.length ? barsOf(item).map(bankBar) : "The record tells of no bank."),
     part("Tensors", tensorTable(tensors)),
     item.usage && part("Peaks of the whole call", "Per core or bank, by TTNN's graph capture.", peaks(item.usage)),
@@ -54,6 +55,15 @@ function figures(item) {
         ),
       ),
     )
+  );
+}
+
+/** One change of placement each, with what is known of it. */
+function remedyList(item) {
+  if (!item.remedies.length) return "No single change of placement applies.";
+  return el(
+    "ul",
+    item.remedies.map(({ helps, text }) => el("li", { class: helps ? "helps" : null }, text)),
   );
 }
 
@@ -107,7 +117,7 @@ function sourcesList(item) {
     el(
       "li",
       source.model
-        ? link({ view: "models", model: source.model, input: source.input }, source.model)
+        ? link({ view: "models", model: modelName(source), input: source.input }, source.model)
         : `catalog ${source.catalog}`,
       source.input && el("span.hint", ` at ${source.input}`),
       source.calls > 0 && `, ${plural(source.calls, "call")}`,

@@ -1,29 +1,46 @@
 // The bar of filters that all views share, and which cases they let through.
 
+const SHAPE_ONLY = "~"; // before a model that has a tensor of the shape, but is not known to make the call
+const MADE = { models: "models", nobody: "no model: shapes tried, or by hand" };
+
+/** The model of a source, as the filter has it. */
+function modelName({ model, calls }) {
+  return model && calls === 0 ? SHAPE_ONLY + model : model;
+}
+
 const SELECTS = {
   op: { title: "Operator", values: (item) => [item.op] },
   status: { title: "Status", values: (item) => [item.status], name: (value) => (STATUSES[value] || { name: value }).name },
   resource: { title: "Ran out", values: (item) => [item.resource], name: (value) => resourceOf(value).name },
   memory: { title: "Memory", values: (item) => [item.memory] },
   catalog: { title: "Catalog", values: (item) => item.sources.map((source) => source.catalog) },
-  model: { title: "Model", values: (item) => item.sources.map((source) => source.model) },
+  model: {
+    title: "Model",
+    values: (item) => item.sources.map(modelName),
+    name: (value) => (value.startsWith(SHAPE_ONLY) ? `${value.slice(SHAPE_ONLY.length)}: its shapes` : value),
+  },
+  made: { title: "Made by", values: (item) => [item.made], name: (value) => MADE[value] || value },
+  remedy: { title: "Fits with", values: (item) => item.helps },
 };
 const CHIPS = { shape: "shape", input: "input" }; // filters that come from links alone
 
-/** Cases of the group that pass all filters of the state. */
-function filtered(cases) {
+/** Cases that pass all filters of the state but those named in `except`. */
+function filtered(cases, except = []) {
   const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
-  return cases.filter((item) => passes(item) && words.every((word) => item.words.includes(word)));
+  const plain = ["op", "status", "resource", "memory", "made", "shape"].filter((name) => state[name] && !except.includes(name));
+  return cases.filter(
+    (item) =>
+      plain.every((name) => item[name] === state[name]) && passes(item) && words.every((word) => item.words.includes(word)),
+  );
 }
 
 function passes(item) {
-  for (const name of ["op", "status", "resource", "memory", "shape"])
-    if (state[name] && item[name] !== state[name]) return false;
+  if (state.remedy && !item.helps.includes(state.remedy)) return false;
   if (!state.catalog && !state.model && !state.input) return true;
   return item.sources.some(
     (source) =>
       (!state.catalog || source.catalog === state.catalog) &&
-      (!state.model || source.model === state.model) &&
+      (!state.model || modelName(source) === state.model) &&
       (!state.input || source.input === state.input),
   );
 }

@@ -2,9 +2,16 @@
 
 const VIEWS = { overview: overviewView, matrix: matrixView, cases: casesView, models: modelsView, padding: paddingView };
 const TITLES = { overview: "Overview", matrix: "Matrix", cases: "Cases", models: "Models", padding: "Padding" };
-const [HEAD, SETTING, TABS, FORM, MAIN, VIEW, CASE] = ["head", "setting", "tabs", "filters", "main", "view", "case"].map((id) =>
-  document.getElementById(id),
-);
+const [HEAD, SETTING, TABS, FORM, MAIN, VIEW, CASE, FOOT] = [
+  "head",
+  "setting",
+  "tabs",
+  "filters",
+  "main",
+  "view",
+  "case",
+  "foot",
+].map((id) => document.getElementById(id));
 
 let drawn = {}; // the state that the page shows
 let opener = null; // what had the focus when the case was opened, and gets it back
@@ -64,6 +71,20 @@ function drawHead(group) {
           ),
         )
       : "",
+  );
+}
+
+/** What the run was, and the files that lie beside the page. */
+function drawFoot() {
+  const { run, files } = DATA;
+  FOOT.replaceChildren(
+    el("p.hint", run.command && ["Made by ", el("code", run.command)], run.commit && [" at commit ", el("code", run.commit)]),
+    files.length > 0 &&
+      el(
+        "p.hint",
+        "Beside this page: ",
+        files.map((file, index) => [index ? ", " : "", el("a", { href: file }, file)]),
+      ),
   );
 }
 
@@ -140,4 +161,5 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   VIEW.focus();
 });
+drawFoot();
 draw();

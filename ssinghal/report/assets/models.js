@@ -1,6 +1,7 @@
 // Which model hits it, at which input size, in which module; what only has the shape is kept apart.
 
-function modelsView(shown) {
+function modelsView(_, group) {
+  const shown = filtered(casesOf(group), ["status", "resource", "remedy"]); // a share of calls needs all of them
   const named = (source) => JSON.stringify([source.model || source.catalog, source.input]);
   const found = shown.flatMap((item) => item.sources.map((source) => ({ item, source })));
   const makes = rowsOf(
@@ -17,8 +18,12 @@ function modelsView(shown) {
   return [
     panel(
       "Models",
-      "Calls that these models make, counted as often as they make them. Captures at two levels see the same calls.",
-      sortedTable({
+      makes.length
+        ? "Calls that these models make, counted as often as they make them, however they ended. Captures at two levels see" +
+            " the same calls."
+        : "No case here is a call that a model is known to make. What a model really calls is in its captured catalog:" +
+            " ssinghal catalog list.",
+      makes.length > 0 && sortedTable({
         columns: MODEL_COLUMNS,
         rows: makes,
         order: "-failing",
@@ -68,7 +73,8 @@ function rowsOf(found, keyOf) {
 }
 
 function passesSource(source) {
-  return ["model", "input", "catalog"].every((name) => !state[name] || source[name] === state[name]);
+  const same = { model: modelName(source), input: source.input, catalog: source.catalog };
+  return Object.keys(same).every((name) => !state[name] || same[name] === state[name]);
 }
 
 function ranOut(row, ...resources) {
@@ -89,6 +95,10 @@ function resourceColumn(key, title, ...resources) {
   };
 }
 
+function neither(row) {
+  return row.calls - row.fittingCalls - row.failingCalls || null;
+}
+
 const MODEL_NAME = {
   key: "model",
   title: "Model",
@@ -96,7 +106,7 @@ const MODEL_NAME = {
   wide: true,
   cell: (row) => [
     row.model
-      ? link({ model: row.model, input: row.input, catalog: row.capture || state.catalog }, row.model, {
+      ? link({ model: modelName(row), input: row.input, catalog: row.capture || state.catalog }, row.model, {
           "data-focus": `model ${row.model} ${row.input} ${row.catalog}`,
         })
       : `catalog ${row.catalog}`,
@@ -122,7 +132,7 @@ const OOM_CASES = {
           {
             view: "cases",
             status: "oom",
-            model: row.model,
+            model: modelName(row),
             input: row.input,
             catalog: row.capture || (row.model ? state.catalog : row.catalog),
           },
@@ -149,6 +159,15 @@ const MODEL_COLUMNS = [
     value: (row) => row.failingCalls,
     cell: (row) => count(row.failingCalls),
     number: true,
+  },
+  {
+    key: "neither",
+    title: "Neither",
+    value: neither,
+    cell: (row) => neither(row) && count(neither(row)),
+    number: true,
+    minor: 2,
+    hint: "calls that neither fit nor run out: unsupported, not run, or faults",
   },
   resourceColumn("l1", "L1", "l1_buffer"),
   resourceColumn("dram", "DRAM", "dram_buffer"),

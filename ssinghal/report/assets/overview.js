@@ -31,6 +31,18 @@ function overviewView(shown, group) {
   ];
 }
 
+/** How much of it models really call: the rest are shapes that were tried on every operator. */
+function madeByModels(oom) {
+  const made = oom.filter((item) => item.calls);
+  if (!made.length) return el("span.hint", "No model is known to make one of these calls: they are shapes tried on operators.");
+  const calls = made.reduce((sum, item) => sum + item.calls, 0);
+  return [
+    link({ view: "cases", status: "oom", made: "models" }, `${count(made.length)} of them`),
+    ` are made by models, in ${plural(calls, "call")}`,
+    oom.length > made.length && "; the others are shapes tried on operators.",
+  ];
+}
+
 /** The main figure in words, and all cases by status. */
 function lead(shown, oom) {
   const pairs = new Set(oom.map((item) => `${item.op} ${item.shape}`)).size;
@@ -52,6 +64,7 @@ function lead(shown, oom) {
       ` of ${plural(shown.length, "case")} run out of memory `,
       el("span.hint", told),
     ),
+    oom.length > 0 && el("p", madeByModels(oom)),
     el(
       "div.stack",
       { role: "img", "aria-label": statuses.map(([status, number]) => `${status} ${number}`).join(", ") },

@@ -10,6 +10,8 @@ const DEFAULTS = {
   memory: "",
   catalog: "",
   model: "",
+  made: "",
+  remedy: "",
   input: "",
   shape: "",
   sort: "",
@@ -17,7 +19,7 @@ const DEFAULTS = {
   rows: "",
   case: "",
 };
-const FILTERS = ["q", "op", "status", "resource", "memory", "catalog", "model", "input", "shape"];
+const FILTERS = ["q", "op", "status", "resource", "memory", "catalog", "model", "made", "remedy", "input", "shape"];
 
 let state = parseHash(location.hash);
 

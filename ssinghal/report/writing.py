@@ -1,0 +1,93 @@
+"""The files of a report, in a folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ssinghal.changes import Changes
+from ssinghal.errors import HarnessError
+from ssinghal.report import data
+from ssinghal.report.chapter import Chapter
+from ssinghal.report.documents import document, operator_document
+from ssinghal.report.page import page
+from ssinghal.report.trying import tried_remedies
+from ssinghal.results import write_whole
+from ssinghal.runs import Run
+
+PAGE = "report.html"
+PER_OPERATOR = "per_operator"
+DOCUMENTS = ("oom_comprehensive_analysis.md", "memory_analysis_summary.md", "final_comprehensive_report.md")
+FAILURES = "oom_failures_detailed.csv"
+TABLES: Mapping[str, Callable[[Run, Sequence[Chapter]], dict[str, Any]]] = {
+    "comprehensive_oom_report.json": data.oom_report,
+    "detailed_analysis_data.json": data.analysis,
+    "operator_mapping.json": data.mapping,
+    "mapping_analysis.json": data.mapping_analysis,
+    "basic_operators.json": data.basic_operators,
+}
+WRITTEN = ".report-files"  # what the last report into a folder wrote, so that the next one removes just that
+
+
+def report(run: Run, changes: Changes | None = None) -> Iterator[tuple[str, str]]:
+    """Every file of the report, by its path within the folder: the page first, since it is what people open.
+
+    ``changes``: what differs from an earlier run.
+    """
+    chapters = [Chapter(group, tried_remedies(run, group.setting)) for group in run.groups]
+    yield PAGE, page(run, changes, chapters, (*DOCUMENTS, FAILURES, *TABLES, f"{PER_OPERATOR}/"))
+    for name in DOCUMENTS:
+        yield name, document(name, run, chapters, changes=changes)
+    yield FAILURES, data.failures_csv(run, chapters)
+    since = {"since": changes.to_json() if changes is not None else None}
+    for name, made in TABLES.items():
+        table = made(run, chapters) | (since if made is data.oom_report else {})
+        yield name, json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+    operators = sorted({results.op for chapter in chapters for results in chapter.facts.operators})
+    for op, name in file_names(operators).items():
+        yield f"{PER_OPERATOR}/{name}.md", operator_document(op, run, chapters)
+
+
+def file_names(operators: Iterable[str]) -> dict[str, str]:
+    """A file's name for each operator's: its own, or of a name that no operator here has, what a file system takes."""
+    found: dict[str, str] = {}
+    for op in operators:
+        name = plain = re.sub(r"[^A-Za-z0-9_.-]", "_", op)[:100].lstrip(".") or "_"
+        others = 1
+        while name.lower() in {taken.lower() for taken in found.values()}:
+            others += 1
+            name = f"{plain}-{others}"
+        found[op] = name
+    return found
+
+
+def write_report(run: Run, folder: Path, changes: Changes | None = None) -> list[Path]:
+    """Writes all files of the report and returns their paths. Files that an earlier report wrote there and this one does not
+    are removed, and no others.
+
+    Each file is the old or the new one, never half of one.
+
+    Raises:
+        HarnessError: the folder cannot be written.
+    """
+    listed = folder / WRITTEN
+    try:
+        (folder / PER_OPERATOR).mkdir(parents=True, exist_ok=True)
+        before = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    except OSError as error:
+        raise HarnessError(f"cannot write the report to {folder}: {error.strerror}") from error
+    names = []
+    for name, text in report(run, changes):
+        write_whole(folder / name, text)
+        names.append(name)
+    for name in set(before) - set(names):
+        if (folder / name).resolve().is_relative_to(folder.resolve()):
+            (folder / name).unlink(missing_ok=True)
+    write_whole(listed, "\n".join(names))
+    return [folder / name for name in names]
+
+
+__all__ = ["DOCUMENTS", "FAILURES", "PAGE", "PER_OPERATOR", "TABLES", "file_names", "report", "write_report"]
