@@ -36,8 +36,10 @@ class Recorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Opens the run's folder before the first test, so that one that cannot be written stops the run there."""
-        self._running = not self._config.option.collectonly
+        """Opens the run's folder before the first test, so that one that cannot be written stops the run there. A run without a
+        case has none; with xdist, what is selected is known later."""
+        distributed = self._config.pluginmanager.hasplugin("dsession")
+        self._running = not self._config.option.collectonly and (distributed or self._selected() > 0)
         settings = self._harness.settings
         if settings.get("results") is None or not self._running:
             return

@@ -338,7 +338,7 @@ def read_run(path: Path) -> Run:
         kept[identity] = record
     losses += lost
     if not kept:
-        raise HarnessError("\n".join([f"{lines}: no record in it", *losses]))
+        raise HarnessError(f"{lines}: no whole record in it" + (f"; {losses[0]}" if losses else ""))
     if repeated:
         losses.append(f"{lines}: {repeated:,} records of cases that have a later one; the last of each counts")
     missing = (info.get("selected") or 0) - len(kept)

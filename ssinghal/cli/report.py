@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ssinghal.cli.options import nothing_collected, results_option
+from ssinghal.cli.progress import track
 from ssinghal.runs import counted, find_run, previous_run, read_run
 
 
@@ -41,7 +42,8 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     before = find_run(since, results) if since is not None else previous_run(path)
     changes = Changes.of(read_run(before), found) if before is not None else None
     if tries:
-        click.echo(f"tried {try_remedies(found):,} remedies that arithmetic left open")
+        tried = try_remedies(found, lambda records, total: track(records, "trying remedies", total))
+        click.echo(f"tried {tried:,} remedies that arithmetic left open")
     folder = output or (path / "report" if path.is_dir() else Path("report"))
     written = write_report(found, folder, changes)
     for group in found.groups:

@@ -12,17 +12,19 @@ from ssinghal.cli.options import interruptible, results_option, timeout_option, 
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
-from ssinghal.runs import Run, StoredRecord, find_run, read_run
+from ssinghal.runs import Run, StoredRecord, find_run, read_run, run_folders
 from ssinghal.sampling import sample
 from ssinghal.text import sentence
 from ssinghal.visualizer import REPORTS, Exported, case_of, describe, export, has_failed, named, was_asked
 
-KEY = re.compile("[0-9a-f]{12}")  # no run's id and none's beginning: those have a T after the date
+KEY = re.compile("[0-9a-f]{4,12}")
 
 
 @click.command("export-visualizer")
 @click.argument("run", required=False, metavar="[RUN|CASE]")
-@click.option("--case", "keys", multiple=True, metavar="KEY", help="Only this case, by its record's key (repeatable).")
+@click.option(
+    "--case", "keys", multiple=True, metavar="KEY", help="Only cases whose key begins so; aliases of an operator share keys."
+)
 @click.option("--all", "everything", is_flag=True, help="Also cases that fit.")
 @click.option(
     "--sample", "per_operator", type=click.IntRange(1), default=5, show_default=True, help="At most so many of each operator."
@@ -49,16 +51,14 @@ def export_visualizer(
     \b
       ssinghal export-visualizer                        # of the last run, a few of each operator
       ssinghal export-visualizer 20261128 --sample 1000 # of that run, all
-      ssinghal export-visualizer ee099a06e1a0           # one case of the last run
+      ssinghal export-visualizer ee099a06               # one case of the last run, by its key
       ttnn-visualizer --tt-metal-home results/latest/visualizer
 
     One report holds one case, on the board of its record; it takes about 0.2 MB and 40 ms. Needs torch. Exit code 0, 1 where a
     case crashed or hung and has no report, or TTNN's verdict is not the record's, 2 bad input.
     """
-    if run is not None and KEY.fullmatch(run) and not Path(run).exists():
-        keys = (run, *keys)
-        run = None
-    path = find_run(run, results)
+    path, case = _named(run, results)
+    keys = (*case, *keys)
     folder = output or (path if path.is_dir() else path.parent) / "visualizer"
     found = read_run(path)
     chosen, notes = _chosen(found, keys, everything, per_operator)
@@ -75,6 +75,20 @@ def export_visualizer(
     click.echo(f"{len(made):,} of {len(chosen):,} reports in {folder / REPORTS}; {''.join(settings)}numerics not run")
     click.echo("\n".join([*findings, *notes, f"open: ttnn-visualizer --tt-metal-home {folder}"]))
     sys.exit(1 if findings else 0)
+
+
+def _named(text: str | None, results: Path) -> tuple[Path, tuple[str, ...]]:
+    """The run that ``text`` names, else the last one with the case whose key begins so."""
+    try:
+        return find_run(text, results), ()
+    except HarnessError as error:
+        known = text is None or not KEY.fullmatch(text) or any(p.name.startswith(text) for p in run_folders(results))
+        if text is None or known:
+            raise
+        try:
+            return find_run(None, results), (text,)
+        except HarnessError:
+            raise error from None
 
 
 def _chosen(run: Run, keys: tuple[str, ...], everything: bool, per_operator: int) -> tuple[list[StoredRecord], list[str]]:

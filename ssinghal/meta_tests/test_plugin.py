@@ -421,6 +421,14 @@ def test_every_fault_of_a_catalog_is_told_at_once(run, pytester):
     assert all(line.startswith("ERROR: broken.yaml:") for line in said)
 
 
+def test_a_run_without_a_case_leaves_no_folder(run, pytester):
+    """The last run stays the last one."""
+    pytester.path.joinpath("test_relu.py").write_text(operator_module("relu"))
+    result = run("--oom-results", "results", "-k", "nosuchcase")
+    assert result.ret == 5
+    assert not pytester.path.joinpath("results").exists()
+
+
 def test_a_module_without_a_usable_mark_is_named(run, pytester):
     unmarked = "def test_it(case, compare):\n    compare(case)\n"
     pytester.path.joinpath("test_x1.py").write_text(operator_module("rleu"))

@@ -23,7 +23,9 @@ import pytest
 from making_runs import a_record, write_run
 from runs import BLOCKED, all_ended, wait_for
 
+from ssinghal.cli.visualizer import _named
 from ssinghal.device.modes import choose_device
+from ssinghal.errors import HarnessError
 from ssinghal.runs import read_run
 from ssinghal.visualizer import REPORTS, export
 
@@ -237,6 +239,20 @@ def test_a_case_is_named_by_its_key_alone_and_what_is_left_out_or_lost_is_told(t
     assert "2 of 2 reports" in some.stdout
     assert "left out: 1 of 3 cases, beyond --sample 2" in some.stdout
     assert "records.jsonl:4: not a whole record" in some.stdout
+
+
+def test_a_word_that_is_no_run_is_a_case_only_if_it_looks_like_a_key(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [a_record("relu")], run="20261128T000000.000000Z")
+    (tmp_path / "latest").symlink_to(run.name)
+    assert _named("latest", tmp_path) == (run, ())
+    assert _named("20261128", tmp_path) == (run, ())
+    assert _named("5aee08b2", tmp_path) == (run, ("5aee08b2",))
+    for text in ("nosuchrun", "abc", "5aee08b2b5612"):
+        with pytest.raises(HarnessError, match=f"no run '{text}'"):
+            _named(text, tmp_path)
+    write_run(tmp_path, [a_record("relu")], run="20261129T000000.000000Z")
+    with pytest.raises(HarnessError, match="2 runs in"):
+        _named("202611", tmp_path)
 
 
 # ttnn-visualizer ------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ssinghal.device.modes import choose_device
@@ -24,8 +24,10 @@ def tried_remedies(run: Run, setting: Setting) -> tuple[StoredRecord, ...]:
     return tuple(r for r in found if Setting(r.device_mode, r.board, r.ttnn) == setting)
 
 
-def try_remedies(run: Run, workers: int | None = None) -> int:
+def try_remedies(run: Run, progress: Callable[[Iterable[Record], int], Iterable[Record]] = lambda records, _: records) -> int:
     """Probes what arithmetic leaves open, on each group's board in its device mode; returns how many calls that were.
+
+    ``progress`` gets the records as they come, and how many there will be.
 
     Their records join those of earlier times in ``remedies.jsonl`` in the run's folder. What was tried once stays tried.
 
@@ -34,7 +36,7 @@ def try_remedies(run: Run, workers: int | None = None) -> int:
     """
     if not run.path.is_dir():
         raise HarnessError(f"{run.path}: what is tried is kept in the run's folder, and this is a file")
-    made = [replace(record, run=run.id) for group in run.groups for record in _tried(run, group, workers)]
+    made = [replace(record, run=run.id) for group in run.groups for record in _tried(run, group, progress)]
     if made:
         path = run.path / REMEDIES
         before = path.read_text(encoding="utf-8").rstrip("\n").splitlines() if path.is_file() else []
@@ -42,7 +44,7 @@ def try_remedies(run: Run, workers: int | None = None) -> int:
     return len(made)
 
 
-def _tried(run: Run, group: Group, workers: int | None) -> Iterator[Record]:
+def _tried(run: Run, group: Group, progress: Callable[[Iterable[Record], int], Iterable[Record]]) -> Iterator[Record]:
     setting = group.setting
     failing = [r for r in group.records if r.is_oom]
     cases = Alternatives(group.records, tried_remedies(run, setting)).open(failing)
@@ -52,8 +54,8 @@ def _tried(run: Run, group: Group, workers: int | None) -> Iterator[Record]:
     if setting.ttnn != installed:
         raise HarnessError(f"{run.path}: made with ttnn {setting.ttnn}; what it leaves open cannot be tried with {installed}")
     choice = choose_device(setting.device_mode, setting.board)
-    with Pool(choice, PoolOptions.of(choice, workers=workers)) as pool:
-        yield from pool.map(cases)
+    with Pool(choice, PoolOptions.of(choice, workers=None)) as pool:
+        yield from progress(pool.map(cases), len(cases))
 
 
 __all__ = ["REMEDIES", "tried_remedies", "try_remedies"]
