@@ -14,8 +14,9 @@ from typing import Any
 
 from ssinghal.errors import HarnessError
 from ssinghal.records import Resource, Status
-from ssinghal.runs import Group, Run, Setting, StoredRecord
+from ssinghal.runs import Group, Run, Setting
 from ssinghal.specs import TextEnum
+from ssinghal.stored import StoredRecord
 from ssinghal.summary import FAULTS
 
 
@@ -344,9 +345,10 @@ def _shifts(pairs: Iterable[_Pair], one: Group, other: Group) -> dict[str, tuple
         memories = _MEMORIES.get(new.resource, ())
         if len(memories) == 1:
             moves.setdefault(memories[0], Counter())[old.bank_bytes, new.bank_bytes] += 1
-    for memory in ("L1", "DRAM"):
-        banks = [group.device.get(memory.lower(), {}).get("bank_bytes") for group in (one, other)]
-        if memory not in moves and all(isinstance(size, int) for size in banks):
+    devices = one.device, other.device
+    for memory, regions in {"L1": [d.l1 for d in devices], "DRAM": [d.dram for d in devices]}.items():
+        banks = [region.bank_bytes for region in regions if region is not None]
+        if memory not in moves and len(banks) == 2:
             moves[memory] = Counter([(banks[0], banks[1])])
     found = {}
     for memory, counted in moves.items():

@@ -14,6 +14,7 @@ from ssinghal.errors import cut
 from ssinghal.runs import Group, Run
 from ssinghal.specs import Shape, format_shape
 from ssinghal.store import Indexed, Store
+from ssinghal.stored import StoredHead
 
 MAX_NOTES = 10
 MAX_FIGURES = 3  # of one change
@@ -153,10 +154,8 @@ def _change(before: Indexed, after: Indexed) -> Change | None:
 
 
 def _alone(indexed: Indexed) -> Run:
-    setting, device = indexed.setting, indexed.run.device
-    opened = (device.get("mode"), device.get("board"), device.get("ttnn")) == (setting.device_mode, setting.board, setting.ttnn)
-    group = Group(setting, (indexed.record,), device if opened else {})
-    return Run(Path(indexed.run.folder), {"run": indexed.run.id}, (group,))
+    group = Group.of(indexed.setting, [indexed.record], indexed.run.device)
+    return Run(Path(indexed.run.folder), StoredHead(run=indexed.run.id), (group,))
 
 
 def _notes(store: Store) -> Iterator[str]:

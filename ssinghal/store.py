@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,8 +23,9 @@ from pydantic import ValidationError
 
 from ssinghal.errors import HarnessError
 from ssinghal.records import SCHEMA_VERSION
-from ssinghal.runs import INFO, RECORDS, Run, Setting, StoredRecord, read_run, run_folders
+from ssinghal.runs import INFO, RECORDS, Run, Setting, read_run, run_folders
 from ssinghal.specs import Shape
+from ssinghal.stored import StoredDevice, StoredHead, StoredRecord
 
 STORE = "store.sqlite"
 APPLICATION = 0x5353494E  # in the file's head: made by this program
@@ -56,7 +57,7 @@ class IndexedRun:
     folder: str
     id: str
     started: str
-    device: Mapping[str, Any]
+    device: StoredDevice
     losses: tuple[str, ...]
     refused: str
 
@@ -282,7 +283,7 @@ def _stamps(db: sqlite3.Connection) -> dict[str, str]:
 def _runs(db: sqlite3.Connection) -> dict[int, IndexedRun]:
     found = db.execute("SELECT id, folder, run, started, device, losses, refused FROM runs ORDER BY started, folder")
     return {
-        number: IndexedRun(folder, run, started, json.loads(device), tuple(json.loads(losses)), refused)
+        number: IndexedRun(folder, run, started, StoredDevice.model_validate_json(device), tuple(json.loads(losses)), refused)
         for number, folder, run, started, device, losses, refused in found
     }
 
@@ -296,13 +297,13 @@ def _outcome(db: sqlite3.Connection, path: Path, number: int, ttnn: str) -> Stor
 
 
 def _add_run(db: sqlite3.Connection, folder: Path, stamp: str, run: Run | None, refused: str) -> int | None:
-    info = run.info if run else {}
+    head = run.head if run else StoredHead()
     values = (
         folder.name,
         stamp,
         run.id if run else folder.name,
-        str(info.get("started") or ""),
-        json.dumps(info.get("device") or {}),
+        head.started,
+        head.device.model_dump_json(),
         json.dumps(run.losses if run else ()),
         refused,
     )

@@ -19,7 +19,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.pool import DEFAULT_HOST_LIMIT_BYTES, Pool, PoolOptions, report_name
 from ssinghal.records import Record, Status
 from ssinghal.results import package_versions, write_whole
-from ssinghal.runs import StoredRecord
+from ssinghal.stored import StoredRecord
 from ssinghal.summary import FAULTS
 
 REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks

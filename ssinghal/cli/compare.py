@@ -11,7 +11,7 @@ import click
 
 from ssinghal.changes import Changes, Kind
 from ssinghal.changes_text import counted, lines, markdown, markdown_within
-from ssinghal.cli.options import nothing_collected, results_option
+from ssinghal.cli.options import interruptible, nothing_collected, results_option
 from ssinghal.errors import HarnessError
 from ssinghal.results import write_whole
 from ssinghal.runs import LATEST, find_run, read_run
@@ -46,6 +46,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--markdown", "as_markdown", is_flag=True, help="All changes as Markdown.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON or Markdown there.")
 @click.option("--github-summary", is_flag=True, help=f"Also append Markdown to the file that {SUMMARY_VARIABLE} names.")
+@interruptible()
 @nothing_collected()
 def compare(
     run_a: str,
@@ -83,10 +84,12 @@ def compare(
         click.echo(document, nl=not document.endswith("\n"))
     else:
         click.echo("\n".join(lines(changes, *([None] if everything else []))))
+    finding = any(changes.counts[kind] for kind in fail_on)
+    if finding:
+        click.echo(f"ssinghal: finding: {counted(changes, fail_on)}", err=True)
     if summary:
         _append(summary, changes)
-    if any(changes.counts[kind] for kind in fail_on):
-        click.echo(f"ssinghal: finding: {counted(changes, fail_on)}", err=True)
+    if finding:
         sys.exit(1)
 
 

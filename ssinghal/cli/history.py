@@ -10,7 +10,7 @@ import click
 
 from ssinghal.boards import load_board
 from ssinghal.catalog.finding import parse_pattern
-from ssinghal.cli.options import nothing_collected, results_option
+from ssinghal.cli.options import interruptible, nothing_collected, results_option
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
@@ -29,6 +29,7 @@ from ssinghal.values import one_of
 @click.option("--device", "mode", metavar="MODE", help=f"Only this device mode: {', '.join(DeviceMode)}.")
 @click.option("--rebuild", is_flag=True, help="First make the index of runs anew from their folders.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all numbers.")
+@interruptible()
 @nothing_collected()
 def history(
     operator: str | None, shape: str | None, results: Path, board: str | None, mode: str | None, rebuild: bool, as_json: bool

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import nothing_collected, results_option
+from ssinghal.changes import Changes
+from ssinghal.cli.options import interruptible, nothing_collected, results_option
 from ssinghal.cli.progress import track
-from ssinghal.runs import counted, find_run, previous_run, read_run
+from ssinghal.errors import HarnessError
+from ssinghal.runs import Run, counted, earlier_runs, find_run, read_run
 
 
 @click.command()
@@ -19,6 +21,7 @@ from ssinghal.runs import counted, find_run, previous_run, read_run
 )
 @click.option("--try", "tries", is_flag=True, help="First probe the remedies that arithmetic leaves open, on the run's board.")
 @results_option
+@interruptible()
 @nothing_collected()
 def report(run: str | None, output: Path | None, since: str | None, tries: bool, results: Path) -> None:
     """Write the report of a run: report.html, Markdown documents, CSV and JSON.
@@ -33,14 +36,16 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     Everything is counted from the run's records. Records of several boards or device modes are told apart. What a killed run
     does not have is said in every document. --try needs ttnn: what it probes is kept in RUN/remedies.jsonl.
     """
-    from ssinghal.changes import Changes
     from ssinghal.report.trying import try_remedies
     from ssinghal.report.writing import PAGE, write_report
 
     path = find_run(run, results)
     found = read_run(path)
-    before = find_run(since, results) if since is not None else previous_run(path)
-    changes = Changes.of(read_run(before), found) if before is not None else None
+    skipped: list[str] = []
+    if since is not None:
+        changes: Changes | None = Changes.of(read_run(find_run(since, results)), found)
+    else:
+        changes = _changes_since_the_last(found, skipped)
     if tries:
         tried = try_remedies(found, lambda records, total: track(records, "trying remedies", total))
         click.echo(f"tried {tried:,} remedies that arithmetic left open")
@@ -49,9 +54,19 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     for group in found.groups:
         totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
         click.echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
-    for loss in found.losses:
-        click.echo(f"not in the run: {loss}")
+    for line in (*(f"not in the run: {loss}" for loss in found.losses), *skipped):
+        click.echo(line)
     if changes is not None:
         told = ", ".join(f"{n:,} {kind}" for kind, n in changes.counts.items() if n)
         click.echo(f"since run {changes.before}: {told or 'no change'}")
     click.echo(f"{len(written)} files; the page: {folder / PAGE}")
+
+
+def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:
+    """Since the last run with equal options that can be compared; those that cannot join ``skipped``, with the reason."""
+    for path in earlier_runs(run.path):
+        try:
+            return Changes.of(read_run(path), run)
+        except HarnessError as error:
+            skipped.append(f"not compared with {path.name}: {error}")
+    return None

@@ -12,8 +12,9 @@ from ssinghal.cli.options import interruptible, results_option, timeout_option, 
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
-from ssinghal.runs import Run, StoredRecord, find_run, read_run, run_folders
+from ssinghal.runs import Run, find_run, read_run, run_folders
 from ssinghal.sampling import sample
+from ssinghal.stored import StoredRecord
 from ssinghal.text import sentence
 from ssinghal.visualizer import REPORTS, Exported, case_of, describe, export, has_failed, named, was_asked
 

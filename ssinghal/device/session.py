@@ -217,6 +217,7 @@ class Session:
             DType(tensor.dtype.name.lower()),
             Layout.TILE if tensor.layout == self.ttnn.TILE_LAYOUT else Layout.ROW_MAJOR,
             MemoryConfig(buffer),
+            row_alignment=_row_alignment(tensor) if tensor.layout != self.ttnn.TILE_LAYOUT else 1,
         )
 
     def is_sharded(self, tensor: Any) -> bool:
@@ -300,6 +301,12 @@ class Session:
         with self._recording(file):
             self.empty(TensorSpec((32, 32))).deallocate()
         return json.loads(file.read_text())["devices"]
+
+
+def _row_alignment(tensor: Any) -> int:
+    """Elements to which an operator padded the rows of a row-major tensor, 1 where it did not."""
+    width, stored = tensor.shape[-1], tensor.padded_shape[-1]
+    return int(stored) if stored != width else 1
 
 
 def _import_ttnn(with_torch: bool) -> Any:

@@ -14,8 +14,9 @@ from ssinghal.meta_tests.making_runs import a_record, write_run
 from ssinghal.operators import make_case
 from ssinghal.pool import Pool
 from ssinghal.report.banks import Bar, Part, bars_of, board_of
-from ssinghal.runs import Group, Setting, StoredRecord, read_run
+from ssinghal.runs import Group, Setting, read_run
 from ssinghal.specs import BufferType, Layout
+from ssinghal.stored import StoredRecord
 
 L1_END, RESERVED, L1_BANK, DRAM_BANK = 1_499_136, 105_824, 1_393_312, 1_072_693_184
 TENSOR = 260 * 2048  # per L1 bank, of [1,64,640,400] channels-last: 16,640 tiles over 64 banks
@@ -157,7 +158,7 @@ def test_the_board_is_the_one_that_the_run_opened(tmp_path: Path):
     board = board_of(group)
     assert board is not None
     assert (board.reserved_base_bytes, board.l1.bank_bytes) == (RESERVED + 1024, L1_BANK - 1024)
-    assert board_of(replace(group, device={})) == N150
+    assert board_of(Group(group.setting, group.records)) == N150
     assert board_of(Group(Setting("silicon", "q999", "1.0"), group.records)) is None
 
 

@@ -11,7 +11,7 @@ from ssinghal.cases import Source
 from ssinghal.errors import HarnessError
 from ssinghal.meta_tests.making_runs import RUN, a_record, write_run
 from ssinghal.records import SCHEMA_VERSION
-from ssinghal.runs import counted, find_run, previous_run, read_run
+from ssinghal.runs import counted, earlier_runs, find_run, read_run
 
 
 def lines_of(folder: Path) -> list[str]:
@@ -140,7 +140,46 @@ def test_cases_that_no_device_answered_belong_to_their_board_where_that_is_clear
 def test_of_two_records_of_a_case_the_last_counts_and_that_is_told(tmp_path):
     run = read_run(write_run(tmp_path, [a_record(), a_record(status="timeout")], selected=1))
     assert counted(run.records) == {"timeout": 1}
-    assert "1 records of cases that have a later one" in run.losses[0]
+    assert "1 records of cases that have another; the last answer of each counts" in run.losses[0]
+
+
+def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
+    """Whichever comes last: a run that began again must not count a case twice, or lose its verdict."""
+    never = a_record(status="not_run", mode="none")
+    for name, records in (("before", [never, a_record()]), ("after", [a_record(), never])):
+        (group,) = read_run(write_run(tmp_path / name, records, selected=1)).groups
+        assert counted(group.records) == {"fits": 1}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"dtype": "float64"},
+        {"total_bytes": 10**30},
+        {"bytes_per_bank": -1},
+        {"inputs": [[1, -1, 32, 32]]},
+        {"inputs": [[1, 2**70]]},
+        {"duration_s": -1.0},
+        {"usage": {"l1_bytes": 1}},
+        {"sources": [{"catalog": "c", "count": -3}]},
+    ],
+)
+def test_a_value_that_no_run_writes_makes_no_record(tmp_path, odd):
+    run = read_run(write_run(tmp_path, [a_record(), {**a_record(shape=(1, 1, 64, 64)), **odd}]))
+    assert len(run.records) == 1
+    assert "records.jsonl:2: not a whole record, left out: " in run.losses[0]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"started": 5}, {"command": {"a": 1}}, {"device": {"l1": 5}}, {"device": [1]}, {"selected": "all"}, 7]
+)
+def test_an_odd_head_is_told_and_costs_itself(tmp_path, odd):
+    folder = write_run(tmp_path, [a_record()])
+    head = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**head, **odd} if isinstance(odd, dict) else odd))
+    run = read_run(folder)
+    assert len(run.records) == 1
+    assert "run.json: not a run's head (" in run.losses[0]
 
 
 def test_numerics_are_never_claimed_for_a_virtual_device(tmp_path):
@@ -179,6 +218,8 @@ def test_runs_are_found_by_path_id_and_beginning(tmp_path):
     (tmp_path / "latest").symlink_to(second.name)
     assert find_run(None, tmp_path) == find_run("latest", tmp_path) == second
     assert find_run(str(first), tmp_path) == first
+    assert find_run(str(first / "records.jsonl"), tmp_path) == first
+    (first / "run.json").unlink()
     assert find_run(str(first / "records.jsonl"), tmp_path) == first / "records.jsonl"
     assert find_run("20260101", tmp_path) == first
     wrong = {"2026": "2 runs in", "": "no run ''", "1999": "no run '1999'", str(tmp_path): "expected a run's folder"}
@@ -196,10 +237,11 @@ def test_the_run_before_is_the_last_with_equal_options(tmp_path):
         (folder / "run.json").write_text(json.dumps({**info, "options": {"catalogs": [], **options}}))
         return folder
 
-    first, _, third = a_run(1, results="here"), a_run(2, per_operator=3), a_run(3, results="there")
-    assert previous_run(third) == first
-    assert previous_run(first) is None
-    assert previous_run(third / "records.jsonl") is None
+    first, _ = a_run(1, results="here", workers=1), a_run(2, per_operator=3)
+    third = a_run(3, results="there", workers=2, as_json=True)
+    assert list(earlier_runs(third)) == [first]
+    assert list(earlier_runs(first)) == []
+    assert list(earlier_runs(third / "records.jsonl")) == []
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)

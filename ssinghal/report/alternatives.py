@@ -18,8 +18,8 @@ from ssinghal.cases import Case, OutputMemory, Placement
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, Prediction, estimate
 from ssinghal.records import Status
-from ssinghal.runs import StoredRecord
 from ssinghal.specs import Board, BufferType, Layout, TextEnum
+from ssinghal.stored import StoredRecord
 
 
 class Remedy(TextEnum):

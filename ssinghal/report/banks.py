@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from ssinghal.boards import load_board
 from ssinghal.errors import InvalidCase
 from ssinghal.records import Resource
-from ssinghal.runs import Group, StoredRecord
+from ssinghal.runs import Group
 from ssinghal.specs import Board, BufferType, MemoryRegion, TextEnum, format_bytes
+from ssinghal.stored import StoredRecord
 
 _MEMORIES = {
     Resource.L1_BUFFER: BufferType.L1,
@@ -70,10 +71,11 @@ def board_of(group: Group) -> Board | None:
         board = load_board(group.setting.board)
     except InvalidCase:
         return None
-    if not {"l1", "dram", "l1_base_bytes"} <= group.device.keys():
+    opened = group.device
+    if opened.l1 is None or opened.dram is None or opened.l1_base_bytes is None:
         return board
-    l1, dram = MemoryRegion(**group.device["l1"]), MemoryRegion(**group.device["dram"])
-    return replace(board, l1=l1, dram=dram, l1_end_bytes=group.device["l1_base_bytes"] + l1.bank_bytes)
+    l1, dram = (MemoryRegion(**region.model_dump()) for region in (opened.l1, opened.dram))
+    return replace(board, l1=l1, dram=dram, l1_end_bytes=opened.l1_base_bytes + l1.bank_bytes)
 
 
 def bars_of(record: StoredRecord, board: Board) -> tuple[Bar, ...]:

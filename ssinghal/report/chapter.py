@@ -9,7 +9,8 @@ from functools import cached_property
 
 from ssinghal.report.alternatives import Advice, Alternative, Alternatives, Answer, Remedy, advice
 from ssinghal.report.facts import Facts
-from ssinghal.runs import Group, StoredRecord
+from ssinghal.runs import Group
+from ssinghal.stored import StoredRecord
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import OperatorResults, Pair, Size, Statistics, TierResults, band_of
 from ssinghal.report.support import operator_mapping, support_matrix
 from ssinghal.report.tiers import tiers_of
-from ssinghal.runs import Run, StoredRecord
+from ssinghal.runs import Run
 from ssinghal.specs import Shape, format_shape
+from ssinghal.stored import StoredRecord
 
 REPORT_SCHEMA = 1
 FAILURE_COLUMNS = (
@@ -89,7 +90,7 @@ def _cell(value: object) -> object:
 
 
 def _head(run: Run) -> dict[str, Any]:
-    described = {name: run.info.get(name) for name in ("started", "finished", "command", "commit", "versions", "selected")}
+    described = run.head.model_dump(include={"started", "finished", "command", "commit", "versions", "selected"})
     return {"report_schema": REPORT_SCHEMA, "run": run.id, **described, "losses": list(run.losses)}
 
 

@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from ssinghal.records import Resource, Status
 from ssinghal.report.tiers import NAMES, smallest, tiers_of
-from ssinghal.runs import Group, StoredRecord, StoredSource, counted
+from ssinghal.runs import Group, counted
 from ssinghal.specs import DType, Shape, TensorSpec
+from ssinghal.stored import StoredRecord, StoredSource
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")

@@ -8,7 +8,7 @@ from ssinghal.report.alternatives import Answer
 from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import BANDS, Pair, ShapeFailures
 from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table
-from ssinghal.runs import StoredRecord
+from ssinghal.stored import StoredRecord
 
 MOST_SHAPES = 20
 MOST_CASES = 10

@@ -6,7 +6,7 @@ from ssinghal.records import Status
 from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import OperatorResults, Size
 from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, padded, shape, size, sizes, table
-from ssinghal.runs import StoredRecord
+from ssinghal.stored import StoredRecord
 
 MOST_CASES = 10
 

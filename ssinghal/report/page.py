@@ -25,8 +25,9 @@ from ssinghal.report.alternatives import Alternative, Answer
 from ssinghal.report.banks import Bar, Segment, bars_of, board_of
 from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import Size
-from ssinghal.runs import Run, StoredRecord, StoredSource
+from ssinghal.runs import Run
 from ssinghal.specs import Board, format_shape
+from ssinghal.stored import StoredRecord, StoredSource
 
 SCRIPTS = (
     "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "overview.js", "matrix.js",
@@ -73,7 +74,7 @@ def page_data(
     return {
         "run": {
             "id": run.id,
-            **{name: str(run.info.get(name) or "") for name in ("started", "finished", "command", "commit")},
+            **{name: getattr(run.head, name) or "" for name in ("started", "finished", "command", "commit")},
             "losses": list(run.losses),
         },
         "line": list(KEYS),

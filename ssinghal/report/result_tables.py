@@ -11,7 +11,7 @@ from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import Size, Statistics
 from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table, text
 from ssinghal.report.support import support_matrix
-from ssinghal.runs import StoredRecord
+from ssinghal.stored import StoredRecord
 from ssinghal.text import status_columns
 
 MOST_SHAPES = 20

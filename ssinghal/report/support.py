@@ -13,8 +13,8 @@ from ssinghal.operators.core import OperatorInfo
 from ssinghal.operators.not_operators import NOT_OPERATORS
 from ssinghal.records import Status
 from ssinghal.report.facts import Facts
-from ssinghal.runs import StoredRecord
 from ssinghal.specs import Layout
+from ssinghal.stored import StoredRecord
 
 SUPPORTED = "supported"
 LIMITED = "limited"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ssinghal.runs import StoredRecord
+from ssinghal.stored import StoredRecord
 
 # Name and least number of input pixels, largest first. A padded size such as 2176x3840 belongs with what it was padded from.
 TIERS = (

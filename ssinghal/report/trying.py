@@ -12,7 +12,8 @@ from ssinghal.pool import Pool, PoolOptions
 from ssinghal.records import Record
 from ssinghal.report.alternatives import Alternatives
 from ssinghal.results import package_versions, write_whole
-from ssinghal.runs import NO_DEVICE, Group, Run, Setting, StoredRecord, stored_records
+from ssinghal.runs import NO_DEVICE, Group, Run, Setting, stored_records
+from ssinghal.stored import StoredRecord
 
 REMEDIES = "remedies.jsonl"
 
