@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ssinghal.caselines import KEYS, case_from_json
-from ssinghal.cases import Case
+from ssinghal.caselines import case_of
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
 from ssinghal.pool import DEFAULT_HOST_LIMIT_BYTES, Pool, PoolOptions, report_name
 from ssinghal.records import Record, Status
 from ssinghal.results import package_versions, write_whole
+from ssinghal.runs import Setting
 from ssinghal.stored import StoredRecord
 from ssinghal.summary import FAULTS
 
@@ -37,7 +37,7 @@ class Exported:
 
     @property
     def differs(self) -> bool:
-        """Whether TTNN says now what it said in the record."""
+        """Whether TTNN says now something else than in the record."""
         return (self.record.status, self.record.verdict.resource) != (self.stored.status, self.stored.resource)
 
 
@@ -56,7 +56,7 @@ def named(records: Iterable[StoredRecord], keys: Sequence[str]) -> list[StoredRe
     for key, matches in found.items():
         if not matches or not key:
             raise HarnessError(f"no case {key!r} in this run: expected a record's key, or what it begins with")
-    return list({(r.op, r.key): r for matches in found.values() for r in matches}.values())
+    return list({(Setting.of(r), r.op, r.key): r for matches in found.values() for r in matches}.values())
 
 
 def export(
@@ -83,12 +83,6 @@ def export(
             for stored, case, record in zip(records, cases, pool.map(cases), strict=True):
                 made = making / report_name(case)
                 yield _placed(stored, record, made, folder / REPORTS / f"{made.name}-{record.board}")
-
-
-def case_of(record: StoredRecord) -> Case:
-    """The case that was run, from what its record repeats of it."""
-    fields = record.model_dump(include=set(KEYS))
-    return case_from_json({**fields, "inputs": [list(shape) for shape in record.inputs]})
 
 
 def _placed(stored: StoredRecord, record: Record, made: Path, place: Path) -> Exported:

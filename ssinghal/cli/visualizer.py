@@ -8,15 +8,17 @@ from pathlib import Path
 
 import click
 
+from ssinghal.caselines import case_of
+from ssinghal.cases import Case
 from ssinghal.cli.options import interruptible, results_option, timeout_option, workers_option
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
-from ssinghal.errors import HarnessError
+from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.runs import Run, find_run, read_run, run_folders
 from ssinghal.sampling import sample
 from ssinghal.stored import StoredRecord
 from ssinghal.text import sentence
-from ssinghal.visualizer import REPORTS, Exported, case_of, describe, export, has_failed, named, was_asked
+from ssinghal.visualizer import REPORTS, Exported, describe, export, has_failed, named, was_asked
 
 KEY = re.compile("[0-9a-f]{4,12}")
 
@@ -98,16 +100,26 @@ def _chosen(run: Run, keys: tuple[str, ...], everything: bool, per_operator: int
         return named(run.records, keys), []
     wanted = [record for record in run.records if everything or has_failed(record)]
     asked = [record for record in wanted if was_asked(record)]
-    kept = {(case.name, case.key) for case in sample([case_of(record) for record in asked], per_operator)}
-    chosen = [record for record in asked if (record.op, record.key) in kept]
+    made = [(record, case) for record in asked if (case := _case_of(record)) is not None]
+    kept = {(case.name, case.key) for case in sample([case for _, case in made], per_operator)}
+    chosen = [record for record, case in made if (case.name, case.key) in kept]
     if not chosen:
         raise HarnessError(f"{run.path}: no {'case' if everything else 'failing case'} that TTNN was asked about")
     notes = []
     if len(wanted) > len(asked):
         notes.append(f"left out: {len(wanted) - len(asked):,} cases that TTNN was not asked about")
-    if len(asked) > len(chosen):
-        notes.append(f"left out: {len(asked) - len(chosen):,} of {len(asked):,} cases, beyond --sample {per_operator}")
+    if len(asked) > len(made):
+        notes.append(f"left out: {len(asked) - len(made):,} cases that this version has no call for")
+    if len(made) > len(chosen):
+        notes.append(f"left out: {len(made) - len(chosen):,} of {len(made):,} cases, beyond --sample {per_operator}")
     return chosen, notes
+
+
+def _case_of(record: StoredRecord) -> Case | None:
+    try:
+        return case_of(record)
+    except InvalidCase:
+        return None
 
 
 def _finding(one: Exported) -> str:

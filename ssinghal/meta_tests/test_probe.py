@@ -289,3 +289,14 @@ def test_usage_of_more_than_32_bits_per_bank(pool):
     operand, result = (-(-48 * tiles // 12) * 2048 for tiles in (1013, 1013 * 1013))
     assert (record.status, record.verdict.bytes_per_bank) == (Status.OOM, result)
     assert record.usage["dram_bytes"] == 2 * operand + result > 2**32
+
+
+def test_rows_that_an_operator_pads_are_counted_as_stored(pool):
+    """conv3d to 3 channels stores rows of 32, 64 B for each of the 2 * 6 * 6 points, over twelve banks."""
+    attrs = {"stride": [1, 1, 1], "padding": [0, 1, 1]}
+    record = probe(pool, "convolution", (1, 32, 4, 6, 6), (3, 32, 3, 3, 3), (3,), placement=Placement(), **attrs)
+    output = record.tensors[-1]
+    assert (record.status, output.label, output.shape) == (Status.FITS, "output", (1, 2, 6, 6, 3))
+    assert output.allocated_bytes == 2 * 6 * 6 * 64
+    booked = sum(tensor.booked_bytes or 0 for tensor in record.tensors)
+    assert record.resident["dram"] - booked == -(-2 * 6 * 6 // 12) * 64

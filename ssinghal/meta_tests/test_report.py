@@ -299,6 +299,33 @@ class TestCommand:
         since = load(folder, "comprehensive_oom_report.json")["since"]
         assert [(change["kind"], change["op"]) for change in since["changes"]] == [("new-oom", "silu")]
 
+    @pytest.mark.parametrize("spoilt", ["empty", "newer", "no device"])
+    def test_an_earlier_run_that_cannot_be_compared_spoils_no_report(self, tmp_path, spoilt):
+        """It is named, and the run before it is compared with."""
+        earlier = {
+            "empty": [],
+            "newer": [{**record, "schema": 99} for record in some_records()],
+            "no device": [a_record(status="not_run", mode="none")],
+        }[spoilt]
+        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1"}
+        for day, records in enumerate((some_records(), earlier, some_records()), 1):
+            run = f"2026010{day}T000000.000000Z"
+            write_run(tmp_path, records, run=run, options={"catalogs": []}, device=device)
+        done = self.run("20260103", "--results", tmp_path)
+        assert done.exit_code == 0, done.output
+        assert "not compared with 20260102T000000.000000Z: " in done.output
+        assert "since run 20260101T000000.000000Z: no change" in done.output
+
+    def test_remedies_are_found_however_the_run_is_named(self, tmp_path):
+        folder = write_run(tmp_path, [a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1})])
+        tried = a_record("softmax", (1, 1152, 135, 120), attrs={"dim": -1}, memory="dram")
+        (folder / "remedies.jsonl").write_text(json.dumps(tried) + "\n{cut short")
+        for named in (folder, folder / "records.jsonl"):
+            assert self.run(named, "-o", tmp_path / "out").exit_code == 0
+            document = (tmp_path / "out" / "oom_comprehensive_analysis.md").read_text()
+            assert "operands and result in DRAM (tried, fits: 1)" in document
+            assert "remedies.jsonl:2: not a whole record" in document
+
     def test_a_file_of_records_alone_will_do(self, tmp_path):
         folder = write_run(tmp_path, some_records())
         (folder / "run.json").unlink()

@@ -351,6 +351,21 @@ def test_the_padding_view_names_the_guilty_dimension(visit):
     assert "last dim 1 padded to 32 (32x)" in worst.inner_text()
 
 
+def test_what_vanished_or_has_no_counterpart_is_told_in_its_setting(visit):
+    """Of two boards under another release: a case that is gone from one; a third board that there was not."""
+    before = [{**record, "ttnn": "0.80.0"} for record in (*RECORDS, *OTHER)]
+    after = [*RECORDS[1:], *OTHER, a_record("relu", SHAPE, board="p150")]
+    tab = visit(after, before=before)
+    panel = tab.locator(".panel", has_text="What changed")
+    assert "1 vanished" in panel.inner_text()
+    assert "relu" in panel.text_content()
+    assert "what it was" not in panel.inner_text()
+    for setting, told in (("n300", "Every verdict and every size is what it was."), ("p150", "nothing to compare with")):
+        with hash_changes(tab):
+            tab.get_by_role("link", name=f"virtual {setting}").click()
+        assert told in panel.inner_text()
+
+
 def test_what_changed_is_told_by_name(visit):
     before = [a_record("relu", WIDE), *(r for r in RECORDS if r["operator"] != "relu")]
     tab = visit(RECORDS, before=before)
@@ -425,14 +440,15 @@ def test_a_hash_that_means_nothing_shows_the_page_all_the_same(visit, hash):
 
 
 def test_odd_values_of_a_record_do_not_stop_the_page(visit):
-    """A lone surrogate in run.json, a time that is no number, bytes beyond JavaScript's counting, a board without a file."""
-    odd = a_record("relu", WIDE, status="oom", verdict=oom(2**60 + 1)) | {"board": "q999"}
-    tab = visit([odd | {"duration_s": float("nan")}], f"#case={odd['key']}", selected=2, started="\udfff")
+    """A lone surrogate in run.json, bytes beyond JavaScript's counting, a board without a file and with a quote in its name."""
+    odd = a_record("relu", WIDE, status="oom", verdict=oom(2**60 + 1)) | {"board": "q'9 9"}
+    tab = visit([odd], f"#case={odd['key']}", selected=2, started="\udfff")
     detail = tab.locator("aside").inner_text()
     assert "needs 1,152,921,504,606,846,977 B" in detail
     assert "about 1,152,921,504,606,84" in detail
     assert "The record tells of no bank." in detail
-    assert "virtual q999" in tab.locator("#bar").inner_text()
+    assert "virtual q'9 9" in tab.locator("#bar").inner_text()
+    assert "ssinghal probe --from - --board 'q'\\''9 9'" in detail
 
 
 def test_nothing_but_its_own_scripts_may_run(visit):

@@ -11,13 +11,13 @@ from ssinghal.meta_tests.making_runs import a_record, write_run
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.report.alternatives import Answer, Remedy
 from ssinghal.report.chapter import Chapter
-from ssinghal.report.trying import REMEDIES, tried_remedies, try_remedies
+from ssinghal.report.trying import REMEDIES, of_setting, tried_remedies, try_remedies
 from ssinghal.runs import read_run
 
 
 def dram_answer(folder, op="softmax"):
     run = read_run(folder)
-    chapter = Chapter(run.groups[0], tried_remedies(run, run.groups[0].setting))
+    chapter = Chapter(run.groups[0], of_setting(tried_remedies(run)[0], run.groups[0].setting))
     failing = next(r for r in chapter.facts.oom if r.op == op)
     return {a.remedy: a.answer for a in chapter.alternatives_of(failing)}[Remedy.DRAM]
 
@@ -37,12 +37,27 @@ def test_what_is_open_is_tried_once_and_kept(tmp_path):
     assert (folder / REMEDIES).read_text() == kept
 
 
+@pytest.mark.virtual_device
+def test_what_has_no_verdict_is_not_tried_again_and_a_cut_line_costs_itself(tmp_path):
+    """A view for which TTNN would map 783,360 tiles on the host is not run in DRAM either."""
+    size = [1, 96, 2160, 3840]
+    failing = a_record("view", (1, 2160, 3840, 96), status="oom", attrs={"size": size}, channels_last=False)
+    folder = write_run(tmp_path, [failing])
+    (folder / REMEDIES).write_text('{"schema": 1, "op": "vi')
+    assert try_remedies(read_run(folder)) == 1
+    assert dram_answer(folder, "view") is Answer.NO_VERDICT
+    assert try_remedies(read_run(folder)) == 0
+    cut, tried = (folder / REMEDIES).read_text().splitlines()
+    assert cut == '{"schema": 1, "op": "vi'
+    assert json.loads(tried)["status"] == "not_run"
+
+
 def test_another_release_is_not_tried_with_this_one(tmp_path):
     failing = a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1}, ttnn="0.76.0")
     folder = write_run(tmp_path, [failing])
     with pytest.raises(HarnessError, match=r"made with ttnn 0\.76\.0; what it leaves open cannot be tried with"):
         try_remedies(read_run(folder))
-    assert not (folder / REMEDIES).exists()
+    assert not (folder / REMEDIES).exists() or not (folder / REMEDIES).read_bytes()
 
 
 def test_a_file_without_a_folder_has_no_place_for_it(tmp_path):

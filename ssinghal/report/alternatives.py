@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ssinghal.boards import load_board
-from ssinghal.caselines import case_from_json
+from ssinghal.caselines import case_of
 from ssinghal.cases import Case, OutputMemory, Placement
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, Prediction, estimate
@@ -31,7 +31,8 @@ class Remedy(TextEnum):
 
 
 class Answer(TextEnum):
-    """Tried: the same run has a record of it. Unknown: TTNN's temporaries or program buffers are not known by a formula."""
+    """Tried: there is a record of it, of the same run or of a probe since. Unknown: TTNN's temporaries or program buffers have
+    no formula."""
 
     TRIED = "tried, fits"
     FITS = "fits by arithmetic"
@@ -39,6 +40,7 @@ class Answer(TextEnum):
     EXCEEDS = "does not fit by arithmetic"
     TRIED_FAILS = "tried, does not fit"
     NO_CALL = "tried, TTNN does not make the call so"
+    NO_VERDICT = "tried, no verdict"
 
 
 @dataclass(frozen=True)
@@ -87,22 +89,28 @@ class Alternatives:
             made = None if changed is None else _complete_estimate(changed, board)
             if changed is None or made is None:
                 continue
-            answer = self._tried(record, changed) or _BY_ARITHMETIC[made.verdict]
+            answer, tried = _BY_ARITHMETIC[made.verdict], self._tried(record, changed)
+            if tried is not None and (tried is not Answer.NO_VERDICT or answer is Answer.UNKNOWN):
+                answer = tried
             memory = changed.placement.memory
             taken = made.peak_bytes_per_bank.get(memory, 0)
             yield Alternative(remedy, answer, memory, taken, made.board.region(memory).bank_bytes), changed
 
     def _tried(self, record: StoredRecord, changed: Case) -> Answer | None:
-        """What was found of the changed call, if there is a verdict on it."""
-        no_call = dict.fromkeys((Status.UNSUPPORTED, Status.INVALID, Status.ERROR), Answer.NO_CALL)
-        told = {Status.FITS: Answer.TRIED, Status.OOM: Answer.TRIED_FAILS, **no_call}
-        for other in self._same_call[_call(record)]:
-            case = _case_of(other) if other.status in told and other is not record else None
-            if case is not None and _placed(case) == _placed(changed):
-                return told[other.status]
-        return None
+        """What was found of the changed call, if it was tried: a fit or an OOM before anything else."""
+        answers = [
+            _TRIED.get(other.status, Answer.NO_VERDICT)
+            for other in self._same_call[_call(record)]
+            if other is not record and (case := _case_of(other)) is not None and _placed(case) == _placed(changed)
+        ]
+        return min(answers, key=list(Answer).index, default=None)
 
 
+_TRIED = {
+    Status.FITS: Answer.TRIED,
+    Status.OOM: Answer.TRIED_FAILS,
+    **dict.fromkeys((Status.UNSUPPORTED, Status.INVALID, Status.ERROR), Answer.NO_CALL),
+}
 _BY_ARITHMETIC = {Prediction.FITS: Answer.FITS, Prediction.EXCEEDS: Answer.EXCEEDS, Prediction.UNKNOWN: Answer.UNKNOWN}
 
 
@@ -160,19 +168,8 @@ def _changed(case: Case, remedy: Remedy, *, padded: bool) -> Case | None:
 
 
 def _case_of(record: StoredRecord) -> Case | None:
-    fields = {
-        "op": record.op,
-        "inputs": [list(shape) for shape in record.inputs],
-        "attrs": dict(record.attrs),
-        "dtype": record.dtype,
-        "layout": record.layout,
-        "memory": record.memory,
-        "output_memory": record.output_memory,
-        "channels_last": record.channels_last,
-        "l1_small_size": record.l1_small_size,
-    }
     try:
-        return case_from_json(fields)
+        return case_of(record)
     except InvalidCase:
         return None
 

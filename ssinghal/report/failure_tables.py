@@ -30,22 +30,15 @@ def resources(c: Chapter) -> Markup:
 
 def bands(c: Chapter) -> Markup:
     pairs = len(c.facts.pairs)
-    rows: list[list[object]] = [
-        [
-            band.name,
-            band.range,
-            len(found),
-            percent(len(found), pairs),
-            len({p.op for p in found}),
-            len({p.shape for p in found}),
-        ]
-        for band, found in c.facts.bands.items()
-    ]
-    total: list[object] = [Markup("**total**"), "", pairs, percent(pairs, pairs), len(c.facts.failing_operators)]
-    return table(
-        ["band", "logical size of the shape", "failing pairs", "share", "operators", "shapes"],
-        [*rows, [*total, len(c.facts.shapes)]],
-    )
+    rows: list[list[object]] = []
+    for band, found in c.facts.bands.items():
+        asked = [r.total_bytes for pair in found for r in pair.records if r.total_bytes is not None]
+        counts = [len(found), percent(len(found), pairs), len({p.op for p in found}), len({p.shape for p in found})]
+        rows.append([band.name, band.range, *counts, *(size(of(asked)) if asked else None for of in (min, max))])
+    total = [pairs, percent(pairs, pairs), len(c.facts.failing_operators), len(c.facts.shapes), None, None]
+    counted = ["failing pairs", "share", "operators (of any band)", "shapes"]
+    asked_of = ["did not fit: least allocated", "did not fit: most allocated"]
+    return table(["band", "logical size of the shape", *counted, *asked_of], [*rows, [Markup("**total**"), "", *total]])
 
 
 def critical_shapes(c: Chapter) -> Markup:

@@ -28,7 +28,7 @@ def largest_fitting(results: OperatorResults) -> Markup:
     fitting = [r for r in results.records if r.status is Status.FITS]
     chosen = sorted(fitting, key=lambda r: Size.of_shape(r).order[::-1], reverse=True)[:MOST_CASES]
     rows = [[code(r.id), *sizes(Size.of_shape(r)), _peak(r), r.calls] for r in chosen]
-    return table(["case", *SIZE_COLUMNS, "peak of L1, per core", "calls of models"], rows)
+    return table(["case", *SIZE_COLUMNS, "peak of L1, per core, as captured", "calls of models"], rows)
 
 
 def others(results: OperatorResults) -> Markup:

@@ -191,11 +191,14 @@ def _source(source: StoredSource, tables: _Tables) -> tuple[int, int]:
 
 
 def _changes(changes: Changes) -> dict[str, Any]:
+    """Under the settings that they have in the later run; ``compared``: those of which there was an earlier one."""
+    now = {before: after for before, after in changes.settings}
     found = [
-        [c.kind.value, str(c.setting), c.op, c.key, c.id, c.before, c.after, "; ".join(map(str, c.figures))]
+        [c.kind.value, str(now.get(c.setting, c.setting)), c.op, c.key, c.id, c.before, c.after, "; ".join(map(str, c.figures))]
         for c in changes.found
     ]
-    return {"before": changes.before, "after": changes.after, "notes": list(changes.notes), "found": found}
+    compared = [str(after) for after in now.values()]
+    return {"before": changes.before, "compared": compared, "notes": list(changes.notes), "found": found}
 
 
 def _asset(name: str) -> str:

@@ -11,7 +11,7 @@ from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import Size, Statistics
 from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table, text
 from ssinghal.report.support import support_matrix
-from ssinghal.stored import StoredRecord
+from ssinghal.stored import StoredAllocation, StoredRecord
 from ssinghal.text import status_columns
 
 MOST_SHAPES = 20
@@ -55,7 +55,7 @@ def statistics(c: Chapter) -> Markup:
         ("failing pairs: allocated bytes of the shape", (p.size.allocated_bytes for p in c.facts.pairs)),
         ("fitting cases: allocated bytes of all tensors", (sum(t.allocated_bytes for t in r.tensors) for r in fitting)),
         ("fitting cases: peak of L1 tensors, per bank", (u.get("l1_bytes") for u in usage)),
-        ("fitting cases: L1 and all program buffers, per core, at most", (u.get("l1_total_bytes") for u in usage)),
+        ("fitting cases: the same with program buffers, per core, as captured", (u.get("l1_total_bytes") for u in usage)),
         ("fitting cases: peak of DRAM, per bank", (u.get("dram_bytes") for u in usage)),
     ]
     rows: list[list[object]] = []
@@ -63,22 +63,23 @@ def statistics(c: Chapter) -> Markup:
         found = Statistics.of(v for v in values if v is not None)
         if found:
             rows.append([name, found.count, size(found.minimum), size(found.maximum), size(found.mean)])
-    return table(["device bytes", "cases", "least", "most", "mean"], rows)
+    return table(["device bytes", "how many", "least", "most", "mean"], rows)
 
 
 def hungriest(c: Chapter) -> Markup:
-    """Tensors of the most allocated bytes among all calls, whether they fit or not; one row for a shape."""
-    largest: dict[tuple[int, ...], StoredRecord] = {}
-    for r in c.facts.records:
-        kept = largest.get(r.shape)
-        if r.shape and (kept is None or Size.of_shape(r).order[::-1] > Size.of_shape(kept).order[::-1]):
-            largest[r.shape] = r
-    chosen = sorted(largest.values(), key=lambda r: Size.of_shape(r).order[::-1], reverse=True)[:MOST_SHAPES]
+    """Tensors of the most allocated bytes among operands and results of all calls, whether they fit or not; one row a shape."""
+    largest: dict[tuple[int, ...], tuple[StoredAllocation, StoredRecord]] = {}
+    for record in c.facts.records:
+        for allocation in record.allocations:
+            kept = largest.get(allocation.shape)
+            if kept is None or allocation.allocated_bytes > kept[0].allocated_bytes:
+                largest[allocation.shape] = allocation, record
+    chosen = sorted(largest.values(), key=lambda found: -found[0].allocated_bytes)[:MOST_SHAPES]
     rows: list[list[object]] = []
-    for r in chosen:
-        cause = r.subject.padding_cause if r.subject else ""
-        rows.append([shape(r.shape), *sizes(Size.of_shape(r)), cause, code(r.op), r.memory, r.status.value])
-    return table(["shape", *SIZE_COLUMNS, "padded by", "operator", "placed in", "status"], rows)
+    for a, r in chosen:
+        taken = Size(a.logical_bytes, a.allocated_bytes, a.bytes_per_bank)
+        rows.append([shape(a.shape), *sizes(taken), a.padding_cause, code(r.op), a.label, a.memory, r.status.value])
+    return table(["shape as placed", *SIZE_COLUMNS, "padded by", "operator", "its", "placed in", "status"], rows)
 
 
 def catalogs(c: Chapter) -> Markup:

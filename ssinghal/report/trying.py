@@ -11,44 +11,55 @@ from ssinghal.errors import HarnessError
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.records import Record
 from ssinghal.report.alternatives import Alternatives
-from ssinghal.results import package_versions, write_whole
+from ssinghal.results import package_versions
 from ssinghal.runs import NO_DEVICE, Group, Run, Setting, stored_records
 from ssinghal.stored import StoredRecord
 
 REMEDIES = "remedies.jsonl"
+Progress = Callable[[Iterable[Record], int], Iterable[Record]]
 
 
-def tried_remedies(run: Run, setting: Setting) -> tuple[StoredRecord, ...]:
-    """What was tried of the run's failing calls in this setting."""
+def tried_remedies(run: Run) -> tuple[list[StoredRecord], list[str]]:
+    """What was tried of the run's failing calls, and a word on each line that is no record.
+
+    Raises:
+        HarnessError: the file cannot be read, or was written by a newer version.
+    """
     path = run.path / REMEDIES
-    found, _ = stored_records(path) if path.is_file() else ([], [])
-    return tuple(r for r in found if Setting(r.device_mode, r.board, r.ttnn) == setting)
+    return stored_records(path) if path.is_file() else ([], [])
 
 
-def try_remedies(run: Run, progress: Callable[[Iterable[Record], int], Iterable[Record]] = lambda records, _: records) -> int:
+def of_setting(tried: Iterable[StoredRecord], setting: Setting) -> tuple[StoredRecord, ...]:
+    return tuple(record for record in tried if Setting.of(record) == setting)
+
+
+def try_remedies(run: Run, progress: Progress = lambda records, _: records) -> int:
     """Probes what arithmetic leaves open, on each group's board in its device mode; returns how many calls that were.
 
-    ``progress`` gets the records as they come, and how many there will be.
-
-    Their records join those of earlier times in ``remedies.jsonl`` in the run's folder. What was tried once stays tried.
+    Their records join those of earlier times in ``remedies.jsonl`` in the run's folder, each as soon as it is known, and are
+    not tried again. ``progress`` gets the records as they come, and how many there will be.
 
     Raises:
         HarnessError: the run has no folder, was made with another TTNN, or no device opens.
     """
     if not run.path.is_dir():
         raise HarnessError(f"{run.path}: what is tried is kept in the run's folder, and this is a file")
-    made = [replace(record, run=run.id) for group in run.groups for record in _tried(run, group, progress)]
-    if made:
-        path = run.path / REMEDIES
-        before = path.read_text(encoding="utf-8").rstrip("\n").splitlines() if path.is_file() else []
-        write_whole(path, "\n".join([*before, *(json.dumps(record.to_json()) for record in made)]))
-    return len(made)
+    before, _ = tried_remedies(run)
+    tried = 0
+    with (run.path / REMEDIES).open("a+b", buffering=0) as file:
+        if file.tell() and not (run.path / REMEDIES).read_bytes().endswith(b"\n"):
+            file.write(b"\n")  # after a line that was cut short
+        for group in run.groups:
+            for record in _tried(run, group, before, progress):
+                file.write(json.dumps(replace(record, run=run.id).to_json()).encode() + b"\n")
+                tried += 1
+    return tried
 
 
-def _tried(run: Run, group: Group, progress: Callable[[Iterable[Record], int], Iterable[Record]]) -> Iterator[Record]:
+def _tried(run: Run, group: Group, before: Iterable[StoredRecord], progress: Progress) -> Iterator[Record]:
     setting = group.setting
     failing = [r for r in group.records if r.is_oom]
-    cases = Alternatives(group.records, tried_remedies(run, setting)).open(failing)
+    cases = Alternatives(group.records, of_setting(before, setting)).open(failing)
     if setting.device_mode == NO_DEVICE or not cases:
         return
     installed = package_versions().get("ttnn", "none")
@@ -59,4 +70,4 @@ def _tried(run: Run, group: Group, progress: Callable[[Iterable[Record], int], I
         yield from progress(pool.map(cases), len(cases))
 
 
-__all__ = ["REMEDIES", "tried_remedies", "try_remedies"]
+__all__ = ["REMEDIES", "of_setting", "tried_remedies", "try_remedies"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ssinghal.report import data
 from ssinghal.report.chapter import Chapter
 from ssinghal.report.documents import document, operator_document
 from ssinghal.report.page import page
-from ssinghal.report.trying import tried_remedies
+from ssinghal.report.trying import of_setting, tried_remedies
 from ssinghal.results import write_whole
 from ssinghal.runs import Run
 
@@ -37,7 +38,9 @@ def report(run: Run, changes: Changes | None = None) -> Iterator[tuple[str, str]
 
     ``changes``: what differs from an earlier run.
     """
-    chapters = [Chapter(group, tried_remedies(run, group.setting)) for group in run.groups]
+    tried, lost = tried_remedies(run)
+    run = replace(run, losses=(*run.losses, *lost))
+    chapters = [Chapter(group, of_setting(tried, group.setting)) for group in run.groups]
     yield PAGE, page(run, changes, chapters, (*DOCUMENTS, FAILURES, *TABLES, f"{PER_OPERATOR}/"))
     for name in DOCUMENTS:
         yield name, document(name, run, chapters, changes=changes)

@@ -131,9 +131,14 @@ function sourcesList(item) {
   ];
 }
 
+/** As one word of a shell's line. */
+function quoted(text) {
+  return /^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 function command(item, group) {
   const line = lineOf(item);
-  const text = `echo '${line.replaceAll("'", "'\\''")}' | ssinghal probe --from - --board ${group.board}`;
+  const text = `echo ${quoted(line)} | ssinghal probe --from - --board ${quoted(group.board)}`;
   const copy = (event) =>
     navigator.clipboard.writeText(text).then(() => {
       event.target.textContent = "copied";

@@ -224,7 +224,9 @@ function histogram(oom) {
 function changesPanel(group) {
   const changes = DATA.changes;
   if (!changes) return panel("What changed", null, el("p.empty", "No earlier run to compare with."));
-  const here = changes.found.filter(([, setting]) => DATA.groups.length === 1 || setting === group.setting);
+  if (!changes.compared.includes(group.setting))
+    return panel("What changed", `Since ${changes.before}.`, el("p.empty", `It has nothing to compare with ${group.setting}.`));
+  const here = changes.found.filter(([, setting]) => setting === group.setting);
   const kinds = Object.keys(CHANGES).filter((kind) => here.some(([found]) => found === kind));
   return panel(
     "What changed",
