@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,13 @@ import pytest
 from ssinghal.boards import load_board
 from ssinghal.caselines import read_cases
 from ssinghal.cases import Placement, Source
-from ssinghal.changes import Changes
+from ssinghal.changes import Changes, Kind
 from ssinghal.device.modes import choose_device
 from ssinghal.estimate import estimate
 from ssinghal.meta_tests.making_runs import a_record, write_run
 from ssinghal.operators import make_case
 from ssinghal.pool import Pool
+from ssinghal.records import Resource, Status
 from ssinghal.report.page import page, page_data
 from ssinghal.report.writing import write_report
 from ssinghal.runs import read_run
@@ -449,6 +451,15 @@ def test_odd_values_of_a_record_do_not_stop_the_page(visit):
     assert "The record tells of no bank." in detail
     assert "virtual q'9 9" in tab.locator("#bar").inner_text()
     assert "ssinghal probe --from - --board 'q'\\''9 9'" in detail
+
+
+def test_the_page_has_a_name_for_every_kind_status_and_resource():
+    """One that is missing in its tables would not be shown."""
+    names = (files("ssinghal.report") / "assets" / "names.js").read_text()
+    for table, values in (("CHANGES", Kind), ("STATUSES", Status), ("RESOURCES", Resource)):
+        body = names.partition(f"const {table} = {{")[2].partition("\n};")[0]
+        keys = set(re.findall(r'^  "?([\w-]+)"?:', body, re.MULTILINE))
+        assert keys == {value.value for value in values}, table
 
 
 def test_nothing_but_its_own_scripts_may_run(visit):

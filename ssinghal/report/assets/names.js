@@ -29,13 +29,14 @@ const FAULTS = ["crash", "timeout", "error", "mismatch"];
 
 const CHANGES = {
   "new-oom": "newly out of memory",
-  "new-fault": "new faults",
+  "new-fault": "newly a fault",
+  "lost-fit": "fitted, not tried any more",
   "other-verdict": "another verdict",
   grown: "takes more bytes",
   shrunk: "takes fewer bytes",
   "now-fits": "fits now",
-  "new-case": "new cases",
-  vanished: "vanished cases",
+  "new-case": "new",
+  vanished: "vanished",
 };
 
 const PEAKS = {
