@@ -134,6 +134,32 @@ def test_one_bank_that_moved_alone_is_no_shift(compared):
     assert (named(changes), changes.notes) == ([(Kind.SHRUNK, "gelu")], ())
 
 
+def test_the_shift_is_the_one_of_most_cases(compared):
+    """Three cases of one bank against two of different banks, which moved alike."""
+    before, after = (
+        [
+            *(l1_oom(op, base) for op in ("relu", "gelu", "silu")),
+            l1_oom("tanh", 200_000 - back),
+            l1_oom("sigmoid", 300_000 - back),
+        ]
+        for base, back in ((BASE_076, 0), (BASE_081, 32))
+    )
+    changes = compared(before, after)
+    assert changes.notes == ("L1 banks 1,393,472 → 1,393,312 B on 3 cases: the reserved base grew by 160 B",)
+    assert named(changes) == [(Kind.SHRUNK, "sigmoid"), (Kind.SHRUNK, "tanh")]
+
+
+def test_a_budget_that_does_not_follow_the_base_is_judged_by_itself(compared):
+    """It lost 32 B. Had it to move by 160 B with the bank, it would have gained."""
+    before, after = (
+        release(base, cat=program_oom("cat", 0, 9_768_960, limit_bytes=limit))
+        for base, limit in ((BASE_076, 1_000_000), (BASE_081, 999_968))
+    )
+    changes = compared(before, after)
+    assert named(changes) == [(Kind.GROWN, "cat")]
+    assert changes.found[0].figures == (Figure("limit_bytes", 1_000_000, 999_968),)
+
+
 def test_what_no_longer_fits_because_of_the_base_is_a_new_oom(compared):
     needed = L1_END - BASE_076
     changes = compared(release(BASE_076), release(BASE_081, relu=l1_oom("relu", BASE_081, needed=needed)))
@@ -270,6 +296,12 @@ def test_across_modes_says_so_first(compared):
     changes = compared([a_record()], [a_record(mode="silicon", ttnn="0.80.0", status="oom")], across=True)
     assert named(changes) == [(Kind.NEW_OOM, "relu")]
     assert changes.notes[0] == "across: virtual n150, ttnn 0.81.1 → silicon n150, ttnn 0.80.0"
+
+
+def test_across_two_that_are_left_none_is_chosen(compared):
+    """Neither has the board or the mode of the other run's group."""
+    with pytest.raises(HarnessError, match=r"nothing to compare: .* has virtual n150, .*; simulator n300, [^-]*$"):
+        compared([a_record()], [a_record(mode="silicon", board="p150"), a_record(mode="simulator", board="n300")], across=True)
 
 
 def test_across_boards_bytes_per_bank_are_no_change(compared):

@@ -66,6 +66,20 @@ def test_a_result_that_does_not_fit_beside_its_operands():
     assert bar.load == 3 * TENSOR / L1_BANK
 
 
+def test_operands_that_ttnn_does_not_count_are_not_told_apart():
+    """It names 4,096 B as allocated, where two operands were booked with 532,480 B each."""
+    numbers = {"bytes_per_bank": L1_BANK, "bank_bytes": L1_BANK, "allocated_bytes": 4096, "largest_free_bytes": L1_BANK - 4096}
+    record = a_record("add", inputs=[[1, 64, 640, 400]] * 2, channels_last=True, status="oom", verdict=numbers)
+    record["tensors"] = [placed("input 1"), placed("input 2")]
+    (bar,) = bars_of(stored(record), N150)
+    assert parts(bar) == {
+        "reserved by TTNN": RESERVED,
+        "other buffers of the call": 4096,
+        "output: as much as fits": L1_BANK - 4096,
+        "output: does not fit": 4096,
+    }
+
+
 def test_a_fragmented_bank_has_free_bytes_that_no_tensor_of_the_size_gets():
     numbers = {
         "resource": "fragmentation", "stage": "intermediate", "bytes_per_bank": 500, "bank_bytes": DRAM_BANK,
@@ -148,16 +162,17 @@ def test_figures_that_do_not_go_together_are_not_drawn():
 
 
 def test_the_board_is_the_one_that_the_run_opened(tmp_path: Path):
-    """A release that reserves 1,024 B more has smaller banks, and says so in run.json."""
+    """A release that reserves 1,024 B more at either end of L1 has smaller banks, and says so in run.json."""
     device = {
         "mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1_base_bytes": RESERVED + 1024,
-        "l1": {"num_banks": 64, "bank_bytes": L1_BANK - 1024, "alignment_bytes": 16},
+        "l1": {"num_banks": 64, "bank_bytes": L1_BANK - 2048, "alignment_bytes": 16},
         "dram": {"num_banks": 12, "bank_bytes": DRAM_BANK, "alignment_bytes": 32},
     }  # fmt: skip
     (group,) = read_run(write_run(tmp_path, [a_record()], device=device)).groups
     board = board_of(group)
     assert board is not None
-    assert (board.reserved_base_bytes, board.l1.bank_bytes) == (RESERVED + 1024, L1_BANK - 1024)
+    assert (board.reserved_base_bytes, board.l1.bank_bytes) == (RESERVED + 1024, L1_BANK - 2048)
+    assert board.l1_end_bytes == L1_END - 1024
     assert board_of(Group(group.setting, group.records)) == N150
     assert board_of(Group(Setting("silicon", "q999", "1.0"), group.records)) is None
 

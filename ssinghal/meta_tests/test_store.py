@@ -121,6 +121,18 @@ def test_a_base_that_moved_under_program_buffers_is_known_from_the_device(result
     assert told(store) == [[(1, "oom", None), (2, "oom", None)]]
 
 
+def test_a_base_that_moved_on_one_board_explains_nothing_on_another(results, store):
+    """The run opened an n150; what it holds of a p150 came from elsewhere."""
+    for number, moved in ((1, 0), (2, 160)):
+        l1 = {"num_banks": 64, "bank_bytes": 1_393_472 - moved}
+        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": l1}
+        numbers = {"resource": "circular_buffer", "stage": "program", "program_bytes": 9_000_000 + moved}
+        run_of(results, number, *(relu(status="oom", board=board) | numbers for board in ("n150", "p150")), device=device)
+    store.sync(results)
+    n150, p150 = [(1, "oom", None), (2, "oom", None)], [(1, "oom", None), (2, "oom", Kind.GROWN)]
+    assert told(store) == [n150, p150]
+
+
 def test_boards_and_modes_are_told_apart_and_releases_together(results, store):
     run_of(results, 1, relu(), oom(board="p150"), relu(mode="silicon"))
     run_of(results, 2, relu(ttnn="0.82.0"))
@@ -180,11 +192,33 @@ def test_an_index_that_cannot_be_written_is_one_line_and_the_run_stands(results,
 
 
 def test_what_is_up_to_date_is_not_written_again(results, store):
-    run_of(results, 1, relu())
+    """Nor by a process to which another one came first. The head of the file counts what SQLite writes."""
+    folder = run_of(results, 1, relu())
     store.sync(results)
-    before = store.path.stat()
+    before = store.path.read_bytes()
     store.sync(results)
-    assert store.path.stat() == before
+    assert store.path.read_bytes() == before
+    store.index(folder)
+    assert store.path.read_bytes() == before
+
+
+def test_a_run_whose_description_alone_changed_is_read_again(results, store):
+    """As its end does."""
+    folder = run_of(results, 1, relu(), selected=2)
+    store.sync(results)
+    assert store.runs()[0].losses
+    info = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**info, "selected": 1}))
+    store.sync(results)
+    assert store.runs()[0].losses == ()
+
+
+def test_runs_are_told_in_the_order_in_which_they_began(results, store):
+    """The name of a folder may say otherwise."""
+    for number, began, record in ((1, 2, oom()), (2, 1, relu())):
+        write_run(results, [record], day(number)[0], started=day(began)[1])
+    store.sync(results)
+    assert told(store) == [[(2, "fits", None), (1, "oom", Kind.NEW_OOM)]]
 
 
 def test_rebuilt_is_the_same_as_grown(results, store):
@@ -324,6 +358,17 @@ def test_a_writer_that_dies_leaves_the_index_as_it_was(results, store):
     assert died.returncode == 9
     assert store.path.with_name(f"{STORE}-journal").exists()  # else nothing was half-written
     assert contents(store) == before
+
+
+def test_an_index_that_is_being_written_is_not_replaced(results, store, monkeypatch):
+    run_of(results, 1, relu())
+    store.sync(results)
+    with store._writing() as db:
+        monkeypatch.setattr("ssinghal.store.BUSY_S", 0)
+        with pytest.raises(HarnessError, match="database is locked"):
+            store.rebuild(results)
+        db.execute("UPDATE runs SET started = 'later'")
+    assert [run.started for run in store.runs()] == ["later"]
 
 
 CASES, RUNS = 40, 6

@@ -26,8 +26,9 @@ from runs import BLOCKED, all_ended, wait_for
 from ssinghal.cli.visualizer import _named
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
+from ssinghal.records import Record, Resource, Status, Verdict
 from ssinghal.runs import read_run
-from ssinghal.visualizer import REPORTS, export
+from ssinghal.visualizer import REPORTS, Exported, case_of, export, was_asked
 
 ROOT = Path(__file__).resolve().parents[2]
 MAP = (1, 64, 640, 400)
@@ -195,6 +196,36 @@ def is_worker(process: Path) -> bool:
         return parent == os.getpid() and b"spawn_main" in (process / "cmdline").read_bytes()
     except (OSError, IndexError):
         return False
+
+
+@pytest.mark.parametrize(
+    ("status", "decided_by", "asked"),
+    [
+        ("fits", "ttnn", True),
+        ("oom", "ttnn", True),
+        ("crash", "harness", True),
+        ("timeout", "harness", True),
+        ("unsupported", "registry", False),
+        ("not_run", "arithmetic", False),
+    ],
+)
+def test_what_crashed_or_hung_was_asked_of_ttnn(tmp_path: Path, status: str, decided_by: str, asked: bool) -> None:
+    (record,) = read_run(write_run(tmp_path, [a_record(status=status) | {"decided_by": decided_by}])).records
+    assert was_asked(record) is asked
+
+
+@pytest.mark.parametrize(
+    ("verdict", "differs"),
+    [
+        (Verdict(Status.OOM, Resource.L1_BUFFER, bytes_per_bank=1), False),
+        (Verdict(Status.OOM, Resource.DRAM_BUFFER), True),
+        (Verdict(Status.FITS), True),
+    ],
+)
+def test_another_status_or_resource_differs_from_the_record(tmp_path: Path, verdict: Verdict, differs: bool) -> None:
+    (stored,) = read_run(write_run(tmp_path, [a_record(status="oom")])).records
+    again = Record.of(case_of(stored), verdict, device_mode="virtual", board="n150", ttnn="0.81.1")
+    assert Exported(stored, again, None).differs is differs
 
 
 def test_without_torch_one_line_says_so(tmp_path: Path) -> None:
