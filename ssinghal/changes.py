@@ -264,7 +264,7 @@ class _Comparison:
     def _moved(self, old: StoredRecord, new: StoredRecord) -> tuple[bool, tuple[Figure, ...]]:
         """Figures that moved otherwise than by the shift of their memory, and whether one of them is for the worse."""
         figures = list(_figures(old, new, self.per_bank))
-        tried = [[(f, _excess(f, shift)) for f in figures] for shift in [*self._shifts_of(new), 0]]
+        tried = [[(f, _excess(f, shift)) for f in figures] for shift in [0, *self._shifts_of(new)]]
         best = min(tried, key=lambda excesses: sum(excess != 0 for _, excess in excesses))
         moved = [(figure, excess) for figure, excess in best if excess]
         worse = any((excess > 0) != (figure.name in _ROOM) for figure, excess in moved)

@@ -298,6 +298,14 @@ def test_across_modes_says_so_first(compared):
     assert changes.notes[0] == "across: virtual n150, ttnn 0.81.1 → silicon n150, ttnn 0.80.0"
 
 
+def test_a_case_whose_bank_did_not_move_with_the_others_is_judged_by_itself(compared):
+    """Its largest block lost 32 B. Had it to lose the 160 B that the banks of five others lost, it would have gained."""
+    still = l1_oom("softplus", BASE_076)
+    less = still | {"largest_free_bytes": still["largest_free_bytes"] - 32}
+    changes = compared([*release(BASE_076), still], [*release(BASE_081), less])
+    assert named(changes) == [(Kind.GROWN, "softplus")]
+
+
 def test_across_two_that_are_left_none_is_chosen(compared):
     """Neither has the board or the mode of the other run's group."""
     with pytest.raises(HarnessError, match=r"nothing to compare: .* has virtual n150, .*; simulator n300, [^-]*$"):

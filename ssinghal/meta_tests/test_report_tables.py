@@ -1,5 +1,8 @@
 """Tables, data files and the page of a few cases whose figures are all different: the right one is told, of the right cases."""
 
+import csv
+import io
+
 import pytest
 
 from ssinghal.cases import Source
@@ -72,7 +75,9 @@ def test_a_pair_has_its_largest_logical_size_in_the_largest_placement(chapter_of
 
 
 def test_a_case_that_names_a_source_twice_is_one_case(chapter_of):
-    assert chapter_of(an_oom(sources=[called(0), called(0)])).facts.shape_only_models == {("m/a", "640x640"): 1}
+    assert chapter_of(an_oom(sources=[called(0), Source("other", "m/a", "640x640", 0, "model.1")])).facts.shape_only_models == {
+        ("m/a", "640x640"): 1
+    }
 
 
 def test_cases_that_lack_least_come_first(chapter_of):
@@ -187,3 +192,9 @@ def test_the_load_of_a_case_is_that_of_its_fullest_memory(run_of):
     held = {"resident": {"l1": L1_BANK // 4, "dram": DRAM_BANK // 2}}
     (group,) = page_data(run_of(a_record(measured=held)))["groups"]
     assert (len(group["cases"]["bars"][0]), group["cases"]["load"]) == (2, [0.5])
+
+
+def test_a_line_of_the_csv_is_a_case_whatever_ends_lines_in_a_message(run_of):
+    run = run_of(an_oom() | {"message": "a\r=1+1\n=1+1"})
+    (row,) = csv.DictReader(io.StringIO(data.failures_csv(run, [Chapter(run.groups[0])]), newline=""))
+    assert row["message"] == "a\r=1+1\n=1+1"

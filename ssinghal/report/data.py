@@ -73,7 +73,7 @@ def basic_operators(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
 def failures_csv(run: Run, chapters: Sequence[Chapter]) -> str:
     """``oom_failures_detailed.csv``: a line for each failing case; ``FAILURE_COLUMNS``, unknown ones empty."""
     text = io.StringIO()
-    written = csv.DictWriter(text, FAILURE_COLUMNS, lineterminator="\n")
+    written = csv.DictWriter(text, FAILURE_COLUMNS, lineterminator="\r\n")
     written.writeheader()
     for chapter in chapters:
         for record in chapter.facts.oom:

@@ -316,9 +316,9 @@ class Facts(Outcomes):
     def shape_only_models(self) -> dict[tuple[str, str], int]:
         """Model and input size -> failing cases whose shape it has, of crossed catalogs: it need not make the call."""
         found = Counter(
-            (source.model, source.input_size)
+            named
             for record in self.oom
-            for source in {s for s in record.sources if s.model and not s.count}
+            for named in {(s.model, s.input_size) for s in record.sources if s.model and not s.count}
         )
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
