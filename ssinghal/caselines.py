@@ -13,7 +13,6 @@ from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.estimate import MemoryEstimate, estimate
 from ssinghal.operators import make_case
 from ssinghal.specs import Board, BufferType, DType, Layout
-from ssinghal.stored import StoredRecord
 from ssinghal.values import one_of, tensor_memory
 
 MAX_NESTING = 16  # no ATen argument nests deeper than a list of lists
@@ -49,12 +48,6 @@ def case_from_json(fields: Any) -> Case:
         l1_small_bytes=_optional(fields, "l1_small_size", int),
     )
     return make_case(name, tuple(tuple(s) for s in inputs), attrs, placement)
-
-
-def case_of(record: StoredRecord) -> Case:
-    """The call of a record. InvalidCase where this version has no such operator, or no such call."""
-    fields = record.model_dump(include=set(KEYS))
-    return case_from_json({**fields, "inputs": [list(shape) for shape in record.inputs]})
 
 
 def parse_json(text: str) -> Any:

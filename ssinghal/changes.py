@@ -12,26 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssinghal.change_kinds import Kind
 from ssinghal.errors import HarnessError
 from ssinghal.records import Resource, Status
 from ssinghal.runs import Group, Run, Setting
-from ssinghal.specs import TextEnum
 from ssinghal.stored import StoredRecord
 from ssinghal.summary import FAULTS
-
-
-class Kind(TextEnum):
-    """Worst news first."""
-
-    NEW_OOM = "new-oom"
-    NEW_FAULT = "new-fault"
-    LOST_FIT = "lost-fit"
-    OTHER_VERDICT = "other-verdict"
-    GROWN = "grown"
-    SHRUNK = "shrunk"
-    NOW_FITS = "now-fits"
-    NEW_CASE = "new-case"
-    VANISHED = "vanished"
 
 
 @dataclass(frozen=True)

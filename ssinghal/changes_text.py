@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ssinghal.changes import Change, Changes, Kind
+from ssinghal.change_kinds import TITLES, Kind
+from ssinghal.changes import Change, Changes
 from ssinghal.errors import cut
 from ssinghal.report.markdown import code, table, text
 
@@ -13,17 +14,6 @@ MAX_FIGURES = 6  # of one change
 VERDICT_LIMIT = 200
 ID_LIMIT = 150
 MAX_MODELS = 3
-TITLES = {
-    Kind.NEW_OOM: "runs out of memory now",
-    Kind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",
-    Kind.LOST_FIT: "fitted, and is not tried any more: not run, unsupported, invalid, or without a record in a run not whole",
-    Kind.OTHER_VERDICT: "ends otherwise",
-    Kind.GROWN: "the same verdict, more bytes",
-    Kind.SHRUNK: "the same verdict, fewer bytes",
-    Kind.NOW_FITS: "fits now",
-    Kind.NEW_CASE: "no record before",
-    Kind.VANISHED: "no record any more",
-}
 
 
 def lines(changes: Changes, shown: int | None = SHOWN) -> Iterator[str]:

@@ -19,7 +19,6 @@ from ssinghal.cases import Case
 from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.records import LineFile, Record, RunInfo, Status, Verdict
-from ssinghal.store import STORE, Store
 from ssinghal.summary import Summary
 
 PACKAGES = ("ssinghal", "ttnn", "torch", "numpy", "pytest")
@@ -111,6 +110,8 @@ class RunFolder:
             self._write_info()
             write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
         self._lines.close()
+        from ssinghal.store import STORE, Store
+
         try:
             Store(self.path.parent / STORE).index(self.path)
         except HarnessError as error:

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from ssinghal.caselines import KEYS, case_from_json
+from ssinghal.cases import Case
 from ssinghal.device.usage import Usage
 from ssinghal.records import Resource, Status, Verdict
 from ssinghal.specs import DType, Shape
@@ -213,6 +215,12 @@ class StoredRecord(_Stored):
 _VERDICT_FIELDS = tuple(f.name for f in fields(Verdict) if f.name in StoredRecord.model_fields)
 
 
+def case_of(record: StoredRecord) -> Case:
+    """The call of a record. InvalidCase where this version has no such operator, or no such call."""
+    fields = record.model_dump(include=set(KEYS))
+    return case_from_json({**fields, "inputs": [list(shape) for shape in record.inputs]})
+
+
 class StoredRegion(_Stored):
     num_banks: Annotated[int, Field(ge=1)]
     bank_bytes: Bytes
@@ -256,4 +264,5 @@ __all__ = [
     "StoredRecord",
     "StoredSource",
     "StoredTensor",
+    "case_of",
 ]

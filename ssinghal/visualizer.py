@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ssinghal.caselines import case_of
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
 from ssinghal.pool import DEFAULT_HOST_LIMIT_BYTES, Pool, PoolOptions, report_name
 from ssinghal.records import Record, Status
 from ssinghal.results import package_versions, write_whole
 from ssinghal.runs import Setting
-from ssinghal.stored import StoredRecord
+from ssinghal.stored import StoredRecord, case_of
 from ssinghal.summary import FAULTS
+from ssinghal.text import sentence
 
 REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks
 TORCH_BYTES = 4 * 2**30  # address space that torch takes by being imported, 3.2 GiB where it is a CUDA build
@@ -34,6 +34,14 @@ class Exported:
     record: Record
     folder: Path | None
     why: str = ""
+
+    @property
+    def finding(self) -> str:
+        """Why there is no report, or what TTNN says now."""
+        name = f"{self.stored.op} {self.stored.id} ({self.stored.key})"
+        if self.folder is None:
+            return f"no report: {name}: {self.why}"
+        return f"differs: {name}: {sentence(self.record.verdict)}; the record says {self.stored.sentence}"
 
     @property
     def differs(self) -> bool:

@@ -6,16 +6,18 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.changes import Changes, Kind
-from ssinghal.changes_text import counted, lines, markdown, markdown_within
+from ssinghal.change_kinds import Kind
 from ssinghal.cli.options import interruptible, nothing_collected, results_option
 from ssinghal.errors import HarnessError
 from ssinghal.results import write_whole
-from ssinghal.runs import LATEST, find_run, read_run
 from ssinghal.values import one_of
+
+if TYPE_CHECKING:
+    from ssinghal.changes import Changes
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT_BYTES = 1024 * 1024  # GitHub drops a larger one whole
@@ -70,12 +72,16 @@ def compare(
     A run is a folder, a records.jsonl, what the id of a run in --results begins with, or latest. A reserved base that moved,
     and every figure with it, is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
+    from ssinghal.changes import Changes
+    from ssinghal.changes_text import counted, lines, markdown
+    from ssinghal.runs import find_run, read_run
+
     if as_json and as_markdown:
         raise click.UsageError("--json and --markdown: one of them")
     if output and not (as_json or as_markdown):
         raise click.UsageError("-o: of --json or --markdown")
     summary = _summary_file() if github_summary else None
-    before, after = (read_run(find_run(None if name == LATEST else name, results)) for name in (run_a, run_b))
+    before, after = (read_run(find_run(name, results)) for name in (run_a, run_b))
     changes = Changes.of(before, after, across=across)
     document = json.dumps(changes.to_json(), indent=2) if as_json else markdown(changes) if as_markdown else ""
     if output:
@@ -103,6 +109,8 @@ def _summary_file() -> Path:
 
 
 def _append(path: Path, changes: Changes) -> None:
+    from ssinghal.changes_text import markdown_within
+
     there = path.stat().st_size if path.exists() else 0
     document = markdown_within(changes, SUMMARY_LIMIT_BYTES - there - 1)
     if document is None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.changes import Changes
 from ssinghal.cli.options import interruptible, nothing_collected, results_option
 from ssinghal.cli.progress import track
 from ssinghal.errors import HarnessError
-from ssinghal.runs import Run, counted, earlier_runs, find_run, read_run
+
+if TYPE_CHECKING:
+    from ssinghal.changes import Changes
+    from ssinghal.runs import Run
 
 
 @click.command()
@@ -36,8 +39,10 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     Everything is counted from the run's records. Records of several boards or device modes are told apart. What a killed run
     does not have is said in every document. --try needs ttnn: what it probes is kept in RUN/remedies.jsonl.
     """
+    from ssinghal.changes import Changes
     from ssinghal.report.trying import try_remedies
     from ssinghal.report.writing import PAGE, write_report
+    from ssinghal.runs import counted, find_run, read_run
 
     path = find_run(run, results)
     found = read_run(path)
@@ -64,6 +69,9 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
 
 def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:
     """Since the last run with equal options that can be compared; those that cannot join ``skipped``, with the reason."""
+    from ssinghal.changes import Changes
+    from ssinghal.runs import earlier_runs, read_run
+
     for path in earlier_runs(run.path):
         try:
             return Changes.of(read_run(path), run)

@@ -67,7 +67,8 @@ COMMANDS = dict(commands(cli))
 def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
-        "catalog list", "catalog recapture", "doctor", "estimate", "exec", "operators", "probe", "run",
+        "catalog list", "catalog recapture", "compare", "doctor", "estimate", "exec", "export-visualizer", "history",
+        "operators", "probe", "report", "run",
     }  # fmt: skip
 
 

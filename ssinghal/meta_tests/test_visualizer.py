@@ -23,12 +23,13 @@ import pytest
 from making_runs import a_record, write_run
 from runs import BLOCKED, all_ended, wait_for
 
-from ssinghal.cli.visualizer import _named
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.records import Record, Resource, Status, Verdict
 from ssinghal.runs import read_run
-from ssinghal.visualizer import REPORTS, Exported, case_of, export, was_asked
+from ssinghal.stored import case_of
+from ssinghal.visualizer import REPORTS, Exported, export, was_asked
+from ssinghal.visualizer_choice import named_run
 
 ROOT = Path(__file__).resolve().parents[2]
 MAP = (1, 64, 640, 400)
@@ -275,15 +276,15 @@ def test_a_case_is_named_by_its_key_alone_and_what_is_left_out_or_lost_is_told(t
 def test_a_word_that_is_no_run_is_a_case_only_if_it_looks_like_a_key(tmp_path: Path) -> None:
     run = write_run(tmp_path, [a_record("relu")], run="20261128T000000.000000Z")
     (tmp_path / "latest").symlink_to(run.name)
-    assert _named("latest", tmp_path) == (run, ())
-    assert _named("20261128", tmp_path) == (run, ())
-    assert _named("5aee08b2", tmp_path) == (run, ("5aee08b2",))
+    assert named_run("latest", tmp_path) == (run, ())
+    assert named_run("20261128", tmp_path) == (run, ())
+    assert named_run("5aee08b2", tmp_path) == (run, ("5aee08b2",))
     for text in ("nosuchrun", "abc", "5aee08b2b5612"):
         with pytest.raises(HarnessError, match=f"no run '{text}'"):
-            _named(text, tmp_path)
+            named_run(text, tmp_path)
     write_run(tmp_path, [a_record("relu")], run="20261129T000000.000000Z")
     with pytest.raises(HarnessError, match="2 runs in"):
-        _named("202611", tmp_path)
+        named_run("202611", tmp_path)
 
 
 # ttnn-visualizer ------------------------------------------------------------------------------------------------------------

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ssinghal.boards import load_board
-from ssinghal.caselines import case_of
 from ssinghal.cases import Case, OutputMemory, Placement
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, Prediction, estimate
 from ssinghal.records import Status
 from ssinghal.specs import Board, BufferType, Layout, TextEnum
-from ssinghal.stored import StoredRecord
+from ssinghal.stored import StoredRecord, case_of
 
 
 class Remedy(TextEnum):
