@@ -168,10 +168,11 @@ def test_calls_that_no_operator_makes_are_told(tmp_path):
 
 @pytest.mark.virtual_device
 def test_a_slow_case_costs_its_time_and_a_dying_worker_its_case(tmp_path):
-    """One call may take a second; the worker of another one is killed. Both are named with their cause, the rest runs."""
-    slow = [{**SLOW, "in": [[1, 8192, 8192 + 32 * n]]} for n in range(2)]
+    """One call takes seconds of host work and may take two; the worker of another one is killed. Both are named with their
+    cause, the rest runs."""
+    slow = [{**SLOW, "in": [[1, 8192, 10240 + 32 * n]]} for n in range(2)]
     run = Run(tmp_path, {"unsqueeze": slow, "relu": OPERATORS["relu"]}, memory="dram")
-    process = run.start("--host-tiles", "99999999", "--timeout", "5", "--workers", "2")
+    process = run.start("--host-tiles", "99999999", "--timeout", "2", "--workers", "2")
     wait_for(lambda: len(workers_of(process.pid)) == 2, "two workers")
     os.kill(workers_of(process.pid)[0], signal.SIGSEGV)
     out, err = process.communicate(timeout=120)
@@ -180,7 +181,7 @@ def test_a_slow_case_costs_its_time_and_a_dying_worker_its_case(tmp_path):
     assert run.info["totals"] == {"crash": 1, "fits": 3, "timeout": 1}
     assert run.statuses() == {"crash": 1, "fits": 3, "timeout": 1}
     lines = out.splitlines()
-    assert len([x for x in lines if x.startswith("timeout: unsqueeze 1x8192x") and x.endswith(": no answer within 5 s")]) == 1
+    assert len([x for x in lines if x.startswith("timeout: unsqueeze 1x8192x") and x.endswith(": no answer within 2 s")]) == 1
     assert len([x for x in lines if x.startswith("crash: unsqueeze 1x8192x") and "ended with SIGSEGV" in x]) == 1
     assert "Traceback" not in err
 
