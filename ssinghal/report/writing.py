@@ -48,7 +48,7 @@ def report(run: Run, changes: Changes | None = None) -> Iterator[tuple[str, str]
     since = {"since": changes.to_json() if changes is not None else None}
     for name, made in TABLES.items():
         table = made(run, chapters) | (since if made is data.oom_report else {})
-        yield name, json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+        yield name, json.dumps(table, ensure_ascii=False)
     operators = sorted({results.op for chapter in chapters for results in chapter.facts.operators})
     for op, name in file_names(operators).items():
         yield f"{PER_OPERATOR}/{name}.md", operator_document(op, run, chapters)
