@@ -228,8 +228,10 @@ class _Comparison:
     def notes(self) -> Iterator[str]:
         for memory, (old_bytes, new_bytes) in self.shifts.items():
             alike = sum(self._only_shifted(memory, *pair) for pair in self.common)
-            grew = old_bytes - new_bytes
-            why = f"the reserved base {'grew' if grew > 0 else 'shrank'} by {abs(grew):,} B"
+            lost = old_bytes - new_bytes
+            base_grew, bank_grew = lost > 0, lost < 0
+            what, grew = ("the reserved base", base_grew) if memory == "L1" else ("a bank", bank_grew)
+            why = f"{what} {'grew' if grew else 'shrank'} by {abs(lost):,} B"
             yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(alike)}: {why}"
         for run, missing, not_counted in ((self.after, self._gone, "vanished"), (self.before, self._added, "new")):
             if run.losses and missing:

@@ -129,6 +129,20 @@ def test_a_figure_that_moves_against_the_base_is_a_change(compared):
     assert changes.found[0].figures == (Figure("program_bytes", BASE_076 + 9_887_744, BASE_076 + 9_887_744 - 160),)
 
 
+def test_a_bank_without_a_reserved_base_grows_or_shrinks_itself(compared):
+    """DRAM banks end where the trace region begins: there is no base of TTNN's own below them."""
+
+    def dram(bank):
+        numbers = {"bank_bytes": bank, "free_bytes": bank, "largest_free_bytes": bank, "bytes_per_bank": 2 * DRAM_BANK}
+        return [a_record("relu", status="oom", memory="dram", verdict={"resource": Resource.DRAM_BUFFER, **numbers})]
+
+    changes = compared(dram(DRAM_BANK), dram(DRAM_BANK - 64))
+    assert (named(changes), changes.notes) == (
+        [],
+        (f"DRAM banks {DRAM_BANK:,} → {DRAM_BANK - 64:,} B on 1 case: a bank shrank by 64 B",),
+    )
+
+
 def test_one_bank_that_moved_alone_is_no_shift(compared):
     changes = compared(release(BASE_081), release(BASE_081, gelu=l1_oom("gelu", BASE_076)))
     assert (named(changes), changes.notes) == ([(Kind.SHRUNK, "gelu")], ())

@@ -157,6 +157,17 @@ def test_search_takes_words_in_any_order(visit):
         assert cases(tab) == found, text
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("[1,*,640,400]", 3), ("1,*,4320,*", 3), ("*", 6), ("[*,9,*", 0), ("1,64(,*", 0), ("net.h*d", 3)],
+)
+def test_a_star_stands_for_any_size_or_name(visit, query, found):
+    tab = visit(RECORDS, "#view=cases")
+    with hash_changes(tab):
+        tab.get_by_label("Search").fill(query)
+    assert len(cases(tab)) == found
+
+
 def test_a_header_sorts_and_sorts_the_other_way(visit):
     tab = visit(RECORDS, "#view=cases&status=oom")
     header = tab.get_by_role("columnheader", name="Asked per bank")

@@ -24,13 +24,21 @@ const SELECTS = {
 };
 const CHIPS = { shape: "shape", input: "input" }; // filters that come from links alone
 
+/** Whether a text has `word`, in which * stands for any size or name: "1,*,1280,800". */
+function finder(word) {
+  if (!word.includes("*")) return (text) => text.includes(word);
+  const parts = word.split("*").map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&"));
+  const pattern = new RegExp(parts.join("\\w+"));
+  return (text) => pattern.test(text);
+}
+
 /** Cases that pass all filters of the state but those named in `except`. */
 function filtered(cases, except = []) {
-  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean).map(finder);
   const plain = ["op", "status", "resource", "memory", "made", "shape"].filter((name) => state[name] && !except.includes(name));
   return cases.filter(
     (item) =>
-      plain.every((name) => item[name] === state[name]) && passes(item) && words.every((word) => item.words.includes(word)),
+      plain.every((name) => item[name] === state[name]) && passes(item) && words.every((finds) => finds(item.words)),
   );
 }
 
@@ -50,7 +58,7 @@ function buildFilters(form, cases) {
   const search = el("input", {
     type: "search",
     name: "q",
-    placeholder: "Search: operator, shape, model, module …",
+    placeholder: "Search: operator, shape (1,*,640,640), model, module …",
     "aria-label": "Search",
     autocomplete: "off",
     spellcheck: "false",
