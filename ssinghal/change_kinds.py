@@ -19,6 +19,7 @@ class Kind(TextEnum):
     VANISHED = "vanished"
 
 
+WORSE = (Kind.NEW_OOM, Kind.NEW_FAULT, Kind.LOST_FIT)  # what fails a comparison unless told otherwise
 TITLES = {
     Kind.NEW_OOM: "runs out of memory now",
     Kind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",

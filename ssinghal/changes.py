@@ -60,7 +60,7 @@ class Change:
         return ", ".join([*told, *([f"and {more} more"] if more else [])])
 
     def to_json(self) -> dict[str, Any]:
-        where = {"device_mode": self.setting.device_mode, "board": self.setting.board, "ttnn": self.setting.ttnn}
+        where = self.setting.to_json()
         case = {"op": self.op, "key": self.key, "id": self.id}
         verdicts = {"before": self.before, "after": self.after}
         hit = {"calls": self.calls, "models": list(self.models)}
@@ -184,6 +184,13 @@ _NO_TRIAL = (Status.NOT_RUN, Status.UNSUPPORTED, Status.INVALID)
 _Pair = tuple[StoredRecord, StoredRecord]
 
 
+def _cases_beside(run: Run, group: Group) -> set[tuple[str, str]]:
+    """Cases that the run has under another release of the group's board and mode: not compared, but not gone either."""
+    same = (group.setting.device_mode, group.setting.board)
+    others = [g for g in run.groups if g is not group and (g.setting.device_mode, g.setting.board) == same]
+    return {(record.op, record.key) for other in others for record in other.records}
+
+
 class _Comparison:
     """One group against another."""
 
@@ -192,8 +199,9 @@ class _Comparison:
         self.before, self.after = before, after
         self._old = {(r.op, r.key): r for r in one.records}
         self._new = {(r.op, r.key): r for r in other.records}
-        self._gone = [record for case, record in self._old.items() if case not in self._new]
-        self._added = [record for case, record in self._new.items() if case not in self._old]
+        elsewhere = _cases_beside(after, other), _cases_beside(before, one)
+        self._gone = [record for case, record in self._old.items() if case not in self._new and case not in elsewhere[0]]
+        self._added = [record for case, record in self._new.items() if case not in self._old and case not in elsewhere[1]]
         self.common = [(record, self._new[case]) for case, record in self._old.items() if case in self._new]
         self.per_bank = one.setting.board == other.setting.board
         self.shifts = _shifts(self.common, one, other) if self.per_bank else {}
@@ -211,10 +219,11 @@ class _Comparison:
             if kind:
                 yield self._change(kind, new, _told(old), _told(new), figures)
         for record in self._gone:
-            if not self.after.losses:
+            if record.status is Status.FITS:
+                why = f"no record: {self.after.id} is not whole" if self.after.losses else "no record"
+                yield self._change(Kind.LOST_FIT, record, _told(record), why)
+            elif not self.after.losses:
                 yield self._change(Kind.VANISHED, record, _told(record), "")
-            elif record.status is Status.FITS:
-                yield self._change(Kind.LOST_FIT, record, _told(record), f"no record: {self.after.id} is not whole")
         for record in self._added if not self.before.losses else ():
             yield self._change(Kind.NEW_CASE, record, "", _told(record))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ssinghal.change_kinds import TITLES, Kind
 from ssinghal.changes import Change, Changes
 from ssinghal.errors import cut
-from ssinghal.report.markdown import code, table, text
+from ssinghal.markdown import code, table, text
 
 SHOWN = 20  # changes of a kind, unless all are asked for
 MAX_FIGURES = 6  # of one change
@@ -18,7 +18,7 @@ MAX_MODELS = 3
 
 def lines(changes: Changes, shown: int | None = SHOWN) -> Iterator[str]:
     """Human text: what was compared, how many changed, notes, then the changes by kind. ``shown`` of a kind; None: all."""
-    yield f"{changes.before} → {changes.after}: {counted(changes)}"
+    yield f"{changes.before} → {changes.after}: {in_short(changes)}"
     yield from (f"  {head}" for head in changes.heads)
     yield from (f"  note: {note}" for note in changes.notes)
     for kind, found in _by_kind(changes):
@@ -31,7 +31,7 @@ def lines(changes: Changes, shown: int | None = SHOWN) -> Iterator[str]:
 def markdown(changes: Changes, shown: int | None = None) -> str:
     """The same as a document, with tables. What others wrote (ids, messages) is escaped."""
     parts = [f"## {code(changes.before)} → {code(changes.after)}\n"]
-    parts.append("".join(f"- {text(line)}\n" for line in (counted(changes), *changes.heads)))
+    parts.append("".join(f"- {text(line)}\n" for line in (in_short(changes), *changes.heads)))
     if changes.notes:
         parts.append("### Notes\n\n" + "".join(f"- {text(note)}\n" for note in changes.notes))
     for kind, found in _by_kind(changes):
@@ -54,7 +54,7 @@ def markdown_within(changes: Changes, limit_bytes: int) -> str | None:
     return document
 
 
-def counted(changes: Changes, kinds: Iterable[Kind] = tuple(Kind)) -> str:
+def in_short(changes: Changes, kinds: Iterable[Kind] = tuple(Kind)) -> str:
     """``1 new-oom, 2 grown``, or ``no change``."""
     counts = changes.counts
     return ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "no change"

@@ -17,6 +17,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.specs import Shape, TextEnum
 
 SCHEMA_VERSION = 1
+L1_END_BYTES = frozenset({1_499_136, 1_572_864})  # of a Wormhole and a Blackhole core: "max L1 size" in TTNN's words
 
 
 class Status(TextEnum):
@@ -75,6 +76,12 @@ class Verdict:
     error_type: str = ""
     message: str = ""
     thrown_at: str = ""
+
+    @property
+    def ends_at_address(self) -> bool:
+        """Whether ``program_bytes`` is the address where program buffers end, as TTNN's own check of programs names it, and not
+        their size, which operators name that check by themselves."""
+        return self.resource is Resource.CLASH or self.limit_bytes in L1_END_BYTES
 
     @property
     def shortfall_bytes(self) -> int | None:

@@ -23,7 +23,14 @@ RECORDS = "records.jsonl"
 INFO = "run.json"
 NO_DEVICE = "none"  # the device mode of a record that no device answered
 MAX_LOSSES_TOLD = 20
-_INDIFFERENT = {"results", "workers", "as_json", "ttnn_log", "ttnn-log", "policy"}  # options that decide no verdict
+_INDIFFERENT = {
+    "results",
+    "workers",
+    "as_json",
+    "ttnn_log",
+    "ttnn-log",
+    "policy",
+}  # options of run and pytest that decide no verdict
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,9 @@ class Setting:
     @classmethod
     def of(cls, record: StoredRecord) -> Setting:
         return cls(record.device_mode, record.board, record.ttnn)
+
+    def to_json(self) -> dict[str, str]:
+        return {"device_mode": self.device_mode, "board": self.board, "ttnn": self.ttnn}
 
     def __str__(self) -> str:
         on = f"no device, {self.board}" if self.device_mode == NO_DEVICE else f"{self.device_mode} {self.board}"
@@ -67,12 +77,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Run:
-    """``losses``: what the folder does not have, in words. ``head``: what ``run.json`` says, empty where there is none."""
+    """``losses``: what the run does not have, in words; there are none of a whole run. ``remarks``: what else is odd about its
+    files. ``head``: what ``run.json`` says, empty where there is none."""
 
     path: Path
     head: StoredHead
     groups: tuple[Group, ...]
     losses: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -144,14 +156,13 @@ def read_run(path: Path) -> Run:
         HarnessError: it cannot be read, holds no whole record, or was written by a newer version.
     """
     lines = path / RECORDS if path.is_dir() else path
-    head, losses = _head(lines.parent / INFO)
-    read, lost = stored_records(lines)
-    losses += lost
+    head, remarks = _head(lines.parent / INFO) if lines.name == RECORDS else (StoredHead(), [])
+    read, losses = stored_records(lines)
     if not read:
         raise HarnessError(f"{lines}: no whole record in it" + (f"; {losses[0]}" if losses else ""))
     kept = _kept(read)
     if len(kept) < len(read):
-        losses.append(f"{lines}: {len(read) - len(kept):,} records of cases that have another; the last answer of each counts")
+        remarks.append(f"{lines}: {len(read) - len(kept):,} records of cases that have another; the last answer of each counts")
     missing = (head.selected or 0) - len(kept)
     if missing > 0:
         losses.append(f"{missing:,} of {head.selected:,} selected cases have no record: the run was killed, or goes on")
@@ -159,7 +170,7 @@ def read_run(path: Path) -> Run:
     for (setting, _, _), record in kept.items():
         by_setting.setdefault(setting, []).append(record)
     largest_first = sorted(by_setting.items(), key=lambda item: (-len(item[1]), str(item[0])))
-    return Run(path, head, tuple(Group.of(*grouped, head.device) for grouped in largest_first), tuple(losses))
+    return Run(path, head, tuple(Group.of(*grouped, head.device) for grouped in largest_first), tuple(losses), tuple(remarks))
 
 
 def _kept(records: Iterable[StoredRecord]) -> dict[tuple[Setting, str, str], StoredRecord]:

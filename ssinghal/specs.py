@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Context
 from enum import Enum
 from functools import cached_property
 
@@ -355,7 +356,10 @@ def format_bytes(size_bytes: int) -> str:
         if abs(size) < 1024 or unit == "TiB":
             break
         size /= 1024
-    return f"{size_bytes:,} B" if unit == "B" else f"{size:.4g} {unit} ({size_bytes:,} B)"
+    if unit == "B":
+        return f"{size_bytes:,} B"
+    shown = Context(prec=4, rounding=ROUND_HALF_UP).create_decimal_from_float(size).normalize()
+    return f"{shown:,f} {unit} ({size_bytes:,} B)"
 
 
 def format_shape(shape: Shape) -> str:

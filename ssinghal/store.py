@@ -50,6 +50,10 @@ class NotAStore(HarnessError):
     """A file that is damaged, or not this program's."""
 
 
+class Replaced(HarnessError):
+    """Another process put a new index in the place of the one that was open."""
+
+
 @dataclass(frozen=True)
 class IndexedRun:
     """``refused``: why nothing of the run is indexed; empty for all others. ``device``: what it opened."""
@@ -97,6 +101,12 @@ class Store:
         """Puts one run into the index, in place of what it had of it. A run that cannot be read is kept with the reason."""
         stamp = _stamp(folder)
         run, refused = _read(folder)
+        try:
+            self._put(folder, stamp, run, refused)
+        except Replaced:  # by a rebuild, which need not have seen this run
+            self._put(folder, stamp, run, refused)
+
+    def _put(self, folder: Path, stamp: str, run: Run | None, refused: str) -> None:
         rows = [_Row.of(setting, record) for setting, record in _settled(run)] if run else []
         with self._writing() as db:
             if _stamps(db).get(folder.name) == stamp:  # another process was faster
@@ -109,7 +119,10 @@ class Store:
         """The index made anew from the folders, beside the old one, which it replaces at the end, whatever that was."""
         aside = self.path.with_name(f".{self.path.name}-{os.getpid()}")
         try:
-            Store(aside).sync(results, progress)
+            made = Store(aside)
+            with made._writing():  # an index also where there is no run
+                pass
+            made.sync(results, progress)
             try:
                 with self._connected() as db:
                     db.execute("BEGIN IMMEDIATE")  # so that nobody is in the middle of writing the old one
@@ -189,6 +202,8 @@ class Store:
                 db.execute("PRAGMA cache_size = -65536")  # KiB
                 yield db
         except sqlite3.OperationalError as error:
+            if "readonly" in str(error) and os.access(self.path, os.W_OK):
+                raise Replaced(f"{self.path} was made anew meanwhile") from error
             raise HarnessError(f"cannot use {self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise NotAStore(_unusable(self.path, str(error))) from error

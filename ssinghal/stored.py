@@ -1,6 +1,7 @@
 """Lines of ``records.jsonl`` and the head ``run.json``, as typed values. Imports neither torch nor ttnn.
 
-A value that no run of this program writes (a negative size, a text where a number belongs) makes its line no record.
+A value that no run of this program writes (a negative size, an unknown status, a text where a number belongs) makes its line no
+record.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ssinghal.caselines import KEYS, case_from_json
-from ssinghal.cases import Case
+from ssinghal.cases import Case, OutputMemory
 from ssinghal.device.usage import Usage
+from ssinghal.errors import InvalidCase
 from ssinghal.records import Resource, Status, Verdict
-from ssinghal.specs import DType, Shape
+from ssinghal.specs import BufferType, DType, Layout, Shape, TextEnum
 from ssinghal.text import sentence
 
 Bytes = Annotated[int, Field(ge=0, lt=2**63)]
@@ -94,14 +96,17 @@ def _whole_usage(value: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
     return value
 
 
-def _known_dtype(value: str) -> str:
-    if value not in set(DType):
-        raise ValueError(f"no dtype of TTNN: {value}")
-    return value
+def _one_of(kind: type[TextEnum]) -> AfterValidator:
+    def known(value: str) -> str:
+        if value not in {member.value for member in kind}:
+            raise ValueError(f"no {kind.__name__}: {value}")
+        return value
+
+    return AfterValidator(known)
 
 
 class StoredRecord(_Stored):
-    """One line of ``records.jsonl``. Fields are those of ``Record.to_json``."""
+    """One line of ``records.jsonl``: the fields of ``Record.to_json`` that are read back."""
 
     run: str = ""
     op: str
@@ -110,10 +115,10 @@ class StoredRecord(_Stored):
     id: str
     inputs: tuple[Dims, ...]
     attrs: Mapping[str, Any]
-    dtype: Annotated[str, AfterValidator(_known_dtype)]
-    layout: str
-    memory: str
-    output_memory: str
+    dtype: Annotated[str, _one_of(DType)]
+    layout: Annotated[str, _one_of(Layout)]
+    memory: Annotated[str, _one_of(BufferType)]
+    output_memory: Annotated[str, _one_of(OutputMemory)]
     channels_last: bool | None = None
     l1_small_size: int | None = None
     listed_shape: Dims | None = None
@@ -221,6 +226,14 @@ def case_of(record: StoredRecord) -> Case:
     return case_from_json({**fields, "inputs": [list(shape) for shape in record.inputs]})
 
 
+def case_or_none(record: StoredRecord) -> Case | None:
+    """The call of a record, None where this version has no such call."""
+    try:
+        return case_of(record)
+    except InvalidCase:
+        return None
+
+
 class StoredRegion(_Stored):
     num_banks: Annotated[int, Field(ge=1)]
     bank_bytes: Bytes
@@ -265,4 +278,5 @@ __all__ = [
     "StoredSource",
     "StoredTensor",
     "case_of",
+    "case_or_none",
 ]

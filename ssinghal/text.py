@@ -34,6 +34,9 @@ def sentence(verdict: Verdict) -> str:
         rest = f", {free:,} B free{block}" if free is not None else ""
         return f"{_BUFFERS[verdict.resource]} bank needs {verdict.bytes_per_bank:,} B{rest}{at}"
     if verdict.resource is Resource.CIRCULAR_BUFFER and verdict.program_bytes is not None:
+        if verdict.ends_at_address:
+            ends = f"end at {verdict.program_bytes:,} B, L1 at {verdict.limit_bytes:,} B"
+            return f"{verdict.buffer_kind or 'program'} buffers {ends}{at}"
         limit = f" of {verdict.limit_bytes:,} B" if verdict.limit_bytes is not None else ""
         return f"{verdict.buffer_kind or 'program'} buffers need {verdict.program_bytes:,} B{limit} per core{at}"
     if verdict.resource is Resource.CLASH and verdict.program_bytes is not None:

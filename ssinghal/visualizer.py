@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,9 +17,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.pool import DEFAULT_HOST_LIMIT_BYTES, Pool, PoolOptions, report_name
 from ssinghal.records import Record, Status
 from ssinghal.results import package_versions, write_whole
-from ssinghal.runs import Setting
 from ssinghal.stored import StoredRecord, case_of
-from ssinghal.summary import FAULTS
 from ssinghal.text import sentence
 
 REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks
@@ -47,24 +45,6 @@ class Exported:
     def differs(self) -> bool:
         """Whether TTNN says now something else than in the record."""
         return (self.record.status, self.record.verdict.resource) != (self.stored.status, self.stored.resource)
-
-
-def was_asked(record: StoredRecord) -> bool:
-    """Whether TTNN was called for it: arithmetic and declared limitations leave nothing to show."""
-    return record.decided_by == "ttnn" or record.status in FAULTS
-
-
-def has_failed(record: StoredRecord) -> bool:
-    return record.status in (Status.OOM, *FAULTS)
-
-
-def named(records: Iterable[StoredRecord], keys: Sequence[str]) -> list[StoredRecord]:
-    """The records whose key begins with one of ``keys``. HarnessError for one that is none's."""
-    found = {key: [record for record in records if record.key.startswith(key)] for key in keys}
-    for key, matches in found.items():
-        if not matches or not key:
-            raise HarnessError(f"no case {key!r} in this run: expected a record's key, or what it begins with")
-    return list({(Setting.of(r), r.op, r.key): r for matches in found.values() for r in matches}.values())
 
 
 def export(
@@ -120,4 +100,4 @@ Each report is one operator call, run on an empty device by TTNN itself, which a
     ttnn-visualizer --profiler-path {REPORTS}/FOLDER
 """
 
-__all__ = ["REPORTS", "Exported", "describe", "export", "has_failed", "named", "was_asked"]
+__all__ = ["REPORTS", "Exported", "describe", "export"]

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ssinghal.cases import Case
-from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.runs import Run, find_run, run_folders
+from ssinghal.errors import HarnessError
+from ssinghal.records import Status
+from ssinghal.runs import Run, Setting, find_run, run_folders
 from ssinghal.sampling import sample
-from ssinghal.stored import StoredRecord, case_of
-from ssinghal.visualizer import has_failed, named, was_asked
+from ssinghal.stored import StoredRecord, case_or_none
+from ssinghal.summary import FAULTS
 
 KEY = re.compile("[0-9a-f]{4,12}")
+
+
+def was_asked(record: StoredRecord) -> bool:
+    """Whether TTNN was called for it: arithmetic and declared limitations leave nothing to show."""
+    return record.decided_by == "ttnn" or record.status in FAULTS
+
+
+def has_failed(record: StoredRecord) -> bool:
+    return record.status in (Status.OOM, *FAULTS)
+
+
+def named(records: Iterable[StoredRecord], keys: Sequence[str]) -> list[StoredRecord]:
+    """The records whose key begins with one of ``keys``. HarnessError for one that is none's."""
+    found = {key: [record for record in records if record.key.startswith(key)] for key in keys}
+    for key, matches in found.items():
+        if not matches or not key:
+            raise HarnessError(f"no case {key!r} in this run: expected a record's key, or what it begins with")
+    return list({(Setting.of(r), r.op, r.key): r for matches in found.values() for r in matches}.values())
 
 
 def named_run(text: str | None, results: Path) -> tuple[Path, tuple[str, ...]]:
@@ -38,7 +56,7 @@ def chosen_records(
         return named(run.records, keys), []
     wanted = [record for record in run.records if everything or has_failed(record)]
     asked = [record for record in wanted if was_asked(record)]
-    made = [(record, case) for record in asked if (case := _case_of(record)) is not None]
+    made = [(record, case) for record in asked if (case := case_or_none(record)) is not None]
     kept = {(case.name, case.key) for case in sample([case for _, case in made], per_operator)}
     chosen = [record for record, case in made if (case.name, case.key) in kept]
     if not chosen:
@@ -53,11 +71,4 @@ def chosen_records(
     return chosen, notes
 
 
-def _case_of(record: StoredRecord) -> Case | None:
-    try:
-        return case_of(record)
-    except InvalidCase:
-        return None
-
-
-__all__ = ["chosen_records", "named_run"]
+__all__ = ["chosen_records", "has_failed", "named", "named_run", "was_asked"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.change_kinds import Kind
+from ssinghal.change_kinds import WORSE, Kind
 from ssinghal.cli.options import interruptible, nothing_collected, results_option
 from ssinghal.errors import HarnessError
 from ssinghal.results import write_whole
@@ -37,7 +37,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option(
     "--fail-on",
     callback=_kinds,
-    default=f"{Kind.NEW_OOM},{Kind.NEW_FAULT},{Kind.LOST_FIT}",
+    default=",".join(WORSE),
     show_default=True,
     metavar="KIND,…",
     help=f"Exit with 1 where there is one of these: {', '.join(Kind)}; {NO_KIND}: never.",
@@ -73,7 +73,7 @@ def compare(
     and every figure with it, is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
     from ssinghal.changes import Changes
-    from ssinghal.changes_text import counted, lines, markdown
+    from ssinghal.changes_text import in_short, lines, markdown
     from ssinghal.runs import find_run, read_run
 
     if as_json and as_markdown:
@@ -92,7 +92,7 @@ def compare(
         click.echo("\n".join(lines(changes, *([None] if everything else []))))
     finding = any(changes.counts[kind] for kind in fail_on)
     if finding:
-        click.echo(f"ssinghal: finding: {counted(changes, fail_on)}", err=True)
+        click.echo(f"ssinghal: finding: {in_short(changes, fail_on)}", err=True)
     if summary:
         _append(summary, changes)
     if finding:

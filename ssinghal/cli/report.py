@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder to write [default: RUN/report].")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write [default: RUN/report, of a file ./report].",
+)
 @click.option(
     "--since", metavar="RUN", help="Tell what changed since this run [default: the last one before with equal options]."
 )
@@ -59,7 +64,7 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     for group in found.groups:
         totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
         click.echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
-    for line in (*(f"not in the run: {loss}" for loss in found.losses), *skipped):
+    for line in (*(f"not in the run: {loss}" for loss in found.losses), *found.remarks, *skipped):
         click.echo(line)
     if changes is not None:
         told = ", ".join(f"{n:,} {kind}" for kind, n in changes.counts.items() if n)

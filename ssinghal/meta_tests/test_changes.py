@@ -237,9 +237,24 @@ def test_tensors_on_the_device_are_compared(compared):
 
 
 def test_cases_of_one_run_alone(compared):
-    changes = compared([a_record("relu"), a_record("gelu")], [a_record("relu"), a_record("silu", status="oom")])
-    assert named(changes) == [(Kind.NEW_CASE, "silu"), (Kind.VANISHED, "gelu")]
-    assert [(c.before, c.after) for c in changes.found] == [("", "oom: l1_buffer:  (output)"), ("fits", "")]
+    """What fitted and has no record any more is lost; what did not has vanished."""
+    before = [a_record("relu"), a_record("gelu"), a_record("exp", status="oom")]
+    changes = compared(before, [a_record("relu"), a_record("silu", status="oom")])
+    assert named(changes) == [(Kind.LOST_FIT, "gelu"), (Kind.NEW_CASE, "silu"), (Kind.VANISHED, "exp")]
+    assert [(c.before, c.after) for c in changes.found] == [
+        ("fits", "no record"),
+        ("", "oom: l1_buffer:  (output)"),
+        ("oom: l1_buffer:  (output)", ""),
+    ]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_cases_under_another_release_of_the_board_are_not_gone(compared, turned):
+    """One run of two releases: what moved to the other is not compared, and is neither vanished nor new."""
+    runs = [[a_record("relu"), a_record("gelu")], [a_record("relu"), a_record("gelu", ttnn="0.82.0")]]
+    changes = compared(*(reversed(runs) if turned else runs))
+    assert named(changes) == []
+    assert "1 case of virtual n150, ttnn 0.82.0 without a counterpart, not compared" in changes.notes[0]
 
 
 def test_a_run_that_is_not_whole_makes_no_case_vanish_but_loses_what_fitted(compared):

@@ -128,7 +128,7 @@ def test_shortfall(verdict, missing):
                 limit_bytes=1_499_136,
                 buffer_kind="circular",
             ),
-            "circular buffers need 9,991,296 B of 1,499,136 B per core (program)",
+            "circular buffers end at 9,991,296 B, L1 at 1,499,136 B (program)",
         ),
         (
             Verdict(

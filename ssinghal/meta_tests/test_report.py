@@ -16,9 +16,9 @@ from markdown_it import MarkdownIt
 from ssinghal.cases import Source
 from ssinghal.cli import cli
 from ssinghal.errors import HarnessError
+from ssinghal.markdown import Markup, code, table, text
 from ssinghal.meta_tests.making_runs import a_record, write_run
 from ssinghal.report.data import FAILURE_COLUMNS
-from ssinghal.report.markdown import Markup, code, table, text
 from ssinghal.report.writing import DOCUMENTS, PAGE, file_names, write_report
 from ssinghal.runs import read_run
 

@@ -15,7 +15,7 @@ import pytest
 from ssinghal.boards import load_board
 from ssinghal.caselines import read_cases
 from ssinghal.cases import Placement, Source
-from ssinghal.changes import Changes, Kind
+from ssinghal.changes import Changes
 from ssinghal.device.modes import choose_device
 from ssinghal.estimate import estimate
 from ssinghal.meta_tests.making_runs import a_record, write_run
@@ -464,10 +464,10 @@ def test_odd_values_of_a_record_do_not_stop_the_page(visit):
     assert "ssinghal probe --from - --board 'q'\\''9 9'" in detail
 
 
-def test_the_page_has_a_name_for_every_kind_status_and_resource():
+def test_the_page_has_a_name_for_every_status_and_resource():
     """One that is missing in its tables would not be shown."""
     names = (files("ssinghal.report") / "assets" / "names.js").read_text()
-    for table, values in (("CHANGES", Kind), ("STATUSES", Status), ("RESOURCES", Resource)):
+    for table, values in (("STATUSES", Status), ("RESOURCES", Resource)):
         body = names.partition(f"const {table} = {{")[2].partition("\n};")[0]
         keys = set(re.findall(r'^  "?([\w-]+)"?:', body, re.MULTILINE))
         assert keys == {value.value for value in values}, table

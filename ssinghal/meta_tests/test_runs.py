@@ -140,7 +140,8 @@ def test_cases_that_no_device_answered_belong_to_their_board_where_that_is_clear
 def test_of_two_records_of_a_case_the_last_counts_and_that_is_told(tmp_path):
     run = read_run(write_run(tmp_path, [a_record(), a_record(status="timeout")], selected=1))
     assert counted(run.records) == {"timeout": 1}
-    assert "1 records of cases that have another; the last answer of each counts" in run.losses[0]
+    assert "1 records of cases that have another; the last answer of each counts" in run.remarks[0]
+    assert run.losses == ()
 
 
 def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
@@ -155,6 +156,8 @@ def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
     "odd",
     [
         {"dtype": "float64"},
+        {"layout": "foo"},
+        {"memory": "bar"},
         {"total_bytes": 10**30},
         {"bytes_per_bank": -1},
         {"inputs": [[1, -1, 32, 32]]},
@@ -179,7 +182,7 @@ def test_an_odd_head_is_told_and_costs_itself(tmp_path, odd):
     (folder / "run.json").write_text(json.dumps({**head, **odd} if isinstance(odd, dict) else odd))
     run = read_run(folder)
     assert len(run.records) == 1
-    assert "run.json: not a run's head (" in run.losses[0]
+    assert "run.json: not a run's head (" in run.remarks[0]
 
 
 def test_numerics_are_never_claimed_for_a_virtual_device(tmp_path):

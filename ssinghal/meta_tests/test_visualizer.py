@@ -28,8 +28,8 @@ from ssinghal.errors import HarnessError
 from ssinghal.records import Record, Resource, Status, Verdict
 from ssinghal.runs import read_run
 from ssinghal.stored import case_of
-from ssinghal.visualizer import REPORTS, Exported, export, was_asked
-from ssinghal.visualizer_choice import named_run
+from ssinghal.visualizer import REPORTS, Exported, export
+from ssinghal.visualizer_choice import named_run, was_asked
 
 ROOT = Path(__file__).resolve().parents[2]
 MAP = (1, 64, 640, 400)

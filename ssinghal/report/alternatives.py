@@ -18,7 +18,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, Prediction, estimate
 from ssinghal.records import Status
 from ssinghal.specs import Board, BufferType, Layout, TextEnum
-from ssinghal.stored import StoredRecord, case_of
+from ssinghal.stored import StoredRecord, case_or_none
 
 
 class Remedy(TextEnum):
@@ -78,7 +78,7 @@ class Alternatives:
         return tuple({case.key: case for alternative, case in found if alternative.answer is Answer.UNKNOWN}.values())
 
     def _answered(self, record: StoredRecord) -> Iterator[tuple[Alternative, Case]]:
-        case = _case_of(record)
+        case = case_or_none(record)
         board = _board(record.board)
         if case is None or board is None:
             return
@@ -100,7 +100,7 @@ class Alternatives:
         answers = [
             _TRIED.get(other.status, Answer.NO_VERDICT)
             for other in self._same_call[_call(record)]
-            if other is not record and (case := _case_of(other)) is not None and _placed(case) == _placed(changed)
+            if other is not record and (case := case_or_none(other)) is not None and _placed(case) == _placed(changed)
         ]
         return min(answers, key=list(Answer).index, default=None)
 
@@ -164,13 +164,6 @@ def _changed(case: Case, remedy: Remedy, *, padded: bool) -> Case | None:
             return None
         placement = replace(placement, layout=Layout.ROW_MAJOR)
     return replace(case, placement=placement)
-
-
-def _case_of(record: StoredRecord) -> Case | None:
-    try:
-        return case_of(record)
-    except InvalidCase:
-        return None
 
 
 def _call(record: StoredRecord) -> str:

@@ -171,7 +171,7 @@ def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
         limit = f"; its buffers may take {format_bytes(record.limit_bytes)}" if record.limit_bytes is not None else ""
         free = Segment(Part.FREE, "free, but too little for the program", room)
         return [*tensors, free], [], [f"TTNN names no need of this program{limit}"]
-    is_address = record.resource is Resource.CLASH or record.limit_bytes == board.l1_end_bytes
+    is_address = record.verdict.ends_at_address
     need = record.program_bytes - (board.reserved_base_bytes if is_address else 0)
     budget = room if is_address or record.limit_bytes is None else min(record.limit_bytes, room)
     fitting = min(need, budget)

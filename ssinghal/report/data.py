@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ssinghal.operators import operators as registry
@@ -91,16 +91,22 @@ def _cell(value: object) -> object:
 
 def _head(run: Run) -> dict[str, Any]:
     described = run.head.model_dump(include={"started", "finished", "command", "commit", "versions", "selected"})
-    return {"report_schema": REPORT_SCHEMA, "run": run.id, **described, "losses": list(run.losses)}
+    return {
+        "report_schema": REPORT_SCHEMA,
+        "run": run.id,
+        **described,
+        "losses": list(run.losses),
+        "remarks": list(run.remarks),
+    }
 
 
-def _of_groups(run: Run, chapters: Sequence[Chapter], of: Any) -> dict[str, Any]:
+def _of_groups(run: Run, chapters: Sequence[Chapter], of: Callable[[Chapter], dict[str, Any]]) -> dict[str, Any]:
     """``groups``: one for each board, device mode and release; never added up."""
     groups = []
     for chapter in chapters:
         group = chapter.group
         numerics = {"numerics": group.numerics, "cases": len(group.records), "totals": chapter.facts.statuses}
-        groups.append({**vars(group.setting), **numerics, **of(chapter)})
+        groups.append({**group.setting.to_json(), **numerics, **of(chapter)})
     return {**_head(run), "groups": groups}
 
 

@@ -10,10 +10,10 @@ import jinja2
 
 from ssinghal.changes_text import SHOWN
 from ssinghal.changes_text import markdown as changes_markdown
+from ssinghal.markdown import code, text
 from ssinghal.operators import operators as registry
 from ssinghal.report import failure_tables, operator_tables, result_tables
 from ssinghal.report.chapter import Chapter
-from ssinghal.report.markdown import code, text
 from ssinghal.runs import Run
 
 

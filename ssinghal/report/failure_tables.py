@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ssinghal.markdown import Markup, code, names, percent, shape, size, table
 from ssinghal.report.alternatives import Answer
 from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import BANDS, Pair, ShapeFailures
-from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table
+from ssinghal.report.size_cells import SIZE_COLUMNS, sizes
 from ssinghal.stored import StoredRecord
 
 MOST_SHAPES = 20

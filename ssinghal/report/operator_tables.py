@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ssinghal.markdown import Markup, code, shape, size, table
 from ssinghal.records import Status
 from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import OperatorResults, Size
-from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, padded, shape, size, sizes, table
+from ssinghal.report.size_cells import SIZE_COLUMNS, padded, sizes
 from ssinghal.stored import StoredRecord
 
 MOST_CASES = 10

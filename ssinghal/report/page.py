@@ -18,9 +18,10 @@ from string import Template
 from typing import Any, Generic, TypeVar
 
 from ssinghal.caselines import KEYS
+from ssinghal.change_kinds import TITLES, WORSE, Kind
 from ssinghal.changes import Changes
 from ssinghal.device.usage import Usage
-from ssinghal.records import Status
+from ssinghal.records import Resource, Status
 from ssinghal.report.alternatives import Alternative, Answer
 from ssinghal.report.banks import Bar, Segment, bars_of, board_of
 from ssinghal.report.chapter import Chapter
@@ -28,6 +29,7 @@ from ssinghal.report.facts import Size
 from ssinghal.runs import Run
 from ssinghal.specs import Board, format_shape
 from ssinghal.stored import StoredRecord, StoredSource
+from ssinghal.summary import FAULTS
 
 SCRIPTS = (
     "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "overview.js", "matrix.js",
@@ -76,7 +78,9 @@ def page_data(
             "id": run.id,
             **{name: getattr(run.head, name) or "" for name in ("started", "finished", "command", "commit")},
             "losses": list(run.losses),
+            "remarks": list(run.remarks),
         },
+        "faults": [status.value for status in FAULTS],
         "line": list(KEYS),
         "peaks": list(_PEAKS),
         "changes": _changes(changes) if changes is not None else None,
@@ -137,7 +141,8 @@ def _case(record: StoredRecord, chapter: Chapter, board: Board | None, tables: _
         "line": [text(json.dumps(getattr(record, name))) for name in KEYS],
         "logical": size.logical_bytes,
         "allocated": size.allocated_bytes,
-        "need": record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes,
+        "asked": record.total_bytes,
+        "need": _needed_bytes(record, board),
         "short": record.shortfall_bytes,
         "load": round(max(bar.load for bar in bars), 4) if bars and record.status in _RAN else None,
         "remedies": [_remedy(a, tables) for a in chapter.alternatives_of(record)] if record.is_oom else [],
@@ -147,8 +152,20 @@ def _case(record: StoredRecord, chapter: Chapter, board: Board | None, tables: _
         "estimate": text(f"{record.estimate.verdict}: {record.estimate.reason}" if record.estimate else ""),
         "left": sum(record.left_allocated.values()),
         "seconds": record.duration_s if math.isfinite(record.duration_s) else None,  # JSON has no NaN
+        "calls": record.calls,
         "sources": [[*_source(source, tables), source.count] for source in record.sources],
     }
+
+
+def _needed_bytes(record: StoredRecord, board: Board | None) -> int | None:
+    """Bytes per bank, or of program buffers per core; None where TTNN names an end address and the base is not known, and for
+    a clash, whose buffers would fit if they were alone."""
+    if record.bytes_per_bank is not None or record.program_bytes is None:
+        return record.bytes_per_bank
+    if not record.verdict.ends_at_address:
+        return record.program_bytes
+    alone = board is not None and record.resource is not Resource.CLASH
+    return record.program_bytes - board.reserved_base_bytes if alone and board is not None else None
 
 
 def _tensors(record: StoredRecord, tables: _Tables) -> list[list[int | None]]:
@@ -198,7 +215,8 @@ def _changes(changes: Changes) -> dict[str, Any]:
         for c in changes.found
     ]
     compared = [str(after) for after in now.values()]
-    return {"before": changes.before, "compared": compared, "notes": list(changes.notes), "found": found}
+    kinds = [[kind.value, TITLES[kind], kind in WORSE] for kind in Kind]
+    return {"before": changes.before, "compared": compared, "kinds": kinds, "notes": list(changes.notes), "found": found}
 
 
 def _asset(name: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ssinghal.markdown import Markup, code, names, percent, shape, size, table, text
 from ssinghal.operators import operators as registry
 from ssinghal.records import Status
 from ssinghal.report.chapter import Chapter
 from ssinghal.report.facts import Size, Statistics
-from ssinghal.report.markdown import SIZE_COLUMNS, Markup, code, names, percent, shape, size, sizes, table, text
+from ssinghal.report.size_cells import SIZE_COLUMNS, sizes
 from ssinghal.report.support import support_matrix
 from ssinghal.stored import StoredAllocation, StoredRecord
 from ssinghal.text import status_columns

@@ -15,7 +15,7 @@ TIERS = (
     ("720p", 1280 * 720),
     ("below 720p", 1),
 )
-OTHER = "other inputs (clips, latents)"
+OTHER = "inputs of more than two dims"
 UNKNOWN = "no model input known"
 NAMES = (*(name for name, _ in TIERS), OTHER, UNKNOWN)
 
@@ -24,7 +24,7 @@ def tier_of(input_size: str) -> str:
     """The tier of one input size, ``HxW`` as catalogs write it.
 
     >>> tier_of("4320x7680"), tier_of("2176x3840"), tier_of("4x60x106"), tier_of("")
-    ('8K', '4K', 'other inputs (clips, latents)', 'no model input known')
+    ('8K', '4K', 'inputs of more than two dims', 'no model input known')
     """
     if not input_size:
         return UNKNOWN

@@ -22,9 +22,9 @@ from ssinghal.runs import Run
 PAGE = "report.html"
 PER_OPERATOR = "per_operator"
 DOCUMENTS = ("oom_comprehensive_analysis.md", "memory_analysis_summary.md", "final_comprehensive_report.md")
+OOM_REPORT = "comprehensive_oom_report.json"
 FAILURES = "oom_failures_detailed.csv"
 TABLES: Mapping[str, Callable[[Run, Sequence[Chapter]], dict[str, Any]]] = {
-    "comprehensive_oom_report.json": data.oom_report,
     "detailed_analysis_data.json": data.analysis,
     "operator_mapping.json": data.mapping,
     "mapping_analysis.json": data.mapping_analysis,
@@ -39,16 +39,16 @@ def report(run: Run, changes: Changes | None = None) -> Iterator[tuple[str, str]
     ``changes``: what differs from an earlier run.
     """
     tried, lost = tried_remedies(run)
-    run = replace(run, losses=(*run.losses, *lost))
+    run = replace(run, remarks=(*run.remarks, *lost))
     chapters = [Chapter(group, of_setting(tried, group.setting)) for group in run.groups]
-    yield PAGE, page(run, changes, chapters, (*DOCUMENTS, FAILURES, *TABLES, f"{PER_OPERATOR}/"))
+    yield PAGE, page(run, changes, chapters, (*DOCUMENTS, FAILURES, OOM_REPORT, *TABLES, f"{PER_OPERATOR}/"))
     for name in DOCUMENTS:
         yield name, document(name, run, chapters, changes=changes)
     yield FAILURES, data.failures_csv(run, chapters)
-    since = {"since": changes.to_json() if changes is not None else None}
-    for name, made in TABLES.items():
-        table = made(run, chapters) | (since if made is data.oom_report else {})
-        yield name, json.dumps(table, ensure_ascii=False)
+    since = changes.to_json() if changes is not None else None
+    yield OOM_REPORT, json.dumps({**data.oom_report(run, chapters), "since": since}, ensure_ascii=False)
+    for name, table in TABLES.items():
+        yield name, json.dumps(table(run, chapters), ensure_ascii=False)
     operators = sorted({results.op for chapter in chapters for results in chapter.facts.operators})
     for op, name in file_names(operators).items():
         yield f"{PER_OPERATOR}/{name}.md", operator_document(op, run, chapters)

@@ -30,6 +30,15 @@ const CASE_COLUMNS = [
     hint: "the same tensor on the device, with padding",
   },
   {
+    key: "asked",
+    title: "Asked, all banks",
+    value: (item) => item.asked,
+    cell: (item) => size(item.asked),
+    number: true,
+    minor: 2,
+    hint: "bytes of the tensor that did not fit, on the device",
+  },
+  {
     key: "need",
     title: "Asked per bank",
     value: (item) => item.need,

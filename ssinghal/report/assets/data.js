@@ -37,7 +37,7 @@ const TEXT_COLUMNS = [
   "shape",
   "estimate",
 ];
-const PLAIN_COLUMNS = ["key", "logical", "allocated", "need", "short", "load", "left", "seconds", "usage"];
+const PLAIN_COLUMNS = ["key", "logical", "allocated", "asked", "need", "short", "load", "left", "seconds", "usage", "calls"];
 
 function decode(columns) {
   const text = (number) => DATA.texts[number];
@@ -47,12 +47,11 @@ function decode(columns) {
     for (const name of TEXT_COLUMNS) item[name] = text(columns[name][index]);
     item.name = `${item.op}:${key}`;
     item.oom = item.status === "oom";
-    item.fault = FAULTS.includes(item.status);
+    item.fault = DATA.faults.includes(item.status);
     item.sources = columns.sources[index].map(([source, module, calls]) => {
       const [catalog, model, input] = DATA.sources[source];
       return { catalog, model, input, module: text(module), calls };
     });
-    item.calls = callsOf(item.sources);
     item.made = item.calls ? "models" : "nobody";
     item.remedies = columns.remedies[index].map(([remedy, helps, told]) => ({ remedy: text(remedy), helps, text: text(told) }));
     item.helps = item.remedies.filter(({ helps }) => helps).map(({ remedy }) => remedy);
@@ -64,19 +63,6 @@ function decode(columns) {
       .toLowerCase();
     return item;
   });
-}
-
-/**
- * How often models make the call. Two captures of a model at one input size, at two levels, are the same calls seen twice: the
- * one that sees more of them counts.
- */
-function callsOf(sources) {
-  const captures = new Map();
-  for (const { model, input, catalog, calls } of sources) {
-    const levels = captures.get(`${model} ${input}`) || new Map();
-    captures.set(`${model} ${input}`, levels.set(catalog, (levels.get(catalog) || 0) + calls));
-  }
-  return [...captures.values()].reduce((sum, levels) => sum + Math.max(...levels.values()), 0);
 }
 
 function sourceWords(source) {

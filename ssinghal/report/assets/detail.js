@@ -46,12 +46,8 @@ function figures(item) {
       told.map(([name, value]) =>
         el(
           "div",
-          el("dt", item.resource === "clash" && name === "asked" ? "buffers end at" : name),
-          el(
-            "dd",
-            bytes(value),
-            el("span.hint", ` ${exact(value)} ${item.resource === "clash" && name === "asked" ? "" : per}`),
-          ),
+          el("dt", name),
+          el("dd", bytes(value), el("span.hint", ` ${exact(value)} ${per}`)),
         ),
       ),
     )
@@ -126,7 +122,7 @@ function sourcesList(item) {
     );
   return [
     makes.length > 0 && el("ul", makes.map(told)),
-    shapes.length > 0 && el("p.hint", "Only the shape is known to be there, not this very call:"),
+    shapes.length > 0 && el("p.hint", "Tried because of its shape; that a model makes this very call is not known:"),
     shapes.length > 0 && el("ul", shapes.map(told)),
   ];
 }

@@ -60,6 +60,7 @@ function drawHead(group) {
       el("p.run", el("span.mono", run.id), el("span.hint", { title: run.command || null }, timesOf(run))),
     ),
     settings || "",
+    ...run.remarks.map((remark) => el("p.hint", remark)),
     run.losses.length
       ? el(
           "details.losses",

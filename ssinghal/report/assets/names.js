@@ -25,19 +25,6 @@ const STATUSES = {
   fits: { name: "fits", letter: "·", tone: "fits" },
 };
 const SEVERITY = Object.keys(STATUSES);
-const FAULTS = ["crash", "timeout", "error", "mismatch"];
-
-const CHANGES = {
-  "new-oom": "newly out of memory",
-  "new-fault": "newly a fault",
-  "lost-fit": "fitted, not tried any more",
-  "other-verdict": "another verdict",
-  grown: "takes more bytes",
-  shrunk: "takes fewer bytes",
-  "now-fits": "fits now",
-  "new-case": "new",
-  vanished: "vanished",
-};
 
 const PEAKS = {
   l1_bytes: "L1 tensors",

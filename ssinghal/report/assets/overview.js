@@ -227,15 +227,17 @@ function changesPanel(group) {
   if (!changes.compared.includes(group.setting))
     return panel("What changed", `Since ${changes.before}.`, el("p.empty", `It has nothing to compare with ${group.setting}.`));
   const here = changes.found.filter(([, setting]) => setting === group.setting);
-  const kinds = Object.keys(CHANGES).filter((kind) => here.some(([found]) => found === kind));
+  const kinds = changes.kinds.filter(([kind]) => here.some(([found]) => found === kind));
   return panel(
     "What changed",
     `Since ${changes.before}, whatever the filters.`,
     changes.notes.map((note) => el("p.note", note)),
     kinds.length
-      ? kinds.map((kind) =>
+      ? kinds.map(([kind, title, worse]) =>
           changesOf(
             kind,
+            title,
+            worse,
             here.filter(([found]) => found === kind),
           ),
         )
@@ -243,12 +245,11 @@ function changesPanel(group) {
   );
 }
 
-function changesOf(kind, found) {
-  const bad = kind === "new-oom" || kind === "new-fault";
+function changesOf(kind, title, worse, found) {
   return el(
     "details",
-    { class: `changes ${bad ? "bad" : ""}`, open: bad },
-    el("summary", el("b", count(found.length)), ` ${CHANGES[kind]}`),
+    { class: `changes ${worse ? "bad" : ""}`, open: worse },
+    el("summary", el("b", count(found.length)), ` ${kind}: ${title}`),
     el(
       "ul.rows.tall",
       found

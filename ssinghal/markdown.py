@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ssinghal.report.facts import Size
 from ssinghal.specs import Shape, format_bytes
 
 MOST_NAMES = 6
@@ -53,38 +52,27 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
     listed = [list(row) for row in rows]
     if not listed:
         return Markup("None.\n")
-    numeric = [all(row[i] is None or isinstance(row[i], (int, Figure)) for row in listed) for i in range(len(header))]
+    numeric = [all(row[i] is None or isinstance(row[i], (int, Number)) for row in listed) for i in range(len(header))]
     lines = [_line(header), _line([Markup("---:" if right else "---") for right in numeric])]
     return Markup("\n".join([*lines, *map(_line, listed)]) + "\n")
 
 
-class Figure(Markup):
+class Number(Markup):
     """A number with its unit."""
 
     __slots__ = ()
 
 
-def size(size_bytes: int | None) -> Figure:
-    return Figure("unknown" if size_bytes is None else format_bytes(size_bytes))
+def size(size_bytes: int | None) -> Number:
+    return Number("unknown" if size_bytes is None else format_bytes(size_bytes))
 
 
-def percent(part: int, whole: int) -> Figure:
+def percent(part: int, whole: int) -> Number:
     """
     >>> percent(1, 3), percent(0, 0)
     ('33.3 %', '-')
     """
-    return Figure(f"{100 * part / whole:.1f} %" if whole else "-")
-
-
-def padded(size_: Size) -> Figure:
-    """Allocated bytes and how many times the logical ones they are."""
-    factor = f"{size_.padding or 1:.3f}".rstrip("0").rstrip(".")
-    return Figure(size(size_.allocated_bytes) + (f", {factor}x" if factor != "1" else ""))
-
-
-def sizes(size_: Size) -> list[Figure]:
-    """Three cells: logical, allocated, per bank. See ``SIZE_COLUMNS``."""
-    return [size(size_.logical_bytes), padded(size_), size(size_.bytes_per_bank)]
+    return Number(f"{100 * part / whole:.1f} %" if whole else "-")
 
 
 def names(listed: Iterable[str]) -> Markup:
@@ -93,9 +81,6 @@ def names(listed: Iterable[str]) -> Markup:
     shown = ", ".join(map(code, all_[:MOST_NAMES]))
     more = len(all_) - MOST_NAMES
     return Markup(f"{shown} and {more} more" if more > 0 else shown)
-
-
-SIZE_COLUMNS = ("logical", "allocated, x logical", "per bank")
 
 
 def _line(cells: Iterable[object]) -> str:
