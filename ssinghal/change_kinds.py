@@ -23,7 +23,7 @@ WORSE = (Kind.NEW_OOM, Kind.NEW_FAULT, Kind.LOST_FIT)  # what fails a comparison
 TITLES = {
     Kind.NEW_OOM: "runs out of memory now",
     Kind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",
-    Kind.LOST_FIT: "fitted, and is not tried any more: not run, unsupported, invalid, or without a record in a run not whole",
+    Kind.LOST_FIT: "fitted, and is not tried any more: not run, unsupported, invalid, or without a record",
     Kind.OTHER_VERDICT: "ends otherwise",
     Kind.GROWN: "the same verdict, more bytes",
     Kind.SHRUNK: "the same verdict, fewer bytes",

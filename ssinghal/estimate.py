@@ -74,9 +74,9 @@ class Allocation:
 
     @property
     def padding_cause(self) -> str:
-        """What inflates the tensor most, in words; empty where nothing does."""
-        factor, cause = max(self._paddings(), key=lambda p: p[0])
-        return f"{cause} ({factor:.4g}x)" if factor > 1 else ""
+        """Every dim that was padded, in words, what inflates the tensor most first; empty where nothing does."""
+        grown = sorted((p for p in self._paddings() if p[0] > 1), key=lambda p: -p[0])
+        return ", ".join(f"{cause} ({factor:.4g}x)" for factor, cause in grown)
 
     def _paddings(self) -> list[tuple[float, str]]:
         spec = self.spec

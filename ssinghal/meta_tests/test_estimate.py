@@ -274,14 +274,14 @@ def test_explained() -> None:
     ("shape", "layout", "cause"),
     [
         ((1, 640, 400, 64), Layout.TILE, "second last dim 400 padded to 416 (1.04x)"),
-        ((1, 80, 160, 100, 1), Layout.TILE, "last dim 1 padded to 32 (32x)"),
-        ((40,), Layout.TILE, "rank 1, height 1 padded to 32 (32x)"),
+        ((1, 80, 160, 100, 1), Layout.TILE, "last dim 1 padded to 32 (32x), second last dim 100 padded to 128 (1.28x)"),
+        ((40,), Layout.TILE, "rank 1, height 1 padded to 32 (32x), last dim 40 padded to 64 (1.6x)"),
         ((64, 64), Layout.TILE, ""),
         ((64, 5), Layout.ROW_MAJOR, "rows of 10 B stored as 16 B (1.6x)"),
         ((64, 8), Layout.ROW_MAJOR, ""),
     ],
 )
-def test_what_pads_most(shape: Shape, layout: Layout, cause: str) -> None:
+def test_every_dim_that_pads_is_named(shape: Shape, layout: Layout, cause: str) -> None:
     placement = Placement(layout=layout, memory=BufferType.L1)
     assert estimate(make_case("relu", (shape,), {}, placement), N150).allocations[0].padding_cause == cause
 

@@ -188,7 +188,7 @@ def test_a_selected_case_tells_all(visit):
     assert "L1 bank needs 2,000,000 B, 1,393,312 B free (output)" in detail
     lacking = 2_000_000 - 1_393_312
     assert f"({lacking:,} B) do not fit" in detail
-    assert "Only the shape is known to be there, not this very call" in detail
+    assert "Tried because of its shape; that a model makes this very call is not known" in detail
     assert "virtual n150, ttnn 0.81.1; numerics not run" in detail
     with hash_changes(tab):
         tab.keyboard.press("Escape")
@@ -361,15 +361,16 @@ def test_the_padding_view_names_the_guilty_dimension(visit):
     worst = tab.locator("table[aria-label='Padded tensors'] tbody tr").first
     assert worst.locator("mark").all_inner_texts() == ["32", "32"]
     assert "1,024×" in worst.inner_text()
-    assert "last dim 1 padded to 32 (32x)" in worst.inner_text()
+    assert "last dim 1 padded to 32 (32x), second last dim 1 padded to 32 (32x)" in worst.inner_text()
 
 
 def test_what_vanished_or_has_no_counterpart_is_told_in_its_setting(visit):
-    """Of two boards under another release: a case that is gone from one; a third board that there was not."""
+    """Of two boards under another release: cases that are gone from one, one of which fitted; a third board that there was not."""
     before = [{**record, "ttnn": "0.80.0"} for record in (*RECORDS, *OTHER)]
-    after = [*RECORDS[1:], *OTHER, a_record("relu", SHAPE, board="p150")]
+    after = [*RECORDS[2:], *OTHER, a_record("relu", SHAPE, board="p150")]
     tab = visit(after, before=before)
     panel = tab.locator(".panel", has_text="What changed")
+    assert "1 lost-fit" in panel.inner_text()
     assert "1 vanished" in panel.inner_text()
     assert "relu" in panel.text_content()
     assert "what it was" not in panel.inner_text()
@@ -384,7 +385,7 @@ def test_what_changed_is_told_by_name(visit):
     tab = visit(RECORDS, before=before)
     changed = tab.locator(".panel", has_text="What changed")
     assert "20260101T000000.000000Z" in changed.inner_text()
-    assert "1 newly out of memory" in changed.inner_text()
+    assert "1 new-oom: runs out of memory now" in changed.inner_text()
     with hash_changes(tab):
         changed.get_by_role("link", name="relu").first.click()
     assert "OOM L1" in tab.locator("aside").inner_text()

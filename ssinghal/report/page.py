@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from importlib.resources import files
 from string import Template
 from typing import Any, Generic, TypeVar
@@ -138,7 +139,7 @@ def _case(record: StoredRecord, chapter: Chapter, board: Board | None, tables: _
         "key": record.key,
         **{name: text(getattr(record, name)) for name in _TEXTS},
         "shape": text(format_shape(record.shape)),
-        "line": [text(json.dumps(getattr(record, name))) for name in KEYS],
+        "line": [text(_as_json(getattr(record, name))) for name in KEYS],
         "logical": size.logical_bytes,
         "allocated": size.allocated_bytes,
         "asked": record.total_bytes,
@@ -155,6 +156,16 @@ def _case(record: StoredRecord, chapter: Chapter, board: Board | None, tables: _
         "calls": record.calls,
         "sources": [[*_source(source, tables), source.count] for source in record.sources],
     }
+
+
+def _as_json(value: Any) -> str:
+    """Most values of a line are one of few texts, flags or numbers."""
+    return _plain_json(value) if isinstance(value, Hashable) else json.dumps(value)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _plain_json(value: Hashable) -> str:
+    return json.dumps(value)
 
 
 def _needed_bytes(record: StoredRecord, board: Board | None) -> int | None:
