@@ -365,7 +365,7 @@ def test_the_padding_view_names_the_guilty_dimension(visit):
 
 
 def test_what_vanished_or_has_no_counterpart_is_told_in_its_setting(visit):
-    """Of two boards under another release: cases that are gone from one, one of which fitted; a third board that there was not."""
+    """Of two boards under another release: two cases that are gone, one of which fitted; a board that there was not."""
     before = [{**record, "ttnn": "0.80.0"} for record in (*RECORDS, *OTHER)]
     after = [*RECORDS[2:], *OTHER, a_record("relu", SHAPE, board="p150")]
     tab = visit(after, before=before)
