@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ssinghal.report.writing import report
+from ssinghal.report.writing import files_of
 from ssinghal.runs import RECORDS, read_run, run_folders
 
 
@@ -21,7 +21,8 @@ def main(arguments: list[str]) -> None:
     run = read_run(folder)
     parts = {"reading": time.perf_counter() - began}
     began = time.perf_counter()
-    for name, _ in report(run):
+    for name, made in files_of(run).items():
+        made()
         kind = name.partition("/")[0]
         parts[kind] = parts.get(kind, 0.0) + time.perf_counter() - began
         began = time.perf_counter()

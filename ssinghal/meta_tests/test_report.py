@@ -5,6 +5,7 @@ import html
 import io
 import json
 import math
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -338,6 +339,17 @@ class TestCommand:
         done = self.run(folder, "-o", tmp_path / "out")
         assert isinstance(done.exception, HarnessError)
         assert not (tmp_path / "out").exists()
+
+    def test_a_page_that_cannot_be_written_is_no_silent_loss(self, tmp_path, monkeypatch):
+        """It is made in a process of its own: what that says, or how it ended, is said here."""
+        folder = write_run(tmp_path, some_records())
+        (tmp_path / "out" / PAGE).mkdir(parents=True)
+        with pytest.raises(HarnessError, match=r"cannot write .*report\.html: Is a directory"):
+            write_report(read_run(folder), tmp_path / "out")
+        monkeypatch.setattr("ssinghal.report.writing.page", lambda *_: os._exit(3))
+        with pytest.raises(HarnessError, match=r"report\.html was not made: its process ended with 3"):
+            write_report(read_run(folder), tmp_path / "other")
+        assert [path.name for path in tmp_path.rglob(".report.html*")] == []
 
     def test_a_folder_that_cannot_be_written_is_named(self, tmp_path):
         folder = write_run(tmp_path, some_records())

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +36,33 @@ TABLES: Mapping[str, Callable[[Run, Sequence[Chapter]], dict[str, Any]]] = {
 WRITTEN = ".report-files"  # what the last report into a folder wrote, so that the next one removes just that
 
 
-def report(run: Run, changes: Changes | None = None) -> Iterator[tuple[str, str]]:
-    """Every file of the report, by its path within the folder: the page first, since it is what people open.
+def files_of(run: Run, changes: Changes | None = None) -> dict[str, Callable[[], str]]:
+    """Every file of the report, by its path within the folder, and what makes its text.
 
     ``changes``: what differs from an earlier run.
     """
     tried, lost = tried_remedies(run)
     run = replace(run, remarks=(*run.remarks, *lost))
     chapters = [Chapter(group, of_setting(tried, group.setting)) for group in run.groups]
-    yield PAGE, page(run, changes, chapters, (*DOCUMENTS, FAILURES, OOM_REPORT, *TABLES, f"{PER_OPERATOR}/"))
-    for name in DOCUMENTS:
-        yield name, document(name, run, chapters, changes=changes)
-    yield FAILURES, data.failures_csv(run, chapters)
-    since = changes.to_json() if changes is not None else None
-    yield OOM_REPORT, json.dumps({**data.oom_report(run, chapters), "since": since}, ensure_ascii=False)
-    for name, table in TABLES.items():
-        yield name, json.dumps(table(run, chapters), ensure_ascii=False)
+
+    def oom_report() -> str:
+        return _json({**data.oom_report(run, chapters), "since": changes.to_json() if changes is not None else None})
+
+    made: dict[str, Callable[[], str]] = {name: partial(document, name, run, chapters, changes=changes) for name in DOCUMENTS}
+    made |= {FAILURES: partial(data.failures_csv, run, chapters), OOM_REPORT: oom_report}
+    made |= {name: partial(_table, table, run, chapters) for name, table in TABLES.items()}
     operators = sorted({results.op for chapter in chapters for results in chapter.facts.operators})
-    for op, name in file_names(operators).items():
-        yield f"{PER_OPERATOR}/{name}.md", operator_document(op, run, chapters)
+    beside = (*made, f"{PER_OPERATOR}/")
+    made |= {f"{PER_OPERATOR}/{n}.md": partial(operator_document, op, run, chapters) for op, n in file_names(operators).items()}
+    return {PAGE: partial(page, run, changes, chapters, beside), **made}
+
+
+def _table(table: Callable[[Run, Sequence[Chapter]], dict[str, Any]], run: Run, chapters: Sequence[Chapter]) -> str:
+    return _json(table(run, chapters))
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def file_names(operators: Iterable[str]) -> dict[str, str]:
@@ -82,10 +93,12 @@ def write_report(run: Run, folder: Path, changes: Changes | None = None) -> list
         before = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
     except OSError as error:
         raise HarnessError(f"cannot write the report to {folder}: {error.strerror}") from error
-    names = []
-    for name, text in report(run, changes):
-        write_whole(folder / name, text)
-        names.append(name)
+    made = files_of(run, changes)
+    names = list(made)
+    with _meanwhile(lambda: write_whole(folder / PAGE, made[PAGE]())):  # half of all the work
+        for name in names:
+            if name != PAGE:
+                write_whole(folder / name, made[name]())
     for name in set(before) - set(names):
         if (folder / name).resolve().is_relative_to(folder.resolve()):
             (folder / name).unlink(missing_ok=True)
@@ -93,4 +106,36 @@ def write_report(run: Run, folder: Path, changes: Changes | None = None) -> list
     return [folder / name for name in names]
 
 
-__all__ = ["DOCUMENTS", "FAILURES", "PAGE", "PER_OPERATOR", "TABLES", "file_names", "report", "write_report"]
+@contextmanager
+def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
+    """Does ``work`` in a copy of this process, which has all that is in memory; what it leaves are files.
+
+    Raises:
+        HarnessError: as ``work`` did, or the process ended otherwise than well.
+    """
+    context = get_context("fork")
+    told, tells = context.Pipe(duplex=False)
+
+    def run() -> None:
+        try:
+            work()
+        except HarnessError as error:
+            tells.send(str(error))
+
+    with told, tells:
+        process = context.Process(target=run)
+        process.start()
+        try:
+            yield
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            process.join()
+        if told.poll():
+            raise HarnessError(told.recv())
+    if process.exitcode:
+        raise HarnessError(f"{PAGE} was not made: its process ended with {process.exitcode}")
+
+
+__all__ = ["DOCUMENTS", "FAILURES", "PAGE", "PER_OPERATOR", "TABLES", "file_names", "files_of", "write_report"]
