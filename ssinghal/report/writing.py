@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -121,6 +123,8 @@ def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
             work()
         except HarnessError as error:
             tells.send(str(error))
+        except KeyboardInterrupt:  # which the parent gets, too, and tells
+            sys.exit(128 + signal.SIGINT)
 
     with told, tells:
         process = context.Process(target=run)
