@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sys
@@ -110,11 +111,16 @@ def write_report(run: Run, folder: Path, changes: Changes | None = None) -> list
 
 @contextmanager
 def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
-    """Does ``work`` in a copy of this process, which has all that is in memory; what it leaves are files.
+    """Does ``work`` in a copy of this process, which has all that is in memory; what it leaves are files. A process of several
+    threads does it itself, afterwards: a copy lacks the others, and what they hold would stay held.
 
     Raises:
         HarnessError: as ``work`` did, or the process ended otherwise than well.
     """
+    if len(os.listdir("/proc/self/task")) > 1:
+        yield
+        work()
+        return
     context = get_context("fork")
     told, tells = context.Pipe(duplex=False)
 
