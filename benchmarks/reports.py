@@ -1,4 +1,4 @@
-"""How long the report of a run takes, part by part: python benchmarks/reports.py [RUN]; default: the largest run in results."""
+"""How long the report of a run takes, part by part: python benchmarks/reports.py [RUN]; default: the last run in results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import time
 from pathlib import Path
 
 from ssinghal.report.writing import files_of
-from ssinghal.runs import RECORDS, read_run, run_folders
+from ssinghal.runs import find_run, read_run
 
 
 def main(arguments: list[str]) -> None:
-    if arguments:
-        folder = Path(arguments[0]).resolve()
-    else:
-        folder = max(run_folders(Path("results")), key=lambda path: (path / RECORDS).stat().st_size)
+    folder = find_run(arguments[0] if arguments else None, Path("results"))
     began = time.perf_counter()
     run = read_run(folder)
     parts = {"reading": time.perf_counter() - began}

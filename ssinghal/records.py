@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -230,7 +229,7 @@ class RunInfo:
 
 
 class LineFile:
-    """A text file that grows by whole lines: each is one write to the system, so a killed process leaves none half-written.
+    """A text file that grows by whole lines: each is one write to the system, so a killed process cuts the last one at most.
 
     Raises:
         HarnessError: the file cannot be opened or written.
@@ -266,14 +265,3 @@ class LineFile:
             yield
         except OSError as error:
             raise HarnessError(f"cannot write {self._path}: {error.strerror}") from error
-
-
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a ``records.jsonl``. HarnessError with ``file:line`` for a line that is not a whole record."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise HarnessError(f"{path}:{number}: not a whole record ({error.msg}); was the run killed?") from None
-            yield record

@@ -73,7 +73,7 @@ def unprobed(case: Case, status: Status, message: str, board: str) -> Record:
 
 
 class RunFolder:
-    """Writes one run. Every record is on disk when ``append`` returns, so a killed run keeps what it had, in whole lines.
+    """Writes one run. Every record is on disk when ``append`` returns, so a killed run keeps all but the line that it was at.
 
     Raises:
         HarnessError: the folder cannot be written.

@@ -18,7 +18,7 @@ from ssinghal.estimate import estimate as estimate_case
 from ssinghal.operators import families
 from ssinghal.operators.core import OperatorInfo
 from ssinghal.operators.not_operators import NOT_OPERATORS
-from ssinghal.specs import Layout, ShardKind
+from ssinghal.specs import ShardKind
 from ssinghal.text import aligned
 from ssinghal.values import one_of
 
@@ -109,14 +109,12 @@ def _tell_missing(catalogs: Sequence[Catalog], as_json: bool) -> None:
 
 
 def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
-    blocked = {x for lim in info.limitations if lim.when is None and not lim.boards and not lim.dtypes for x in lim.layouts}
-    unusable = info.call is None
     return {
         "operator": info.name,
         "aliases": list(info.names[1:]),
         "family": family,
         "ttnn": info.ttnn,
-        "layouts": [] if unusable else [x.value for x in Layout if x not in blocked],
+        "layouts": [layout.value for layout in info.layouts],
         "limitations": [x.reason for x in info.limitations],
         "operands": list(info.operands),
         "attributes": {n: a.kind for n, a in info.attrs.items()},

@@ -159,6 +159,13 @@ class OperatorInfo:
     def name(self) -> str:
         return self.names[0]
 
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Those in which it can be called at all: none without a TTNN call, and none that a limitation rules out everywhere."""
+        everywhere = (x for x in self.limitations if x.when is None and not x.boards and not x.dtypes)
+        blocked = {layout for limitation in everywhere for layout in limitation.layouts}
+        return () if self.call is None else tuple(layout for layout in Layout if layout not in blocked)
+
     @cached_property
     def min_operands(self) -> int:
         return sum(not o.endswith(("?", "*")) for o in self.operands) + any(o.endswith("*") for o in self.operands)

@@ -13,7 +13,6 @@ from ssinghal.operators.core import OperatorInfo
 from ssinghal.operators.not_operators import NOT_OPERATORS
 from ssinghal.records import Status
 from ssinghal.report.facts import Facts
-from ssinghal.specs import Layout
 from ssinghal.stored import StoredRecord
 
 SUPPORTED = "supported"
@@ -48,20 +47,13 @@ class Support:
             ttnn=info.ttnn,
             names=info.names,
             aten=info.aten,
-            layouts=layouts_of(info),
+            layouts=tuple(layout.value for layout in info.layouts),
             limitations=tuple(limitation.reason for limitation in info.limitations),
             cases=len(records),
             fits=statuses.count(Status.FITS),
             oom=statuses.count(Status.OOM),
             unsupported=statuses.count(Status.UNSUPPORTED),
         )
-
-
-def layouts_of(info: OperatorInfo) -> tuple[str, ...]:
-    """Layouts in which an operator can be called at all."""
-    unconditional = (x for x in info.limitations if x.when is None and not x.boards and not x.dtypes)
-    blocked = {layout for limitation in unconditional for layout in limitation.layouts}
-    return () if info.call is None else tuple(layout.value for layout in Layout if layout not in blocked)
 
 
 def support_matrix(facts: Facts) -> tuple[Support, ...]:
@@ -91,4 +83,4 @@ def operator_mapping() -> dict[str, Any]:
     return {"operators": mapped, "aten": dict(sorted(overloads.items())), "not_operators": dict(NOT_OPERATORS)}
 
 
-__all__ = ["LIMITED", "SUPPORTED", "UNSUPPORTED", "Support", "layouts_of", "operator_mapping", "support_matrix"]
+__all__ = ["LIMITED", "SUPPORTED", "UNSUPPORTED", "Support", "operator_mapping", "support_matrix"]

@@ -137,7 +137,7 @@ def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
         process.start()
         try:
             yield
-        except BaseException:
+        except BaseException:  # whatever ends the report, Ctrl-C included, ends its other half
             process.terminate()
             raise
         finally:
