@@ -104,9 +104,12 @@ def cases(tab) -> list[str]:
 
 @contextmanager
 def hash_changes(tab):
-    before = tab.url
+    """Until the page has drawn what its new hash says: this listener comes after the page's own."""
+    tab.evaluate(
+        "() => { window.drewHash = false; addEventListener('hashchange', () => { window.drewHash = true; }, { once: true }); }"
+    )
     yield
-    tab.wait_for_function("before => location.href !== before", arg=before)
+    tab.wait_for_function("() => window.drewHash")
 
 
 def shown(tab) -> str:
