@@ -49,7 +49,7 @@ class PythonCall:
 
 @dataclass(frozen=True)
 class Failure:
-    """One error that TTNN raised. ``verdict`` is ``translate_error``'s: ``oom`` with its numbers, ``unsupported``, or ``error``.
+    """One error that TTNN raised. ``verdict`` is ``translate_error``'s: ``oom`` with its numbers, ``unsupported``, ``error``.
 
     ``line``: where its text starts. ``times``: how often the same text came (a log repeats an error on its way up).
     ``process``: the rank or process that a prefix of the line names, "" where none does.
@@ -70,7 +70,7 @@ class Failure:
 @dataclass(frozen=True)
 class Reading:
     """All of a log. ``never_ran``: operations of the module (in the log or beside it) after the one that failed first, in its
-    order; empty where there is no module to tell. ``remarks``: what the text did to be read (bytes that are no text, lines cut)."""
+    order; empty where there is no module to tell. ``remarks``: what was odd in the text (bytes that are no text, lines cut)."""
 
     name: str
     lines: int
