@@ -172,8 +172,9 @@ class Session:
 
     # Tensors ----------------------------------------------------------------------------------------------------------
 
-    def memory_config(self, config: MemoryConfig) -> Any:
-        ttnn = self.ttnn
+    def memory_config(self, config: MemoryConfig, ttnn: Any = None) -> Any:
+        """``ttnn``: a transcript's, where the calls are to be noted."""
+        ttnn = ttnn or self.ttnn
         if config.shard is None:
             return ttnn.DRAM_MEMORY_CONFIG if config.buffer is BufferType.DRAM else ttnn.L1_MEMORY_CONFIG
         layouts = {
@@ -186,15 +187,15 @@ class Session:
         shard = ttnn.ShardSpec(cores, list(config.shard.shape), ttnn.ShardOrientation.ROW_MAJOR)
         return ttnn.MemoryConfig(layouts[config.shard.kind], getattr(ttnn.BufferType, config.buffer.name), shard)
 
-    def empty(self, spec: TensorSpec) -> Any:
+    def empty(self, spec: TensorSpec, ttnn: Any = None) -> Any:
         """Allocates ``spec`` on the device; no host memory, no values. RuntimeError of TTNN when it does not fit."""
-        ttnn = self.ttnn
+        ttnn = ttnn or self.ttnn
         return ttnn.empty(
             list(spec.shape),
             dtype=getattr(ttnn, spec.dtype.value),
             layout=ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT,
             device=self._device,
-            memory_config=self.memory_config(spec.memory),
+            memory_config=self.memory_config(spec.memory, ttnn),
         )
 
     def from_torch(self, values: Any, spec: TensorSpec) -> Any:

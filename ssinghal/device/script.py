@@ -1,0 +1,219 @@
+"""Noted calls of TTNN written as Python: a tensor is deleted after its last use, pieces that are alike become a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A tensor of the transcript: the how manieth it was."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Python that makes a value again, such as ``ttnn.DRAM_MEMORY_CONFIG``."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class NotedCall:
+    """``results`` are numbers of tensors; several where TTNN returned a list. ``raised``: it did not return."""
+
+    function: str
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    results: tuple[int, ...]
+    is_list: bool = False
+    piece: int | None = None
+    raised: bool = False
+
+
+def script_lines(calls: Sequence[NotedCall], names: Mapping[int, str]) -> list[str]:
+    """``names``: of tensors that have one of their own; they are not deleted."""
+    return _Writer(calls, dict(names)).lines()
+
+
+def references(value: Any) -> Iterator[Ref]:
+    if isinstance(value, NotedCall):
+        yield from references(value.args)
+        yield from references([v for _, v in value.kwargs])
+    elif isinstance(value, Ref):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from references(item)
+
+
+def python(value: Any, names: Mapping[int, str]) -> str:
+    if isinstance(value, Ref):
+        return names[value.number]
+    if isinstance(value, Expression):
+        return value.text
+    if isinstance(value, tuple) and all(isinstance(v, tuple) and len(v) == 2 for v in value):
+        return "{" + ", ".join(f"{k!r}: {python(v, names)}" for k, v in value) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(python(v, names) for v in value) + "]"
+    return repr(value)
+
+
+class _Writer:
+    """Turns notes into lines. Tensors that only live within a piece are named alike in each; the last one of each piece is
+    kept in the list ``pieces``, which is what a later call is shown to take where it takes all of them."""
+
+    def __init__(self, calls: Sequence[NotedCall], names: dict[int, str]) -> None:
+        self.calls = calls
+        self.names = names
+        self.last_use = {ref.number: i for i, call in enumerate(calls) for ref in references(call)}
+        self.kept = self._kept()
+
+    def _kept(self) -> list[int]:
+        """Of each piece, the tensor that is used after it."""
+        inside = {n: c.piece for c in self.calls for n in c.results if c.piece is not None}
+        return [
+            n
+            for n, piece in inside.items()
+            if any(Ref(n) in references(c) for c in self.calls if c.piece != piece) or n not in self.last_use
+        ]
+
+    def lines(self) -> list[str]:
+        lines: list[str] = []
+        looped = any(call.piece is not None for call in self.calls)
+        position, pieces_open = 0, False
+        for in_piece, group in groupby(self.calls, key=lambda call: call.piece is not None):
+            calls = list(group)
+            if in_piece:
+                if not pieces_open:
+                    lines.append("pieces = []")
+                    pieces_open = True
+                lines += self._loops(calls)
+            else:
+                for offset, call in enumerate(calls):
+                    lines += self._statement(call, position + offset, looped=looped)
+            position += len(calls)
+        return lines
+
+    def _statement(self, call: NotedCall, position: int, *, looped: bool) -> list[str]:
+        for number in call.results:
+            self.names.setdefault(number, f"t{len(self.names)}")
+        written = self._written(call, self.names)
+        results = ", ".join(self.names[n] for n in call.results)
+        target = f"[{results}] = " if call.is_list and call.results else f"{results} = " if results else ""
+        gone = sorted(
+            {r.number for r in references(call) if self.last_use[r.number] == position}
+            - set(call.results)
+            - set(self.kept)
+            - {n for n, name in self.names.items() if not name.startswith("t")}
+        )
+        freed = [] if call.function.endswith(".deallocate") or not gone else [f"del {', '.join(self.names[n] for n in gone)}"]
+        return [target + written, *freed]
+
+    def _written(self, call: NotedCall, names: Mapping[int, str]) -> str:
+        parts = [self._argument(a, names) for a in call.args] + [f"{k}={self._argument(v, names)}" for k, v in call.kwargs]
+        return f"{call.function}({', '.join(parts)})"
+
+    def _argument(self, value: Any, names: Mapping[int, str]) -> str:
+        if isinstance(value, list) and value and [r.number for r in value if isinstance(r, Ref)] == self.kept:
+            return "pieces"
+        return python(value, names)
+
+    def _loops(self, calls: Sequence[NotedCall]) -> list[str]:
+        """Runs of pieces that differ in numbers only, as loops; a piece that is like no neighbour, by itself."""
+        pieces = [list(group) for _, group in groupby(calls, key=lambda call: call.piece)]
+        lines = []
+        for _, alike in groupby(pieces, key=lambda piece: [_shape_of(c, _local(piece)) for c in piece]):
+            lines += self._loop(list(alike))
+        return lines
+
+    def _loop(self, pieces: list[list[NotedCall]]) -> list[str]:
+        numbers = [[n for call in piece for n in _numbers_of((call.args, call.kwargs))] for piece in pieces]
+        rows = [list(row) for row in zip(*numbers, strict=True)]
+        varying = [i for i, row in enumerate(rows) if len(set(row)) > 1]
+        head, words = _loop_head([rows[i] for i in varying])
+        replacement = dict(zip(varying, words, strict=True))
+        first, count = pieces[0], iter(range(len(rows)))
+        names = dict(self.names)
+        body = []
+        for call in first:
+            call = replace(
+                call, args=_replaced(call.args, count, replacement), kwargs=_replaced(call.kwargs, count, replacement)
+            )
+            for number in call.results:
+                names[number] = "piece" if number in self.kept else f"p{sorted(_local(first)).index(number)}"
+            results = ", ".join(names[n] for n in call.results)
+            body.append((f"{results} = " if results else "") + self._written(call, names))
+        if any(n in self.kept for n in _local(first)):
+            body.append("pieces.append(piece)")
+        return [head, *(f"    {line}" for line in body)] if head else body
+
+
+def _local(piece: Sequence[NotedCall]) -> set[int]:
+    return {n for call in piece for n in call.results}
+
+
+def _shape_of(value: Any, local: set[int]) -> Any:
+    """``value`` with its numbers left out, and tensors of the piece counted within it: equal for pieces that are alike."""
+    if isinstance(value, NotedCall):
+        return [value.function, _shape_of(value.args, local), _shape_of(value.kwargs, local), len(value.results)]
+    if isinstance(value, Ref):
+        return ["local", sorted(local).index(value.number)] if value.number in local else ["outer", value.number]
+    if isinstance(value, (list, tuple)):
+        return [_shape_of(v, local) for v in value]
+    return "number" if _is_number(value) else repr(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _numbers_of(value: Any) -> Iterable[int]:
+    if _is_number(value):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _numbers_of(item)
+
+
+def _replaced(value: Any, count: Iterator[int], replacement: Mapping[int, str]) -> Any:
+    if _is_number(value):
+        return Expression(word) if (word := replacement.get(next(count))) is not None else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replaced(v, count, replacement) for v in value)
+    return value
+
+
+def _loop_head(rows: Sequence[Sequence[int]]) -> tuple[str, list[str]]:
+    """``for …:`` over numbers that change together, and the word for each; no loop where nothing changes.
+
+    >>> _loop_head([[0, 80, 160], [80, 160, 240]])
+    ('for i in range(0, 240, 80):', ['i', 'i + 80'])
+    >>> _loop_head([[0, 96], [96, 128]])
+    ('for i, j in [(0, 96), (96, 128)]:', ['i', 'j'])
+    """
+    if not rows:
+        return "", []
+    first = rows[0]
+    steps = {b - a for a, b in pairwise(first)}
+    offsets = [{value - base for value, base in zip(row, first, strict=True)} for row in rows]
+    if len(steps) == 1 and all(len(o) == 1 for o in offsets):
+        step = steps.pop()
+        words = ["i" + (f" + {o}" if (o := offset.pop()) > 0 else f" - {-o}" if o else "") for offset in offsets]
+        return f"for i in range({first[0]}, {first[-1] + step}, {step}):", words
+    columns: list[Sequence[int]] = []
+    for row in rows:
+        if row not in columns:
+            columns.append(row)
+    letters = "ijklmnopqrstuvw"
+    words = [letters[columns.index(row)] if len(columns) <= len(letters) else f"v{columns.index(row)}" for row in rows]
+    used = list(dict.fromkeys(words))
+    values = ", ".join(str(values if len(columns) > 1 else values[0]) for values in zip(*columns, strict=True))
+    return f"for {', '.join(used)} in [{values}]:", words
+
+
+__all__ = ["Expression", "NotedCall", "Ref", "python", "references", "script_lines"]
