@@ -1,7 +1,7 @@
 """Which board, and which builds of TTNN, the figures of a failure point to.
 
-Three figures date a build: what it keeps at the bottom of each L1 (the reserved base), the size of a DRAM bank, and the wording.
-They point to a build, they do not prove it: several are listed where several fit, none where none is known.
+What a build keeps at the bottom of each L1 (the reserved base), the size of a DRAM bank and the wording date it. They point to
+a build, they do not prove it: several are listed where several fit, none where none is known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ssinghal.specs import Board, BufferType, MemoryRegion
 
 MAX_NAMED = 3  # more than that point to nothing
 L1_ENDS = {"wormhole_b0": 1_499_136, "blackhole": 1_572_864}
-BOARD_OF_ARCH = {"wormhole_b0": "n150", "blackhole": "p150"}
+_ARCH_NAMES = {"wormhole_b0": "a Wormhole chip (n150, n300, …)", "blackhole": "a Blackhole chip (p100, p150, …)"}
 
 Core = tuple[int, int]
 
@@ -94,19 +94,24 @@ CHIPS = (
 
 @dataclass(frozen=True)
 class DramBank:
-    """A whole DRAM bank. ``trace_per_bank``: ``trace_region_size`` is taken from each bank, else it is a total of all."""
+    """A whole DRAM bank of ``builds``, those of ``BUILDS`` from ``first`` to ``last`` (by their base on a Wormhole).
+
+    ``trace_per_bank``: ``trace_region_size`` is taken from each bank, else it is a total of all.
+    """
 
     arch: str
     bank_bytes: int
     builds: str
+    first: int | None
+    last: int | None
     trace_per_bank: bool
 
 
 DRAM_BANKS = (
-    DramBank("wormhole_b0", 1_073_741_792, "0.66 and 0.67", True),
-    DramBank("wormhole_b0", 1_072_693_184, "0.75.0 and later", False),
-    DramBank("blackhole", 4_278_190_016, "0.66.0", True),
-    DramBank("blackhole", 4_277_141_376, "0.75.0 and later", False),
+    DramBank("wormhole_b0", 1_073_741_792, "0.66 and 0.67", None, 103_712, True),
+    DramBank("wormhole_b0", 1_072_693_184, "0.75.0 and later", 105_536, None, False),
+    DramBank("blackhole", 4_278_190_016, "0.66.0", None, 103_712, True),
+    DramBank("blackhole", 4_277_141_376, "0.75.0 and later", 105_536, None, False),
 )
 
 
@@ -120,11 +125,11 @@ class Trace:
 
 @dataclass(frozen=True)
 class Reading:
-    """One build whose reserved base, with an L1_SMALL region of this size, gives the figure; None where no figure tells it."""
+    """One build that gives the figures: its reserved base where known, and with what L1_SMALL region where a figure tells."""
 
     arch: str
     build: Build
-    base_bytes: int
+    base_bytes: int | None
     l1_small_bytes: int | None = None
 
 
@@ -147,7 +152,8 @@ class Origin:
     @property
     def boards(self) -> tuple[str, ...]:
         """Boards of the product that are such a chip, the likeliest first."""
-        return tuple(dict.fromkeys(name for chip in self.chips for name in chip.boards))
+        chips = self.chips or tuple(chip for chip in CHIPS if chip.arch == self.arch)
+        return tuple(dict.fromkeys(name for chip in chips for name in chip.boards))
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -156,7 +162,8 @@ class Origin:
 
     @property
     def bases(self) -> tuple[int, ...]:
-        return tuple(sorted({reading.base_bytes for reading in self.readings}))
+        """Reserved bases that are possible, as far as they are known."""
+        return tuple(sorted({reading.base_bytes for reading in self.readings if reading.base_bytes is not None}))
 
     @property
     def l1_small_bytes(self) -> int | None:
@@ -170,9 +177,10 @@ class Origin:
 
     def board(self, verdict: Verdict) -> Board | None:
         """A board of this kind with the banks that the message tells: for arithmetic on tensors. None for an unknown kind."""
-        if self.arch not in BOARD_OF_ARCH:
+        names = self.boards or tuple(name for chip in CHIPS if chip.arch == self.arch for name in chip.boards)
+        if not self.arch:
             return None
-        board = load_board(self.boards[0] if self.boards else BOARD_OF_ARCH[self.arch])
+        board = load_board(names[0])
         memory, banks = memory_of(verdict), verdict.banks
         if memory is None or banks is None:
             return board
@@ -184,14 +192,17 @@ class Origin:
         return [*self._board_lines(), *self._build_lines(), *map(_trace_line, self.traces)]
 
     def _board_lines(self) -> Iterator[str]:
-        if 0 < len(self.chips) <= MAX_NAMED:
-            yield f"board: points to {' or '.join(chip.what for chip in self.chips)}"
-        elif self.arch:
-            yield f"board: points to {self.arch}"
+        whole_arch = len(self.chips) in (0, sum(chip.arch == self.arch for chip in CHIPS))
+        if self.arch and whole_arch:
+            yield f"board: points to {_ARCH_NAMES[self.arch]}"
+        elif 0 < len(self.chips) <= MAX_NAMED:
+            yield f"board: points to {'; or '.join(chip.what for chip in self.chips)}"
         if self.sharded:
             yield "the buffer is on fewer cores than any known board has: it is sharded, or the board is one not known here"
 
     def _build_lines(self) -> Iterator[str]:
+        names = tuple(dict.fromkeys(reading.build.name for reading in self.readings))
+        words = f", by its wording: {'; '.join(self.evidence)}" if self.evidence else ""
         if len(self.readings) == 1 and self.readings[0].l1_small_bytes is not None:
             (reading,) = self.readings
             how = "measured" if reading.build.measured else "from users' reports"
@@ -199,12 +210,12 @@ class Origin:
                 f"release: a reserved base of {reading.base_bytes:,} B with l1_small_size {reading.l1_small_bytes:,}"
                 f" points to {reading.build.name} ({how})"
             )
-        elif 0 < len(names := dict.fromkeys(reading.build.name for reading in self.readings)) <= MAX_NAMED:
-            yield f"release: points to {'; or '.join(names)}"
+        elif 0 < len(names) <= MAX_NAMED:
+            yield f"release: points to {'; or '.join(names)}{words}"
+        elif names and words:
+            yield f"release: from {names[0]} to {names[-1]}{words}"
         elif self.unread_bytes is not None:
             yield f"release: unknown; no build known here takes {self.unread_bytes:,} B of each L1, with or without L1_SMALL"
-        if self.evidence:
-            yield f"by its wording: {'; '.join(self.evidence)}"
 
 
 def origin(verdict: Verdict) -> Origin:
@@ -217,6 +228,10 @@ def origin(verdict: Verdict) -> Origin:
     arches = [arch for arch in arches if not chips or arch in {chip.arch for chip in chips}]
     worded, evidence = _by_wording(verdict)
     readings = _readings(arches, verdict, worded) or _readings(arches, verdict, BUILDS)
+    traces = tuple(_traces(verdict, arches)) if memory is BufferType.DRAM else ()
+    if traces:
+        banks = [trace.bank for trace in traces]
+        readings = tuple(r for r in readings if any(r.build in _between(bank.first, bank.last) for bank in banks)) or readings
     room = _told_room(verdict)
     if room is not None and readings:
         arches = [arch for arch in arches if arch in {r.arch for r in readings}]
@@ -225,7 +240,7 @@ def origin(verdict: Verdict) -> Origin:
         arch=arch,
         chips=tuple(chip for chip in chips if chip.arch in arches),
         readings=readings,
-        traces=tuple(_traces(verdict, arches)) if memory is BufferType.DRAM else (),
+        traces=traces,
         evidence=evidence,
         sharded=memory is BufferType.L1 and verdict.banks is not None and not chips,
         unread_bytes=L1_ENDS[arch] - room if arch and room is not None and not readings else None,
@@ -290,8 +305,8 @@ def _has_figures(chip: Chip, verdict: Verdict) -> bool:
 # Release ------------------------------------------------------------------------------------------------------------------
 
 MAX_L1_SMALL = 256 * 1024
-L1_SMALL_STEP = 1024  # people ask for KiB; no two known bases of one kind of board differ by a multiple of it,
-USUAL_L1_SMALL = (79_104,)  # but this size is in many demos
+L1_SMALL_STEP = 8 * 1024
+USUAL_L1_SMALL = frozenset({1024, 2048, 4096, 79_104})  # besides whole steps: what demos and tests ask for
 
 
 def _told_room(verdict: Verdict) -> int | None:
@@ -305,30 +320,32 @@ def _told_room(verdict: Verdict) -> int | None:
 
 def _readings(arches: Sequence[str], verdict: Verdict, builds: Sequence[Build]) -> tuple[Reading, ...]:
     room = _told_room(verdict)
-    known = [(arch, build, base) for arch in arches for build in builds if (base := build.base_bytes(arch)) is not None]
     if room is None:
-        return tuple(Reading(*each) for each in known)
-    sized = [Reading(arch, build, base, L1_ENDS[arch] - base - room) for arch, build, base in known]
-    return tuple(reading for reading in sized if _is_usual(reading.l1_small_bytes or 0))
+        return tuple(Reading(arch, build, build.base_bytes(arch)) for arch in arches for build in builds)
+    known = [(arch, build, base) for arch in arches for build in builds if (base := build.base_bytes(arch)) is not None]
+    sized = [(Reading(arch, build, base, l1_small := L1_ENDS[arch] - base - room), l1_small) for arch, build, base in known]
+    return tuple(reading for reading, l1_small in sized if _is_usual(l1_small))
 
 
 def _is_usual(l1_small_bytes: int) -> bool:
     return l1_small_bytes in USUAL_L1_SMALL or (0 <= l1_small_bytes <= MAX_L1_SMALL and l1_small_bytes % L1_SMALL_STEP == 0)
 
 
+def _between(first: int | None, last: int | None) -> tuple[Build, ...]:
+    """Builds from one to another, both named by their base on a Wormhole."""
+    start = _BASES[first] if first is not None else 0
+    return BUILDS[start : _BASES[last] + 1 if last is not None else None]
+
+
 def _by_wording(verdict: Verdict) -> tuple[tuple[Build, ...], tuple[str, ...]]:
     """Builds that use the wording, oldest first, and what of it tells."""
-    first, last, told = 0, len(BUILDS) - 1, []
     wordings = [(start, end, what) for mark, start, end, what in _WORDINGS if mark in verdict.message]
     if verdict.largest_free_bytes is not None and verdict.message.endswith(" B)"):
         wordings.append((*_NO_PERIOD, "no period after the numbers"))
     elif verdict.largest_free_bytes is not None and " B)." in verdict.message:
         wordings.append((*_PERIOD, "a period after the numbers"))
-    for start, end, what in wordings:
-        first = max(first, _BASES[start] if start is not None else 0)
-        last = min(last, _BASES[end] if end is not None else last)
-        told.append(what)
-    return BUILDS[first : last + 1], tuple(told)
+    builds = [build for build in BUILDS if all(build in _between(start, end) for start, end, _ in wordings)]
+    return tuple(builds), tuple(what for *_, what in wordings)
 
 
 # Trace region -------------------------------------------------------------------------------------------------------------
