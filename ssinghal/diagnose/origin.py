@@ -25,7 +25,8 @@ Core = tuple[int, int]
 class Build:
     """Releases, or builds between them, that reserve the same bytes at the bottom of an L1; None where that is not known.
 
-    ``releases``: the wheels among them that were opened. ``measured``: on a virtual board, else worked out from users' reports.
+    ``releases``: the wheels among them that open a virtual board and check all that a card does. ``measured``: on a virtual
+    board, else worked out from users' reports.
     """
 
     name: str
@@ -43,11 +44,11 @@ class Build:
 BUILDS = (
     Build("builds of December 2025", 102_656, measured=False),
     Build("0.66.0, or builds of January 2026", 103_552, 105_280, ("0.66.0",)),
-    Build("0.67.0 to 0.70.1, or builds of March 2026", 103_712, None, ("0.67.0", "0.70.1")),
+    Build("0.67.0 to 0.70.1, or builds of March 2026", 103_712, None, ()),
     Build("builds of May 2026", 103_744, measured=False),
-    Build("0.72.0", 103_840, None, ("0.72.0",)),
+    Build("0.72.0", 103_840, None),
     Build("builds of June 2026", 104_224, measured=False),
-    Build("0.74.0 and 0.75.0", 105_536, 111_360, ("0.74.0", "0.75.0")),
+    Build("0.74.0 and 0.75.0", 105_536, 111_360, ("0.75.0",)),
     Build("0.76.0", 105_664, None, ("0.76.0",)),
     Build("0.78.0 to 0.80.0", 105_696, 111_616, ("0.78.0", "0.80.0")),
     Build("0.81.1", 105_824, 111_744, ("0.81.1",)),
@@ -157,8 +158,17 @@ class Origin:
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """Wheels to replay on, the newest first."""
+        """Wheels to replay on that fit, the newest first."""
         return tuple(dict.fromkeys(r for reading in reversed(self.readings) for r in reversed(reading.build.releases)))
+
+    @property
+    def nearest_release(self) -> str:
+        """The wheel to replay on: the newest that fits, else that of the build next to those. "" where none is known."""
+        if not self.readings or self.releases:
+            return self.releases[0] if self.releases else ""
+        at = BUILDS.index(self.readings[-1].build)
+        _, nearest = min((abs(i - at), build.releases[-1]) for i, build in enumerate(BUILDS) if build.releases)
+        return nearest
 
     @property
     def bases(self) -> tuple[int, ...]:
@@ -203,6 +213,7 @@ class Origin:
     def _build_lines(self) -> Iterator[str]:
         names = tuple(dict.fromkeys(reading.build.name for reading in self.readings))
         words = f", by its wording: {'; '.join(self.evidence)}" if self.evidence else ""
+        words = ", by the size of a DRAM bank" if self.traces else words
         if len(self.readings) == 1 and self.readings[0].l1_small_bytes is not None:
             (reading,) = self.readings
             how = "measured" if reading.build.measured else "from users' reports"
