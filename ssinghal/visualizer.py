@@ -14,14 +14,13 @@ from pathlib import Path
 
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
-from ssinghal.pool import DEFAULT_HOST_LIMIT_BYTES, Pool, PoolOptions, report_name
+from ssinghal.pool import Pool, PoolOptions, report_name
 from ssinghal.records import Record, Status
 from ssinghal.results import package_versions, write_whole
 from ssinghal.stored import StoredRecord, case_of
 from ssinghal.text import sentence
 
 REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks
-TORCH_BYTES = 4 * 2**30  # address space that torch takes by being imported, 3.2 GiB where it is a CUDA build
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,7 @@ def export(
     options = PoolOptions.of(choice, workers=workers, timeout_s=timeout_s)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as name:
         making = Path(name)
-        options = replace(options, numerics=False, reports=making, host_limit_bytes=DEFAULT_HOST_LIMIT_BYTES + TORCH_BYTES)
-        with Pool(choice, options) as pool:
+        with Pool(choice, replace(options, numerics=False, reports=making)) as pool:
             for stored, case, record in zip(records, cases, pool.map(cases), strict=True):
                 made = making / report_name(case)
                 yield _placed(stored, record, made, folder / REPORTS / f"{made.name}-{record.board}")

@@ -161,6 +161,19 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) 
         time.sleep(0.02)
 
 
+def workers_of(pid: int) -> list[int]:
+    """The device processes that this process has started."""
+    children = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    return [int(child) for child in children if _is_worker(int(child))]
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"ssinghal/worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def all_ended(pids: Iterable[int]) -> bool:
     """True when none of these processes runs any more (a zombie has ended)."""
     return all(_state(pid) in ("", "Z") for pid in pids)

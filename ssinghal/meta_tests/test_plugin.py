@@ -21,6 +21,7 @@ LARGE_BYTES = {"total_bytes": 34_078_720, "bytes_per_bank": 532_480, "banks": 64
 EXPECTED_OOM = "Expected OOM: L1 bank needs 532,480 B, 328,352 B free (output)"
 # A reshape whose map of 2,097,152 tiles keeps TTNN busy on the host for seconds: time to interrupt it.
 SLOW = {"in": [[1, 8192, 8192]], "args": {"dim": -1}}
+HERE = str(Path(__file__).parent)
 
 add_small, add_large = "add 1x32x64+1x32x64-l1-nhwc", "add 1x64x640x400+1x64x640x400-l1-nhwc"
 relu_small, relu_other = "relu 1x32x64-l1-nhwc", "relu 1x64x96-l1-nhwc"
@@ -205,18 +206,18 @@ def test_under_xdist_a_dying_test_process_costs_its_own_case(tmp_path):
 @pytest.mark.virtual_device
 def test_a_dying_device_process_costs_its_own_case(tmp_path):
     deadly = """
-import multiprocessing
+from runs import workers_of
 
 def test_unsqueeze(case, compare):
-    for child in multiprocessing.active_children():
-        os.kill(child.pid, signal.SIGSEGV)
+    for worker in workers_of(os.getpid()):
+        os.kill(worker, signal.SIGSEGV)
     compare(case)
 """
     operators = {"unsqueeze": [SLOW], "relu": [{"shape": SMALL}]}
     modules = {"test_1.py": module("unsqueeze", deadly), "test_2.py": operator_module("relu")}
     suite = Suite(tmp_path, operators, modules, memory="dram")
 
-    code, output = suite.run("--oom-workers", "1", "--oom-host-tiles", "9999999")
+    code, output = suite.run("--oom-workers", "1", "--oom-host-tiles", "9999999", PYTHONPATH=HERE)
 
     assert code == 1, output
     assert list(suite.statuses().values()) == ["crash", "fits"]
@@ -229,10 +230,11 @@ def test_unsqueeze(case, compare):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_ended_keeps_what_it_had(tmp_path, number):
     waiting = """
-import multiprocessing, pathlib, time
+import os, pathlib, time
+from runs import workers_of
 
 def test_wait():
-    workers = " ".join(str(child.pid) for child in multiprocessing.active_children())
+    workers = " ".join(map(str, workers_of(os.getpid())))
     pathlib.Path("waiting.tmp").write_text(workers)
     pathlib.Path("waiting.tmp").rename("waiting")
     time.sleep(120)
@@ -240,7 +242,7 @@ def test_wait():
     operators = {"relu": [{"shape": SMALL}], "add": [{"shape": SMALL}]}
     modules = {"test_1.py": operator_module("relu"), "test_2.py": waiting, "test_3.py": operator_module("add")}
     suite = Suite(tmp_path, operators, modules)
-    process = suite.start()
+    process = suite.start(PYTHONPATH=HERE)
     wait_for(lambda: (tmp_path / "waiting").exists() or process.poll() is not None, "the second test")
 
     process.send_signal(number)

@@ -1,22 +1,27 @@
 """A crash, a hang or a missing device costs what it must and no more."""
 
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+from runs import all_ended, wait_for, workers_of
 
 from ssinghal.cases import Placement
 from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.operators import make_case
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.probe import Limits
-from ssinghal.records import Resource, Status
-from ssinghal.specs import BufferType
+from ssinghal.records import Resource, Status, Verdict
+from ssinghal.specs import BufferType, Layout, MemoryConfig, TensorSpec
+from ssinghal.tasks import Task
 
 pytestmark = pytest.mark.virtual_device
 
@@ -80,14 +85,13 @@ def test_an_explosion_of_host_memory_is_the_hosts_and_not_the_devices():
 
 def test_interrupts_are_the_parents_to_handle():
     """Ctrl-C goes to the whole group. The worker gets it while it starts, idle and during a call, and goes on."""
-    before = set(multiprocessing.active_children())
+    before = set(workers_of(os.getpid()))
     stop = threading.Event()
 
     def interrupt():
         while not stop.wait(0.005):
-            for child in set(multiprocessing.active_children()) - before:
-                if child.pid is not None:
-                    os.kill(child.pid, signal.SIGINT)
+            for pid in set(workers_of(os.getpid())) - before:
+                os.kill(pid, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -152,6 +156,106 @@ def test_closing_does_not_wait_for_the_call_under_way():
         time.sleep(0.01)
     pool.close()
     assert future.result(timeout=0).status is Status.CRASH
+
+
+# Tasks that are no probe ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TopUp(Task[str]):
+    """Fills each L1 bank, less ``left_bytes``, and tells what the allocator then has left; or what became of the task."""
+
+    left_bytes: int
+
+    def run(self, session: Session, options: PoolOptions) -> str:
+        l1 = session.memory(BufferType.L1)
+        rows = l1.num_banks * (l1.free_bytes - self.left_bytes) // 32
+        filler = session.empty(TensorSpec((rows, 16), layout=Layout.ROW_MAJOR, memory=MemoryConfig(BufferType.L1)))
+        left = session.memory(BufferType.L1).free_bytes
+        filler.deallocate()
+        return f"{left} B left"
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> str:
+        return f"{verdict.status} on {facts.board}: {verdict.message}"
+
+
+def test_a_task_has_the_device_to_itself_and_its_result_comes_back():
+    with Pool(choose_device("virtual", "n150")) as pool:
+        left = [pool.run(TopUp(bytes_)) for bytes_ in (32, 4096)]
+        assert [future.result() for future in left] == ["32 B left", "4096 B left"]
+
+
+def test_a_task_that_fails_in_its_worker_is_lost_and_no_other_is():
+    with Pool(choose_device("virtual", "n150")) as pool:
+        both = [pool.run(TopUp(left)) for left in (-32, 64)]  # the first asks each bank for a row more than it has
+        failed, fine = (future.result() for future in both)
+    assert failed.startswith("crash on n150: the process that ran the call ended with exit code 1; last output: ")
+    assert fine == "64 B left"
+
+
+@dataclass(frozen=True)
+class Describe(Task[dict[str, object]]):
+    """What the worker is: a process with these places to import from, this working folder, with torch or not."""
+
+    exhausted: bool = False
+
+    def run(self, session: Session, options: PoolOptions) -> dict[str, object]:
+        torch = sys.modules.get("torch") is not None
+        return {"pid": os.getpid(), "path": sys.path, "folder": os.getcwd(), "torch": torch, "exhausted": self.exhausted}
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> dict[str, object]:
+        return {}
+
+    def exhausted_host(self, result: dict[str, object]) -> bool:
+        return bool(result["exhausted"])
+
+
+def test_a_worker_imports_from_where_its_parent_does_and_not_from_where_it_works(tmp_path, monkeypatch):
+    (tmp_path / "ssinghal.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    with Pool(choose_device("virtual")) as pool:
+        worker = pool.run(Describe()).result()
+    assert worker["folder"] == str(tmp_path)
+    assert str(tmp_path) not in worker["path"]
+    assert [entry for entry in worker["path"] if entry in sys.path] == list(dict.fromkeys(sys.path))
+
+
+def test_a_task_may_say_that_the_host_was_exhausted():
+    with Pool(choose_device("virtual")) as pool:
+        first, second, third = (pool.run(Describe(exhausted)).result()["pid"] for exhausted in (False, True, False))
+    assert first == second != third
+
+
+def test_tasks_have_torch_where_the_options_say_so():
+    pytest.importorskip("torch")
+    for torch in (False, True):
+        with Pool(choose_device("virtual"), PoolOptions(torch=torch)) as pool:
+            assert pool.run(Describe()).result()["torch"] is torch
+
+
+def test_a_worker_ends_with_its_parent(tmp_path):
+    """Killed while the worker is in a call: it ends when that has ended."""
+    code = f"""
+import os, sys, time
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_pool import SLOW, unlimited
+from ssinghal.device.modes import choose_device
+from ssinghal.pool import Pool, PoolOptions
+pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
+pool.submit(SLOW)
+while not pool._busy:
+    time.sleep(0.01)
+print("busy", flush=True)
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "busy\n"
+    workers = workers_of(parent.pid)
+    assert len(workers) == 1
+    parent.kill()
+    parent.communicate()
+    wait_for(lambda: all_ended(workers), "the end of the worker")
 
 
 def unlimited():

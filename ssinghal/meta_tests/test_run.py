@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import BLOCKED, UNMAPPED, Suite, all_ended, catalog_text, operator_module, read_lines, wait_for
+from runs import BLOCKED, UNMAPPED, Suite, all_ended, catalog_text, operator_module, read_lines, wait_for, workers_of
 
 PROGRAM = [sys.executable, "-m", "ssinghal"]
 
@@ -220,12 +220,6 @@ def test_a_run_that_is_ended_accounts_for_every_case(tmp_path, number):
         assert f"not_run: unsqueeze 1x8192x8192-dim=-1-dram-nhwc: the run ended before it: {number.name}" in out.splitlines()
         assert "Traceback" not in err
     wait_for(lambda: all_ended(workers), "the end of the device processes")
-
-
-def workers_of(pid: int) -> list[int]:
-    """The processes started by ``multiprocessing`` for cases, and not the one that tracks its resources."""
-    children = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
-    return [int(child) for child in children if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text(errors="replace")]
 
 
 def test_a_device_that_does_not_open_leaves_cases_that_were_not_run(tmp_path):

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from making_runs import a_record, write_run
-from runs import BLOCKED, all_ended, wait_for
+from runs import BLOCKED, all_ended, wait_for, workers_of
 
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
@@ -186,17 +186,8 @@ def kill_the_maker_of(operator: str, folder: Path) -> None:
     """Segmentation fault for the worker of this process once its capture of ``operator`` is under way."""
     wait_for(lambda: any(folder.glob(f".making-*/{operator}-*")), f"a report of {operator}")
     time.sleep(0.3)
-    for pid in Path("/proc").glob("[0-9]*"):
-        if is_worker(pid):
-            os.kill(int(pid.name), signal.SIGSEGV)
-
-
-def is_worker(process: Path) -> bool:
-    try:
-        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-        return parent == os.getpid() and b"spawn_main" in (process / "cmdline").read_bytes()
-    except (OSError, IndexError):
-        return False
+    for pid in workers_of(os.getpid()):
+        os.kill(pid, signal.SIGSEGV)
 
 
 @pytest.mark.parametrize(
