@@ -185,6 +185,10 @@ class Origin:
     def l1_end_bytes(self) -> int | None:
         return L1_ENDS.get(self.arch)
 
+    def narrowed(self, build: Build) -> Origin:
+        """The origin if it was ``build``, where something else than the figures of the message tells."""
+        return replace(self, readings=tuple(reading for reading in self.readings if reading.build == build), evidence=())
+
     def board(self, verdict: Verdict) -> Board | None:
         """A board of this kind with the banks that the message tells: for arithmetic on tensors. None for an unknown kind."""
         names = self.boards or tuple(name for chip in CHIPS if chip.arch == self.arch for name in chip.boards)
@@ -212,15 +216,14 @@ class Origin:
 
     def _build_lines(self) -> Iterator[str]:
         names = tuple(dict.fromkeys(reading.build.name for reading in self.readings))
-        words = f", by its wording: {'; '.join(self.evidence)}" if self.evidence else ""
+        told = any(reading.l1_small_bytes is not None for reading in self.readings)
+        words = f", by its wording: {'; '.join(self.evidence)}" if self.evidence and not told else ""
         words = ", by the size of a DRAM bank" if self.traces else words
-        if len(self.readings) == 1 and self.readings[0].l1_small_bytes is not None:
+        if len(self.readings) == 1 and self.readings[0].base_bytes is not None and not words:
             (reading,) = self.readings
             how = "measured" if reading.build.measured else "from users' reports"
-            yield (
-                f"release: a reserved base of {reading.base_bytes:,} B with l1_small_size {reading.l1_small_bytes:,}"
-                f" points to {reading.build.name} ({how})"
-            )
+            small = f" with l1_small_size {reading.l1_small_bytes:,}" if reading.l1_small_bytes is not None else ""
+            yield f"release: a reserved base of {reading.base_bytes:,} B{small} points to {reading.build.name} ({how})"
         elif 0 < len(names) <= MAX_NAMED:
             yield f"release: points to {'; or '.join(names)}{words}"
         elif names and words:

@@ -93,7 +93,6 @@ class ProgramBuffers:
     is_address: bool
     kind: str
     cores: str
-    core_count: int
     needs: tuple[Need, ...]
     runs_into_tensor: bool = False
     tensors_bytes: int | None = None
@@ -102,15 +101,22 @@ class ProgramBuffers:
     def overflow_bytes(self) -> int | None:
         return self.end_bytes - self.limit_bytes if self.limit_bytes is not None else None
 
+    @property
+    def _ranges(self) -> list[tuple[Core, Core]]:
+        return core_ranges(self.cores)
+
+    @property
+    def core_count(self) -> int:
+        return sum((x1 - x0 + 1) * (y1 - y0 + 1) for (x0, y0), (x1, y1) in self._ranges)
+
     def lines(self) -> list[str]:
         return [*self._where(), *self._overflow(), *self._needs()]
 
     def _where(self) -> Iterator[str]:
         if self.cores:
             many = "one core" if self.core_count == 1 else f"{self.core_count} cores"
-            named = self.cores.replace("..", " to ").replace("-", ",")
-            named = named.partition(" to ")[0] if self.core_count == 1 else named
-            yield f"{self.kind} buffers on {many}: ({named})"
+            ranges = [f"{_core(first)} to {_core(last)}" if first != last else _core(first) for first, last in self._ranges]
+            yield f"{self.kind} buffers on {many}: {', '.join(ranges)}"
 
     def _overflow(self) -> Iterator[str]:
         end, limit, over = self.end_bytes, self.limit_bytes, self.overflow_bytes
@@ -150,6 +156,10 @@ def _need_lines(need: Need) -> Iterator[str]:
         yield need.made.line() + (", as with no other reserved base that fits" if need.others else "")
 
 
+def _core(core: Core) -> str:
+    return f"({core[0]},{core[1]})"
+
+
 def _times(need: int, limit: int) -> str:
     return f", {need / limit:.2f} times" if limit and need > limit else ""
 
@@ -172,7 +182,6 @@ def program_buffers(
         is_address=verdict.ends_at_address,
         kind=verdict.buffer_kind or "program",
         cores=verdict.cores,
-        core_count=sum((x1 - x0 + 1) * (y1 - y0 + 1) for (x0, y0), (x1, y1) in core_ranges(verdict.cores)),
         needs=needs,
         runs_into_tensor=into_tensor,
         tensors_bytes=l1_end - limit if into_tensor and l1_end is not None and limit is not None else None,
