@@ -1,0 +1,347 @@
+"""What can be changed about a call that does not fit, in the order in which it is tried. Imports neither torch nor ttnn.
+
+A lever's search is a generator: it yields trials, is sent what came of each, and returns what it found. Arithmetic comes first:
+what cannot fit is never tried, and the reason is the finding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+
+from ssinghal.boards import board_names, load_board
+from ssinghal.cases import Case, OutputMemory
+from ssinghal.errors import InvalidCase
+from ssinghal.estimate import Prediction, estimate
+from ssinghal.operators import families
+from ssinghal.records import Resource
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.trials import Contract, LiveSet, Trial, Tried
+from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, Shape, format_bytes, format_shape, round_up
+from ssinghal.text import sentence
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``tried``: the trial that works; without one, ``reason`` says why none does. ``note``: what to know of it."""
+
+    tried: Tried | None
+    reason: str = ""
+    note: str = ""
+
+
+Search = Generator[Trial, Tried, Finding]
+
+
+@dataclass(frozen=True)
+class Lever:
+    """``applies``: whether the change means anything for the call; False is no finding at all."""
+
+    name: str
+    contract: Contract
+    applies: Callable[[Problem], bool]
+    search: Callable[[Problem], Search]
+
+
+def said(tried: Tried) -> str:
+    """Why a trial does not work, in a line."""
+    return f"tried: {sentence(tried.verdict)}"
+
+
+def once(problem: Problem, trial: Trial, note: str = "") -> Search:
+    """One trial, unless arithmetic rules it out."""
+    if reason := problem.ruled_out(trial.case):
+        return Finding(None, reason)
+    tried = yield trial
+    return Finding(tried, note=note) if tried.works else Finding(None, said(tried))
+
+
+# The same tensor ----------------------------------------------------------------------------------------------------------
+
+
+def _is_elementwise(problem: Problem) -> bool:
+    return problem.info in families()["elementwise"]
+
+
+def _can_be_in_place(problem: Problem) -> bool:
+    shape_kept = len(problem.outputs) == 1 and bool(problem.inputs) and problem.inputs[0] == problem.outputs[0]
+    return shape_kept and not problem.info.traits.in_place and (_is_elementwise(problem) or problem.info.name == "softmax")
+
+
+def _in_place(problem: Problem) -> Search:
+    need, bank = problem.held(problem.inputs, problem.memory), problem.bank_bytes(problem.memory)
+    if need > bank:
+        return Finding(None, f"its operands alone take {need:,} B of each {str(problem.memory).upper()} bank of {bank:,} B")
+    tried = yield problem.trial(rewrite="in place")
+    note = "the first operand is overwritten: only where nothing needs it afterwards"
+    return Finding(tried, note=note) if tried.works else Finding(None, said(tried))
+
+
+def _wants_l1(problem: Problem) -> bool:
+    config = problem.case.placement.output_config
+    return problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
+
+
+def _operands_from_dram(problem: Problem) -> Search:
+    """The result stays in L1. Convolutions and pools then cut their work into slices by themselves."""
+    if proof := problem.results_beyond(BufferType.L1):
+        return Finding(None, proof)
+    case = problem.placed(memory=BufferType.DRAM, output_memory=OutputMemory.L1)
+    return (yield from once(problem, problem.trial(case), "the operands are made in DRAM; the result stays in L1"))
+
+
+def _has_residents(problem: Problem) -> bool:
+    return any(r.memory is BufferType.L1 and not r.freed for r in problem.live)
+
+
+def _spill(problem: Problem) -> Search:
+    for back in (True, False):
+        tried = yield problem.trial(rewrite="spilled", back=back)
+        if tried.works:
+            return Finding(tried, note="what else lives in L1 is in DRAM " + ("meanwhile" if back else "from then on"))
+    return Finding(None, said(tried))
+
+
+def _free_residents(problem: Problem) -> Search:
+    """How much of what lives beside the call may stay; the rest must be dead by then. To a 64th of it."""
+    memory = problem.memory if any(r.memory is problem.memory and not r.freed for r in problem.live) else BufferType.DRAM
+    held = sum(r.bytes_per_bank for r in problem.live if r.memory is memory and not r.freed)
+    fits: Tried | None = None
+    low, high = 0, held  # of what stays
+    while high - low > max(held // 64, 1024):
+        stays = low if fits is None else (low + high) // 2
+        tried = yield problem.trial(live=_shrunk(problem.live, memory, stays, held))
+        if tried.works:
+            fits, low = tried, stays
+        elif fits is None:
+            return Finding(None, f"not even alone: {said(tried)}")
+        else:
+            high = stays
+    if fits is None:
+        return Finding(None, "nothing lives beside it")
+    return Finding(
+        fits, note=f"free {format_bytes(held - low)} per {str(memory).upper()} bank of what else lives, before the call"
+    )
+
+
+def _shrunk(live: LiveSet, memory: BufferType, stays: int, held: int) -> LiveSet:
+    return tuple(
+        r if r.memory is not memory or r.freed else replace(r, bytes_per_bank=r.bytes_per_bank * stays // held) for r in live
+    )
+
+
+def _reallocate(problem: Problem) -> Search:
+    tried = yield problem.trial(rewrite="reallocated")
+    return Finding(tried, note="each tensor that lives is moved once") if tried.works else Finding(None, said(tried))
+
+
+def _l1_small(problem: Problem) -> Search:
+    """The smallest region that will do, to the allocator's granule."""
+    granule = problem.board.granule_bytes
+    low = problem.case.placement.l1_small_bytes or 0
+    high = max(round_up(low + (problem.verdict.bytes_per_bank or granule), granule), granule)
+    limit = problem.board.l1.bank_bytes // 2
+    best: Tried | None = None
+    while best is None and high <= limit:
+        tried = yield problem.trial(problem.placed(l1_small_bytes=high))
+        if tried.works:
+            best = tried
+        elif tried.verdict.resource is not Resource.L1_SMALL_BUFFER:
+            return Finding(None, f"with l1_small_size={high:,} the region suffices, and then: {said(tried)}")
+        else:
+            low, high = high, high * 2
+    if best is None:
+        return Finding(None, f"not even with half of L1 as L1_SMALL ({limit:,} B)")
+    while high - low > granule:
+        middle = round_up((low + high) // 2, granule)
+        if middle == high:
+            break
+        tried = yield problem.trial(problem.placed(l1_small_bytes=middle))
+        if tried.works:
+            best, high = tried, middle
+        else:
+            low = middle
+    note = (
+        f"open the device with l1_small_size={high}, the smallest for this call alone; calls whose programs stay in the cache"
+        " add up, and 32,768 was enough for every one measured"
+    )
+    return Finding(best, note=note)
+
+
+# Other memory, other layout ---------------------------------------------------------------------------------------------
+
+
+def _is_in_l1(problem: Problem) -> bool:
+    return problem.memory is BufferType.L1
+
+
+def _all_in_dram(problem: Problem) -> Search:
+    return (yield from once(problem, problem.trial(problem.in_dram())))
+
+
+def _result_in_dram(problem: Problem) -> Search:
+    case = problem.placed(output_memory=OutputMemory.DRAM)
+    return (yield from once(problem, problem.trial(case), "the operands stay in L1"))
+
+
+def _is_tiled(problem: Problem) -> bool:
+    return problem.case.placement.layout is Layout.TILE and Layout.ROW_MAJOR in problem.info.layouts
+
+
+def _row_major(problem: Problem) -> Search:
+    return (yield from once(problem, problem.trial(problem.placed(layout=Layout.ROW_MAJOR))))
+
+
+def _row_major_in_dram(problem: Problem) -> Search:
+    return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
+
+
+# Re-arranged ------------------------------------------------------------------------------------------------------------
+
+
+def _is_map(problem: Problem) -> bool:
+    """Maps as [N, H, W, C] whose call does not name dims."""
+    named = any(name in problem.info.attrs for name in ("dim", "dims", "size", "pad", "padding", "normalized_shape"))
+    return problem.info.place is None and not named and any(len(s) == 4 for s in problem.case.inputs)
+
+
+def _channels_first(problem: Problem) -> Search:
+    case = replace(problem.case, inputs=tuple((s[0], s[3], s[1], s[2]) if len(s) == 4 else s for s in problem.case.inputs))
+    return (yield from once(problem, problem.trial(case), "every map as [N, C, H, W], and so is the result"))
+
+
+def _is_flat(problem: Problem) -> bool:
+    shapes = {s.shape for s in (*problem.inputs, *problem.outputs)}
+    return _is_elementwise(problem) and len(shapes) == 1 and len(problem.outputs) == 1
+
+
+def _as_matrix(problem: Problem) -> Search:
+    """[volume / w, w]: no dim is padded, whatever the shape was."""
+    volume = math.prod(problem.case.inputs[0])
+    reason = f"{volume:,} elements are no matrix of whole tiles"
+    for width in (1024, 512, 256, 128, 64, TILE_EDGE):
+        if volume % (width * TILE_EDGE):
+            continue
+        shape = (volume // width, width)
+        case = replace(problem.case, inputs=tuple(shape for _ in problem.case.inputs))
+        if _bytes(problem, case) >= _bytes(problem, problem.case):
+            return Finding(None, "the shape pads nothing that a matrix would not")
+        note = f"operands and result are made and kept as {format_shape(shape)}"
+        found = yield from once(problem, problem.trial(case), note)
+        if found.tried:
+            return found
+        reason = found.reason
+    return Finding(None, reason)
+
+
+def _bytes(problem: Problem, case: Case) -> int:
+    return sum(spec.allocated_bytes(problem.board) for spec in problem.results_of(case))
+
+
+def _adds_small_dims(problem: Problem) -> bool:
+    """A reshape whose result ends in small dims, which tiles pad to 32 each."""
+    shape = problem.outputs[0].shape if problem.outputs else ()
+    return problem.info.name in ("view", "unsqueeze", "flatten", "unflatten", "squeeze") and any(
+        s < TILE_EDGE for s in shape[-2:]
+    )
+
+
+def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:
+    shape = problem.outputs[0].shape
+    ones = [s for s in shape if s == 1]
+    if 1 in shape[-2:]:
+        yield (*ones, *(s for s in shape if s != 1)), "dims of size 1 in front"
+    volume = math.prod(shape)
+    for width in (1024, 512, 256, 128, 64, TILE_EDGE):
+        if volume % (width * TILE_EDGE) == 0:
+            yield (volume // width, width), "as a matrix of whole tiles"
+            return
+
+
+def _other_view(problem: Problem) -> Search:
+    reason = "no other shape of these elements pads less"
+    for shape, note in _other_shapes(problem):
+        case = replace(problem.case, operator="view", name="view", attrs={"size": list(shape)})
+        if _bytes(problem, case) >= _bytes(problem, problem.case):
+            continue
+        found = yield from once(problem, problem.trial(case), f"the result is made and kept as {format_shape(shape)}: {note}")
+        if found.tried:
+            return found
+        reason = found.reason
+    return Finding(None, reason)
+
+
+# Other dtype, other board ------------------------------------------------------------------------------------------------
+
+NARROWER = {
+    DType.FLOAT32: (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B),
+    DType.BFLOAT16: (DType.BFLOAT8_B, DType.BFLOAT4_B),
+}
+
+
+def _can_narrow(problem: Problem) -> bool:
+    return problem.case.placement.dtype in NARROWER and not problem.info.traits.indices
+
+
+def _narrower(problem: Problem) -> Search:
+    reason = ""
+    for dtype in NARROWER[problem.case.placement.dtype]:
+        try:
+            trial = problem.trial(problem.placed(dtype=dtype))
+        except InvalidCase as error:
+            reason = str(error)
+            continue
+        found = yield from once(problem, trial, f"operands and result in {dtype}")
+        if found.tried:
+            return found
+        reason = f"{dtype}: {found.reason}"
+    return Finding(None, reason)
+
+
+def _other_board(problem: Problem) -> Search:
+    """The first board of another size on which it fits as it is."""
+    reasons, sizes = [], {(problem.board.l1, problem.board.dram)}
+    for name in reversed(board_names()):  # the largest first
+        board = load_board(name)
+        opened = board.with_l1_small(problem.board.l1_small_bytes)
+        if (opened.l1, opened.dram) in sizes:
+            continue
+        sizes.add((opened.l1, opened.dram))
+        if estimate(problem.case, board).verdict is Prediction.EXCEEDS:
+            reasons.append(f"{name}: beyond it by arithmetic")
+            continue
+        tried = yield replace(problem.trial(live=()), board=name)
+        if tried.works:
+            return Finding(tried, note=f"on a {name}, as it is")
+        reasons.append(f"{name}: {said(tried)}")
+    return Finding(None, "; ".join(reasons))
+
+
+def _always(problem: Problem) -> bool:
+    return True
+
+
+def placement_levers() -> tuple[Lever, ...]:
+    """Levers that change where and how the operands lie, or what lives beside them; in their order within each contract."""
+    return (
+        Lever("reallocate what lives", Contract.SAME, lambda p: bool(p.live), _reallocate),
+        Lever("in place", Contract.SAME, _can_be_in_place, _in_place),
+        Lever("spill what lives to DRAM", Contract.SAME, _has_residents, _spill),
+        Lever("free what is dead", Contract.SAME, lambda p: bool(p.live), _free_residents),
+        Lever("operands from DRAM", Contract.SAME, _wants_l1, _operands_from_dram),
+        Lever("all in DRAM", Contract.MEMORY, _is_in_l1, _all_in_dram),
+        Lever("result in DRAM", Contract.MEMORY, _is_in_l1, _result_in_dram),
+        Lever("row-major layout", Contract.LAYOUT, _is_tiled, _row_major),
+        Lever("row-major layout in DRAM", Contract.LAYOUT, lambda p: _is_tiled(p) and _is_in_l1(p), _row_major_in_dram),
+        Lever("channels first", Contract.REARRANGED, _is_map, _channels_first),
+        Lever("as a matrix", Contract.REARRANGED, _is_flat, _as_matrix),
+        Lever("another shape of the result", Contract.REARRANGED, _adds_small_dims, _other_view),
+        Lever("narrower dtype", Contract.DTYPE, _can_narrow, _narrower),
+        Lever("another board", Contract.ELSEWHERE, _always, _other_board),
+    )
+
+
+L1_SMALL = Lever("l1_small_size", Contract.SAME, _always, _l1_small)
+
+__all__ = ["L1_SMALL", "Finding", "Lever", "Search", "once", "placement_levers", "said"]

@@ -1,0 +1,182 @@
+"""How a call is made otherwise: as pieces, folded, turned, in place, with what else lives on the device moved away.
+
+A rewrite is written once, against a ``Hand``. On a device the hand's ``ttnn`` is TTNN itself, every call noted; in
+``ssinghal.remedy.values`` it is torch, which shows that the values stay. Imports neither.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.remedy.axes import Axes, Dims, axes_of
+from ssinghal.specs import BufferType, ceil_div
+
+Params = Mapping[str, Any]
+Rewrite = Callable[["Hand", Params], Sequence[Any]]
+
+
+class Hand(ABC):
+    """What a rewrite has: the operands of ``case`` as they are placed, and the means to call."""
+
+    ttnn: Any
+    case: Case
+    attrs: Mapping[str, Any]
+    tensors: list[Any]
+    residents: list[Any]
+
+    @abstractmethod
+    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
+        """The results of ``case``'s operator on ``tensors``. ``out``: where they go, else where the case's placement says."""
+
+    @abstractmethod
+    def in_memory(self, buffer: BufferType) -> Any:
+        """TTNN's memory config for tensors that are interleaved there."""
+
+    @abstractmethod
+    def piece(self, number: int) -> AbstractContextManager[None]:
+        """Around the calls of one piece of many."""
+
+    def free(self, *tensors: Any) -> None:
+        for tensor in tensors:
+            self.ttnn.deallocate(tensor)
+
+
+def cuts(units: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:
+    """``count`` stretches of 0..units or fewer, equal but for the last, each but that one a multiple of ``multiple``.
+
+    >>> cuts(100, 3, 32)
+    [(0, 64), (64, 100)]
+    """
+    size = ceil_div(ceil_div(units, count), multiple) * multiple
+    return [(start, min(start + size, units)) for start in range(0, units, size)]
+
+
+def cut_out(hand: Hand, tensor: Any, dims: Dims, axis: int, begin: int, end: int, buffer: BufferType) -> Any:
+    """The part of ``tensor`` that goes with a stretch of the axis; the tensor itself where it has no dim of that axis."""
+    at = [i for i, dim in enumerate(dims) if dim is not None and dim[0] == axis]
+    if not at:
+        return tensor
+    shape = tuple(tensor.shape)
+    starts, ends = [0] * len(shape), list(shape)
+    for i in at:
+        starts[i], ends[i] = begin * _step(dims, i), end * _step(dims, i)
+    return hand.ttnn.slice(tensor, starts, ends, memory_config=hand.in_memory(buffer))
+
+
+def _step(dims: Dims, i: int) -> int:
+    dim = dims[i]
+    assert dim is not None
+    return dim[1]
+
+
+def result_dim(dims: Dims, axis: int) -> int:
+    return next(i for i, dim in enumerate(dims) if dim is not None and dim[0] == axis)
+
+
+# The rewrites -------------------------------------------------------------------------------------------------------------
+
+
+def as_it_is(hand: Hand, params: Params) -> Sequence[Any]:
+    return hand.call(hand.case, hand.tensors)
+
+
+def in_place(hand: Hand, params: Params) -> Sequence[Any]:
+    """The result is written over the first operand."""
+    if hand.case.operator == "softmax":
+        return [hand.ttnn.softmax_in_place(hand.tensors[0], dim=hand.attrs["dim"])]
+    return hand.call(hand.case, hand.tensors, output_tensor=hand.tensors[0])
+
+
+def pieces(hand: Hand, params: Params) -> Sequence[Any]:
+    """Along ``axis``, ``count`` pieces: each is cut out, called in ``memory``, put into DRAM; all are joined there.
+
+    ``operands_from_dram``: the piece's operands stay in DRAM, only its result is made in ``memory``.
+    """
+    axes = axes_of(hand.case, hand.attrs)
+    assert axes is not None
+    axis, memory = params["axis"], BufferType(params["memory"])
+    made: list[list[Any]] = [[] for _ in axes.results]
+    for number, (begin, end) in enumerate(cuts(axes.units[axis], params["count"], params.get("multiple", 1))):
+        with hand.piece(number):
+            for kept, result in zip(made, _piece(hand, axes, axis, begin, end, memory), strict=True):
+                kept.append(result)
+    dram = hand.in_memory(BufferType.DRAM)
+    joined = [
+        hand.ttnn.concat(parts, dim=result_dim(dims, axis), memory_config=dram)
+        for parts, dims in zip(made, axes.results, strict=True)
+    ]
+    for parts in made:
+        hand.free(*parts)
+    return joined
+
+
+def _piece(hand: Hand, axes: Axes, axis: int, begin: int, end: int, memory: BufferType) -> list[Any]:
+    """One stretch's results, in DRAM."""
+    case = piece_case(hand.case, axes, axis, end - begin, memory)
+    parts = [cut_out(hand, x, dims, axis, begin, end, memory) for x, dims in zip(hand.tensors, axes.placed, strict=True)]
+    results = hand.call(case, parts)
+    hand.free(*(part for part, whole in zip(parts, hand.tensors, strict=True) if part is not whole))
+    if memory is BufferType.DRAM:
+        return results
+    moved = [hand.ttnn.to_memory_config(r, memory_config=hand.in_memory(BufferType.DRAM)) for r in results]
+    hand.free(*results)
+    return moved
+
+
+def piece_case(case: Case, axes: Axes, axis: int, units: int, memory: BufferType) -> Case:
+    piece = axes.case_of(case, {axis: units})
+    return replace(piece, placement=replace(piece.placement, memory=memory))
+
+
+def turned(hand: Hand, params: Params) -> Sequence[Any]:
+    """Operands permuted by ``order``, the case with its dims so, and the result permuted back."""
+    order = list(params["order"])
+    back = [order.index(d) for d in range(len(order))]
+    given = [hand.ttnn.permute(x, order) for x in hand.tensors]
+    results = hand.call(params["case"], given)
+    hand.free(*given)
+    return [hand.ttnn.permute(r, back) for r in results]
+
+
+def folded(hand: Hand, params: Params) -> Sequence[Any]:
+    """Operands viewed as ``shape``, then the call on those; the result stays so."""
+    given = [hand.ttnn.reshape(x, list(params["shape"])) for x in hand.tensors]
+    return hand.call(params["case"], given)
+
+
+def spilled(hand: Hand, params: Params) -> Sequence[Any]:
+    """What lives in L1 goes to DRAM for the time of the call; ``back``: it returns afterwards."""
+    dram, l1 = hand.in_memory(BufferType.DRAM), hand.in_memory(BufferType.L1)
+    away = [hand.ttnn.to_memory_config(x, memory_config=dram) for x in hand.residents]
+    hand.free(*hand.residents)
+    results = hand.call(hand.case, hand.tensors)
+    if params["back"]:
+        hand.residents[:] = [hand.ttnn.to_memory_config(x, memory_config=l1) for x in away]
+        hand.free(*away)
+    else:
+        hand.residents[:] = away
+    return results
+
+
+def reallocated(hand: Hand, params: Params) -> Sequence[Any]:
+    """What lives is moved together, so that its holes become one."""
+    hand.residents[:] = [hand.ttnn.reallocate(x) for x in hand.residents]
+    return hand.call(hand.case, hand.tensors)
+
+
+REWRITES: Mapping[str, Rewrite] = {
+    "call": as_it_is,
+    "in place": in_place,
+    "pieces": pieces,
+    "turned": turned,
+    "folded": folded,
+    "spilled": spilled,
+    "reallocated": reallocated,
+}
+
+__all__ = ["REWRITES", "Hand", "Params", "Rewrite", "cut_out", "cuts", "piece_case", "result_dim"]

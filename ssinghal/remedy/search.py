@@ -1,0 +1,130 @@
+"""The search: levers in their order, each contract's first that works, until three are found. Needs neither torch nor ttnn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ssinghal.errors import InvalidCase
+from ssinghal.records import Resource
+from ssinghal.remedy.chunks import CHUNKS
+from ssinghal.remedy.levers import L1_SMALL, Finding, Lever, placement_levers
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.trials import Contract, Trial, Tried
+
+Run = Callable[[Trial], Tried]
+MOST_REMEDIES = 3
+
+
+@dataclass(frozen=True)
+class Budget:
+    """``probes``: trials of one problem, of all levers together. ``seconds``: after them no further trial begins."""
+
+    probes: int = 50
+    seconds: float = 5.0
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A lever that works: ``tried`` is the run that showed it, the last of ``probes`` trials."""
+
+    lever: str
+    contract: Contract
+    tried: Tried
+    note: str
+    probes: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A lever that does not: by arithmetic where ``probes`` is 0."""
+
+    lever: str
+    contract: Contract
+    reason: str
+    probes: int
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """``found``: at most three, by contract, the least first; within one by bytes moved, then calls. ``impossible``: proofs by
+    arithmetic. ``seconds``: host time, which says nothing of a device."""
+
+    problem: Problem
+    found: tuple[Remedy, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    probes: int = 0
+    seconds: float = 0.0
+    spent: bool = False
+
+
+@dataclass
+class _Spent:
+    budget: Budget
+    started: float = field(default_factory=time.perf_counter)
+    probes: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def is_over(self) -> bool:
+        return self.probes >= self.budget.probes or self.seconds >= self.budget.seconds
+
+
+def levers(problem: Problem) -> tuple[Lever, ...]:
+    """Those that mean anything for the problem. A region that is chosen when the device is opened is mended there, and only
+    there; that what is too large for it could be smaller too is not for this call to say."""
+    if problem.verdict.resource is Resource.L1_SMALL_BUFFER:
+        return (L1_SMALL,)
+    order = list(Contract)
+    known = sorted((*placement_levers(), CHUNKS), key=lambda lever: order.index(lever.contract))
+    return tuple(lever for lever in known if lever.applies(problem))
+
+
+def search(
+    problem: Problem,
+    run: Run,
+    budget: Budget = Budget(),
+    *,
+    most: int = MOST_REMEDIES,
+    only: Iterable[Contract] = tuple(Contract),
+) -> Remedies:
+    """Runs levers until ``most`` contracts have one that works, or the budget is spent."""
+    spent, wanted = _Spent(budget), set(only)
+    found: dict[Contract, Remedy] = {}
+    refused: list[Refused] = []
+    for lever in levers(problem):
+        if len(found) >= most or lever.contract in found or lever.contract not in wanted:
+            continue
+        before = spent.probes
+        finding = _drive(lever, problem, run, spent)
+        if finding is None:
+            refused.append(Refused(lever.name, lever.contract, "not finished: the budget was spent", spent.probes - before))
+        elif finding.tried is not None:
+            found[lever.contract] = Remedy(lever.name, lever.contract, finding.tried, finding.note, spent.probes - before)
+        else:
+            refused.append(Refused(lever.name, lever.contract, finding.reason, spent.probes - before))
+    return Remedies(problem, tuple(found.values()), tuple(refused), spent.probes, spent.seconds, spent.is_over)
+
+
+def _drive(lever: Lever, problem: Problem, run: Run, spent: _Spent) -> Finding | None:
+    """What the lever finds; None where the budget is spent before it does."""
+    steps = lever.search(problem)
+    try:
+        trial = next(steps)
+        while True:
+            if spent.is_over:
+                return None
+            spent.probes += 1
+            trial = steps.send(run(trial))
+    except StopIteration as stop:
+        finding: Finding = stop.value
+        return finding
+    except InvalidCase as error:
+        return Finding(None, f"the call cannot be made so: {error}")
+
+
+__all__ = ["Budget", "Refused", "Remedies", "Remedy", "Run", "levers", "search"]
