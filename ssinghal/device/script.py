@@ -64,63 +64,65 @@ def python(value: Any, names: Mapping[int, str]) -> str:
 
 
 class _Writer:
-    """Turns notes into lines. Tensors that only live within a piece are named alike in each; the last one of each piece is
-    kept in the list ``pieces``, which is what a later call is shown to take where it takes all of them."""
+    """Turns notes into lines. Tensors that only live within a piece are named alike in each. What is used of a piece after it
+    goes into a list, ``pieces``, and a call that takes all of them is shown to take the list."""
 
     def __init__(self, calls: Sequence[NotedCall], names: dict[int, str]) -> None:
         self.calls = calls
         self.names = names
         self.last_use = {ref.number: i for i, call in enumerate(calls) for ref in references(call)}
-        self.kept = self._kept()
+        self.lists = self._lists()
+        self.kept = {number: name for name, numbers in self.lists.items() for number in numbers}
 
-    def _kept(self) -> list[int]:
-        """Of each piece, the tensor that is used after it."""
-        inside = {n: c.piece for c in self.calls for n in c.results if c.piece is not None}
-        return [
-            n
-            for n, piece in inside.items()
-            if any(Ref(n) in references(c) for c in self.calls if c.piece != piece) or n not in self.last_use
-        ]
+    def _lists(self) -> dict[str, list[int]]:
+        """Of each piece, the tensors that are used after it: the first of every piece is one list, the second another."""
+        ends = {call.piece: i for i, call in enumerate(self.calls) if call.piece is not None}
+        kept: dict[int, list[int]] = {piece: [] for piece in ends}
+        for call in self.calls:
+            if call.piece is not None:
+                kept[call.piece] += [n for n in call.results if self.last_use.get(n, len(self.calls)) > ends[call.piece]]
+        width = max((len(numbers) for numbers in kept.values()), default=0)
+        names = ["pieces"] if width == 1 else [f"pieces{k + 1}" for k in range(width)]
+        return {name: [numbers[k] for numbers in kept.values()] for k, name in enumerate(names)}
 
     def lines(self) -> list[str]:
-        lines: list[str] = []
-        looped = any(call.piece is not None for call in self.calls)
-        position, pieces_open = 0, False
+        lines = [f"{' = '.join(self.lists)} = []"] if len(self.lists) == 1 else [f"{name} = []" for name in self.lists]
+        starts = bool(self.lists)
+        written: list[str] = []
+        position = 0
         for in_piece, group in groupby(self.calls, key=lambda call: call.piece is not None):
             calls = list(group)
             if in_piece:
-                if not pieces_open:
-                    lines.append("pieces = []")
-                    pieces_open = True
-                lines += self._loops(calls)
+                written += [*(lines if starts else []), *self._loops(calls)]
+                starts = False
             else:
                 for offset, call in enumerate(calls):
-                    lines += self._statement(call, position + offset, looped=looped)
+                    written += self._statement(call, position + offset)
             position += len(calls)
-        return lines
+        return written
 
-    def _statement(self, call: NotedCall, position: int, *, looped: bool) -> list[str]:
+    def _statement(self, call: NotedCall, position: int) -> list[str]:
         for number in call.results:
-            self.names.setdefault(number, f"t{len(self.names)}")
-        written = self._written(call, self.names)
+            self.names.setdefault(number, f"t{sum(name.startswith('t') for name in self.names.values())}")
+        text = self._written(call, self.names)
         results = ", ".join(self.names[n] for n in call.results)
         target = f"[{results}] = " if call.is_list and call.results else f"{results} = " if results else ""
-        gone = sorted(
-            {r.number for r in references(call) if self.last_use[r.number] == position}
-            - set(call.results)
-            - set(self.kept)
-            - {n for n, name in self.names.items() if not name.startswith("t")}
-        )
-        freed = [] if call.function.endswith(".deallocate") or not gone else [f"del {', '.join(self.names[n] for n in gone)}"]
-        return [target + written, *freed]
+        done = {r.number for r in references(call) if self.last_use[r.number] == position} - set(call.results)
+        gone = {self.kept.get(n, self.names.get(n, "")) for n in done}
+        gone = {name for name in gone if name.startswith(("t", "pieces"))}
+        freed = [] if call.function.endswith(".deallocate") or not gone else [f"del {', '.join(sorted(gone))}"]
+        return [target + text, *freed]
 
     def _written(self, call: NotedCall, names: Mapping[int, str]) -> str:
         parts = [self._argument(a, names) for a in call.args] + [f"{k}={self._argument(v, names)}" for k, v in call.kwargs]
         return f"{call.function}({', '.join(parts)})"
 
     def _argument(self, value: Any, names: Mapping[int, str]) -> str:
-        if isinstance(value, list) and value and [r.number for r in value if isinstance(r, Ref)] == self.kept:
-            return "pieces"
+        if isinstance(value, list) and value and isinstance(value[0], Ref):
+            numbers = [r.number for r in value if isinstance(r, Ref)]
+            for name, kept in self.lists.items():
+                if numbers == kept:
+                    return name
         return python(value, names)
 
     def _loops(self, calls: Sequence[NotedCall]) -> list[str]:
@@ -145,11 +147,11 @@ class _Writer:
                 call, args=_replaced(call.args, count, replacement), kwargs=_replaced(call.kwargs, count, replacement)
             )
             for number in call.results:
-                names[number] = "piece" if number in self.kept else f"p{sorted(_local(first)).index(number)}"
+                names[number] = f"p{sorted(_local(first)).index(number)}"
             results = ", ".join(names[n] for n in call.results)
-            body.append((f"{results} = " if results else "") + self._written(call, names))
-        if any(n in self.kept for n in _local(first)):
-            body.append("pieces.append(piece)")
+            target = f"[{results}] = " if call.is_list and results else f"{results} = " if results else ""
+            body.append(target + self._written(call, names))
+        body += [f"{self.kept[n]}.append({names[n]})" for n in sorted(_local(first)) if n in self.kept]
         return [head, *(f"    {line}" for line in body)] if head else body
 
 

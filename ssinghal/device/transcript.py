@@ -65,7 +65,7 @@ class Transcript:
             raise
         results = list(self._tensors(returned))
         is_list = isinstance(returned, (list, tuple))
-        self.calls.append(replace(noted, results=tuple(self._new(t) for t in results), is_list=is_list))
+        self.calls.append(replace(noted, results=tuple(self._result(t, noted) for t in results), is_list=is_list))
         if self.observe is not None:
             self.observe(name, operands, results)
         return returned
@@ -84,19 +84,20 @@ class Transcript:
             for item in value:
                 yield from self._tensors(item)
 
-    def _new(self, tensor: Any) -> int:
-        """A result is a new tensor, unless TTNN gave its operand back. A number is an address of Python's: of a tensor that
-        is gone it may be given again, to a result."""
+    def _result(self, tensor: Any, call: NotedCall) -> int:
+        """The number of a result: that of an operand, where TTNN gave it back, else a new one. Python gives the address of a
+        tensor that is gone to another one."""
         number = self._numbers.get(id(tensor))
-        known = number is not None and any(Ref(number) in references(c) for c in self.calls[-1:])
-        if number is None or not known:
+        if number is None or Ref(number) not in references(call):
             number = self._numbers[id(tensor)] = self._count
             self._count += 1
         return number
 
     def _number(self, tensor: Any) -> int:
         number = self._numbers.get(id(tensor))
-        return self._new(tensor) if number is None else number
+        if number is None:
+            raise ValueError("a tensor that no noted call gave: its code cannot be written")
+        return number
 
     def _noted(self, value: Any) -> Any:
         if self.is_tensor(value):

@@ -194,6 +194,8 @@ def _row_major(problem: Problem) -> Search:
 
 
 def _row_major_in_dram(problem: Problem) -> Search:
+    if not problem.ruled_out(problem.in_dram()):
+        return Finding(None, "nothing is gained: tiles fit into DRAM as well")
     return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
 
 

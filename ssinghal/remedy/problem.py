@@ -84,10 +84,13 @@ class Problem:
         return Trial(case, self.results_of(case), rewrite, params, self.live if live is None else live, any_memory=chosen)
 
     def results_of(self, case: Case) -> tuple[TensorSpec, ...]:
+        self.operands_of(case)  # raises for those that no device holds
         info = find_operator(case.operator)
-        attrs = info.complete_attrs(case.attrs)
-        input_specs(info, case, attrs)  # raises for operands that no device holds
-        return tuple(output_specs(info, case, attrs))
+        return tuple(output_specs(info, case, info.complete_attrs(case.attrs)))
+
+    def operands_of(self, case: Case) -> tuple[TensorSpec, ...]:
+        info = find_operator(case.operator)
+        return tuple(input_specs(info, case, info.complete_attrs(case.attrs)))
 
     def estimate(self, case: Case) -> MemoryEstimate:
         return estimate(case, self.board)

@@ -41,6 +41,14 @@ class Hand(ABC):
     def piece(self, number: int) -> AbstractContextManager[None]:
         """Around the calls of one piece of many."""
 
+    @abstractmethod
+    def is_in(self, tensor: Any, buffer: BufferType) -> bool:
+        """Whether it lies there now."""
+
+    @abstractmethod
+    def shares(self, a: Any, b: Any) -> bool:
+        """Whether the two are one buffer: to free one is to free the other."""
+
     def free(self, *tensors: Any) -> None:
         for tensor in tensors:
             self.ttnn.deallocate(tensor)
@@ -110,8 +118,6 @@ def pieces(hand: Hand, params: Params) -> Sequence[Any]:
         hand.ttnn.concat(parts, dim=result_dim(dims, axis), memory_config=dram)
         for parts, dims in zip(made, axes.results, strict=True)
     ]
-    for parts in made:
-        hand.free(*parts)
     return joined
 
 
@@ -120,11 +126,17 @@ def _piece(hand: Hand, axes: Axes, axis: int, begin: int, end: int, memory: Buff
     case = piece_case(hand.case, axes, axis, end - begin, memory)
     parts = [cut_out(hand, x, dims, axis, begin, end, memory) for x, dims in zip(hand.tensors, axes.placed, strict=True)]
     results = hand.call(case, parts)
-    hand.free(*(part for part, whole in zip(parts, hand.tensors, strict=True) if part is not whole))
-    if memory is BufferType.DRAM:
-        return results
-    moved = [hand.ttnn.to_memory_config(r, memory_config=hand.in_memory(BufferType.DRAM)) for r in results]
-    hand.free(*results)
+    cut = [part for part, whole in zip(parts, hand.tensors, strict=True) if part is not whole]
+    hand.free(*(part for part in cut if not any(hand.shares(part, result) for result in results)))
+    return [_in_dram(hand, result) for result in results]
+
+
+def _in_dram(hand: Hand, tensor: Any) -> Any:
+    """``tensor`` moved to DRAM, where it is not there already."""
+    if hand.is_in(tensor, BufferType.DRAM):
+        return tensor
+    moved = hand.ttnn.to_memory_config(tensor, memory_config=hand.in_memory(BufferType.DRAM))
+    hand.free(tensor)
     return moved
 
 

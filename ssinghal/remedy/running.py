@@ -150,6 +150,12 @@ class DeviceHand(Hand):
     def in_memory(self, buffer: BufferType) -> Any:
         return self.session.memory_config(MemoryConfig(buffer), self.ttnn)
 
+    def is_in(self, tensor: Any, buffer: BufferType) -> bool:
+        return self.session.spec_of(tensor).memory.buffer is buffer and not self.session.is_sharded(tensor)
+
+    def shares(self, a: Any, b: Any) -> bool:
+        return bool(a.buffer_address() == b.buffer_address() and self.is_in(a, self.session.spec_of(b).memory.buffer))
+
     def piece(self, number: int) -> Any:
         return self.transcript.piece(number)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ssinghal.errors import InvalidCase
-from ssinghal.records import Resource
+from ssinghal.operators import find_operator
+from ssinghal.records import Resource, Status, Verdict
 from ssinghal.remedy.chunks import CHUNKS
 from ssinghal.remedy.levers import L1_SMALL, Finding, Lever, placement_levers
 from ssinghal.remedy.problem import Problem
@@ -19,10 +20,12 @@ MOST_REMEDIES = 3
 
 @dataclass(frozen=True)
 class Budget:
-    """``probes``: trials of one problem, of all levers together. ``seconds``: after them no further trial begins."""
+    """``probes``: trials of one problem, of all levers together. ``seconds``: after them no further trial begins.
+    ``host_tiles``: no trial is made for which TTNN maps more tiles on the host, at 1 to 70 us each."""
 
     probes: int = 50
     seconds: float = 5.0
+    host_tiles: int = 40_000
 
 
 @dataclass(frozen=True)
@@ -119,12 +122,21 @@ def _drive(lever: Lever, problem: Problem, run: Run, spent: _Spent) -> Finding |
             if spent.is_over:
                 return None
             spent.probes += 1
-            trial = steps.send(run(trial))
+            trial = steps.send(_too_slow(trial, problem, spent.budget) or run(trial))
     except StopIteration as stop:
         finding: Finding = stop.value
         return finding
     except InvalidCase as error:
         return Finding(None, f"the call cannot be made so: {error}")
+
+
+def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> Tried | None:
+    host_map = find_operator(trial.case.operator).traits.host_map
+    tiles = host_map(problem.operands_of(trial.case), trial.wanted) if host_map else 0
+    if tiles <= budget.host_tiles:
+        return None
+    message = f"TTNN maps {tiles:,} tiles on the host for it; more than {budget.host_tiles:,} are not tried"
+    return Tried(trial, Verdict(Status.NOT_RUN, decided_by="arithmetic", message=message), problem.board.name, "", "")
 
 
 __all__ = ["Budget", "Refused", "Remedies", "Remedy", "Run", "levers", "search"]
