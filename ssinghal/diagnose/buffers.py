@@ -93,7 +93,7 @@ class BufferNeed:
         elif self.fits_empty_bank is False and self.bank_bytes:
             yield f"an empty bank would not hold it: it needs {self.bytes_per_bank / self.bank_bytes:.2f} banks' worth in each"
         elif self.fits_empty_bank and self.allocated_bytes:
-            yield "an empty bank would hold it: what else is allocated is the cause"
+            yield "an empty bank would hold it: what is allocated already is the cause"
 
     def _owner_lines(self) -> Iterator[str]:
         if self.owner:
