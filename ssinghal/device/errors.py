@@ -213,6 +213,14 @@ def _compiled(wording: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{([a-z_]+)\}", lambda name: f"(?P<{name[1]}>{_TEXT_FIELDS.get(name[1], _NUMBER)})", wording))
 
 
+def _opening(wording: str) -> str:
+    """The first two words of a wording as a regular expression, with what may stand for any word between: a text may be one."""
+    plain = re.sub(r"\{([a-z_]+)\}", lambda name: f"(?:{_TEXT_FIELDS.get(name[1], _NUMBER)})", wording)
+    words = re.findall(r"(?:\([^()]*\)|\[[^\]]*\]|[^\s])+", plain)
+    telling = [i for i, word in enumerate(words) if not word.startswith(".{")][:2]
+    return r"\s+".join(words[: telling[-1] + 1])
+
+
 PATTERNS: tuple[Pattern, ...] = (
     Pattern("host, Python", re.compile(""), Status.OOM, Resource.HOST, error_type="MemoryError"),
     *(
@@ -222,6 +230,9 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     *(Pattern(name, _compiled(wording), Status.UNSUPPORTED) for name, wording in _REFUSED.items()),
 )
+
+# Where a text may be a message that a row describes: cheap, and true of every one that is.
+OPENING = re.compile("|".join({_opening(w): "" for kind in (*_OUT_OF_MEMORY.values(), _REFUSED) for w in kind.values()}))
 
 # "TT_FATAL @ <file>:<line>: <condition>", then "info:", then the message, then perhaps a backtrace.
 _THROWN = re.compile(r"\s*TT_(?:FATAL|THROW) @ (?P<file>\S{1,400}):(?P<line>\d{1,7}): ")
@@ -248,11 +259,19 @@ def translate_error(error_type: str, text: str) -> Verdict:
         thrown_at=f"{_without_build_folder(thrown['file'])}:{thrown['line']}" if thrown else "",
     )
     message = " ".join(head.split())  # so that a message wrapped by a log reads like any other
+    pattern, found = known_wording(error_type, message)
+    if pattern is None or found is None:
+        return unknown
+    fields = _fields(found)
+    return replace(unknown, status=pattern.status, resource=_resource(pattern, fields), **fields)
+
+
+def known_wording(error_type: str, message: str) -> tuple[Pattern, re.Match[str]] | tuple[None, None]:
+    """The row that describes ``message``, on one line and without TTNN's header, and what of it the row matched."""
     for pattern in PATTERNS:
         if pattern.error_type == error_type and (found := pattern.regex.match(message)):
-            fields = _fields(found)
-            return replace(unknown, status=pattern.status, resource=_resource(pattern, fields), **fields)
-    return unknown
+            return pattern, found
+    return None, None
 
 
 def _without_build_folder(path: str) -> str:

@@ -1,0 +1,230 @@
+"""Where in a line of a log an error of TTNN may start, and what the lines from there on say.
+
+``translate_error`` knows the wordings, from the first word of a message on. A log puts times, levels, ranks, quotation marks
+and test frameworks' marks before it, and breaks it over lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+from ssinghal.device.errors import HEAD_CHARS, OPENING, known_wording, translate_error
+from ssinghal.records import Status, Verdict
+
+MESSAGE_LINES = 40  # of one error that are read
+TERMINALS = (80, 100, 120, 132, 160)  # columns; any other width needs two full lines to be believed
+
+_TIME = (
+    r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:?"
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?:?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?= )|\[ *\d{1,7}\.\d{6}\]"
+)
+_PROCESS = (
+    r"\[(?P<mpi>\d{1,5}(?:,\d{1,5})?)\](?:<std(?:out|err|diag)>)?:?|\((?P<worker>(?:\w[\w.-]{0,40} )?pid=\d{1,9})[^()]{0,80}\)"
+    r"|\[?(?:[Rr]ank|RANK|default)[ =_]?(?P<rank>\d{1,5})\]?\s?[:|]"
+)
+_LEVEL_WORD = r"CRITICAL|FATAL|ERROR|WARNING|WARN|INFO|DEBUG|TRACE"
+_LEVEL = (
+    rf"(?:{_LEVEL_WORD})(?::[\w.]{{0,60}}:| +\S{{1,60}}:\d{{1,6}}:?(?= )|\s*[:-](?=\s)|(?=\s))"
+    rf"|(?i:\[(?:{_LEVEL_WORD})\]):?|\[[\w./-]{{1,80}}\.\w+:\d{{1,6}}\]"
+)
+_COLUMN = r"[\w.:/@ -]{0,60}\|(?!\w)"  # "2026-01-01 10:00:00.000 | critical |          Always | "
+_MARKS = r"\s+|E(?=\s{2,}|\s*$)|>(?!=)|`{1,3}|[*+•-](?=\s)|\d{1,3}[.)](?=\s)"
+_PREFIX = re.compile(rf"(?:{_TIME}|{_PROCESS}|{_LEVEL}|{_COLUMN}|{_MARKS})*")
+_QUOTED = re.compile(rf"(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$)|>(?!=))*")  # of a line that goes on with the one before
+_LOUD = re.compile(rf"\b({_LEVEL_WORD})\b", re.IGNORECASE)
+_QUIET = ("WARNING", "WARN", "INFO", "DEBUG", "TRACE")
+
+_THROWN = re.compile(r"(?<![\w/])TT_(?:FATAL|THROW)\s?[@:](?=\s|$)")
+_WHAT = re.compile(r"(?P<type>what)\(\): +")  # of a C++ program that ended with an exception
+_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w{0,60}(?:Error|Exception))(?:: |:?$|\((?=['\"]))")
+_RUNTIME_ERROR = re.compile(r"(?<![\w'\"`])(?:[a-z_]\w*\.)*(?P<type>RuntimeError): ")
+_HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)\s*@\s*(?P<file>\S.{0,400}?)\s*:(?P<line>\d{1,7}):\s*(?P<rest>.*)", re.DOTALL)
+_PLAIN_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*:\s*")
+_INFO = re.compile(r"(?:^|\s)info:\s")
+_END = re.compile(r"\s(?:backtrace:|Traceback \(most recent call last\))")
+_ASSERTED = re.compile(r"\s*\(assert\.[ch]pp:\d+\)\s*$")
+_AFTER = re.compile(
+    r"backtrace:|--- |_{3,}|={3,}|-{5,}|Traceback \(|File \"|\S{1,300}\.py:\d+:|[✓✗⊗✅❌]|Captured |FAILED |SKIPPED "
+    r"|During handling|The above "
+)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What stands before the words of a line. ``level``: upper case, "" where there is none. ``end``: where the words begin."""
+
+    end: int
+    process: str = ""
+    level: str = ""
+    marked: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> Prefix:
+        """``marked``: pytest put the "E" of an exception's lines there."""
+        found = _PREFIX.match(text)
+        if found is None or not found.end():
+            return _NONE
+        before = found[0]
+        level = _LOUD.search(before) if len(before) > 4 else None
+        process = found["mpi"] or found["worker"] or found["rank"] or ""
+        return cls(found.end(), process, level[1].upper() if level else "", "E" in before.split())
+
+
+_NONE = Prefix(0)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A message of an exception ``error_type`` may start at ``at``. ``bare``: nothing says so but the words themselves, and
+    where they are not ``loud`` either, after the mark of an error, they must be all of a message."""
+
+    at: int
+    error_type: str = "RuntimeError"
+    bare: bool = False
+    loud: bool = False
+
+
+def starts(text: str, prefix: Prefix) -> Iterator[Start]:
+    """Where errors may start in ``text``, a line that may be very long, from left to right."""
+    body = prefix.end
+    if text.startswith(("SKIPPED", "XFAIL", "XPASS"), body) or " SKIPPED " in text[:400]:
+        return  # a reason that somebody gave for not running a test
+    raised = _EXCEPTION.match(text, body) or _WHAT.match(text, body)
+    introduced = raised.end() if raised else body
+    if _THROWN.match(text, introduced):
+        pass  # one of those below
+    elif raised:
+        yield Start(introduced, _type(raised["type"]))
+    elif prefix.level not in _QUIET and OPENING.match(text, body):
+        yield Start(body, bare=True, loud=prefix.level != "" or prefix.marked)
+    for thrown in sorted([*_THROWN.finditer(text, body), *_RUNTIME_ERROR.finditer(text, introduced)], key=re.Match.start):
+        if thrown.re is _THROWN:
+            yield Start(thrown.start())
+        elif not _THROWN.match(text, thrown.end()):
+            yield Start(thrown.end())
+
+
+def _type(name: str) -> str:
+    """As Python names the class. Numpy's own MemoryError is one; a C++ exception becomes a RuntimeError."""
+    name = name.rpartition(".")[2]
+    return {"_ArrayMemoryError": "MemoryError", "what": "RuntimeError"}.get(name, name)
+
+
+def bare_start(text: str) -> Start | None:
+    """The message that a line may begin of which nothing but its words says that it is one."""
+    return Start(0, bare=True) if OPENING.match(text) else None
+
+
+def goes_on(text: str) -> bool:
+    """Whether ``text``, without what is before its words, may continue the message of the lines before."""
+    return bool(text) and not _AFTER.match(text)
+
+
+def continuation(text: str) -> str:
+    """A line that goes on with the one before, without quotation marks and the like. A dash there is a word of the message."""
+    found = _QUOTED.match(text)
+    if found is None or found[0] == " ":  # a terminal that broke the line at a space
+        return text
+    return text[found.end() :]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A verdict, and how many of the lines it took to read it."""
+
+    verdict: Verdict
+    lines: int
+
+
+def read_message(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Message | None:
+    """What the lines of an error say, the first from its start on; ``widths`` are of whole lines, with what was before.
+
+    Where they end is not known: it is read from the fewest lines that give the most figures. None where the words are no
+    message of TTNN after all.
+    """
+    if start.bare and not any(_verdict(start, text) for count in {1, len(lines)} for text in _joined(lines[:count], widths)):
+        return None
+    best: Message | None = None
+    score = (False, False, 0)
+    for count in (count for count in range(1, len(lines) + 1) if not _is_cut(lines, widths, count)):
+        for text in _joined(lines[:count], widths[:count]):
+            verdict = _verdict(start, text)
+            if verdict is None:
+                continue
+            reached = (verdict.status is not Status.ERROR, not verdict.thrown_at or "info:" in text, _figures(verdict))
+            if best is None or reached > score:
+                best, score = Message(verdict, count), reached
+    return best
+
+
+def _verdict(start: Start, text: str) -> Verdict | None:
+    parted = _parted(text)
+    if parted is None:
+        return None
+    header, message = parted
+    if start.bare:
+        _, found = known_wording(start.error_type, " ".join(message[:HEAD_CHARS].split()))
+        if found is None or not (start.loud or _is_whole(found)):
+            return None
+    return translate_error(start.error_type, header + message)
+
+
+def _joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """The lines as one: broken by a terminal wherever a line was full, or between words."""
+    unescaped = [line.replace("\\n", "\n") if "\\ninfo:" in line else line for line in lines]
+    full = _terminal(widths[: len(lines) - 1])
+    if full:
+        yield "".join(t if w == full else t + " " for t, w in zip(unescaped, widths, strict=False))
+    yield " ".join(unescaped)
+
+
+def _terminal(widths: Sequence[int]) -> int:
+    """The width at which a terminal broke lines of these widths, 0 where none seems to have."""
+    widest = max(widths, default=0)
+    return widest if widest in TERMINALS or (widest >= min(TERMINALS) and widths.count(widest) > 1) else 0
+
+
+def _is_cut(lines: Sequence[str], widths: Sequence[int], count: int) -> bool:
+    """Whether a terminal may have broken a number after the first ``count`` lines."""
+    if count >= len(lines) or widths[count - 1] != _terminal(widths[:count]):
+        return False
+    return lines[count - 1][-1:].isdigit() and lines[count][:1].isdigit()
+
+
+def _parted(text: str) -> tuple[str, str] | None:
+    """TTNN's header in the form that it is thrown in, "" where there is none, and the message after it.
+
+    None for what only begins like a header.
+    """
+    end = _END.search(text)
+    text = _ASSERTED.sub("", text[: end.start()] if end else text)
+    header = _HEADER.match(text)
+    if header is None:
+        plain = _PLAIN_HEADER.match(text)
+        return None if _THROWN.match(text) and not plain else ("", text[plain.end() :] if plain else text)
+    file = "".join(header["file"].split())
+    thrown = f"TT_{header['kind']} @ {file}:{header['line']}: "
+    info = _INFO.search(header["rest"])
+    if info is None:
+        return thrown, header["rest"].strip()
+    return f"{thrown}{header['rest'][: info.start()].strip()}\ninfo:\n", header["rest"][info.end() :].strip()
+
+
+def _is_whole(found: re.Match[str]) -> bool:
+    """Whether words that nothing introduces are a message, and not prose: they have its figures, or are all of it."""
+    rest = found.string[found.end() :].strip(" .`")
+    return re.search(r"(?<![A-Za-z_\d])\d", found[0]) is not None or " " not in rest or found[0].endswith(".")
+
+
+def _figures(verdict: Verdict) -> int:
+    return sum(isinstance(getattr(verdict, field.name), int) for field in fields(verdict)) + bool(verdict.cores)
+
+
+def same_error(one: Verdict, other: Verdict) -> bool:
+    """Whether two texts tell of one error: all figures are equal, and where there are none the words."""
+    plain = [replace(v, message="", thrown_at="", error_type="") for v in (one, other)]
+    if plain[0] != plain[1] or (one.thrown_at != other.thrown_at and one.thrown_at and other.thrown_at):
+        return False
+    return _figures(one) > 0 or one.message.rstrip(". ") == other.message.rstrip(". ")
