@@ -63,8 +63,13 @@ def axes_of(case: Case, attrs: Attrs) -> Axes | None:
     """
     info = find_operator(case.operator)
     results = info.infer(working_shapes(info, case), attrs)
-    finder = _FINDERS.get(info.name) or (_elementwise if info in families()["elementwise"] else None)
+    finder = _FINDERS.get(info.name) or (_elementwise if _works_by_element(info) else None)
     return finder(_Call(info, case, attrs, results)) if finder else None
+
+
+def _works_by_element(info: OperatorInfo) -> bool:
+    """A dropout's pieces would draw other random numbers."""
+    return info in families()["elementwise"] and info.name != "dropout"
 
 
 @dataclass(frozen=True)
@@ -297,11 +302,19 @@ def _upsampled(call: _Call) -> Axes | None:
 
 
 def _embedded(call: _Call) -> Axes | None:
-    """Each index picks a row, so indices can be cut, and the rows' width."""
-    indices = call.inputs[1]
-    made = _along(len(indices) + 1)
-    columns = (len(indices), 1)
-    return call.axes([(None, columns), made[:-1]], [made], _units(call.results[0], made))
+    """Each index picks a row of the weight, so its columns can be cut. On the device indices and result are folded."""
+    weight, indices = call.inputs
+    columns: Dims = (None, (0, 1))
+    made: Dims = (*(None for _ in range(len(call.results[0]) - 1)), (0, 1))
+    return call.axes([columns, (None,) * len(indices)], [made], {0: weight[1]}, placed=(columns, ()))
+
+
+def _squeezed(call: _Call) -> Axes | None:
+    """Dims that the call does not name, else a piece of one element would lose them."""
+    shape = call.inputs[0]
+    dims = _along(len(shape), but=normal_dims(call.attrs["dim"], len(shape)))
+    kept = tuple(d for d, size in zip(dims, shape, strict=True) if d is not None or size > 1)
+    return call.axes([dims], [kept], _units(shape, dims)) if len(kept) == len(call.results[0]) else None
 
 
 def _unwidened(call: _Call) -> Axes | None:
@@ -316,8 +329,9 @@ _FINDERS: dict[str, Callable[[_Call], Axes | None]] = {
     **dict.fromkeys(("native_layer_norm", "rms_norm"), _normalized),
     "native_batch_norm": _batch_norm,
     **dict.fromkeys(("permute", "transpose", "t"), _permuted),
-    **dict.fromkeys(("view", "flatten", "unflatten", "squeeze"), _reshaped),
+    **dict.fromkeys(("view", "flatten", "unflatten"), _reshaped),
     "unsqueeze": _unsqueezed,
+    "squeeze": _squeezed,
     "expand": _expanded,
     "cat": _concatenated,
     "stack": _stacked,

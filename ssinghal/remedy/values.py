@@ -1,0 +1,207 @@
+"""Whether a rewrite keeps the values: the same rewrite run in torch, beside the call as it was.
+
+A device is not asked: a virtual one computes nothing. Shapes that are too large for the host are shrunk along the axes that the
+rewrite only walks over, and the answer names the shapes it was found with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.errors import InvalidCase
+from ssinghal.numerics import from_device_form, make_values, to_device_form
+from ssinghal.operators import find_operator
+from ssinghal.operators.core import input_specs, output_specs, working_shapes
+from ssinghal.records import Verdict
+from ssinghal.remedy.axes import Axes, axes_of
+from ssinghal.remedy.rewrites import REWRITES, Hand
+from ssinghal.remedy.trials import Trial
+from ssinghal.specs import BufferType, DType, Shape
+from ssinghal.tasks import PoolOptions, Task
+
+ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of some thousand terms lose a few bits of it
+MOST_ELEMENTS = 2**22  # of operands and results together, in float32
+
+
+@dataclass(frozen=True)
+class ValueCheck:
+    """``equal``: every element of every result. None: not computed, ``reason`` says why. ``inputs``: shapes it was found with,
+    ``reduced`` where they are not the call's own. ``differing``: share of the elements; ``largest``: absolute difference.
+    ``rounding``: no difference is more than a sum of float32 in another order makes."""
+
+    equal: bool | None
+    rounding: bool = False
+    inputs: tuple[Shape, ...] = ()
+    reduced: bool = False
+    differing: float = 0.0
+    largest: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ValuesTask(Task[ValueCheck]):
+    """In a worker with torch, so that an operator that takes too long or too much costs this answer alone."""
+
+    trial: Trial
+
+    def run(self, session: Session, options: PoolOptions) -> ValueCheck:
+        return check_values(self.trial)
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> ValueCheck:
+        return ValueCheck(None, reason=verdict.message)
+
+
+def check_values(trial: Trial) -> ValueCheck:
+    """Runs the trial's rewrite in torch and compares it with the plain call."""
+    torch = import_module("torch")
+    small = _reduced(trial)
+    if small is None:
+        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {MOST_ELEMENTS:,} elements, none of them to be left out")
+    case, params = small
+    reduced = case.inputs != trial.case.inputs
+    try:
+        plain, rewritten = TorchHand(torch, case), TorchHand(torch, case)
+        expected, actual = plain.call(case, plain.tensors), list(REWRITES[trial.rewrite](rewritten, params))
+    except (RuntimeError, NotImplementedError, MemoryError) as error:
+        return ValueCheck(None, inputs=case.inputs, reduced=reduced, reason=str(error).splitlines()[0] if str(error) else "host memory")
+    return replace(compare(torch, expected, actual), inputs=case.inputs, reduced=reduced)
+
+
+def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> ValueCheck:
+    """Shapes too: a rewrite whose result has another one is not equal."""
+    if [tuple(e.shape) for e in expected] != [tuple(a.shape) for a in actual]:
+        return ValueCheck(False, differing=1.0, reason="the shapes differ")
+    differing, largest, count, rounding = 0, 0.0, 0, True
+    for e, a in zip(expected, actual, strict=True):
+        same = (e == a) | (torch.isnan(e) & torch.isnan(a))
+        differing, count = differing + int((~same).sum()), count + e.numel()
+        if not bool(same.all()):
+            error = (e.double() - a.double()).abs()
+            largest = max(largest, float(error.max()))
+            rounding = rounding and largest <= ROUNDING * float(e.double().abs().max())
+    return ValueCheck(not differing, bool(differing) and rounding, differing=differing / count, largest=largest)
+
+
+def _reduced(trial: Trial) -> tuple[Case, Mapping[str, Any]] | None:
+    """A case of the same structure that the host can compute, and the rewrite's parameters for it; None if there is none."""
+    case = trial.case
+    info = find_operator(case.operator)
+    attrs = info.complete_attrs(case.attrs)
+    if _elements(case) <= MOST_ELEMENTS:
+        return case, trial.params
+    try:
+        axes = axes_of(case, attrs)
+    except InvalidCase:
+        axes = None
+    if axes is None:
+        return None
+    units, params = _fewer_units(axes, trial)
+    small = axes.case_of(case, units)
+    return (small, params) if _elements(small) <= MOST_ELEMENTS else None
+
+
+def _fewer_units(axes: Axes, trial: Trial) -> tuple[dict[int, int], Mapping[str, Any]]:
+    """As many pieces as before, each of two units and the last of one; two units of every axis that is not cut."""
+    units = {axis: min(n, 2) for axis, n in axes.units.items()}
+    if trial.rewrite != "pieces":
+        return units, trial.params
+    axis, count = trial.params["axis"], trial.params["count"]
+    units[axis] = min(axes.units[axis], 2 * count - 1)
+    return units, {**trial.params, "multiple": 1}
+
+
+def _elements(case: Case) -> int:
+    info = find_operator(case.operator)
+    attrs = info.complete_attrs(case.attrs)
+    return sum(spec.volume for spec in (*input_specs(info, case, attrs), *output_specs(info, case, attrs)))
+
+
+class TorchHand(Hand):
+    """A rewrite's hand in torch: operands in the form they have on the device, values of float32 or whole numbers."""
+
+    def __init__(self, torch: Any, case: Case) -> None:
+        self.torch, self.ttnn = torch, InTorch(torch)
+        self.case, self.residents = case, []
+        self.info = find_operator(case.operator)
+        self.attrs = self.info.complete_attrs(case.attrs)
+        floats = case.placement.dtype not in (DType.INT32, DType.UINT32, DType.UINT16, DType.UINT8)
+        wide = replace(case, placement=replace(case.placement, dtype=DType.FLOAT32)) if floats else case
+        specs = input_specs(self.info, wide, self.attrs)
+        values = make_values(torch, wide, self.info, specs)
+        self.tensors = [to_device_form(v, s, i, self.info) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
+
+    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
+        info = find_operator(case.operator)
+        attrs = info.complete_attrs(case.attrs)
+        shapes = working_shapes(info, case)
+        given = [self._as_written(x, tuple(shape), i) for i, (x, shape) in enumerate(zip(tensors, shapes, strict=True))]
+        returned = info.torch(self.torch, given, attrs)
+        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        specs = output_specs(info, case, attrs)
+        return [_placed(r, s.shape) for r, s in zip(results, specs, strict=True)]
+
+    def _as_written(self, tensor: Any, shape: Shape, index: int) -> Any:
+        if index in self.info.traits.transposed:
+            return tensor.transpose(-2, -1)
+        return from_device_form(tensor, shape).reshape(shape)
+
+    def in_memory(self, buffer: BufferType) -> Any:
+        return buffer
+
+    def is_in(self, tensor: Any, buffer: BufferType) -> bool:
+        return False
+
+    def shares(self, a: Any, b: Any) -> bool:
+        return False
+
+    def piece(self, number: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def _placed(result: Any, shape: Shape) -> Any:
+    """torch's result in the form that it has on the device: channels last, or folded."""
+    if tuple(result.shape) == shape:
+        return result
+    if result.ndim >= 3 and result.shape[1] == shape[-1]:
+        result = result.movedim(1, -1)
+    return result.reshape(shape)
+
+
+class InTorch:
+    """What the calls that rewrites are made of mean for values. Memory and layout are no matter of values."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+
+    def slice(self, x: Any, starts: Sequence[int], ends: Sequence[int], **_: Any) -> Any:
+        return x[tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))]
+
+    def concat(self, parts: Sequence[Any], dim: int, **_: Any) -> Any:
+        return self._torch.cat(list(parts), dim)
+
+    def reshape(self, x: Any, shape: Sequence[int], **_: Any) -> Any:
+        return x.reshape(tuple(shape))
+
+    def permute(self, x: Any, order: Sequence[int], **_: Any) -> Any:
+        return x.permute(tuple(order))
+
+    def to_memory_config(self, x: Any, **_: Any) -> Any:
+        return x
+
+    def deallocate(self, x: Any) -> None:
+        pass
+
+    def reallocate(self, x: Any) -> Any:
+        return x
+
+    def softmax_in_place(self, x: Any, dim: int) -> Any:
+        return self._torch.softmax(x, dim)
+
+
+__all__ = ["InTorch", "TorchHand", "ValueCheck", "ValuesTask", "check_values", "compare"]
