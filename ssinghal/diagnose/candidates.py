@@ -1,0 +1,242 @@
+"""Which calls ask for exactly these bytes, where a message gives numbers and nothing else.
+
+A candidate is no finding: many shapes have the same bytes. The catalogs come first, for their calls are made by real models;
+then shapes by arithmetic alone, which any program may have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ssinghal.boards import load_board
+from ssinghal.captured_calls import Unmapped
+from ssinghal.cases import Case, Placement, Source
+from ssinghal.catalog.reading import load_catalogs
+from ssinghal.catalog.schema import Catalog
+from ssinghal.diagnose.origin import Origin, core_ranges, memory_of
+from ssinghal.errors import InvalidCase
+from ssinghal.expand import catalog_cases, specs_of
+from ssinghal.operators import make_case
+from ssinghal.records import Verdict
+from ssinghal.specs import (
+    TILE_EDGE,
+    Board,
+    BufferType,
+    DType,
+    Shape,
+    TensorSpec,
+    ceil_div,
+    format_shape,
+    round_up,
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A call, or a tensor, that asks for the bytes of the message.
+
+    ``case``: of a catalog, on the memory of the message; None where arithmetic alone gives the shape. ``label``: which of its
+    tensors. ``as_allocated``: the tensors before it take what the message says is allocated. ``calls``: how often models make
+    it; 0 where none is known to. ``sources``: those that do.
+    """
+
+    what: str
+    label: str = ""
+    case: Case | None = None
+    as_allocated: bool = False
+    calls: int = 0
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def by_arithmetic(self) -> bool:
+        return self.case is None
+
+    def line(self) -> str:
+        if self.by_arithmetic:
+            return f"by arithmetic: {self.what}"
+        first = next((source for source in self.sources if source.model), None)
+        of = f", {self.calls:,} calls" if self.calls else ""
+        where = f"; {first.model} at {first.input_size}, {first.module_path}" if first else ""
+        taken = "; its operands are what is allocated" if self.as_allocated else ""
+        return f"candidate: {self.label} of {self.what}{of}{where}{taken}"
+
+
+def candidates(verdict: Verdict, origin: Origin, limit: int = 5, catalogs: Iterable[Catalog] | None = None) -> list[Candidate]:
+    """At most ``limit`` calls that the figures of ``verdict`` could be of, the likeliest first. ``catalogs``: all of the
+    package's where None."""
+    board = origin.board(verdict)
+    search = (_Bytes.of(verdict, board) or _Columns.of(verdict, origin)) if board else None
+    if search is None:
+        return []
+    found = search.ranked(_cases(load_catalogs() if catalogs is None else catalogs))
+    return [*found, *search.by_arithmetic()][:limit]
+
+
+def _cases(catalogs: Iterable[Catalog]) -> Iterator[Case]:
+    for catalog in catalogs:
+        yield from (case for case in catalog_cases(catalog) if not isinstance(case, Unmapped))
+
+
+def _joined(found: Iterable[Candidate]) -> list[Candidate]:
+    """Equal calls of several models are one candidate. First those whose operands are what is allocated, then by calls."""
+    joined: dict[tuple[str, str], Candidate] = {}
+    for one in found:
+        key = (one.case.key if one.case else "", one.label)
+        known = joined.get(key)
+        sources = (*known.sources, *one.sources) if known else one.sources
+        joined[key] = replace(one, sources=sources, calls=sum(source.count for source in sources))
+    return sorted(joined.values(), key=lambda one: (not one.as_allocated, -one.calls, one.what, one.label))
+
+
+# Buffers ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """An interleaved buffer of ``total_bytes`` over all banks of ``memory`` on ``board``."""
+
+    total_bytes: int
+    bytes_per_bank: int
+    allocated_bytes: int | None
+    memory: BufferType
+    board: Board
+
+    @classmethod
+    def of(cls, verdict: Verdict, board: Board) -> _Bytes | None:
+        memory = memory_of(verdict)
+        if memory not in (BufferType.L1, BufferType.DRAM) or verdict.total_bytes is None or verdict.bytes_per_bank is None:
+            return None
+        return cls(verdict.total_bytes, verdict.bytes_per_bank, verdict.allocated_bytes, memory, board)
+
+    def are(self, pages: int, page_bytes: int) -> bool:
+        """Whether so many pages, as they are stored, are these bytes over these banks."""
+        region = self.board.region(self.memory)
+        stored = round_up(page_bytes, region.alignment_bytes)
+        return pages * stored == self.total_bytes and ceil_div(pages, region.num_banks) * stored == self.bytes_per_bank
+
+    def ranked(self, cases: Iterable[Case]) -> list[Candidate]:
+        return _joined(candidate for case in cases if (candidate := self._candidate(case)) is not None)
+
+    def _candidate(self, case: Case) -> Candidate | None:
+        """The tensor of ``case`` that has these bytes, with the call moved to this memory."""
+        try:
+            if not any(self._matches(spec) for specs in specs_of(case) for spec in specs):
+                return None
+            moved = self._moved(case)
+            operands, results = specs_of(moved)
+        except InvalidCase:
+            return None
+        labels = [*(f"input {i}" for i in range(1, len(operands) + 1)), *("output" for _ in results)]
+        placed, found = 0, []
+        for label, spec in zip(labels, (*operands, *results), strict=True):
+            if spec.memory.buffer is not self.memory:
+                continue
+            if self._matches(spec):
+                found.append((placed == self.allocated_bytes, label))
+            placed += round_up(self._per_bank(spec), self.board.granule_bytes)
+        if not found:
+            return None
+        as_allocated, label = max(found, key=lambda each: each[0])
+        return Candidate(_called(moved), label, moved, as_allocated, sources=case.sources)
+
+    def _matches(self, spec: TensorSpec) -> bool:
+        is_near = spec.logical_bytes <= self.total_bytes  # so most cases cost one product
+        return is_near and self.are(spec.num_pages, spec.page_bytes)
+
+    def _per_bank(self, spec: TensorSpec) -> int:
+        region = self.board.region(self.memory)
+        return ceil_div(spec.num_pages, region.num_banks) * round_up(spec.page_bytes, region.alignment_bytes)
+
+    def _moved(self, case: Case) -> Case:
+        if case.placement.memory is self.memory:
+            return case
+        return replace(case, placement=replace(case.placement, memory=self.memory), known_oom=None)
+
+    def by_arithmetic(self) -> Iterator[Candidate]:
+        """Whole tiles of a dtype, and a few shapes of so many tiles."""
+        for dtype in (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B):
+            tiles = self.total_bytes // dtype.tile_bytes
+            if self.are(tiles, dtype.tile_bytes):
+                shapes = " or ".join(map(format_shape, _shapes_of(tiles)))
+                yield Candidate(f"a tensor of {tiles:,} tiles of {dtype.tile_bytes:,} B ({dtype}), such as {shapes}")
+
+
+def _shapes_of(tiles: int) -> list[Shape]:
+    """So many tiles as a matrix: the most nearly square, one tile wide, one tile high."""
+    side = next(n for n in range(math.isqrt(tiles), 0, -1) if tiles % n == 0)
+    shapes = [(TILE_EDGE * high, TILE_EDGE * (tiles // high)) for high in (side, tiles, 1)]
+    return list(dict.fromkeys(shapes))
+
+
+def _called(case: Case) -> str:
+    shapes = " and ".join(map(format_shape, case.inputs))
+    attrs = ", ".join(f"{name}={value}" for name, value in case.attrs.items())
+    return f"{case.name} of {shapes}{f' with {attrs}' if attrs else ''}"
+
+
+# Program buffers ----------------------------------------------------------------------------------------------------------
+
+# In and out of a change of layout.
+_CHANGES = ((DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT32, DType.BFLOAT16), (DType.FLOAT32, DType.FLOAT32))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Tensors so many tiles wide, by dtypes in and out, that a change of layout would deal out to cores so that the last one,
+    the core of the message, gets the program buffers of the message (``programs.ColumnShare``)."""
+
+    widths: Mapping[int, tuple[DType, DType]]
+
+    @classmethod
+    def of(cls, verdict: Verdict, origin: Origin) -> _Columns | None:
+        ranges = core_ranges(verdict.cores)
+        if not verdict.ends_at_address or verdict.program_bytes is None or len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
+            return None
+        (column, row), rows = ranges[0][0], {load_board(name).grid[1] for name in origin.boards}
+        widths = {
+            width: dtypes
+            for base in origin.bases
+            for dtypes in _CHANGES
+            for grid_rows in sorted(rows)
+            if row < grid_rows
+            for width in _widths(verdict.program_bytes - base, dtypes, column * grid_rows + row + 1)
+        }
+        return cls(widths) if widths else None
+
+    def ranked(self, cases: Iterable[Case]) -> list[Candidate]:
+        return _joined(candidate for case in cases for candidate in self._candidates(case))
+
+    def _candidates(self, case: Case) -> Iterator[Candidate]:
+        """Operands of ``case`` with one dim kept and the others folded into the row, as gathers along that dim are made."""
+        for shape in dict.fromkeys(case.inputs):
+            volume = math.prod(shape)
+            for kept, size in enumerate(shape):
+                width = ceil_div(volume // size, TILE_EDGE)
+                if width not in self.widths:
+                    continue
+                placement = Placement(self.widths[width][0], channels_last=False)
+                made = make_case("to_layout", ((size, volume // size),), {"layout": "row_major"}, placement)
+                folded = f"{format_shape(shape)} of {case.name} with all dims but dim {kept} in one row"
+                yield Candidate(f"{_called(made)}: {folded}", "program", made, sources=case.sources)
+
+    def by_arithmetic(self) -> Iterator[Candidate]:
+        for dtypes in _CHANGES:
+            if widths := [width for width, known in self.widths.items() if known == dtypes]:
+                least, most = TILE_EDGE * (min(widths) - 1) + 1, TILE_EDGE * max(widths)
+                yield Candidate(
+                    f"a change of layout, {dtypes[0]} to {dtypes[1]}, of a tensor {least:,} to {most:,} columns wide"
+                )
+
+
+def _widths(program_bytes: int, dtypes: tuple[DType, DType], cores: int) -> range:
+    """Tiles wide, for which the last of so many cores gets the share that takes these bytes; empty where no share does."""
+    here, rest = divmod(program_bytes, dtypes[0].tile_bytes + dtypes[1].tile_bytes)
+    if rest or here < 1:
+        return range(0)
+    # each = ceil(wide / cores) with wide = (cores - 1) * each + here: from here to here + cores - 1
+    return range((cores - 1) * here + here, (cores - 1) * (here + cores - 1) + here + 1, max(cores - 1, 1))
+
+
+__all__ = ["Candidate", "candidates"]
