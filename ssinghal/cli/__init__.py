@@ -14,6 +14,8 @@ from ssinghal.cli.execute import execute
 from ssinghal.cli.history import history
 from ssinghal.cli.inspect import doctor, estimate, operators
 from ssinghal.cli.probe import probe
+from ssinghal.cli.releases import releases
+from ssinghal.cli.remedy import remedy
 from ssinghal.cli.report import report
 from ssinghal.cli.run import run
 from ssinghal.cli.visualizer import export_visualizer
@@ -42,6 +44,8 @@ for command in (
     history,
     report,
     export_visualizer,
+    remedy,
+    releases,
 ):
     cli.add_command(command)
 for command in (capture_command, recapture_command):

@@ -19,6 +19,7 @@ from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
 from ssinghal.pool import DEFAULT_TIMEOUT_S
 from ssinghal.probe import Limits
+from ssinghal.releases import Release, find_release
 from ssinghal.values import parse_shape, seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,13 +40,13 @@ def timeout_option_of(default: float, what: str) -> Callable[[F], F]:
 timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one case may take on the device.")
 
 
-host_tiles_option = click.option(
-    "--host-tiles",
-    type=click.IntRange(1),
-    default=Limits().host_tiles,
-    show_default=True,
-    help="Run no reshape for which TTNN maps more tiles on the host.",
-)
+def host_tiles_option_of(default: int) -> Callable[[F], F]:
+    """``--host-tiles`` of a command."""
+    told = "Run no reshape for which TTNN maps more tiles on the host."
+    return click.option("--host-tiles", type=click.IntRange(1), default=default, show_default=True, help=told)
+
+
+host_tiles_option = host_tiles_option_of(Limits().host_tiles)
 results_option = click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
@@ -58,6 +59,19 @@ workers_option = click.option(
     type=click.IntRange(1, 64),
     default=None,
     help="Device processes [default: 2 on a virtual device, 1 on a real one].",
+)
+
+
+def _release(context: click.Context, parameter: click.Parameter, version: str | None) -> Release | None:
+    return None if version is None else find_release(version)
+
+
+release_option = click.option(
+    "--ttnn",
+    "release",
+    callback=_release,
+    metavar="VERSION",
+    help="TTNN release to ask: the installed one, or one added by: ssinghal releases add VERSION.",
 )
 
 

@@ -21,6 +21,7 @@ from ssinghal.cli.options import (
     device_options,
     host_tiles_option,
     interruptible,
+    release_option,
     timeout_option,
     workers_option,
 )
@@ -30,6 +31,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, estimate
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.records import LineFile, Record, Status
+from ssinghal.releases import Release
 from ssinghal.specs import format_bytes, format_shape
 from ssinghal.summary import FAULTS
 from ssinghal.text import aligned, sentence
@@ -38,6 +40,7 @@ from ssinghal.text import aligned, sentence
 @click.command()
 @case_arguments
 @device_options
+@release_option
 @click.option("--json", "as_json", is_flag=True, help="The record as one JSON object.")
 @click.option(
     "--from", "source", type=click.Path(dir_okay=False, path_type=Path), help="JSONL file of cases, - for standard input."
@@ -65,6 +68,7 @@ def probe(
     timeout: float,
     host_tiles: int,
     workers: int | None,
+    release: Release | None,
     **placement: Any,
 ) -> None:
     """Run a case on a device and say whether it fits.
@@ -78,7 +82,7 @@ def probe(
     it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout.
     """
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
-    options = PoolOptions.of(choice, workers=workers, timeout_s=timeout, host_tiles=host_tiles)
+    options = PoolOptions.of(choice, workers=workers, timeout_s=timeout, host_tiles=host_tiles, release=release)
     if source is not None:
         source_of = click.get_current_context().get_parameter_source
         if any(source_of(name) is ParameterSource.COMMANDLINE for name in ("operator", "attrs", *placement)):
@@ -87,8 +91,8 @@ def probe(
     if operator is None:
         raise click.UsageError("give an operator and its shapes, or --from FILE")
     case = case_from_arguments(operator, shapes, attrs, **placement)
-    made = estimate(case, load_board(choice.board))
     with Pool(choice, options) as pool:
+        made = estimate(case, pool.facts.opened_board)
         record = pool.submit(case).result()
     if output is not None:
         with LineFile(output) as file:
@@ -113,7 +117,9 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: Poo
     with Pool(choice, options) as pool, ExitStack() as stack:
         write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
         records = zip(pool.map(case for case, _ in cases), cases, strict=True)
-        for record, (_, made) in track(records, "probing", len(cases)):
+        for record, (case, made) in track(records, "probing", len(cases)):
+            if options.release is not None:
+                made = estimate(case, pool.facts.opened_board)  # its banks are not those of the board's file
             write(_line(record, made))
             statuses.append(record.status)
     return 1 if set(statuses) & set(FAULTS) else 0

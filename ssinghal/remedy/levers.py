@@ -320,6 +320,16 @@ def _other_board(problem: Problem) -> Search:
     return Finding(None, "; ".join(reasons))
 
 
+def _newer_release(problem: Problem) -> Search:
+    reasons = []
+    for release in problem.newer:
+        tried = yield replace(problem.trial(), release=release)
+        if tried.works:
+            return Finding(tried, note=f"with ttnn {release}, as it is")
+        reasons.append(f"ttnn {release}: {said(tried)}")
+    return Finding(None, "; ".join(reasons))
+
+
 def _always(problem: Problem) -> bool:
     return True
 
@@ -340,6 +350,7 @@ def placement_levers() -> tuple[Lever, ...]:
         Lever("as a matrix", Contract.REARRANGED, _is_flat, _as_matrix),
         Lever("another shape of the result", Contract.REARRANGED, _adds_small_dims, _other_view),
         Lever("narrower dtype", Contract.DTYPE, _can_narrow, _narrower),
+        Lever("a newer release", Contract.ELSEWHERE, lambda p: bool(p.newer), _newer_release),
         Lever("another board", Contract.ELSEWHERE, _always, _other_board),
     )
 

@@ -19,7 +19,8 @@ from ssinghal.specs import Board, BufferType, TensorSpec, format_bytes
 
 @dataclass(frozen=True)
 class Problem:
-    """``case``: written as it is placed. ``verdict``: how it fails on ``board``, as that is opened for it, beside ``live``."""
+    """``case``: written as it is placed. ``verdict``: how it fails on ``board``, as that is opened for it, beside ``live``.
+    ``newer``: TTNN releases that can be asked as well."""
 
     case: Case
     verdict: Verdict
@@ -29,9 +30,10 @@ class Problem:
     attrs: Attrs
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    newer: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, case: Case, verdict: Verdict, board: Board, live: LiveSet = ()) -> Problem:
+    def of(cls, case: Case, verdict: Verdict, board: Board, live: LiveSet = (), newer: tuple[str, ...] = ()) -> Problem:
         """InvalidCase where the call cannot be made at all, so that nothing can make it fit."""
         case = as_placed(case)
         info = find_operator(case.operator)
@@ -42,7 +44,8 @@ class Problem:
                 raise InvalidCase(f"TTNN cannot make the call: {limitation.reason}")
         outputs = tuple(output_specs(info, case, attrs))
         inputs = tuple(input_specs(info, case, attrs))
-        return cls(case, verdict, board.with_l1_small(case.placement.l1_small_bytes or 0), live, info, attrs, inputs, outputs)
+        opened = board.with_l1_small(case.placement.l1_small_bytes or 0)
+        return cls(case, verdict, opened, live, info, attrs, inputs, outputs, newer)
 
     @property
     def memory(self) -> BufferType:

@@ -47,7 +47,7 @@ def run_trial(trial: Trial, session: Session) -> Tried:
     transcript = Transcript(session.ttnn, session.device, watch)
     results: tuple[PlacedTensor, ...] = ()
     try:
-        with _living(trial.live, session) as residents:
+        with _living(trial.live, session, transcript) as residents:
             verdict, results = _run(trial, session, transcript, residents)
     except TTNN_ERRORS as error:
         verdict = replace(translate_error(type(error).__name__, str(error)), stage="live set")
@@ -64,7 +64,7 @@ def run_trial(trial: Trial, session: Session) -> Tried:
         watch.peak_bytes,
         watch.moved_bytes,
         watch.calls,
-        tuple(transcript.source()) if verdict.status is Status.FITS else (),
+        tuple(transcript.source()) if verdict.status is Status.FITS or trial.rewrite == "call" else (),
     )
 
 
@@ -177,10 +177,16 @@ class _Watch:
         if function in ("ttnn.empty", "ttnn.deallocate") or (function in _VIEWS and _shared(operands, results)):
             return
         self.calls += 1
-        board = self.session.board
-        for tensor in (*operands, *results):
-            if tensor.is_allocated() and tensor.storage_type() == self.session.ttnn.StorageType.DEVICE:
-                self.moved_bytes += self.session.spec_of(tensor).allocated_bytes(board)
+        if self._in_place(operands, results):
+            operands = operands[:-1]  # the tensor to write to is an argument as well
+        self.moved_bytes += sum(map(self._bytes, (*operands, *results)))
+
+    def _in_place(self, operands: Sequence[Any], results: Sequence[Any]) -> bool:
+        return len(operands) > 1 and len(results) == 1 and any(operands[-1] is x for x in operands[:-1])
+
+    def _bytes(self, tensor: Any) -> int:
+        on_device = tensor.is_allocated() and tensor.storage_type() == self.session.ttnn.StorageType.DEVICE
+        return self.session.spec_of(tensor).allocated_bytes(self.session.board) if on_device else 0
 
 
 def _shared(operands: Sequence[Any], results: Sequence[Any]) -> bool:
@@ -192,18 +198,21 @@ def _shared(operands: Sequence[Any], results: Sequence[Any]) -> bool:
 
 
 @contextmanager
-def _living(live: LiveSet, session: Session) -> Iterator[list[Any]]:
+def _living(live: LiveSet, session: Session, transcript: Transcript) -> Iterator[list[Any]]:
     """Tensors of the live set, without those that leave their place free. A rewrite may put others into the list."""
     tensors: list[Any] = []
+    leaving: list[Any] = []
     try:
-        placed = [(session.empty(spec), resident) for resident in live for spec in _specs(resident, session)]
-        tensors += [tensor for tensor, resident in placed if not resident.freed]
-        for tensor, resident in placed:
-            if resident.freed:
-                tensor.deallocate()
+        for resident in live:
+            for spec in _specs(resident, session):
+                tensor = session.empty(spec, transcript.ttnn)
+                placed = leaving if resident.freed else tensors
+                placed.append(transcript.named(tensor, f"held{len(tensors) + len(leaving)}"))
+        for tensor in leaving:
+            transcript.ttnn.deallocate(tensor)
         yield tensors
     finally:
-        for tensor in tensors:
+        for tensor in (*tensors, *leaving):
             if tensor.is_allocated():
                 tensor.deallocate()
 

@@ -62,14 +62,18 @@ def check_values(trial: Trial) -> ValueCheck:
     torch = import_module("torch")
     small = _reduced(trial)
     if small is None:
-        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {MOST_ELEMENTS:,} elements, none of them to be left out")
+        return ValueCheck(
+            None, inputs=trial.case.inputs, reason=f"more than {MOST_ELEMENTS:,} elements, none of them to be left out"
+        )
     case, params = small
     reduced = case.inputs != trial.case.inputs
     try:
         plain, rewritten = TorchHand(torch, case), TorchHand(torch, case)
         expected, actual = plain.call(case, plain.tensors), list(REWRITES[trial.rewrite](rewritten, params))
     except (RuntimeError, NotImplementedError, MemoryError) as error:
-        return ValueCheck(None, inputs=case.inputs, reduced=reduced, reason=str(error).splitlines()[0] if str(error) else "host memory")
+        return ValueCheck(
+            None, inputs=case.inputs, reduced=reduced, reason=str(error).splitlines()[0] if str(error) else "host memory"
+        )
     return replace(compare(torch, expected, actual), inputs=case.inputs, reduced=reduced)
 
 
@@ -101,19 +105,17 @@ def _reduced(trial: Trial) -> tuple[Case, Mapping[str, Any]] | None:
         axes = None
     if axes is None:
         return None
-    units, params = _fewer_units(axes, trial)
-    small = axes.case_of(case, units)
-    return (small, params) if _elements(small) <= MOST_ELEMENTS else None
-
-
-def _fewer_units(axes: Axes, trial: Trial) -> tuple[dict[int, int], Mapping[str, Any]]:
-    """As many pieces as before, each of two units and the last of one; two units of every axis that is not cut."""
-    units = {axis: min(n, 2) for axis, n in axes.units.items()}
-    if trial.rewrite != "pieces":
-        return units, trial.params
-    axis, count = trial.params["axis"], trial.params["count"]
-    units[axis] = min(axes.units[axis], 2 * count - 1)
-    return units, {**trial.params, "multiple": 1}
+    units, least = dict(axes.units), dict.fromkeys(axes.units, 2)
+    if trial.rewrite == "pieces":
+        least[trial.params["axis"]] = 2 * trial.params["count"] - 1  # as many pieces as before, the last one smaller
+    small = case
+    while _elements(small) > MOST_ELEMENTS:
+        axis = max(units, key=lambda axis: units[axis] / least[axis])
+        if units[axis] <= least[axis]:
+            return None
+        units[axis] = max(units[axis] // 2, least[axis])
+        small = axes.case_of(case, units)
+    return small, {**trial.params, "multiple": 1}
 
 
 def _elements(case: Case) -> int:

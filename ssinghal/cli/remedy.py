@@ -1,0 +1,230 @@
+"""``ssinghal remedy``: what would make failing calls fit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ssinghal.caselines import case_from_json, parse_json
+from ssinghal.cases import Case
+from ssinghal.cli.options import (
+    case_arguments,
+    case_from_arguments,
+    device_options,
+    host_tiles_option_of,
+    interruptible,
+    release_option,
+    timeout_option,
+    workers_option,
+)
+from ssinghal.cli.progress import track
+from ssinghal.device.modes import choose_device
+from ssinghal.errors import CatalogError, HarnessError, InvalidCase
+from ssinghal.pool import PoolOptions
+from ssinghal.records import LineFile, Status, Verdict
+from ssinghal.releases import Release
+from ssinghal.text import sentence
+
+if TYPE_CHECKING:
+    from ssinghal.remedy.solving import Unsolved
+    from ssinghal.remedy.telling import Told
+
+Failing = list[tuple[Case, Verdict | None]]
+
+
+@click.command()
+@case_arguments
+@device_options
+@release_option
+@click.option("--live", multiple=True, metavar="SIZE@MEMORY|FILE", help="What else lives: 400MiB@dram, 64KiB@l1, or a file.")
+@click.option("--from", "source", type=click.Path(dir_okay=False, path_type=Path), help="JSONL file of cases, or of diagnoses.")
+@click.option("--run", "run_name", metavar="RUN", help="All calls of a run that ran out of memory: its folder, id or latest.")
+@click.option("--catalog", "catalogs", multiple=True, metavar="NAME|FILE", help="All cases of a catalog (repeatable).")
+@click.option(
+    "--results", type=click.Path(file_okay=False, path_type=Path), default=Path("results"), help="Folder of the runs."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each case.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON objects there.")
+@click.option("--script", type=click.Path(dir_okay=False, path_type=Path), help="Write the first remedy as a program.")
+@click.option("--probes", type=click.IntRange(1), default=50, show_default=True, help="Most trials for one case.")
+@click.option("--seconds", type=float, default=5.0, show_default=True, help="Begin no trial of a case after this time.")
+@click.option("--no-values", is_flag=True, help="Do not compare the values of rewrites in torch.")
+@host_tiles_option_of(40_000)
+@timeout_option
+@workers_option
+@interruptible()
+def remedy(
+    operator: str | None,
+    shapes: tuple[str, ...],
+    attrs: tuple[str, ...],
+    board: str | None,
+    mode: str,
+    ttnn_log: bool,
+    release: Release | None,
+    live: tuple[str, ...],
+    source: Path | None,
+    run_name: str | None,
+    catalogs: tuple[str, ...],
+    results: Path,
+    as_json: bool,
+    output: Path | None,
+    script: Path | None,
+    probes: int,
+    seconds: float,
+    no_values: bool,
+    host_tiles: int,
+    timeout: float,
+    workers: int | None,
+    **placement: Any,
+) -> None:
+    """Search for changes that make a call fit, each tried on the device.
+
+    \b
+      ssinghal remedy add 1,64,640,400 1,64,640,400 --memory l1 --channels-last
+      ssinghal remedy softmax 4,12,1024,1024 --attr dim=-1 --memory l1 --live 40MiB@l1
+      ssinghal remedy --run latest -o remedies.jsonl
+      ssinghal remedy view 160,100,512 --attr size=160,100,512,1,1 --script fits.py && ssinghal exec python fits.py
+
+    First what arithmetic rules out, then trials, the least change to the code around the call first: same tensor, other memory,
+    other layout, re-arranged, chunked, other dtype, other board or release; the first that works of each, three at most.
+    Exit code 0 where each case has a remedy or fits, 1 where one has none, 2 for bad input.
+    """
+    from ssinghal.remedy.bench import Bench
+    from ssinghal.remedy.live import live_set
+    from ssinghal.remedy.search import Budget
+    from ssinghal.remedy.solving import Unsolved, solve_all
+
+    failing = _selected(operator, shapes, attrs, placement, source, run_name, results, catalogs)
+    single = operator is not None
+    choice = choose_device(mode, board, ttnn_log=ttnn_log)
+    options = PoolOptions.of(choice, workers=workers or (1 if single else None), timeout_s=timeout, release=release)
+    with_torch = not no_values and find_spec("torch") is not None
+    outcomes: Counter[str] = Counter()
+    with Bench(choice, options, values=with_torch) as bench:
+        budget = Budget(probes, seconds, host_tiles)
+        solved = solve_all(failing, bench, budget, live_set(live, bench.board))
+        tracked = solved if single else track(solved, "searching", len(failing))
+        if output is not None:
+            with LineFile(output) as file:
+                for told in tracked:
+                    file.write(json.dumps(_json_of(told)))
+                    outcomes.update(_outcomes(told))
+        else:
+            for told in tracked:
+                outcomes.update(_outcomes(told))
+                if isinstance(told, Unsolved) and single and told.verdict.status is Status.INVALID:
+                    raise InvalidCase(told.verdict.message)
+                click.echo(json.dumps(_json_of(told)) if as_json else "\n".join(_lines_of(told, blank=not single)))
+                if script is not None:
+                    _write_script(script, told)
+    if not single:
+        click.echo("\n".join(f"{count:,} {what}" for what, count in sorted(outcomes.items(), key=lambda x: -x[1])), err=as_json)
+    sys.exit(1 if outcomes["without a remedy"] else 0)
+
+
+def _selected(
+    operator: str | None,
+    shapes: tuple[str, ...],
+    attrs: tuple[str, ...],
+    placement: dict[str, Any],
+    source: Path | None,
+    run_name: str | None,
+    results: Path,
+    catalogs: tuple[str, ...],
+) -> Failing:
+    """The cases of the one way in which they were given, with how they fail where that is known."""
+    given = sum(x is not None and x != () for x in (operator, source, run_name, catalogs))
+    if given != 1:
+        raise click.UsageError("give an operator and its shapes, or one of --from, --run, --catalog")
+    if operator is not None:
+        return [(case_from_arguments(operator, shapes, attrs, **placement), None)]
+    if source is not None:
+        return list(_cases_of(source))
+    if run_name is not None:
+        return _failures_of(run_name, results)
+    from ssinghal.catalog.reading import load_catalogs
+    from ssinghal.expand import expand
+
+    return [(case, None) for case in expand(load_catalogs(catalogs)).cases]
+
+
+def _cases_of(path: Path) -> Iterator[tuple[Case, Verdict | None]]:
+    """A line is a case, or an object that has one: a diagnosis, or what this command wrote."""
+    faults = []
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidCase(f"{path}: not UTF-8 text (byte {error.start})") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            fields = parse_json(line)
+            yield case_from_json(fields.get("case", fields) if isinstance(fields, dict) else fields), None
+        except json.JSONDecodeError as error:
+            faults.append(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})")
+        except InvalidCase as error:
+            faults.append(f"{path}:{number}: {error}")
+    if faults:
+        raise CatalogError(faults)
+
+
+def _failures_of(name: str, results: Path) -> Failing:
+    from ssinghal.runs import find_run, read_run
+    from ssinghal.stored import case_or_none
+
+    run = read_run(find_run(name, results))
+    found = [(case, record) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
+    return [(case, None) for case, _ in found]
+
+
+def _outcomes(told: Told | Unsolved) -> list[str]:
+    from ssinghal.remedy.telling import Told
+
+    if not isinstance(told, Told):
+        return ["fit" if told.verdict.status is Status.FITS else f"not searched: {told.verdict.status}"]
+    kinds = [str(r.contract) for r in told.remedies.found]
+    return ["with a remedy", *kinds] if kinds else ["without a remedy"]
+
+
+def _json_of(told: Told | Unsolved) -> dict[str, Any]:
+    from ssinghal.remedy.telling import Told, to_json
+
+    if isinstance(told, Told):
+        return to_json(told)
+    return {
+        "case": told.case.identity(),
+        "key": told.case.key,
+        "status": str(told.verdict.status),
+        "message": told.verdict.message,
+    }
+
+
+def _lines_of(told: Told | Unsolved, *, blank: bool) -> list[str]:
+    from ssinghal.remedy.telling import Told, call_text, lines
+
+    end = [""] if blank else []
+    if isinstance(told, Told):
+        return [*lines(told), *end]
+    said = "it fits: there is nothing to remedy" if told.verdict.status is Status.FITS else sentence(told.verdict)
+    return [call_text(told.case), f"{told.verdict.status}: {said}", *end]
+
+
+def _write_script(path: Path, told: Told | Unsolved) -> None:
+    from ssinghal.remedy.telling import Told, facts, script
+
+    if not isinstance(told, Told) or not told.remedies.found:
+        raise HarnessError(f"{path}: there is no remedy to write")
+    first = told.remedies.found[0]
+    about = [f"{first.contract}: {first.lever}" + (f" ({first.note})" if first.note else ""), *facts(told, first)]
+    path.write_text(script(first.tried, about))
+
+
+__all__ = ["remedy"]

@@ -1,0 +1,88 @@
+"""From a case to what is told of it: it fails, these changes were tried, these work, this is what they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ssinghal.cases import Case
+from ssinghal.errors import InvalidCase
+from ssinghal.records import Status, Verdict
+from ssinghal.releases import added_releases, installed_release
+from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.search import Budget, search
+from ssinghal.remedy.storage import StorageError
+from ssinghal.remedy.telling import Told
+from ssinghal.remedy.trials import Contract, LiveSet
+from ssinghal.remedy.values import ValueCheck
+from ssinghal.specs import DType
+
+
+@dataclass(frozen=True)
+class Unsolved:
+    """Why there is nothing to search for: the call fits, or it fails for another reason than memory."""
+
+    case: Case
+    verdict: Verdict
+
+
+def solve(
+    case: Case, bench: Bench, budget: Budget = Budget(), live: LiveSet = (), verdict: Verdict | None = None
+) -> Told | Unsolved:
+    """Searches remedies of ``case`` beside ``live``, and says what each keeps of the values.
+
+    ``verdict``: how it fails, where that is known; else it is probed. A case that has no call is not solved, and says why.
+    """
+    verdict = verdict or _failing(case, bench, live)
+    if verdict.status is not Status.OOM:
+        return Unsolved(case, verdict)
+    try:
+        problem = Problem.of(case, verdict, bench.board, live, newer_than(bench.ttnn))
+    except InvalidCase as error:
+        return Unsolved(case, Verdict(Status.INVALID, decided_by="arithmetic", message=str(error)))
+    found = search(problem, bench.run, budget)
+    values: dict[str, ValueCheck] = {}
+    storage: dict[str, tuple[StorageError, ...]] = {}
+    for remedy in found.found:
+        if remedy.tried.trial.rewrite != "call" and remedy.contract in (Contract.CHUNKED, Contract.REARRANGED):
+            values[remedy.lever] = bench.values(remedy.tried.trial)
+        if remedy.contract is Contract.DTYPE:
+            storage[remedy.lever] = bench.storage(DType(remedy.tried.trial.case.placement.dtype))
+    return Told(found, values, storage)
+
+
+def _failing(case: Case, bench: Bench, live: LiveSet) -> Verdict:
+    record = bench.probe(case)
+    if not live or record.status is not Status.FITS:
+        return record.verdict
+    problem = Problem.of(case, record.verdict, bench.board, live)
+    return bench.run(problem.trial()).verdict
+
+
+def newer_than(version: str) -> tuple[str, ...]:
+    """Releases that are here and newer, the oldest first."""
+    installed = installed_release()
+    known = {r.version for r in (*added_releases(), *([installed] if installed else []))}
+    return tuple(v for v in sorted(known, key=_order) if _order(v) > _order(version))
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def solve_all(
+    cases: Iterable[tuple[Case, Verdict | None]], bench: Bench, budget: Budget = Budget(), live: LiveSet = ()
+) -> Iterator[Told | Unsolved]:
+    """In the order of the cases, as many at a time as there are workers."""
+    with ThreadPoolExecutor(bench.options.workers, "remedy") as executor:
+        futures = [executor.submit(solve, case, bench, budget, live, verdict) for case, verdict in cases]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            executor.shutdown(wait=True, cancel_futures=True)
+
+
+__all__ = ["Unsolved", "newer_than", "solve", "solve_all"]

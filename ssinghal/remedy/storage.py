@@ -1,0 +1,79 @@
+"""What is lost by storing values in a narrower dtype, by TTNN's own packing on the host. No device computes anything here.
+
+The correlation alone hides ruin: columns of very different scale come back with a PCC of 0.9999 and half of them zero. So the
+median relative error and the share that became zero are told as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.records import Verdict
+from ssinghal.specs import DType
+from ssinghal.tasks import PoolOptions, Task
+
+ELEMENTS = (512, 512)
+
+
+@dataclass(frozen=True)
+class StorageError:
+    """Of ``data`` (what the values were like) kept in ``dtype``: Pearson's correlation, median of the relative errors, largest
+    error over the largest value, and the share of values other than zero that came back as zero."""
+
+    dtype: str
+    data: str
+    pcc: float
+    median_relative: float
+    largest: float
+    flushed: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.data} in {self.dtype}: PCC {self.pcc:.5f}, median relative error {self.median_relative:.2%}, largest"
+            f" {self.largest:.1%} of the largest value, {self.flushed:.1%} become zero"
+        )
+
+
+@dataclass(frozen=True)
+class StorageTask(Task[tuple[StorageError, ...]]):
+    dtype: DType
+
+    def run(self, session: Session, options: PoolOptions) -> tuple[StorageError, ...]:
+        torch = import_module("torch")
+        return tuple(_measured(torch, session, self.dtype, name, values) for name, values in _samples(torch).items())
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> tuple[StorageError, ...]:
+        return ()
+
+
+def _samples(torch: Any) -> dict[str, Any]:
+    """What tensors of a model look like, and what block floats are worst at: a scale for each column."""
+    generator = torch.Generator().manual_seed(0)
+    normal = torch.randn(ELEMENTS, generator=generator)
+    return {
+        "normal values": normal,
+        "softmax rows": torch.softmax(normal * 3, -1),
+        "columns of other scales": normal * torch.logspace(-6, 6, ELEMENTS[1]),
+    }
+
+
+def _measured(torch: Any, session: Session, dtype: DType, name: str, values: Any) -> StorageError:
+    ttnn = session.ttnn
+    stored = ttnn.to_torch(ttnn.from_torch(values, dtype=getattr(ttnn, dtype.value), layout=ttnn.TILE_LAYOUT)).double()
+    given = values.double()
+    error = (stored - given).abs()
+    a, b = given - given.mean(), stored - stored.mean()
+    return StorageError(
+        dtype.value,
+        name,
+        float((a * b).sum() / (a.norm() * b.norm())),
+        float((error / given.abs()).median()),
+        float(error.max() / given.abs().max()),
+        float(((stored == 0) & (given != 0)).double().mean()),
+    )
+
+
+__all__ = ["StorageError", "StorageTask"]

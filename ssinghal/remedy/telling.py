@@ -1,0 +1,160 @@
+"""Remedies in words, as JSON, and as scripts that run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.remedy.search import Remedies, Remedy
+from ssinghal.remedy.storage import StorageError
+from ssinghal.remedy.trials import Contract, Tried
+from ssinghal.remedy.values import ValueCheck
+from ssinghal.specs import BufferType, format_bytes, format_shape
+from ssinghal.text import sentence
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a search found, and what was found out about it since. By lever: values of those that rewrite the call, and what is
+    lost by storing in another dtype."""
+
+    remedies: Remedies
+    values: Mapping[str, ValueCheck] = field(default_factory=dict)
+    storage: Mapping[str, Sequence[StorageError]] = field(default_factory=dict)
+
+
+def call_text(case: Case) -> str:
+    shapes = " ".join(format_shape(s) for s in case.inputs)
+    attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
+    p = case.placement
+    return " ".join(x for x in (case.name, shapes, attrs, f"({p.dtype}, {p.layout}, {p.memory})") if x)
+
+
+def lines(told: Told) -> list[str]:
+    """The failure, up to three remedies with their code, then each lever that does not help and why."""
+    problem = told.remedies.problem
+    out = [f"{call_text(problem.case)}  on {problem.board.name}", f"fails: {sentence(problem.verdict)}"]
+    if not told.remedies.found:
+        out += ["", "none of the tried ones fits"]
+    for number, remedy in enumerate(told.remedies.found, 1):
+        out += ["", f"{number}. {remedy.contract}: {remedy.lever}" + (f" ({remedy.note})" if remedy.note else "")]
+        out += [f"   {line}" for line in (*facts(told, remedy), *remedy.tried.code)]
+    out += ["", *_refusals(told.remedies), *_summary(told.remedies)]
+    return out
+
+
+def facts(told: Told, remedy: Remedy) -> list[str]:
+    """What was measured of a remedy: where it ran, peaks before and after, bytes moved, calls, values."""
+    tried = remedy.tried
+    calls = "1 call" if tried.calls == 1 else f"{tried.calls} calls"
+    probes = "1 probe" if remedy.probes == 1 else f"{remedy.probes} probes"
+    return [
+        f"ran on {tried.device_mode} {tried.board}, ttnn {tried.ttnn} ({probes}); the result is"
+        f" {', '.join(f'{format_shape(r.shape)} {r.dtype} {r.layout} in {r.memory}' for r in tried.results)}",
+        f"peak per bank: {_peaks(told, tried)}; {calls}, {format_bytes(tried.moved_bytes)} moved",
+        *_values(told, remedy),
+    ]
+
+
+def before_bytes(told: Told) -> dict[BufferType, int]:
+    """What operands and results of the call as it was take together per bank, were there room."""
+    problem = told.remedies.problem
+    tensors = [*problem.inputs, *problem.outputs]
+    return {kind: size for kind in (BufferType.L1, BufferType.DRAM) if (size := problem.held(tensors, kind))}
+
+
+def _peaks(told: Told, tried: Tried) -> str:
+    before = before_bytes(told)
+    kinds = [kind for kind in (BufferType.L1, BufferType.DRAM) if before.get(kind) or tried.peak_bytes.get(kind)]
+    return ", ".join(
+        f"{str(kind).upper()} {tried.peak_bytes.get(kind, 0):,} B (as it was: {before.get(kind, 0):,} B)" for kind in kinds
+    )
+
+
+def _values(told: Told, remedy: Remedy) -> list[str]:
+    check = told.values.get(remedy.lever)
+    if remedy.contract is Contract.DTYPE:
+        return [f"values: other ones. {stored}" for stored in told.storage.get(remedy.lever, ())]
+    if check is None:
+        return ["values: the same call on the same operands"] if remedy.tried.trial.rewrite == "call" else []
+    if check.equal is None:
+        return [f"values: not compared ({check.reason})"]
+    where = f" at {' '.join(format_shape(s) for s in check.inputs)}" + (" (reduced)" if check.reduced else "")
+    if check.equal:
+        return [f"values: equal to the plain call's in torch{where}"]
+    if check.rounding:
+        return [f"values: equal up to rounding in torch{where}, largest difference {check.largest:.3g}"]
+    return [f"values: OTHER ones in torch{where}: {check.differing:.1%} of the elements, by up to {check.largest:.3g}"]
+
+
+def _refusals(remedies: Remedies) -> list[str]:
+    if not remedies.refused:
+        return []
+    return ["what does not help:", *(f"- {r.contract}, {r.lever}: {r.reason}" for r in remedies.refused)]
+
+
+def _summary(remedies: Remedies) -> list[str]:
+    over = "; the budget was spent" if remedies.spent else ""
+    return [f"{remedies.probes} probes in {remedies.seconds:.2f} s of host time{over}"]
+
+
+def to_json(told: Told) -> dict[str, Any]:
+    problem = told.remedies.problem
+    return {
+        "case": problem.case.identity(),
+        "key": problem.case.key,
+        "board": problem.board.name,
+        "resource": problem.verdict.resource.value if problem.verdict.resource else None,
+        "fails": sentence(problem.verdict),
+        "live": [{"memory": str(r.memory), "bytes_per_bank": r.bytes_per_bank, "freed": r.freed} for r in problem.live],
+        "bytes_per_bank_before": {str(k): v for k, v in before_bytes(told).items()},
+        "remedies": [_remedy_json(told, remedy) for remedy in told.remedies.found],
+        "refused": [
+            {"contract": str(r.contract), "lever": r.lever, "reason": r.reason, "probes": r.probes}
+            for r in told.remedies.refused
+        ],
+        "probes": told.remedies.probes,
+        "seconds": round(told.remedies.seconds, 4),
+        "budget_spent": told.remedies.spent,
+    }
+
+
+def _remedy_json(told: Told, remedy: Remedy) -> dict[str, Any]:
+    tried, check = remedy.tried, told.values.get(remedy.lever)
+    return {
+        "contract": str(remedy.contract),
+        "lever": remedy.lever,
+        "note": remedy.note,
+        "device_mode": tried.device_mode,
+        "board": tried.board,
+        "ttnn": tried.ttnn,
+        "results": [asdict(r) for r in tried.results],
+        "peak_bytes_per_bank": {str(k): v for k, v in tried.peak_bytes.items()},
+        "moved_bytes": tried.moved_bytes,
+        "calls": tried.calls,
+        "probes": remedy.probes,
+        "values": asdict(check) if check else None,
+        "storage": [asdict(s) for s in told.storage.get(remedy.lever, ())],
+        "code": list(tried.code),
+    }
+
+
+def script(tried: Tried, about: Iterable[str]) -> str:
+    """A program that makes the tried calls on whatever device opens: a card, or a virtual board under ``ssinghal exec``."""
+    small = tried.trial.case.placement.l1_small_bytes or 0
+    return "\n".join(
+        [
+            *(f"# {line}" for line in about),
+            "import ttnn",
+            "",
+            f"device = ttnn.open_device(device_id=0, l1_small_size={small})",
+            *tried.code,
+            "ttnn.close_device(device)",
+            "",
+        ]
+    )
+
+
+__all__ = ["Told", "call_text", "facts", "lines", "script", "to_json"]
