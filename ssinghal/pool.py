@@ -48,7 +48,9 @@ class Pool:
         self.options = options
         self._stack = ExitStack()
         scratch = self._stack.enter_context(scratch_folder())
-        self._environment = environment_for(choice, scratch) | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        self._environment = environment_for(choice, scratch, release=options.release)
+        imported_first = options.release.import_paths if options.release else []
+        self._environment["PYTHONPATH"] = os.pathsep.join([*imported_first, *sys.path])
         self._scratch = scratch
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         self._busy: set[_Worker] = set()

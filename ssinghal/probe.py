@@ -171,6 +171,11 @@ class _Attempt:
         except TTNN_ERRORS as error:
             verdict = translate_error(type(error).__name__, str(error))
             return replace(verdict, stage=_stage_of(verdict, self.expected, self.board))
+        except AttributeError as error:
+            missing = self.session.missing_function(error)
+            if missing is None:
+                raise
+            return Verdict(Status.UNSUPPORTED, stage="call", error_type="AttributeError", message=missing)
         else:
             return self._check_results(results)
         finally:
@@ -249,6 +254,8 @@ class _Attempt:
         """
         if self.attrs is None or verdict.decided_by != "ttnn":
             return None, "no TTNN call was made"
+        if not self.session.can_capture:
+            return None, f"graphs of ttnn {self.session.facts.ttnn} do not tell the bytes of a bank"
         if verdict.resource is Resource.HOST:
             return None, "the call exhausted host memory"
         if verdict.stage.startswith("input"):

@@ -12,6 +12,7 @@ from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.probe import Limits, probe
 from ssinghal.records import Record, Resource, Verdict
+from ssinghal.releases import Release
 
 R = TypeVar("R")
 
@@ -23,8 +24,12 @@ TORCH_BYTES = 4 * 2**30  # address space that torch takes by being imported, 3.2
 
 @dataclass(frozen=True)
 class PoolOptions:
-    """How workers run. ``numerics``: also compare with torch (needs a device that computes, and torch). ``reports``: a folder
-    for TTNN's report database of each case, in ``reports / report_name(case)`` (needs torch). ``torch``: tasks need it."""
+    """How workers run.
+
+    ``numerics``: also compare with torch (needs a device that computes, and torch). ``reports``: a folder for TTNN's report
+    database of each case, in ``reports / report_name(case)`` (needs torch). ``torch``: tasks need it. ``release``: the TTNN
+    that runs, the installed one if None.
+    """
 
     workers: int = 1
     timeout_s: float = DEFAULT_TIMEOUT_S
@@ -33,6 +38,7 @@ class PoolOptions:
     limits: Limits = field(default_factory=Limits)
     reports: Path | None = None
     torch: bool = False
+    release: Release | None = None
 
     @classmethod
     def of(
@@ -42,11 +48,12 @@ class PoolOptions:
         workers: int | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         host_tiles: int | None = None,
+        release: Release | None = None,
     ) -> PoolOptions:
         """What the kind of device asks for, where the user does not: a card takes one process, and computes."""
         virtual = choice.mode is DeviceMode.VIRTUAL
         limits = Limits() if host_tiles is None else replace(Limits(), host_tiles=host_tiles)
-        return cls(workers or (2 if virtual else 1), timeout_s, numerics=not virtual, limits=limits)
+        return cls(workers or (2 if virtual else 1), timeout_s, numerics=not virtual, limits=limits, release=release)
 
     @property
     def with_torch(self) -> bool:

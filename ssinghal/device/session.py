@@ -9,10 +9,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from ssinghal.boards import load_board
@@ -55,6 +56,11 @@ class DeviceFacts:
     reason: str
     proof: str
 
+    @property
+    def opened_board(self) -> Board:
+        """The board with the banks of this TTNN release, which keeps more or less of them to itself; no L1_SMALL region."""
+        return replace(load_board(self.board), l1=self.l1, dram=self.dram, provenance=f"ttnn {self.ttnn}")
+
 
 class Session:
     """One device, open with one ``l1_small_size`` at a time. Not thread-safe; one board per process.
@@ -82,7 +88,7 @@ class Session:
     @property
     def board(self) -> Board:
         """The board as it is open now, its L1 less the L1_SMALL region."""
-        return load_board(self.choice.board).with_l1_small(self.l1_small_bytes)
+        return self.facts.opened_board.with_l1_small(self.l1_small_bytes)
 
     @property
     def device(self) -> Any:
@@ -138,13 +144,19 @@ class Session:
             cluster=ttnn.cluster.get_cluster_type().name,
             grid=(grid.x, grid.y),
             ttnn=version("ttnn"),
-            l1=MemoryRegion(l1.num_banks, l1.bank_bytes, ttnn.get_l1_alignment()),
-            dram=MemoryRegion(dram.num_banks, dram.bank_bytes, ttnn.get_dram_alignment()),
-            l1_base_bytes=ttnn.get_allocator_base_address(self._device, ttnn.BufferType.L1),
+            l1=MemoryRegion(l1.num_banks, l1.bank_bytes + self.memory(BufferType.L1_SMALL).bank_bytes, self._alignment("l1")),
+            dram=MemoryRegion(dram.num_banks, dram.bank_bytes, self._alignment("dram")),
+            l1_base_bytes=ttnn._ttnn.reports.get_device_info(self._device).address_at_first_l1_cb_buffer,
             descriptor_sha256=hashlib.sha256(Path(descriptor).read_bytes()).hexdigest() if descriptor else "",
             reason=self.choice.reason,
             proof=proof,
         )
+
+    def _alignment(self, region: str) -> int:
+        """TTNN tells it from 0.75 on; it is the chip's, the same in all releases."""
+        ask = getattr(self.ttnn, f"get_{region}_alignment", None)
+        known: MemoryRegion = getattr(load_board(self.choice.board), region)
+        return int(ask()) if ask is not None else known.alignment_bytes
 
     def _prove_board(self, grid: tuple[int, int], l1_banks: int, dram_banks: int) -> None:
         """Slow dispatch gives a Wormhole 72 banks on an 8x9 grid; a second board in one process keeps the first one's grid."""
@@ -169,6 +181,12 @@ class Session:
         finally:
             row.deallocate()
             self.clear()
+
+    def missing_function(self, error: AttributeError) -> str | None:
+        """What TTNN does not have in this release, where that is what ``error`` is about."""
+        if not isinstance(error.obj, ModuleType) or error.obj.__name__.partition(".")[0] != "ttnn":
+            return None
+        return f"ttnn {self.facts.ttnn} has no {error.obj.__name__}.{error.name}"
 
     # Tensors ----------------------------------------------------------------------------------------------------------
 
@@ -251,6 +269,11 @@ class Session:
         return left
 
     # Graph capture ----------------------------------------------------------------------------------------------------
+
+    @property
+    def can_capture(self) -> bool:
+        """Graphs tell each buffer's kind of memory and bytes per bank since their format has a version: not in 0.66."""
+        return hasattr(self.ttnn._ttnn.graph, "REPORT_VERSION")
 
     def capture(self, call: Callable[[], object]) -> tuple[list[dict[str, Any]], Any]:
         """Runs ``call`` without dispatching or allocating; its graph and TTNN's own peaks per core.

@@ -45,11 +45,12 @@ def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[Bu
         size = _bytes_per_bank(int(params["max_size_per_bank"]), int(params["size"]), board.region(buffer).num_banks)
         live[kind] += size if node["node_type"] == "buffer_allocate" else -size
         peak[kind] = max(peak[kind], live[kind])
+    # Up to 0.75 TTNN tells neither dataflow buffers nor scratch; from 0.80 on it does.
     return Usage(
         l1_bytes=per_core.peak_l1 + kept.get(BufferType.L1, 0),
         circular_bytes=per_core.peak_cb,
-        dataflow_bytes=per_core.peak_dataflow_buffer,
-        scratch_bytes=per_core.peak_scratchpad,
+        dataflow_bytes=getattr(per_core, "peak_dataflow_buffer", 0),
+        scratch_bytes=getattr(per_core, "peak_scratchpad", 0),
         l1_total_bytes=per_core.peak_total + kept.get(BufferType.L1, 0),
         l1_small_bytes=peak["l1_small"] + kept.get(BufferType.L1_SMALL, 0),
         dram_bytes=peak["dram"] + kept.get(BufferType.DRAM, 0),

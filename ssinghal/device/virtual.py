@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import platformdirs
@@ -25,6 +24,7 @@ from ssinghal.boards import cluster_descriptor
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
 from ssinghal.device.standin import is_standin, write_standin
 from ssinghal.errors import DeviceUnavailable
+from ssinghal.releases import Release, installed_release
 
 LAYOUT_REVISION = 3
 MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was at the time
@@ -54,13 +54,12 @@ class VirtualRoot:
         return self.folder / "kernels"
 
 
-def ttnn_package() -> tuple[Path, str]:
-    """Folder and version of the installed ttnn wheel, found without importing it. DeviceUnavailable if there is none."""
-    try:
-        found = distribution("ttnn")
-    except PackageNotFoundError:
-        raise DeviceUnavailable(f"ttnn is not installed in this environment; {INSTALL_HINT}") from None
-    return Path(str(found.locate_file("ttnn"))), found.version
+def ttnn_package(release: Release | None = None) -> tuple[Path, str]:
+    """Folder and version of a release's ttnn package, or of the installed one. DeviceUnavailable if there is none."""
+    found = release or installed_release()
+    if found is None:
+        raise DeviceUnavailable(f"ttnn is not installed in this environment; {INSTALL_HINT}")
+    return found.package, found.version
 
 
 def virtual_home() -> Path:
@@ -68,18 +67,17 @@ def virtual_home() -> Path:
     return platformdirs.user_cache_path("ssinghal").absolute() / "virtual"
 
 
-def prepare_root() -> VirtualRoot:
-    """Makes the runtime root, once per ttnn installation and again where it is damaged: two symlinks, the stand-in compiler.
+def prepare_root(release: Release | None = None) -> VirtualRoot:
+    """Makes the runtime root, once per ttnn release and again where it is damaged: two symlinks, the stand-in compiler.
 
     Built aside and renamed into place, so that processes starting together, or one killed half-way, leave it whole.
     """
-    package, version = ttnn_package()
+    package, version = ttnn_package(release)
     odd = re.search(r"[^A-Za-z0-9_./+@%=:,~-]", str(virtual_home()))
     if odd:
         where = f"{virtual_home()} ({odd[0]!r} in the path)"
         raise DeviceUnavailable(f"TT-Metalium cannot start a compiler from {where}; set XDG_CACHE_HOME to another folder")
-    mark = hashlib.sha256(f"{package}:{LAYOUT_REVISION}".encode()).hexdigest()[:8]
-    made = VirtualRoot(virtual_home() / f"ttnn-{version}-{mark}", version)
+    made = _root_of(package, version)
     if _is_whole(made.root, package):
         return made
     made.kernels.mkdir(parents=True, exist_ok=True)
@@ -99,6 +97,16 @@ def prepare_root() -> VirtualRoot:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return made
+
+
+def _root_of(package: Path, version: str) -> VirtualRoot:
+    mark = hashlib.sha256(f"{package}:{LAYOUT_REVISION}".encode()).hexdigest()[:8]
+    return VirtualRoot(virtual_home() / f"ttnn-{version}-{mark}", version)
+
+
+def remove_root(release: Release) -> None:
+    """Removes a release's runtime root and kernel cache, if there are any."""
+    shutil.rmtree(_root_of(release.package, release.version).folder, ignore_errors=True)
 
 
 def _is_whole(root: Path, package: Path) -> bool:
@@ -172,10 +180,19 @@ def _is_virtual(path: Path) -> bool:
     return any(folder == virtual_home().resolve() or (folder / MARKER).exists() for folder in (path, *path.parents))
 
 
-def environment_for(choice: DeviceChoice, scratch: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
-    """What a chosen device changes in ``environ``; None means: must not be set."""
+def environment_for(
+    choice: DeviceChoice, scratch: Path, environ: Mapping[str, str] = os.environ, *, release: Release | None = None
+) -> dict[str, str | None]:
+    """What a chosen device changes in ``environ``; None means: must not be set.
+
+    Raises:
+        DeviceUnavailable: not to be had here; or a card, and another release than the installed one.
+    """
     if choice.mode is DeviceMode.VIRTUAL:
-        return virtual_environment(prepare_root(), cluster_descriptor(choice.board), scratch, environ, ttnn_log=choice.ttnn_log)
+        root = prepare_root(release)
+        return virtual_environment(root, cluster_descriptor(choice.board), scratch, environ, ttnn_log=choice.ttnn_log)
+    if release is not None and not release.installed:
+        raise DeviceUnavailable(f"ttnn {release.version} is not installed, and other releases run on --device virtual only")
     return silicon_environment(environ, ttnn_log=choice.ttnn_log)
 
 

@@ -68,7 +68,7 @@ def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
         "catalog list", "catalog recapture", "compare", "doctor", "estimate", "exec", "export-visualizer", "history",
-        "operators", "probe", "report", "run",
+        "operators", "probe", "releases", "releases add", "releases list", "releases remove", "report", "run",
     }  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def test_records_come_in_the_order_of_the_cases_from_several_workers():
 
 
 def test_a_device_that_cannot_open_is_one_error(monkeypatch):
-    monkeypatch.setattr("ssinghal.pool.environment_for", lambda choice, scratch: {"TT_METAL_MOCK_CLUSTER_DESC_PATH": None})
+    monkeypatch.setattr("ssinghal.pool.environment_for", lambda *_, **__: {"TT_METAL_MOCK_CLUSTER_DESC_PATH": None})
     with pytest.raises(DeviceUnavailable, match="cannot open a virtual device"):
         Pool(choose_device("virtual"))
 

@@ -418,16 +418,17 @@ def test_every_check_runs_and_is_named(clone: Clone) -> None:
     clone.add_python("3.12")
     done = clone.run("run_checks.sh", FAKE_MYPY="exit 1")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-6:] == [
+    assert done.stdout.splitlines()[-7:] == [
         "ok\truff check",
         "ok\truff format",
         "FAILED\tmypy",
+        "ok\tother TTNN releases",
         "ok\tmeta tests",
         "ok\tmemory estimates without torch and ttnn",
         "ok\tboth suites on a virtual device, a sample",
     ]
     modules = [call[0] for call in clone.modules_run() if call[0] != "pip"]
-    assert modules == ["ruff", "ruff", "mypy", "pytest", "pytest", "pytest"]
+    assert modules == ["ruff", "ruff", "mypy", "ssinghal", "pytest", "pytest", "pytest"]
     assert installations(clone) == ["[device,dev,ultralytics]", "", "[visualizer]"]
     assert clone.run("run_checks.sh").returncode == 0
 
