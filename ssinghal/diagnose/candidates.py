@@ -68,7 +68,7 @@ def candidates(verdict: Verdict, origin: Origin, limit: int = 5, catalogs: Itera
     package's where None."""
     board = origin.board(verdict)
     search = (_Bytes.of(verdict, board) or _Columns.of(verdict, origin)) if board else None
-    if search is None:
+    if search is None or limit < 1:
         return []
     found = search.ranked(_cases(load_catalogs() if catalogs is None else catalogs))
     return [*found, *search.by_arithmetic()][:limit]
@@ -128,7 +128,8 @@ class _Bytes:
             operands, results = specs_of(moved)
         except InvalidCase:
             return None
-        labels = [*(f"input {i}" for i in range(1, len(operands) + 1)), *("output" for _ in results)]
+        outputs = ["output"] if len(results) == 1 else [f"output {i}" for i in range(1, len(results) + 1)]
+        labels = [*(f"input {i}" for i in range(1, len(operands) + 1)), *outputs]
         placed, found = 0, []
         for label, spec in zip(labels, (*operands, *results), strict=True):
             if spec.memory.buffer is not self.memory:
