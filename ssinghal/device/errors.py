@@ -12,7 +12,7 @@ In a wording ``{field}`` is the number of that ``Verdict`` field, ``{field__part
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -213,12 +213,13 @@ def _compiled(wording: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{([a-z_]+)\}", lambda name: f"(?P<{name[1]}>{_TEXT_FIELDS.get(name[1], _NUMBER)})", wording))
 
 
-def _opening(wording: str) -> str:
-    """The first two words of a wording as a regular expression, with what may stand for any word between: a text may be one."""
-    plain = re.sub(r"\{([a-z_]+)\}", lambda name: f"(?:{_TEXT_FIELDS.get(name[1], _NUMBER)})", wording)
-    words = re.findall(r"(?:\([^()]*\)|\[[^\]]*\]|[^\s])+", plain)
-    telling = [i for i, word in enumerate(words) if not word.startswith(".{")][:2]
-    return r"\s+".join(words[: telling[-1] + 1])
+def _openings(wording: str) -> Iterator[str]:
+    """The first two words of each alternative of a wording, with what may stand for any word between, as expressions."""
+    for alternative in re.findall(r"(?:\([^()]*\)|\[[^\]]*\]|[^|])+", wording):
+        plain = re.sub(r"\{([a-z_]+)\}", lambda name: f"(?:{_TEXT_FIELDS.get(name[1], _NUMBER)})", alternative)
+        words = re.findall(r"(?:\([^()]*\)|\[[^\]]*\]|[^\s])+", plain)
+        telling = [i for i, word in enumerate(words) if not word.startswith(".{")][:2]
+        yield r"\s+".join(words[: telling[-1] + 1])
 
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -232,7 +233,8 @@ PATTERNS: tuple[Pattern, ...] = (
 )
 
 # Where a text may be a message that a row describes: cheap, and true of every one that is.
-OPENING = re.compile("|".join({_opening(w): "" for kind in (*_OUT_OF_MEMORY.values(), _REFUSED) for w in kind.values()}))
+_WORDINGS = [wording for kind in (*_OUT_OF_MEMORY.values(), _REFUSED) for wording in kind.values()]
+OPENING = re.compile("|".join(dict.fromkeys(opening for wording in _WORDINGS for opening in _openings(wording))))
 
 # "TT_FATAL @ <file>:<line>: <condition>", then "info:", then the message, then perhaps a backtrace.
 _THROWN = re.compile(r"\s*TT_(?:FATAL|THROW) @ (?P<file>\S{1,400}):(?P<line>\d{1,7}): ")

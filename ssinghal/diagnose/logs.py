@@ -6,7 +6,6 @@ error, an operation of a compiler's runtime, or a statement of a module. What en
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
@@ -18,9 +17,11 @@ from ssinghal.diagnose.messages import (
     Start,
     bare_start,
     continuation,
+    error_key,
     goes_on,
+    is_talk,
+    process_of,
     read_message,
-    same_error,
     starts,
 )
 from ssinghal.diagnose.mlir import ModuleText, begins_statement, continues, joined, parse_operation
@@ -35,7 +36,6 @@ FAILURE_LIMIT = 10_000  # different ones that are kept
 PROCESS_LIMIT = 4_096  # more are no processes but something else in brackets
 
 _EXECUTING = "Executing operation:"
-_PRINTED = re.compile(r"[%\"]")
 
 
 @dataclass
@@ -58,10 +58,10 @@ class _Begun:
 
 @dataclass
 class _Process:
+    name: str = ""
     traceback: Traceback = field(default_factory=Traceback)
-    begun: _Begun | None = None
     started: int = 0
-    running: tuple[list[str], int] = field(default_factory=lambda: ([], 0))  # the last statement executed, and its line
+    running: _Begun | None = None  # the operation executed last
     unplaced: int | None = None  # the failure whose call's place comes after it
 
 
@@ -84,13 +84,15 @@ class _Reader:
         self._given = given
         self._text = ModuleText()
         self._processes: dict[str, _Process] = {"": _Process()}
+        self._begun: dict[str, _Begun] = {}  # by process
         self._failures: list[Failure] = []
+        self._alike: dict[tuple[str, Verdict], list[int]] = {}  # where those of one process with equal figures are
         self._left_out = 0
         self._cut = 0
 
     @property
     def busy(self) -> bool:
-        return any(process.begun for process in self._processes.values())
+        return bool(self._begun)
 
     def reading(self, name: str, lines: Lines) -> Reading:
         module = self._given or self._text.operations()
@@ -106,8 +108,13 @@ class _Reader:
         return Reading(name, lines.count, failures, module, _after(first, module), tuple(remarks))
 
     def read(self, line: Line) -> None:
-        text = line.text
-        prefix = Prefix.of(text)
+        executing = line.text.find(_EXECUTING, 0, HEAD_CHARS)
+        if executing >= 0:
+            self._execute(line, executing)
+            return
+        if not self._begun and is_talk(line.text):
+            return
+        prefix = Prefix.of(line.text)
         process = self._process(prefix.process)
         if self._goes_on(process, line, prefix):
             return
@@ -125,26 +132,26 @@ class _Reader:
         if found is None:
             if len(self._processes) >= PROCESS_LIMIT:
                 return self._processes[""]
-            found = self._processes[name] = _Process()
+            found = self._processes[name] = _Process(name)
         return found
-
-    def _name(self, process: _Process) -> str:
-        return next(name for name, known in self._processes.items() if known is process)
 
     # ---- lines ----
 
+    def _execute(self, line: Line, at: int) -> None:
+        process = self._process(process_of(line.text[:at]))
+        self._end(process)
+        process.started += 1
+        process.running = _Begun(line.number, [line.text[at + len(_EXECUTING) :]], [len(line.text)], runs=True)
+        self._begun[process.name] = process.running
+
     def _goes_on(self, process: _Process, line: Line, prefix: Prefix) -> bool:
         """Whether the line goes on with what the process began, and then takes it."""
-        begun = process.begun
+        begun = self._begun.get(process.name)
         if begun is None or prefix.level or line.cut:
             return False
         words = continuation(line.text[: HEAD_CHARS + 200])
         if begun.start is None:
-            if (
-                begins_statement(line.text[prefix.end :])
-                or _EXECUTING in line.text
-                or not continues(begun.lines, words.strip())
-            ):
+            if begins_statement(line.text[prefix.end :]) or not continues(begun.lines, words.strip()):
                 return False
         elif (
             begun.size > HEAD_CHARS
@@ -162,12 +169,8 @@ class _Reader:
         body = text[prefix.end :] if len(text) < HEAD_CHARS else text[prefix.end : HEAD_CHARS]
         if not body:
             return
-        executing = text.find(_EXECUTING)
-        if executing >= 0:
-            self._execute(process, line, executing + len(_EXECUTING))
-            return
         if begins_statement(body):
-            process.begun = _Begun(line.number, [text[prefix.end :]], [len(text)])
+            self._begun[process.name] = _Begun(line.number, [text[prefix.end :]], [len(text)])
             return
         summary = result(body)
         if summary:
@@ -182,18 +185,12 @@ class _Reader:
                 continue
             self._end(process)
             first = text[start.at : start.at + 2 * HEAD_CHARS]
-            process.begun = _Begun(line.number, [first], [len(text)], start, marked=prefix.marked)
-
-    def _execute(self, process: _Process, line: Line, at: int) -> None:
-        process.started += 1
-        begun = _Begun(line.number, [line.text[at:].strip()], [len(line.text)], runs=True)
-        process.running = (begun.lines, line.number)
-        process.begun = begun
+            self._begun[process.name] = _Begun(line.number, [first], [len(text)], start, marked=prefix.marked)
 
     # ---- what ended ----
 
     def _end(self, process: _Process) -> None:
-        begun, process.begun = process.begun, None
+        begun = self._begun.pop(process.name, None)
         if begun is None:
             return
         if begun.start is not None:
@@ -216,20 +213,22 @@ class _Reader:
         return Failure(
             verdict,
             number,
-            process=self._name(process),
-            operation=_operation(*process.running, self._text.aliases),
+            process=process.name,
+            operation=_operation(process.running, self._text.aliases) if process.running else None,
             started=process.started,
             call=process.traceback.call,
             test=process.traceback.test,
         )
 
     def _keep(self, process: _Process, failure: Failure) -> None:
-        at = next((i for i, known in enumerate(self._failures) if _is_same(known, failure)), None)
+        alike = self._alike.setdefault((failure.process, error_key(failure.verdict)), [])
+        at = next((i for i in alike if _may_be_of(self._failures[i], failure.test)), None)
         if at is None and len(self._failures) >= FAILURE_LIMIT:
             self._left_out += 1
             return
         if at is None:
             at = len(self._failures)
+            alike.append(at)
             self._failures.append(failure)
         else:
             self._failures[at] = _merged(self._failures[at], failure)
@@ -258,7 +257,8 @@ class _Reader:
             verdict = message.verdict
             failure = Failure(verdict, number, test=node)
             for i, known in enumerate(self._failures):
-                if not known.test and (verdict.status is Status.ERROR or same_error(known.verdict, verdict)):
+                alike = verdict.status is Status.ERROR or error_key(known.verdict) == error_key(verdict)
+                if not known.test and alike:
                     self._failures[i] = replace(known, test=node, times=known.times + 1)
                     return
             self._cut += verdict.status is Status.ERROR
@@ -266,9 +266,8 @@ class _Reader:
             return
 
 
-def _is_same(known: Failure, new: Failure) -> bool:
-    tests = not known.test or not new.test or same_test(known.test, new.test)
-    return known.process == new.process and tests and same_error(known.verdict, new.verdict)
+def _may_be_of(failure: Failure, test: str) -> bool:
+    return not failure.test or not test or same_test(failure.test, test)
 
 
 def _merged(known: Failure, again: Failure) -> Failure:
@@ -281,9 +280,10 @@ def _merged(known: Failure, again: Failure) -> Failure:
 # ---- operations ----
 
 
-def _operation(lines: Sequence[str], number: int, aliases: Mapping[str, str]) -> Operation | None:
+def _operation(begun: _Begun, aliases: Mapping[str, str]) -> Operation | None:
     """The reading that tells more of its values, where the lines may be broken in the middle of a word."""
-    found = [op for text in joined(lines) if (op := parse_operation(text, aliases, number)) is not None] if lines else []
+    lines = [line.strip() for line in begun.lines]
+    found = [op for text in joined(lines) if (op := parse_operation(text, aliases, begun.number)) is not None]
     return max(found, key=lambda op: sum(_told(value) for value in (*op.operands, *op.results)), default=None)
 
 

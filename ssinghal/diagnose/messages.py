@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 from ssinghal.device.errors import HEAD_CHARS, OPENING, known_wording, translate_error
 from ssinghal.records import Status, Verdict
@@ -24,6 +25,7 @@ _PROCESS = (
     r"\[(?P<mpi>\d{1,5}(?:,\d{1,5})?)\](?:<std(?:out|err|diag)>)?:?|\((?P<worker>(?:\w[\w.-]{0,40} )?pid=\d{1,9})[^()]{0,80}\)"
     r"|\[?(?:[Rr]ank|RANK|default)[ =_]?(?P<rank>\d{1,5})\]?\s?[:|]"
 )
+_PROCESS_TAG = re.compile(_PROCESS)
 _LEVEL_WORD = r"CRITICAL|FATAL|ERROR|WARNING|WARN|INFO|DEBUG|TRACE"
 _LEVEL = (
     rf"(?:{_LEVEL_WORD})(?::[\w.]{{0,60}}:| +\S{{1,60}}:\d{{1,6}}:?(?= )|\s*[:-](?=\s)|(?=\s))"
@@ -34,6 +36,8 @@ _MARKS = r"\s+|E(?=\s{2,}|\s*$)|>(?!=)|`{1,3}|[*+•-](?=\s)|\d{1,3}[.)](?=\s)"
 _PREFIX = re.compile(rf"(?:{_TIME}|{_PROCESS}|{_LEVEL}|{_COLUMN}|{_MARKS})*")
 _QUOTED = re.compile(rf"(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$)|>(?!=))*")  # of a line that goes on with the one before
 _LOUD = re.compile(rf"\b({_LEVEL_WORD})\b", re.IGNORECASE)
+_TELLING = ("TT_", "Error", "Exception", "what()", '"ttnn', "%", "#")
+_QUIET_COLUMN = re.compile(r"\| *(?:DEBUG|debug|INFO|info|WARNING|warning|TRACE|trace) *\|")
 _QUIET = ("WARNING", "WARN", "INFO", "DEBUG", "TRACE")
 
 _THROWN = re.compile(r"(?<![\w/])TT_(?:FATAL|THROW)\s?[@:](?=\s|$)")
@@ -51,8 +55,7 @@ _AFTER = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Prefix:
+class Prefix(NamedTuple):
     """What stands before the words of a line. ``level``: upper case, "" where there is none. ``end``: where the words begin."""
 
     end: int
@@ -68,11 +71,20 @@ class Prefix:
             return _NONE
         before = found[0]
         level = _LOUD.search(before) if len(before) > 4 else None
-        process = found["mpi"] or found["worker"] or found["rank"] or ""
-        return cls(found.end(), process, level[1].upper() if level else "", "E" in before.split())
+        return cls(found.end(), _tag(found), level[1].upper() if level else "", "E" in before.split())
 
 
 _NONE = Prefix(0)
+
+
+def process_of(text: str) -> str:
+    """The process that ``text``, what is before the words of a line, names."""
+    found = _PROCESS_TAG.search(text)
+    return _tag(found) if found else ""
+
+
+def _tag(found: re.Match[str]) -> str:
+    return found["mpi"] or found["worker"] or found["rank"] or ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,11 @@ class Start:
     error_type: str = "RuntimeError"
     bare: bool = False
     loud: bool = False
+
+
+def is_talk(text: str) -> bool:
+    """Whether a line is of a log's quiet levels and mentions no error: cheap to tell, and most lines of a log are."""
+    return not any(word in text for word in _TELLING) and _QUIET_COLUMN.search(text, 0, 200) is not None
 
 
 def starts(text: str, prefix: Prefix) -> Iterator[Start]:
@@ -222,9 +239,7 @@ def _figures(verdict: Verdict) -> int:
     return sum(isinstance(getattr(verdict, field.name), int) for field in fields(verdict)) + bool(verdict.cores)
 
 
-def same_error(one: Verdict, other: Verdict) -> bool:
-    """Whether two texts tell of one error: all figures are equal, and where there are none the words."""
-    plain = [replace(v, message="", thrown_at="", error_type="") for v in (one, other)]
-    if plain[0] != plain[1] or (one.thrown_at != other.thrown_at and one.thrown_at and other.thrown_at):
-        return False
-    return _figures(one) > 0 or one.message.rstrip(". ") == other.message.rstrip(". ")
+def error_key(verdict: Verdict) -> Verdict:
+    """Equal for texts that tell of one error: all figures are equal, and where there are none the words."""
+    words = "" if _figures(verdict) else verdict.message.rstrip(". ")
+    return replace(verdict, message=words, thrown_at="", error_type="")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 READ_BYTES = 1 << 20
 WHOLE_BYTES = 1 << 20  # of the file's start, of which every line is read: a pasted text is no longer
@@ -20,13 +19,11 @@ AHEAD_BYTES = 1 << 14  # that a piece shows of the next: longer than any message
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 # Colours and cursor movements, also those whose escape character was lost on the way.
-_ESCAPES = re.compile(
-    r"[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m"
-)
+_ESCAPES = re.compile(r"[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)")
+_LOST_ESCAPES = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """``text`` without colours and line end. ``own``: how many of its characters belong here; the rest is a look ahead, given
     where a line is read in pieces (``cut``), and comes again as the start of the next."""
 
@@ -159,4 +156,8 @@ def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
 
 def _text(raw: bytes) -> str:
     text = raw.decode("utf-8", "replace")
-    return _ESCAPES.sub("", text).replace("\0", "") if "[" in text or "\x1b" in text or "\0" in text else text
+    if "\x1b" in text or "\x9b" in text:
+        text = _ESCAPES.sub("", text)
+    if "[" in text:
+        text = _LOST_ESCAPES.sub("", text)
+    return text.replace("\0", "") if "\0" in text else text
