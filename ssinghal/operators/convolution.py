@@ -101,7 +101,7 @@ def _convolve(c: Call) -> Any:
 
 def _common(c: Call) -> dict[str, Any]:
     bias = c.inputs[2] if len(c.inputs) > 2 else None
-    return {"bias_tensor": bias, "device": c.device, "groups": c.attrs["groups"], **c.out}
+    return {"bias_tensor": bias, "device": c.device, "groups": c.attrs["groups"], **c.options, **c.out}
 
 
 def _channels(c: Call) -> dict[str, int]:

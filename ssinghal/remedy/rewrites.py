@@ -30,8 +30,9 @@ class Hand(ABC):
     residents: list[Any]
 
     @abstractmethod
-    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
-        """The results of ``case``'s operator on ``tensors``. ``out``: where they go, else where the case's placement says."""
+    def call(self, case: Case, tensors: Sequence[Any], options: Params | None = None, **out: Any) -> list[Any]:
+        """The results of ``case``'s operator on ``tensors``. ``out``: where they go, else where the case's placement says;
+        ``options``: how TTNN does it (``Call.options``)."""
 
     @abstractmethod
     def in_memory(self, buffer: BufferType) -> Any:
@@ -128,10 +129,10 @@ def _piece(hand: Hand, axes: Axes, axis: int, begin: int, end: int, memory: Buff
     results = hand.call(case, parts)
     cut = [part for part, whole in zip(parts, hand.tensors, strict=True) if part is not whole]
     hand.free(*(part for part in cut if not any(hand.shares(part, result) for result in results)))
-    return [_in_dram(hand, result) for result in results]
+    return [in_dram(hand, result) for result in results]
 
 
-def _in_dram(hand: Hand, tensor: Any) -> Any:
+def in_dram(hand: Hand, tensor: Any) -> Any:
     """``tensor`` moved to DRAM, where it is not there already."""
     if hand.is_in(tensor, BufferType.DRAM):
         return tensor
@@ -181,7 +182,7 @@ def reallocated(hand: Hand, params: Params) -> Sequence[Any]:
     return hand.call(hand.case, hand.tensors)
 
 
-REWRITES: Mapping[str, Rewrite] = {
+BASIC_REWRITES: Mapping[str, Rewrite] = {
     "call": as_it_is,
     "in place": in_place,
     "pieces": pieces,
@@ -191,4 +192,4 @@ REWRITES: Mapping[str, Rewrite] = {
     "reallocated": reallocated,
 }
 
-__all__ = ["REWRITES", "Hand", "Params", "Rewrite", "cut_out", "cuts", "piece_case", "result_dim"]
+__all__ = ["BASIC_REWRITES", "Hand", "Params", "Rewrite", "cut_out", "cuts", "in_dram", "piece_case", "result_dim"]

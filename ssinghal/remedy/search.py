@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator
 from ssinghal.records import Resource, Status, Verdict
-from ssinghal.remedy.chunks import CHUNKS
-from ssinghal.remedy.levers import L1_SMALL, Finding, Lever, placement_levers
+from ssinghal.remedy.levers import L1_SMALL, Finding, Lever
 from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.registry import LEVERS
 from ssinghal.remedy.trials import Contract, Trial, Tried
 
 Run = Callable[[Trial], Tried]
@@ -82,9 +82,7 @@ def levers(problem: Problem) -> tuple[Lever, ...]:
     there; that what is too large for it could be smaller too is not for this call to say."""
     if problem.verdict.resource is Resource.L1_SMALL_BUFFER:
         return (L1_SMALL,)
-    order = list(Contract)
-    known = sorted((*placement_levers(), CHUNKS), key=lambda lever: order.index(lever.contract))
-    return tuple(lever for lever in known if lever.applies(problem))
+    return tuple(lever for lever in LEVERS if lever.applies(problem))
 
 
 def search(

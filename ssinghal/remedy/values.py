@@ -19,8 +19,9 @@ from ssinghal.numerics import from_device_form, make_values, to_device_form
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import input_specs, output_specs, working_shapes
 from ssinghal.records import Verdict
-from ssinghal.remedy.axes import Axes, axes_of
-from ssinghal.remedy.rewrites import REWRITES, Hand
+from ssinghal.remedy.axes import axes_of
+from ssinghal.remedy.registry import REWRITES
+from ssinghal.remedy.rewrites import Hand, Params
 from ssinghal.remedy.trials import Trial
 from ssinghal.specs import BufferType, DType, Shape
 from ssinghal.tasks import PoolOptions, Task
@@ -138,7 +139,7 @@ class TorchHand(Hand):
         values = make_values(torch, wide, self.info, specs)
         self.tensors = [to_device_form(v, s, i, self.info) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
 
-    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
+    def call(self, case: Case, tensors: Sequence[Any], options: Params | None = None, **out: Any) -> list[Any]:
         info = find_operator(case.operator)
         attrs = info.complete_attrs(case.attrs)
         shapes = working_shapes(info, case)
@@ -200,6 +201,30 @@ class InTorch:
         pass
 
     def reallocate(self, x: Any) -> Any:
+        return x
+
+    def max_pool2d(self, x: Any, **how: Any) -> Any:
+        return self._pool(x, float("-inf"), self._torch.nn.functional.max_pool2d, how, dilation=how["dilation"])
+
+    def avg_pool2d(self, x: Any, **how: Any) -> Any:
+        return self._pool(x, 0.0, self._torch.nn.functional.avg_pool2d, how)
+
+    def _pool(self, x: Any, filling: float, function: Any, how: Mapping[str, Any], **more: Any) -> Any:
+        """A map as one matrix, padded at each side by its own number of rows or columns."""
+        top, bottom, left, right = how["padding"]
+        maps = x.reshape(how["batch_size"], how["input_h"], how["input_w"], how["channels"]).movedim(-1, 1)
+        padded = self._torch.nn.functional.pad(maps, (left, right, top, bottom), value=filling)
+        made = function(padded, how["kernel_size"], how["stride"], **more)
+        return made.movedim(1, -1).reshape(1, 1, -1, how["channels"])
+
+    def upsample(self, x: Any, scale: Sequence[int], mode: str, **_: Any) -> Any:
+        given = {} if mode == "nearest" else {"align_corners": False}
+        made = self._torch.nn.functional.interpolate(
+            x.movedim(-1, 1), scale_factor=tuple(map(float, scale)), mode=mode, **given
+        )
+        return made.movedim(1, -1)
+
+    def to_layout(self, x: Any, layout: Any, **_: Any) -> Any:
         return x
 
     def softmax_in_place(self, x: Any, dim: int) -> Any:

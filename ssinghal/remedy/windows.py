@@ -1,0 +1,252 @@
+"""Operators that look at windows of a map, made in pieces of rows with the rows beside them that their windows reach; and
+convolutions told into how many slices to cut themselves. Imports neither torch nor ttnn."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ssinghal.operators.core import Attrs, pair
+from ssinghal.records import Resource
+from ssinghal.remedy.levers import Finding, Lever, Search, said
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.rewrites import Hand, Params, Rewrite, cuts, in_dram
+from ssinghal.remedy.trials import Contract, Trial, Tried
+from ssinghal.specs import BufferType
+
+MOST_SLICES = 256
+
+
+# Pools --------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Result rows ``first`` to ``last`` of a pool along the height: rows ``begin`` to ``end`` of the map, and padding."""
+
+    begin: int
+    end: int
+    top: int
+    bottom: int
+
+
+def rows_of(first: int, last: int, height: int, *, kernel: int, stride: int, padding: int, dilation: int) -> Rows:
+    """What the windows of a stretch of result rows look at.
+
+    >>> rows_of(0, 2, 8, kernel=3, stride=2, padding=1, dilation=1)
+    Rows(begin=0, end=4, top=1, bottom=0)
+    """
+    begin = first * stride - padding
+    end = (last - 1) * stride - padding + dilation * (kernel - 1) + 1
+    return Rows(max(begin, 0), min(end, height), max(-begin, 0), max(end - height, 0))
+
+
+def _window(attrs: Attrs) -> dict[str, tuple[int, int]]:
+    kernel = pair(attrs["kernel_size"])
+    return {
+        "kernel": kernel,
+        "stride": pair(attrs["stride"]) if attrs["stride"] else kernel,
+        "padding": pair(attrs["padding"]),
+        "dilation": pair(attrs.get("dilation", 1)),
+    }
+
+
+def pooled_rows(hand: Hand, params: Params) -> Sequence[Any]:
+    """Each image's result in ``count`` stretches of rows, each with the rows of the map that its windows reach."""
+    n, channels, height, width = hand.case.inputs[0]
+    window = _window(hand.attrs)
+    along_height = {name: sizes[0] for name, sizes in window.items()}
+    made = []
+    stretches = [(image, *stretch) for image in range(n) for stretch in cuts(params["rows"], params["count"])]
+    for number, (image, first, last) in enumerate(stretches):
+        rows = rows_of(first, last, height, **along_height)
+        with hand.piece(number):
+            starts = [0, 0, (image * height + rows.begin) * width, 0]
+            ends = [1, 1, (image * height + rows.end) * width, channels]
+            memory = hand.in_memory(BufferType(params["memory"]))
+            part = hand.ttnn.slice(hand.tensors[0], starts, ends, memory_config=memory)
+            result = getattr(hand.ttnn, hand.case.operator)(
+                part,
+                batch_size=1,
+                input_h=rows.end - rows.begin,
+                input_w=width,
+                channels=channels,
+                kernel_size=list(window["kernel"]),
+                stride=list(window["stride"]),
+                padding=[rows.top, rows.bottom, window["padding"][1], window["padding"][1]],
+                **({"dilation": list(window["dilation"])} if hand.case.operator == "max_pool2d" else {}),
+            )
+            hand.free(part)
+            if tuple(result.shape)[:2] != (1, 1):  # TTNN cut the piece again, and gives the map unfolded
+                result = hand.ttnn.reshape(result, [1, 1, result.shape[0] * result.shape[1] * result.shape[2], channels])
+            made.append(in_dram(hand, result))
+    return [hand.ttnn.concat(made, dim=2, memory_config=hand.in_memory(BufferType.DRAM))]
+
+
+def _can_pool_rows(problem: Problem) -> bool:
+    """A window over the edge counts padding as zeros only where torch does."""
+    attrs = problem.attrs
+    if problem.info.name == "max_pool2d":
+        return True
+    plain = problem.info.name == "avg_pool2d" and not attrs["ceil_mode"] and attrs["divisor_override"] is None
+    return plain and (attrs["count_include_pad"] or not any(pair(attrs["padding"])))
+
+
+def _pool_rows(problem: Problem) -> Search:
+    n, _, *_ = problem.case.inputs[0]
+    rows = problem.info.infer(problem.case.inputs, problem.attrs)[0][2]
+    case = problem.in_dram()
+
+    def trial(count: int) -> Trial:
+        how = {"rows": rows, "count": count, "memory": problem.memory.value}
+        return replace(problem.trial(case, "pooled rows"), params=how)
+
+    counted = yield from smallest_count(trial, rows, first=1 if n > 1 else 2)
+    if counted.tried is None:
+        return Finding(None, counted.reason)
+    pieces = counted.count * n
+    return Finding(counted.tried, note=f"{pieces} pieces of rows, with the rows that their windows reach; all in DRAM between")
+
+
+# Bilinear -----------------------------------------------------------------------------------------------------------------
+
+
+def interpolated_rows(hand: Hand, params: Params) -> Sequence[Any]:
+    """``count`` stretches of the map's rows, each with a row more on either side, which is cut off again afterwards."""
+    tensor = hand.tensors[0]
+    n, height, width, channels = tuple(tensor.shape)
+    down, across = params["scale"]
+    made = []
+    for number, (first, last) in enumerate(cuts(height, params["count"])):
+        begin, end = max(first - 1, 0), min(last + 1, height)
+        with hand.piece(number):
+            memory = hand.in_memory(BufferType(params["memory"]))
+            part = hand.ttnn.slice(tensor, [0, begin, 0, 0], [n, end, width, channels], memory_config=memory)
+            wide = hand.ttnn.upsample(part, [down, across], mode="bilinear", memory_config=memory)
+            hand.free(part)
+            kept = [(first - begin) * down, (last - begin) * down]
+            dram = hand.in_memory(BufferType.DRAM)
+            starts, ends = [0, kept[0], 0, 0], [n, kept[1], width * across, channels]
+            made.append(hand.ttnn.slice(wide, starts, ends, memory_config=dram))
+            hand.free(wide)
+    return [hand.ttnn.concat(made, dim=1, memory_config=hand.in_memory(BufferType.DRAM))]
+
+
+def _whole_scale(problem: Problem) -> tuple[int, int] | None:
+    (_, _, h, w), (_, _, oh, ow) = problem.case.inputs[0], problem.info.infer(problem.case.inputs, problem.attrs)[0]
+    return (oh // h, ow // w) if oh % h == 0 and ow % w == 0 else None
+
+
+def _interpolate_rows(problem: Problem) -> Search:
+    scale, height = _whole_scale(problem), problem.case.inputs[0][2]
+    if scale is None:
+        return Finding(None, "the scale is no whole number, so rows do not end where pieces do")
+    case = problem.in_dram()
+
+    def trial(count: int) -> Trial:
+        how = {"scale": list(scale), "count": count, "memory": problem.memory.value}
+        return replace(problem.trial(case, "interpolated rows"), params=how)
+
+    counted = yield from smallest_count(trial, height)
+    note = f"{counted.count} pieces of rows, each with one more on either side; all in DRAM between"
+    return Finding(counted.tried, counted.reason, note)
+
+
+# Convolutions -------------------------------------------------------------------------------------------------------------
+
+
+def sliced(hand: Hand, params: Params) -> Sequence[Any]:
+    """A convolution of an operand in DRAM, told how to slice itself."""
+    ttnn = hand.ttnn
+    kind = f"Conv2dDRAMSlice{params['along']}"
+    slice_type = getattr(ttnn, kind) if hasattr(ttnn, kind) else getattr(ttnn, kind.replace("DRAM", ""))
+    options = {"slice_config": ttnn.Conv2dSliceConfig(slice_type=slice_type, num_slices=params["count"])}
+    if params["act_block_h"]:
+        options["conv_config"] = ttnn.Conv2dConfig(act_block_h_override=params["act_block_h"])
+    return hand.call(hand.case, hand.tensors, options)
+
+
+def _is_conv2d(problem: Problem) -> bool:
+    shapes = problem.case.inputs
+    return problem.info.name == "convolution" and len(shapes[0]) == 4 and not problem.attrs["transposed"]
+
+
+def _slices(problem: Problem) -> Search:
+    """Fewest slices along either side, with the blocks that TTNN chooses, then with the lowest ones. Slices make buffers
+    smaller and a low block makes programs smaller: where programs are too large from the start, both are changed at once."""
+    reason = ""
+    blocks = (32, 0) if problem.verdict.resource in (Resource.CIRCULAR_BUFFER, Resource.CLASH) else (0, 32)
+    for block in blocks:
+        for along in ("Width", "Height"):
+
+            def trial(count: int, along: str = along, block: int = block) -> Trial:
+                how = {"along": along, "count": count, "act_block_h": block}
+                return replace(problem.trial(problem.in_dram(), "sliced"), params=how)
+
+            counted = yield from smallest_count(trial, MOST_SLICES)
+            if counted.tried is not None:
+                low = f", act_block_h_override={block}" if block else ""
+                return Finding(counted.tried, note=f"{counted.count} slices along the {along.lower()}{low}, operands in DRAM")
+            reason = f"slices along the {along.lower()}: {counted.reason}"
+    return Finding(None, reason)
+
+
+# Counts -------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The smallest count that works and its trial; without one, why."""
+
+    tried: Tried | None
+    count: int = 0
+    reason: str = ""
+
+
+def smallest_count(trial: Any, most: int, first: int = 2) -> Generator[Trial, Tried, Counted]:
+    """Doubles from ``first`` until a count works, then halves the gap to the last that did not. A refusal that is not about
+    memory, such as more slices than TTNN takes, is a ceiling: the search goes on below it."""
+    refused, count, ceiling = 0, min(first, most), most + 1
+    best: Tried | None = None
+    reason = f"no count up to {most}"
+    while best is None:
+        tried: Tried = yield trial(count)
+        if tried.works:
+            best = tried
+            break
+        reason = f"{count} pieces: {said(tried)}"
+        if tried.verdict.resource is None:
+            ceiling = count
+        else:
+            refused = count
+        step = min(count * 2, most) if ceiling > most else (refused + ceiling) // 2
+        if step <= refused or step >= ceiling:
+            return Counted(None, reason=reason)
+        count = step
+    while count - refused > 1:
+        middle = (count + refused) // 2
+        if middle < 1:
+            break
+        tried = yield trial(middle)
+        if tried.works:
+            best, count = tried, middle
+        else:
+            refused = middle
+    return Counted(best, count)
+
+
+WINDOW_REWRITES: Mapping[str, Rewrite] = {
+    "pooled rows": pooled_rows,
+    "interpolated rows": interpolated_rows,
+    "sliced": sliced,
+}
+
+WINDOW_LEVERS = (
+    Lever("slices of a convolution", Contract.SAME, lambda p: _is_conv2d(p) and p.memory is BufferType.DRAM, _slices),
+    Lever("slices of a convolution from DRAM", Contract.MEMORY, lambda p: _is_conv2d(p) and p.memory is BufferType.L1, _slices),
+    Lever("rows with their neighbours", Contract.CHUNKED, _can_pool_rows, _pool_rows),
+    Lever("rows with their neighbours", Contract.CHUNKED, lambda p: p.info.name == "upsample_bilinear2d", _interpolate_rows),
+)
+
+__all__ = ["WINDOW_LEVERS", "WINDOW_REWRITES", "rows_of", "smallest_count"]
