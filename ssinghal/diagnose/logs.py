@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from ssinghal.device.errors import HEAD_CHARS
+from ssinghal.device.errors import HEAD_CHARS, translate_error
 from ssinghal.diagnose.messages import (
     MESSAGE_LINES,
     Prefix,
@@ -20,11 +20,12 @@ from ssinghal.diagnose.messages import (
     error_key,
     goes_on,
     is_talk,
+    joined,
     process_of,
     read_message,
     starts,
 )
-from ssinghal.diagnose.mlir import ModuleText, begins_statement, continues, joined, parse_operation
+from ssinghal.diagnose.mlir import STATEMENT_CHARS, ModuleText, begins_statement, continues, parse_operation, without_remark
 from ssinghal.diagnose.reading import Failure, Operation, Reading, Value
 from ssinghal.diagnose.text import Line, Lines
 from ssinghal.diagnose.tracebacks import Traceback, result, same_test
@@ -47,7 +48,8 @@ class _Begun:
     widths: list[int]
     start: Start | None = None  # of an error
     runs: bool = False  # a statement that the runtime executes, not one of a module
-    marked: bool = False
+    marked: bool = False  # by pytest, as of an exception
+    quoted: bool = False
     size: int = 0
 
     def add(self, text: str, width: int) -> None:
@@ -141,15 +143,17 @@ class _Reader:
         process = self._process(process_of(line.text[:at]))
         self._end(process)
         process.started += 1
-        process.running = _Begun(line.number, [line.text[at + len(_EXECUTING) :]], [len(line.text)], runs=True)
-        self._begun[process.name] = process.running
+        words, quoted = line.text[at + len(_EXECUTING) :], line.text.startswith(">")
+        process.running = _Begun(line.number, [words], [len(line.text)], runs=True, quoted=quoted)
+        if not line.cut:
+            self._begun[process.name] = process.running
 
     def _goes_on(self, process: _Process, line: Line, prefix: Prefix) -> bool:
         """Whether the line goes on with what the process began, and then takes it."""
         begun = self._begun.get(process.name)
         if begun is None or prefix.level or line.cut:
             return False
-        words = continuation(line.text[: HEAD_CHARS + 200])
+        words = continuation(line.text[: 2 * HEAD_CHARS], quoted=begun.quoted)
         if begun.start is None:
             if begins_statement(line.text[prefix.end :]) or not continues(begun.lines, words.strip()):
                 return False
@@ -169,8 +173,9 @@ class _Reader:
         body = text[prefix.end :] if len(text) < HEAD_CHARS else text[prefix.end : HEAD_CHARS]
         if not body:
             return
+        quoted = text.lstrip().startswith(">")
         if begins_statement(body):
-            self._begun[process.name] = _Begun(line.number, [text[prefix.end :]], [len(text)])
+            self._begun[process.name] = _Begun(line.number, [text[prefix.end :]], [len(text)], quoted=quoted)
             return
         summary = result(body)
         if summary:
@@ -185,7 +190,8 @@ class _Reader:
                 continue
             self._end(process)
             first = text[start.at : start.at + 2 * HEAD_CHARS]
-            self._begun[process.name] = _Begun(line.number, [first], [len(text)], start, marked=prefix.marked)
+            begun = _Begun(line.number, [first], [len(text)], start, marked=prefix.marked, quoted=quoted)
+            self._begun[process.name] = begun
 
     # ---- what ended ----
 
@@ -249,21 +255,18 @@ class _Reader:
             if known.test and same_test(known.test, node):
                 self._failures[i] = replace(known, test=max(known.test, node, key=len))
                 return
-        prefix = Prefix.of(text)
-        for start in starts(text, prefix):
-            message = read_message(start, [text[start.at :]], [len(text)])
-            if message is None:
-                continue
-            verdict = message.verdict
-            failure = Failure(verdict, number, test=node)
-            for i, known in enumerate(self._failures):
-                alike = verdict.status is Status.ERROR or error_key(known.verdict) == error_key(verdict)
-                if not known.test and alike:
-                    self._failures[i] = replace(known, test=node, times=known.times + 1)
-                    return
-            self._cut += verdict.status is Status.ERROR
-            self._keep(self._processes[""], failure)
+        start = next(starts(text, Prefix.of(text)), None)
+        if start is None:
             return
+        message = read_message(start, [text[start.at :]], [len(text)])
+        verdict = message.verdict if message else translate_error(start.error_type, text[start.at :])
+        key = None if verdict.status is Status.ERROR else error_key(verdict)
+        for i, known in enumerate(self._failures):
+            if not known.test and key in (None, error_key(known.verdict)):
+                self._failures[i] = replace(known, test=node, times=known.times + 1)
+                return
+        self._cut += verdict.message.endswith("...")
+        self._keep(self._processes[""], Failure(verdict, number, test=node))
 
 
 def _may_be_of(failure: Failure, test: str) -> bool:
@@ -282,8 +285,9 @@ def _merged(known: Failure, again: Failure) -> Failure:
 
 def _operation(begun: _Begun, aliases: Mapping[str, str]) -> Operation | None:
     """The reading that tells more of its values, where the lines may be broken in the middle of a word."""
-    lines = [line.strip() for line in begun.lines]
-    found = [op for text in joined(lines) if (op := parse_operation(text, aliases, begun.number)) is not None]
+    lines = [without_remark(line) for line in begun.lines]
+    texts = [text[:STATEMENT_CHARS].strip() for text in joined(lines, begun.widths)]
+    found = [op for text in texts if (op := parse_operation(text, aliases, begun.number)) is not None]
     return max(found, key=lambda op: sum(_told(value) for value in (*op.operands, *op.results)), default=None)
 
 

@@ -19,7 +19,8 @@ TERMINALS = (80, 100, 120, 132, 160)  # columns; any other width needs two full 
 
 _TIME = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:?"
-    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?:?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?= )|\[ *\d{1,7}\.\d{6}\]"
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?:?"
+    r"|\d\d-\d\d \d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?= )|\[ *\d{1,7}\.\d{6}\]"
 )
 _PROCESS = (
     r"\[(?P<mpi>\d{1,5}(?:,\d{1,5})?)\](?:<std(?:out|err|diag)>)?:?|\((?P<worker>(?:\w[\w.-]{0,40} )?pid=\d{1,9})[^()]{0,80}\)"
@@ -34,7 +35,8 @@ _LEVEL = (
 _COLUMN = r"[\w.:/@ -]{0,60}\|(?!\w)"  # "2026-01-01 10:00:00.000 | critical |          Always | "
 _MARKS = r"\s+|E(?=\s{2,}|\s*$)|>(?!=)|`{1,3}|[*+•-](?=\s)|\d{1,3}[.)](?=\s)"
 _PREFIX = re.compile(rf"(?:{_TIME}|{_PROCESS}|{_LEVEL}|{_COLUMN}|{_MARKS})*")
-_QUOTED = re.compile(rf"(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$)|>(?!=))*")  # of a line that goes on with the one before
+_AGAIN = re.compile(rf"(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$))*")  # of a line that goes on with the one before
+_QUOTED_AGAIN = re.compile(rf"(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$)|>(?!=))*")
 _LOUD = re.compile(rf"\b({_LEVEL_WORD})\b", re.IGNORECASE)
 _TELLING = ("TT_", "Error", "Exception", "what()", '"ttnn', "%", "#")
 _QUIET_COLUMN = re.compile(r"\| *(?:DEBUG|debug|INFO|info|WARNING|warning|TRACE|trace) *\|")
@@ -46,7 +48,7 @@ _EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w{0,60}(?:Error|
 _RUNTIME_ERROR = re.compile(r"(?<![\w'\"`])(?:[a-z_]\w*\.)*(?P<type>RuntimeError): ")
 _HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)\s*@\s*(?P<file>\S.{0,400}?)\s*:(?P<line>\d{1,7}):\s*(?P<rest>.*)", re.DOTALL)
 _PLAIN_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*:\s*")
-_INFO = re.compile(r"(?:^|\s)info:\s")
+_INFO = re.compile(r"(?:^|\s)info:(?:\s|$)")
 _END = re.compile(r"\s(?:backtrace:|Traceback \(most recent call last\))")
 _ASSERTED = re.compile(r"\s*\(assert\.[ch]pp:\d+\)\s*$")
 _AFTER = re.compile(
@@ -139,9 +141,10 @@ def goes_on(text: str) -> bool:
     return bool(text) and not _AFTER.match(text)
 
 
-def continuation(text: str) -> str:
-    """A line that goes on with the one before, without quotation marks and the like. A dash there is a word of the message."""
-    found = _QUOTED.match(text)
+def continuation(text: str, *, quoted: bool) -> str:
+    """A line that goes on with the one before, without what its kind of log puts before each. A dash there is of the message,
+    and so is ``>`` where the first line was not ``quoted``."""
+    found = (_QUOTED_AGAIN if quoted else _AGAIN).match(text)
     if found is None or found[0] == " ":  # a terminal that broke the line at a space
         return text
     return text[found.end() :]
@@ -161,22 +164,24 @@ def read_message(start: Start, lines: Sequence[str], widths: Sequence[int]) -> M
     Where they end is not known: it is read from the fewest lines that give the most figures. None where the words are no
     message of TTNN after all.
     """
-    if start.bare and not any(_verdict(start, text) for count in {1, len(lines)} for text in _joined(lines[:count], widths)):
+    if start.bare and not any(_read(start, text) for count in {1, len(lines)} for text in joined(lines[:count], widths)):
         return None
     best: Message | None = None
     score = (False, False, 0)
     for count in (count for count in range(1, len(lines) + 1) if not _is_cut(lines, widths, count)):
-        for text in _joined(lines[:count], widths[:count]):
-            verdict = _verdict(start, text)
-            if verdict is None:
+        for text in joined(lines[:count], widths[:count]):
+            read = _read(start, text)
+            if read is None:
                 continue
-            reached = (verdict.status is not Status.ERROR, not verdict.thrown_at or "info:" in text, _figures(verdict))
+            verdict, is_told = read
+            reached = (verdict.status is not Status.ERROR, is_told, _figures(verdict))
             if best is None or reached > score:
                 best, score = Message(verdict, count), reached
     return best
 
 
-def _verdict(start: Start, text: str) -> Verdict | None:
+def _read(start: Start, text: str) -> tuple[Verdict, bool] | None:
+    """The verdict of one line of text, and whether TTNN's message is in it and not only the condition before it."""
     parted = _parted(text)
     if parted is None:
         return None
@@ -185,11 +190,11 @@ def _verdict(start: Start, text: str) -> Verdict | None:
         _, found = known_wording(start.error_type, " ".join(message[:HEAD_CHARS].split()))
         if found is None or not (start.loud or _is_whole(found)):
             return None
-    return translate_error(start.error_type, header + message)
+    return translate_error(start.error_type, header + message), not header or header.endswith("\n")
 
 
-def _joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """The lines as one: broken by a terminal wherever a line was full, or between words."""
+def joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """The lines as one: broken by a terminal wherever a line was full, or between words. ``widths`` are as printed."""
     unescaped = [line.replace("\\n", "\n") if "\\ninfo:" in line else line for line in lines]
     full = _terminal(widths[: len(lines) - 1])
     if full:
@@ -224,9 +229,12 @@ def _parted(text: str) -> tuple[str, str] | None:
     file = "".join(header["file"].split())
     thrown = f"TT_{header['kind']} @ {file}:{header['line']}: "
     info = _INFO.search(header["rest"])
-    if info is None:
-        return thrown, header["rest"].strip()
-    return f"{thrown}{header['rest'][: info.start()].strip()}\ninfo:\n", header["rest"][info.end() :].strip()
+    condition, message = (
+        (header["rest"], "") if info is None else (header["rest"][: info.start()], header["rest"][info.end() :])
+    )
+    if not message.strip():
+        return thrown, condition.strip()
+    return f"{thrown}{condition.strip()}\ninfo:\n", message.strip()
 
 
 def _is_whole(found: re.Match[str]) -> bool:

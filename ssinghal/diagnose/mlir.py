@@ -67,7 +67,7 @@ class ModuleText:
 
     def add(self, lines: Sequence[str], number: int) -> None:
         """A statement that begins on line ``number``. A layout defined after operations begins another module."""
-        text = joined(lines)[0]
+        text = " ".join(without_remark(line) for line in lines)[:STATEMENT_CHARS].strip()
         alias = _ALIAS.match(text)
         if alias:
             if self.statements and not alias[1].startswith("#loc"):
@@ -125,14 +125,6 @@ def continues(lines: Sequence[str], text: str) -> bool:
 
 def without_remark(text: str) -> str:
     return _REMARK.sub("", text)
-
-
-def joined(lines: Sequence[str]) -> tuple[str, str]:
-    """One line of several: broken between words, and broken by a terminal in the middle of one, where they are equally long."""
-    plain = [without_remark(line) for line in lines]
-    width = max((len(line) for line in lines[:-1]), default=0)
-    glued = "".join(text if len(line) == width else text + " " for text, line in zip(plain, lines, strict=True))
-    return " ".join(plain)[:STATEMENT_CHARS].strip(), glued[:STATEMENT_CHARS].strip()
 
 
 def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Operation | None:
