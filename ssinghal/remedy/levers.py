@@ -186,7 +186,9 @@ def _result_in_dram(problem: Problem) -> Search:
 
 
 def _is_tiled(problem: Problem) -> bool:
-    return problem.case.placement.layout is Layout.TILE and Layout.ROW_MAJOR in problem.info.layouts
+    """An operand that could as well be row-major; one whose layout is to be changed could not."""
+    changes_layout = problem.info.name in ("to_layout", "tilize", "untilize")
+    return problem.case.placement.layout is Layout.TILE and Layout.ROW_MAJOR in problem.info.layouts and not changes_layout
 
 
 def _row_major(problem: Problem) -> Search:

@@ -8,13 +8,14 @@ from ssinghal.remedy.chunks import CHUNKS
 from ssinghal.remedy.levers import Lever, placement_levers
 from ssinghal.remedy.rewrites import BASIC_REWRITES, Rewrite
 from ssinghal.remedy.trials import Contract
+from ssinghal.remedy.wide import WIDE_LEVERS, WIDE_REWRITES
 from ssinghal.remedy.windows import WINDOW_LEVERS, WINDOW_REWRITES
 
-REWRITES: Mapping[str, Rewrite] = {**BASIC_REWRITES, **WINDOW_REWRITES}
+REWRITES: Mapping[str, Rewrite] = {**BASIC_REWRITES, **WINDOW_REWRITES, **WIDE_REWRITES}
 
 _ORDER = list(Contract)
 LEVERS: tuple[Lever, ...] = tuple(
-    sorted((*placement_levers(), CHUNKS, *WINDOW_LEVERS), key=lambda lever: _ORDER.index(lever.contract))
+    sorted((*placement_levers(), CHUNKS, *WINDOW_LEVERS, *WIDE_LEVERS), key=lambda lever: _ORDER.index(lever.contract))
 )
 
 __all__ = ["LEVERS", "REWRITES"]

@@ -102,24 +102,31 @@ def in_place(hand: Hand, params: Params) -> Sequence[Any]:
 
 
 def pieces(hand: Hand, params: Params) -> Sequence[Any]:
-    """Along ``axis``, ``count`` pieces: each is cut out, called in ``memory``, put into DRAM; all are joined there.
-
-    ``operands_from_dram``: the piece's operands stay in DRAM, only its result is made in ``memory``.
-    """
+    """Along ``axis``, ``count`` pieces: each is cut out, called in ``memory``, put into DRAM; all are joined there."""
     axes = axes_of(hand.case, hand.attrs)
     assert axes is not None
-    axis, memory = params["axis"], BufferType(params["memory"])
-    made: list[list[Any]] = [[] for _ in axes.results]
+    dram = hand.in_memory(BufferType.DRAM)
+    made = _pieces(hand, axes, params)
+    return [
+        hand.ttnn.concat(list(parts), dim=result_dim(dims, params["axis"]), memory_config=dram)
+        for parts, dims in zip(zip(*made, strict=True), axes.results, strict=True)
+    ]
+
+
+def pieces_apart(hand: Hand, params: Params) -> Sequence[Any]:
+    """The same, not joined."""
+    axes = axes_of(hand.case, hand.attrs)
+    assert axes is not None
+    return [result for results in _pieces(hand, axes, params) for result in results]
+
+
+def _pieces(hand: Hand, axes: Axes, params: Params) -> list[list[Any]]:
+    """The results of each piece, in DRAM."""
+    axis, memory, made = params["axis"], BufferType(params["memory"]), []
     for number, (begin, end) in enumerate(cuts(axes.units[axis], params["count"], params.get("multiple", 1))):
         with hand.piece(number):
-            for kept, result in zip(made, _piece(hand, axes, axis, begin, end, memory), strict=True):
-                kept.append(result)
-    dram = hand.in_memory(BufferType.DRAM)
-    joined = [
-        hand.ttnn.concat(parts, dim=result_dim(dims, axis), memory_config=dram)
-        for parts, dims in zip(made, axes.results, strict=True)
-    ]
-    return joined
+            made.append(_piece(hand, axes, axis, begin, end, memory))
+    return made
 
 
 def _piece(hand: Hand, axes: Axes, axis: int, begin: int, end: int, memory: BufferType) -> list[Any]:
@@ -146,22 +153,6 @@ def piece_case(case: Case, axes: Axes, axis: int, units: int, memory: BufferType
     return replace(piece, placement=replace(piece.placement, memory=memory))
 
 
-def turned(hand: Hand, params: Params) -> Sequence[Any]:
-    """Operands permuted by ``order``, the case with its dims so, and the result permuted back."""
-    order = list(params["order"])
-    back = [order.index(d) for d in range(len(order))]
-    given = [hand.ttnn.permute(x, order) for x in hand.tensors]
-    results = hand.call(params["case"], given)
-    hand.free(*given)
-    return [hand.ttnn.permute(r, back) for r in results]
-
-
-def folded(hand: Hand, params: Params) -> Sequence[Any]:
-    """Operands viewed as ``shape``, then the call on those; the result stays so."""
-    given = [hand.ttnn.reshape(x, list(params["shape"])) for x in hand.tensors]
-    return hand.call(params["case"], given)
-
-
 def spilled(hand: Hand, params: Params) -> Sequence[Any]:
     """What lives in L1 goes to DRAM for the time of the call; ``back``: it returns afterwards."""
     dram, l1 = hand.in_memory(BufferType.DRAM), hand.in_memory(BufferType.L1)
@@ -186,10 +177,19 @@ BASIC_REWRITES: Mapping[str, Rewrite] = {
     "call": as_it_is,
     "in place": in_place,
     "pieces": pieces,
-    "turned": turned,
-    "folded": folded,
     "spilled": spilled,
     "reallocated": reallocated,
 }
 
-__all__ = ["BASIC_REWRITES", "Hand", "Params", "Rewrite", "cut_out", "cuts", "in_dram", "piece_case", "result_dim"]
+__all__ = [
+    "BASIC_REWRITES",
+    "Hand",
+    "Params",
+    "Rewrite",
+    "cut_out",
+    "cuts",
+    "in_dram",
+    "piece_case",
+    "pieces_apart",
+    "result_dim",
+]

@@ -51,11 +51,15 @@ def facts(told: Told, remedy: Remedy) -> list[str]:
     calls = "1 call" if tried.calls == 1 else f"{tried.calls} calls"
     probes = "1 probe" if remedy.probes == 1 else f"{remedy.probes} probes"
     return [
-        f"ran on {tried.device_mode} {tried.board}, ttnn {tried.ttnn} ({probes}); the result is"
-        f" {', '.join(f'{format_shape(r.shape)} {r.dtype} {r.layout} in {r.memory}' for r in tried.results)}",
+        f"ran on {tried.device_mode} {tried.board}, ttnn {tried.ttnn} ({probes}); the result is {_results(tried)}",
         f"peak per bank: {_peaks(told, tried)}; {calls}, {format_bytes(tried.moved_bytes)} moved",
         *_values(told, remedy),
     ]
+
+
+def _results(tried: Tried) -> str:
+    told = [f"{format_shape(r.shape)} {r.dtype} {r.layout} in {r.memory}" for r in tried.results]
+    return ", ".join(told) if len(told) <= 3 else f"{len(told)} tensors, the first {told[0]}"
 
 
 def before_bytes(told: Told) -> dict[BufferType, int]:

@@ -26,6 +26,7 @@ from ssinghal.remedy.trials import Trial
 from ssinghal.specs import BufferType, DType, Shape
 from ssinghal.tasks import PoolOptions, Task
 
+_JOINED = {"pieces apart": "pieces"}  # whose values are compared in the place where they belong
 ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of some thousand terms lose a few bits of it
 MOST_ELEMENTS = 2**22  # of operands and results together, in float32
 
@@ -70,7 +71,10 @@ def check_values(trial: Trial) -> ValueCheck:
     reduced = case.inputs != trial.case.inputs
     try:
         plain, rewritten = TorchHand(torch, case), TorchHand(torch, case)
-        expected, actual = plain.call(case, plain.tensors), list(REWRITES[trial.rewrite](rewritten, params))
+        expected, actual = (
+            plain.call(case, plain.tensors),
+            list(REWRITES[_JOINED.get(trial.rewrite, trial.rewrite)](rewritten, params)),
+        )
     except (RuntimeError, NotImplementedError, MemoryError) as error:
         return ValueCheck(
             None, inputs=case.inputs, reduced=reduced, reason=str(error).splitlines()[0] if str(error) else "host memory"
@@ -107,7 +111,7 @@ def _reduced(trial: Trial) -> tuple[Case, Mapping[str, Any]] | None:
     if axes is None:
         return None
     units, least = dict(axes.units), dict.fromkeys(axes.units, 2)
-    if trial.rewrite == "pieces":
+    if trial.rewrite in ("pieces", "pieces apart"):
         least[trial.params["axis"]] = 2 * trial.params["count"] - 1  # as many pieces as before, the last one smaller
     small = case
     while _elements(small) > MOST_ELEMENTS:
