@@ -8,16 +8,18 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from ssinghal.caselines import case_from_json
 from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.virtual import environment_for
 from ssinghal.errors import DeviceUnavailable, HarnessError
 from ssinghal.pool import Pool, PoolOptions
-from ssinghal.records import Record, Resource, Status
+from ssinghal.records import Record, Resource, Status, Verdict
 from ssinghal.releases import (
     Release,
     add_release,
@@ -28,6 +30,7 @@ from ssinghal.releases import (
     remove_release,
     why_not,
 )
+from ssinghal.tasks import Task
 
 WHEEL_FILES = {"ttnn/__init__.py": "", "ttnn/tt_metal/sfpi-version": "sfpi_version='1'\n"}
 
@@ -267,6 +270,42 @@ def test_peaks_are_told_or_it_is_said_why_not(pool):
     else:
         assert record.usage is not None
         assert record.usage["l1_bytes"] == 2 * 2048  # four tiles over 64 banks, and as many of the result
+
+
+@pools
+def test_group_norm_gets_its_grid_where_the_release_determines_none(pool):
+    call = {"op": "group_norm", "inputs": [[1, 320, 64, 64], [320], [320]], "attrs": {"group": 32}}
+    assert ask(pool, call).status is Status.FITS
+
+
+@pools
+def test_a_size_that_stays_is_no_huge_one(pool):
+    """Up to 0.75 TTNN takes -1 for 2**32 - 1 where the call adds a dim, and runs out of memory; it cannot add one at all."""
+    verdict = ask(pool, {"op": "expand", "inputs": [[2, 64, 96]], "attrs": {"size": [2, -1, -1, -1]}, "memory": "l1"}).verdict
+    if pool.facts.ttnn in ("0.66.0", "0.75.0"):
+        assert (verdict.status, verdict.message) == (Status.ERROR, "Only size 1 dimensions can be expanded in the output shape")
+    else:
+        assert verdict.status is Status.FITS
+
+
+@dataclass(frozen=True)
+class CallOfNothing(Task[str | None]):
+    """What is said of a function that TTNN does not have."""
+
+    def run(self, session: Session, options: PoolOptions) -> str | None:
+        try:
+            session.ttnn.operations.nothing()
+        except AttributeError as error:
+            return session.missing_function(error)
+        return None
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> str | None:
+        return verdict.message
+
+
+@pools
+def test_a_function_that_a_release_lacks_is_named(pool):
+    assert pool.run(CallOfNothing()).result() == f"ttnn {pool.facts.ttnn} has no ttnn.operations.nothing"
 
 
 @pools

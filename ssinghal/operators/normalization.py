@@ -230,13 +230,7 @@ def _group_norm(c: Call) -> Any:
     """
     x, channels, groups = c.inputs[0], c.inputs[0].shape[-1], _groups(c.attrs)
     tile_rows = math.prod(tuple(x.padded_shape)[:-1]) // TILE_EDGE
-    grid = c.ttnn.determine_expected_group_norm_dram_grid_size(
-        device=c.device,
-        num_channels=channels,
-        num_groups=groups,
-        input_nhw=tile_rows * TILE_EDGE,
-        num_batches=x.shape[0],
-    )
+    grid = _group_norm_grid(c, tile_rows, groups)
     core_rows = tile_rows // (grid.x // _columns(grid.x, groups, channels) * grid.y)
     tile_bytes = TensorSpec((1, 1), c.case.placement.dtype).page_bytes
     bank_bytes = c.ttnn.get_memory_view(c.device, c.ttnn.BufferType.L1).total_bytes_per_bank
@@ -253,6 +247,23 @@ def _group_norm(c: Call) -> Any:
         output_layout=x.layout,
         **c.out,
     )
+
+
+def _group_norm_grid(c: Call, tile_rows: int, groups: int) -> Any:
+    """As TTNN determines it; where a release does not (0.66), as many columns and rows as share channels and tiles evenly."""
+    shape = c.inputs[0].shape
+    determine = getattr(c.ttnn, "determine_expected_group_norm_dram_grid_size", None)
+    if determine is not None:
+        return determine(
+            device=c.device,
+            num_channels=shape[-1],
+            num_groups=groups,
+            input_nhw=tile_rows * TILE_EDGE,
+            num_batches=shape[0],
+        )
+    whole = c.device.compute_with_storage_grid_size()
+    rows = max(n for n in range(1, whole.y + 1) if tile_rows % n == 0)
+    return c.ttnn.CoreGrid(x=_columns(whole.x, groups, shape[-1]), y=rows)
 
 
 def _columns(grid_width: int, groups: int, channels: int) -> int:

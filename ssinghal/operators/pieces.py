@@ -391,6 +391,12 @@ def _expand_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [tuple(have if want == -1 else want for have, want in zip(aligned, size, strict=True))]
 
 
+def _expand(c: Call) -> Any:
+    """With every size as a number: up to 0.75 TTNN takes -1 for 2**32 - 1 where the call adds a dim."""
+    ((*size,),) = _expand_shape([tuple(c.inputs[0].shape)], c.attrs)
+    return c.ttnn.expand(c.inputs[0], size, **c.out)
+
+
 def _expands(have: int, want: int) -> bool:
     return want >= 1 if have == 0 else want in (-1, have) or (have == 1 and want > 1)
 
@@ -430,7 +436,7 @@ REPEATS = (
         aten=("aten.expand.default",),
         operands=("self",),
         ttnn="ttnn.expand",
-        call=lambda c: c.ttnn.expand(c.inputs[0], list(c.attrs["size"]), **c.out),
+        call=_expand,
         torch=lambda t, x, a: x[0].expand(a["size"]),
         infer=_expand_shape,
         attrs={"size": Attr("ints"), "implicit": Attr("bool|none", None)},
