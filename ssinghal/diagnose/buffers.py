@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ssinghal.diagnose.origin import memory_of
 from ssinghal.estimate import Allocation
-from ssinghal.records import Resource, Verdict
+from ssinghal.records import L1_END_BYTES, Resource, Verdict
 from ssinghal.specs import BufferType, ceil_div, format_bytes, round_up
 
 GRANULE = 32  # what an L1_SMALL region of a Wormhole is booked in
@@ -80,16 +80,16 @@ class BufferNeed:
             )
         elif self.bank_bytes is not None:
             yield f"a bank has {format_bytes(self.bank_bytes)}"
+        elif self.memory is BufferType.L1 and self.bytes_per_bank > max(L1_END_BYTES):
+            yield f"no core has as much: an L1 ends at {max(L1_END_BYTES):,} B at most"
         if self.l1_small_size is not None:
             yield f"l1_small_size {self.l1_small_size:,} has room for this buffer; the programs that follow add their own"
             return
         if self.shortfall_bytes is not None and self.shortfall_bytes > 0:
             yield f"missing in each bank: {format_bytes(self.shortfall_bytes)}"
         if self.fragmented:
-            yield (
-                f"fragmented: {self.free_bytes:,} B are free, but in at least {self.least_holes} holes,"
-                f" the largest of {self.largest_free_bytes:,} B"
-            )
+            holes = f"in at least {self.least_holes} holes, " if self.least_holes else ""
+            yield f"fragmented: {self.free_bytes:,} B are free, but {holes}the largest of {self.largest_free_bytes:,} B"
         elif self.fits_empty_bank is False and self.bank_bytes:
             yield f"an empty bank would not hold it: it needs {self.bytes_per_bank / self.bank_bytes:.2f} banks' worth in each"
         elif self.fits_empty_bank and self.allocated_bytes:

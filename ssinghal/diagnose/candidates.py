@@ -21,6 +21,7 @@ from ssinghal.expand import catalog_cases, specs_of
 from ssinghal.operators import make_case
 from ssinghal.records import Verdict
 from ssinghal.specs import (
+    PAGE_COUNT_LIMIT,
     TILE_EDGE,
     Board,
     BufferType,
@@ -159,7 +160,7 @@ class _Bytes:
         """Whole tiles of a dtype, and a few shapes of so many tiles."""
         for dtype in (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B):
             tiles = self.total_bytes // dtype.tile_bytes
-            if self.are(tiles, dtype.tile_bytes):
+            if 0 < tiles < PAGE_COUNT_LIMIT and self.are(tiles, dtype.tile_bytes):
                 shapes = " or ".join(map(format_shape, _shapes_of(tiles)))
                 yield Candidate(f"a tensor of {tiles:,} tiles of {dtype.tile_bytes:,} B ({dtype}), such as {shapes}")
 

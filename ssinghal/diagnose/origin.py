@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from ssinghal.boards import load_board
 from ssinghal.records import L1_END_BYTES, Resource, Verdict
@@ -138,8 +137,8 @@ class Reading:
 class Origin:
     """What the figures point to. Empty: unknown. ``arch``: where all that fits is of one.
 
-    ``unread_bytes``: of each L1, neither bank nor anything that a known build reserves. ``sharded``: no known board has so few
-    cores as the buffer is on.
+    ``unread_bytes``: of each L1, neither bank nor anything that a known build reserves. ``sharded``: no known board has
+    as many L1 banks as the buffer is on.
     """
 
     arch: str = ""
@@ -153,8 +152,7 @@ class Origin:
     @property
     def boards(self) -> tuple[str, ...]:
         """Boards of the product that are such a chip, the likeliest first."""
-        chips = self.chips or tuple(chip for chip in CHIPS if chip.arch == self.arch)
-        return tuple(dict.fromkeys(name for chip in chips for name in chip.boards))
+        return _boards_of(self.chips or _chips_of(self.arch))
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -181,20 +179,15 @@ class Origin:
         sizes = {reading.l1_small_bytes for reading in self.readings}
         return sizes.pop() if len(sizes) == 1 else None
 
-    @cached_property
-    def l1_end_bytes(self) -> int | None:
-        return L1_ENDS.get(self.arch)
-
     def narrowed(self, build: Build) -> Origin:
         """The origin if it was ``build``, where something else than the figures of the message tells."""
         return replace(self, readings=tuple(reading for reading in self.readings if reading.build == build), evidence=())
 
     def board(self, verdict: Verdict) -> Board | None:
         """A board of this kind with the banks that the message tells: for arithmetic on tensors. None for an unknown kind."""
-        names = self.boards or tuple(name for chip in CHIPS if chip.arch == self.arch for name in chip.boards)
-        if not self.arch:
+        if not self.arch or verdict.banks == 0:
             return None
-        board = load_board(names[0])
+        board = load_board((self.boards or _boards_of(_chips_of(self.arch)))[0])
         memory, banks = memory_of(verdict), verdict.banks
         if memory is None or banks is None:
             return board
@@ -206,13 +199,13 @@ class Origin:
         return [*self._board_lines(), *self._build_lines(), *map(_trace_line, self.traces)]
 
     def _board_lines(self) -> Iterator[str]:
-        whole_arch = len(self.chips) in (0, sum(chip.arch == self.arch for chip in CHIPS))
+        whole_arch = len(self.chips) in (0, len(_chips_of(self.arch)))
         if self.arch and whole_arch:
             yield f"board: points to {_ARCH_NAMES[self.arch]}"
         elif 0 < len(self.chips) <= MAX_NAMED:
             yield f"board: points to {'; or '.join(chip.what for chip in self.chips)}"
         if self.sharded:
-            yield "the buffer is on fewer cores than any known board has: it is sharded, or the board is one not known here"
+            yield "no board known here has as many L1 banks: the buffer is sharded, or the board is another"
 
     def _build_lines(self) -> Iterator[str]:
         names = tuple(dict.fromkeys(reading.build.name for reading in self.readings))
@@ -230,6 +223,14 @@ class Origin:
             yield f"release: from {names[0]} to {names[-1]}{words}"
         elif self.unread_bytes is not None:
             yield f"release: unknown; no build known here takes {self.unread_bytes:,} B of each L1, with or without L1_SMALL"
+
+
+def _chips_of(arch: str) -> tuple[Chip, ...]:
+    return tuple(chip for chip in CHIPS if chip.arch == arch)
+
+
+def _boards_of(chips: Sequence[Chip]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for chip in chips for name in chip.boards))
 
 
 def origin(verdict: Verdict) -> Origin:

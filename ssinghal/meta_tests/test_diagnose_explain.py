@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from ssinghal.boards import load_board
 from ssinghal.device.errors import translate_error
+from ssinghal.diagnose.candidates import candidates
 from ssinghal.diagnose.explain import Explanation, explain
 from ssinghal.diagnose.programs import ColumnShare, Rows, Tiles
 from ssinghal.diagnose.reading import Failure, Operation, Value
@@ -233,6 +236,15 @@ def test_a_buffer_that_no_bank_holds() -> None:
     assert any("3.35 banks' worth" in line for line in found.lines())
 
 
+def test_a_size_that_no_core_has_was_computed_wrongly() -> None:
+    (need, said, *_) = failed(
+        "Out of Memory: Not enough space to allocate 1032763878400 B L1 buffer across 50 banks, where each bank needs to store"
+        " 20655277568 B"
+    ).lines()
+    assert "20,655,277,568 B" in need
+    assert said == "no core has as much: an L1 ends at 1,572,864 B at most"
+
+
 def test_pages_that_do_not_divide_over_the_banks() -> None:
     """167,772,160 B over 12 banks: 81,920 tiles, 6,826.7 a bank; 12 x 13,983,744 - 167,772,160 = 32,768."""
     found = failed(no_room("DRAM", 12, 167_772_160, 13_983_744, 1_071_821_792, 1_016_636_448, 55_185_344, 8_713_184)).buffer
@@ -281,3 +293,44 @@ def test_the_same_figures_as_json() -> None:
     assert document["program"]["needs"][0]["made"]["tiles_here"] == 2_414
     assert document["tensors"][0]["tiles"] == (152_640, 1)
     assert document["boards"] == ["n150", "n300"]
+
+
+NUMBERS = st.integers(0, 2**34) | st.sampled_from([0, 1, 8, 12, 56, 64, 110, 130, 2_048, 1_499_136, 1_572_864, 10**19])
+CORES = st.sampled_from(["[(x=7,y=6) - (x=7,y=6)]", "[0-0 - 12-9]", "[0-0 - 0-0]", "[99-99 - 0-0]"])
+TEXTS = st.one_of(
+    st.builds(
+        no_room,
+        st.sampled_from(["L1", "DRAM", "L1_SMALL", "TRACE"]),
+        *[NUMBERS] * 7,
+        end=st.sampled_from(["", ".", ". The L1_SMALL region is 0 B"]),
+    ),
+    st.builds(grown, NUMBERS, CORES, NUMBERS),
+    st.builds(
+        "Statically allocated dataflow buffers in program 1 clash with L1 buffers on core range {}. L1 buffer allocated at {}"
+        " and static dataflow buffer region ends at {}".format,
+        CORES,
+        NUMBERS,
+        NUMBERS,
+    ),
+    st.builds("ttnn::slice: required CB size {} B exceeds per-core L1 budget {} B".format, NUMBERS, NUMBERS),
+    st.builds(
+        "Creating trace buffers of size {}B on device 0, but only {}B is allocated for trace region".format, NUMBERS, NUMBERS
+    ),
+    st.builds("Program size ({}) too large for kernel config buffer ({}) on TENSIX".format, NUMBERS, NUMBERS),
+)
+
+
+@example(no_room("DRAM", 0, 0, 0, 0, 0, 0, 0), MOCHI)
+@example(no_room("DRAM", 12, 12 * 2**60, 2**60, 2**30, 0, 2**30, 2**30), None)
+@example(no_room("L1", 56, 34_078_720, 609_280, 1_362_816, 0, 1_362_816, 0), ADD)
+@example(no_room("L1", 64, 0, 0, 1_362_816, 0, 0, 0), ADD)
+@given(TEXTS, st.sampled_from([None, MOCHI, ADD]))
+@settings(max_examples=400, deadline=None)
+def test_any_numbers_are_explained_in_lines(text: str, operation: Operation | None) -> None:
+    """Also those that no device has: a message may be mutated, or of another kind of board."""
+    found = failed(text, operation)
+    assert found.verdict.resource is not None
+    assert found.lines() == found.to_json()["lines"]
+    assert found.lines()
+    assert all(line and "\n" not in line and "None" not in line for line in found.lines())
+    assert len(candidates(found.verdict, found.origin, 3, [])) <= 3
