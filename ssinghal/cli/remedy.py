@@ -30,6 +30,7 @@ from ssinghal.errors import CatalogError, HarnessError, InvalidCase
 from ssinghal.pool import PoolOptions
 from ssinghal.records import LineFile, Status, Verdict
 from ssinghal.releases import Release
+from ssinghal.remedy.levers import HOST_TILES
 from ssinghal.text import sentence
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ Failing = list[tuple[Case, Verdict | None]]
 @click.option("--probes", type=click.IntRange(1), default=50, show_default=True, help="Most trials for one case.")
 @click.option("--seconds", type=float, default=5.0, show_default=True, help="Begin no trial of a case after this time.")
 @click.option("--no-values", is_flag=True, help="Do not compare the values of rewrites in torch.")
-@host_tiles_option_of(40_000)
+@host_tiles_option_of(HOST_TILES)
 @timeout_option
 @workers_option
 @interruptible()

@@ -15,7 +15,7 @@ from ssinghal.cases import Case, OutputMemory
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import Prediction, estimate
 from ssinghal.operators import families
-from ssinghal.records import Resource
+from ssinghal.records import Resource, Status
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trials import Contract, LiveSet, Trial, Tried
 from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, Shape, format_bytes, format_shape, round_up
@@ -31,6 +31,7 @@ class Finding:
     note: str = ""
 
 
+HOST_TILES = 40_000  # which TTNN maps in about a second
 Search = Generator[Trial, Tried, Finding]
 
 
@@ -46,7 +47,7 @@ class Lever:
 
 def said(tried: Tried) -> str:
     """Why a trial does not work, in a line."""
-    return f"tried: {sentence(tried.verdict)}"
+    return tried.verdict.message if tried.verdict.status is Status.NOT_RUN else f"tried: {sentence(tried.verdict)}"
 
 
 def once(problem: Problem, trial: Trial, note: str = "") -> Search:
@@ -196,7 +197,8 @@ def _row_major(problem: Problem) -> Search:
 
 
 def _row_major_in_dram(problem: Problem) -> Search:
-    if not problem.ruled_out(problem.in_dram()):
+    dram = problem.in_dram()
+    if not problem.ruled_out(dram) and problem.host_tiles(dram) <= HOST_TILES:
         return Finding(None, "nothing is gained: tiles fit into DRAM as well")
     return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
 
@@ -359,4 +361,4 @@ def placement_levers() -> tuple[Lever, ...]:
 
 L1_SMALL = Lever("l1_small_size", Contract.SAME, _always, _l1_small)
 
-__all__ = ["L1_SMALL", "Finding", "Lever", "Search", "once", "placement_levers", "said"]
+__all__ = ["HOST_TILES", "L1_SMALL", "Finding", "Lever", "Search", "once", "placement_levers", "said"]

@@ -95,6 +95,11 @@ class Problem:
         info = find_operator(case.operator)
         return tuple(input_specs(info, case, info.complete_attrs(case.attrs)))
 
+    def host_tiles(self, case: Case) -> int:
+        """Tiles that TTNN maps on the host for the call, at 1 to 70 us each."""
+        host_map = find_operator(case.operator).traits.host_map
+        return host_map(self.operands_of(case), self.results_of(case)) if host_map else 0
+
     def estimate(self, case: Case) -> MemoryEstimate:
         return estimate(case, self.board)
 

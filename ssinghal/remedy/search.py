@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ssinghal.errors import InvalidCase
-from ssinghal.operators import find_operator
 from ssinghal.records import Resource, Status, Verdict
-from ssinghal.remedy.levers import L1_SMALL, Finding, Lever
+from ssinghal.remedy.levers import HOST_TILES, L1_SMALL, Finding, Lever
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.registry import LEVERS
 from ssinghal.remedy.trials import Contract, Trial, Tried
@@ -25,7 +24,7 @@ class Budget:
 
     probes: int = 50
     seconds: float = 5.0
-    host_tiles: int = 40_000
+    host_tiles: int = HOST_TILES
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,11 @@ def _drive(lever: Lever, problem: Problem, run: Run, spent: _Spent) -> Finding |
         while True:
             if spent.is_over:
                 return None
-            spent.probes += 1
-            trial = steps.send(_too_slow(trial, problem, spent.budget) or run(trial))
+            tried = _too_slow(trial, problem, spent.budget)
+            if tried is None:
+                spent.probes += 1
+                tried = run(trial)
+            trial = steps.send(tried)
     except StopIteration as stop:
         finding: Finding = stop.value
         return finding
@@ -129,8 +131,7 @@ def _drive(lever: Lever, problem: Problem, run: Run, spent: _Spent) -> Finding |
 
 
 def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> Tried | None:
-    host_map = find_operator(trial.case.operator).traits.host_map
-    tiles = host_map(problem.operands_of(trial.case), trial.wanted) if host_map else 0
+    tiles = problem.host_tiles(trial.case)
     if tiles <= budget.host_tiles:
         return None
     message = f"TTNN maps {tiles:,} tiles on the host for it; more than {budget.host_tiles:,} are not tried"
