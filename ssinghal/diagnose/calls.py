@@ -33,7 +33,7 @@ class Form:
     ``shapes(operation, shapes)`` gives the case's inputs from the operands' shapes, else they are taken as they are, in
     ``order`` where that differs. ``prepared``: inputs of the case that the compiler has brought to a form of TTNN's own, such
     as weights of a convolution, which are not compared. ``layout_of``: the operand (or -1, the result) whose layout the case
-    is placed in.
+    is placed in. ``puts_result``: nothing runs, the result is put on the device.
     """
 
     operator: str
@@ -42,6 +42,7 @@ class Form:
     order: tuple[int, ...] | None = None
     prepared: tuple[int, ...] = ()
     layout_of: int = 0
+    puts_result: bool = False
 
 
 def case_of(operation: Operation) -> Case:
@@ -55,7 +56,8 @@ def case_of(operation: Operation) -> Case:
     if name not in FORMS:
         raise InvalidCase(f"{operation.name}: {unknown('operation', name, FORMS)}")
     form = FORMS[name]
-    operands = [value for value in operation.operands if value.spec is not None]
+    given = operation.results if form.puts_result else operation.operands
+    operands = [value for value in given if value.spec is not None]
     specs = [value.spec for value in operands if value.spec is not None]
     info = find_operator(form.operator)
     if len(specs) < info.min_operands:
@@ -386,8 +388,12 @@ FORMS: Mapping[str, Form] = {
     "clamp_scalar": Form("clamp", _limits),
     "typecast": Form("_to_copy", _cast),
     # other place, layout, shape or order
+    "empty": Form("place", puts_result=True),
+    "to_device": Form("place", puts_result=True),
     "to_memory_config": Form("clone"),  # of an interleaved tensor: a copy
     "to_layout": Form("to_layout", _layout),
+    "tilize": Form("tilize"),
+    "untilize": Form("untilize"),
     "reshape": Form("view", _named(size=_a_list("shape"))),
     "permute": Form("permute", _named(dims=_a_list("permutation"))),
     "transpose": Form("transpose", _named(dim0=_an_int("dim0"), dim1=_an_int("dim1"))),

@@ -14,7 +14,7 @@ from ssinghal.boards import load_board
 from ssinghal.captured_calls import Unmapped
 from ssinghal.cases import Case, Placement, Source
 from ssinghal.catalog.reading import load_catalogs
-from ssinghal.catalog.schema import Catalog
+from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
 from ssinghal.diagnose.origin import Origin, core_ranges, memory_of
 from ssinghal.errors import InvalidCase
 from ssinghal.expand import catalog_cases, specs_of
@@ -71,13 +71,23 @@ def candidates(verdict: Verdict, origin: Origin, limit: int = 5, catalogs: Itera
     search = (_Bytes.of(verdict, board) or _Columns.of(verdict, origin)) if board else None
     if search is None or limit < 1:
         return []
-    found = search.ranked(_cases(load_catalogs() if catalogs is None else catalogs))
-    return [*found, *search.by_arithmetic()][:limit]
+    cases = _cases(load_catalogs() if catalogs is None else catalogs, search.volumes)
+    return [*search.ranked(cases), *search.by_arithmetic()][:limit]
 
 
-def _cases(catalogs: Iterable[Catalog]) -> Iterator[Case]:
+def _cases(catalogs: Iterable[Catalog], volumes: range) -> Iterator[Case]:
+    """Cases that may have a tensor of so many elements. Most lines of models are passed over unread."""
     for catalog in catalogs:
-        yield from (case for case in catalog_cases(catalog) if not isinstance(case, Unmapped))
+        thinned = _thinned(catalog, volumes) if isinstance(catalog, CapturedCatalog) else catalog
+        yield from (case for case in catalog_cases(thinned) if not isinstance(case, Unmapped))
+
+
+def _thinned(catalog: CapturedCatalog, volumes: range) -> CapturedCatalog:
+    def may_have(line: CapturedLine) -> bool:
+        return any(math.prod(shape) in volumes for shape in (*(shape for _, shape in line.operands()), *line.out))
+
+    sections = {call: tuple(filter(may_have, lines)) for call, lines in catalog.sections.items()}
+    return replace(catalog, sections=sections)
 
 
 def _joined(found: Iterable[Candidate]) -> list[Candidate]:
@@ -110,6 +120,11 @@ class _Bytes:
         if memory not in (BufferType.L1, BufferType.DRAM) or verdict.total_bytes is None or verdict.bytes_per_bank is None:
             return None
         return cls(verdict.total_bytes, verdict.bytes_per_bank, verdict.allocated_bytes, memory, board)
+
+    @property
+    def volumes(self) -> range:
+        """Elements that a tensor of these bytes can have: a block float has half a byte each, one alone may take a tile."""
+        return range(self.total_bytes // max(dtype.tile_bytes for dtype in DType), 2 * self.total_bytes + 1)
 
     def are(self, pages: int, page_bytes: int) -> bool:
         """Whether so many pages, as they are stored, are these bytes over these banks."""
@@ -206,6 +221,10 @@ class _Columns:
             for width in _widths(verdict.program_bytes - base, dtypes, column * grid_rows + row + 1)
         }
         return cls(widths) if widths else None
+
+    @property
+    def volumes(self) -> range:
+        return range(TILE_EDGE * (min(self.widths) - 1), PAGE_COUNT_LIMIT * TILE_EDGE)
 
     def ranked(self, cases: Iterable[Case]) -> list[Candidate]:
         return _joined(candidate for case in cases for candidate in self._candidates(case))

@@ -47,6 +47,8 @@ CALLS: Mapping[str, tuple[Operation, str, list[tuple[int, ...]], dict[str, Any]]
         [(4, 64)],
         {"layout": "row_major"},
     ),
+    "untilize": (operation("untilize", [X], tensor(2, 64, 96, layout=ROWS)), "untilize", [(2, 64, 96)], {}),
+    "to_device: the result is put there": (operation("to_device", [Value("%1"), DEVICE], X), "place", [(2, 64, 96)], {}),
     "typecast": (
         operation("typecast", [X], tensor(2, 64, 96, dtype=DType.FLOAT32), dtype="f32"),
         "_to_copy",
@@ -191,6 +193,12 @@ def test_memory_comes_from_operands_and_result() -> None:
     assert case_of(stays).placement.output_memory.value == "same"
 
 
+def test_what_is_put_on_the_device_lies_as_the_result_does() -> None:
+    result = tensor(64, 64, layout=ROWS, dtype=DType.FLOAT32, memory=BufferType.L1)
+    placement = case_of(operation("to_device", [Value("%1")], result)).placement
+    assert (placement.dtype, placement.layout, placement.memory) == (DType.FLOAT32, ROWS, BufferType.L1)
+
+
 SHARDED = Value("%1", shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("n150")), known_layout=True)
 
 REFUSED: Mapping[str, tuple[Operation, str]] = {
@@ -203,6 +211,7 @@ REFUSED: Mapping[str, tuple[Operation, str]] = {
     "a cast on the way": (operation("relu", [X], tensor(2, 64, 96, dtype=DType.FLOAT32)), "result is float32"),
     "untyped operands": (operation("matmul", [Value("%1"), Value("%2")], X), "types of 0 operands; it takes 2"),
     "one operand of a binary": (operation("add", [X, Value("%2")], X), "add takes two tensors"),
+    "rows to be untilized": (operation("untilize", [tensor(64, 64, layout=ROWS)], X), "input 1 is row_major, not tile"),
     "no attribute": (operation("permute", [X], X), "no attribute permutation"),
     "an attribute of another kind": (operation("permute", [X], X, permutation="rows"), "permutation is 'rows'"),
     "a transposing product": (operation("matmul", [X, X], X, transpose_b=True), "transposes an operand"),
