@@ -32,8 +32,8 @@ class Form:
 
     ``shapes(operation, shapes)`` gives the case's inputs from the operands' shapes, else they are taken as they are, in
     ``order`` where that differs. ``prepared``: inputs of the case that the compiler has brought to a form of TTNN's own, such
-    as weights of a convolution, which are not compared. ``layout_of``: the operand (or -1, the result) whose layout the case
-    is placed in. ``puts_result``: nothing runs, the result is put on the device.
+    as weights of a convolution, which are not compared. ``result_layout``: the case is placed in the layout of the
+    result. ``puts_result``: nothing runs, the result is put on the device.
     """
 
     operator: str
@@ -41,7 +41,7 @@ class Form:
     shapes: Callable[[Operation, Sequence[Shape]], Sequence[Shape]] | None = None
     order: tuple[int, ...] | None = None
     prepared: tuple[int, ...] = ()
-    layout_of: int = 0
+    result_layout: bool = False
     puts_result: bool = False
 
 
@@ -89,7 +89,7 @@ def _placement(operation: Operation, form: Form, operands: Sequence[TensorSpec])
     if not operands and not results:
         raise InvalidCase(f"{operation.name}: neither operands nor result have a type in the text")
     first = (operands or results)[0]
-    shaped = results[0] if form.layout_of < 0 and results else first
+    shaped = results[0] if form.result_layout and results else first
     memory = first.memory.buffer
     output = OutputMemory.SAME
     if results and results[0].memory.buffer is not memory:
@@ -403,7 +403,7 @@ FORMS: Mapping[str, Form] = {
     "pad": Form("constant_pad_nd", _pad),
     "repeat": Form("repeat", _named(repeats=_a_list("repeat_dims"))),
     "repeat_interleave": Form("repeat_interleave", _named(repeats=_an_int("repeats"), dim=_an_int("dim"))),
-    "embedding": Form("embedding", order=(1, 0), layout_of=-1),
+    "embedding": Form("embedding", order=(1, 0), result_layout=True),
     "gather": Form("gather", _named(dim=_an_int("dim"))),
     # matrices
     "matmul": Form("matmul", _untransposed),
