@@ -10,6 +10,7 @@ from ssinghal import __version__
 from ssinghal.cli.capture import capture_command, recapture_command
 from ssinghal.cli.catalog import baseline, catalog
 from ssinghal.cli.compare import compare
+from ssinghal.cli.diagnose import diagnose
 from ssinghal.cli.execute import execute
 from ssinghal.cli.history import history
 from ssinghal.cli.inspect import doctor, estimate, operators
@@ -44,6 +45,7 @@ for command in (
     history,
     report,
     export_visualizer,
+    diagnose,
     remedy,
     releases,
 ):

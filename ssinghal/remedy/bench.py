@@ -33,7 +33,9 @@ class Bench:
         self._stack = ExitStack()
         self._pools: dict[tuple[str, str, bool], Pool] = {}
         self._lock = Lock()
+        self._home_ttnn = ""
         self._home = self._pool("", "")
+        self._home_ttnn = self._home.facts.ttnn
 
     def __enter__(self) -> Bench:
         return self
@@ -49,6 +51,14 @@ class Bench:
     def board(self) -> Board:
         """With the bank sizes of the release."""
         return self._home.facts.opened_board
+
+    def board_of(self, release: str) -> Board:
+        """With the bank sizes of ``release``, the bench's own where empty."""
+        return self._pool("", release).facts.opened_board
+
+    def on(self, release: str, trial: Trial) -> Trial:
+        """``trial`` on that release."""
+        return replace(trial, release="" if release == self.ttnn else release)
 
     def probe(self, case: Case) -> Record:
         return self._home.submit(case).result()
@@ -67,11 +77,11 @@ class Bench:
         return self._pool("", "", torch=True).run(StorageTask(dtype)).result() if self._values else ()
 
     def _pool(self, board: str, release: str, *, torch: bool = False) -> Pool:
-        key = (board, release, torch)
+        key = (board, "" if release == self._home_ttnn else release, torch)
         with self._lock:
             if key not in self._pools:
                 choice = replace(self.choice, board=board) if board else self.choice
-                options = replace(self.options, release=find_release(release)) if release else self.options
+                options = replace(self.options, release=find_release(release)) if key[1] else self.options
                 if torch:
                     options = replace(options, torch=True, workers=1)
                 self._pools[key] = self._stack.enter_context(Pool(choice, options))

@@ -66,6 +66,7 @@ def run_trial(trial: Trial, session: Session) -> Tried:
         watch.moved_bytes,
         watch.calls,
         tuple(transcript.source()) if verdict.status is Status.FITS or trial.rewrite == "call" else (),
+        session.board.reserved_base_bytes,
     )
 
 

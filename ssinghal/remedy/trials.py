@@ -61,7 +61,8 @@ class Trial:
 @dataclass(frozen=True)
 class Tried:
     """``peak_bytes``: most that was allocated per bank after any of the calls. ``moved_bytes``: allocated bytes of operands and
-    results over all calls that moved any. ``code``: the calls that ran, as Python."""
+    results over all calls that moved any. ``code``: the calls that ran, as Python.
+    ``reserved_base_bytes``: what the release keeps at the bottom of each L1."""
 
     trial: Trial
     verdict: Verdict
@@ -73,6 +74,7 @@ class Tried:
     moved_bytes: int = 0
     calls: int = 0
     code: tuple[str, ...] = ()
+    reserved_base_bytes: int | None = None
 
     @property
     def works(self) -> bool:

@@ -1,0 +1,214 @@
+"""The call of a failure made again on a virtual device, beside as much as lived on the real one, and its figures compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.diagnose.calls import case_of
+from ssinghal.diagnose.origin import memory_of
+from ssinghal.diagnose.reading import Operation
+from ssinghal.errors import InvalidCase
+from ssinghal.estimate import MemoryEstimate, estimate
+from ssinghal.records import Resource, Status, Verdict
+from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.trials import LiveSet, Resident, Tried
+from ssinghal.specs import Board, BufferType, round_up
+from ssinghal.text import sentence
+
+FIGURES = (
+    "total_bytes", "banks", "bytes_per_bank", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
+    "program_bytes", "limit_bytes", "tensor_address", "cores",
+)  # fmt: skip
+MOST_HOLES = 16
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of the message, as reported and as replayed (None where the replay's message lacks it)."""
+
+    name: str
+    reported: int | str
+    replayed: int | str | None
+
+    @property
+    def equal(self) -> bool:
+        return self.reported == self.replayed
+
+    def __str__(self) -> str:
+        name = self.name.replace("_", " ")
+        if isinstance(self.reported, int) and isinstance(self.replayed, int):
+            return f"{name} {self.replayed:,}, reported {self.reported:,} ({self.replayed - self.reported:+,})"
+        return f"{name} {self.replayed}, reported {self.reported}"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """``tried``: the call on its board and release, beside ``live``. ``figures``: those of the reported message. ``later``:
+    what never ran, tried as well where the call itself fits."""
+
+    tried: Tried
+    reported: Verdict
+    live: LiveSet
+    figures: tuple[Figure, ...]
+    later: tuple[Later, ...] = ()
+
+    @property
+    def same_kind(self) -> bool:
+        return self.tried.verdict.status is Status.OOM and self.tried.verdict.resource is self.reported.resource
+
+    @property
+    def same_figures(self) -> bool:
+        return self.same_kind and all(figure.equal for figure in self.figures)
+
+    def outcome(self, bases: Sequence[int]) -> str:
+        """In a line: whether it fails here, and with the same figures. ``bases``: reserved bases of the report's builds."""
+        verdict = self.tried.verdict
+        if verdict.status is Status.FITS:
+            return "it fits"
+        if not self.same_kind:
+            return f"it ends otherwise: {verdict.status}, {sentence(verdict)}"
+        if self.same_figures:
+            return f"it fails with the same figures, all {len(self.figures)}"
+        differing = [figure for figure in self.figures if not figure.equal]
+        told = "; ".join(map(str, differing))
+        equal = len(self.figures) - len(differing)
+        return f"it fails in the same way, {equal} of {len(self.figures)} figures equal: {told}{self._why(differing, bases)}"
+
+    def _why(self, differing: Sequence[Figure], bases: Sequence[int]) -> str:
+        """Where all that differs, differs by as much as the two builds reserve at the bottom of an L1."""
+        here = self.tried.reserved_base_bytes
+        if here is None or not differing:
+            return ""
+        gaps = {
+            abs(figure.replayed - figure.reported)
+            for figure in differing
+            if isinstance(figure.replayed, int) and isinstance(figure.reported, int)
+        }
+        for base in bases:
+            if gaps == {abs(here - base)}:
+                return f"; that is the difference of the reserved bases, {here:,} here and {base:,} B there"
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "board": self.tried.board,
+            "ttnn": self.tried.ttnn,
+            "device_mode": self.tried.device_mode,
+            "status": str(self.tried.verdict.status),
+            "says": sentence(self.tried.verdict) if self.tried.verdict.status is not Status.FITS else "",
+            "same_kind": self.same_kind,
+            "same_figures": self.same_figures,
+            "figures": [asdict(figure) | {"equal": figure.equal} for figure in self.figures],
+            "live": [{"memory": str(r.memory), "bytes_per_bank": r.bytes_per_bank, "freed": r.freed} for r in self.live],
+            "later": [later.to_json() for later in self.later],
+            "code": list(self.tried.code),
+        }
+
+
+@dataclass(frozen=True)
+class Later:
+    """An operation that never ran, tried as well: ``verdict``, or ``why_not``."""
+
+    operation: Operation
+    verdict: Verdict | None = None
+    why_not: str = ""
+
+    def line(self) -> str:
+        results = ", ".join(value.name for value in self.operation.results)
+        name = f"{results} {self.operation.name}" if results else self.operation.name
+        if self.verdict is None:
+            return f"{name}: not tried ({self.why_not})"
+        return f"{name}: {'fits' if self.verdict.status is Status.FITS else sentence(self.verdict)}"
+
+    def to_json(self) -> dict[str, Any]:
+        status = str(self.verdict.status) if self.verdict else "not_run"
+        return {"operation": self.operation.name, "line": self.operation.line, "status": status, "text": self.line()}
+
+
+def replay(case: Case, reported: Verdict, bench: Bench, release: str = "", live: LiveSet | None = None) -> Replay:
+    """``case`` on the bench's board with ``release`` (its own where empty). ``live``: what to put beside it, else what the
+    message implies.
+
+    Raises:
+        InvalidCase: the call cannot be made at all.
+    """
+    problem = Problem.of(case, reported, bench.board_of(release))
+    live = implied_live(reported, problem.case, problem.board) if live is None else live
+    trial = bench.on(release, problem.trial(live=live))
+    tried = bench.run(trial)
+    return Replay(tried, reported, live, tuple(_figures(reported, tried.verdict)))
+
+
+def replay_later(operations: Sequence[Operation], bench: Bench, release: str = "") -> Iterator[Later]:
+    """Each of the operations by itself, up to the first that runs out of memory."""
+    for operation in operations:
+        try:
+            case = case_of(operation)
+            problem = Problem.of(case, Verdict(Status.FITS), bench.board_of(release))
+        except InvalidCase as error:
+            yield Later(operation, why_not=str(error))
+            continue
+        verdict = bench.run(bench.on(release, problem.trial())).verdict
+        yield Later(operation, verdict)
+        if verdict.status is Status.OOM:
+            return
+
+
+def _figures(reported: Verdict, replayed: Verdict) -> Iterator[Figure]:
+    for name in FIGURES:
+        value = getattr(reported, name)
+        if value not in (None, ""):
+            yield Figure(name, value, getattr(replayed, name))
+
+
+def implied_live(verdict: Verdict, case: Case, board: Board) -> LiveSet:
+    """What else must have lived for the message's figures: as allocated, less what the call itself had placed by then.
+
+    Holes are made alike where the largest free block was smaller than all that was free. Empty where the message does not tell,
+    and where it tells of no more than the call's own.
+    """
+    memory = memory_of(verdict)
+    if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is None or verdict.free_bytes is None:
+        return ()
+    held = verdict.allocated_bytes - _own_bytes(verdict, estimate(case, board), memory)
+    if held <= 0:
+        return ()
+    largest = verdict.largest_free_bytes if verdict.largest_free_bytes is not None else verdict.free_bytes
+    return tuple(_with_holes(memory, held, verdict.free_bytes - largest, largest, board.granule_bytes))
+
+
+def _own_bytes(verdict: Verdict, made: MemoryEstimate, memory: BufferType) -> int:
+    """Of the call's tensors, those placed before the one that failed; all operands where that is none of them."""
+    before = 0
+    for allocation in made.allocations:
+        if allocation.spec.memory.buffer is not memory:
+            continue
+        if (allocation.allocated_bytes, allocation.bytes_per_bank) == (verdict.total_bytes, verdict.bytes_per_bank):
+            return before
+        before += allocation.booked_bytes_per_bank
+    return sum(
+        a.booked_bytes_per_bank for a in made.allocations if a.label.startswith("input") and a.spec.memory.buffer is memory
+    )
+
+
+def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule: int) -> Iterator[Resident]:
+    """``held`` bytes in all, between which ``holes`` bytes are left in blocks no larger than ``largest``."""
+    count = -(-holes // largest) if holes and largest else 0
+    if not 0 < count <= MOST_HOLES or held < (count + 1) * granule:
+        yield Resident(memory, held)
+        return
+    for _ in range(count):
+        yield Resident(memory, round_up(holes // count, granule), freed=True)
+        yield Resident(memory, granule)
+    yield Resident(memory, held - count * granule)
+
+
+def is_memory(verdict: Verdict) -> bool:
+    return verdict.resource is not None and verdict.resource is not Resource.HOST
+
+
+__all__ = ["Figure", "Later", "Replay", "implied_live", "is_memory", "replay", "replay_later"]
