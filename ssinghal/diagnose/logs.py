@@ -20,14 +20,13 @@ from ssinghal.diagnose.messages import (
     error_key,
     goes_on,
     is_talk,
-    joined,
     process_of,
     read_message,
     starts,
 )
 from ssinghal.diagnose.mlir import STATEMENT_CHARS, ModuleText, begins_statement, continues, parse_operation, without_remark
 from ssinghal.diagnose.reading import Failure, Operation, Reading, Value
-from ssinghal.diagnose.text import Line, Lines
+from ssinghal.diagnose.text import Line, Lines, joined
 from ssinghal.diagnose.tracebacks import Traceback, result, same_test
 from ssinghal.records import Status, Verdict
 
@@ -116,12 +115,11 @@ class _Reader:
             return
         if not self._begun and is_talk(line.text):
             return
-        prefix = Prefix.of(line.text)
+        prefix = Prefix() if line.inside else Prefix.of(line.text)
         process = self._process(prefix.process)
-        if self._goes_on(process, line, prefix):
-            return
-        self._end(process)
-        self._begin(process, line, prefix)
+        if not self._goes_on(process, line, prefix):
+            self._end(process)
+            self._begin(process, line, prefix)
         if line.cut:  # what follows was in the look ahead
             self._end(process)
 
@@ -151,7 +149,7 @@ class _Reader:
     def _goes_on(self, process: _Process, line: Line, prefix: Prefix) -> bool:
         """Whether the line goes on with what the process began, and then takes it."""
         begun = self._begun.get(process.name)
-        if begun is None or prefix.level or line.cut:
+        if begun is None or prefix.level or line.inside:
             return False
         words = continuation(line.text[: 2 * HEAD_CHARS], quoted=begun.quoted)
         if begun.start is None:
@@ -162,7 +160,7 @@ class _Reader:
             or len(begun.lines) >= MESSAGE_LINES
             or not goes_on(words.strip())
             or (begun.marked and not prefix.marked and line.text[:1].isspace())
-            or any(not start.bare for start in starts(line.text, prefix))
+            or any(not start.bare for start in starts(line.text[: line.own], prefix))
         ):
             return False
         begun.add(words, len(line.text))
@@ -170,28 +168,34 @@ class _Reader:
 
     def _begin(self, process: _Process, line: Line, prefix: Prefix) -> None:
         text = line.text
-        body = text[prefix.end :] if len(text) < HEAD_CHARS else text[prefix.end : HEAD_CHARS]
-        if not body:
-            return
         quoted = text.lstrip().startswith(">")
-        if begins_statement(body):
-            self._begun[process.name] = _Begun(line.number, [text[prefix.end :]], [len(text)], quoted=quoted)
+        if not line.inside and not self._describe(process, line, text[prefix.end : HEAD_CHARS], quoted):
             return
-        summary = result(body)
-        if summary:
-            self._summarize(line.number, *summary)
-            return
-        process.traceback.feed(body)
-        self._place(process)
-        for start in starts(text, prefix):
+        for start in starts(text, prefix, inside=line.inside):
             if line.cut and start.at >= line.own:
                 break
             if start.error_type != "RuntimeError" and not (process.traceback.active or prefix.marked):
                 continue
             self._end(process)
-            first = text[start.at : start.at + 2 * HEAD_CHARS]
-            begun = _Begun(line.number, [first], [len(text)], start, marked=prefix.marked, quoted=quoted)
+            words = text[start.at : start.at + 2 * HEAD_CHARS]
+            begun = _Begun(line.number, [words], [len(text)], start, marked=prefix.marked, quoted=quoted)
             self._begun[process.name] = begun
+
+    def _describe(self, process: _Process, line: Line, body: str, quoted: bool) -> bool:
+        """Take what a line that is no error says; whether an error may start in it all the same."""
+        if not body:
+            return False
+        if begins_statement(body):
+            words = line.text[len(line.text) - len(body) :] if len(line.text) < HEAD_CHARS else body
+            self._begun[process.name] = _Begun(line.number, [words], [len(line.text)], quoted=quoted)
+            return False
+        summary = result(body)
+        if summary:
+            self._summarize(line.number, *summary)
+            return False
+        process.traceback.feed(body)
+        self._place(process)
+        return True
 
     # ---- what ended ----
 
@@ -202,7 +206,7 @@ class _Reader:
         if begun.start is not None:
             self._fail(process, begun, begun.start)
         elif not begun.runs:
-            self._text.add(begun.lines, begun.number)
+            self._text.add(begun.lines, begun.widths, begun.number)
 
     def _fail(self, process: _Process, begun: _Begun, start: Start) -> None:
         message = read_message(start, begun.lines, begun.widths)

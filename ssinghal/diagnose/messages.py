@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 from ssinghal.device.errors import HEAD_CHARS, OPENING, known_wording, translate_error
+from ssinghal.diagnose.text import joined, terminal
 from ssinghal.records import Status, Verdict
 
 MESSAGE_LINES = 40  # of one error that are read
-TERMINALS = (80, 100, 120, 132, 160)  # columns; any other width needs two full lines to be believed
 
 _TIME = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:?"
@@ -60,7 +60,7 @@ _AFTER = re.compile(
 class Prefix(NamedTuple):
     """What stands before the words of a line. ``level``: upper case, "" where there is none. ``end``: where the words begin."""
 
-    end: int
+    end: int = 0
     process: str = ""
     level: str = ""
     marked: bool = False
@@ -76,7 +76,7 @@ class Prefix(NamedTuple):
         return cls(found.end(), _tag(found), level[1].upper() if level else "", "E" in before.split())
 
 
-_NONE = Prefix(0)
+_NONE = Prefix()
 
 
 def process_of(text: str) -> str:
@@ -105,18 +105,21 @@ def is_talk(text: str) -> bool:
     return not any(word in text for word in _TELLING) and _QUIET_COLUMN.search(text, 0, 200) is not None
 
 
-def starts(text: str, prefix: Prefix) -> Iterator[Start]:
-    """Where errors may start in ``text``, a line that may be very long, from left to right."""
-    body = prefix.end
+def starts(text: str, prefix: Prefix, *, inside: bool = False) -> Iterator[Start]:
+    """Where errors may start in ``text``, a line that may be very long, from left to right.
+
+    ``inside``: it is no line from its beginning on, so that nothing can start but what is introduced.
+    """
+    body = 0 if inside else prefix.end
     if text.startswith(("SKIPPED", "XFAIL", "XPASS"), body) or " SKIPPED " in text[:400]:
         return  # a reason that somebody gave for not running a test
-    raised = _EXCEPTION.match(text, body) or _WHAT.match(text, body)
+    raised = None if inside else _EXCEPTION.match(text, body) or _WHAT.match(text, body)
     introduced = raised.end() if raised else body
     if _THROWN.match(text, introduced):
         pass  # one of those below
     elif raised:
         yield Start(introduced, _type(raised["type"]))
-    elif prefix.level not in _QUIET and OPENING.match(text, body):
+    elif not inside and prefix.level not in _QUIET and OPENING.match(text, body):
         yield Start(body, bare=True, loud=prefix.level != "" or prefix.marked)
     for thrown in sorted([*_THROWN.finditer(text, body), *_RUNTIME_ERROR.finditer(text, introduced)], key=re.Match.start):
         if thrown.re is _THROWN:
@@ -164,6 +167,7 @@ def read_message(start: Start, lines: Sequence[str], widths: Sequence[int]) -> M
     Where they end is not known: it is read from the fewest lines that give the most figures. None where the words are no
     message of TTNN after all.
     """
+    lines = [line.replace("\\n", "\n") if "\\ninfo:" in line else line for line in lines]  # printed as a string's source
     if start.bare and not any(_read(start, text) for count in {1, len(lines)} for text in joined(lines[:count], widths)):
         return None
     best: Message | None = None
@@ -193,24 +197,9 @@ def _read(start: Start, text: str) -> tuple[Verdict, bool] | None:
     return translate_error(start.error_type, header + message), not header or header.endswith("\n")
 
 
-def joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """The lines as one: broken by a terminal wherever a line was full, or between words. ``widths`` are as printed."""
-    unescaped = [line.replace("\\n", "\n") if "\\ninfo:" in line else line for line in lines]
-    full = _terminal(widths[: len(lines) - 1])
-    if full:
-        yield "".join(t if w == full else t + " " for t, w in zip(unescaped, widths, strict=False))
-    yield " ".join(unescaped)
-
-
-def _terminal(widths: Sequence[int]) -> int:
-    """The width at which a terminal broke lines of these widths, 0 where none seems to have."""
-    widest = max(widths, default=0)
-    return widest if widest in TERMINALS or (widest >= min(TERMINALS) and widths.count(widest) > 1) else 0
-
-
 def _is_cut(lines: Sequence[str], widths: Sequence[int], count: int) -> bool:
     """Whether a terminal may have broken a number after the first ``count`` lines."""
-    if count >= len(lines) or widths[count - 1] != _terminal(widths[:count]):
+    if count >= len(lines) or widths[count - 1] != terminal(widths[:count]):
         return False
     return lines[count - 1][-1:].isdigit() and lines[count][:1].isdigit()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ssinghal.diagnose.reading import Operation, Value
-from ssinghal.diagnose.text import Lines
+from ssinghal.diagnose.text import Lines, joined
 from ssinghal.errors import InvalidCase
 from ssinghal.specs import (
     TILE_EDGE,
@@ -65,9 +65,9 @@ class ModuleText:
     statements: list[tuple[str, int]] = field(default_factory=list)
     left_out: int = 0
 
-    def add(self, lines: Sequence[str], number: int) -> None:
+    def add(self, lines: Sequence[str], widths: Sequence[int], number: int) -> None:
         """A statement that begins on line ``number``. A layout defined after operations begins another module."""
-        text = " ".join(without_remark(line) for line in lines)[:STATEMENT_CHARS].strip()
+        text = next(joined([without_remark(line) for line in lines], widths))[:STATEMENT_CHARS].strip()
         alias = _ALIAS.match(text)
         if alias:
             if self.statements and not alias[1].startswith("#loc"):
@@ -88,25 +88,21 @@ def read_module(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
     """The operations of the MLIR module in ``stream``, in its order; none where it is not one. ``name`` is the file's."""
     del name  # every text can be read
     module = ModuleText()
-    for lines, number in statements(Lines(stream)):
-        module.add(lines, number)
-    return module.operations()
-
-
-def statements(lines: Lines) -> Iterator[tuple[list[str], int]]:
-    """Each statement's lines, and the number of the first."""
     held: list[str] = []
+    widths: list[int] = []
     number = 0
-    for line in lines:
-        text = line.text[: line.own].strip()
-        if held and not begins_statement(text) and continues(held, text):
+    for line in Lines(stream):
+        text = line.text[: line.own]
+        if not held or begins_statement(text.lstrip()) or not continues(held, text.strip()):
+            if held:
+                module.add(held, widths, number)
+            held, widths, number = [], [], line.number
+        if held or begins_statement(text.lstrip()):
             held.append(text)
-            continue
-        if held:
-            yield held, number
-        held, number = ([text], line.number) if begins_statement(text) else ([], 0)
+            widths.append(len(text))
     if held:
-        yield held, number
+        module.add(held, widths, number)
+    return module.operations()
 
 
 def begins_statement(text: str) -> bool:
@@ -118,9 +114,10 @@ def continues(lines: Sequence[str], text: str) -> bool:
     """Whether ``text`` belongs to the statement that ``lines`` began: a bracket is open, or it can begin none by itself."""
     if not text or len(lines) > STATEMENT_LINES or sum(map(len, lines)) > STATEMENT_CHARS:
         return False
-    return (
-        text.startswith((":", "->", "loc(", "<{", "(", "{")) or _open_brackets(" ".join(without_remark(t) for t in lines)) > 0
-    )
+    if text.startswith((":", "->", "loc(", "<{", "(", "{")) or lines[-1].rstrip().endswith(("->", ":", "=")):
+        return True
+    before = " ".join(without_remark(line) for line in lines)
+    return before.count('"') % 2 == 1 or _open_brackets(before) > 0
 
 
 def without_remark(text: str) -> str:
@@ -185,9 +182,10 @@ def _values(names: Sequence[str], types: str, aliases: Mapping[str, str]) -> Ite
 def _value(name: str, text: str, aliases: Mapping[str, str]) -> Value:
     """``tensor<4x4884480xbf16, #ttnn_layout16>``: the shape is the logical one, the layout's element is what is stored."""
     text = _resolved(text, aliases)
-    if not text.startswith("tensor<") or not text.endswith(">"):
+    text = text[: text.rfind(">") + 1]
+    if not text.startswith("tensor<"):
         return Value(name)
-    content, *layouts = split(text[len("tensor<") : -1])
+    content, *layouts = split(text[len("tensor<") : -1]) or [""]
     if "tile<" in content and layouts and layouts[0].endswith(">") and not layouts[0].startswith("#"):
         content, layouts = ", ".join((content, layouts[0])), layouts[1:]
     shape, dtype = _shape_and_dtype(content)

@@ -15,22 +15,25 @@ READ_BYTES = 1 << 20
 WHOLE_BYTES = 1 << 20  # of the file's start, of which every line is read: a pasted text is no longer
 LONG_LINE_BYTES = 1 << 18  # a line with no end by then is read in pieces
 AHEAD_BYTES = 1 << 14  # that a piece shows of the next: longer than any message
+TERMINALS = (80, 100, 120, 132, 160)  # columns at which lines are broken; any other width needs two full lines to be believed
 
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 # Colours and cursor movements, also those whose escape character was lost on the way.
-_ESCAPES = re.compile(r"[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)")
+_ESCAPES = re.compile(r"\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]")
 _LOST_ESCAPES = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m")
 
 
 class Line(NamedTuple):
     """``text`` without colours and line end. ``own``: how many of its characters belong here; the rest is a look ahead, given
-    where a line is read in pieces (``cut``), and comes again as the start of the next."""
+    where a line is read in pieces, and comes again as the start of the next. ``cut``: the line goes on after this piece;
+    ``inside``: it began before it."""
 
     number: int
     text: str
     own: int
     cut: bool = False
+    inside: bool = False
 
 
 class Lines:
@@ -52,6 +55,7 @@ class Lines:
 
     def __iter__(self) -> Iterator[Line]:
         passed = 0
+        inside = False
         ended = True
         for piece, own in _pieces(self._decoded()):
             self._look_at(piece, own)
@@ -70,26 +74,28 @@ class Lines:
                         break
                 end = piece.find(b"\n", at, own)
                 if end >= 0:
-                    yield from self._lines(piece[at:end])
+                    yield from self._lines(piece[at:end], inside and at == 0)
                     self.count += 1
                     at = end + 1
                 elif own == len(piece):  # the last line of the file has no newline
-                    yield from self._lines(piece[at:])
+                    yield from self._lines(piece[at:], inside and at == 0)
                     break
                 else:
-                    yield self._part(piece[at:own], piece[own:])
+                    yield self._part(piece[at:own], piece[own:], inside)
                     break
+            inside = own < len(piece)
         self.count += not ended
 
-    def _lines(self, raw: bytes) -> Iterator[Line]:
+    def _lines(self, raw: bytes, inside: bool) -> Iterator[Line]:
         for part in raw.removesuffix(b"\r").split(b"\r") if b"\r" in raw else (raw,):
             text = _text(part)
-            yield Line(self.count + 1, text, len(text))
+            yield Line(self.count + 1, text, len(text), inside=inside)
+            inside = False
 
-    def _part(self, raw: bytes, ahead: bytes) -> Line:
+    def _part(self, raw: bytes, ahead: bytes, inside: bool) -> Line:
         self._oddities["lines longer than 256 KiB were read in pieces"] = None
         text = _text(raw)
-        return Line(self.count + 1, text + _text(ahead), len(text), cut=True)
+        return Line(self.count + 1, text + _text(ahead), len(text), cut=True, inside=inside)
 
     def _look_at(self, piece: bytes, own: int) -> None:
         if b"\0" in piece:
@@ -103,7 +109,7 @@ class Lines:
     def _decoded(self) -> Iterator[bytes]:
         """The stream as UTF-8, whatever its byte order mark says that it is."""
         chunk = self._stream.read(READ_BYTES)
-        encoding = next((name for bom, name in _BOMS if chunk.startswith(bom)), None)
+        encoding = _encoding(chunk)
         if encoding is None:
             chunk = chunk.removeprefix(codecs.BOM_UTF8)
             while chunk:
@@ -116,6 +122,17 @@ class Lines:
             yield decoder.decode(chunk).encode("utf-8", "replace")
             chunk = self._stream.read(READ_BYTES)
         yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _encoding(start: bytes) -> str | None:
+    """Of a text of more than one byte a character: by its byte order mark, or because every other byte of ASCII in it is 0."""
+    marked = next((name for bom, name in _BOMS if start.startswith(bom)), None)
+    if marked:
+        return marked
+    even, odd = start[0:256:2], start[1:256:2]
+    if len(odd) < 4 or any(even) == any(odd):
+        return None
+    return "utf-16-le" if any(even) else "utf-16-be"
 
 
 class _Finder:
@@ -160,4 +177,18 @@ def _text(raw: bytes) -> str:
         text = _ESCAPES.sub("", text)
     if "[" in text:
         text = _LOST_ESCAPES.sub("", text)
-    return text.replace("\0", "") if "\0" in text else text
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text  # dropped, it would join two numbers
+
+
+def joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """The lines as one: broken by a terminal wherever a line was full, or between words. ``widths`` are as printed."""
+    full = terminal(widths[: len(lines) - 1])
+    if full:
+        yield "".join(line if width == full else line + " " for line, width in zip(lines, widths, strict=False)).rstrip()
+    yield " ".join(lines)
+
+
+def terminal(widths: Sequence[int]) -> int:
+    """The width at which a terminal broke lines of these widths, 0 where none seems to have."""
+    widest = max(widths, default=0)
+    return widest if widest in TERMINALS or (widest >= min(TERMINALS) and widths.count(widest) > 1) else 0

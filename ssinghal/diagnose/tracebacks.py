@@ -14,6 +14,7 @@ _PLACE = re.compile(
     r"(?P<file>[^\s:'\"]{1,400}\.py):(?P<line>\d{1,7}):(?: in |\s*$| [A-Za-z_.]*(?:Error|Exception|Exit|Failed)\b)"
 )
 _CALL = re.compile(r"(?<![\w\"'#!./])ttnn\.[a-z_]\w*(?:\.\w+)*\s*\(")
+_OWN = re.compile(r"(?:site|dist)-packages/ttnn/|ttnn/ttnn/")  # TTNN's own Python, installed or from its sources
 _SECTION = re.compile(r"_{3,} (?:ERROR at \w+ of )?(?P<test>[^_ ].*?|_\w.*?) _{3,}$")
 _RESULT = re.compile(r"(?:FAILED|ERROR) (?P<node>\S+?::.+?)(?: - (?P<text>.*))?$")
 _RUNNING = re.compile(r"(?P<node>\S+\.py::\S+)(?: |$)")
@@ -69,7 +70,7 @@ class Traceback:
 
     def _add(self, where: str, source: str) -> None:
         self._unplaced = ""
-        if "/ttnn/" not in where:  # TTNN's own Python
+        if not _OWN.search(where):
             self._calls = [PythonCall(where, source)]
 
     def _restart(self) -> None:
