@@ -101,6 +101,7 @@ def remedy(
     from ssinghal.remedy.live import live_set
     from ssinghal.remedy.search import Budget
     from ssinghal.remedy.solving import Unsolved, solve_all
+    from ssinghal.remedy.values import MANY_ELEMENTS, MOST_ELEMENTS
 
     failing = _selected(operator, shapes, attrs, placement, source, run_name, results, catalogs)
     single = operator is not None
@@ -108,7 +109,8 @@ def remedy(
     options = PoolOptions.of(choice, workers=workers or (1 if single else None), timeout_s=timeout, release=release)
     with_torch = not no_values and find_spec("torch") is not None
     outcomes: Counter[str] = Counter()
-    with Bench(choice, options, values=with_torch) as bench:
+    most = MANY_ELEMENTS if single else MOST_ELEMENTS
+    with Bench(choice, options, values=with_torch, most_elements=most) as bench:
         budget = Budget(probes, seconds, host_tiles)
         solved = solve_all(failing, bench, budget, live_set(live, bench.board))
         tracked = solved if single else track(solved, "searching", len(failing))
@@ -214,8 +216,11 @@ def _lines_of(told: Told | Unsolved, *, blank: bool) -> list[str]:
     end = [""] if blank else []
     if isinstance(told, Told):
         return [*lines(told), *end]
-    said = "it fits: there is nothing to remedy" if told.verdict.status is Status.FITS else sentence(told.verdict)
-    return [call_text(told.case), f"{told.verdict.status}: {said}", *end]
+    if told.verdict.status is not Status.FITS:
+        return [call_text(told.case), f"{told.verdict.status}: {sentence(told.verdict)}", *end]
+    code = told.tried.code if told.tried else ()
+    changes = told.changes.lines() if told.changes else []
+    return [call_text(told.case), "it fits: there is nothing to remedy", *(f"   {line}" for line in code), *changes, *end]
 
 
 def _write_script(path: Path, told: Told | Unsolved) -> None:

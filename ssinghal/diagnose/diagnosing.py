@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ssinghal.cases import Case
 from ssinghal.diagnose.calls import case_of, left_out
 from ssinghal.diagnose.candidates import Candidate, candidates
 from ssinghal.diagnose.explain import Explanation, explain
+from ssinghal.diagnose.gathers import Gather, gather_of
 from ssinghal.diagnose.reading import Failure, Operation, Reading
 from ssinghal.diagnose.replay import Replay, replay, replay_later
 from ssinghal.errors import InvalidCase
+from ssinghal.records import Status, Verdict
 from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.padding import ModelChange
+from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.search import Budget
-from ssinghal.remedy.solving import Unsolved, solve
+from ssinghal.remedy.solving import Unsolved, padding_changes, solve
 from ssinghal.remedy.telling import Told, call_text, to_json
 from ssinghal.remedy.telling import lines as remedy_lines
-from ssinghal.remedy.trials import LiveSet
+from ssinghal.remedy.trials import LiveSet, Tried
 from ssinghal.text import sentence
 
 MOST_LATER = 12  # operations that never ran, named or tried
 
 
 @dataclass(frozen=True)
+class Padded:
+    """Replicate padding made of slices and concat, tried. ``changes``: what it keeps, and what constant padding would not."""
+
+    tried: Tried
+    changes: ModelChange | None
+
+    def lines(self) -> list[str]:
+        told = "fits" if self.tried.works else sentence(self.tried.verdict)
+        where = f"{self.tried.device_mode} {self.tried.board}, ttnn {self.tried.ttnn}"
+        out = [f"{call_text(self.tried.trial.case)} on {where}: {told}"]
+        return [*out, *(f"  {line}" for line in (*self.tried.code, *(self.changes.lines() if self.changes else ())))]
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Of one failure. ``case``: the call, or None and ``why_no_case``; then ``candidates``. ``replays``: one for each release
-    asked; of a candidate where ``of_candidate``."""
+    asked; of a candidate where ``of_candidate``. ``gather``: what the operation is a step of; where that is replicate padding,
+    ``padded`` is the padding as slices and concat, on each release."""
 
     failure: Failure
     explanation: Explanation
@@ -39,6 +58,8 @@ class Diagnosis:
     replays: tuple[Replay, ...] = ()
     of_candidate: bool = False
     remedies: Told | Unsolved | None = None
+    gather: Gather | None = None
+    padded: tuple[Padded, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -54,7 +75,9 @@ def understand(reading: Reading, call: Case | None = None) -> list[Diagnosis]:
 def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagnosis:
     explanation = explain(failure)
     first = failure is next(iter(reading.memory_failures), None)
-    known = Diagnosis(failure, explanation, reading.never_ran if first else ())
+    known = Diagnosis(
+        failure, explanation, reading.never_ran if first else (), gather=gather_of(failure.operation, reading.module)
+    )
     if not known.is_memory:
         return known
     if call is not None:
@@ -85,6 +108,7 @@ def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet
         replays = _replays(case, known, bench, releases, live)
     else:
         case, replays = _of_candidates(known, bench, releases, live)
+    known = replace(known, padded=tuple(_padded(known.gather, bench, releases)) if known.gather else ())
     known = replace(known, replays=replays, of_candidate=known.case is None and bool(replays))
     if case is None or budget is None or not replays:
         return known
@@ -93,14 +117,25 @@ def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet
         return known
     if failing is not replays[0]:
         return replace(known, notes=(f"remedies are not searched: on ttnn {replays[0].tried.ttnn} it fits as it is",))
-    return replace(known, remedies=solve(case, bench, budget, failing.live, failing.tried.verdict))
+    trace = known.explanation.origin.trace_region_bytes
+    return replace(known, remedies=solve(case, bench, budget, failing.live, failing.tried.verdict, trace))
+
+
+def _padded(gather: Gather, bench: Bench, releases: Sequence[str]) -> Iterator[Padded]:
+    try:
+        case = gather.case()
+    except InvalidCase:
+        return
+    for release in releases:
+        problem = Problem.of(case, Verdict(Status.FITS), bench.board_of(release))
+        yield Padded(bench.run(bench.on(release, problem.trial())), padding_changes(case, bench, release))
 
 
 def _replays(case: Case, known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None) -> tuple[Replay, ...]:
     found = []
     for release in releases:
         try:
-            made = replay(case, known.failure.verdict, bench, release, live)
+            made = replay(case, known.failure.verdict, bench, release, live, known.explanation.origin.trace_region_bytes)
         except InvalidCase:
             continue
         if made.tried.works and known.never_ran:
@@ -138,6 +173,9 @@ def lines(known: Diagnosis) -> list[str]:
         return out
     out += _call_lines(known)
     out += _replay_lines(known)
+    if known.padded:
+        out += ["the gather is replicate padding; as slices and concat in the model's own code:"]
+        out += [f"  {line}" for padded in known.padded for line in padded.lines()]
     if isinstance(known.remedies, Told):
         out += ["what would make it fit" + (", were it the candidate" if known.of_candidate else "") + ":"]
         out += [f"  {line}" if line else "" for line in remedy_lines(known.remedies)[2:]]
@@ -159,6 +197,8 @@ def _where(known: Diagnosis) -> list[str]:
         out.append(f"operation: {name} (line {failure.operation.line}, the last of {failure.started:,} that started)")
         if failure.operation.location:
             out.append(f"location: {failure.operation.location}")
+    if known.gather is not None:
+        out.append(known.gather.line())
     if failure.call is not None:
         out.append(f"called from {failure.call.where or 'a line of unknown place'}: {failure.call.source}")
     if failure.test:
@@ -224,6 +264,16 @@ def as_json(known: Diagnosis) -> dict[str, Any]:
         "candidates": [c.line() for c in known.candidates],
         "replays": [made.to_json() for made in known.replays],
         "of_candidate": known.of_candidate,
+        "gather": None if known.gather is None else known.gather.line(),
+        "padding": [
+            {
+                "ttnn": p.tried.ttnn,
+                "fits": p.tried.works,
+                "code": list(p.tried.code),
+                "values": asdict(p.changes.values) if p.changes else None,
+            }
+            for p in known.padded
+        ],
         "remedies": to_json(known.remedies) if isinstance(known.remedies, Told) else None,
         "notes": list(known.notes),
     }

@@ -11,10 +11,11 @@ from ssinghal.device.modes import DeviceChoice
 from ssinghal.pool import Pool
 from ssinghal.records import Record
 from ssinghal.releases import find_release
-from ssinghal.remedy.running import TrialTask
+from ssinghal.remedy.padding import PadTask, PadValues
+from ssinghal.remedy.running import BoardTask, TrialTask
 from ssinghal.remedy.storage import StorageError, StorageTask
 from ssinghal.remedy.trials import Trial, Tried
-from ssinghal.remedy.values import ValueCheck, ValuesTask
+from ssinghal.remedy.values import MOST_ELEMENTS, ValueCheck, ValuesTask
 from ssinghal.specs import Board, DType
 from ssinghal.tasks import PoolOptions
 
@@ -22,14 +23,18 @@ NO_TORCH = ValueCheck(None, reason="torch is not installed here")
 
 
 class Bench:
-    """``choice`` and ``options``: of the board and release that a trial names no other than. Use as a context manager.
+    """``choice`` and ``options``: of the board and release that a trial names no other than. ``most_elements``: of a call whose
+    values are compared as it is. Use as a context manager.
 
     Raises:
         DeviceError: no device opens.
     """
 
-    def __init__(self, choice: DeviceChoice, options: PoolOptions, *, values: bool = True) -> None:
+    def __init__(
+        self, choice: DeviceChoice, options: PoolOptions, *, values: bool = True, most_elements: int = MOST_ELEMENTS
+    ) -> None:
         self.choice, self.options, self._values = choice, replace(options, numerics=False), values
+        self._most_elements = most_elements
         self._stack = ExitStack()
         self._pools: dict[tuple[str, str, bool], Pool] = {}
         self._lock = Lock()
@@ -52,9 +57,10 @@ class Bench:
         """With the bank sizes of the release."""
         return self._home.facts.opened_board
 
-    def board_of(self, release: str) -> Board:
-        """With the bank sizes of ``release``, the bench's own where empty."""
-        return self._pool("", release).facts.opened_board
+    def board_of(self, release: str, trace_region_bytes: int = 0) -> Board:
+        """With the bank sizes of ``release``, the bench's own where empty, less a trace region."""
+        pool = self._pool("", release)
+        return pool.run(BoardTask(trace_region_bytes)).result() if trace_region_bytes else pool.facts.opened_board
 
     def on(self, release: str, trial: Trial) -> Trial:
         """``trial`` on that release."""
@@ -70,7 +76,11 @@ class Bench:
         """Whether the trial's rewrite keeps the values, by torch in a worker of its own."""
         if not self._values:
             return NO_TORCH
-        return self._pool("", "", torch=True).run(ValuesTask(trial)).result()
+        return self._pool("", "", torch=True).run(ValuesTask(trial, self._most_elements)).result()
+
+    def padding(self, case: Case) -> PadValues | None:
+        """What a replicate padding's parts give, and what constant padding would; None without torch."""
+        return self._pool("", "", torch=True).run(PadTask(case)).result() if self._values else None
 
     def storage(self, dtype: DType) -> tuple[StorageError, ...]:
         """What is lost by keeping values in ``dtype``; nothing where torch is not there to measure it."""

@@ -214,7 +214,13 @@ def _is_map(problem: Problem) -> bool:
 
 def _channels_first(problem: Problem) -> Search:
     case = replace(problem.case, inputs=tuple((s[0], s[3], s[1], s[2]) if len(s) == 4 else s for s in problem.case.inputs))
-    return (yield from once(problem, problem.trial(case), "every map as [N, C, H, W], and so is the result"))
+    note = "every map as [N, C, H, W], and so is the result"
+    return (yield from once(problem, rearranged(problem, case, (0, 3, 1, 2)), note))
+
+
+def rearranged(problem: Problem, case: Case, order: tuple[int, ...] = ()) -> Trial:
+    """A trial of ``case``, whose operands are the problem's in another form: their maps permuted by ``order``, or reshaped."""
+    return replace(problem.trial(case), params={"original": problem.case, "order": order})
 
 
 def _is_flat(problem: Problem) -> bool:
@@ -234,7 +240,7 @@ def _as_matrix(problem: Problem) -> Search:
         if _bytes(problem, case) >= _bytes(problem, problem.case):
             return Finding(None, "the shape pads nothing that a matrix would not")
         note = f"operands and result are made and kept as {format_shape(shape)}"
-        found = yield from once(problem, problem.trial(case), note)
+        found = yield from once(problem, rearranged(problem, case), note)
         if found.tried:
             return found
         reason = found.reason
@@ -271,7 +277,8 @@ def _other_view(problem: Problem) -> Search:
         case = replace(problem.case, operator="view", name="view", attrs={"size": list(shape)})
         if _bytes(problem, case) >= _bytes(problem, problem.case):
             continue
-        found = yield from once(problem, problem.trial(case), f"the result is made and kept as {format_shape(shape)}: {note}")
+        told = f"the result is made and kept as {format_shape(shape)}: {note}"
+        found = yield from once(problem, rearranged(problem, case), told)
         if found.tried:
             return found
         reason = found.reason
@@ -361,4 +368,4 @@ def placement_levers() -> tuple[Lever, ...]:
 
 L1_SMALL = Lever("l1_small_size", Contract.SAME, _always, _l1_small)
 
-__all__ = ["HOST_TILES", "L1_SMALL", "Finding", "Lever", "Search", "once", "placement_levers", "said"]
+__all__ = ["HOST_TILES", "L1_SMALL", "Finding", "Lever", "Search", "once", "placement_levers", "rearranged", "said"]

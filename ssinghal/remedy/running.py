@@ -11,7 +11,7 @@ from ssinghal.cases import Case
 from ssinghal.device.errors import translate_error
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.transcript import Transcript
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import DeviceError, InvalidCase
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import Call, input_specs
 from ssinghal.probe import TTNN_ERRORS
@@ -19,7 +19,7 @@ from ssinghal.records import PlacedTensor, Resource, Status, Verdict
 from ssinghal.remedy.registry import REWRITES
 from ssinghal.remedy.rewrites import Hand, Params
 from ssinghal.remedy.trials import LiveSet, Resident, Trial, Tried
-from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div
+from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div
 from ssinghal.tasks import PoolOptions, Task
 
 # What only gives a tensor another name, if it shares its buffer: no bytes move.
@@ -41,9 +41,23 @@ class TrialTask(Task[Tried]):
         return result.verdict.resource is Resource.HOST
 
 
+@dataclass(frozen=True)
+class BoardTask(Task[Board]):
+    """The board as it opens with a trace region, and no L1_SMALL region."""
+
+    trace_region_bytes: int
+
+    def run(self, session: Session, options: PoolOptions) -> Board:
+        session.use_regions(0, self.trace_region_bytes)
+        return session.board
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> Board:
+        raise DeviceError(f"no board with a trace region of {self.trace_region_bytes:,} B: {verdict.message}")
+
+
 def run_trial(trial: Trial, session: Session) -> Tried:
     """What TTNN says of the trial. The device is empty before and after."""
-    session.use_l1_small(trial.case.placement.l1_small_bytes or 0)
+    session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
     watch = _Watch(session)
     transcript = Transcript(session.ttnn, session.device, watch)
     results: tuple[PlacedTensor, ...] = ()
@@ -53,7 +67,7 @@ def run_trial(trial: Trial, session: Session) -> Tried:
     except TTNN_ERRORS as error:
         verdict = replace(translate_error(type(error).__name__, str(error)), stage="live set")
     if session.clear():
-        session.reopen(session.l1_small_bytes)
+        session.reopen()
     facts = session.facts
     return Tried(
         trial,

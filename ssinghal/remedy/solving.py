@@ -11,46 +11,73 @@ from ssinghal.errors import InvalidCase
 from ssinghal.records import Status, Verdict
 from ssinghal.releases import added_releases, installed_release
 from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.padding import REPLICATE, ModelChange, constant_case
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.search import Budget, search
 from ssinghal.remedy.storage import StorageError
 from ssinghal.remedy.telling import Told
-from ssinghal.remedy.trials import Contract, LiveSet
+from ssinghal.remedy.trials import Contract, LiveSet, Tried
 from ssinghal.remedy.values import ValueCheck
 from ssinghal.specs import DType
 
 
 @dataclass(frozen=True)
 class Unsolved:
-    """Why there is nothing to search for: the call fits, or it fails for another reason than memory."""
+    """Why there is nothing to search for: the call fits, or it fails for another reason than memory. ``tried``: the call that
+    fits."""
 
     case: Case
     verdict: Verdict
+    tried: Tried | None = None
+    changes: ModelChange | None = None
 
 
 def solve(
-    case: Case, bench: Bench, budget: Budget = Budget(), live: LiveSet = (), verdict: Verdict | None = None
+    case: Case,
+    bench: Bench,
+    budget: Budget = Budget(),
+    live: LiveSet = (),
+    verdict: Verdict | None = None,
+    trace_region_bytes: int = 0,
 ) -> Told | Unsolved:
     """Searches remedies of ``case`` beside ``live``, and says what each keeps of the values.
 
     ``verdict``: how it fails, where that is known; else it is probed. A case that has no call is not solved, and says why.
     """
     verdict = verdict or _failing(case, bench, live)
+    changes = padding_changes(case, bench)
     if verdict.status is not Status.OOM:
-        return Unsolved(case, verdict)
+        return Unsolved(case, verdict, _made(case, verdict, bench, live), changes)
     try:
-        problem = Problem.of(case, verdict, bench.board, live, newer_than(bench.ttnn))
+        board = bench.board_of("", trace_region_bytes)
+        problem = Problem.of(case, verdict, board, live, newer_than(bench.ttnn), trace_region_bytes)
     except InvalidCase as error:
         return Unsolved(case, Verdict(Status.INVALID, decided_by="arithmetic", message=str(error)))
     found = search(problem, bench.run, budget)
     values: dict[str, ValueCheck] = {}
     storage: dict[str, tuple[StorageError, ...]] = {}
     for remedy in found.found:
-        if remedy.tried.trial.rewrite != "call" and remedy.contract in (Contract.CHUNKED, Contract.REARRANGED):
+        if remedy.contract in (Contract.CHUNKED, Contract.REARRANGED):
             values[remedy.lever] = bench.values(remedy.tried.trial)
         if remedy.contract is Contract.DTYPE:
             storage[remedy.lever] = bench.storage(DType(remedy.tried.trial.case.placement.dtype))
-    return Told(found, values, storage)
+    return Told(found, values, storage, changes)
+
+
+def _made(case: Case, verdict: Verdict, bench: Bench, live: LiveSet) -> Tried | None:
+    return bench.run(Problem.of(case, verdict, bench.board, live).trial()) if verdict.status is Status.FITS else None
+
+
+def padding_changes(case: Case, bench: Bench, release: str = "") -> ModelChange | None:
+    """For a replicate padding: what constant padding would give in its place."""
+    if case.operator not in REPLICATE:
+        return None
+    values = bench.padding(case)
+    if values is None:
+        return None
+    constant = constant_case(case)
+    problem = Problem.of(constant, Verdict(Status.FITS), bench.board_of(release))
+    return ModelChange(values, bench.run(bench.on(release, problem.trial())))
 
 
 def _failing(case: Case, bench: Bench, live: LiveSet) -> Verdict:
@@ -85,4 +112,4 @@ def solve_all(
             executor.shutdown(wait=True, cancel_futures=True)
 
 
-__all__ = ["Unsolved", "newer_than", "solve", "solve_all"]
+__all__ = ["Unsolved", "newer_than", "padding_changes", "solve", "solve_all"]

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ssinghal.cases import Case
+from ssinghal.remedy.padding import ModelChange
 from ssinghal.remedy.search import Remedies, Remedy
 from ssinghal.remedy.storage import StorageError
 from ssinghal.remedy.trials import Contract, Tried
@@ -18,11 +19,12 @@ from ssinghal.text import sentence
 @dataclass(frozen=True)
 class Told:
     """What a search found, and what was found out about it since. By lever: values of those that rewrite the call, and what is
-    lost by storing in another dtype."""
+    lost by storing in another dtype. ``changes``: what would fit too, but is another model."""
 
     remedies: Remedies
     values: Mapping[str, ValueCheck] = field(default_factory=dict)
     storage: Mapping[str, Sequence[StorageError]] = field(default_factory=dict)
+    changes: ModelChange | None = None
 
 
 def call_text(case: Case) -> str:
@@ -41,7 +43,7 @@ def lines(told: Told) -> list[str]:
     for number, remedy in enumerate(told.remedies.found, 1):
         out += ["", f"{number}. {remedy.contract}: {remedy.lever}" + (f" ({remedy.note})" if remedy.note else "")]
         out += [f"   {line}" for line in (*facts(told, remedy), *remedy.tried.code)]
-    out += ["", *_refusals(told.remedies), *_summary(told.remedies)]
+    out += ["", *_refusals(told.remedies), *(told.changes.lines() if told.changes else []), *_summary(told.remedies)]
     return out
 
 
@@ -119,6 +121,7 @@ def to_json(told: Told) -> dict[str, Any]:
             {"contract": str(r.contract), "lever": r.lever, "reason": r.reason, "probes": r.probes}
             for r in told.remedies.refused
         ],
+        "model_changes": asdict(told.changes.values) if told.changes else None,
         "probes": told.remedies.probes,
         "seconds": round(told.remedies.seconds, 4),
         "budget_spent": told.remedies.spent,
@@ -147,13 +150,14 @@ def _remedy_json(told: Told, remedy: Remedy) -> dict[str, Any]:
 
 def script(tried: Tried, about: Iterable[str]) -> str:
     """A program that makes the tried calls on whatever device opens: a card, or a virtual board under ``ssinghal exec``."""
-    small = tried.trial.case.placement.l1_small_bytes or 0
+    small, trace = tried.trial.case.placement.l1_small_bytes or 0, tried.trial.trace_region_bytes
+    region = f", trace_region_size={trace}" if trace else ""
     return "\n".join(
         [
             *(f"# {line}" for line in about),
             "import ttnn",
             "",
-            f"device = ttnn.open_device(device_id=0, l1_small_size={small})",
+            f"device = ttnn.open_device(device_id=0, l1_small_size={small}{region})",
             *tried.code,
             "ttnn.close_device(device)",
             "",

@@ -45,7 +45,8 @@ class Trial:
     """``case`` as it is placed and called, ``rewrite`` how (``ssinghal.remedy.rewrites``), with ``params``.
 
     ``wanted``: what must come back; shape, dtype and layout are compared, and the memory unless ``any_memory``. ``live``: what
-    lives beside it. ``board`` and ``release``: others than the failing call's, empty for the same.
+    lives beside it. ``trace_region_bytes``: the device is opened with. ``board`` and ``release``: others than the failing
+    call's, empty for the same.
     """
 
     case: Case
@@ -53,6 +54,7 @@ class Trial:
     rewrite: str = "call"
     params: Mapping[str, Any] = field(default_factory=dict)
     live: LiveSet = ()
+    trace_region_bytes: int = 0
     any_memory: bool = False
     board: str = ""
     release: str = ""

@@ -6,6 +6,7 @@ rewrite only walks over, and the answer names the shapes it was found with.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -14,7 +15,6 @@ from typing import Any
 
 from ssinghal.cases import Case
 from ssinghal.device.session import DeviceFacts, Session
-from ssinghal.errors import InvalidCase
 from ssinghal.numerics import from_device_form, make_values, to_device_form
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import input_specs, output_specs, working_shapes
@@ -28,7 +28,8 @@ from ssinghal.tasks import PoolOptions, Task
 
 _JOINED = {"pieces apart": "pieces"}  # whose values are compared in the place where they belong
 ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of some thousand terms lose a few bits of it
-MOST_ELEMENTS = 2**22  # of operands and results together, in float32
+MOST_ELEMENTS = 2**22  # of operands and results together, in float32: some hundredths of a second
+MANY_ELEMENTS = 2**26  # a second or two, and 256 MiB for each copy
 
 
 @dataclass(frozen=True)
@@ -51,22 +52,23 @@ class ValuesTask(Task[ValueCheck]):
     """In a worker with torch, so that an operator that takes too long or too much costs this answer alone."""
 
     trial: Trial
+    most: int = MOST_ELEMENTS
 
     def run(self, session: Session, options: PoolOptions) -> ValueCheck:
-        return check_values(self.trial)
+        return check_values(self.trial, self.most)
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> ValueCheck:
         return ValueCheck(None, reason=verdict.message)
 
 
-def check_values(trial: Trial) -> ValueCheck:
+def check_values(trial: Trial, most: int = MOST_ELEMENTS) -> ValueCheck:
     """Runs the trial's rewrite in torch and compares it with the plain call."""
     torch = import_module("torch")
-    small = _reduced(trial)
+    if "original" in trial.params:
+        return _check_rearranged(torch, trial, most)
+    small = _reduced(trial, most)
     if small is None:
-        return ValueCheck(
-            None, inputs=trial.case.inputs, reason=f"more than {MOST_ELEMENTS:,} elements, none of them to be left out"
-        )
+        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, none of them to be left out")
     case, params = small
     reduced = case.inputs != trial.case.inputs
     try:
@@ -80,6 +82,27 @@ def check_values(trial: Trial) -> ValueCheck:
             None, inputs=case.inputs, reduced=reduced, reason=str(error).splitlines()[0] if str(error) else "host memory"
         )
     return replace(compare(torch, expected, actual), inputs=case.inputs, reduced=reduced)
+
+
+def _check_rearranged(torch: Any, trial: Trial, most: int) -> ValueCheck:
+    """The same values in another form: the changed call on re-arranged operands must give the plain result, re-arranged."""
+    original = fewer_elements(trial.params["original"], most, {})
+    if original is None:
+        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, none of them to be left out")
+    reduced, order = original.inputs != trial.params["original"].inputs, tuple(trial.params["order"])
+
+    def form(tensor: Any, shape: Shape) -> Any:
+        return tensor.permute(order) if order and tensor.ndim == len(order) else tensor.reshape(shape)
+
+    plain = TorchHand(torch, original)
+    shapes = trial.case.inputs
+    if reduced and not order:  # as a matrix of one row: the sizes of the changed case are too large
+        shapes = tuple((1, math.prod(shape)) for shape in original.inputs)
+    given = [form(x, shape) for x, shape in zip(plain.tensors, shapes, strict=True)]
+    case = replace(trial.case, inputs=tuple(tuple(x.shape) for x in given))
+    actual = plain.call(case, given)
+    expected = [form(e, tuple(a.shape)) for e, a in zip(plain.call(original, plain.tensors), actual, strict=True)]
+    return replace(compare(torch, expected, actual), inputs=original.inputs, reduced=reduced)
 
 
 def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> ValueCheck:
@@ -97,30 +120,34 @@ def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> Value
     return ValueCheck(not differing, bool(differing) and rounding, differing=differing / count, largest=largest)
 
 
-def _reduced(trial: Trial) -> tuple[Case, Mapping[str, Any]] | None:
+def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
     """A case of the same structure that the host can compute, and the rewrite's parameters for it; None if there is none."""
-    case = trial.case
-    info = find_operator(case.operator)
-    attrs = info.complete_attrs(case.attrs)
-    if _elements(case) <= MOST_ELEMENTS:
-        return case, trial.params
-    try:
-        axes = axes_of(case, attrs)
-    except InvalidCase:
-        axes = None
-    if axes is None:
-        return None
-    units, least = dict(axes.units), dict.fromkeys(axes.units, 2)
+    least = {}
     if trial.rewrite in ("pieces", "pieces apart"):
         least[trial.params["axis"]] = 2 * trial.params["count"] - 1  # as many pieces as before, the last one smaller
-    small = case
-    while _elements(small) > MOST_ELEMENTS:
-        axis = max(units, key=lambda axis: units[axis] / least[axis])
-        if units[axis] <= least[axis]:
+    small = fewer_elements(trial.case, most, least)
+    if small is None:
+        return None
+    return small, trial.params if small == trial.case else {**trial.params, "multiple": 1}
+
+
+def fewer_elements(case: Case, most: int, least: Mapping[int, int]) -> Case | None:
+    """``case``, its axes halved until it has at most ``most`` elements; ``least``: units that an axis keeps, else 2. None if it
+    cannot have so few."""
+    info = find_operator(case.operator)
+    if _elements(case) <= most:
+        return case
+    axes = axes_of(case, info.complete_attrs(case.attrs))
+    if axes is None:
+        return None
+    units, small = dict(axes.units), case
+    while _elements(small) > most:
+        axis = max(units, key=lambda axis: units[axis] / least.get(axis, 2))
+        if units[axis] <= least.get(axis, 2):
             return None
-        units[axis] = max(units[axis] // 2, least[axis])
+        units[axis] = max(units[axis] // 2, least.get(axis, 2))
         small = axes.case_of(case, units)
-    return small, {**trial.params, "multiple": 1}
+    return small
 
 
 def _elements(case: Case) -> int:
@@ -235,4 +262,14 @@ class InTorch:
         return self._torch.softmax(x, dim)
 
 
-__all__ = ["InTorch", "TorchHand", "ValueCheck", "ValuesTask", "check_values", "compare"]
+__all__ = [
+    "MANY_ELEMENTS",
+    "MOST_ELEMENTS",
+    "InTorch",
+    "TorchHand",
+    "ValueCheck",
+    "ValuesTask",
+    "check_values",
+    "compare",
+    "fewer_elements",
+]

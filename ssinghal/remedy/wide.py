@@ -13,7 +13,7 @@ from ssinghal.operators import families
 from ssinghal.operators.core import Attrs, normal_dim
 from ssinghal.records import Resource
 from ssinghal.remedy.chunks import Cut, cuts_of
-from ssinghal.remedy.levers import Finding, Lever, Search, once, said
+from ssinghal.remedy.levers import Finding, Lever, Search, once, rearranged, said
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Hand, Params, Rewrite, pieces_apart
 from ssinghal.remedy.trials import Contract, Trial
@@ -96,7 +96,8 @@ def _fold(problem: Problem) -> Search:
             continue
         shape = (height, volume // height)
         case = replace(problem.case, inputs=(shape,))
-        found = yield from once(problem, problem.trial(case), f"operand and result are made and kept as {format_shape(shape)}")
+        told = f"operand and result are made and kept as {format_shape(shape)}"
+        found = yield from once(problem, rearranged(problem, case), told)
         if found.tried:
             return found
         reason = found.reason
