@@ -50,7 +50,7 @@ def probe(
     database there, and is not made a second time for its usage.
     """
     started = time.perf_counter()
-    session.use_l1_small(case.placement.l1_small_bytes or 0)
+    session.use_regions(case.placement.l1_small_bytes or 0)
     attempt = _Attempt(case, session, limits)
     if report is None:
         verdict = attempt.run()
@@ -63,7 +63,7 @@ def probe(
         verdict, comparison = attempt.compare()
     left = session.clear()
     if left:
-        session.reopen(session.l1_small_bytes)
+        session.reopen()
     return Record.of(
         case,
         verdict,

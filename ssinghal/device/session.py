@@ -63,7 +63,7 @@ class DeviceFacts:
 
 
 class Session:
-    """One device, open with one ``l1_small_size`` at a time. Not thread-safe; one board per process.
+    """One device, open with one ``l1_small_size`` and ``trace_region_size`` at a time. Not thread-safe; one board per process.
 
     The environment of the chosen mode must be in force already (``device.virtual.apply_environment``).
     """
@@ -72,6 +72,7 @@ class Session:
         self.choice = choice
         self.ttnn = _import_ttnn(with_torch)
         self.l1_small_bytes = l1_small_bytes
+        self.trace_region_bytes = 0
         self._device: Any = self._open()
         try:
             self.facts = self._prove()
@@ -87,8 +88,11 @@ class Session:
 
     @property
     def board(self) -> Board:
-        """The board as it is open now, its L1 less the L1_SMALL region."""
-        return self.facts.opened_board.with_l1_small(self.l1_small_bytes)
+        """The board as it is open now, its banks less the L1_SMALL and the trace region."""
+        board = self.facts.opened_board.with_l1_small(self.l1_small_bytes)
+        if not self.trace_region_bytes:
+            return board
+        return replace(board, dram=replace(board.dram, bank_bytes=self.memory(BufferType.DRAM).bank_bytes))
 
     @property
     def device(self) -> Any:
@@ -96,7 +100,8 @@ class Session:
 
     def _open(self) -> Any:
         try:
-            return self.ttnn.open_device(device_id=0, l1_small_size=self.l1_small_bytes)
+            regions = {"l1_small_size": self.l1_small_bytes, "trace_region_size": self.trace_region_bytes}
+            return self.ttnn.open_device(device_id=0, **regions)
         except RuntimeError as error:
             first = str(error).splitlines()[-1] if str(error) else type(error).__name__
             raise DeviceUnavailable(f"cannot open a {self.choice.mode} device ({self.choice.board}): {first}") from error
@@ -106,15 +111,15 @@ class Session:
             self.ttnn.close_device(self._device)
             self._device = None
 
-    def reopen(self, l1_small_bytes: int) -> None:
-        """Another ``l1_small_size`` needs the device closed and opened (3 ms); the board stays."""
+    def reopen(self) -> None:
         self.close()
-        self.l1_small_bytes = l1_small_bytes
         self._device = self._open()
 
-    def use_l1_small(self, l1_small_bytes: int) -> None:
-        if l1_small_bytes != self.l1_small_bytes:
-            self.reopen(l1_small_bytes)
+    def use_regions(self, l1_small_bytes: int, trace_region_bytes: int = 0) -> None:
+        """Regions of another size need the device closed and opened (3 ms); the board stays."""
+        if (l1_small_bytes, trace_region_bytes) != (self.l1_small_bytes, self.trace_region_bytes):
+            self.l1_small_bytes, self.trace_region_bytes = l1_small_bytes, trace_region_bytes
+            self.reopen()
 
     # Proof of the mode ------------------------------------------------------------------------------------------------
 

@@ -179,6 +179,12 @@ class Origin:
         sizes = {reading.l1_small_bytes for reading in self.readings}
         return sizes.pop() if len(sizes) == 1 else None
 
+    @property
+    def trace_region_bytes(self) -> int:
+        """``trace_region_size`` that the device was opened with, where a DRAM bank's size tells one; else 0."""
+        sizes = {trace.region_bytes for trace in self.traces}
+        return sizes.pop() if len(sizes) == 1 else 0
+
     def narrowed(self, build: Build) -> Origin:
         """The origin if it was ``build``, where something else than the figures of the message tells."""
         return replace(self, readings=tuple(reading for reading in self.readings if reading.build == build), evidence=())

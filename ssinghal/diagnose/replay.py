@@ -129,14 +129,22 @@ class Later:
         return {"operation": self.operation.name, "line": self.operation.line, "status": status, "text": self.line()}
 
 
-def replay(case: Case, reported: Verdict, bench: Bench, release: str = "", live: LiveSet | None = None) -> Replay:
+def replay(
+    case: Case,
+    reported: Verdict,
+    bench: Bench,
+    release: str = "",
+    live: LiveSet | None = None,
+    trace_region_bytes: int = 0,
+) -> Replay:
     """``case`` on the bench's board with ``release`` (its own where empty). ``live``: what to put beside it, else what the
     message implies.
 
     Raises:
         InvalidCase: the call cannot be made at all.
     """
-    problem = Problem.of(case, reported, bench.board_of(release))
+    board = bench.board_of(release, trace_region_bytes)
+    problem = Problem.of(case, reported, board, trace_region_bytes=trace_region_bytes)
     live = implied_live(reported, problem.case, problem.board) if live is None else live
     trial = bench.on(release, problem.trial(live=live))
     tried = bench.run(trial)

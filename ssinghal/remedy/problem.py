@@ -20,7 +20,7 @@ from ssinghal.specs import Board, BufferType, TensorSpec, format_bytes
 @dataclass(frozen=True)
 class Problem:
     """``case``: written as it is placed. ``verdict``: how it fails on ``board``, as that is opened for it, beside ``live``.
-    ``newer``: TTNN releases that can be asked as well."""
+    ``newer``: TTNN releases that can be asked as well. ``trace_region_bytes``: the board is opened with."""
 
     case: Case
     verdict: Verdict
@@ -31,10 +31,19 @@ class Problem:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     newer: tuple[str, ...] = ()
+    trace_region_bytes: int = 0
 
     @classmethod
-    def of(cls, case: Case, verdict: Verdict, board: Board, live: LiveSet = (), newer: tuple[str, ...] = ()) -> Problem:
-        """InvalidCase where the call cannot be made at all, so that nothing can make it fit."""
+    def of(
+        cls,
+        case: Case,
+        verdict: Verdict,
+        board: Board,
+        live: LiveSet = (),
+        newer: tuple[str, ...] = (),
+        trace_region_bytes: int = 0,
+    ) -> Problem:
+        """``board``: its banks less the trace region. InvalidCase where the call cannot be made at all, so that nothing can make it fit."""
         case = as_placed(case)
         info = find_operator(case.operator)
         info.check_operands(case.inputs)
@@ -45,7 +54,7 @@ class Problem:
         outputs = tuple(output_specs(info, case, attrs))
         inputs = tuple(input_specs(info, case, attrs))
         opened = board.with_l1_small(case.placement.l1_small_bytes or 0)
-        return cls(case, verdict, opened, live, info, attrs, inputs, outputs, newer)
+        return cls(case, verdict, opened, live, info, attrs, inputs, outputs, newer, trace_region_bytes)
 
     @property
     def memory(self) -> BufferType:
@@ -84,7 +93,8 @@ class Problem:
         """
         case = case or self.case
         chosen = case.placement.output_config is None or self.info.traits.output_fixed
-        return Trial(case, self.results_of(case), rewrite, params, self.live if live is None else live, any_memory=chosen)
+        beside = self.live if live is None else live
+        return Trial(case, self.results_of(case), rewrite, params, beside, self.trace_region_bytes, any_memory=chosen)
 
     def results_of(self, case: Case) -> tuple[TensorSpec, ...]:
         self.operands_of(case)  # raises for those that no device holds
