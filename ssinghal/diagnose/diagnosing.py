@@ -118,7 +118,6 @@ def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet
     if failing is not replays[0]:
         return replace(known, notes=(f"remedies are not searched: on ttnn {replays[0].tried.ttnn} it fits as it is",))
     trace = known.explanation.origin.trace_region_bytes
-    trace = known.explanation.origin.trace_region_bytes
     return replace(known, remedies=solve(case, bench, budget, failing.live, failing.tried.verdict, trace))
 
 
