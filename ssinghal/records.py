@@ -13,6 +13,7 @@ from typing import Any
 
 from ssinghal.cases import Case
 from ssinghal.errors import HarnessError
+from ssinghal.searched import Searched
 from ssinghal.specs import Shape, TextEnum
 
 SCHEMA_VERSION = 1
@@ -127,7 +128,7 @@ class Record:
     """One case, one record. ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never
         computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that
     operands and results held together when the call returned, by kind of memory. ``listed_shape``: the catalog's, which the
-        operands were made from."""
+        operands were made from. ``remedies``: of an OOM that they were searched for."""
 
     case: Mapping[str, Any]
     key: str
@@ -146,6 +147,7 @@ class Record:
     left_allocated: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[Mapping[str, Any], ...] = ()
     listed_shape: Shape | None = None
+    remedies: Searched | None = None
     test: str = ""
     run: str = ""
     duration_s: float = 0.0
@@ -204,6 +206,7 @@ class Record:
             **({"usage_note": self.usage_note} if self.usage_note else {}),
             "resident": dict(self.resident),
             "estimate": self.estimate,
+            **({"remedies": asdict(self.remedies)} if self.remedies is not None else {}),
             **({"left_allocated": dict(self.left_allocated)} if self.left_allocated else {}),
             "sources": list(self.sources),
             **({"test": self.test} if self.test else {}),

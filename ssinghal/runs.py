@@ -30,6 +30,7 @@ _INDIFFERENT = {
     "ttnn_log",
     "ttnn-log",
     "policy",
+    "remedies",
 }  # options of run and pytest that decide no verdict
 
 

@@ -20,6 +20,7 @@ from ssinghal.cases import Case, OutputMemory
 from ssinghal.device.usage import Usage
 from ssinghal.errors import InvalidCase
 from ssinghal.records import Resource, Status, Verdict
+from ssinghal.searched import Searched
 from ssinghal.specs import BufferType, DType, Layout, Shape, TextEnum
 from ssinghal.text import sentence
 
@@ -96,6 +97,12 @@ def _whole_usage(value: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
     return value
 
 
+def _of_no_negative_size(value: Searched | None) -> Searched | None:
+    if value is not None and min(value.sizes) < 0:
+        raise ValueError("a size below 0")
+    return value
+
+
 def _one_of(kind: type[TextEnum]) -> AfterValidator:
     def known(value: str) -> str:
         if value not in {member.value for member in kind}:
@@ -150,6 +157,7 @@ class StoredRecord(_Stored):
     usage_note: str = ""
     resident: Mapping[str, Bytes] = {}
     estimate: StoredEstimate | None = None
+    remedies: Annotated[Searched | None, AfterValidator(_of_no_negative_size)] = None
     left_allocated: Mapping[str, Bytes] = {}
     sources: tuple[StoredSource, ...] = ()
     duration_s: Finite = 0.0

@@ -24,19 +24,26 @@ NO_TORCH = ValueCheck(None, reason="torch is not installed here")
 
 class Bench:
     """``choice`` and ``options``: of the board and release that a trial names no other than. ``most_elements``: of a call whose
-    values are compared as it is. Use as a context manager.
+    values are compared as it is. ``home``: workers of that board and release that run already, and are closed by whoever
+    started them. Use as a context manager.
 
     Raises:
         DeviceError: no device opens.
     """
 
     def __init__(
-        self, choice: DeviceChoice, options: PoolOptions, *, values: bool = True, most_elements: int = MOST_ELEMENTS
+        self,
+        choice: DeviceChoice,
+        options: PoolOptions,
+        *,
+        values: bool = True,
+        most_elements: int = MOST_ELEMENTS,
+        home: Pool | None = None,
     ) -> None:
         self.choice, self.options, self._values = choice, replace(options, numerics=False), values
         self._most_elements = most_elements
         self._stack = ExitStack()
-        self._pools: dict[tuple[str, str, bool], Pool] = {}
+        self._pools: dict[tuple[str, str, bool], Pool] = {} if home is None else {("", "", False): home}
         self._lock = Lock()
         self._home_ttnn = ""
         self._home = self._pool("", "")
@@ -46,6 +53,9 @@ class Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._stack.close()
 
     @property

@@ -39,6 +39,7 @@ def solve(
     live: LiveSet = (),
     verdict: Verdict | None = None,
     trace_region_bytes: int = 0,
+    only: Iterable[Contract] = tuple(Contract),
 ) -> Told | Unsolved:
     """Searches remedies of ``case`` beside ``live``, and says what each keeps of the values.
 
@@ -53,7 +54,7 @@ def solve(
         problem = Problem.of(case, verdict, board, live, newer_than(bench.ttnn), trace_region_bytes)
     except InvalidCase as error:
         return Unsolved(case, Verdict(Status.INVALID, decided_by="arithmetic", message=str(error)))
-    found = search(problem, bench.run, budget)
+    found = search(problem, bench.run, budget, only=only)
     values: dict[str, ValueCheck] = {}
     storage: dict[str, tuple[StorageError, ...]] = {}
     for remedy in found.found:
