@@ -77,6 +77,12 @@ class Transcript:
         self._values[id(value)] = (value, Expression(f"{name}({', '.join(written)})"))
         return value
 
+    def constant(self, name: str, value: Any) -> Any:
+        """What TTNN has under a name, such as a slice type: it is written by that name."""
+        if not isinstance(value, (bool, int, float, str)) or isinstance(value, Enum):
+            self._values[id(value)] = (value, Expression(name))
+        return value
+
     def _tensors(self, value: Any) -> Iterator[Any]:
         if self.is_tensor(value):
             yield value
@@ -151,7 +157,7 @@ class _Namespace:
             return value if issubclass(value, Enum) or name == "Tensor" else _Maker(self._transcript, value, path)
         if callable(value) and not isinstance(value, Enum):
             return lambda *args, **kwargs: self._transcript.call(path, value, args, kwargs)
-        return value
+        return self._transcript.constant(path, value)
 
 
 class _Maker:

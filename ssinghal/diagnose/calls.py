@@ -222,10 +222,12 @@ def _cast(operation: Operation) -> Attrs:
 
 
 def _layout(operation: Operation) -> Attrs:
-    """Told, or read off the result."""
+    """Told, or read off the result, as is the dtype where it changes."""
     results = _result_specs(operation)
     told = results[0].layout.value if results else None
-    return {"layout": _word(operation, "layout", told)}
+    attrs = {"layout": _word(operation, "layout", told)}
+    given = {value.spec.dtype for value in operation.operands if value.spec is not None}
+    return attrs if not results or given == {results[0].dtype} else {**attrs, "dtype": results[0].dtype.value}
 
 
 # Shapes and windows -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Weights go to the device as torch has them. TTNN brings them to the form its ker
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,16 @@ from ssinghal.specs import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
 
 MAP, VOLUME = 4, 5  # ranks
 SPATIAL = ("stride", "padding", "dilation", "output_padding")
+
+# How TTNN goes about a convolution of maps, for which torch has no words. "auto" and 0: as TTNN sees fit.
+AUTO = "auto"
+TUNING = {
+    "slices": Attr("str", AUTO),  # "l1": the whole map at once; "height:4", "width:8": that many slices of a map in DRAM
+    "shard_layout": Attr("str", AUTO),  # "height", "width" or "block": how the map lies over the cores meanwhile
+    "act_block_h": Attr("int", 0),  # rows of the block that a core has at a time
+}
+_SLICES = re.compile(r"(height|width):([1-9]\d*)")
+_SHARDS = ("height", "width", "block")
 
 
 def _spatial(attrs: Attrs, name: str, dims: int) -> list[int]:
@@ -49,6 +60,20 @@ def _check(shapes: Sequence[Shape], attrs: Attrs) -> None:
         raise InvalidCase("convolution: stride and dilation are at least 1")
     if min(*_spatial(attrs, "padding", dims), *_spatial(attrs, "output_padding", dims)) < 0:
         raise InvalidCase("convolution: padding and output_padding are at least 0")
+    _check_tuning(image, attrs)
+
+
+def _check_tuning(image: Shape, attrs: Attrs) -> None:
+    given = [name for name, attr in TUNING.items() if attrs[name] != attr.default]
+    if given and (len(image) != MAP or attrs["transposed"]):
+        raise InvalidCase(f"convolution: {', '.join(given)} is for plain convolutions over 2 dims")
+    slices, shard = attrs["slices"], attrs["shard_layout"]
+    if slices not in (AUTO, "l1") and not _SLICES.fullmatch(slices):
+        raise InvalidCase(f"convolution: slices {slices!r}; expected auto, l1, height:COUNT or width:COUNT")
+    if shard not in (AUTO, *_SHARDS):
+        raise InvalidCase(f"convolution: shard_layout {shard!r}; expected auto, {', '.join(_SHARDS)}")
+    if attrs["act_block_h"] % TILE_EDGE or attrs["act_block_h"] < 0:
+        raise InvalidCase(f"convolution: act_block_h {attrs['act_block_h']}; expected a multiple of {TILE_EDGE}")
 
 
 def _result_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -101,7 +126,7 @@ def _convolve(c: Call) -> Any:
 
 def _common(c: Call) -> dict[str, Any]:
     bias = c.inputs[2] if len(c.inputs) > 2 else None
-    return {"bias_tensor": bias, "device": c.device, "groups": c.attrs["groups"], **c.options, **c.out}
+    return {"bias_tensor": bias, "device": c.device, "groups": c.attrs["groups"], **c.out}
 
 
 def _channels(c: Call) -> dict[str, int]:
@@ -142,7 +167,22 @@ def _map(c: Call, spatial: dict[str, list[int]]) -> dict[str, Any]:
 
 
 def _conv2d(c: Call, spatial: dict[str, list[int]]) -> Any:
-    return c.ttnn.conv2d(weight_tensor=c.inputs[1], **_map(c, spatial))
+    return c.ttnn.conv2d(weight_tensor=c.inputs[1], **_map(c, spatial), **_tuned(c))
+
+
+def _tuned(c: Call) -> dict[str, Any]:
+    ttnn, slices, shard = c.ttnn, c.attrs["slices"], c.attrs["shard_layout"]
+    config = {
+        **({"act_block_h_override": c.attrs["act_block_h"]} if c.attrs["act_block_h"] else {}),
+        **({"shard_layout": getattr(ttnn.TensorMemoryLayout, f"{shard.upper()}_SHARDED")} if shard != AUTO else {}),
+    }
+    given = {"conv_config": ttnn.Conv2dConfig(**config)} if config else {}
+    if slices == "l1":
+        given["slice_config"] = ttnn.Conv2dL1FullSliceConfig
+    elif found := _SLICES.fullmatch(slices):
+        along = getattr(ttnn, f"Conv2dDRAMSlice{found[1].title()}")
+        given["slice_config"] = ttnn.Conv2dSliceConfig(slice_type=along, num_slices=int(found[2]))
+    return given
 
 
 def _conv_transpose2d(c: Call, spatial: dict[str, list[int]]) -> Any:
@@ -202,6 +242,7 @@ CONVOLUTION = OperatorInfo(
         "transposed": Attr("bool", False),
         "output_padding": Attr("int|ints", 0),
         "groups": Attr("int", 1),
+        **TUNING,
     },
     place=_place,
     sample=_same_size,
@@ -232,4 +273,4 @@ CONV_TRANSPOSE2D = replace(
 
 OPERATORS: tuple[OperatorInfo, ...] = (CONVOLUTION, CONV_TRANSPOSE2D)
 
-__all__ = ["OPERATORS"]
+__all__ = ["AUTO", "OPERATORS", "TUNING"]

@@ -62,7 +62,7 @@ class Sample(NamedTuple):
 @dataclass
 class Call:
     """All a TTNN call needs. ``out`` is ``{"memory_config": …}``, or empty where TTNN is to choose. ``values``: the result's
-    will be looked at. ``options``: how TTNN does it, such as ``slice_config``; only convolutions take any."""
+    will be looked at."""
 
     ttnn: Any
     device: Any
@@ -71,7 +71,6 @@ class Call:
     out: dict[str, Any]
     case: Case
     values: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ssinghal.cases import Case
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators.core import (
     Attr,
     Attrs,
     Call,
+    DTypes,
     Limitation,
     OperatorInfo,
     Sample,
@@ -25,7 +26,7 @@ from ssinghal.operators.core import (
     operand_spec,
     to_nhwc,
 )
-from ssinghal.specs import TILE_EDGE, Layout, Shape, TensorSpec
+from ssinghal.specs import TILE_EDGE, DType, Layout, Shape, TensorSpec
 
 Specs = Sequence[TensorSpec]
 
@@ -287,6 +288,9 @@ REORDERS = (
 # Other layout -------------------------------------------------------------------------------------------------------------
 
 
+DTYPE = Attr("str|none", None)  # of the result, where the change of layout is a cast as well
+
+
 def _layout_attr(attrs: Attrs) -> Layout:
     try:
         return Layout(attrs["layout"])
@@ -296,7 +300,19 @@ def _layout_attr(attrs: Attrs) -> Layout:
 
 def _to_layout(c: Call, layout: Layout) -> Any:
     wanted = c.ttnn.TILE_LAYOUT if layout is Layout.TILE else c.ttnn.ROW_MAJOR_LAYOUT
-    return where_asked(c, c.ttnn.to_layout(c.inputs[0], wanted, **c.out))
+    cast = {} if c.attrs["dtype"] is None else {"dtype": getattr(c.ttnn, _dtype_attr(c.attrs).value)}
+    return where_asked(c, c.ttnn.to_layout(c.inputs[0], wanted, **cast, **c.out))
+
+
+def _dtype_attr(attrs: Attrs) -> DType:
+    try:
+        return DType(attrs["dtype"])
+    except ValueError:
+        raise InvalidCase(unknown("dtype", attrs["dtype"], [dtype.value for dtype in DType])) from None
+
+
+def _laid_out_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
+    return (None if attrs["dtype"] is None else _dtype_attr(attrs),)
 
 
 def _one_way(name: str, source: Layout, target: Layout) -> OperatorInfo:
@@ -312,9 +328,10 @@ def _one_way(name: str, source: Layout, target: Layout) -> OperatorInfo:
         ttnn="ttnn.to_layout",
         call=lambda c: _to_layout(c, target),
         torch=_same_values,
+        attrs={"dtype": DTYPE},
         place=place,
         sample=lambda shape: Sample((shape,), {}),
-        traits=Traits(output_layout=target),
+        traits=Traits(output_layout=target, output_dtypes=_laid_out_dtypes),
     )
 
 
@@ -330,9 +347,13 @@ LAYOUTS = (
         ttnn="ttnn.to_layout",
         call=lambda c: _to_layout(c, _layout_attr(c.attrs)),
         torch=_same_values,
-        attrs={"layout": Attr("str")},
+        attrs={"layout": Attr("str"), "dtype": DTYPE},
         sample=lambda shape: Sample((shape,), {"layout": "row_major"}),
-        traits=Traits(alias=is_unchanged, result_form=lambda shape, attrs: (shape, _layout_attr(attrs))),
+        traits=Traits(
+            alias=is_unchanged,
+            result_form=lambda shape, attrs: (shape, _layout_attr(attrs)),
+            output_dtypes=_laid_out_dtypes,
+        ),
     ),
     _one_way("tilize", Layout.ROW_MAJOR, Layout.TILE),
     _one_way("untilize", Layout.TILE, Layout.ROW_MAJOR),

@@ -30,9 +30,8 @@ class Hand(ABC):
     residents: list[Any]
 
     @abstractmethod
-    def call(self, case: Case, tensors: Sequence[Any], options: Params | None = None, **out: Any) -> list[Any]:
-        """The results of ``case``'s operator on ``tensors``. ``out``: where they go, else where the case's placement says;
-        ``options``: how TTNN does it (``Call.options``)."""
+    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
+        """The results of ``case``'s operator on ``tensors``. ``out``: where they go, else where the case's placement says."""
 
     @abstractmethod
     def in_memory(self, buffer: BufferType) -> Any:

@@ -17,7 +17,7 @@ from ssinghal.operators.core import Call, input_specs
 from ssinghal.probe import TTNN_ERRORS
 from ssinghal.records import PlacedTensor, Resource, Status, Verdict
 from ssinghal.remedy.registry import REWRITES
-from ssinghal.remedy.rewrites import Hand, Params
+from ssinghal.remedy.rewrites import Hand
 from ssinghal.remedy.trials import LiveSet, Resident, Trial, Tried
 from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div
 from ssinghal.tasks import PoolOptions, Task
@@ -153,14 +153,14 @@ class DeviceHand(Hand):
             self.tensors.append(self.transcript.named(tensor, name))
         self.stage = "call"
 
-    def call(self, case: Case, tensors: Sequence[Any], options: Params | None = None, **out: Any) -> list[Any]:
+    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
         config = case.placement.output_config
         if not out and config is not None:
             out = {"memory_config": self.session.memory_config(config, self.ttnn)}
         info = find_operator(case.operator)
         assert info.call is not None
         attrs = self.attrs if case is self.case else info.complete_attrs(case.attrs)
-        returned = info.call(Call(self.ttnn, self.session.device, list(tensors), attrs, out, case, options=options or {}))
+        returned = info.call(Call(self.ttnn, self.session.device, list(tensors), attrs, out, case))
         return list(returned) if isinstance(returned, (list, tuple)) else [returned]
 
     def in_memory(self, buffer: BufferType) -> Any:

@@ -21,7 +21,7 @@ from ssinghal.operators.core import input_specs, output_specs, working_shapes
 from ssinghal.records import Verdict
 from ssinghal.remedy.axes import axes_of
 from ssinghal.remedy.registry import REWRITES
-from ssinghal.remedy.rewrites import Hand, Params
+from ssinghal.remedy.rewrites import Hand
 from ssinghal.remedy.trials import Trial
 from ssinghal.specs import BufferType, DType, Shape
 from ssinghal.tasks import PoolOptions, Task
@@ -170,7 +170,7 @@ class TorchHand(Hand):
         values = make_values(torch, wide, self.info, specs)
         self.tensors = [to_device_form(v, s, i, self.info) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
 
-    def call(self, case: Case, tensors: Sequence[Any], options: Params | None = None, **out: Any) -> list[Any]:
+    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
         info = find_operator(case.operator)
         attrs = info.complete_attrs(case.attrs)
         shapes = working_shapes(info, case)

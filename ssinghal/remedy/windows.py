@@ -7,9 +7,11 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ssinghal.cases import Case
+from ssinghal.operators.convolution import TUNING
 from ssinghal.operators.core import Attrs, pair
 from ssinghal.records import Resource
-from ssinghal.remedy.levers import Finding, Lever, Search, said
+from ssinghal.remedy.levers import Finding, Lever, Search, once, said
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Hand, Params, Rewrite, cuts, in_dram
 from ssinghal.remedy.trials import Contract, Trial, Tried
@@ -156,20 +158,24 @@ def _interpolate_rows(problem: Problem) -> Search:
 # Convolutions -------------------------------------------------------------------------------------------------------------
 
 
-def sliced(hand: Hand, params: Params) -> Sequence[Any]:
-    """A convolution of an operand in DRAM, told how to slice itself."""
-    ttnn = hand.ttnn
-    kind = f"Conv2dDRAMSlice{params['along']}"
-    slice_type = getattr(ttnn, kind) if hasattr(ttnn, kind) else getattr(ttnn, kind.replace("DRAM", ""))
-    options = {"slice_config": ttnn.Conv2dSliceConfig(slice_type=slice_type, num_slices=params["count"])}
-    if params["act_block_h"]:
-        options["conv_config"] = ttnn.Conv2dConfig(act_block_h_override=params["act_block_h"])
-    return hand.call(hand.case, hand.tensors, options)
-
-
 def _is_conv2d(problem: Problem) -> bool:
     shapes = problem.case.inputs
     return problem.info.name == "convolution" and len(shapes[0]) == 4 and not problem.attrs["transposed"]
+
+
+def _tuned(problem: Problem, **tuning: Any) -> Case:
+    case = problem.in_dram()
+    return replace(case, attrs={**case.attrs, **tuning})
+
+
+def _is_tuned(problem: Problem) -> bool:
+    return _is_conv2d(problem) and any(problem.attrs[name] != attr.default for name, attr in TUNING.items())
+
+
+def _untuned(problem: Problem) -> Search:
+    defaults = {name: attr.default for name, attr in TUNING.items()}
+    note = "no slice_config and no conv_config, operands in DRAM: TTNN slices as it needs"
+    return (yield from once(problem, problem.trial(_tuned(problem, **defaults)), note))
 
 
 def _slices(problem: Problem) -> Search:
@@ -178,17 +184,16 @@ def _slices(problem: Problem) -> Search:
     reason = ""
     blocks = (32, 0) if problem.verdict.resource in (Resource.CIRCULAR_BUFFER, Resource.CLASH) else (0, 32)
     for block in blocks:
-        for along in ("Width", "Height"):
+        for along in ("width", "height"):
 
             def trial(count: int, along: str = along, block: int = block) -> Trial:
-                how = {"along": along, "count": count, "act_block_h": block}
-                return replace(problem.trial(problem.in_dram(), "sliced"), params=how)
+                return problem.trial(_tuned(problem, slices=f"{along}:{count}", act_block_h=block))
 
             counted = yield from smallest_count(trial, MOST_SLICES)
             if counted.tried is not None:
                 low = f", act_block_h_override={block}" if block else ""
-                return Finding(counted.tried, note=f"{counted.count} slices along the {along.lower()}{low}, operands in DRAM")
-            reason = f"slices along the {along.lower()}: {counted.reason}"
+                return Finding(counted.tried, note=f"{counted.count} slices along the {along}{low}, operands in DRAM")
+            reason = f"slices along the {along}: {counted.reason}"
     return Finding(None, reason)
 
 
@@ -239,10 +244,10 @@ def smallest_count(trial: Any, most: int, first: int = 2) -> Generator[Trial, Tr
 WINDOW_REWRITES: Mapping[str, Rewrite] = {
     "pooled rows": pooled_rows,
     "interpolated rows": interpolated_rows,
-    "sliced": sliced,
 }
 
 WINDOW_LEVERS = (
+    Lever("as TTNN slices it", Contract.SAME, lambda p: _is_tuned(p) and p.memory is BufferType.DRAM, _untuned),
     Lever("slices of a convolution", Contract.SAME, lambda p: _is_conv2d(p) and p.memory is BufferType.DRAM, _slices),
     Lever("slices of a convolution from DRAM", Contract.MEMORY, lambda p: _is_conv2d(p) and p.memory is BufferType.L1, _slices),
     Lever("rows with their neighbours", Contract.CHUNKED, _can_pool_rows, _pool_rows),
