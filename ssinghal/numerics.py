@@ -75,7 +75,9 @@ def run_both(
         out = {} if config is None else {"memory_config": session.memory_config(config)}
         returned = info.call(Call(session.ttnn, session.device, list(tensors), attrs, out, case, values=True))
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        actual = [from_device_form(session.ttnn.to_torch(r), tuple(e.shape)) for r, e in zip(results, expected, strict=True)]
+        actual = [
+            from_device_form(session.ttnn.to_torch(r), tuple(e.shape), info) for r, e in zip(results, expected, strict=True)
+        ]
     finally:
         for tensor in (*results, *tensors):
             if tensor.is_allocated():
@@ -104,18 +106,21 @@ def to_device_form(value: Any, spec: TensorSpec, index: int, info: OperatorInfo)
     """The reference's operand in the form its spec has on the device: last two dims swapped, channels last, or folded."""
     if index in info.traits.transposed:
         value = value.transpose(-2, -1)
-    elif tuple(value.shape) != spec.shape and value.ndim >= 3 and value.shape[1] == spec.shape[-1]:
+    elif index == 0 and is_channels_last(info, tuple(value.shape)):
         value = value.movedim(1, -1)
     return value.reshape(spec.shape).contiguous()
 
 
-def from_device_form(value: Any, shape: Shape) -> Any:
-    """The device's result in the reference's form: unfolded, channels back in place."""
-    if tuple(value.shape) == shape:
-        return value
-    if len(shape) >= 3 and value.shape[-1] == shape[1]:
+def from_device_form(value: Any, shape: Shape, info: OperatorInfo) -> Any:
+    """The device's result, or first operand, in the reference's form of ``shape``: unfolded, channels back in place."""
+    if is_channels_last(info, shape):
         return value.reshape(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
     return value
+
+
+def is_channels_last(info: OperatorInfo, shape: Shape) -> bool:
+    """Whether a map of the operator has its channels last on the device. Not to be told from sizes: they may all be equal."""
+    return bool(info.traits.nhwc) and len(shape) >= 3
 
 
 __all__ = ["compare_values", "compare_with_torch", "run_both"]

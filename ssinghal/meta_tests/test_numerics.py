@@ -67,7 +67,16 @@ def test_device_forms_keep_every_value_where_it_belongs(shape, placed, name):
         assert torch.equal(form, value.T)
     else:
         assert torch.equal(form.reshape(2, 4, 5, 3)[1, 2, 3], value[1, :, 2, 3])
-        assert torch.equal(from_device_form(form, shape), value)
+        assert torch.equal(from_device_form(form, shape, find_operator(name)), value)
+
+
+@pytest.mark.parametrize(("name", "placed"), [("upsample_nearest2d", (2, 4, 4, 4)), ("max_pool2d", (1, 1, 32, 4))])
+def test_channels_are_put_last_where_all_sizes_are_equal(name, placed):
+    """[2, 4, 4, 4] as NHWC has the same sizes as NCHW: which dim is which must not be guessed from them."""
+    value = torch.arange(2 * 4 * 4 * 4).reshape(2, 4, 4, 4)
+    form = to_device_form(value, TensorSpec(placed), 0, find_operator(name))
+    assert torch.equal(form.reshape(2, 4, 4, 4)[1, 2, 3], value[1, :, 2, 3])
+    assert torch.equal(from_device_form(form, (2, 4, 4, 4), find_operator(name)), value)
 
 
 def test_a_virtual_device_is_never_compared():

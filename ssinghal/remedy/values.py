@@ -15,7 +15,7 @@ from typing import Any
 
 from ssinghal.cases import Case
 from ssinghal.device.session import DeviceFacts, Session
-from ssinghal.numerics import from_device_form, make_values, to_device_form
+from ssinghal.numerics import from_device_form, is_channels_last, make_values, to_device_form
 from ssinghal.operators import find_operator
 from ssinghal.operators.core import input_specs, output_specs, working_shapes
 from ssinghal.records import Verdict
@@ -178,12 +178,16 @@ class TorchHand(Hand):
         returned = info.torch(self.torch, given, attrs)
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         specs = output_specs(info, case, attrs)
-        return [_placed(r, s.shape) for r, s in zip(results, specs, strict=True)]
+        return [self._placed(r, s.shape) for r, s in zip(results, specs, strict=True)]
 
     def _as_written(self, tensor: Any, shape: Shape, index: int) -> Any:
         if index in self.info.traits.transposed:
             return tensor.transpose(-2, -1)
-        return from_device_form(tensor, shape).reshape(shape)
+        return (from_device_form(tensor, shape, self.info) if index == 0 else tensor).reshape(shape)
+
+    def _placed(self, result: Any, shape: Shape) -> Any:
+        """torch's result in the form that it has on the device: channels last, or folded."""
+        return (result.movedim(1, -1) if is_channels_last(self.info, tuple(result.shape)) else result).reshape(shape)
 
     def in_memory(self, buffer: BufferType) -> Any:
         return buffer
@@ -196,15 +200,6 @@ class TorchHand(Hand):
 
     def piece(self, number: int) -> AbstractContextManager[None]:
         return nullcontext()
-
-
-def _placed(result: Any, shape: Shape) -> Any:
-    """torch's result in the form that it has on the device: channels last, or folded."""
-    if tuple(result.shape) == shape:
-        return result
-    if result.ndim >= 3 and result.shape[1] == shape[-1]:
-        result = result.movedim(1, -1)
-    return result.reshape(shape)
 
 
 class InTorch:
