@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from ssinghal.baseline import load_baseline
 from ssinghal.cases import Case
 from ssinghal.estimate import MemoryEstimate, Prediction, estimate
 from ssinghal.pool import Pool
+from ssinghal.probing import Submit, probing
 from ssinghal.records import Record, Status
 from ssinghal.results import unprobed
 from ssinghal.settings import Settings
@@ -31,14 +33,16 @@ class Harness:
         self.tests: dict[str, Identity] = {}
         self.on_device: set[Identity] = set()
         self.faults: list[str] = []  # of test modules, told together when all are collected
+        self._stack = ExitStack()
         self._pool: Pool | None = None
+        self._submit: Submit | None = None
         self._estimates: dict[str, MemoryEstimate] = {}
         self._futures: dict[Identity, Future[Record]] = {}
 
     def pool(self) -> Pool:
         """The device, opened when first needed."""
         if self._pool is None:
-            self._pool = Pool(self.settings.choice, self.settings.pool_options)
+            self._pool = self._stack.enter_context(Pool(self.settings.choice, self.settings.pool_options))
         return self._pool
 
     def device_facts(self) -> dict[str, Any]:
@@ -47,8 +51,10 @@ class Harness:
 
     def submit(self, case: Case) -> Future[Record]:
         """The case's record to come; a case is run once, however many tests ask for it."""
+        if self._submit is None:
+            self._submit = self._stack.enter_context(probing(self.pool(), remedies=self.settings.remedies))
         if identity(case) not in self._futures:
-            self._futures[identity(case)] = self.pool().submit(case)
+            self._futures[identity(case)] = self._submit(case)
         return self._futures[identity(case)]
 
     def estimate(self, case: Case) -> MemoryEstimate:
@@ -66,8 +72,7 @@ class Harness:
         )
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
+        self._stack.close()
 
     # Records --------------------------------------------------------------------------------------------------------------
 

@@ -240,7 +240,8 @@ def _judge(harness: Harness, case: Case, record: Record) -> None:
     if verdict.status is Status.OOM:
         if foreseen is Prediction.FITS:
             pytest.fail(f"OOM that the estimate says fits: {sentence(verdict)}", pytrace=False)
-        pytest.skip(f"Expected OOM: {sentence(verdict)}")
+        remedy = "" if record.remedies is None else f"; {record.remedies}"
+        pytest.skip(f"Expected OOM: {sentence(verdict)}{remedy}")
     if verdict.status is Status.NOT_RUN:
         pytest.skip(f"not run: {verdict.message}")
     if verdict.status is Status.UNSUPPORTED:

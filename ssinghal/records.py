@@ -206,7 +206,7 @@ class Record:
             **({"usage_note": self.usage_note} if self.usage_note else {}),
             "resident": dict(self.resident),
             "estimate": self.estimate,
-            **({"remedies": asdict(self.remedies)} if self.remedies is not None else {}),
+            **({"remedies": self.remedies.to_json()} if self.remedies is not None else {}),
             **({"left_allocated": dict(self.left_allocated)} if self.left_allocated else {}),
             "sources": list(self.sources),
             **({"test": self.test} if self.test else {}),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ssinghal.specs import TextEnum
 
@@ -80,6 +81,10 @@ class Searched:
         untried = f", {len(self.refused) - tried} ruled out untried" if len(self.refused) > tried else ""
         spent = "; the budget was spent" if self.budget_spent else ""
         return f"none of {tried} tried remedies fits{untried}{spent}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, which cross from process to process of xdist as well."""
+        return {**asdict(self), "found": [{**asdict(working), "values": working.values.value} for working in self.found]}
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -66,6 +66,10 @@ OPTIONS = (
     Option("sample", whole_number, None, "at most so many cases of each operator, spread over their sizes"),
     Option("workers", whole_number, None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
+FLAGS = (
+    ("ttnn-log", "let TTNN write its log to standard error"),
+    ("remedies", "search for what makes a case fit that is out of memory: its skip and its record name it"),
+)
 LISTS = (
     ("catalog", "catalog names, parts of names or files (repeatable; default: all)"),
     ("op", "operator names (repeatable; exact, unlike -k)"),
@@ -82,8 +86,9 @@ def add_options(parser: pytest.Parser) -> None:
     for name, text in LISTS:
         group.addoption(f"--oom-{name}", action="append", default=None, help=text)
         parser.addini(f"oom_{name}", text, type="args", default=None)
-    group.addoption("--oom-ttnn-log", action="store_true", default=None, help="let TTNN write its log to standard error")
-    parser.addini("oom_ttnn_log", "let TTNN write its log to standard error", type="bool", default=None)
+    for name, text in FLAGS:
+        group.addoption(f"--oom-{name}", action="store_true", default=None, help=text)
+        parser.addini(f"oom_{name.replace('-', '_')}", text, type="bool", default=None)
 
 
 class Settings:
@@ -97,10 +102,11 @@ class Settings:
         self._config = config
         self._values = {option.name: self._read(option) for option in OPTIONS}
         self._lists = {name: self._list(f"oom_{name}") for name, _ in LISTS}
+        self._flags = {name: bool(self._given(f"oom_{name.replace('-', '_')}")) for name, _ in FLAGS}
         self.policy: Policy = self.get("policy")
         self.board = load_board(self.get("board"))
-        self.ttnn_log = bool(self._given("oom_ttnn_log"))
-        self.choice = choose_device(self.get("device"), self.board.name, ttnn_log=self.ttnn_log)
+        self.remedies = self._flags["remedies"]
+        self.choice = choose_device(self.get("device"), self.board.name, ttnn_log=self._flags["ttnn-log"])
         self.pool_options = self._pool_options()
         self.operators = {suite_name(name) for name in self._lists["op"]}
         catalogs = load_catalogs(self._lists["catalog"] or None)
@@ -118,7 +124,7 @@ class Settings:
     def given(self) -> dict[str, Any]:
         """Every option with the value in force, for ``run.json``."""
         plain = {k: v if v is None or isinstance(v, (int, float)) else str(v) for k, v in self._values.items()}
-        return {**plain, **self._lists, "ttnn-log": self.ttnn_log}
+        return {**plain, **self._lists, **self._flags}
 
     def _pool_options(self) -> PoolOptions:
         alone = 1 if hasattr(self._config, "workerinput") else None  # xdist starts processes enough

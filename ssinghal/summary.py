@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,8 @@ class Group:
 @dataclass(frozen=True)
 class Summary:
     """``faults``: errors, mismatches, crashes, timeouts and leaks. ``slowest``: of the ``slow`` cases, which took ``SLOW_S``
-    and more; ``seconds`` is the time of all cases, one after the other."""
+    and more; ``seconds`` is the time of all cases, one after the other. ``remedies``: cases out of memory by the contract of
+    the first remedy that works, of those that one was searched for."""
 
     cases: int
     totals: Mapping[str, int]
@@ -54,6 +56,7 @@ class Summary:
     slow: int
     slowest: Sequence[Mapping[str, Any]]
     seconds: float
+    remedies: Mapping[str, int]
 
     @classmethod
     def of(cls, records: Sequence[Mapping[str, Any]]) -> Summary:
@@ -71,6 +74,7 @@ class Summary:
             slow=len(slow),
             slowest=[{key: r[key] for key in ("op", "id", "status", "duration_s")} for r in slow[:SLOWEST]],
             seconds=sum(r["duration_s"] for r in records),
+            remedies=dict(Counter(_contract(r["remedies"]) for r in records if "remedies" in r).most_common()),
         )
 
     def lines(self) -> list[str]:
@@ -84,10 +88,15 @@ class Summary:
             f"{share:.1f} % of the cases took less than {SLOW_S:g} s, all of them {self.seconds:,.1f} s of worker time"
             + ("; the slowest:" if slow else ""),
             *slow,
+            *self._remedies(),
             *map(str, self.not_run),
             *map(str, self.unsupported),
             *map(str, self.faults),
         ]
+
+    def _remedies(self) -> list[str]:
+        told = ", ".join(f"{contract} {cases:,}" for contract, cases in self.remedies.items())
+        return [f"{sum(self.remedies.values()):,} cases out of memory, by the first remedy that fits: {told}"] if told else []
 
     def to_json(self) -> dict[str, Any]:
         """``operators``: name -> cases by status (an OOM by its resource); empty counts left out."""
@@ -101,6 +110,7 @@ class Summary:
             "slow": self.slow,
             "slowest": [dict(r) for r in self.slowest],
             "seconds": round(self.seconds, 3),
+            **({"remedies": dict(self.remedies)} if self.remedies else {}),
         }
 
 
@@ -110,6 +120,10 @@ def left_out(calls: Sequence[int]) -> list[str]:
         return []
     lines = f"{sum(calls):,} captured calls in {len(calls):,} catalog lines"
     return [f"left out: {lines} that no operator makes (ssinghal operators --missing)"]
+
+
+def _contract(remedies: Mapping[str, Any]) -> str:
+    return str(remedies["found"][0]["contract"]) if remedies["found"] else "none found"
 
 
 def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[Group]:

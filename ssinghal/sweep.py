@@ -16,6 +16,7 @@ from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
 from ssinghal.estimate import MemoryEstimate, estimate
 from ssinghal.pool import Pool, PoolOptions
+from ssinghal.probing import probing
 from ssinghal.records import Record, Status
 from ssinghal.results import RunFolder, unprobed
 
@@ -23,9 +24,16 @@ PATIENCE_S = 0.2  # within which Ctrl-C is noticed
 
 
 def sweep(
-    cases: Sequence[Case], choice: DeviceChoice, options: PoolOptions, folder: RunFolder, told: Callable[[Record], None]
+    cases: Sequence[Case],
+    choice: DeviceChoice,
+    options: PoolOptions,
+    folder: RunFolder,
+    told: Callable[[Record], None],
+    *,
+    remedies: bool = False,
 ) -> signal.Signals | None:
-    """Probes ``cases`` and returns the signal that ended it early, if one did.
+    """Probes ``cases``, with a search for ``remedies`` where they are asked for, and returns the signal that ended it early, if
+    one did.
 
     Each record is on disk, and ``told``, as soon as its case has ended. What allocates most goes first: those calls tend to be
     the slow ones, and none of them should be left to a single worker in the end. Cases that a run never reached, whatever
@@ -49,10 +57,10 @@ def sweep(
         waiting = {number: estimate(case, board) for number, case in enumerate(cases)}
         why = ""
         try:
-            with Pool(choice, options) as pool:
+            with Pool(choice, options) as pool, probing(pool, remedies=remedies) as submit:
                 folder.set_device(asdict(pool.facts))
                 for number in sorted(waiting, key=lambda number: -_allocated_bytes(waiting[number])):
-                    pool.submit(cases[number]).add_done_callback(partial(report, number))
+                    submit(cases[number]).add_done_callback(partial(report, number))
                 while waiting and not caught:
                     try:
                         number, done = finished.get(timeout=PATIENCE_S)

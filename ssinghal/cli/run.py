@@ -30,6 +30,7 @@ from ssinghal.values import tensor_memory
     "--max-bytes", type=click.IntRange(1), default=None, help="Leave out cases whose largest operand has more logical bytes."
 )
 @click.option("--sample", "per_operator", type=click.IntRange(1), default=None, help="At most so many cases of each operator.")
+@click.option("--remedies", is_flag=True, help="Search for what makes the cases fit that are out of memory.")
 @device_options
 @timeout_option
 @host_tiles_option
@@ -49,6 +50,7 @@ def run(
     memory: str | None,
     max_bytes: int | None,
     per_operator: int | None,
+    remedies: bool,
     board: str | None,
     mode: str,
     ttnn_log: bool,
@@ -63,9 +65,10 @@ def run(
     \b
       ssinghal run
       ssinghal run yolo12x --op conv2d --memory l1 --board p150
-      ssinghal run my.yaml --sample 20
+      ssinghal run my.yaml --sample 20 --remedies
 
     Records are written in the order in which cases end. Every selected case has one, also when the run is interrupted.
+    With --remedies the record of a case that runs out of memory tells what was tried on the device to make it fit.
     Exit code 0 no finding, 1 an error, mismatch, crash, timeout or leak, 2 bad input, 130 interrupted.
     """
     from ssinghal.catalog.reading import load_catalogs
@@ -89,7 +92,7 @@ def run(
     notes = left_out(unmapped)
     with VerdictProgress(len(cases)) as progress:
         try:
-            ended = sweep(cases, choice, options, folder, progress.told)
+            ended = sweep(cases, choice, options, folder, progress.told, remedies=remedies)
         finally:
             host_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
             notes.append(f"host memory of the largest device process: {format_bytes(host_bytes)}")

@@ -1,0 +1,28 @@
+"""How a run probes its cases: each by itself, or with a search for remedies after those that run out of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+from ssinghal.cases import Case
+from ssinghal.pool import Pool
+from ssinghal.records import Record
+
+Submit = Callable[[Case], "Future[Record]"]
+
+
+@contextmanager
+def probing(pool: Pool, *, remedies: bool) -> Iterator[Submit]:
+    """What takes a case and promises its record. To be left before the pool is closed."""
+    if not remedies:
+        yield pool.submit
+        return
+    from ssinghal.remedy.recording import Searcher  # only who searches waits for all that a search needs
+
+    with Searcher(pool) as searcher:
+        yield searcher.submit
+
+
+__all__ = ["Submit", "probing"]
