@@ -153,31 +153,37 @@ def piece_case(case: Case, axes: Axes, axis: int, units: int, memory: BufferType
 
 
 def spilled(hand: Hand, params: Params) -> Sequence[Any]:
-    """What lives in L1 goes to DRAM for the time of the call; ``back``: it returns afterwards."""
-    dram, l1 = hand.in_memory(BufferType.DRAM), hand.in_memory(BufferType.L1)
-    away = [hand.ttnn.to_memory_config(x, memory_config=dram) for x in hand.residents]
-    hand.free(*hand.residents)
+    """The call, then what went to DRAM before it returns to L1 with ``back``."""
     results = hand.call(hand.case, hand.tensors)
     if params["back"]:
+        away, l1 = list(hand.residents), hand.in_memory(BufferType.L1)
         hand.residents[:] = [hand.ttnn.to_memory_config(x, memory_config=l1) for x in away]
         hand.free(*away)
-    else:
-        hand.residents[:] = away
     return results
 
 
-def reallocated(hand: Hand, params: Params) -> Sequence[Any]:
+# Before the operands are placed -------------------------------------------------------------------------------------------
+
+
+def spill(hand: Hand) -> None:
+    """What lives goes to DRAM."""
+    dram, before = hand.in_memory(BufferType.DRAM), list(hand.residents)
+    hand.residents[:] = [hand.ttnn.to_memory_config(x, memory_config=dram) for x in before]
+    hand.free(*before)
+
+
+def reallocate(hand: Hand) -> None:
     """What lives is moved together, so that its holes become one."""
     hand.residents[:] = [hand.ttnn.reallocate(x) for x in hand.residents]
-    return hand.call(hand.case, hand.tensors)
 
 
+PREPARATIONS: Mapping[str, Callable[[Hand], None]] = {"spilled": spill, "reallocated": reallocate}
 BASIC_REWRITES: Mapping[str, Rewrite] = {
     "call": as_it_is,
     "in place": in_place,
     "pieces": pieces,
     "spilled": spilled,
-    "reallocated": reallocated,
+    "reallocated": as_it_is,
 }
 
 __all__ = [

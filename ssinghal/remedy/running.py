@@ -17,7 +17,7 @@ from ssinghal.operators.core import Call, input_specs
 from ssinghal.probe import TTNN_ERRORS
 from ssinghal.records import PlacedTensor, Resource, Status, Verdict
 from ssinghal.remedy.registry import REWRITES
-from ssinghal.remedy.rewrites import Hand
+from ssinghal.remedy.rewrites import PREPARATIONS, Hand
 from ssinghal.remedy.trials import LiveSet, Resident, Trial, Tried
 from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div
 from ssinghal.tasks import PoolOptions, Task
@@ -90,6 +90,8 @@ def _run(
     hand = DeviceHand(trial.case, session, transcript, residents)
     results: list[Any] = []
     try:
+        if trial.rewrite in PREPARATIONS:
+            PREPARATIONS[trial.rewrite](hand)
         hand.place()
         results += REWRITES[trial.rewrite](hand, trial.params)
         found = [session.spec_of(r) for r in results]
