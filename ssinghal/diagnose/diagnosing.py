@@ -227,7 +227,8 @@ def _replay_lines(known: Diagnosis) -> list[str]:
     bases = known.explanation.origin.bases
     for made in known.replays:
         what = "replay of the candidate" if known.of_candidate else "replay"
-        live = f" beside {_live_text(made.live)}" if made.live else ""
+        least = ", the least that must have lived" if made.live_is_least else ""
+        live = f" beside {_live_text(made.live)}{least}" if made.live else ""
         out.append(
             f"{what} on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}{live}: {made.outcome(bases)}"
         )

@@ -47,14 +47,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Replay:
-    """``tried``: the call on its board and release, beside ``live``. ``figures``: those of the reported message. ``later``:
-    what never ran, tried as well where the call itself fits."""
+    """``tried``: the call on its board and release, beside ``live``. ``live_is_least``: the message does not tell what lived,
+    and with less the call would fit. ``figures``: those of the reported message. ``later``: what never ran, tried as well where
+    the call itself fits."""
 
     tried: Tried
     reported: Verdict
     live: LiveSet
     figures: tuple[Figure, ...]
     later: tuple[Later, ...] = ()
+    live_is_least: bool = False
 
     @property
     def same_kind(self) -> bool:
@@ -104,6 +106,7 @@ class Replay:
             "same_figures": self.same_figures,
             "figures": [asdict(figure) | {"equal": figure.equal} for figure in self.figures],
             "live": [{"memory": str(r.memory), "bytes_per_bank": r.bytes_per_bank, "freed": r.freed} for r in self.live],
+            "live_is_least": self.live_is_least,
             "later": [later.to_json() for later in self.later],
             "code": list(self.tried.code),
         }
@@ -145,10 +148,14 @@ def replay(
     """
     board = bench.board_of(release, trace_region_bytes)
     problem = Problem.of(case, reported, board, trace_region_bytes=trace_region_bytes)
-    live = implied_live(reported, problem.case, problem.board) if live is None else live
-    trial = bench.on(release, problem.trial(live=live))
-    tried = bench.run(trial)
-    return Replay(tried, reported, live, tuple(_figures(reported, tried.verdict)))
+    beside = implied_live(reported, problem.case, problem.board) if live is None else live
+    tried = bench.run(bench.on(release, problem.trial(live=beside)))
+    least = least_live(reported, problem.case, problem.board) if live is None and tried.works else ()
+    if least:
+        beside = least
+        tried = bench.run(bench.on(release, problem.trial(live=least)))
+    figures = tuple(_figures(reported, tried.verdict))
+    return Replay(tried, reported, beside, figures, live_is_least=bool(least))
 
 
 def replay_later(operations: Sequence[Operation], bench: Bench, release: str = "") -> Iterator[Later]:
@@ -189,18 +196,25 @@ def implied_live(verdict: Verdict, case: Case, board: Board) -> LiveSet:
     return tuple(_with_holes(memory, held, verdict.free_bytes - largest, largest, board.granule_bytes))
 
 
+def least_live(verdict: Verdict, case: Case, board: Board) -> LiveSet:
+    """The least that must have lived where the message has the size of the banks alone: with it the buffer just does not fit.
+    Empty where it could not fit into a whole bank either."""
+    memory, bank, need = memory_of(verdict), verdict.bank_bytes, verdict.bytes_per_bank
+    if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is not None or bank is None or need is None:
+        return ()
+    room = bank - _own_bytes(verdict, estimate(case, board), memory) - need
+    return () if room < 0 else (Resident(memory, round_up(room + 1, board.granule_bytes)),)
+
+
 def _own_bytes(verdict: Verdict, made: MemoryEstimate, memory: BufferType) -> int:
-    """Of the call's tensors, those placed before the one that failed; all operands where that is none of them."""
-    before = 0
-    for allocation in made.allocations:
-        if allocation.spec.memory.buffer is not memory:
-            continue
-        if (allocation.allocated_bytes, allocation.bytes_per_bank) == (verdict.total_bytes, verdict.bytes_per_bank):
-            return before
-        before += allocation.booked_bytes_per_bank
-    return sum(
-        a.booked_bytes_per_bank for a in made.allocations if a.label.startswith("input") and a.spec.memory.buffer is memory
-    )
+    """Of the call's tensors, those placed before the one that failed: the first result of that size, else the first operand;
+    all operands where it is neither."""
+    placed = [a for a in made.allocations if a.spec.memory.buffer is memory]
+    operands = [a for a in placed if a.label.startswith("input")]
+    asked = (verdict.total_bytes, verdict.bytes_per_bank)
+    alike = [i for i, a in enumerate(placed) if (a.allocated_bytes, a.bytes_per_bank) == asked]
+    at = next((i for i in alike if placed[i] not in operands), next(iter(alike), len(operands)))
+    return sum(a.booked_bytes_per_bank for a in placed[:at])
 
 
 def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule: int) -> Iterator[Resident]:
@@ -209,8 +223,9 @@ def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule
     if not 0 < count <= MOST_HOLES or held < (count + 1) * granule:
         yield Resident(memory, held)
         return
-    for _ in range(count):
-        yield Resident(memory, round_up(holes // count, granule), freed=True)
+    each, more = divmod(holes // granule, count)
+    for number in range(count):
+        yield Resident(memory, (each + (number < more)) * granule, freed=True)
         yield Resident(memory, granule)
     yield Resident(memory, held - count * granule)
 
@@ -219,4 +234,4 @@ def is_memory(verdict: Verdict) -> bool:
     return verdict.resource is not None and verdict.resource is not Resource.HOST
 
 
-__all__ = ["Figure", "Later", "Replay", "implied_live", "is_memory", "replay", "replay_later"]
+__all__ = ["Figure", "Later", "Replay", "implied_live", "is_memory", "least_live", "replay", "replay_later"]
