@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from ssinghal.device.errors import HEAD_CHARS, translate_error
+from ssinghal.diagnose.failures import Failures
 from ssinghal.diagnose.messages import (
     MESSAGE_LINES,
     Prefix,
     Start,
     bare_start,
     continuation,
-    error_key,
     goes_on,
     is_talk,
     process_of,
@@ -25,14 +25,15 @@ from ssinghal.diagnose.messages import (
     starts,
 )
 from ssinghal.diagnose.mlir import STATEMENT_CHARS, ModuleText, begins_statement, continues, parse_operation, without_remark
-from ssinghal.diagnose.reading import Failure, Operation, Reading, Value
+from ssinghal.diagnose.modules import completed, following, told
+from ssinghal.diagnose.reading import Failure, Operation, Reading
 from ssinghal.diagnose.text import Line, Lines, joined
-from ssinghal.diagnose.tracebacks import Traceback, result, same_test
-from ssinghal.records import Status, Verdict
+from ssinghal.diagnose.tracebacks import Traceback, result
+from ssinghal.records import Verdict
 
 # A line that has none of these changes nothing, unless something was begun before it (a bare message has no mark: "Out of").
 ANCHORS = (b"TT_", b"Error", b"ttnn", b"Executing", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically")
-FAILURE_LIMIT = 10_000  # different ones that are kept
+STARTS_LIMIT = 100  # of errors on one line
 PROCESS_LIMIT = 4_096  # more are no processes but something else in brackets
 
 _EXECUTING = "Executing operation:"
@@ -86,10 +87,8 @@ class _Reader:
         self._text = ModuleText()
         self._processes: dict[str, _Process] = {"": _Process()}
         self._begun: dict[str, _Begun] = {}  # by process
-        self._failures: list[Failure] = []
-        self._alike: dict[tuple[str, Verdict], list[int]] = {}  # where those of one process with equal figures are
-        self._left_out = 0
-        self._cut = 0
+        self._failures = Failures()
+        self._skipped = 0
 
     @property
     def busy(self) -> bool:
@@ -97,16 +96,20 @@ class _Reader:
 
     def reading(self, name: str, lines: Lines) -> Reading:
         module = self._given or self._text.operations()
-        failures = tuple(_completed(failure, module) for failure in self._failures)
-        first = next((f for f in failures if f.verdict.resource), failures[0] if failures else None)
-        remarks = list(lines.remarks)
-        if self._left_out:
-            remarks.append(f"{self._left_out:,} more different failures were not kept")
-        if self._cut:
-            remarks.append(f"{self._cut:,} messages are cut off, in a test summary: their figures are not in the text")
-        if self._text.left_out:
-            remarks.append(f"{self._text.left_out:,} more operations of the module were not kept")
-        return Reading(name, lines.count, failures, module, _after(first, module), tuple(remarks))
+        failures = tuple(
+            replace(failure, operation=completed(failure.operation, module)) if failure.operation else failure
+            for failure in self._failures.all
+        )
+        first = next((failure for failure in failures if failure.verdict.resource), failures[0] if failures else None)
+        never_ran = following(first.operation, module) if first and first.operation else ()
+        counted = {
+            "more different failures were not kept": self._failures.left_out,
+            "messages are cut off, in a test summary: their figures are not in the text": self._failures.cut,
+            "more errors on a line with many were not read": self._skipped,
+            "more operations of the module were not kept": self._text.left_out,
+        }
+        remarks = [*lines.remarks, *(f"{count:,} {what}" for what, count in counted.items() if count)]
+        return Reading(name, lines.count, failures, module, never_ran, tuple(remarks))
 
     def read(self, line: Line) -> None:
         executing = line.text.find(_EXECUTING, 0, HEAD_CHARS)
@@ -171,13 +174,17 @@ class _Reader:
         quoted = text.lstrip().startswith(">")
         if not line.inside and not self._describe(process, line, text[prefix.end : HEAD_CHARS], quoted):
             return
-        for start in starts(text, prefix, inside=line.inside):
-            if line.cut and start.at >= line.own:
-                break
-            if start.error_type != "RuntimeError" and not (process.traceback.active or prefix.marked):
-                continue
+        found = [
+            start
+            for start in starts(text, prefix, inside=line.inside)
+            if (start.at < line.own or not line.cut)
+            and (start.error_type == "RuntimeError" or process.traceback.active or prefix.marked)
+        ]
+        self._skipped += len(found[STARTS_LIMIT:])
+        ends = [*(start.at for start in found[1:]), len(text)]
+        for start, end in zip(found[:STARTS_LIMIT], ends, strict=False):
             self._end(process)
-            words = text[start.at : start.at + 2 * HEAD_CHARS]
+            words = text[start.at : min(end, start.at + 2 * HEAD_CHARS)]
             begun = _Begun(line.number, [words], [len(text)], start, marked=prefix.marked, quoted=quoted)
             self._begun[process.name] = begun
 
@@ -211,80 +218,38 @@ class _Reader:
     def _fail(self, process: _Process, begun: _Begun, start: Start) -> None:
         message = read_message(start, begun.lines, begun.widths)
         if message is not None:
-            self._keep(process, self._failure(process, begun.number, message.verdict))
-            process.traceback.end()
+            self._keep(process, begun.number, message.verdict)
         for at in range(message.lines if message else 1, len(begun.lines)):  # more may follow in the lines that were taken
             bare = bare_start(begun.lines[at].lstrip())
             if bare is not None:
                 rest = _Begun(begun.number + at, begun.lines[at:], begun.widths[at:])
                 return self._fail(process, rest, bare)
 
-    def _failure(self, process: _Process, number: int, verdict: Verdict) -> Failure:
-        return Failure(
-            verdict,
-            number,
-            process=process.name,
-            operation=_operation(process.running, self._text.aliases) if process.running else None,
-            started=process.started,
-            call=process.traceback.call,
-            test=process.traceback.test,
-        )
+    def _keep(self, process: _Process, number: int, verdict: Verdict) -> None:
+        call, test = process.traceback.call, process.traceback.test
 
-    def _keep(self, process: _Process, failure: Failure) -> None:
-        alike = self._alike.setdefault((failure.process, error_key(failure.verdict)), [])
-        at = next((i for i in alike if _may_be_of(self._failures[i], failure.test)), None)
-        if at is None and len(self._failures) >= FAILURE_LIMIT:
-            self._left_out += 1
-            return
-        if at is None:
-            at = len(self._failures)
-            alike.append(at)
-            self._failures.append(failure)
-        else:
-            self._failures[at] = _merged(self._failures[at], failure)
-        call = self._failures[at].call
+        def made() -> Failure:
+            operation = _operation(process.running, self._text.aliases) if process.running else None
+            return Failure(verdict, number, 1, process.name, operation, process.started, call, test)
+
+        at = self._failures.add(verdict, process.name, test, call, made)
         process.unplaced = at if call is not None and not call.where else None
+        process.traceback.end()
 
     def _place(self, process: _Process) -> None:
         """The place of a call that is known only now that its failure has been read."""
         call = process.traceback.call
         if process.unplaced is not None and call is not None and call.where:
-            self._failures[process.unplaced] = replace(self._failures[process.unplaced], call=call)
+            self._failures.place(process.unplaced, call)
             process.unplaced = None
 
     def _summarize(self, number: int, node: str, text: str) -> None:
-        """A line of pytest's summary names the test in full; its message is cut, so it tells of a failure only if none other
-        does."""
-        for i, known in enumerate(self._failures):
-            if known.test and same_test(known.test, node):
-                self._failures[i] = replace(known, test=max(known.test, node, key=len))
-                return
         start = next(starts(text, Prefix.of(text)), None)
-        if start is None:
-            return
-        message = read_message(start, [text[start.at :]], [len(text)])
-        verdict = message.verdict if message else translate_error(start.error_type, text[start.at :])
-        key = None if verdict.status is Status.ERROR else error_key(verdict)
-        for i, known in enumerate(self._failures):
-            if not known.test and key in (None, error_key(known.verdict)):
-                self._failures[i] = replace(known, test=node, times=known.times + 1)
-                return
-        self._cut += verdict.message.endswith("...")
-        self._keep(self._processes[""], Failure(verdict, number, test=node))
-
-
-def _may_be_of(failure: Failure, test: str) -> bool:
-    return not failure.test or not test or same_test(failure.test, test)
-
-
-def _merged(known: Failure, again: Failure) -> Failure:
-    """The first text says when; a later one may say more: the place in TTNN, the call, the test."""
-    verdict = known.verdict if known.verdict.thrown_at or not again.verdict.thrown_at else again.verdict
-    test = max(known.test, again.test, key=len)
-    return replace(known, verdict=verdict, times=known.times + 1, call=known.call or again.call, test=test)
-
-
-# ---- operations ----
+        verdict = None
+        if start is not None:
+            message = read_message(start, [text[start.at :]], [len(text)])
+            verdict = message.verdict if message else translate_error(start.error_type, text[start.at :])
+        self._failures.name(node, verdict, number)
 
 
 def _operation(begun: _Begun, aliases: Mapping[str, str]) -> Operation | None:
@@ -292,56 +257,4 @@ def _operation(begun: _Begun, aliases: Mapping[str, str]) -> Operation | None:
     lines = [without_remark(line) for line in begun.lines]
     texts = [text[:STATEMENT_CHARS].strip() for text in joined(lines, begun.widths)]
     found = [op for text in texts if (op := parse_operation(text, aliases, begun.number)) is not None]
-    return max(found, key=lambda op: sum(_told(value) for value in (*op.operands, *op.results)), default=None)
-
-
-def _told(value: Value) -> int:
-    return (value.spec is not None) + value.known_layout
-
-
-def _completed(failure: Failure, module: Sequence[Operation]) -> Failure:
-    """With what the module says of the operation where the log says less."""
-    position = _position(failure, module)
-    if position is None or failure.operation is None:
-        return failure
-    op, there = failure.operation, module[position]
-    return replace(
-        failure,
-        operation=replace(
-            op,
-            results=_fuller(op.results, there.results),
-            operands=_fuller(op.operands, there.operands),
-            attributes={**there.attributes, **op.attributes},
-            location=op.location or there.location,
-        ),
-    )
-
-
-def _fuller(logged: tuple[Value, ...], printed: tuple[Value, ...]) -> tuple[Value, ...]:
-    if [value.name for value in logged] != [value.name for value in printed]:
-        return logged or printed
-    return tuple(max(pair, key=_told) for pair in zip(logged, printed, strict=True))
-
-
-def _position(failure: Failure | None, module: Sequence[Operation]) -> int | None:
-    """Where in the module the operation is that failed: the last one of its name and results."""
-    if failure is None or failure.operation is None:
-        return None
-    wanted = (failure.operation.name, [value.name for value in failure.operation.results])
-    return next(
-        (i for i in range(len(module) - 1, -1, -1) if (module[i].name, [v.name for v in module[i].results]) == wanted), None
-    )
-
-
-def _after(failure: Failure | None, module: Sequence[Operation]) -> tuple[Operation, ...]:
-    """The operations of the same function after the one that failed: names of results begin anew with each function."""
-    position = _position(failure, module)
-    if position is None:
-        return ()
-    seen = {value.name for value in module[position].results}
-    for end in range(position + 1, len(module)):
-        names = {value.name for value in module[end].results}
-        if names & seen:
-            return tuple(module[position + 1 : end])
-        seen |= names
-    return tuple(module[position + 1 :])
+    return max(found, key=lambda op: told((*op.operands, *op.results)), default=None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from ssinghal.device.errors import HEAD_CHARS, OPENING, known_wording, translate_error
@@ -167,7 +168,12 @@ def read_message(start: Start, lines: Sequence[str], widths: Sequence[int]) -> M
     Where they end is not known: it is read from the fewest lines that give the most figures. None where the words are no
     message of TTNN after all.
     """
-    lines = [line.replace("\\n", "\n") if "\\ninfo:" in line else line for line in lines]  # printed as a string's source
+    return _message(replace(start, at=0), tuple(lines), tuple(widths))
+
+
+@lru_cache(maxsize=256)  # a log repeats itself
+def _message(start: Start, lines: tuple[str, ...], widths: tuple[int, ...]) -> Message | None:
+    lines = tuple(line.replace("\\n", "\n") if "\\ninfo:" in line else line for line in lines)  # printed as a string's source
     if start.bare and not any(_read(start, text) for count in {1, len(lines)} for text in joined(lines[:count], widths)):
         return None
     best: Message | None = None
