@@ -49,9 +49,9 @@ _REMARK = re.compile(r"\s*(?:[←✓✗⊗✅❌].*|\s//(?=\s)[^\"]*)$")  # of s
 _ENUM = re.compile(r"#[\w.]+<([A-Za-z_]\w*)>")
 _NUMBER = re.compile(r"(-?\d+)(?:\s*:\s*(?:[su]?i\d+|index))?")
 _FLOAT = re.compile(r"(-?\d+\.\d*(?:[eE][+-]?\d+)?)(?:\s*:\s*\w+)?")
-_GRID = re.compile(r"(?:\w+\s*=\s*)?(?:#\w+\.grid)?<\s*(\d+)x(\d+)\s*(?:,(.*))?>", re.DOTALL)
+_GRID = re.compile(r"(?:\w+\s*=\s*)?(?:#\w+\.grid)?<\s*(\d{1,6})x(\d{1,6})\s*(?:,(.*))?>", re.DOTALL)
 _SHARDED = re.compile(r"\b(height|width|block)_sharded\b")
-_COLUMNS = re.compile(r"(?:floordiv|mod)\s+(\d+)")
+_COLUMNS = re.compile(r"(?:floordiv|mod)\s+(\d{1,6})\b")
 
 
 @dataclass
@@ -167,7 +167,7 @@ def _result_names(text: str) -> list[str]:
     names: list[str] = []
     for name in split(text):
         base, _, count = name.partition(":")
-        names += [f"{base}#{i}" for i in range(int(count))] if count.isdigit() and 1 < int(count[:4]) < 100 else [base]
+        names += [f"{base}#{i}" for i in range(int(count))] if re.fullmatch(r"[2-9]|\d\d", count) else [base]
     return names
 
 
@@ -186,8 +186,6 @@ def _value(name: str, text: str, aliases: Mapping[str, str]) -> Value:
     if not text.startswith("tensor<"):
         return Value(name)
     content, *layouts = split(text[len("tensor<") : -1]) or [""]
-    if "tile<" in content and layouts and layouts[0].endswith(">") and not layouts[0].startswith("#"):
-        content, layouts = ", ".join((content, layouts[0])), layouts[1:]
     shape, dtype = _shape_and_dtype(content)
     if shape is None:
         return Value(name)
@@ -219,16 +217,14 @@ class _Layout:
 
     @classmethod
     def of(cls, text: str, aliases: Mapping[str, str]) -> _Layout:
-        if "ttnn_layout<" not in text and "layout<" not in text:
+        if "layout<" not in text:
             return cls()
         parts = split(text[text.find("<") + 1 : -1])
         memref = next((part for part in parts if part.startswith("memref<")), "")
         grid = next((found for part in parts if (found := _GRID.fullmatch(part))), None)
         rest = [part for part in parts if part not in (memref, grid[0] if grid else "")]
         sharded = next((found[1] for part in rest if (found := _SHARDED.search(part))), None)
-        element, *spaces = split(memref[len("memref<") : -1]) if memref else [""]
-        if spaces and not spaces[0].startswith("#"):  # of "1x152640x!ttcore.tile<32x32, bf16>" split at no comma
-            spaces = spaces[1:]
+        element, *spaces = split(memref[len("memref<") : -1]) or [""]
         shape, dtype = _shape_and_dtype(element)
         tiled = "tile<" in element
         edge = TILE_EDGE if tiled else 1
@@ -236,7 +232,7 @@ class _Layout:
         return cls(
             layout=(Layout.TILE if tiled else Layout.ROW_MAJOR) if shape else None,
             dtype=dtype,
-            buffer=_buffer(_resolved(spaces[0], aliases) if spaces else ""),
+            buffer=_buffer(_resolved(spaces[-1], aliases) if spaces else ""),
             grid=(int(grid[2]), int(grid[1])) if grid else None,
             kind=ShardKind(sharded) if sharded else None,
             interleaved=any("interleaved" in part for part in rest),

@@ -102,10 +102,19 @@ def test_dtypes(printed: str, dtype: DType, layout: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["tensor<bf16>", "tensor<?x32xbf16>", "tensor<32x32xf64>", "tensor<0x32xbf16>", "tensor<1x1x1x1x1x1x1x1x2xbf16>",
-     "!ttnn.device", "tensor<99999999999999999999x1xbf16>", "tensor<>", "tensor<4x32x!ttcore.tile<32x32, bf16>", "()"],
+     "!ttnn.device", "tensor<99999999999999999999x1xbf16>", "tensor<>", "tensor<4x32x!ttcore.tile<32x32, bf16>", "()",
+     "tensor<4x32xf64, #ttnn.ttnn_layout<>>", "tensor<4x32xi1, #ttnn.ttnn_layout<memref<>>>", "tensor<4x32xbf1"],
 )  # fmt: skip
 def test_what_is_no_tensor_of_ttnn_has_no_spec(text: str) -> None:
     assert value(text).spec is None
+
+
+@pytest.mark.parametrize("grid", ["0x0", f"{'9' * 5000}x1", "1x1, (d0) -> (d0 floordiv 0)", "8x8, d0 mod " + "9" * 5000])
+@pytest.mark.parametrize("kind", ["interleaved", "block_sharded", "height_sharded"])
+def test_impossible_grids_are_no_shards(grid: str, kind: str) -> None:
+    found = value(f"tensor<64x128xbf16, #ttnn.ttnn_layout<{MAP}, <{grid}>, memref<99x1xbf16, #l1>, <{kind}>>>")
+    assert found.spec is not None
+    assert found.spec.memory.shard is None
 
 
 def test_the_stored_element_is_the_layouts() -> None:
