@@ -7,7 +7,7 @@ import shlex
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -102,12 +102,16 @@ def diagnose(
     sys.exit(1 if found else 0)
 
 
+@click.command()
+@case_arguments
+def _words(**_: Any) -> None:
+    """The arguments that describe a case, of which ``--call`` is made."""
+
+
 def _call_of(text: str) -> Case:
     """The call in the words of ``ssinghal probe``."""
-    command = case_arguments(click.Command("call", callback=lambda **_: None))
-    words = click.Command("--call", params=command.params)
     try:
-        context = words.make_context("--call", shlex.split(text))
+        context = _words.make_context("--call", shlex.split(text))
     except (ValueError, click.ClickException) as error:
         raise InvalidCase(
             f"--call {text!r}: {error.format_message() if isinstance(error, click.ClickException) else error}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -10,16 +9,15 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
 from runs import BLOCKED, LISTED_NAMES, all_ended, read_lines, wait_for
 
 from ssinghal.boards import load_board
-from ssinghal.cli import cli, main
+from ssinghal.cli import cli
 from ssinghal.device.virtual import scratch_folder, virtual_home
 from ssinghal.operators import operators
 
@@ -27,28 +25,6 @@ PROGRAM = [sys.executable, "-c", "from ssinghal.cli import main; main()"]
 
 ADD = ["add", "1,64,640,400", "1,64,640,400", "--memory", "l1", "--channels-last"]
 SMALL_RELU = {"op": "relu", "inputs": [[1, 32]]}
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path) -> Callable[..., Result]:
-    """The program in this process, in an empty folder: ``run("probe", "add", ..., stdin=b"...")``."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str, stdin: bytes = b"") -> Result:
-        monkeypatch.setattr(sys, "argv", ["ssinghal", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return Result(int(ended.value.code or 0), said.out, said.err)
-
-    return run
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -67,8 +43,9 @@ COMMANDS = dict(commands(cli))
 def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
-        "catalog list", "catalog recapture", "compare", "doctor", "estimate", "exec", "export-visualizer", "history",
-        "operators", "probe", "releases", "releases add", "releases list", "releases remove", "report", "run",
+        "catalog list", "catalog recapture", "compare", "diagnose", "doctor", "estimate", "exec", "export-visualizer",
+        "history", "operators", "probe", "releases", "releases add", "releases list", "releases remove", "remedy", "report",
+        "run",
     }  # fmt: skip
 
 
