@@ -1,4 +1,4 @@
-"""How fast logs are read, and in how much memory: five kinds of a log that has one failure at its end.
+"""How fast logs are read, and in how much memory: six kinds of a log that has one failure at its end.
 
     python benchmarks/diagnose.py [--mebibytes 1024] [--folder DIR] [--json]
 
@@ -42,12 +42,13 @@ KINDS = {
     "plain": lambda i: (
         f"2026-01-01 10:00:00.{i % 1000:03} | info     |          Metal | loaded weights of layer {i} from cache\n"
     ),
+    "one line": lambda i: f"step {i} done; ",
     "progress": lambda i: f"\rstep {i}: |#####     | {i % 100}%",
 }
 
 
 def pieces(kind: str, size_bytes: int) -> Iterator[str]:
-    """About ``size_bytes`` of lines (of one line for "progress"), and the failure."""
+    """About ``size_bytes`` of lines (of one line for "one line" and "progress"), and the failure."""
     made = 0
     i = 1
     while made < size_bytes:

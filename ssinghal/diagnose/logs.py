@@ -34,7 +34,7 @@ from ssinghal.records import Verdict
 # A line that has none of these changes nothing, unless something was begun before it (a bare message has no mark: "Out of").
 ANCHORS = (b"TT_", b"Error", b"ttnn", b"Executing", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically")
 STARTS_LIMIT = 100  # of errors on one line
-PROCESS_LIMIT = 4_096  # more are no processes but something else in brackets
+PROCESS_LIMIT = 1_024  # more are no processes but something else in brackets
 
 _EXECUTING = "Executing operation:"
 
@@ -144,8 +144,8 @@ class _Reader:
         process = self._process(process_of(line.text[:at]))
         self._end(process)
         process.started += 1
-        words, quoted = line.text[at + len(_EXECUTING) :], line.text.startswith(">")
-        process.running = _Begun(line.number, [words], [len(line.text)], runs=True, quoted=quoted)
+        words = line.text[at + len(_EXECUTING) : at + STATEMENT_CHARS]
+        process.running = _Begun(line.number, [words], [len(line.text)], runs=True, quoted=line.text.startswith(">"))
         if not line.cut:
             self._begun[process.name] = process.running
 
@@ -172,7 +172,7 @@ class _Reader:
     def _begin(self, process: _Process, line: Line, prefix: Prefix) -> None:
         text = line.text
         quoted = text.lstrip().startswith(">")
-        if not line.inside and not self._describe(process, line, text[prefix.end : HEAD_CHARS], quoted):
+        if not line.inside and not self._describe(process, line, prefix.end, quoted):
             return
         found = [
             start
@@ -188,12 +188,13 @@ class _Reader:
             begun = _Begun(line.number, [words], [len(text)], start, marked=prefix.marked, quoted=quoted)
             self._begun[process.name] = begun
 
-    def _describe(self, process: _Process, line: Line, body: str, quoted: bool) -> bool:
-        """Take what a line that is no error says; whether an error may start in it all the same."""
+    def _describe(self, process: _Process, line: Line, at: int, quoted: bool) -> bool:
+        """Take what a line that is no error says, its words from ``at`` on; whether an error may start in it all the same."""
+        body = line.text[at : at + HEAD_CHARS]
         if not body:
             return False
         if begins_statement(body):
-            words = line.text[len(line.text) - len(body) :] if len(line.text) < HEAD_CHARS else body
+            words = line.text[at : at + STATEMENT_CHARS]
             self._begun[process.name] = _Begun(line.number, [words], [len(line.text)], quoted=quoted)
             return False
         summary = result(body)
