@@ -207,9 +207,8 @@ def _row_major_in_dram(problem: Problem) -> Search:
 
 
 def _is_map(problem: Problem) -> bool:
-    """Maps as [N, H, W, C] whose call does not name dims."""
-    named = any(name in problem.info.attrs for name in ("dim", "dims", "size", "pad", "padding", "normalized_shape"))
-    return problem.info.place is None and not named and any(len(s) == 4 for s in problem.case.inputs)
+    """Maps that were put channels last, of a call that treats every element alike."""
+    return problem.channels_last and _is_elementwise(problem) and any(len(s) == 4 for s in problem.case.inputs)
 
 
 def _channels_first(problem: Problem) -> Search:

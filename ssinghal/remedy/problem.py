@@ -20,7 +20,8 @@ from ssinghal.specs import Board, BufferType, TensorSpec, format_bytes
 @dataclass(frozen=True)
 class Problem:
     """``case``: written as it is placed. ``verdict``: how it fails on ``board``, as that is opened for it, beside ``live``.
-    ``newer``: TTNN releases that can be asked as well. ``trace_region_bytes``: the board is opened with."""
+    ``newer``: TTNN releases that can be asked as well. ``trace_region_bytes``: the board is opened with. ``channels_last``: maps
+    were turned for the device."""
 
     case: Case
     verdict: Verdict
@@ -32,6 +33,7 @@ class Problem:
     outputs: tuple[TensorSpec, ...]
     newer: tuple[str, ...] = ()
     trace_region_bytes: int = 0
+    channels_last: bool = False
 
     @classmethod
     def of(
@@ -43,7 +45,12 @@ class Problem:
         newer: tuple[str, ...] = (),
         trace_region_bytes: int = 0,
     ) -> Problem:
-        """``board``: its banks less the trace region. InvalidCase where the call cannot be made at all, so that nothing can make it fit."""
+        """``board``: its banks less the trace region.
+
+        Raises:
+            InvalidCase: the call cannot be made at all, so that nothing can make it fit.
+        """
+        channels_last = bool(case.placement.channels_last)
         case = as_placed(case)
         info = find_operator(case.operator)
         info.check_operands(case.inputs)
@@ -54,7 +61,7 @@ class Problem:
         outputs = tuple(output_specs(info, case, attrs))
         inputs = tuple(input_specs(info, case, attrs))
         opened = board.with_l1_small(case.placement.l1_small_bytes or 0)
-        return cls(case, verdict, opened, live, info, attrs, inputs, outputs, newer, trace_region_bytes)
+        return cls(case, verdict, opened, live, info, attrs, inputs, outputs, newer, trace_region_bytes, channels_last)
 
     @property
     def memory(self) -> BufferType:
