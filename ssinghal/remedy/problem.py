@@ -20,8 +20,8 @@ from ssinghal.specs import Board, BufferType, TensorSpec, format_bytes
 @dataclass(frozen=True)
 class Problem:
     """``case``: written as it is placed. ``verdict``: how it fails on ``board``, as that is opened for it, beside ``live``.
-    ``newer``: TTNN releases that can be asked as well. ``trace_region_bytes``: the board is opened with. ``channels_last``: maps
-    were turned for the device."""
+    ``newer``: TTNN releases that can be asked as well. ``trace_region_bytes``: the board is opened with it. ``channels_last``:
+    maps were turned for the device."""
 
     case: Case
     verdict: Verdict
