@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ssinghal.cases import Case
@@ -141,21 +141,25 @@ def replay(
     trace_region_bytes: int = 0,
 ) -> Replay:
     """``case`` on the bench's board with ``release`` (its own where empty). ``live``: what to put beside it, else what the
-    message implies.
+    message implies, once the call has shown alone how much it takes by itself.
 
     Raises:
         InvalidCase: the call cannot be made at all.
     """
     board = bench.board_of(release, trace_region_bytes)
     problem = Problem.of(case, reported, board, trace_region_bytes=trace_region_bytes)
-    beside = implied_live(reported, problem.case, problem.board) if live is None else live
-    tried = bench.run(bench.on(release, problem.trial(live=beside)))
-    least = least_live(reported, problem.case, problem.board) if live is None and tried.works else ()
-    if least:
-        beside = least
-        tried = bench.run(bench.on(release, problem.trial(live=least)))
-    figures = tuple(_figures(reported, tried.verdict))
-    return Replay(tried, reported, beside, figures, live_is_least=bool(least))
+
+    def beside(residents: LiveSet) -> Replay:
+        tried = bench.run(bench.on(release, problem.trial(live=residents)))
+        return Replay(tried, reported, residents, tuple(_figures(reported, tried.verdict)))
+
+    if live is not None:
+        return beside(live)
+    alone = beside(())
+    if residents := implied_live(reported, problem.case, problem.board, alone.tried.verdict):
+        return beside(residents)
+    least = least_live(reported, problem.case, problem.board) if alone.tried.works else ()
+    return replace(beside(least), live_is_least=True) if least else alone
 
 
 def replay_later(operations: Sequence[Operation], bench: Bench, release: str = "") -> Iterator[Later]:
@@ -180,8 +184,9 @@ def _figures(reported: Verdict, replayed: Verdict) -> Iterator[Figure]:
             yield Figure(name, value, getattr(replayed, name))
 
 
-def implied_live(verdict: Verdict, case: Case, board: Board) -> LiveSet:
-    """What else must have lived for the message's figures: as allocated, less what the call itself had placed by then.
+def implied_live(verdict: Verdict, case: Case, board: Board, alone: Verdict) -> LiveSet:
+    """What else must have lived for the message's figures: as allocated, less what the call itself had placed by then. Of that
+    ``alone`` tells, where without anything else it fails for the same buffer; otherwise arithmetic does.
 
     Holes are made alike where the largest free block was smaller than all that was free. Empty where the message does not tell,
     and where it tells of no more than the call's own.
@@ -189,7 +194,9 @@ def implied_live(verdict: Verdict, case: Case, board: Board) -> LiveSet:
     memory = memory_of(verdict)
     if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is None or verdict.free_bytes is None:
         return ()
-    held = verdict.allocated_bytes - _own_bytes(verdict, estimate(case, board), memory)
+    same_buffer = (alone.total_bytes, alone.bytes_per_bank) == (verdict.total_bytes, verdict.bytes_per_bank)
+    own = alone.allocated_bytes if same_buffer else None
+    held = verdict.allocated_bytes - (_own_bytes(verdict, estimate(case, board), memory) if own is None else own)
     if held <= 0:
         return ()
     largest = verdict.largest_free_bytes if verdict.largest_free_bytes is not None else verdict.free_bytes

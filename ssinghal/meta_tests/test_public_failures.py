@@ -1,0 +1,189 @@
+"""What users reported: every message read with its figures, every call replayed with those that a replay has, and remedied.
+
+``data/public_failures.yaml`` has the facts and says what they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from wrapping import WRAPPINGS
+
+from ssinghal.caselines import case_from_json
+from ssinghal.cases import Case
+from ssinghal.device.errors import translate_error
+from ssinghal.device.modes import choose_device
+from ssinghal.diagnose.logs import read_log
+from ssinghal.diagnose.origin import origin
+from ssinghal.diagnose.replay import Replay, replay
+from ssinghal.errors import HarnessError
+from ssinghal.pool import PoolOptions
+from ssinghal.records import Resource, Status, Verdict
+from ssinghal.releases import find_release
+from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.solving import Unsolved, solve
+from ssinghal.remedy.telling import Told
+from ssinghal.remedy.trials import LiveSet
+
+REPORTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "data" / "public_failures.yaml").read_text())
+FACTS = Path(__file__).parents[3] / "shared" / "reports" / "public_failures.csv"
+FITS = "fits"
+
+MESSAGES = [
+    pytest.param(message, id=f"{report['ref']}-{i}")
+    for report in REPORTS
+    for i, message in enumerate(report.get("messages", []))
+]
+CALLS = [(report, i, call) for report in REPORTS for i, call in enumerate(report.get("calls", []))]
+REPLAYS = [
+    pytest.param(report, call, release, id=f"{report['ref']}-{i}-{release}")
+    for report, i, call in CALLS
+    for release in call["replays"]
+]
+FAILING = [param for param in REPLAYS if param.values[1]["replays"][param.values[2]] != FITS]
+NEVER_FAILING = [pytest.param(call, id=f"{report['ref']}-{i}") for report, i, call in CALLS if "remedies" not in call]
+
+
+class Benches:
+    """Each opened when first asked for, and kept."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack, self._opened = stack, dict[tuple[str, str], Bench]()
+
+    def of(self, call: dict[str, Any], release: str) -> Bench:
+        key = (call.get("board", "n150"), release)
+        if key not in self._opened:
+            choice = choose_device("virtual", key[0])
+            options = PoolOptions.of(choice, workers=1, release=found(release))
+            self._opened[key] = self._stack.enter_context(Bench(choice, options, values=False))
+        return self._opened[key]
+
+
+def found(release: str) -> Any:
+    try:
+        return find_release(release)
+    except HarnessError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def benches() -> Iterator[Benches]:
+    with ExitStack() as stack:
+        yield Benches(stack)
+
+
+def read(text: str, wrapping: str) -> list[Verdict]:
+    return [f.verdict for f in read_log(io.BytesIO(WRAPPINGS[wrapping]({"text": text}).encode()), "log").failures]
+
+
+def figures(verdict: Verdict, names: Any) -> dict[str, Any]:
+    return {name: getattr(verdict, name) for name in names}
+
+
+def case_of(call: dict[str, Any]) -> Case:
+    return case_from_json(call["case"])
+
+
+def reported(report: dict[str, Any]) -> Verdict:
+    """The first message, or a failure of the kind that the report names."""
+    if "messages" in report:
+        return translate_error("RuntimeError", report["messages"][0]["text"])
+    return Verdict(Status.OOM, Resource(report["kind"]))
+
+
+def made_again(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> Replay:
+    verdict = reported(report)
+    live: LiveSet | None = () if call.get("alone") else None
+    return replay(case_of(call), verdict, benches.of(call, release), "", live, origin(verdict).trace_region_bytes)
+
+
+# ---- read ----
+
+
+@pytest.mark.parametrize("wrapping", ["pytest", "critical line", "80 columns, anywhere"])
+@pytest.mark.parametrize("message", MESSAGES)
+def test_message_is_read(message: dict[str, Any], wrapping: str) -> None:
+    (verdict,) = read(message["text"], wrapping)
+    assert (verdict.status, verdict.resource) == (Status.OOM, Resource(message["resource"]))
+    assert figures(verdict, message["numbers"]) == message["numbers"]
+
+
+# ---- replayed ----
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(("report", "call", "release"), REPLAYS)
+def test_replay(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
+    """Fits, or fails with these figures, and TTNN's own message is read back with all that it has."""
+    expected = call["replays"][release]
+    made = made_again(benches, report, call, release)
+    verdict = made.tried.verdict
+    if expected == FITS:
+        assert (verdict.status, verdict.message) == (Status.FITS, "")
+        return
+    numbers = {name: value for name, value in expected.items() if name != "resource"}
+    assert (verdict.status, verdict.resource) == (Status.OOM, Resource(expected["resource"]))
+    assert figures(verdict, numbers) == numbers
+    if verdict.resource is not Resource.CLASH:  # its message is kept without the number of the program
+        (again,) = read(verdict.message, "pytest")
+        assert figures(again, numbers) == numbers
+    if made.same_kind and release == next(iter(call["replays"])):
+        unequal = {f.name: f.replayed - f.reported for f in made.figures if not f.equal}  # type: ignore[operator]
+        assert unequal == call.get("differences", {})
+
+
+# ---- remedied ----
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(("report", "call", "release"), FAILING)
+def test_remedies(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
+    """Each ran on a device; on the first release they are, among others, of the contracts that are listed."""
+    made = made_again(benches, report, call, release)
+    verdict = reported(report)
+    trace = origin(verdict).trace_region_bytes
+    told = solve(case_of(call), benches.of(call, release), live=made.live, verdict=made.tried.verdict, trace_region_bytes=trace)
+    assert isinstance(told, Told)
+    remedies = told.remedies.found
+    assert all(remedy.tried.works for remedy in remedies)
+    contracts = {str(remedy.contract) for remedy in remedies}
+    assert contracts
+    if release == next(iter(call["replays"])):
+        assert contracts >= set(call["remedies"])
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("call", NEVER_FAILING)
+def test_what_fits_needs_no_remedy(benches: Benches, call: dict[str, Any]) -> None:
+    told = solve(case_of(call), benches.of(call, next(iter(call["replays"]))))
+    assert isinstance(told, Unsolved)
+    assert told.verdict.status is Status.FITS
+
+
+# ---- all of them ----
+
+
+def test_every_report_says_enough() -> None:
+    for report in REPORTS:
+        assert ("messages" in report) != ("kind" in report), report["ref"]
+        assert ("calls" in report) != ("why_no_call" in report), report["ref"]
+    for report, _, call in CALLS:
+        assert any(told != FITS for told in call["replays"].values()) == ("remedies" in call), report["ref"]
+
+
+@pytest.mark.skipif(not FACTS.exists(), reason="the table of reports is not beside this repository")
+def test_every_report_of_the_table_is_here() -> None:
+    with FACTS.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [report["ref"] for report in REPORTS] == [row["ref"] for row in rows]
+    replayable = [row["ref"] for row in rows if row["replay_class"] in ("A", "A*", "B", "C", "D")]
+    replayed = [report["ref"] for report in REPORTS if "calls" in report]
+    assert set(replayed) <= set(replayable)
+    assert len(replayed) >= 0.9 * len(replayable)
