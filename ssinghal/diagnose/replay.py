@@ -73,6 +73,8 @@ class Replay:
             return "it fits"
         if not self.same_kind:
             return f"it ends otherwise: {verdict.status}, {sentence(verdict)}"
+        if not self.figures:
+            return f"it fails in the same way, and the report has no figures: {sentence(verdict)}"
         if self.same_figures:
             return f"it fails with the same figures, all {len(self.figures)}"
         differing = [figure for figure in self.figures if not figure.equal]

@@ -47,6 +47,12 @@ CALLS: Mapping[str, tuple[Operation, str, list[tuple[int, ...]], dict[str, Any]]
         [(4, 64)],
         {"layout": "row_major"},
     ),
+    "to_layout that casts as well": (
+        operation("to_layout", [tensor(4, 64, layout=ROWS, dtype=DType.FLOAT32)], tensor(4, 64), layout="tile"),
+        "to_layout",
+        [(4, 64)],
+        {"layout": "tile", "dtype": "bfloat16"},
+    ),
     "untilize": (operation("untilize", [X], tensor(2, 64, 96, layout=ROWS)), "untilize", [(2, 64, 96)], {}),
     "to_device: the result is put there": (operation("to_device", [Value("%1"), DEVICE], X), "place", [(2, 64, 96)], {}),
     "typecast": (

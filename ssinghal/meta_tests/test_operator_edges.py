@@ -25,6 +25,17 @@ MATRIX = ((40, 64),)
 FITS, UNSUPPORTED = Status.FITS, Status.UNSUPPORTED
 
 
+CONV = ((1, 32, 16, 16), (32, 32, 3, 3))
+WRONGLY_TUNED = {
+    "no count of slices": ("conv2d", CONV, {"slices": "width:0"}),
+    "no direction": ("conv2d", CONV, {"slices": "4"}),
+    "no shard layout": ("conv2d", CONV, {"shard_layout": "rows"}),
+    "no whole tiles": ("conv2d", CONV, {"act_block_h": 20}),
+    "transposed": ("conv_transpose2d", CONV, {"slices": "width:2"}),
+    "one dim": ("conv1d", ((1, 32, 16), (32, 32, 3)), {"act_block_h": 32}),
+}
+
+
 def l1_case(name: str, inputs: tuple[Shape, ...], attrs: dict[str, Any], dtype: DType, layout: Layout = TILE) -> Case:
     return make_case(name, inputs, attrs, Placement(dtype, layout, BufferType.L1, channels_last=False))
 
@@ -139,3 +150,9 @@ def test_programs_of_two_operands(pool: Pool) -> None:
 def test_what_means_nothing(name: str, attrs: dict[str, Any]) -> None:
     with pytest.raises(InvalidCase):
         specs_of(make_case(name, MATRIX, attrs))
+
+
+@pytest.mark.parametrize(("name", "inputs", "attrs"), WRONGLY_TUNED.values(), ids=list(WRONGLY_TUNED))
+def test_convolution_tuned_in_a_way_that_is_none(name: str, inputs: tuple[Shape, ...], attrs: dict[str, Any]) -> None:
+    with pytest.raises(InvalidCase, match="convolution: "):
+        specs_of(make_case(name, inputs, attrs, Placement()))

@@ -28,8 +28,9 @@ from ssinghal.pool import PoolOptions
 from ssinghal.records import Resource, Status, Verdict
 from ssinghal.releases import find_release
 from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.solving import Unsolved, solve
-from ssinghal.remedy.telling import Told
+from ssinghal.remedy.telling import Told, script
 from ssinghal.remedy.trials import LiveSet
 
 REPORTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "data" / "public_failures.yaml").read_text())
@@ -157,6 +158,7 @@ def test_remedies(benches: Benches, report: dict[str, Any], call: dict[str, Any]
     assert contracts
     if release == next(iter(call["replays"])):
         assert contracts >= set(call["remedies"])
+        assert any(call.get("advice", "") in remedy.note for remedy in remedies)
 
 
 @pytest.mark.virtual_device
@@ -165,6 +167,26 @@ def test_what_fits_needs_no_remedy(benches: Benches, call: dict[str, Any]) -> No
     told = solve(case_of(call), benches.of(call, next(iter(call["replays"]))))
     assert isinstance(told, Unsolved)
     assert told.verdict.status is Status.FITS
+
+
+# ---- the device as the report's was ----
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("release", "bank_bytes"), [("0.66.0", 1_073_741_792 - 1_920_000), ("0.81.1", 1_072_693_184 - 20 * 8192)]
+)
+def test_trace_region(benches: Benches, release: str, bank_bytes: int) -> None:
+    """0.66.0 takes ``trace_region_size`` from each DRAM bank; later releases from all together, in steps of 8 KiB of each:
+    1,920,000 / 12 is 19.5 of them. A program asks for it again."""
+    bench = benches.of({}, release)
+    assert bench.board_of("", 1_920_000).dram.bank_bytes == bank_bytes
+    assert bench.board_of("").dram.bank_bytes > bank_bytes
+    case = case_from_json({"op": "relu", "inputs": [[32, 32]]})
+    problem = Problem.of(case, Verdict(Status.FITS), bench.board_of("", 1_920_000), trace_region_bytes=1_920_000)
+    tried = bench.run(problem.trial())
+    assert tried.works
+    assert "ttnn.open_device(device_id=0, l1_small_size=0, trace_region_size=1920000)" in script(tried, [])
 
 
 # ---- all of them ----

@@ -15,9 +15,11 @@ from ssinghal.remedy.levers import Finding, Lever, Search, once, said
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Hand, Params, Rewrite, cuts, in_dram
 from ssinghal.remedy.trials import Contract, Trial, Tried
-from ssinghal.specs import BufferType
+from ssinghal.specs import TILE_EDGE, BufferType
 
 MOST_SLICES = 256
+LOW_BLOCK = TILE_EDGE  # rows of an activation block, the fewest that TTNN takes
+PROGRAMS = (Resource.CIRCULAR_BUFFER, Resource.CLASH)
 
 
 # Pools --------------------------------------------------------------------------------------------------------------------
@@ -172,6 +174,14 @@ def _is_tuned(problem: Problem) -> bool:
     return _is_conv2d(problem) and any(problem.attrs[name] != attr.default for name, attr in TUNING.items())
 
 
+def _is_sliced(problem: Problem) -> bool:
+    return _is_conv2d(problem) and ":" in problem.attrs["slices"]
+
+
+def _is_whole(problem: Problem) -> bool:
+    return _is_conv2d(problem) and not _is_sliced(problem)
+
+
 def _untuned(problem: Problem) -> Search:
     defaults = {name: attr.default for name, attr in TUNING.items()}
     note = "no slice_config and no conv_config, operands in DRAM: TTNN slices as it needs"
@@ -179,22 +189,37 @@ def _untuned(problem: Problem) -> Search:
 
 
 def _slices(problem: Problem) -> Search:
-    """Fewest slices along either side, with the blocks that TTNN chooses, then with the lowest ones. Slices make buffers
-    smaller and a low block makes programs smaller: where programs are too large from the start, both are changed at once."""
-    reason = ""
-    blocks = (32, 0) if problem.verdict.resource in (Resource.CIRCULAR_BUFFER, Resource.CLASH) else (0, 32)
-    for block in blocks:
-        for along in ("width", "height"):
-
-            def trial(count: int, along: str = along, block: int = block) -> Trial:
-                return problem.trial(_tuned(problem, slices=f"{along}:{count}", act_block_h=block))
-
-            counted = yield from smallest_count(trial, MOST_SLICES)
-            if counted.tried is not None:
-                low = f", act_block_h_override={block}" if block else ""
-                return Finding(counted.tried, note=f"{counted.count} slices along the {along}{low}, operands in DRAM")
-            reason = f"slices along the {along}: {counted.reason}"
+    """Fewest slices along either side. Slices make buffers smaller and a low block makes programs smaller: with the blocks that
+    TTNN chooses as long as buffers are what does not fit, with the lowest ones once it is programs."""
+    reason, block = "", LOW_BLOCK if problem.verdict.resource in PROGRAMS else 0
+    for along in ("width", "height"):
+        counted = yield from _counted_slices(problem, along, block)
+        if counted.tried is not None:
+            used = counted.tried.trial.case.attrs["act_block_h"]
+            low = f", act_block_h_override={used}" if used else ""
+            return Finding(counted.tried, note=f"{counted.count} slices along the {along}{low}, operands in DRAM")
+        reason = f"slices along the {along}: {counted.reason}"
     return Finding(None, reason)
+
+
+def _counted_slices(problem: Problem, along: str, block: int) -> Generator[Trial, Tried, Counted]:
+    """The smallest count with ``block``; from the first count on whose programs do not fit, with the lowest block."""
+    steps = smallest_count(
+        lambda count: problem.trial(_tuned(problem, slices=f"{along}:{count}", act_block_h=block)), MOST_SLICES
+    )
+    lowered: Counted | None = None
+    try:
+        trial = next(steps)
+        while True:
+            tried = yield trial
+            if not block and not lowered and tried.verdict.resource in PROGRAMS:
+                lowered = yield from _counted_slices(problem, along, LOW_BLOCK)
+                if lowered.tried is not None:
+                    return lowered
+            trial = steps.send(tried)
+    except StopIteration as stop:
+        counted: Counted = stop.value
+        return counted
 
 
 # Counts -------------------------------------------------------------------------------------------------------------------
@@ -247,8 +272,9 @@ WINDOW_REWRITES: Mapping[str, Rewrite] = {
 }
 
 WINDOW_LEVERS = (
+    Lever("other slices", Contract.SAME, lambda p: _is_sliced(p) and p.memory is BufferType.DRAM, _slices),
     Lever("as TTNN slices it", Contract.SAME, lambda p: _is_tuned(p) and p.memory is BufferType.DRAM, _untuned),
-    Lever("slices of a convolution", Contract.SAME, lambda p: _is_conv2d(p) and p.memory is BufferType.DRAM, _slices),
+    Lever("slices of a convolution", Contract.SAME, lambda p: _is_whole(p) and p.memory is BufferType.DRAM, _slices),
     Lever("slices of a convolution from DRAM", Contract.MEMORY, lambda p: _is_conv2d(p) and p.memory is BufferType.L1, _slices),
     Lever("rows with their neighbours", Contract.CHUNKED, _can_pool_rows, _pool_rows),
     Lever("rows with their neighbours", Contract.CHUNKED, lambda p: p.info.name == "upsample_bilinear2d", _interpolate_rows),
