@@ -97,9 +97,8 @@ def main() -> None:
         print(json.dumps(found, indent=2))
         return
     for kind, told in found.items():
-        print(
-            f"{kind}: {told['mib']} MiB at {told['mb_per_s']} MB/s ({told['mb_per_cpu_s']} of CPU time), peak memory {told['peak_mib']} MiB"
-        )
+        speed = f"{told['mb_per_s']} MB/s ({told['mb_per_cpu_s']} of CPU time)"
+        print(f"{kind}: {told['mib']} MiB at {speed}, peak memory {told['peak_mib']} MiB")
 
 
 if __name__ == "__main__":
