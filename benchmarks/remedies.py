@@ -1,0 +1,60 @@
+"""How long a search of remedies takes, and what it finds: every failing case of the crossed catalogs, on a virtual n150.
+
+    python benchmarks/remedies.py [--catalog crossed] [--live 40MiB@l1] [--workers 2] [--every 1]
+
+Host time of each search, its probes among it, not the torch comparison of values. What fails is probed first, uncounted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections import Counter
+
+from ssinghal.catalog.reading import load_catalogs
+from ssinghal.device.modes import choose_device
+from ssinghal.expand import expand
+from ssinghal.pool import Pool, PoolOptions
+from ssinghal.records import Status
+from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.live import live_set
+from ssinghal.remedy.solving import solve_all
+from ssinghal.remedy.telling import Told
+from ssinghal.remedy.trials import Contract
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--catalog", default="crossed", help="catalogs with this in their name (default: crossed)")
+    parser.add_argument("--live", action="append", default=[], help="what else lives, as for ssinghal remedy")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--every", type=int, default=1, help="only every so manieth failing case")
+    options = parser.parse_args()
+    choice = choose_device("virtual", "n150")
+    cases = expand(load_catalogs((options.catalog,))).cases
+    with Pool(choice, PoolOptions.of(choice, workers=options.workers)) as pool:
+        records = list(pool.map(cases))
+    failing = [(c, r.verdict) for c, r in zip(cases, records, strict=True) if r.status is Status.OOM][:: options.every]
+    with Bench(choice, PoolOptions.of(choice, workers=options.workers), values=False) as bench:
+        live = live_set(options.live, bench.board)
+        solved = list(solve_all(failing if not live else [(case, None) for case, _ in failing], bench, live=live))
+    found = [told for told in solved if isinstance(told, Told)]
+    print(f"{len(cases):,} cases, {len(failing):,} run out of memory, {len(found):,} searched")
+    seconds = sorted(told.remedies.seconds for told in found)
+    probes = [told.remedies.probes for told in found]
+    print(
+        f"search: median {statistics.median(seconds):.3f} s, 95 % within {seconds[int(len(seconds) * 0.95)]:.2f} s, "
+        f"longest {seconds[-1]:.1f} s; {statistics.mean(probes):.1f} probes on average"
+    )
+    beyond = [told for told in found if {r.contract for r in told.remedies.found} - {Contract.MEMORY}]
+    none = [told for told in found if not told.remedies.found]
+    dram_alone = len(found) - len(beyond) - len(none)
+    print(f"{len(beyond):,} have a remedy other than DRAM, {dram_alone:,} DRAM alone, {len(none):,} none")
+    for contract, count in Counter(str(r.contract) for told in found for r in told.remedies.found).most_common():
+        print(f"  {count:6,} {contract}")
+    proved = [t for t in found if t not in beyond and all(r.reason for r in t.remedies.refused) and not t.remedies.spent]
+    print(f"{len(proved):,} of the others have a reason for every contract")
+
+
+if __name__ == "__main__":
+    main()
