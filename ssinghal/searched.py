@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ssinghal.specs import TextEnum
+from ssinghal.specs import TextEnum, format_bytes
 
 
 class Values(TextEnum):
@@ -41,6 +41,13 @@ class Working:
         note = f" ({self.note})" if self.note else ""
         known = f"; {self.values}" if self.values in (Values.NOT_COMPARED, Values.NARROWER) else ""
         return f"{self.contract}: {self.lever}{note}{known}"
+
+    @property
+    def cost(self) -> str:
+        """What it takes, without a clock: bytes and calls."""
+        peaks = ", ".join(f"{kind.upper()} {size:,} B" for kind, size in sorted(self.peak_bytes_per_bank.items(), reverse=True))
+        calls = "1 call" if self.calls == 1 else f"{self.calls:,} calls"
+        return f"peak per bank: {peaks or 'nothing'}; {calls}, {format_bytes(self.moved_bytes)} moved"
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,11 @@ class Summary:
         ]
 
     def _remedies(self) -> list[str]:
+        if not self.remedies:
+            return []
+        searched = sum(self.remedies.values())
         told = ", ".join(f"{contract} {cases:,}" for contract, cases in self.remedies.items())
-        return [f"{sum(self.remedies.values()):,} cases out of memory, by the first remedy that fits: {told}"] if told else []
+        return [f"{searched:,} case{'s' * (searched > 1)} out of memory, by the first remedy that fits: {told}"]
 
     def to_json(self) -> dict[str, Any]:
         """``operators``: name -> cases by status (an OOM by its resource); empty counts left out."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from ssinghal.errors import HarnessError
 
 if TYPE_CHECKING:
     from ssinghal.changes import Changes
+    from ssinghal.records import Record
     from ssinghal.runs import Run
 
 
@@ -28,24 +31,29 @@ if TYPE_CHECKING:
     "--since", metavar="RUN", help="Tell what changed since this run [default: the last one before with equal options]."
 )
 @click.option("--try", "tries", is_flag=True, help="First probe the remedies that arithmetic leaves open, on the run's board.")
+@click.option("--remedies", is_flag=True, help="First search for what makes failing calls fit, on the run's board.")
 @results_option
 @interruptible()
 @nothing_collected()
-def report(run: str | None, output: Path | None, since: str | None, tries: bool, results: Path) -> None:
+def report(run: str | None, output: Path | None, since: str | None, tries: bool, remedies: bool, results: Path) -> None:
     """Write the report of a run: report.html, Markdown documents, CSV and JSON.
 
     RUN is a run's folder, its id or what that begins with, or a records.jsonl [default: the latest in results].
 
     \b
       ssinghal report
-      ssinghal report --try
+      ssinghal report --remedies
       ssinghal report 20261128T0624 -o nightly-report
 
     Everything is counted from the run's records. Records of several boards or device modes are told apart. What a killed run
-    does not have is said in every document. --try needs ttnn: what it probes is kept in RUN/remedies.jsonl.
+    does not have is said in every document.
+
+    --remedies searches for every failing case that has no search yet; its first working remedy then stands in every table.
+    --try asks less: whether three changes of placement fit, where arithmetic cannot tell. Both need the run's ttnn, and keep
+    what they find in RUN/remedies.jsonl.
     """
     from ssinghal.changes import Changes
-    from ssinghal.report.trying import try_remedies
+    from ssinghal.report.trying import search_remedies, try_remedies
     from ssinghal.report.writing import PAGE, write_report
     from ssinghal.runs import counted, find_run, read_run
 
@@ -59,6 +67,9 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     if tries:
         tried = try_remedies(found, lambda records, total: track(records, "trying remedies", total))
         click.echo(f"tried {tried:,} remedies that arithmetic left open")
+    if remedies:
+        records = search_remedies(found, lambda records, total: track(records, "searching", total))
+        click.echo(_searched(records))
     folder = output or (path / "report" if path.is_dir() else Path("report"))
     written = write_report(found, folder, changes)
     for group in found.groups:
@@ -70,6 +81,15 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
         told = ", ".join(f"{n:,} {kind}" for kind, n in changes.counts.items() if n)
         click.echo(f"since run {changes.before}: {told or 'no change'}")
     click.echo(f"{len(written)} files; the page: {folder / PAGE}")
+
+
+def _searched(records: Sequence[Record]) -> str:
+    """What came of a search: cases by the contract of the first remedy."""
+    found = [r.remedies for r in records if r.remedies is not None]
+    firsts = Counter(searched.first.contract if searched.first else "none found" for searched in found)
+    firsts.update(f"now {r.status}" for r in records if r.remedies is None)
+    told = ", ".join(f"{what} {cases:,}" for what, cases in firsts.most_common())
+    return f"searched remedies of {len(records):,} failing cases" + (f", by the first that fits: {told}" if told else "")
 
 
 def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:

@@ -11,7 +11,7 @@ from ssinghal.meta_tests.making_runs import a_record, write_run
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.report.alternatives import Answer, Remedy
 from ssinghal.report.chapter import Chapter
-from ssinghal.report.trying import REMEDIES, of_setting, tried_remedies, try_remedies
+from ssinghal.report.trying import REMEDIES, of_setting, search_remedies, tried_remedies, try_remedies
 from ssinghal.runs import read_run
 
 
@@ -55,15 +55,19 @@ def test_what_has_no_verdict_is_not_tried_again_and_a_cut_line_costs_itself(tmp_
 def test_another_release_is_not_tried_with_this_one(tmp_path):
     failing = a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1}, ttnn="0.76.0")
     folder = write_run(tmp_path, [failing])
-    with pytest.raises(HarnessError, match=r"made with ttnn 0\.76\.0; what it leaves open cannot be tried with"):
-        try_remedies(read_run(folder))
+    for tries in (try_remedies, search_remedies):
+        with pytest.raises(
+            HarnessError, match=r"made with ttnn 0\.76\.0; what it leaves open is tried with that alone: .*add 0\.76\.0"
+        ):
+            tries(read_run(folder))
     assert not (folder / REMEDIES).exists() or not (folder / REMEDIES).read_bytes()
 
 
 def test_a_file_without_a_folder_has_no_place_for_it(tmp_path):
     folder = write_run(tmp_path, [a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1})])
-    with pytest.raises(HarnessError, match="this is a file"):
-        try_remedies(read_run(folder / "records.jsonl"))
+    for tries in (try_remedies, search_remedies):
+        with pytest.raises(HarnessError, match="this is a file"):
+            tries(read_run(folder / "records.jsonl"))
 
 
 def test_what_was_tried_elsewhere_does_not_count(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -78,7 +78,7 @@ def failures_csv(run: Run, chapters: Sequence[Chapter]) -> str:
     for chapter in chapters:
         for record in chapter.facts.oom:
             row = {**_failure(record), "run": run.id, "shape": format_shape(record.shape), "message": record.message}
-            row["remedies"] = [str(alternative) for alternative in chapter.alternatives_of(record)]
+            row["remedies"] = chapter.remedies_of(record)
             row |= {name: "; ".join(row[name]) for name in ("tiers", "models", "callers", "remedies")}
             written.writerow({name: _cell(row[name]) for name in FAILURE_COLUMNS})
     return text.getvalue()
@@ -137,12 +137,16 @@ def _oom(chapter: Chapter) -> dict[str, Any]:
              "answers": {answer.value: cases for answer, cases in a.answers.items()}}
             for a in chapter.advice
         ],
+        "searched": {
+            "cases": len(chapter.searched),
+            "first": Counter(s.first.contract if s.first else "none" for _, s in chapter.searched),
+        },
         "failures": [
             {**_failure(r), "alternatives": [
                 {"remedy": a.remedy.value, "answer": a.answer.value, "memory": a.memory.value,
                  "bytes_per_bank": a.bytes_per_bank, "bank_bytes": a.bank_bytes}
                 for a in chapter.alternatives_of(r)
-            ]}
+            ], "searched": searched.to_json() if (searched := chapter.searched_of(r)) is not None else None}
             for r in facts.oom
         ],
     }  # fmt: skip

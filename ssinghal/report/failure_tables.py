@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from ssinghal.markdown import Markup, code, names, percent, shape, size, table
@@ -13,6 +14,7 @@ from ssinghal.stored import StoredRecord
 
 MOST_SHAPES = 20
 MOST_CASES = 10
+NO_REMEDY = ("none", "")
 
 
 def totals(c: Chapter) -> Markup:
@@ -107,6 +109,21 @@ def _pairs(pairs: Iterable[Pair], tier: str) -> Markup:
 def advice_table(c: Chapter) -> Markup:
     rows = [[str(a.remedy), a.cases, *(a.answers.get(answer, 0) for answer in Answer), a.calls] for a in c.advice]
     return table(["change", "failing cases it applies to", *map(str, Answer), "calls of models that then fit"], rows)
+
+
+def searched_table(c: Chapter) -> Markup:
+    """What a search found first, the most cases first; those without a remedy last."""
+    found: dict[tuple[str, str], list[StoredRecord]] = defaultdict(list)
+    any_of_three = Counter((w.contract, w.lever) for _, searched in c.searched for w in searched.found)
+    for record, searched in c.searched:
+        found[(searched.first.contract, searched.first.lever) if searched.first else NO_REMEDY].append(record)
+    ordered = sorted(found.items(), key=lambda item: (item[0] == NO_REMEDY, -len(item[1]), item[0]))
+    rows = [
+        [contract, lever, len(rs), any_of_three[contract, lever] or None, sum(r.calls for r in rs)]
+        for (contract, lever), rs in ordered
+    ]
+    header = ["first that fits", "remedy", "failing cases", "cases that have it among their remedies", "calls of models"]
+    return table(header, rows)
 
 
 def closest(c: Chapter, records: Sequence[StoredRecord]) -> Markup:

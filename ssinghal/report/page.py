@@ -146,7 +146,7 @@ def _case(record: StoredRecord, chapter: Chapter, board: Board | None, tables: _
         "need": _needed_bytes(record, board),
         "short": record.shortfall_bytes,
         "load": round(max(bar.load for bar in bars), 4) if bars and record.status in _RAN else None,
-        "remedies": [_remedy(a, tables) for a in chapter.alternatives_of(record)] if record.is_oom else [],
+        "remedies": _remedies(record, chapter, tables) if record.is_oom else [],
         "tensors": _tensors(record, tables),
         "bars": [_bar(bar, tables) for bar in bars],
         "usage": [record.usage.get(name) for name in _PEAKS] if record.usage is not None else None,
@@ -207,8 +207,20 @@ def _bar(bar: Bar, tables: _Tables) -> list[Any]:
     return [tables.text(bar.memory), bar.size_bytes, bar.bank_bytes, parts(bar.segments), parts(bar.beyond), notes]
 
 
+def _remedies(failing: StoredRecord, chapter: Chapter, tables: _Tables) -> list[tuple[int, bool, int]]:
+    """[what is changed, whether it is known to fit so, all that is known in words] of what a search found; without a search,
+    of the changes of placement."""
+    searched = chapter.searched_of(failing)
+    if searched is None:
+        return [_remedy(alternative, tables) for alternative in chapter.alternatives_of(failing)]
+    text = tables.text
+    if searched.found:
+        return [(text(f"{w.contract}: {w.lever}"), True, text(f"{w}; {w.cost}")) for w in searched.found]
+    rest = [(text(r.lever), False, text(f"{r.contract}: {r.lever}: {r.reason}")) for r in searched.refused]
+    return [(text("none"), False, text(str(searched))), *rest]
+
+
 def _remedy(alternative: Alternative, tables: _Tables) -> tuple[int, bool, int]:
-    """[what is changed, whether it is known to fit so, all that is known in words]"""
     helps = alternative.answer in (Answer.TRIED, Answer.FITS)
     return tables.text(alternative.remedy.value), helps, tables.text(str(alternative))
 

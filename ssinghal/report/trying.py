@@ -1,19 +1,25 @@
-"""Remedies that arithmetic leaves open, tried on a device: probed once, kept beside the run's records."""
+"""What a run leaves open, tried on a device: done once, kept beside the run's records.
+
+``remedies.jsonl`` in the run's folder has records like the run's own: of changed calls that were probed, and of failing calls
+that were probed again with a search for remedies.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.pool import Pool, PoolOptions
 from ssinghal.records import Record
+from ssinghal.releases import Release, find_release, installed_release
 from ssinghal.report.alternatives import Alternatives
-from ssinghal.results import package_versions
 from ssinghal.runs import NO_DEVICE, Group, Run, Setting, stored_records
-from ssinghal.stored import StoredRecord
+from ssinghal.stored import StoredRecord, case_or_none
 
 REMEDIES = "remedies.jsonl"
 Progress = Callable[[Iterable[Record], int], Iterable[Record]]
@@ -40,34 +46,75 @@ def try_remedies(run: Run, progress: Progress = lambda records, _: records) -> i
     not tried again. ``progress`` gets the records as they come, and how many there will be.
 
     Raises:
-        HarnessError: the run has no folder, was made with another TTNN, or no device opens.
+        HarnessError: the run has no folder, was made with a TTNN that is not here, or no device opens.
     """
+
+    def tried(group: Group, before: Sequence[StoredRecord]) -> Iterator[Record]:
+        cases = Alternatives(group.records, before).open(r for r in group.records if r.is_oom)
+        if cases:
+            with _pool(run, group.setting) as pool:
+                yield from progress(pool.map(cases), len(cases))
+
+    return len(_kept(run, tried))
+
+
+def search_remedies(run: Run, progress: Progress = lambda records, _: records) -> list[Record]:
+    """Searches for what makes the failing calls fit that have no search yet, on each group's board, in its device mode and
+    with its TTNN, and returns their records. They are kept as ``try_remedies`` keeps its own. Values of rewritten calls are
+    compared where torch is installed.
+
+    Raises:
+        HarnessError: the run has no folder, was made with a TTNN that is not here, or no device opens.
+    """
+    from ssinghal.remedy.recording import Searcher
+
+    def searched(group: Group, before: Sequence[StoredRecord]) -> Iterator[Record]:
+        done = {(r.op, r.key) for r in before} | {(r.op, r.key) for r in group.records if r.remedies is not None}
+        failing = [r for r in group.records if r.is_oom and (r.op, r.key) not in done]
+        cases = [case for r in failing if (case := case_or_none(r)) is not None]
+        if cases:
+            with _pool(run, group.setting) as pool, Searcher(pool, values=find_spec("torch") is not None) as searcher:
+                yield from progress(searcher.map(cases), len(cases))
+
+    return _kept(run, searched)
+
+
+def _kept(run: Run, made: Callable[[Group, Sequence[StoredRecord]], Iterator[Record]]) -> list[Record]:
+    """What is ``made`` for each group, given what was tried before of it. Each record is in the file as soon as it is known."""
     if not run.path.is_dir():
         raise HarnessError(f"{run.path}: what is tried is kept in the run's folder, and this is a file")
     before, _ = tried_remedies(run)
-    tried = 0
+    kept = []
     with (run.path / REMEDIES).open("a+b", buffering=0) as file:
         if file.tell() and not (run.path / REMEDIES).read_bytes().endswith(b"\n"):
             file.write(b"\n")  # after a line that was cut short
         for group in run.groups:
-            for record in _tried(run, group, before, progress):
+            if group.setting.device_mode == NO_DEVICE:
+                continue
+            for record in made(group, of_setting(before, group.setting)):
                 file.write(json.dumps(replace(record, run=run.id).to_json()).encode() + b"\n")
-                tried += 1
-    return tried
+                kept.append(record)
+    return kept
 
 
-def _tried(run: Run, group: Group, before: Iterable[StoredRecord], progress: Progress) -> Iterator[Record]:
-    setting = group.setting
-    failing = [r for r in group.records if r.is_oom]
-    cases = Alternatives(group.records, of_setting(before, setting)).open(failing)
-    if setting.device_mode == NO_DEVICE or not cases:
-        return
-    installed = package_versions().get("ttnn", "none")
-    if setting.ttnn != installed:
-        raise HarnessError(f"{run.path}: made with ttnn {setting.ttnn}; what it leaves open cannot be tried with {installed}")
+@contextmanager
+def _pool(run: Run, setting: Setting) -> Iterator[Pool]:
     choice = choose_device(setting.device_mode, setting.board)
-    with Pool(choice, PoolOptions.of(choice, workers=None)) as pool:
-        yield from progress(pool.map(cases), len(cases))
+    with Pool(choice, PoolOptions.of(choice, release=_release(run, setting))) as pool:
+        yield pool
 
 
-__all__ = ["REMEDIES", "of_setting", "tried_remedies", "try_remedies"]
+def _release(run: Run, setting: Setting) -> Release | None:
+    """The TTNN that the group was made with; None for the installed one."""
+    installed = installed_release()
+    if installed is not None and installed.version == setting.ttnn:
+        return None
+    try:
+        return find_release(setting.ttnn)
+    except HarnessError as error:
+        raise HarnessError(
+            f"{run.path}: made with ttnn {setting.ttnn}; what it leaves open is tried with that alone: {error}"
+        ) from error
+
+
+__all__ = ["REMEDIES", "of_setting", "search_remedies", "tried_remedies", "try_remedies"]
