@@ -105,6 +105,7 @@ def test_the_analysis_counts_first_remedies(tmp_path):
     document = made(write_run(tmp_path, records), "oom_comprehensive_analysis.md")
     table = document.partition("#### Found by search")[2].partition("####")[0].splitlines()
     assert "| same tensor | in place | 3 | 3 | 0 |" in table
+    assert "| chunked | pieces | 0 | 3 | 0 |" in table
     assert "| none |  | 1 |  | 0 |" in table
     assert "For 4 of the failing cases" in document
     assert "same tensor, in place (found by search: 1)" in document

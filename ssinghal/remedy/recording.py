@@ -17,7 +17,7 @@ from ssinghal.remedy.trials import Contract
 from ssinghal.searched import Refused, Searched, Values, Working
 
 HERE = tuple(contract for contract in Contract if contract not in (Contract.ELSEWHERE, Contract.VALUES))
-RUN_BUDGET = Budget(probes=30)  # of one case among many: 99 of 100 searches end before it
+RUN_BUDGET = Budget(probes=30)  # for one case among many; of 1,075 searches the longest took 17
 
 
 class Searcher:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ssinghal.markdown import Markup, code, names, percent, shape, size, table
@@ -112,18 +112,17 @@ def advice_table(c: Chapter) -> Markup:
 
 
 def searched_table(c: Chapter) -> Markup:
-    """What a search found first, the most cases first; those without a remedy last."""
-    found: dict[tuple[str, str], list[StoredRecord]] = defaultdict(list)
-    any_of_three = Counter((w.contract, w.lever) for _, searched in c.searched for w in searched.found)
+    """What a search found, the most often first found on top; failing cases without a remedy last."""
+    first: dict[tuple[str, str], list[StoredRecord]] = {}
+    for _, searched in c.searched:
+        first |= {(w.contract, w.lever): first.get((w.contract, w.lever), []) for w in searched.found}
     for record, searched in c.searched:
-        found[(searched.first.contract, searched.first.lever) if searched.first else NO_REMEDY].append(record)
-    ordered = sorted(found.items(), key=lambda item: (item[0] == NO_REMEDY, -len(item[1]), item[0]))
-    rows = [
-        [contract, lever, len(rs), any_of_three[contract, lever] or None, sum(r.calls for r in rs)]
-        for (contract, lever), rs in ordered
-    ]
-    header = ["first that fits", "remedy", "failing cases", "cases that have it among their remedies", "calls of models"]
-    return table(header, rows)
+        key = (searched.first.contract, searched.first.lever) if searched.first else NO_REMEDY
+        first.setdefault(key, []).append(record)
+    having = Counter((w.contract, w.lever) for _, searched in c.searched for w in searched.found)
+    ordered = sorted(first.items(), key=lambda item: (item[0] == NO_REMEDY, -len(item[1]), -having[item[0]], item[0]))
+    rows = [[*key, len(rs), having[key] or None, sum(r.calls for r in rs)] for key, rs in ordered]
+    return table(["contract", "remedy", "first for so many cases", "found for", "calls of models it is first for"], rows)
 
 
 def closest(c: Chapter, records: Sequence[StoredRecord]) -> Markup:
