@@ -250,6 +250,17 @@ def test_another_board_is_tried_on_that_board(bench):
     assert remedy.tried.peak_bytes[BufferType.L1] == 2 * -(-38_400 // 110) * TILE
 
 
+def test_what_lives_is_spread_over_the_banks_of_another_board(bench):
+    """700 KiB in each of 64 banks are 417,047.3 B in each of 110, which Blackhole's allocator counts in steps of 64 B."""
+    live = (Resident(BufferType.L1, 700 * 1024),)
+    case = make_case("relu", ((1, 1, 16384, 1024),), {}, L1)  # 262,144 B per bank of an n150, twice
+    problem = Problem.of(case, Verdict(Status.OOM, Resource.L1_BUFFER), bench.board, live)
+    remedy = search(problem, bench.run, Budget(seconds=60), only=[Contract.ELSEWHERE]).found[0]
+    (there,) = remedy.tried.trial.live
+    assert there.bytes_per_bank == 6_517 * 64
+    assert remedy.tried.peak_bytes[BufferType.L1] == pytest.approx(6_517 * 64 + 2 * -(-16_384 // 110) * TILE, abs=64)
+
+
 # The search ----------------------------------------------------------------------------------------------------------------
 
 

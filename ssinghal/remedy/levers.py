@@ -17,8 +17,19 @@ from ssinghal.estimate import Prediction, estimate
 from ssinghal.operators import families
 from ssinghal.records import Resource, Status
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.trials import Contract, LiveSet, Trial, Tried
-from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, Shape, format_bytes, format_shape, round_up
+from ssinghal.remedy.trials import Contract, LiveSet, Resident, Trial, Tried
+from ssinghal.specs import (
+    TILE_EDGE,
+    Board,
+    BufferType,
+    DType,
+    Layout,
+    Shape,
+    ceil_div,
+    format_bytes,
+    format_shape,
+    round_up,
+)
 from ssinghal.text import sentence
 
 
@@ -130,6 +141,10 @@ def _shrunk(live: LiveSet, memory: BufferType, stays: int, held: int) -> LiveSet
     return tuple(
         r if r.memory is not memory or r.freed else replace(r, bytes_per_bank=r.bytes_per_bank * stays // held) for r in live
     )
+
+
+def _is_fragmented(problem: Problem) -> bool:
+    return bool(problem.live) and problem.verdict.resource is Resource.FRAGMENTATION
 
 
 def _reallocate(problem: Problem) -> Search:
@@ -323,11 +338,21 @@ def _other_board(problem: Problem) -> Search:
         if estimate(problem.case, board).verdict is Prediction.EXCEEDS:
             reasons.append(f"{name}: beyond it by arithmetic")
             continue
-        tried = yield replace(problem.trial(live=()), board=name)
+        tried = yield replace(problem.trial(live=_spread(problem, opened)), board=name)
         if tried.works:
             return Finding(tried, note=f"on a {name}, as it is")
         reasons.append(f"{name}: {said(tried)}")
     return Finding(None, "; ".join(reasons))
+
+
+def _spread(problem: Problem, board: Board) -> LiveSet:
+    """What lives, as many bytes in all, over the banks of another board."""
+
+    def on(resident: Resident) -> Resident:
+        here, there = problem.board.region(resident.memory).num_banks, board.region(resident.memory).num_banks
+        return replace(resident, bytes_per_bank=round_up(ceil_div(resident.bytes_per_bank * here, there), board.granule_bytes))
+
+    return tuple(map(on, problem.live))
 
 
 def _newer_release(problem: Problem) -> Search:
@@ -347,7 +372,7 @@ def _always(problem: Problem) -> bool:
 def placement_levers() -> tuple[Lever, ...]:
     """Levers that change where and how the operands lie, or what lives beside them; in their order within each contract."""
     return (
-        Lever("reallocate what lives", Contract.SAME, lambda p: bool(p.live), _reallocate),
+        Lever("reallocate what lives", Contract.SAME, _is_fragmented, _reallocate),
         Lever("in place", Contract.SAME, _can_be_in_place, _in_place),
         Lever("spill what lives to DRAM", Contract.SAME, _has_residents, _spill),
         Lever("free what is dead", Contract.SAME, lambda p: bool(p.live), _free_residents),

@@ -84,7 +84,7 @@ def _values(told: Told, remedy: Remedy) -> list[str]:
     if remedy.contract is Contract.DTYPE:
         return [f"values: other ones. {stored}" for stored in told.storage.get(remedy.lever, ())]
     if check is None:
-        return ["values: the same call on the same operands"] if remedy.tried.trial.rewrite == "call" else []
+        return ["values: the same call on the same operands"]
     if check.equal is None:
         return [f"values: not compared ({check.reason})"]
     where = f" at {' '.join(format_shape(s) for s in check.inputs)}" + (" (reduced)" if check.reduced else "")
