@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ssinghal.cases import Case, OutputMemory, Placement
 from ssinghal.errors import CatalogError, InvalidCase, unknown
@@ -14,6 +14,8 @@ from ssinghal.estimate import MemoryEstimate, estimate
 from ssinghal.operators import make_case
 from ssinghal.specs import Board, BufferType, DType, Layout
 from ssinghal.values import one_of, tensor_memory
+
+T = TypeVar("T")
 
 MAX_NESTING = 16  # no ATen argument nests deeper than a list of lists
 KEYS = ("op", "inputs", "attrs", "dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
@@ -77,20 +79,33 @@ def read_cases(path: Path, lines: Iterable[str], board: Board) -> list[tuple[Cas
     Raises:
         CatalogError: every faulty line as ``file:line: what``.
     """
-    cases, faults = [], []
+
+    def parse(fields: Any) -> tuple[Case, MemoryEstimate]:
+        case = case_from_json(fields)
+        return case, estimate(case, board)
+
+    return read_lines(path, lines, parse)
+
+
+def read_lines(path: Path, lines: Iterable[str], parse: Callable[[Any], T]) -> list[T]:
+    """What ``parse`` makes of each line's JSON; blank lines are skipped.
+
+    Raises:
+        CatalogError: every line that is no JSON, or for which ``parse`` raises InvalidCase, as ``file:line: what``.
+    """
+    parsed, faults = [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            case = case_from_json(parse_json(line))
-            cases.append((case, estimate(case, board)))
+            parsed.append(parse(parse_json(line)))
         except json.JSONDecodeError as error:
             faults.append(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})")
         except InvalidCase as error:
             faults.append(f"{path}:{number}: {error}")
     if faults:
         raise CatalogError(faults)
-    return cases
+    return parsed
 
 
 def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

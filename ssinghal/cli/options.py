@@ -157,3 +157,16 @@ def parse_attr(text: str) -> tuple[str, Any]:
         except json.JSONDecodeError:
             continue
     return name, value
+
+
+def input_lines(source: Path) -> list[str]:
+    """Of a text file, or of standard input for ``-``. InvalidCase where there is none."""
+    if str(source) == "-" and sys.stdin is None:
+        raise InvalidCase("-: standard input is closed")
+    try:
+        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        return data.decode("utf-8-sig").split("\n")
+    except OSError as error:
+        raise InvalidCase(f"{source}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidCase(f"{source}: not UTF-8 text (byte {error.start})") from error

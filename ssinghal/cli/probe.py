@@ -20,6 +20,7 @@ from ssinghal.cli.options import (
     case_from_arguments,
     device_options,
     host_tiles_option,
+    input_lines,
     interruptible,
     release_option,
     timeout_option,
@@ -108,7 +109,7 @@ def probe(
 
 def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: PoolOptions) -> int:
     """The exit code. Nothing runs and nothing is written unless every case can be read."""
-    cases = read_cases(source, _lines(source), load_board(choice.board))
+    cases = read_cases(source, input_lines(source), load_board(choice.board))
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
     if output is None and sys.stdout is None:
@@ -123,18 +124,6 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: Poo
             write(_line(record, made))
             statuses.append(record.status)
     return 1 if set(statuses) & set(FAULTS) else 0
-
-
-def _lines(source: Path) -> list[str]:
-    if str(source) == "-" and sys.stdin is None:
-        raise InvalidCase("-: standard input is closed")
-    try:
-        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
-        return data.decode("utf-8-sig").split("\n")
-    except OSError as error:
-        raise InvalidCase(f"{source}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidCase(f"{source}: not UTF-8 text (byte {error.start})") from error
 
 
 def _line(record: Record, made: MemoryEstimate) -> str:

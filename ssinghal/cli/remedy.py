@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ssinghal.caselines import case_from_json, parse_json
+from ssinghal.caselines import case_from_json, read_lines
 from ssinghal.cases import Case
 from ssinghal.cli.options import (
     case_arguments,
     case_from_arguments,
     device_options,
     host_tiles_option_of,
+    input_lines,
     interruptible,
     release_option,
     timeout_option,
@@ -26,7 +26,7 @@ from ssinghal.cli.options import (
 )
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
-from ssinghal.errors import CatalogError, HarnessError, InvalidCase
+from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.pool import PoolOptions
 from ssinghal.records import LineFile, Status, Verdict
 from ssinghal.releases import Release
@@ -149,7 +149,7 @@ def _selected(
     if operator is not None:
         return [(case_from_arguments(operator, shapes, attrs, **placement), None)]
     if source is not None:
-        return list(_cases_of(source))
+        return read_lines(source, input_lines(source), _case_of)
     if run_name is not None:
         return _failures_of(run_name, results)
     from ssinghal.catalog.reading import load_catalogs
@@ -158,25 +158,9 @@ def _selected(
     return [(case, None) for case in expand(load_catalogs(catalogs)).cases]
 
 
-def _cases_of(path: Path) -> Iterator[tuple[Case, Verdict | None]]:
-    """A line is a case, or an object that has one: a diagnosis, or what this command wrote."""
-    faults = []
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidCase(f"{path}: not UTF-8 text (byte {error.start})") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            fields = parse_json(line)
-            yield case_from_json(fields.get("case", fields) if isinstance(fields, dict) else fields), None
-        except json.JSONDecodeError as error:
-            faults.append(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})")
-        except InvalidCase as error:
-            faults.append(f"{path}:{number}: {error}")
-    if faults:
-        raise CatalogError(faults)
+def _case_of(fields: Any) -> tuple[Case, Verdict | None]:
+    """Of a line that is a case, or an object that has one: a diagnosis, or what this command wrote."""
+    return case_from_json(fields.get("case", fields) if isinstance(fields, dict) else fields), None
 
 
 def _failures_of(name: str, results: Path) -> Failing:
@@ -184,8 +168,7 @@ def _failures_of(name: str, results: Path) -> Failing:
     from ssinghal.stored import case_or_none
 
     run = read_run(find_run(name, results))
-    found = [(case, record) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
-    return [(case, None) for case, _ in found]
+    return [(case, None) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
 
 
 def _outcomes(told: Told | Unsolved) -> list[str]:

@@ -75,7 +75,7 @@ def _pool(c: Call, function: str, **options: Any) -> Any:
 # Windows of a given size --------------------------------------------------------------------------------------------------
 
 
-def _window(attrs: Attrs) -> dict[str, tuple[int, int]]:
+def window_of(attrs: Attrs) -> dict[str, tuple[int, int]]:
     """kernel, stride (torch: the kernel where left out), padding and dilation, each for both dims."""
     kernel = pair(attrs["kernel_size"])
     return {
@@ -103,7 +103,7 @@ def _windows(size: int, *, kernel_size: int, stride: int, padding: int, dilation
 
 def _infer_pool(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     n, c, *spatial = need_rank("pool", shapes[0], 4)
-    window = _window(attrs)
+    window = window_of(attrs)
     along = [{name: pair[i] for name, pair in window.items()} for i in range(2)]
     return [(n, c, *(_windows(size, **each, ceil_mode=attrs["ceil_mode"]) for size, each in zip(spatial, along, strict=True)))]
 
@@ -122,11 +122,11 @@ WINDOW_ATTRS = {
 
 
 def _max_pool(c: Call) -> Any:
-    return _pool(c, "max_pool2d", **{k: list(v) for k, v in _window(c.attrs).items()}, ceil_mode=c.attrs["ceil_mode"])
+    return _pool(c, "max_pool2d", **{k: list(v) for k, v in window_of(c.attrs).items()}, ceil_mode=c.attrs["ceil_mode"])
 
 
 def _avg_pool(c: Call) -> Any:
-    window = {k: list(v) for k, v in _window(c.attrs).items() if k != "dilation"}
+    window = {k: list(v) for k, v in window_of(c.attrs).items() if k != "dilation"}
     options = {name: c.attrs[name] for name in ("ceil_mode", "count_include_pad", "divisor_override")}
     return _pool(c, "avg_pool2d", **window, **options)
 
@@ -208,7 +208,7 @@ OPERATORS = (
         operands=("self",),
         ttnn="ttnn.max_pool2d",
         call=_max_pool,
-        torch=lambda t, tensors, a: t.ops.aten.max_pool2d(tensors[0], *_window(a).values(), a["ceil_mode"]),
+        torch=lambda t, tensors, a: t.ops.aten.max_pool2d(tensors[0], *window_of(a).values(), a["ceil_mode"]),
         infer=_infer_pool,
         attrs={**WINDOW_ATTRS, "dilation": Attr("int|ints", 1)},
         place=_place_flat,
@@ -224,7 +224,7 @@ OPERATORS = (
         call=_avg_pool,
         torch=lambda t, tensors, a: t.ops.aten.avg_pool2d(
             tensors[0],
-            *list(_window(a).values())[:3],
+            *list(window_of(a).values())[:3],
             a["ceil_mode"],
             a["count_include_pad"],
             a["divisor_override"],
@@ -243,4 +243,4 @@ OPERATORS = (
     *UPSAMPLING,
 )
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "window_of"]

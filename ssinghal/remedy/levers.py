@@ -7,7 +7,7 @@ what cannot fit is never tried, and the reason is the finding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ssinghal.boards import board_names, load_board
@@ -43,6 +43,7 @@ class Finding:
 
 
 HOST_TILES = 40_000  # which TTNN maps in about a second
+WIDTHS = (1024, 512, 256, 128, 64, TILE_EDGE)  # of a matrix that a tensor is kept as
 Search = Generator[Trial, Tried, Finding]
 
 
@@ -67,6 +68,17 @@ def once(problem: Problem, trial: Trial, note: str = "") -> Search:
         return Finding(None, reason)
     tried = yield trial
     return Finding(tried, note=note) if tried.works else Finding(None, said(tried))
+
+
+def first_that_works(problem: Problem, tries: Iterable[tuple[Trial, str]], otherwise: str) -> Search:
+    """``tries``: trials with their notes. ``otherwise``: why none works, where there is none; else the last one's reason."""
+    reason = otherwise
+    for trial, note in tries:
+        found = yield from once(problem, trial, note)
+        if found.tried:
+            return found
+        reason = found.reason
+    return Finding(None, reason)
 
 
 # The same tensor ----------------------------------------------------------------------------------------------------------
@@ -245,20 +257,13 @@ def _is_flat(problem: Problem) -> bool:
 def _as_matrix(problem: Problem) -> Search:
     """[volume / w, w]: no dim is padded, whatever the shape was."""
     volume = math.prod(problem.case.inputs[0])
-    reason = f"{volume:,} elements are no matrix of whole tiles"
-    for width in (1024, 512, 256, 128, 64, TILE_EDGE):
-        if volume % (width * TILE_EDGE):
-            continue
-        shape = (volume // width, width)
-        case = replace(problem.case, inputs=tuple(shape for _ in problem.case.inputs))
-        if _bytes(problem, case) >= _bytes(problem, problem.case):
-            return Finding(None, "the shape pads nothing that a matrix would not")
-        note = f"operands and result are made and kept as {format_shape(shape)}"
-        found = yield from once(problem, rearranged(problem, case), note)
-        if found.tried:
-            return found
-        reason = found.reason
-    return Finding(None, reason)
+    shapes = [(volume // width, width) for width in WIDTHS if volume % (width * TILE_EDGE) == 0]
+    cases = [replace(problem.case, inputs=tuple(shape for _ in problem.case.inputs)) for shape in shapes]
+    if cases and _bytes(problem, cases[0]) >= _bytes(problem, problem.case):
+        return Finding(None, "the shape pads nothing that a matrix would not")
+    notes = [f"operands and result are made and kept as {format_shape(shape)}" for shape in shapes]
+    tries = [(rearranged(problem, case), note) for case, note in zip(cases, notes, strict=True)]
+    return (yield from first_that_works(problem, tries, f"{volume:,} elements are no matrix of whole tiles"))
 
 
 def _bytes(problem: Problem, case: Case) -> int:
@@ -275,28 +280,23 @@ def _adds_small_dims(problem: Problem) -> bool:
 
 def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:
     shape = problem.outputs[0].shape
-    ones = [s for s in shape if s == 1]
     if 1 in shape[-2:]:
-        yield (*ones, *(s for s in shape if s != 1)), "dims of size 1 in front"
+        yield (*(s for s in shape if s == 1), *(s for s in shape if s != 1)), "dims of size 1 in front"
     volume = math.prod(shape)
-    for width in (1024, 512, 256, 128, 64, TILE_EDGE):
+    for width in WIDTHS:
         if volume % (width * TILE_EDGE) == 0:
             yield (volume // width, width), "as a matrix of whole tiles"
             return
 
 
 def _other_view(problem: Problem) -> Search:
-    reason = "no other shape of these elements pads less"
+    tries = []
     for shape, note in _other_shapes(problem):
         case = replace(problem.case, operator="view", name="view", attrs={"size": list(shape)})
-        if _bytes(problem, case) >= _bytes(problem, problem.case):
-            continue
-        told = f"the result is made and kept as {format_shape(shape)}: {note}"
-        found = yield from once(problem, rearranged(problem, case), told)
-        if found.tried:
-            return found
-        reason = found.reason
-    return Finding(None, reason)
+        if _bytes(problem, case) < _bytes(problem, problem.case):
+            told = f"the result is made and kept as {format_shape(shape)}: {note}"
+            tries.append((rearranged(problem, case), told))
+    return (yield from first_that_works(problem, tries, "no other shape of these elements pads less"))
 
 
 # Other dtype, other board ------------------------------------------------------------------------------------------------
@@ -392,4 +392,15 @@ def placement_levers() -> tuple[Lever, ...]:
 
 L1_SMALL = Lever("l1_small_size", Contract.SAME, _always, _l1_small)
 
-__all__ = ["HOST_TILES", "L1_SMALL", "Finding", "Lever", "Search", "once", "placement_levers", "rearranged", "said"]
+__all__ = [
+    "HOST_TILES",
+    "L1_SMALL",
+    "Finding",
+    "Lever",
+    "Search",
+    "first_that_works",
+    "once",
+    "placement_levers",
+    "rearranged",
+    "said",
+]

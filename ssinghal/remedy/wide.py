@@ -13,7 +13,7 @@ from ssinghal.operators import families
 from ssinghal.operators.core import Attrs, normal_dim
 from ssinghal.records import Resource
 from ssinghal.remedy.chunks import Cut, cuts_of
-from ssinghal.remedy.levers import Finding, Lever, Search, once, rearranged, said
+from ssinghal.remedy.levers import Finding, Lever, Search, first_that_works, rearranged, said
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Hand, Params, Rewrite, pieces_apart
 from ssinghal.remedy.trials import Contract, Trial
@@ -90,18 +90,12 @@ def _can_fold(problem: Problem) -> bool:
 def _fold(problem: Problem) -> Search:
     """To a matrix of more and shorter rows before the layout changes; it stays so."""
     volume = math.prod(problem.case.inputs[0])
-    reason = f"{volume:,} elements have no other matrix of whole tiles"
-    for height in FOLDED_HEIGHTS:
-        if volume % height:
-            continue
-        shape = (height, volume // height)
-        case = replace(problem.case, inputs=(shape,))
-        told = f"operand and result are made and kept as {format_shape(shape)}"
-        found = yield from once(problem, rearranged(problem, case), told)
-        if found.tried:
-            return found
-        reason = found.reason
-    return Finding(None, reason)
+    shapes = [(height, volume // height) for height in FOLDED_HEIGHTS if volume % height == 0]
+    tries = [
+        (rearranged(problem, replace(problem.case, inputs=(shape,))), f"operand and result are kept as {format_shape(shape)}")
+        for shape in shapes
+    ]
+    return (yield from first_that_works(problem, tries, f"{volume:,} elements have no other matrix of whole tiles"))
 
 
 # Apart ---------------------------------------------------------------------------------------------------------------------

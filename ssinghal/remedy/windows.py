@@ -9,7 +9,8 @@ from typing import Any
 
 from ssinghal.cases import Case
 from ssinghal.operators.convolution import TUNING
-from ssinghal.operators.core import Attrs, pair
+from ssinghal.operators.core import pair
+from ssinghal.operators.pooling import window_of
 from ssinghal.records import Resource
 from ssinghal.remedy.levers import Finding, Lever, Search, once, said
 from ssinghal.remedy.problem import Problem
@@ -35,31 +36,21 @@ class Rows:
     bottom: int
 
 
-def rows_of(first: int, last: int, height: int, *, kernel: int, stride: int, padding: int, dilation: int) -> Rows:
+def rows_of(first: int, last: int, height: int, *, kernel_size: int, stride: int, padding: int, dilation: int) -> Rows:
     """What the windows of a stretch of result rows look at.
 
-    >>> rows_of(0, 2, 8, kernel=3, stride=2, padding=1, dilation=1)
+    >>> rows_of(0, 2, 8, kernel_size=3, stride=2, padding=1, dilation=1)
     Rows(begin=0, end=4, top=1, bottom=0)
     """
     begin = first * stride - padding
-    end = (last - 1) * stride - padding + dilation * (kernel - 1) + 1
+    end = (last - 1) * stride - padding + dilation * (kernel_size - 1) + 1
     return Rows(max(begin, 0), min(end, height), max(-begin, 0), max(end - height, 0))
-
-
-def _window(attrs: Attrs) -> dict[str, tuple[int, int]]:
-    kernel = pair(attrs["kernel_size"])
-    return {
-        "kernel": kernel,
-        "stride": pair(attrs["stride"]) if attrs["stride"] else kernel,
-        "padding": pair(attrs["padding"]),
-        "dilation": pair(attrs.get("dilation", 1)),
-    }
 
 
 def pooled_rows(hand: Hand, params: Params) -> Sequence[Any]:
     """Each image's result in ``count`` stretches of rows, each with the rows of the map that its windows reach."""
     n, channels, height, width = hand.case.inputs[0]
-    window = _window(hand.attrs)
+    window = window_of(hand.attrs)
     along_height = {name: sizes[0] for name, sizes in window.items()}
     made = []
     stretches = [(image, *stretch) for image in range(n) for stretch in cuts(params["rows"], params["count"])]
@@ -76,7 +67,7 @@ def pooled_rows(hand: Hand, params: Params) -> Sequence[Any]:
                 input_h=rows.end - rows.begin,
                 input_w=width,
                 channels=channels,
-                kernel_size=list(window["kernel"]),
+                kernel_size=list(window["kernel_size"]),
                 stride=list(window["stride"]),
                 padding=[rows.top, rows.bottom, window["padding"][1], window["padding"][1]],
                 **({"dilation": list(window["dilation"])} if hand.case.operator == "max_pool2d" else {}),
