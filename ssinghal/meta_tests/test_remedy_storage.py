@@ -24,8 +24,8 @@ def bench():
 
 
 def test_block_floats(bench):
-    """bfloat8_b: PCC 0.99997 and 0.9 % flushed for normal values. Of columns of very different scale 50 % are flushed, and their
-    PCC is as good: 7 bits of mantissa, and one exponent for 16 values of a row."""
+    """bfloat8_b: PCC 0.99997 and 0.9 % flushed for normal values. Of columns of very different scale 50 % are flushed, and
+    their PCC is as good: 7 bits of mantissa, and one exponent for 16 values of a row."""
     by = {stored.data: stored for stored in bench.storage(DType.BFLOAT8_B)}
     normal, softmax, columns = by["normal values"], by["softmax rows"], by["columns of other scales"]
     assert normal.pcc == pytest.approx(0.99997, abs=2e-5)
