@@ -18,7 +18,7 @@ from ssinghal.searched import Refused, Searched, Values, Working
 
 HERE = tuple(contract for contract in Contract if contract not in (Contract.ELSEWHERE, Contract.VALUES))
 # For one case among many. What ends a search is the number of trials, so that a busy machine finds the same.
-RUN_BUDGET = Budget(probes=30, seconds=120.0)
+RUN_BUDGET = Budget(probes=30, seconds=60.0)
 
 
 class Searcher:
