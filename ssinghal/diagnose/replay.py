@@ -12,7 +12,7 @@ from ssinghal.diagnose.origin import memory_of
 from ssinghal.diagnose.reading import Operation
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, estimate
-from ssinghal.records import Resource, Status, Verdict
+from ssinghal.records import Status, Verdict
 from ssinghal.remedy.bench import Bench
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trials import LiveSet, Resident, Tried
@@ -239,8 +239,4 @@ def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule
     yield Resident(memory, held - count * granule)
 
 
-def is_memory(verdict: Verdict) -> bool:
-    return verdict.resource is not None and verdict.resource is not Resource.HOST
-
-
-__all__ = ["Figure", "Later", "Replay", "implied_live", "is_memory", "least_live", "replay", "replay_later"]
+__all__ = ["Figure", "Later", "Replay", "implied_live", "least_live", "replay", "replay_later"]
