@@ -78,16 +78,17 @@ class Searched:
         """The first remedy, or that there is none.
 
         >>> str(Searched(refused=(Refused("other memory", "all in DRAM", "tried: …", 1), Refused("chunked", "pieces", "…", 0))))
-        'none of 1 tried remedies fits, 1 ruled out untried'
+        'no remedy: 1 tried and 1 ruled out by arithmetic'
         """
         if self.first is not None:
-            return f"fits, {self.first}"
+            return f"remedy, {self.first}"
         if self.reason:
             return f"no remedy searched for: {self.reason}"
         tried = sum(refused.probes > 0 for refused in self.refused)
-        untried = f", {len(self.refused) - tried} ruled out untried" if len(self.refused) > tried else ""
+        ruled_out = len(self.refused) - tried
+        parts = [f"{tried} tried"] * bool(tried) + [f"{ruled_out} ruled out by arithmetic"] * bool(ruled_out)
         spent = "; the budget was spent" if self.budget_spent else ""
-        return f"none of {tried} tried remedies fits{untried}{spent}"
+        return f"no remedy: {' and '.join(parts) or 'none is known for it'}{spent}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, which cross from process to process of xdist as well."""

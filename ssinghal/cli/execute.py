@@ -11,20 +11,24 @@ from pathlib import Path
 
 import click
 
+from ssinghal.cli.options import release_option
 from ssinghal.device.modes import choose_device
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
+from ssinghal.releases import Release
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
 @click.option("--board", default=None, help="Board to open: n150 (default), n300, p100, p150.")
+@release_option
 @click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def execute(board: str | None, ttnn_log: bool, command: tuple[str, ...]) -> None:
+def execute(board: str | None, ttnn_log: bool, release: Release | None, command: tuple[str, ...]) -> None:
     """Run any TTNN program or pytest command on the virtual device.
 
     \b
       ssinghal exec --board n150 -- python my_model.py
+      ssinghal exec --ttnn 0.66.0 python repro.py
       ssinghal exec -- pytest my_tests
 
     Only the environment is set, nothing is patched: TTNN's own memory verdicts reach the program as on a card. Every value
@@ -38,7 +42,9 @@ def execute(board: str | None, ttnn_log: bool, command: tuple[str, ...]) -> None
     if program is None:
         raise InvalidCase(f"exec: no program {command[0]!r} on PATH")
     with scratch_folder() as scratch:
-        apply_environment(environment_for(choice, scratch, environ), environ)
+        apply_environment(environment_for(choice, scratch, environ, release=release), environ)
+        if release is not None:
+            environ["PYTHONPATH"] = os.pathsep.join([*release.import_paths, *filter(None, [environ.get("PYTHONPATH")])])
         environ.update({name: value for name, value in os.environ.items() if name.startswith("TTNN_")})  # the program's own
         click.echo(
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True

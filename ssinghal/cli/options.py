@@ -134,6 +134,7 @@ def case_arguments(command: F) -> F:
 
 def case_from_arguments(operator: str, shapes: tuple[str, ...], attrs: tuple[str, ...], **placement: Any) -> Case:
     """The case the arguments describe; InvalidCase for what cannot be read, and for an attribute the operator does not have."""
+    operator = operator.removeprefix("ttnn.")
     given = unique_keys(map(parse_attr, attrs))
     known = find_operator(operator).attrs
     for name in given:
@@ -170,3 +171,11 @@ def input_lines(source: Path) -> list[str]:
         raise InvalidCase(f"{source}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidCase(f"{source}: not UTF-8 text (byte {error.start})") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """InvalidCase where the file cannot be written."""
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise InvalidCase(f"{path}: {error.strerror}") from error

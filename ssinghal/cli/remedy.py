@@ -23,6 +23,7 @@ from ssinghal.cli.options import (
     release_option,
     timeout_option,
     workers_option,
+    write_text,
 )
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
@@ -105,6 +106,8 @@ def remedy(
 
     failing = _selected(operator, shapes, attrs, placement, source, run_name, results, catalogs)
     single = operator is not None
+    if script is not None and not single:
+        raise click.UsageError("--script writes the remedy of one call: give an operator and its shapes")
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
     options = PoolOptions.of(choice, workers=workers or (1 if single else None), timeout_s=timeout, release=release)
     with_torch = not no_values and find_spec("torch") is not None
@@ -112,7 +115,7 @@ def remedy(
     most = MANY_ELEMENTS if single else MOST_ELEMENTS
     with Bench(choice, options, values=with_torch, most_elements=most) as bench:
         budget = Budget(probes, seconds, host_tiles)
-        solved = solve_all(failing, bench, budget, live_set(live, bench.board))
+        solved = solve_all(failing, bench, budget, live_set(live, bench.board), measured=single)
         tracked = solved if single else track(solved, "searching", len(failing))
         if output is not None:
             with LineFile(output) as file:
@@ -128,8 +131,8 @@ def remedy(
                 if script is not None:
                     _write_script(script, told)
     if not single:
-        click.echo("\n".join(f"{count:,} {what}" for what, count in sorted(outcomes.items(), key=lambda x: -x[1])), err=as_json)
-    sys.exit(1 if outcomes["without a remedy"] else 0)
+        click.echo("\n".join(_summary(len(failing), outcomes)), err=as_json)
+    sys.exit(1 if outcomes[NO_REMEDY] else 0)
 
 
 def _selected(
@@ -145,11 +148,14 @@ def _selected(
     """The cases of the one way in which they were given, with how they fail where that is known."""
     given = sum(x is not None and x != () for x in (operator, source, run_name, catalogs))
     if given != 1:
-        raise click.UsageError("give an operator and its shapes, or one of --from, --run, --catalog")
+        raise click.UsageError("give one of these: an operator and its shapes, --from, --run, --catalog")
     if operator is not None:
         return [(case_from_arguments(operator, shapes, attrs, **placement), None)]
     if source is not None:
-        return read_lines(source, input_lines(source), _case_of)
+        found = [pair for pairs in read_lines(source, input_lines(source), _cases_of) for pair in pairs]
+        if not found:
+            raise InvalidCase(f"{source}: no call in it")
+        return found
     if run_name is not None:
         return _failures_of(run_name, results)
     from ssinghal.catalog.reading import load_catalogs
@@ -158,9 +164,13 @@ def _selected(
     return [(case, None) for case in expand(load_catalogs(catalogs)).cases]
 
 
-def _case_of(fields: Any) -> tuple[Case, Verdict | None]:
-    """Of a line that is a case, or an object that has one: a diagnosis, or what this command wrote."""
-    return case_from_json(fields.get("case", fields) if isinstance(fields, dict) else fields), None
+def _cases_of(fields: Any) -> Failing:
+    """Of a line that is a case, or has one: what this command wrote, one failure of a diagnosis, or a whole diagnosis."""
+    if isinstance(fields, dict) and isinstance(fields.get("failures"), list):
+        return [pair for failure in fields["failures"] for pair in _cases_of(failure)]
+    if isinstance(fields, dict) and "case" in fields:
+        return [] if fields["case"] is None else _cases_of(fields["case"])
+    return [(case_from_json(fields), None)]
 
 
 def _failures_of(name: str, results: Path) -> Failing:
@@ -171,26 +181,38 @@ def _failures_of(name: str, results: Path) -> Failing:
     return [(case, None) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
 
 
+FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of those tried"
+
+
 def _outcomes(told: Told | Unsolved) -> list[str]:
+    """What became of the case, one of a few words, then the kinds of its remedies."""
     from ssinghal.remedy.telling import Told
 
     if not isinstance(told, Told):
-        return ["fit" if told.verdict.status is Status.FITS else f"not searched: {told.verdict.status}"]
+        return [FITS if told.verdict.status is Status.FITS else f"not searched, {told.verdict.status}"]
     kinds = [str(r.contract) for r in told.remedies.found]
-    return ["with a remedy", *kinds] if kinds else ["without a remedy"]
+    return [REMEDY, *kinds] if kinds else [NO_REMEDY]
+
+
+def _summary(count: int, outcomes: Counter[str]) -> list[str]:
+    """Each case once, then the kinds of remedies, of which a case has up to three."""
+    from ssinghal.remedy.trials import Contract
+
+    kinds = {str(contract) for contract in Contract}
+    states = [f"{n:,} {what}" for what, n in outcomes.most_common() if what not in kinds]
+    found = [f"{n:,} {what}" for what, n in outcomes.most_common() if what in kinds]
+    cases = "1 case" if count == 1 else f"{count:,} cases"
+    return [f"{cases}: {', '.join(states)}", *([f"kinds of remedies: {', '.join(found)}"] if found else [])]
 
 
 def _json_of(told: Told | Unsolved) -> dict[str, Any]:
     from ssinghal.remedy.telling import Told, to_json
 
     if isinstance(told, Told):
-        return to_json(told)
-    return {
-        "case": told.case.identity(),
-        "key": told.case.key,
-        "status": str(told.verdict.status),
-        "message": told.verdict.message,
-    }
+        return {**to_json(told), "status": str(Status.OOM)}
+    verdict = told.verdict
+    known = {"case": told.case.identity(), "key": told.case.key, "status": str(verdict.status), "message": verdict.message}
+    return {**known, "remedies": [], "refused": [], "probes": 0}
 
 
 def _lines_of(told: Told | Unsolved, *, blank: bool) -> list[str]:
@@ -213,7 +235,7 @@ def _write_script(path: Path, told: Told | Unsolved) -> None:
         raise HarnessError(f"{path}: there is no remedy to write")
     first = told.remedies.found[0]
     about = [f"{first.contract}: {first.lever}" + (f" ({first.note})" if first.note else ""), *facts(told, first)]
-    path.write_text(script(first.tried, about))
+    write_text(path, script(first.tried, about))
 
 
 __all__ = ["remedy"]

@@ -285,13 +285,21 @@ class Session:
 
         Nothing may be allocated meanwhile (pooling then fails on buffers at address 0).
         """
+        trace = self._captured(call, self.ttnn._ttnn.graph.RunMode.NO_DISPATCH)
+        return trace, self.ttnn._ttnn.graph.extract_resource_usage_per_core(trace)
+
+    def capture_running(self, call: Callable[[], object]) -> list[dict[str, Any]]:
+        """The graph of ``call`` as it runs beside whatever is allocated: every buffer, those inside TTNN's calls among them."""
+        return self._captured(call, self.ttnn._ttnn.graph.RunMode.NORMAL)
+
+    def _captured(self, call: Callable[[], object], mode: Any) -> list[dict[str, Any]]:
         graph = self.ttnn._ttnn.graph
-        graph.begin_graph_capture(graph.RunMode.NO_DISPATCH)
+        graph.begin_graph_capture(mode)
         try:
             call()
         finally:
-            trace = graph.end_graph_capture()
-        return trace, graph.extract_resource_usage_per_core(trace)
+            trace: list[dict[str, Any]] = graph.end_graph_capture()
+        return trace
 
     def report(self, call: Callable[[], T], folder: Path, title: str, facts: Mapping[str, str]) -> T:
         """Runs ``call`` and leaves TTNN's report database of it in the new ``folder``, as ttnn-visualizer opens it.

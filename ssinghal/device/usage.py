@@ -32,19 +32,7 @@ class Usage:
 
 def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[BufferType, int], board: Board) -> Usage:
     """``trace`` and ``per_core`` as ``Session.capture`` returns them; ``kept``: bytes per bank that cached programs hold."""
-    live: dict[str, int] = defaultdict(int)
-    peak: dict[str, int] = defaultdict(int)
-    for node in trace:
-        if node["node_type"] not in ("buffer_allocate", "buffer_deallocate"):
-            continue
-        params = node["params"]
-        buffer = _BUFFER_KINDS.get(int(params["buffer_type"]))
-        if buffer is None:
-            continue
-        kind = buffer.value
-        size = _bytes_per_bank(int(params["max_size_per_bank"]), int(params["size"]), board.region(buffer).num_banks)
-        live[kind] += size if node["node_type"] == "buffer_allocate" else -size
-        peak[kind] = max(peak[kind], live[kind])
+    peak = buffer_peaks(trace, board)
     # Up to 0.75 TTNN tells neither dataflow buffers nor scratch; from 0.80 on it does.
     return Usage(
         l1_bytes=per_core.peak_l1 + kept.get(BufferType.L1, 0),
@@ -52,9 +40,26 @@ def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[Bu
         dataflow_bytes=getattr(per_core, "peak_dataflow_buffer", 0),
         scratch_bytes=getattr(per_core, "peak_scratchpad", 0),
         l1_total_bytes=per_core.peak_total + kept.get(BufferType.L1, 0),
-        l1_small_bytes=peak["l1_small"] + kept.get(BufferType.L1_SMALL, 0),
-        dram_bytes=peak["dram"] + kept.get(BufferType.DRAM, 0),
+        l1_small_bytes=peak.get(BufferType.L1_SMALL, 0) + kept.get(BufferType.L1_SMALL, 0),
+        dram_bytes=peak.get(BufferType.DRAM, 0) + kept.get(BufferType.DRAM, 0),
     )
+
+
+def buffer_peaks(trace: Iterable[Mapping[str, Any]], board: Board) -> dict[BufferType, int]:
+    """Most bytes per bank that buffers of each kind took together, as if each of them were on every bank."""
+    live: dict[BufferType, int] = defaultdict(int)
+    peak: dict[BufferType, int] = defaultdict(int)
+    for node in trace:
+        if node["node_type"] not in ("buffer_allocate", "buffer_deallocate"):
+            continue
+        params = node["params"]
+        kind = _BUFFER_KINDS.get(int(params["buffer_type"]))
+        if kind is None:
+            continue
+        size = _bytes_per_bank(int(params["max_size_per_bank"]), int(params["size"]), board.region(kind).num_banks)
+        live[kind] += size if node["node_type"] == "buffer_allocate" else -size
+        peak[kind] = max(peak[kind], live[kind])
+    return dict(peak)
 
 
 def _bytes_per_bank(told_bytes: int, size_bytes: int, banks: int) -> int:

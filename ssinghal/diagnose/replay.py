@@ -12,7 +12,7 @@ from ssinghal.diagnose.origin import memory_of
 from ssinghal.diagnose.reading import Operation
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import MemoryEstimate, estimate
-from ssinghal.records import Status, Verdict
+from ssinghal.records import Resource, Status, Verdict
 from ssinghal.remedy.bench import Bench
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trials import LiveSet, Resident, Tried
@@ -193,6 +193,8 @@ def implied_live(verdict: Verdict, case: Case, board: Board, alone: Verdict) -> 
     Holes are made alike where the largest free block was smaller than all that was free. Empty where the message does not tell,
     and where it tells of no more than the call's own.
     """
+    if verdict.resource is Resource.CLASH:
+        return _live_above(verdict, case, board)
     memory = memory_of(verdict)
     if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is None or verdict.free_bytes is None:
         return ()
@@ -203,6 +205,16 @@ def implied_live(verdict: Verdict, case: Case, board: Board, alone: Verdict) -> 
         return ()
     largest = verdict.largest_free_bytes if verdict.largest_free_bytes is not None else verdict.free_bytes
     return tuple(_with_holes(memory, held, verdict.free_bytes - largest, largest, board.granule_bytes))
+
+
+def _live_above(verdict: Verdict, case: Case, board: Board) -> LiveSet:
+    """L1 tensors begin at an address and reach to the end of the bank: what of that is not the call's own must have lived."""
+    if verdict.tensor_address is None:
+        return ()
+    top = board.l1_end_bytes - board.l1_small_bytes
+    own = sum(a.booked_bytes_per_bank for a in estimate(case, board).allocations if a.spec.memory.buffer is BufferType.L1)
+    held = top - verdict.tensor_address - own
+    return (Resident(BufferType.L1, held),) if held > 0 else ()
 
 
 def least_live(verdict: Verdict, case: Case, board: Board) -> LiveSet:

@@ -73,11 +73,11 @@ def test_many_cases_from_a_file_and_from_a_diagnosis(run, tmp_path):
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = run("remedy", "--from", "cases.jsonl", "-o", "out.jsonl", "--no-values")
     assert done.code == 0
-    assert "2 with a remedy" in done.out
-    assert "1 fit" in done.out
+    assert "3 cases: 2 have a remedy, 1 fit as they are\n" in done.out
+    assert "kinds of remedies: 2 same tensor, 2 other memory, 2 chunked\n" in done.out
     made = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [m["case"]["op"] for m in made] == ["add", "relu", "mul"]
-    assert made[1]["status"] == "fits"
+    assert [(m["status"], len(m["remedies"])) for m in made] == [("oom", 3), ("fits", 0), ("oom", 3)]
 
 
 @pytest.mark.virtual_device
@@ -92,8 +92,8 @@ def test_the_failing_calls_of_a_run(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give an operator and its shapes, or one of --from, --run, --catalog"),
-        (("relu", "4,4", "--run", "latest"), "give an operator and its shapes, or one of"),
+        ((), "give one of these: an operator and its shapes, --from, --run, --catalog"),
+        (("relu", "4,4", "--run", "latest"), "give one of these: an operator and its shapes"),
         (("relu", "4,x"), "4,x"),
         (("rleu", "4,4"), "relu"),
         (("--from", "none.jsonl"), "none.jsonl"),
@@ -111,10 +111,38 @@ def test_bad_input_is_one_line_and_exit_code_2(run, arguments, said):
 @pytest.mark.virtual_device
 def test_a_live_set_that_cannot_be_read(run):
     done = run("remedy", "relu", "4,4", "--live", "40MB@l1")
-    assert (done.code, done.err) == (
-        2,
-        "ssinghal: --live 40MB@l1: expected SIZE@MEMORY, such as 400MiB@dram or 64KiB@l1, or a file of tensors\n",
+    expected = "ssinghal: --live 40MB@l1: expected SIZE@MEMORY in B, KiB, MiB or GiB: 400MiB@dram, 64KiB@l1; or a file\n"
+    assert (done.code, done.err) == (2, expected)
+
+
+@pytest.mark.virtual_device
+def test_a_diagnosis_is_searched_for_its_calls(run, tmp_path):
+    (tmp_path / "log").write_text(RAN_OUT)
+    told = run(
+        "diagnose", "log", "--call", "add 1,64,640,400 1,64,640,400 --memory l1 --channels-last", "--no-replay", "--json"
     )
+    (tmp_path / "diagnosis.json").write_text(told.out)
+    done = run("remedy", "--from", "diagnosis.json", "--no-values")
+    assert (done.code, "1 case: 1 have a remedy" in done.out) == (0, True)
+    (tmp_path / "nothing.json").write_text(json.dumps({"log": "x", "failures": [{"case": None}]}))
+    assert run("remedy", "--from", "nothing.json").err == "ssinghal: nothing.json: no call in it\n"
+
+
+@pytest.mark.virtual_device
+def test_peaks_have_what_is_held_inside_calls_and_what_lives(run):
+    """A pool from DRAM works in L1: TTNN's own capture of the call says how much. 60 MiB over 64 banks are 983,040 B."""
+    pool = ("max_pool2d", "1,64,1080,1920", "--attr", "kernel_size=3,3", "--attr", "stride=2,2", "--attr", "padding=1,1")
+    made = json.loads(run("remedy", *pool, "--memory", "l1", "--no-values", "--json").out)
+    dram = next(r for r in made["remedies"] if r["lever"] == "all in DRAM")
+    inside = json.loads(run("probe", *pool, "--memory", "dram", "--json").out)["usage"]["l1_bytes"]
+    assert inside > 1_000_000
+    assert dram["peak_includes_inside"]
+    assert dram["peak_bytes_per_bank"]["l1"] == pytest.approx(inside, rel=0.05)
+    relu = json.loads(
+        run("remedy", "relu", "1,64,320,400", "--memory", "l1", "--channels-last", "--live", "60MiB@l1", "--json").out
+    )
+    assert relu["bytes_per_bank_before"]["l1"] == 983_040 + 2 * 266_240
+    assert relu["remedies"][0]["peak_bytes_per_bank"]["l1"] == 983_040 + 266_240
 
 
 # Diagnoses ------------------------------------------------------------------------------------------------------------------

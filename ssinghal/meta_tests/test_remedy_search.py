@@ -174,7 +174,7 @@ def test_a_fragmented_bank_is_reallocated(bench):
 
 def test_live_sets_that_cannot_be_read(tmp_path, bench):
     board = bench.board
-    with pytest.raises(HarnessError, match="expected SIZE@MEMORY, such as 400MiB@dram or 64KiB@l1, or a file"):
+    with pytest.raises(HarnessError, match="expected SIZE@MEMORY in B, KiB, MiB or GiB"):
         live_set(["400@dram"], board)
     with pytest.raises(HarnessError, match=r"2,097,152 B of each L1 bank, and one of n150 has 1,393,312 B"):
         live_set(["128MiB@l1"], board)
@@ -310,10 +310,11 @@ def test_what_is_no_memory_failure_is_not_searched(bench, call, status):
 
 def test_what_is_told(bench):
     told = solved(bench, "add", (1, 64, 640, 400), (1, 64, 640, 400), placement=NHWC_L1)
+    assert told.before == {BufferType.L1: 3 * 532_480}
     text = "\n".join(lines(told))
     assert "fails: L1 bank needs 532,480 B, 328,352 B free (output)" in text
     assert "1. same tensor: in place (the first operand is overwritten" in text
-    assert "peak per bank: L1 1,064,960 B (as it was: 1,597,440 B)" in text
+    assert "peak per bank after its calls, what they hold on the way unknown: L1 1,064,960 B (as it was: 1,597,440 B)" in text
     assert "t0 = ttnn.add(a, b, output_tensor=a)" in text
     made = to_json(told)
     assert made["bytes_per_bank_before"] == {"l1": 3 * 532_480}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import Lock
@@ -12,11 +13,11 @@ from ssinghal.pool import Pool
 from ssinghal.records import Record
 from ssinghal.releases import find_release
 from ssinghal.remedy.padding import PadTask, PadValues
-from ssinghal.remedy.running import BoardTask, TrialTask
+from ssinghal.remedy.running import BoardTask, InsideTask, TrialTask
 from ssinghal.remedy.storage import StorageError, StorageTask
 from ssinghal.remedy.trials import Trial, Tried
 from ssinghal.remedy.values import MOST_ELEMENTS, ValueCheck, ValuesTask
-from ssinghal.specs import Board, DType
+from ssinghal.specs import Board, BufferType, DType
 from ssinghal.tasks import PoolOptions
 
 NO_TORCH = ValueCheck(None, reason="torch is not installed here")
@@ -81,6 +82,10 @@ class Bench:
 
     def run(self, trial: Trial) -> Tried:
         return self._pool(trial.board, trial.release).run(TrialTask(trial)).result()
+
+    def inside(self, trial: Trial) -> Mapping[BufferType, int]:
+        """Peaks per bank of a trial that works, with what TTNN's calls hold on the way; empty where TTNN does not tell."""
+        return self._pool(trial.board, trial.release).run(InsideTask(trial)).result()
 
     def values(self, trial: Trial) -> ValueCheck:
         """Whether the trial's rewrite keeps the values, by torch in a worker of its own."""

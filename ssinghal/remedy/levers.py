@@ -88,9 +88,13 @@ def _is_elementwise(problem: Problem) -> bool:
     return problem.info in families()["elementwise"]
 
 
+NOT_IN_PLACE = ("clone",)  # the one elementwise function that takes no ``output_tensor``
+
+
 def _can_be_in_place(problem: Problem) -> bool:
     shape_kept = len(problem.outputs) == 1 and bool(problem.inputs) and problem.inputs[0] == problem.outputs[0]
-    return shape_kept and not problem.info.traits.in_place and (_is_elementwise(problem) or problem.info.name == "softmax")
+    in_itself = problem.info.traits.in_place or problem.info.name in NOT_IN_PLACE
+    return shape_kept and not in_itself and (_is_elementwise(problem) or problem.info.name == "softmax")
 
 
 def _in_place(problem: Problem) -> Search:
@@ -104,7 +108,7 @@ def _in_place(problem: Problem) -> Search:
 
 def _wants_l1(problem: Problem) -> bool:
     config = problem.case.placement.output_config
-    return problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
+    return bool(problem.outputs) and problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
 
 
 def _operands_from_dram(problem: Problem) -> Search:
@@ -129,7 +133,7 @@ def _spill(problem: Problem) -> Search:
 
 def _free_residents(problem: Problem) -> Search:
     """How much of what lives beside the call may stay; the rest must be dead by then. To a 64th of it."""
-    memory = problem.memory if any(r.memory is problem.memory and not r.freed for r in problem.live) else BufferType.DRAM
+    memory = _memory_that_ran_out(problem)
     held = sum(r.bytes_per_bank for r in problem.live if r.memory is memory and not r.freed)
     fits: Tried | None = None
     low, high = 0, held  # of what stays
@@ -147,6 +151,13 @@ def _free_residents(problem: Problem) -> Search:
     return Finding(
         fits, note=f"free {format_bytes(held - low)} per {str(memory).upper()} bank of what else lives, before the call"
     )
+
+
+def _memory_that_ran_out(problem: Problem) -> BufferType:
+    """Where something lives: DRAM if that ran out, else L1, for tensors or for program buffers."""
+    ran_out = BufferType.DRAM if problem.verdict.resource is Resource.DRAM_BUFFER else BufferType.L1
+    lives = [r.memory for r in problem.live if not r.freed]
+    return ran_out if ran_out in lives else lives[0]
 
 
 def _shrunk(live: LiveSet, memory: BufferType, stays: int, held: int) -> LiveSet:
@@ -195,6 +206,29 @@ def _l1_small(problem: Problem) -> Search:
         " add up, and 32,768 was enough for every one measured"
     )
     return Finding(best, note=note)
+
+
+def _can_shrink_region(problem: Problem) -> bool:
+    """What the region has, tensors in L1 have not: they begin lower, and program buffers run into them."""
+    in_l1 = problem.verdict.resource in (Resource.CLASH, Resource.L1_BUFFER)
+    return in_l1 and bool(problem.case.placement.l1_small_bytes)
+
+
+def _smaller_region(problem: Problem) -> Search:
+    """Half of it, and half of that, as long as the call still finds what it needs there."""
+    size, granule, reason = problem.case.placement.l1_small_bytes or 0, problem.board.granule_bytes, ""
+    gained = problem.verdict.shortfall_bytes
+    if gained is not None and gained > size:
+        return Finding(None, f"{gained:,} B are missing, and the whole region has {size:,} B")
+    while size > granule:
+        size = round_up(size // 2, granule)
+        tried = yield problem.trial(problem.placed(l1_small_bytes=size))
+        if tried.works:
+            return Finding(tried, note=f"open the device with l1_small_size={size}: what the region leaves, L1 gains")
+        reason = f"l1_small_size {size:,}: {said(tried)}"
+        if tried.verdict.resource is Resource.L1_SMALL_BUFFER:
+            break
+    return Finding(None, reason)
 
 
 # Other memory, other layout ---------------------------------------------------------------------------------------------
@@ -340,7 +374,7 @@ def _other_board(problem: Problem) -> Search:
             continue
         tried = yield replace(problem.trial(live=_spread(problem, opened)), board=name)
         if tried.works:
-            return Finding(tried, note=f"on a {name}, as it is")
+            return Finding(tried, note=f"on a {name}, the same call")
         reasons.append(f"{name}: {said(tried)}")
     return Finding(None, "; ".join(reasons))
 
@@ -360,7 +394,7 @@ def _newer_release(problem: Problem) -> Search:
     for release in problem.newer:
         tried = yield replace(problem.trial(), release=release)
         if tried.works:
-            return Finding(tried, note=f"with ttnn {release}, as it is")
+            return Finding(tried, note=f"with ttnn {release}, the same call")
         reasons.append(f"ttnn {release}: {said(tried)}")
     return Finding(None, "; ".join(reasons))
 
@@ -375,7 +409,8 @@ def placement_levers() -> tuple[Lever, ...]:
         Lever("reallocate what lives", Contract.SAME, _is_fragmented, _reallocate),
         Lever("in place", Contract.SAME, _can_be_in_place, _in_place),
         Lever("spill what lives to DRAM", Contract.SAME, _has_residents, _spill),
-        Lever("free what is dead", Contract.SAME, lambda p: bool(p.live), _free_residents),
+        Lever("a smaller L1_SMALL region", Contract.SAME, _can_shrink_region, _smaller_region),
+        Lever("free what is dead", Contract.SAME, lambda p: any(not r.freed for r in p.live), _free_residents),
         Lever("operands from DRAM", Contract.SAME, _wants_l1, _operands_from_dram),
         Lever("all in DRAM", Contract.MEMORY, _is_in_l1, _all_in_dram),
         Lever("result in DRAM", Contract.MEMORY, _is_in_l1, _result_in_dram),

@@ -29,8 +29,10 @@ def live_set(texts: Sequence[str], board: Board) -> LiveSet:
 def _of(text: str, board: Board) -> Iterator[Resident]:
     found = _SIZE.fullmatch(text)
     if found is None:
+        if "@" not in text and not Path(text).is_file():
+            raise HarnessError(f"--live {text}: no such file, and no SIZE@MEMORY such as 400MiB@dram or 64KiB@l1")
         if not Path(text).is_file():
-            raise HarnessError(f"--live {text}: expected SIZE@MEMORY, such as 400MiB@dram or 64KiB@l1, or a file of tensors")
+            raise HarnessError(f"--live {text}: expected SIZE@MEMORY in B, KiB, MiB or GiB: 400MiB@dram, 64KiB@l1; or a file")
         yield from _of_file(Path(text), board)
         return
     memory = BufferType(found[3])
@@ -51,8 +53,11 @@ def _of_file(path: Path, board: Board) -> Iterator[Resident]:
             continue
         where = f"{path}:{number}"
         try:
-            yield _of_line(json.loads(line), board, where)
-        except (json.JSONDecodeError, InvalidCase, ValueError, TypeError, AttributeError) as error:
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
+                raise InvalidCase(f"a JSON {type(fields).__name__}")
+            yield _of_line(fields, board, where)
+        except (json.JSONDecodeError, InvalidCase, ValueError, TypeError) as error:
             told = 'expected {"shape": [..], "dtype": .., "layout": .., "memory": ..} or {"bytes_per_bank": .., "memory": ..}'
             raise HarnessError(f"{where}: {error}; {told}") from error
 

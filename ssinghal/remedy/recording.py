@@ -66,13 +66,11 @@ class Searcher:
 
 
 def searched(told: Told) -> Searched:
-    """What a record keeps of a search. A rewrite that torch says has other values is no remedy."""
+    """What a record keeps of a search."""
     remedies = told.remedies
-    other = [r for r in remedies.found if (check := told.values.get(r.lever)) and check.equal is False and not check.rounding]
-    found = tuple(_working(told, r) for r in remedies.found if r not in other)
-    refused = [Refused(str(r.contract), r.lever, r.reason, r.probes) for r in remedies.refused]
-    refused += [Refused(str(r.contract), r.lever, "it fits, with other values in torch", r.probes) for r in other]
-    return Searched(found, tuple(refused), remedies.probes, remedies.spent)
+    found = tuple(_working(told, r) for r in remedies.found)
+    refused = tuple(Refused(str(r.contract), r.lever, r.reason, r.probes) for r in remedies.refused)
+    return Searched(found, refused, remedies.probes, remedies.spent)
 
 
 def _working(told: Told, remedy: Remedy) -> Working:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ssinghal.cases import Case
 from ssinghal.errors import InvalidCase
@@ -13,12 +13,12 @@ from ssinghal.releases import added_releases, installed_release
 from ssinghal.remedy.bench import Bench
 from ssinghal.remedy.padding import REPLICATE, ModelChange, constant_case
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.search import Budget, search
+from ssinghal.remedy.search import Budget, Refused, Remedies, search
 from ssinghal.remedy.storage import StorageError
 from ssinghal.remedy.telling import Told
 from ssinghal.remedy.trials import Contract, LiveSet, Tried
 from ssinghal.remedy.values import ValueCheck
-from ssinghal.specs import DType
+from ssinghal.specs import BufferType, DType
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,14 @@ def solve(
     verdict: Verdict | None = None,
     trace_region_bytes: int = 0,
     only: Iterable[Contract] = tuple(Contract),
+    measured: bool = False,
 ) -> Told | Unsolved:
     """Searches remedies of ``case`` beside ``live``, and says what each keeps of the values.
 
-    ``verdict``: how it fails, where that is known; else it is probed. A case that has no call is not solved, and says why.
+    ``verdict``: how it fails, where that is known; else it is probed. ``measured``: each remedy runs once more, for what TTNN's
+    calls hold on the way. A case that has no call is not solved, and says why.
     """
-    verdict = verdict or _failing(case, bench, live)
+    verdict, usage = (verdict, None) if verdict else _failing(case, bench, live)
     changes = padding_changes(case, bench)
     if verdict.status is not Status.OOM:
         return Unsolved(case, verdict, _made(case, verdict, bench, live), changes)
@@ -55,6 +57,7 @@ def solve(
     except InvalidCase as error:
         return Unsolved(case, Verdict(Status.INVALID, decided_by="arithmetic", message=str(error)))
     found = search(problem, bench.run, budget, only=only)
+    before = _before(problem, usage)
     values: dict[str, ValueCheck] = {}
     storage: dict[str, tuple[StorageError, ...]] = {}
     for remedy in found.found:
@@ -62,7 +65,26 @@ def solve(
             values[remedy.lever] = bench.values(remedy.tried.trial)
         if remedy.contract is Contract.DTYPE:
             storage[remedy.lever] = bench.storage(DType(remedy.tried.trial.case.placement.dtype))
-    return Told(found, values, storage, changes)
+    inside = {remedy.lever: bench.inside(remedy.tried.trial) for remedy in found.found} if measured else {}
+    return Told(without_other_values(found, values), values, storage, changes, before, inside)
+
+
+def without_other_values(remedies: Remedies, values: Mapping[str, ValueCheck]) -> Remedies:
+    """A rewrite that torch says has other values is no remedy."""
+    other = [r for r in remedies.found if (check := values.get(r.lever)) and check.equal is False and not check.rounding]
+    refused = [Refused(r.lever, r.contract, "it fits, with other values in torch", r.probes) for r in other]
+    kept = tuple(r for r in remedies.found if r not in other)
+    return replace(remedies, found=kept, refused=(*remedies.refused, *refused))
+
+
+def _before(problem: Problem, usage: Mapping[str, int] | None) -> dict[BufferType, int]:
+    """What the call as it was takes per bank, were there room, and what lives: as TTNN captured it, else its tensors alone."""
+    tensors, held = [*problem.inputs, *problem.outputs], {}
+    for kind in (BufferType.L1, BufferType.DRAM):
+        own = usage[f"{kind.value}_bytes"] if usage else problem.held(tensors, kind)
+        lives = sum(r.bytes_per_bank for r in problem.live if r.memory is kind and not r.freed)
+        held[kind] = own + lives
+    return {kind: size for kind, size in held.items() if size}
 
 
 def _made(case: Case, verdict: Verdict, bench: Bench, live: LiveSet) -> Tried | None:
@@ -81,12 +103,13 @@ def padding_changes(case: Case, bench: Bench, release: str = "") -> ModelChange 
     return ModelChange(values, bench.run(bench.on(release, problem.trial())))
 
 
-def _failing(case: Case, bench: Bench, live: LiveSet) -> Verdict:
+def _failing(case: Case, bench: Bench, live: LiveSet) -> tuple[Verdict, Mapping[str, int] | None]:
+    """How it ends beside what lives, and what it takes by itself."""
     record = bench.probe(case)
     if not live or record.status is not Status.FITS:
-        return record.verdict
+        return record.verdict, record.usage
     problem = Problem.of(case, record.verdict, bench.board, live)
-    return bench.run(problem.trial()).verdict
+    return bench.run(problem.trial()).verdict, record.usage
 
 
 def newer_than(version: str) -> tuple[str, ...]:
@@ -101,11 +124,16 @@ def _order(version: str) -> tuple[int, ...]:
 
 
 def solve_all(
-    cases: Iterable[tuple[Case, Verdict | None]], bench: Bench, budget: Budget = Budget(), live: LiveSet = ()
+    cases: Iterable[tuple[Case, Verdict | None]],
+    bench: Bench,
+    budget: Budget = Budget(),
+    live: LiveSet = (),
+    *,
+    measured: bool = False,
 ) -> Iterator[Told | Unsolved]:
     """In the order of the cases, as many at a time as there are workers."""
     with ThreadPoolExecutor(bench.options.workers, "remedy") as executor:
-        futures = [executor.submit(solve, case, bench, budget, live, verdict) for case, verdict in cases]
+        futures = [executor.submit(solve, case, bench, budget, live, verdict, measured=measured) for case, verdict in cases]
         try:
             for future in futures:
                 yield future.result()

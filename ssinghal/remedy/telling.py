@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ssinghal.boards import DEFAULT_BOARD
 from ssinghal.cases import Case
 from ssinghal.remedy.padding import ModelChange
 from ssinghal.remedy.search import Remedies, Remedy
@@ -19,12 +20,15 @@ from ssinghal.text import sentence
 @dataclass(frozen=True)
 class Told:
     """What a search found, and what was found out about it since. By lever: values of those that rewrite the call, and what is
-    lost by storing in another dtype. ``changes``: what would fit too, but is another model."""
+    lost by storing in another dtype. ``changes``: what would fit too, but is another model. ``before``: bytes per
+    bank that the call as it was would take. ``inside``: peaks with what TTNN's calls hold on the way, where measured."""
 
     remedies: Remedies
     values: Mapping[str, ValueCheck] = field(default_factory=dict)
     storage: Mapping[str, Sequence[StorageError]] = field(default_factory=dict)
     changes: ModelChange | None = None
+    before: Mapping[BufferType, int] = field(default_factory=dict)
+    inside: Mapping[str, Mapping[BufferType, int]] = field(default_factory=dict)
 
 
 def call_text(case: Case) -> str:
@@ -42,9 +46,16 @@ def lines(told: Told) -> list[str]:
         out += ["", "none of the tried ones fits"]
     for number, remedy in enumerate(told.remedies.found, 1):
         out += ["", f"{number}. {remedy.contract}: {remedy.lever}" + (f" ({remedy.note})" if remedy.note else "")]
-        out += [f"   {line}" for line in (*facts(told, remedy), *remedy.tried.code)]
+        out += [f"   {line}" for line in (*facts(told, remedy), *shown_code(remedy.tried))]
     out += ["", *_refusals(told.remedies), *(told.changes.lines() if told.changes else []), *_summary(told.remedies)]
     return out
+
+
+def shown_code(tried: Tried) -> list[str]:
+    """The code, what else lives in one line: a program has it all."""
+    count = tried.lines_of_live
+    live = [f"# {count} calls that place what else lives: --script writes them"] if count else []
+    return [*live, *tried.code[count:]]
 
 
 def facts(told: Told, remedy: Remedy) -> list[str]:
@@ -54,7 +65,7 @@ def facts(told: Told, remedy: Remedy) -> list[str]:
     probes = "1 probe" if remedy.probes == 1 else f"{remedy.probes} probes"
     return [
         f"ran on {tried.device_mode} {tried.board}, ttnn {tried.ttnn} ({probes}); the result is {_results(tried)}",
-        f"peak per bank: {_peaks(told, tried)}; {calls}, {format_bytes(tried.moved_bytes)} moved",
+        f"{_peaks(told, remedy)}; {calls}, {format_bytes(tried.moved_bytes)} moved",
         *_values(told, remedy),
     ]
 
@@ -64,25 +75,32 @@ def _results(tried: Tried) -> str:
     return ", ".join(told) if len(told) <= 3 else f"{len(told)} tensors, the first {told[0]}"
 
 
-def before_bytes(told: Told) -> dict[BufferType, int]:
-    """What operands and results of the call as it was take together per bank, were there room."""
-    problem = told.remedies.problem
-    tensors = [*problem.inputs, *problem.outputs]
-    return {kind: size for kind in (BufferType.L1, BufferType.DRAM) if (size := problem.held(tensors, kind))}
+def peak_bytes(told: Told, remedy: Remedy) -> Mapping[BufferType, int]:
+    """Most per bank, with what is held inside TTNN's calls where that was measured."""
+    inside, after = told.inside.get(remedy.lever, {}), remedy.tried.peak_bytes
+    return {kind: max(inside.get(kind, 0), after.get(kind, 0)) for kind in (BufferType.L1, BufferType.DRAM)}
 
 
-def _peaks(told: Told, tried: Tried) -> str:
-    before = before_bytes(told)
-    kinds = [kind for kind in (BufferType.L1, BufferType.DRAM) if before.get(kind) or tried.peak_bytes.get(kind)]
-    return ", ".join(
-        f"{str(kind).upper()} {tried.peak_bytes.get(kind, 0):,} B (as it was: {before.get(kind, 0):,} B)" for kind in kinds
-    )
+def _peaks(told: Told, remedy: Remedy) -> str:
+    """Beside those of the call as it was, where the banks are the same."""
+    here = remedy.tried.board == told.remedies.problem.board.name
+    peak, before = peak_bytes(told, remedy), told.before if here else {}
+    parts = []
+    for kind in (BufferType.L1, BufferType.DRAM):
+        if peak[kind] or before.get(kind):
+            was = f" (as it was: {before.get(kind, 0):,} B)" if here else ""
+            parts.append(f"{str(kind).upper()} {peak[kind]:,} B{was}")
+    measured = "" if told.inside.get(remedy.lever) else " after its calls, what they hold on the way unknown"
+    return f"peak per bank{measured}: {', '.join(parts)}"
 
 
 def _values(told: Told, remedy: Remedy) -> list[str]:
     check = told.values.get(remedy.lever)
     if remedy.contract is Contract.DTYPE:
-        return [f"values: other ones. {stored}" for stored in told.storage.get(remedy.lever, ())]
+        return [
+            "values: other ones, as any narrower dtype gives",
+            *(f"  stored, {s}" for s in told.storage.get(remedy.lever, ())),
+        ]
     if check is None:
         return ["values: the same call on the same operands"]
     if check.equal is None:
@@ -103,7 +121,7 @@ def _refusals(remedies: Remedies) -> list[str]:
 
 def _summary(remedies: Remedies) -> list[str]:
     over = "; the budget was spent" if remedies.spent else ""
-    return [f"{remedies.probes} probes in {remedies.seconds:.2f} s of host time{over}"]
+    return [f"{remedies.probes} probes, {remedies.seconds:.2f} s of search on the host{over}"]
 
 
 def to_json(told: Told) -> dict[str, Any]:
@@ -115,7 +133,7 @@ def to_json(told: Told) -> dict[str, Any]:
         "resource": problem.verdict.resource.value if problem.verdict.resource else None,
         "fails": sentence(problem.verdict),
         "live": [{"memory": str(r.memory), "bytes_per_bank": r.bytes_per_bank, "freed": r.freed} for r in problem.live],
-        "bytes_per_bank_before": {str(k): v for k, v in before_bytes(told).items()},
+        "bytes_per_bank_before": {str(k): v for k, v in told.before.items()},
         "remedies": [_remedy_json(told, remedy) for remedy in told.remedies.found],
         "refused": [
             {"contract": str(r.contract), "lever": r.lever, "reason": r.reason, "probes": r.probes}
@@ -138,7 +156,8 @@ def _remedy_json(told: Told, remedy: Remedy) -> dict[str, Any]:
         "board": tried.board,
         "ttnn": tried.ttnn,
         "results": [asdict(r) for r in tried.results],
-        "peak_bytes_per_bank": {str(k): v for k, v in tried.peak_bytes.items()},
+        "peak_bytes_per_bank": {str(k): v for k, v in peak_bytes(told, remedy).items()},
+        "peak_includes_inside": bool(told.inside.get(remedy.lever)),
         "moved_bytes": tried.moved_bytes,
         "calls": tried.calls,
         "probes": remedy.probes,
@@ -152,9 +171,11 @@ def script(tried: Tried, about: Iterable[str]) -> str:
     """A program that makes the tried calls on whatever device opens: a card, or a virtual board under ``ssinghal exec``."""
     small, trace = tried.trial.case.placement.l1_small_bytes or 0, tried.trial.trace_region_bytes
     region = f", trace_region_size={trace}" if trace else ""
+    board = f" --board {tried.board}" if tried.board != DEFAULT_BOARD else ""
+    run = f"as it was tried: ssinghal exec{board} --ttnn {tried.ttnn} python THIS_FILE"
     return "\n".join(
         [
-            *(f"# {line}" for line in about),
+            *(f"# {line}" for line in (*about, run)),
             "import ttnn",
             "",
             f"device = ttnn.open_device(device_id=0, l1_small_size={small}{region})",
@@ -165,4 +186,4 @@ def script(tried: Tried, about: Iterable[str]) -> str:
     )
 
 
-__all__ = ["Told", "call_text", "facts", "lines", "script", "to_json"]
+__all__ = ["Told", "call_text", "facts", "lines", "script", "shown_code", "to_json"]

@@ -64,7 +64,8 @@ class Trial:
 class Tried:
     """``peak_bytes``: most that was allocated per bank after any of the calls. ``moved_bytes``: allocated bytes of operands and
     results over all calls that moved any. ``code``: the calls that ran, as Python.
-    ``reserved_base_bytes``: what the release keeps at the bottom of each L1."""
+    ``reserved_base_bytes``: what the release keeps at the bottom of each L1. ``lines_of_live``: of the code, those at its begin
+    that place what else lives."""
 
     trial: Trial
     verdict: Verdict
@@ -77,6 +78,7 @@ class Tried:
     calls: int = 0
     code: tuple[str, ...] = ()
     reserved_base_bytes: int | None = None
+    lines_of_live: int = 0
 
     @property
     def works(self) -> bool:
