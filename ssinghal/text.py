@@ -29,10 +29,7 @@ def sentence(verdict: Verdict) -> str:
         return cut(verdict.message, MESSAGE_LIMIT) or verdict.status.value
     at = f" ({verdict.stage})" if verdict.stage else ""
     if verdict.resource in _BUFFERS and verdict.bytes_per_bank is not None:
-        free = verdict.free_bytes if verdict.free_bytes is not None else verdict.bank_bytes
-        block = f", largest block {verdict.largest_free_bytes:,} B" if verdict.resource is Resource.FRAGMENTATION else ""
-        rest = f", {free:,} B free{block}" if free is not None else ""
-        return f"{_BUFFERS[verdict.resource]} bank needs {verdict.bytes_per_bank:,} B{rest}{at}"
+        return f"{_BUFFERS[verdict.resource]} bank needs {verdict.bytes_per_bank:,} B{_room(verdict)}{at}"
     if verdict.resource is Resource.CIRCULAR_BUFFER and verdict.program_bytes is not None:
         if verdict.ends_at_address:
             ends = f"end at {verdict.program_bytes:,} B, L1 at {verdict.limit_bytes:,} B"
@@ -43,6 +40,14 @@ def sentence(verdict: Verdict) -> str:
         tensor = f", an L1 tensor begins at {verdict.tensor_address:,} B" if verdict.tensor_address is not None else ""
         return f"{verdict.buffer_kind or 'program'} buffers end at {verdict.program_bytes:,} B{tensor}{at}"
     return f"{verdict.resource.value}: {cut(verdict.message, MESSAGE_LIMIT)}{at}"
+
+
+def _room(verdict: Verdict) -> str:
+    """What a bank has for the buffer, as far as the message says: free bytes, else its size."""
+    if verdict.free_bytes is None:
+        return f" of a bank of {verdict.bank_bytes:,} B" if verdict.bank_bytes is not None else ""
+    is_fragmented = verdict.resource is Resource.FRAGMENTATION and verdict.largest_free_bytes is not None
+    return f", {verdict.free_bytes:,} B free" + (f", largest block {verdict.largest_free_bytes:,} B" if is_fragmented else "")
 
 
 def totals(records: Iterable[Mapping[str, Any]]) -> Counter[str]:

@@ -113,8 +113,9 @@ def test_shortfall(verdict, missing):
         (CARD_OOM, "L1 bank needs 532,480 B, 328,352 B free (output)"),
         (
             Verdict(Status.OOM, Resource.DRAM_BUFFER, "input 1", bytes_per_bank=1_398_102_016, bank_bytes=1_072_693_184),
-            "DRAM bank needs 1,398,102,016 B, 1,072,693,184 B free (input 1)",
+            "DRAM bank needs 1,398,102,016 B of a bank of 1,072,693,184 B (input 1)",
         ),
+        (Verdict(Status.OOM, Resource.L1_BUFFER, bytes_per_bank=500), "L1 bank needs 500 B"),
         (
             Verdict(Status.OOM, Resource.FRAGMENTATION, "output", bytes_per_bank=500, free_bytes=600, largest_free_bytes=400),
             "a bank needs 500 B, 600 B free, largest block 400 B (output)",
