@@ -32,6 +32,10 @@ class Gather:
     indices: tuple[int, ...] = ()
 
     @property
+    def indices_known(self) -> bool:
+        return bool(self.indices)
+
+    @property
     def padding(self) -> tuple[int, int] | None:
         """Elements before and after, where it pads by repeating the edges; all before where the indices are not known, which is
         the same memory. None where it does something else."""
@@ -63,6 +67,16 @@ class Gather:
         spec = self.source
         placement = Placement(spec.dtype, spec.layout, spec.memory.buffer, channels_last=False)
         return make_case(name, (spec.shape,), {"padding": pad}, placement)
+
+    def padding_line(self) -> str:
+        """Whether it is replicate padding, where ``padding`` says that it can be."""
+        if self.indices_known:
+            return "the gather is replicate padding"
+        more = self.count - self.source.shape[self.dim]
+        return (
+            "the gather may be replicate padding (the indices are not in the text;"
+            f" {more} more than there were, taken as all in front)"
+        )
 
     def line(self) -> str:
         known = f" by indices {_runs(self.indices)}" if self.indices else ""

@@ -24,15 +24,30 @@ Core = tuple[int, int]
 class Build:
     """Releases, or builds between them, that reserve the same bytes at the bottom of an L1; None where that is not known.
 
-    ``releases``: the wheels among them that open a virtual board and check all that a card does. ``measured``: on a virtual
-    board, else worked out from users' reports.
+    ``wheels``: the first and the last of those releases; ``month``: of the builds. ``releases``: those of them that open a
+    virtual board and check all that a card does. ``measured``: on a virtual board, else worked out from users' reports.
     """
 
-    name: str
+    wheels: tuple[str, ...]
+    month: str
     wormhole_base: int
     blackhole_base: int | None = None
     releases: tuple[str, ...] = ()
     measured: bool = True
+
+    @property
+    def name(self) -> str:
+        if not self.wheels:
+            return self.first
+        return " to ".join(self.wheels) + (f" (or builds of {self.month})" if self.month else "")
+
+    @property
+    def first(self) -> str:
+        return self.wheels[0] if self.wheels else f"builds of {self.month}"
+
+    @property
+    def last(self) -> str:
+        return self.wheels[-1] if self.wheels else f"builds of {self.month}"
 
     def base_bytes(self, arch: str) -> int | None:
         return {"wormhole_b0": self.wormhole_base, "blackhole": self.blackhole_base}.get(arch)
@@ -41,16 +56,16 @@ class Build:
 # Oldest first. Wormhole: L1 end - L1 bank of a board opened without an L1_SMALL region. Blackhole: of 0.66.0, 0.75.0, 0.80.0
 # and 0.81.1.
 BUILDS = (
-    Build("builds of December 2025", 102_656, measured=False),
-    Build("0.66.0, or builds of January 2026", 103_552, 105_280, ("0.66.0",)),
-    Build("0.67.0 to 0.70.1, or builds of March 2026", 103_712, None, ()),
-    Build("builds of May 2026", 103_744, measured=False),
-    Build("0.72.0", 103_840, None),
-    Build("builds of June 2026", 104_224, measured=False),
-    Build("0.74.0 and 0.75.0", 105_536, 111_360, ("0.75.0",)),
-    Build("0.76.0", 105_664, None, ("0.76.0",)),
-    Build("0.78.0 to 0.80.0", 105_696, 111_616, ("0.78.0", "0.80.0")),
-    Build("0.81.1", 105_824, 111_744, ("0.81.1",)),
+    Build((), "December 2025", 102_656, measured=False),
+    Build(("0.66.0",), "January 2026", 103_552, 105_280, ("0.66.0",)),
+    Build(("0.67.0", "0.70.1"), "March 2026", 103_712),
+    Build((), "May 2026", 103_744, measured=False),
+    Build(("0.72.0",), "", 103_840),
+    Build((), "June 2026", 104_224, measured=False),
+    Build(("0.74.0", "0.75.0"), "", 105_536, 111_360, ("0.75.0",)),
+    Build(("0.76.0",), "", 105_664, None, ("0.76.0",)),
+    Build(("0.78.0", "0.80.0"), "", 105_696, 111_616, ("0.78.0", "0.80.0")),
+    Build(("0.81.1",), "", 105_824, 111_744, ("0.81.1",)),
 )
 _BASES = {build.wormhole_base: i for i, build in enumerate(BUILDS)}
 
@@ -67,13 +82,15 @@ _NO_PERIOD, _PERIOD = (None, 105_696), (105_824, None)  # after the numbers of a
 
 @dataclass(frozen=True)
 class Chip:
-    """A chip by the figures of its messages. ``boards``: those of the product that are such a chip."""
+    """A chip by the figures of its messages. ``boards``: those of the product that are such a chip. ``kind``: of boards whose
+    chips differ in their grid alone."""
 
     arch: str
     grid: Core
     dram_banks: int
     what: str
     boards: tuple[str, ...] = ()
+    kind: str = ""
 
     @property
     def l1_banks(self) -> int:
@@ -82,13 +99,13 @@ class Chip:
 
 # Grids: opened on a virtual board, all but the 8x7 one, which is an N300's in users' reports.
 CHIPS = (
-    Chip("wormhole_b0", (8, 8), 12, "an n150, or one chip of an n300 or T3000", ("n150", "n300")),
+    Chip("wormhole_b0", (8, 8), 12, "an n150 or one chip of an n300 or T3000", ("n150", "n300")),
     Chip("wormhole_b0", (8, 7), 12, "one chip of an n300 that keeps a row of cores for dispatch"),
-    Chip("wormhole_b0", (8, 9), 12, "one chip of a Wormhole Galaxy, or slow dispatch"),
+    Chip("wormhole_b0", (8, 9), 12, "one chip of a Wormhole Galaxy (or slow dispatch)"),
     Chip("blackhole", (11, 10), 7, "a p100", ("p100",)),
-    Chip("blackhole", (11, 10), 8, "a p150 with firmware 19.5.0 or later", ("p150",)),
-    Chip("blackhole", (12, 10), 8, "a p150 or p300 with 12 columns of cores"),
-    Chip("blackhole", (13, 10), 8, "a p150 with firmware before 19.5.0"),
+    Chip("blackhole", (11, 10), 8, "a p150 with firmware 19.5.0 or later", ("p150",), "a p150 or p300"),
+    Chip("blackhole", (12, 10), 8, "a p150 or p300 with 12 columns of cores", kind="a p150 or p300"),
+    Chip("blackhole", (13, 10), 8, "a p150 with firmware before 19.5.0", kind="a p150 or p300"),
 )
 
 
@@ -209,26 +226,42 @@ class Origin:
         if self.arch and whole_arch:
             yield f"board: points to {_ARCH_NAMES[self.arch]}"
         elif 0 < len(self.chips) <= MAX_NAMED:
-            yield f"board: points to {'; or '.join(chip.what for chip in self.chips)}"
+            yield f"board: points to {_chips_in_words(self.chips)}"
         if self.sharded:
             yield "no board known here has as many L1 banks: the buffer is sharded, or the board is another"
 
     def _build_lines(self) -> Iterator[str]:
-        names = tuple(dict.fromkeys(reading.build.name for reading in self.readings))
+        builds = sorted({reading.build for reading in self.readings}, key=BUILDS.index)
         told = any(reading.l1_small_bytes is not None for reading in self.readings)
         words = f", by its wording: {'; '.join(self.evidence)}" if self.evidence and not told else ""
         words = ", by the size of a DRAM bank" if self.traces else words
         if len(self.readings) == 1 and self.readings[0].base_bytes is not None and not words:
             (reading,) = self.readings
-            how = "measured" if reading.build.measured else "from users' reports"
+            how = "as measured" if reading.build.measured else "by users' reports"
             small = f" with l1_small_size {reading.l1_small_bytes:,}" if reading.l1_small_bytes is not None else ""
-            yield f"release: a reserved base of {reading.base_bytes:,} B{small} points to {reading.build.name} ({how})"
-        elif 0 < len(names) <= MAX_NAMED:
-            yield f"release: points to {'; or '.join(names)}{words}"
-        elif names and words:
-            yield f"release: from {names[0]} to {names[-1]}{words}"
+            yield f"release: a reserved base of {reading.base_bytes:,} B{small} points to {reading.build.name}, {how}"
+        elif builds and (words or len(builds) <= MAX_NAMED):
+            yield f"release: {_builds_in_words(builds)}{words}"
         elif self.unread_bytes is not None:
             yield f"release: unknown; no build known here takes {self.unread_bytes:,} B of each L1, with or without L1_SMALL"
+
+
+def _chips_in_words(chips: Sequence[Chip]) -> str:
+    """Each of them, or the kind that they all are."""
+    kind = chips[0].kind
+    if len(chips) == 1 or not kind or any(chip.kind != kind for chip in chips):
+        return ", or ".join(chip.what for chip in chips)
+    is_whole = len(chips) == sum(chip.kind == kind for chip in CHIPS)
+    columns = " or ".join(str(chip.grid[0]) for chip in chips)
+    return f"{kind} ({'grid unknown' if is_whole else f'{columns} columns of cores'})"
+
+
+def _builds_in_words(builds: Sequence[Build]) -> str:
+    """The first and the last of those that follow one another, else each; ``builds`` are in the order of ``BUILDS``."""
+    at = [BUILDS.index(build) for build in builds]
+    if len(builds) > 1 and at == list(range(at[0], at[-1] + 1)):
+        return f"from {builds[0].first} to {builds[-1].last}"
+    return f"points to {', or '.join(build.name for build in builds)}"
 
 
 def _chips_of(arch: str) -> tuple[Chip, ...]:

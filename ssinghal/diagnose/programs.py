@@ -153,7 +153,10 @@ def _need_lines(need: Need) -> Iterator[str]:
     name = f" of {need.build.name}" if need.build else ""
     yield f"program buffers alone: {format_bytes(need.program_bytes)}{of}, above the reserved base{name}, {need.base_bytes:,} B"
     if need.made is not None:
-        yield need.made.line() + (", as with no other reserved base that fits" if need.others else "")
+        yield need.made.line()
+    if need.others:
+        other = "the other reserved base that fits gives" if need.others == 1 else "the other reserved bases that fit give"
+        yield f"{other} nothing as exact"
 
 
 def _core(core: Core) -> str:

@@ -136,6 +136,8 @@ def test_program_buffers_that_are_whole_tiles() -> None:
     found = failed(grown(1_705_088, "[(x=0,y=0) - (x=7,y=7)]"), call)
     assert found.program is not None
     assert [need.made for need in found.program.needs] == [Tiles(782, 2_048)]
+    at = found.lines().index("they are exactly 782 tiles of 2,048 B")
+    assert found.lines()[at + 1] == "the other reserved bases that fit give nothing as exact"
 
 
 def test_nothing_is_said_of_buffers_that_do_not_add_up() -> None:

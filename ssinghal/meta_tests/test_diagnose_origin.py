@@ -127,6 +127,42 @@ def test_cores_tell_the_grid(cores: str, limit: int, grids: set[tuple[int, int]]
     assert {chip.grid for chip in programs(cores, 1_588_224, limit).chips} == grids
 
 
+# A range of builds has one first and one last, however many they are and whatever they are called.
+RANGES = {
+    "x and y": (programs("[(x=7,y=6) - (x=7,y=6)]", 9_990_400, 1_499_136), "from builds of December 2025 to 0.70.1, by its"),
+    "hyphens": (programs("[0-0 - 7-7]", 9_990_400, 1_499_136), "from builds of May 2026 to 0.81.1, by its"),
+    "DFB": (programs("[0-0 - 7-7]", 9_990_400, 1_499_136, "dataflow"), "from 0.76.0 to 0.81.1, by its"),
+    "no period": (buffer("L1_SMALL", 64, 64), "from builds of December 2025 to 0.80.0, by its"),
+    "a DRAM bank": (buffer("DRAM", 12, 1_071_821_792), "from builds of December 2025 to 0.70.1, by the size of a DRAM bank"),
+    "an L1 bank": (
+        buffer("L1", 64, 1_395_584),
+        "a reserved base of 103,552 B with l1_small_size 0 points to 0.66.0 (or builds",
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "said"), RANGES.values(), ids=RANGES)
+def test_releases_are_named_by_the_first_and_the_last(found: Origin, said: str) -> None:
+    (line,) = [line for line in found.lines() if line.startswith("release: ")]
+    assert line.startswith(f"release: {said}")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (buffer("DRAM", 8, 4_273_390_016), "a p150 or p300 (grid unknown)"),
+        (programs("[0-0 - 11-9]", 1_588_224, 1_572_864), "a p150 or p300 (12 or 13 columns of cores)"),
+        (programs("[0-0 - 12-9]", 1_588_224, 1_572_864), "a p150 with firmware before 19.5.0"),
+        (buffer("L1", 110, 1_467_584), "a p100, or a p150 with firmware 19.5.0 or later"),
+        (programs("[(x=7,y=7) - (x=7,y=7)]", 9_990_400, 1_499_136),
+         "an n150 or one chip of an n300 or T3000, or one chip of a Wormhole Galaxy (or slow dispatch)"),
+    ],
+)  # fmt: skip
+def test_chips_of_one_kind_of_board_are_named_once(found: Origin, said: str) -> None:
+    (line,) = [line for line in found.lines() if line.startswith("board: ")]
+    assert line == f"board: points to {said}"
+
+
 def test_an_operators_own_limit_is_a_bank() -> None:
     """1,499,136 - 105,696 = 1,393,440; with an L1_SMALL region of 32,768: 1,360,672."""
     text = "ttnn.concat: required DFB entry size (19537920 B) exceeds per-core L1 capacity (1393440 B); op cannot fit"
