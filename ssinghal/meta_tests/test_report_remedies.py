@@ -24,8 +24,8 @@ FOUND = Searched((IN_PLACE, PIECES), (Refused("other layout", "row-major layout"
 NOTHING = Searched(
     refused=(Refused("other memory", "all in DRAM", "tried: no", 1), Refused("chunked", "pieces", "beyond it", 0)), probes=1
 )
-IN_WORDS = "fits, same tensor: in place (overwrites x)"
-NONE_FITS = "none of 1 tried remedies fits, 1 ruled out untried"
+IN_WORDS = "remedy, same tensor: in place (overwrites x)"
+NONE_FITS = "no remedy: 1 tried and 1 ruled out by arithmetic"
 BY_ARITHMETIC = "operands and result in DRAM"
 
 
