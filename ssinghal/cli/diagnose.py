@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -19,16 +20,23 @@ from ssinghal.cli.options import (
     host_tiles_option_of,
     interruptible,
     timeout_option,
+    write_text,
 )
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.pool import PoolOptions
 from ssinghal.releases import added_releases, find_release, installed_release
+from ssinghal.remedy.bench import Bench
 from ssinghal.remedy.levers import HOST_TILES
+from ssinghal.remedy.live import live_set
+from ssinghal.remedy.search import Budget
+from ssinghal.remedy.telling import call_text, script
+from ssinghal.remedy.values import MANY_ELEMENTS
 
 if TYPE_CHECKING:
     from ssinghal.diagnose.diagnosing import Diagnosis
     from ssinghal.diagnose.reading import Reading
+    from ssinghal.remedy.trials import LiveSet
 
 
 @click.command()
@@ -43,7 +51,9 @@ if TYPE_CHECKING:
 @click.option("--no-replay", is_flag=True, help="Read and explain only: no device.")
 @click.option("--no-remedies", is_flag=True, help="Replay, but search for no remedies.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for the log.")
-@click.option("--script", type=click.Path(dir_okay=False, path_type=Path), help="Write a program that makes the failing call.")
+@click.option(
+    "--script", "script_path", type=click.Path(dir_okay=False, path_type=Path), help="Write a program that makes the call."
+)
 @host_tiles_option_of(HOST_TILES)
 @timeout_option
 @interruptible()
@@ -59,7 +69,7 @@ def diagnose(
     no_replay: bool,
     no_remedies: bool,
     as_json: bool,
-    script: Path | None,
+    script_path: Path | None,
     host_tiles: int,
     timeout: float,
 ) -> None:
@@ -76,30 +86,41 @@ def diagnose(
     from ssinghal.diagnose.logs import read_log
     from ssinghal.diagnose.mlir import read_module
 
+    if no_replay and (versions or live):
+        raise click.UsageError("--ttnn and --live say how to replay, and --no-replay says not to")
     asked = [find_release(version).version for version in versions]
     call = None if call_text is None else _call_of(call_text)
     with ExitStack() as stack:
         operations = read_module(_opened(module, stack), str(module)) if module is not None else ()
         reading = read_log(_opened(log, stack), str(log), operations)
-    found = diagnosing.understand(reading, call)
-    if not no_replay and any(known.is_memory for known in found):
-        found = _tried(found, asked, live, board, mode, ttnn_log, timeout, host_tiles, remedies=not no_remedies)
-    if script is not None:
-        _write_script(script, found)
+    tell = (lambda lines: None) if as_json else _tell
+    tell(_head(reading))
+    budget = None if no_remedies else Budget(host_tiles=host_tiles)
+    found = []
+    with _Benches(asked, live, board, mode, ttnn_log, timeout) as benches:
+        for number, known in enumerate(diagnosing.understand(reading, call)):
+            tell([*([""] if number else []), *diagnosing.explained(known)])
+            if known.is_memory and not no_replay:
+                bench, releases, lives = benches.of(known)
+                known = diagnosing.tried(known, bench, releases, lives, budget)
+                tell(diagnosing.found_out(known))
+            found.append(known)
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "log": str(log),
-                    "lines": reading.lines,
-                    "remarks": list(reading.remarks),
-                    "failures": [diagnosing.as_json(known) for known in found],
-                }
-            )
-        )
-    else:
-        click.echo("\n".join(_told(reading, found)))
+        failures = [diagnosing.as_json(known) for known in found]
+        click.echo(json.dumps({"log": str(log), "lines": reading.lines, "remarks": reading.remarks, "failures": failures}))
+    if script_path is not None:
+        _write_script(script_path, found)
     sys.exit(1 if found else 0)
+
+
+def _tell(lines: list[str]) -> None:
+    if lines:
+        click.echo("\n".join(lines))
+
+
+def _head(reading: Reading) -> list[str]:
+    remarks = [f"remark: {remark}" for remark in reading.remarks]
+    return remarks if reading.failures else [f"{reading.name}: no failure in {reading.lines:,} lines", *remarks]
 
 
 @click.command()
@@ -131,44 +152,34 @@ def _opened(path: Path, stack: ExitStack) -> BinaryIO:
         raise InvalidCase(f"{path}: {error.strerror}") from error
 
 
-def _tried(
-    found: list[Diagnosis],
-    asked: list[str],
-    live: tuple[str, ...],
-    board: str | None,
-    mode: str,
-    ttnn_log: bool,
-    timeout: float,
-    host_tiles: int,
-    *,
-    remedies: bool,
-) -> list[Diagnosis]:
-    """Each failure on the board and the releases that its figures point to, where the user names none."""
-    from importlib.util import find_spec
+class _Benches:
+    """Devices of the board and the releases that a failure's figures point to, where the user names none: each opened once."""
 
-    from ssinghal.diagnose import diagnosing
-    from ssinghal.remedy.bench import Bench
-    from ssinghal.remedy.live import live_set
-    from ssinghal.remedy.search import Budget
+    def __init__(
+        self, asked: list[str], live: tuple[str, ...], board: str | None, mode: str, ttnn_log: bool, timeout: float
+    ) -> None:
+        self._asked, self._live, self._board = asked, live, board
+        self._mode, self._ttnn_log, self._timeout = mode, ttnn_log, timeout
+        self._stack = ExitStack()
+        self._open: dict[tuple[str, str], Bench] = {}
 
-    budget = Budget(host_tiles=host_tiles) if remedies else None
-    out = []
-    with ExitStack() as stack:
-        benches: dict[tuple[str, str], Bench] = {}
-        for known in found:
-            if not known.is_memory:
-                out.append(known)
-                continue
-            origin = known.explanation.origin
-            choice = choose_device(mode, board or next(iter(origin.boards), None), ttnn_log=ttnn_log)
-            releases = asked or _releases_for(origin.nearest_release)
-            key = (choice.board, releases[0])
-            if key not in benches:
-                options = PoolOptions.of(choice, workers=1, timeout_s=timeout, release=find_release(releases[0]))
-                benches[key] = stack.enter_context(Bench(choice, options, values=find_spec("torch") is not None))
-            bench = benches[key]
-            out.append(diagnosing.tried(known, bench, releases, live_set(live, bench.board) if live else None, budget))
-    return out
+    def __enter__(self) -> _Benches:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def of(self, known: Diagnosis) -> tuple[Bench, list[str], LiveSet | None]:
+        origin = known.explanation.origin
+        choice = choose_device(self._mode, self._board or next(iter(origin.boards), None), ttnn_log=self._ttnn_log)
+        releases = self._asked or _releases_for(origin.nearest_release)
+        key = (choice.board, releases[0])
+        if key not in self._open:
+            options = PoolOptions.of(choice, workers=1, timeout_s=self._timeout, release=find_release(releases[0]))
+            with_torch = find_spec("torch") is not None
+            self._open[key] = self._stack.enter_context(Bench(choice, options, values=with_torch, most_elements=MANY_ELEMENTS))
+        bench = self._open[key]
+        return bench, releases, live_set(self._live, bench.board) if self._live else None
 
 
 def _releases_for(nearest: str) -> list[str]:
@@ -182,31 +193,18 @@ def _releases_for(nearest: str) -> list[str]:
     return releases
 
 
-def _told(reading: Reading, found: list[Diagnosis]) -> list[str]:
-    from ssinghal.diagnose import diagnosing
-
-    remarks = [f"remark: {remark}" for remark in reading.remarks]
-    if not found:
-        return [f"{reading.name}: no failure in {reading.lines:,} lines", *remarks]
-    out = list(remarks)
-    for known in found:
-        out += [*diagnosing.lines(known), ""]
-    return out[:-1]
-
-
 def _write_script(path: Path, found: list[Diagnosis]) -> None:
-    from ssinghal.remedy.telling import call_text, script
-
-    for known in found:
-        for made in known.replays:
-            if made.tried.code:
-                about = [
-                    f"{call_text(made.tried.trial.case)} as reported: {known.failure.verdict.message}",
-                    f"on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}: {made.outcome(())}",
-                ]
-                path.write_text(script(made.tried, about))
-                return
-    raise HarnessError(f"{path}: no call is known to write a program of")
+    """The first call that was replayed; without one a word on standard error, for the diagnosis stands."""
+    replays = [(known, made) for known in found for made in known.replays if made.tried.code]
+    if not replays:
+        click.echo(f"ssinghal: {path}: not written: no call was replayed", err=True)
+        return
+    known, made = replays[0]
+    about = [
+        f"{call_text(made.tried.trial.case)}, reported: {known.failure.verdict.message}",
+        f"on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}: {made.outcome(())}",
+    ]
+    write_text(path, script(made.tried, about))
 
 
 __all__ = ["diagnose"]

@@ -118,7 +118,7 @@ def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet
     if failing is not replays[0]:
         return replace(known, notes=(f"remedies are not searched: on ttnn {replays[0].tried.ttnn} it fits as it is",))
     trace = known.explanation.origin.trace_region_bytes
-    return replace(known, remedies=solve(case, bench, budget, failing.live, failing.tried.verdict, trace))
+    return replace(known, remedies=solve(case, bench, budget, failing.live, failing.tried.verdict, trace, measured=True))
 
 
 def _padded(gather: Gather, bench: Bench, releases: Sequence[str]) -> Iterator[Padded]:
@@ -161,18 +161,20 @@ def _of_candidates(
 # Told ---------------------------------------------------------------------------------------------------------------------
 
 
-def lines(known: Diagnosis) -> list[str]:
-    """The diagnosis in words, in the order in which one asks: what, why, does it fail here too, what would help."""
+def explained(known: Diagnosis) -> list[str]:
+    """What needs no device, in the order in which one asks: what failed, where, why, which call it was."""
     failure = known.failure
     times = f", {failure.times} times" if failure.times > 1 else ""
     process = f" (process {failure.process})" if failure.process else ""
     out = [f"line {failure.line}{process}{times}: {_headline(known)}"]
     out += [f"  {line}" for line in _where(known)]
     out += ["why:", *(f"  {line}" for line in known.explanation.lines())]
-    if not known.is_memory:
-        return out
-    out += _call_lines(known)
-    out += _replay_lines(known)
+    return [*out, *_call_lines(known)] if known.is_memory else out
+
+
+def found_out(known: Diagnosis) -> list[str]:
+    """What a device said: does it fail here too, and what would help."""
+    out = _replay_lines(known)
     if known.padded:
         out += ["the gather is replicate padding; as slices and concat in the model's own code:"]
         out += [f"  {line}" for padded in known.padded for line in padded.lines()]
@@ -289,4 +291,4 @@ def _operation_json(operation: Operation) -> dict[str, Any]:
     }
 
 
-__all__ = ["Diagnosis", "as_json", "lines", "tried", "understand"]
+__all__ = ["Diagnosis", "as_json", "explained", "found_out", "tried", "understand"]
