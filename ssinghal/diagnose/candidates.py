@@ -1,21 +1,23 @@
 """Which calls ask for exactly these bytes, where a message gives numbers and nothing else.
 
-A candidate is no finding: many shapes have the same bytes. The catalogs come first, for their calls are made by real models;
-then shapes by arithmetic alone, which any program may have.
+A candidate is no finding: many shapes have the same bytes. The catalogs come first, for their calls are made by real models,
+and of them only calls of the TTNN function that the text names, where it names one; then what arithmetic alone says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.boards import load_board
 from ssinghal.captured_calls import Unmapped
-from ssinghal.cases import Case, Placement, Source
+from ssinghal.cases import Case, OutputMemory, Placement, Source
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
+from ssinghal.diagnose.functions import operators_calling
 from ssinghal.diagnose.origin import Origin, core_ranges, memory_of
+from ssinghal.diagnose.source_calls import SourceCall
 from ssinghal.errors import InvalidCase
 from ssinghal.expand import catalog_cases, specs_of
 from ssinghal.operators import make_case
@@ -26,12 +28,14 @@ from ssinghal.specs import (
     Board,
     BufferType,
     DType,
-    Shape,
+    Layout,
     TensorSpec,
     ceil_div,
     format_shape,
     round_up,
 )
+
+MOST_SHAPES = 2  # of models, that a line of arithmetic names
 
 
 @dataclass(frozen=True)
@@ -39,40 +43,77 @@ class Candidate:
     """A call, or a tensor, that asks for the bytes of the message.
 
     ``case``: of a catalog, on the memory of the message; None where arithmetic alone gives the shape. ``label``: which of its
-    tensors. ``as_allocated``: the tensors before it take what the message says is allocated. ``calls``: how often models make
-    it; 0 where none is known to. ``sources``: those that do.
+    tensors, ``spec``. ``as_allocated``: the tensors before it take what the message says is allocated. ``calls``: how often
+    models make it; 0 where none is known to. ``sources``: those that do. ``in_source``: the line of the program has its sizes;
+    its bytes are not known to be those of the message. ``left_out``: what that line sets besides.
     """
 
     what: str
     label: str = ""
     case: Case | None = None
+    spec: TensorSpec | None = None
     as_allocated: bool = False
     calls: int = 0
     sources: tuple[Source, ...] = ()
+    in_source: bool = False
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def from_source(cls, call: SourceCall) -> Candidate:
+        return cls(_called(call.case), case=call.case, in_source=True, left_out=call.left_out)
 
     @property
     def by_arithmetic(self) -> bool:
         return self.case is None
 
     def line(self) -> str:
-        if self.by_arithmetic:
+        if self.case is None:
             return f"by arithmetic: {self.what}"
-        first = next((source for source in self.sources if source.model), None)
+        placement = self.case.placement
+        if self.in_source:
+            beside = f" (without {', '.join(self.left_out)})" if self.left_out else ""
+            assumed = f"{placement.dtype}, {placement.layout} and {placement.memory} assumed"
+            return f"candidate, from the source line: {self.what}{beside}; {assumed}"
+        moved = "" if placement.output_memory is OutputMemory.SAME else f" from {placement.memory}"
         of = f", {self.calls:,} calls" if self.calls else ""
-        where = f"; {first.model} at {first.input_size}, {first.module_path}" if first else ""
+        where = f"; {_place(self.sources)}" if _place(self.sources) else ""
         taken = "; its operands are what is allocated" if self.as_allocated else ""
-        return f"candidate: {self.label} of {self.what}{of}{where}{taken}"
+        return f"candidate: {self.label} of {self.what}{moved}{of}{where}{taken}"
 
 
-def candidates(verdict: Verdict, origin: Origin, limit: int = 5, catalogs: Iterable[Catalog] | None = None) -> list[Candidate]:
+def _place(sources: Iterable[Source]) -> str:
+    """The first model that makes the call, and where."""
+    first = next((source for source in sources if source.model), None)
+    return f"{first.model} at {first.input_size}, {first.module_path}" if first else ""
+
+
+def candidates(
+    verdict: Verdict,
+    origin: Origin,
+    limit: int = 5,
+    catalogs: Iterable[Catalog] | None = None,
+    functions: Sequence[str] = (),
+) -> list[Candidate]:
     """At most ``limit`` calls that the figures of ``verdict`` could be of, the likeliest first. ``catalogs``: all of the
-    package's where None."""
+    package's where None. ``functions`` of TTNN, the likeliest first, of which it is a call; empty where it may be any."""
     board = origin.board(verdict)
-    search = (_Bytes.of(verdict, board) or _Columns.of(verdict, origin)) if board else None
+    results_only = bool(functions)  # what a function is called with is there already
+    search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, origin)) if board else None
     if search is None or limit < 1:
         return []
-    cases = _cases(load_catalogs() if catalogs is None else catalogs, search.volumes)
-    return [*search.ranked(cases), *search.by_arithmetic()][:limit]
+    found = search.ranked(_cases(load_catalogs() if catalogs is None else catalogs, search.volumes))
+    calls = list(_calls_to(functions, found)) if functions else found
+    return [*calls, *search.by_arithmetic([] if calls else found)][:limit]
+
+
+def _calls_to(functions: Sequence[str], found: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Those whose operator calls one of ``functions``, and of which a result has the bytes."""
+    results = [(one, one.case.operator) for one in found if one.case is not None and not one.label.startswith("input")]
+    named: set[str] = set()
+    for function in functions:
+        operators = operators_calling(function) - named
+        named |= operators
+        yield from (one for one, operator in results if operator in operators)
 
 
 def _cases(catalogs: Iterable[Catalog], volumes: range) -> Iterator[Case]:
@@ -113,13 +154,14 @@ class _Bytes:
     allocated_bytes: int | None
     memory: BufferType
     board: Board
+    results_first: bool = False
 
     @classmethod
-    def of(cls, verdict: Verdict, board: Board) -> _Bytes | None:
+    def of(cls, verdict: Verdict, board: Board, results_first: bool = False) -> _Bytes | None:
         memory = memory_of(verdict)
         if memory not in (BufferType.L1, BufferType.DRAM) or verdict.total_bytes is None or verdict.bytes_per_bank is None:
             return None
-        return cls(verdict.total_bytes, verdict.bytes_per_bank, verdict.allocated_bytes, memory, board)
+        return cls(verdict.total_bytes, verdict.bytes_per_bank, verdict.allocated_bytes, memory, board, results_first)
 
     @property
     def volumes(self) -> range:
@@ -136,27 +178,35 @@ class _Bytes:
         return _joined(candidate for case in cases if (candidate := self._candidate(case)) is not None)
 
     def _candidate(self, case: Case) -> Candidate | None:
-        """The tensor of ``case`` that has these bytes, with the call moved to this memory."""
+        """The tensor of ``case`` that has these bytes, with the call moved to this memory; into an L1 where its operands
+        cannot be, they come from DRAM."""
         try:
             if not any(self._matches(spec) for specs in specs_of(case) for spec in specs):
                 return None
-            moved = self._moved(case)
-            operands, results = specs_of(moved)
+            found = self._tensor_of(self._moved(case))
+            is_operand = found is None or found.label.startswith("input")
+            if self.memory is BufferType.L1 and (found is None or (is_operand and self.results_first)):
+                found = self._tensor_of(self._from_dram(case)) or found
+            return found
         except InvalidCase:
             return None
+
+    def _tensor_of(self, moved: Case) -> Candidate | None:
+        """The likeliest tensor of the call that has these bytes, and before which no more is placed than is allocated."""
+        operands, results = specs_of(moved)
         outputs = ["output"] if len(results) == 1 else [f"output {i}" for i in range(1, len(results) + 1)]
         labels = [*(f"input {i}" for i in range(1, len(operands) + 1)), *outputs]
         placed, found = 0, []
         for label, spec in zip(labels, (*operands, *results), strict=True):
             if spec.memory.buffer is not self.memory:
                 continue
-            if self._matches(spec):
-                found.append((placed == self.allocated_bytes, label))
+            if self._matches(spec) and (self.allocated_bytes is None or placed <= self.allocated_bytes):
+                found.append((self.results_first and label in outputs, 0 < placed == self.allocated_bytes, label, spec))
             placed += round_up(self._per_bank(spec), self.board.granule_bytes)
         if not found:
             return None
-        as_allocated, label = max(found, key=lambda each: each[0])
-        return Candidate(_called(moved), label, moved, as_allocated, sources=case.sources)
+        _, as_allocated, label, spec = max(found, key=lambda each: each[:2])
+        return Candidate(_called(moved), label, moved, spec, as_allocated, sources=moved.sources)
 
     def _matches(self, spec: TensorSpec) -> bool:
         is_near = spec.logical_bytes <= self.total_bytes  # so most cases cost one product
@@ -171,20 +221,21 @@ class _Bytes:
             return case
         return replace(case, placement=replace(case.placement, memory=self.memory), known_oom=None)
 
-    def by_arithmetic(self) -> Iterator[Candidate]:
-        """Whole tiles of a dtype, and a few shapes of so many tiles."""
+    def _from_dram(self, case: Case) -> Case:
+        placement = replace(case.placement, memory=BufferType.DRAM, output_memory=OutputMemory.L1)
+        return replace(case, placement=placement, known_oom=None)
+
+    def by_arithmetic(self, of_models: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Whole tiles of a dtype; and shapes of so many that models have, as ``of_models``, which are calls of others."""
         for dtype in (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B):
             tiles = self.total_bytes // dtype.tile_bytes
             if 0 < tiles < PAGE_COUNT_LIMIT and self.are(tiles, dtype.tile_bytes):
-                shapes = " or ".join(map(format_shape, _shapes_of(tiles)))
-                yield Candidate(f"a tensor of {tiles:,} tiles of {dtype.tile_bytes:,} B ({dtype}), such as {shapes}")
-
-
-def _shapes_of(tiles: int) -> list[Shape]:
-    """So many tiles as a matrix: the most nearly square, one tile wide, one tile high."""
-    side = next(n for n in range(math.isqrt(tiles), 0, -1) if tiles % n == 0)
-    shapes = [(TILE_EDGE * high, TILE_EDGE * (tiles // high)) for high in (side, tiles, 1)]
-    return list(dict.fromkeys(shapes))
+                alike = [
+                    one.spec for one in of_models if one.spec and (one.spec.dtype, one.spec.layout) == (dtype, Layout.TILE)
+                ]
+                shapes = list(dict.fromkeys(format_shape(spec.shape) for spec in alike))[:MOST_SHAPES]
+                such_as = f", such as {' or '.join(shapes)}, which models have" if shapes else ""
+                yield Candidate(f"a tensor of {tiles:,} tiles of {dtype.tile_bytes:,} B ({dtype}){such_as}")
 
 
 def _called(case: Case) -> str:
@@ -242,7 +293,7 @@ class _Columns:
                 folded = f"{format_shape(shape)} of {case.name} with all dims but dim {kept} in one row"
                 yield Candidate(f"{_called(made)}: {folded}", "program", made, sources=case.sources)
 
-    def by_arithmetic(self) -> Iterator[Candidate]:
+    def by_arithmetic(self, of_models: Sequence[Candidate]) -> Iterator[Candidate]:
         for dtypes in _CHANGES:
             if widths := [width for width, known in self.widths.items() if known == dtypes]:
                 least, most = TILE_EDGE * (min(widths) - 1) + 1, TILE_EDGE * max(widths)

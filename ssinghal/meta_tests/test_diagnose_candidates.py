@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -10,10 +11,14 @@ from ssinghal.boards import load_board
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.catalog.schema import Catalog
 from ssinghal.diagnose.candidates import Candidate, candidates
+from ssinghal.diagnose.functions import operators_calling
 from ssinghal.diagnose.origin import origin
+from ssinghal.diagnose.reading import PythonCall
+from ssinghal.diagnose.source_calls import source_calls
 from ssinghal.estimate import estimate
+from ssinghal.operators import families
 from ssinghal.records import Resource, Status, Verdict
-from ssinghal.specs import TILE_EDGE, BufferType, DType, TensorSpec
+from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, TensorSpec
 
 ADD = Verdict(
     Status.OOM,
@@ -119,12 +124,119 @@ def test_shapes_by_arithmetic_have_these_bytes() -> None:
         bank_bytes=1_071_821_792,
     )
     (one,) = candidates(verdict, origin(verdict), 9, [])
-    assert one.what == (
-        "a tensor of 1,048,576 tiles of 4,096 B (float32), such as [32768,32768] or [33554432,32] or [32,33554432]"
-    )
+    assert one.what == "a tensor of 1,048,576 tiles of 4,096 B (float32)"
     spec = TensorSpec((32_768, 32_768), DType.FLOAT32)
     assert spec.num_pages * spec.page_bytes == 4_294_967_296
     assert spec.num_pages == 32_768 * 32_768 // TILE_EDGE**2
+
+
+# The function that the text names --------------------------------------------------------------------------------------------
+
+FUNCTIONS = {
+    "clone": {"clone"},
+    "ttnn.reshape": {"view", "flatten", "unflatten"},
+    "multiply": {"mul"},
+    "ttnn.conv2d": {"convolution"},
+    "scaled_dot_product_attention": {"scaled_dot_product_attention"},
+    "transformer.scaled_dot_product_attention": {"scaled_dot_product_attention"},
+    "dropout": {"dropout"},
+    "from_torch": set(),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_operators_by_the_ttnn_function_that_they_call(function: str) -> None:
+    assert operators_calling(function) == FUNCTIONS[function]
+
+
+def test_every_declared_function_finds_its_operator() -> None:
+    infos = [info for members in families().values() for info in members if info.ttnn]
+    assert all(info.name in operators_calling(name) for info in infos for name in info.ttnn.split(", "))
+
+
+@pytest.mark.parametrize("function", ["add", "relu", "ttnn.clone", "batch_norm", "multiply", "permute"])
+def test_candidates_are_results_of_the_function_that_the_text_names(function: str, catalogs: list[Catalog]) -> None:
+    found = [one for one in candidates(ADD, origin(ADD), 999, catalogs, [function]) if one.case]
+    assert found
+    assert {one.case.operator for one in found if one.case} <= operators_calling(function)
+    assert all(one.label.startswith("output") for one in found)
+
+
+def test_the_likeliest_function_comes_first(catalogs: list[Catalog]) -> None:
+    found = [one.case.operator for one in candidates(ADD, origin(ADD), 999, catalogs, ["relu", "add"]) if one.case]
+    assert found == sorted(found, key=["relu", "add"].index)
+    assert set(found) == {"relu", "add"}
+
+
+def test_no_call_of_another_function_stands_in(catalogs: list[Catalog]) -> None:
+    """Its tensors may: a shape of a model is likelier than a factorization."""
+    found = candidates(ADD, origin(ADD), 999, catalogs, ["from_torch"])
+    assert {one.by_arithmetic for one in found} == {True}
+    assert "16,640 tiles of 2,048 B (bfloat16), such as [1,64,640,400] or" in found[0].line().replace(
+        "[1,640,400,64]", "[1,64,640,400]"
+    )
+
+
+@pytest.mark.parametrize("allocated", [0, 532_479, 532_480, 1_064_960])
+def test_no_candidate_needs_more_before_it_than_is_allocated(allocated: int, catalogs: list[Catalog]) -> None:
+    """By the estimate of the whole call: what is booked before the tensor is in the bank already."""
+    verdict = replace(ADD, allocated_bytes=allocated, free_bytes=1_362_816 - allocated)
+    board = load_board("n150").with_l1_small(32_768)
+    found = [one for one in candidates(verdict, origin(verdict), 999, catalogs) if one.case is not None]
+    assert found
+    for one in found:
+        made = [a for a in estimate(one.case, board).allocations if a.spec.memory.buffer is BufferType.L1]  # type: ignore[arg-type]
+        labels = [a.label for a in made]
+        if one.label in labels:
+            before = sum(a.booked_bytes_per_bank for a in made[: labels.index(one.label)])
+            assert before <= allocated, one.line()
+            assert one.as_allocated == (0 < before == allocated), one.line()
+            assert ("operands are what is allocated" in one.line()) == one.as_allocated
+
+
+# Calls with their sizes in the source --------------------------------------------------------------------------------------
+
+POOL = "batch_size=6, input_h=464, input_w=800, channels=64, kernel_size=[3, 3], stride=[2, 2], padding=[1, 1])"
+SOURCES = {
+    f"x = ttnn.max_pool2d(input_tensor=x, {POOL}": ("max_pool2d", ((6, 64, 464, 800),)),
+    f"return ttnn.relu(ttnn.max_pool2d(x, {POOL})": ("max_pool2d", ((6, 64, 464, 800),)),
+    f"with ttnn.max_pool2d(x, {POOL} as y:": ("max_pool2d", ((6, 64, 464, 800),)),
+    "y = ttnn.avg_pool2d(x, batch_size=1, input_h=8, input_w=8, channels=32, kernel_size=(2, 2), stride=2)":
+        ("avg_pool2d", ((1, 32, 8, 8),)),
+    "ttnn.conv2d(input_tensor=x, weight_tensor=w, device=d, in_channels=32, out_channels=64, batch_size=1, input_height=108,"
+    " input_width=192, kernel_size=(3, 3), padding=(1, 1), slice_config=s)":
+        ("convolution", ((1, 32, 108, 192), (64, 32, 3, 3))),
+    "ttnn.conv2d(x, w, bias_tensor=b, in_channels=32, out_channels=64, batch_size=1, input_height=8, input_width=8,"
+    " kernel_size=(1, 1))": ("convolution", ((1, 32, 8, 8), (64, 32, 1, 1), (64,))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_call_whose_sizes_are_in_the_source(source: str) -> None:
+    found = list(source_calls(PythonCall("", source)))
+    assert [(one.case.operator, one.case.inputs) for one in found] == [SOURCES[source]] * 2
+    assert [one.case.placement.layout for one in found] == [Layout.ROW_MAJOR, Layout.TILE]
+    assert all(one.left_out == (("slice_config",) if "slice_config" in source else ()) for one in found)
+    assert "from the source line" in Candidate.from_source(found[0]).line()
+
+
+SIZELESS = {
+    "nothing": "",
+    "no call": "ttnn.",
+    "another function": "ttnn.add(a, b)",
+    "no syntax": "for x in ttnn.(((",
+    "not of ttnn": f"max_pool2d(x, {POOL}",
+    "a name for a size": f"ttnn.max_pool2d(x, {POOL.replace('464', 'h')}",
+    "cut": f"ttnn.max_pool2d(x, {POOL[:-1]}",
+    "below zero": f"ttnn.max_pool2d(x, {POOL.replace('464', '-1')}",
+    "too large": f"ttnn.max_pool2d(x, {POOL.replace('464', '9' * 5000)}",
+    "nested without end": "ttnn.max_pool2d(" + "(" * 300 + ")" * 301,
+}
+
+
+@pytest.mark.parametrize("source", SIZELESS.values(), ids=SIZELESS)
+def test_a_line_without_its_sizes_is_no_call(source: str) -> None:
+    assert list(source_calls(PythonCall("", source))) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""The call that a line of Python source makes, where the line has its sizes as numbers: pools and convolutions take theirs so.
+
+The tensors themselves are not in such a line, so dtype, layout and memory are assumed: a candidate, no finding.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ssinghal.cases import Case
+from ssinghal.diagnose.calls import case_of
+from ssinghal.diagnose.functions import PREFIX
+from ssinghal.diagnose.reading import Operation, PythonCall, Value
+from ssinghal.errors import InvalidCase
+from ssinghal.specs import DType, Layout, TensorSpec
+
+_WINDOW: Mapping[str, Any] = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1]}  # TTNN's own defaults
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "max_pool2d": _WINDOW,
+    "avg_pool2d": _WINDOW,
+    "conv2d": {**_WINDOW, "groups": 1},
+    "conv_transpose2d": {**_WINDOW, "groups": 1, "output_padding": [0, 0]},
+}
+_CONVOLUTIONS = ("conv2d", "conv_transpose2d")
+_RENAMED = {"input_h": "input_height", "input_w": "input_width"}
+_PAIRS = ("kernel_size", "stride", "padding", "dilation", "output_padding")
+
+
+@dataclass(frozen=True)
+class SourceCall:
+    """``case``: the call with its operand as assumed. ``left_out``: what else the line sets, and no case can."""
+
+    case: Case
+    left_out: tuple[str, ...] = ()
+
+
+def source_calls(call: PythonCall) -> Iterator[SourceCall]:
+    """The call of the line, once for each layout that its operand may have; none where the line does not have its sizes."""
+    for node in _calls(call.source):
+        name = ast.unparse(node.func).removeprefix(PREFIX)
+        if name in DEFAULTS:
+            keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            yield from _cases(name, keywords)
+            return
+
+
+def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:
+    literals = {arg: value for arg, node in keywords.items() if (value := _literal(node)) is not None}
+    attributes = {**DEFAULTS[name], **{_RENAMED.get(arg, arg): _listed(arg, value) for arg, value in literals.items()}}
+    left_out = tuple(arg for arg in keywords if arg.endswith("_config") and arg not in literals)
+    for layout in (Layout.ROW_MAJOR, Layout.TILE):
+        try:
+            operands = tuple(_operands(name, attributes, layout, has_bias="bias_tensor" in keywords))
+            yield SourceCall(case_of(Operation(PREFIX + name, (), operands, attributes)), left_out)
+        except InvalidCase:
+            continue
+
+
+def _operands(name: str, attributes: Mapping[str, Any], layout: Layout, *, has_bias: bool) -> Iterator[Value]:
+    """The map, flat as TTNN takes it; for a convolution a weight and a bias too, whose sizes ``case_of`` takes from the call.
+
+    Raises:
+        InvalidCase: a size is not among the numbers.
+    """
+    channels = attributes.get("in_channels" if name in _CONVOLUTIONS else "channels")
+    sizes = [attributes.get(arg) for arg in ("batch_size", "input_height", "input_width")]
+    if not all(isinstance(size, int) and size > 0 for size in (*sizes, channels)):
+        raise InvalidCase(f"{name}: the line does not have all sizes as numbers")
+    yield Value("", TensorSpec((1, 1, math.prod(sizes), channels), DType.BFLOAT16, layout))  # type: ignore[arg-type]
+    if name in _CONVOLUTIONS:
+        one = TensorSpec((1, 1), DType.BFLOAT16, layout)
+        yield from [Value("", one)] * (2 if has_bias else 1)
+
+
+def _calls(source: str) -> Iterator[ast.Call]:
+    """Calls of TTNN in a line that may be a statement, the head of a block or part of one."""
+    start = source.find(PREFIX)
+    while start >= 0:
+        for end in (i for i, char in enumerate(source) if char == ")" and i > start):
+            try:
+                node = ast.parse(source[start : end + 1], mode="eval").body
+            except (SyntaxError, ValueError, MemoryError, RecursionError):
+                continue
+            if isinstance(node, ast.Call):
+                yield node
+            break
+        start = source.find(PREFIX, start + 1)
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _listed(name: str, value: Any) -> Any:
+    """As an operation has it: a window's sizes as a list of two."""
+    if name in _PAIRS and isinstance(value, int):
+        return [value, value]
+    return list(value) if isinstance(value, tuple) else value
+
+
+__all__ = ["SourceCall", "source_calls"]
