@@ -204,6 +204,34 @@ def test_bad_input_of_a_diagnosis(run, arguments, said):
     assert said in done.err
 
 
+def test_a_script_that_cannot_be_written_costs_the_script_alone(run):
+    done = run("diagnose", "-", "--no-replay", "--script", "repro.py", stdin=RAN_OUT.encode())
+    assert done.code == 1
+    assert "L1 bank needs 532,480 B, 328,352 B free" in done.out
+    assert done.err == "ssinghal: repro.py: not written: no call was replayed\n"
+
+
+def test_options_that_exclude_each_other(run):
+    done = run("diagnose", "-", "--no-replay", "--live", "1MiB@l1", stdin=RAN_OUT.encode())
+    assert done.code == 2
+    assert "--ttnn and --live say how to replay, and --no-replay says not to" in done.err
+    done = run("remedy", "--catalog", "mochi", "--script", "x.py")
+    assert done.code == 2
+    assert "--script writes the remedy of one call" in done.err
+
+
+@pytest.mark.virtual_device
+def test_a_clash_is_replayed_beside_what_its_address_tells(run):
+    """Tensors reach from their lowest address to the end of L1, 1,499,136 B: 1,388,544 B live where they begin at 110,592."""
+    text = (
+        "RuntimeError: TT_THROW @ /project/tt_metal/impl/dataflow_buffer/dataflow_buffer.cpp:3096: tt::exception\ninfo:\n"
+        "Statically allocated dataflow buffers in program 4 clash with L1 buffers on core range [0-0 - 7-7]."
+        " L1 buffer allocated at 110592 and static dataflow buffer region ends at 114016\n"
+    )
+    done = run("diagnose", "-", "--call", "relu 1,1,2048,2048", "--no-remedies", stdin=text.encode())
+    assert "beside 1,388,544 B of each L1 bank: it fails with the same figures, all 3" in done.out
+
+
 def test_binary_files_are_read_without_an_error(run, tmp_path):
     (tmp_path / "core").write_bytes(bytes(range(256)) * 4000)
     done = run("diagnose", "core", "--json")
