@@ -10,11 +10,13 @@ from ssinghal.cases import Case
 from ssinghal.diagnose.calls import case_of, left_out
 from ssinghal.diagnose.candidates import Candidate, candidates
 from ssinghal.diagnose.explain import Explanation, explain
+from ssinghal.diagnose.functions import PREFIX, operators_calling
 from ssinghal.diagnose.gathers import Gather, gather_of
 from ssinghal.diagnose.reading import Failure, Operation, Reading
 from ssinghal.diagnose.replay import Replay, replay, replay_later
+from ssinghal.diagnose.source_calls import source_calls
 from ssinghal.errors import InvalidCase
-from ssinghal.records import Status, Verdict
+from ssinghal.records import Resource, Status, Verdict
 from ssinghal.remedy.bench import Bench
 from ssinghal.remedy.padding import ModelChange
 from ssinghal.remedy.problem import Problem
@@ -23,8 +25,11 @@ from ssinghal.remedy.solving import Unsolved, padding_changes, solve
 from ssinghal.remedy.telling import Told, call_text, to_json
 from ssinghal.remedy.telling import lines as remedy_lines
 from ssinghal.remedy.trials import LiveSet, Tried
+from ssinghal.specs import BufferType
 from ssinghal.text import sentence
 
+MOST_CANDIDATES = 5  # calls of the catalogs, named and replayed
+MOST_SOUGHT = 10_000
 MOST_LATER = 12  # operations that never ran, named or tried
 
 
@@ -44,19 +49,27 @@ class Padded:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Of one failure. ``case``: the call, or None and ``why_no_case``; then ``candidates``. ``replays``: one for each release
-    asked; of a candidate where ``of_candidate``. ``gather``: what the operation is a step of; where that is replicate padding,
-    ``padded`` is the padding as slices and concat, on each release."""
+    """Of one failure. ``functions`` of TTNN that the text names, the likeliest first.
+
+    ``case``: the call (``case_given``: as the user says), or None and ``why_no_case``; then ``candidates``, the first of
+    ``candidate_count`` calls of the catalogs, before them what the source line says. ``replays``: one for each release asked; of
+    a candidate where ``of_candidate``. ``not_replayed``: why on a release there is none. ``gather``: what the operation is a step
+    of; where that is replicate padding, ``padded`` is the padding as slices and concat, on each release.
+    """
 
     failure: Failure
     explanation: Explanation
     never_ran: tuple[Operation, ...] = ()
+    functions: tuple[str, ...] = ()
     case: Case | None = None
+    case_given: bool = False
     why_no_case: str = ""
     left_out: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    candidate_count: int = 0
     replays: tuple[Replay, ...] = ()
     of_candidate: bool = False
+    not_replayed: tuple[str, ...] = ()
     remedies: Told | Unsolved | None = None
     gather: Gather | None = None
     padded: tuple[Padded, ...] = ()
@@ -76,20 +89,38 @@ def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagno
     explanation = explain(failure)
     first = failure is next(iter(reading.memory_failures), None)
     known = Diagnosis(
-        failure, explanation, reading.never_ran if first else (), gather=gather_of(failure.operation, reading.module)
+        failure,
+        explanation,
+        reading.never_ran if first else (),
+        _functions(failure),
+        gather=gather_of(failure.operation, reading.module),
     )
     if not known.is_memory:
         return known
     if call is not None:
-        return replace(known, case=_opened_as_told(call, explanation))
+        return replace(known, case=_opened_as_told(call, explanation), case_given=True)
     if failure.operation is None:
-        found = tuple(candidates(failure.verdict, explanation.origin))
-        return replace(known, why_no_case="the text names no operation with its tensors", candidates=found)
+        return _with_candidates(replace(known, why_no_case="the text names no operation with its tensors"))
     try:
         case = case_of(failure.operation)
     except InvalidCase as error:
-        return replace(known, why_no_case=str(error), candidates=tuple(candidates(failure.verdict, explanation.origin)))
+        return _with_candidates(replace(known, why_no_case=str(error)))
     return replace(known, case=_opened_as_told(case, explanation), left_out=left_out(failure.operation))
+
+
+def _functions(failure: Failure) -> tuple[str, ...]:
+    """With ``ttnn.``: of the operation where there is one, else what the text tells."""
+    told = (failure.operation.name,) if failure.operation else getattr(failure, "functions", ())
+    return tuple(dict.fromkeys(PREFIX + name.removeprefix(PREFIX) for name in told))
+
+
+def _with_candidates(known: Diagnosis) -> Diagnosis:
+    """Before what the catalogs have, the call whose sizes are in the source line."""
+    call = known.failure.call
+    in_source = [Candidate.from_source(each) for each in source_calls(call)] if call else []
+    found = candidates(known.failure.verdict, known.explanation.origin, MOST_SOUGHT, functions=known.functions)
+    count = sum(not one.by_arithmetic for one in found)
+    return replace(known, candidates=(*in_source, *found[:MOST_CANDIDATES]), candidate_count=count)
 
 
 def _opened_as_told(case: Case, explanation: Explanation) -> Case:
@@ -105,9 +136,12 @@ def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet
     case = known.case
     replays: tuple[Replay, ...]
     if case is not None:
-        replays = _replays(case, known, bench, releases, live)
+        replays, why_not = _replays(case, known, bench, releases, live)
+        known = replace(known, not_replayed=why_not)
     else:
         case, replays = _of_candidates(known, bench, releases, live)
+        if not replays and any(not one.by_arithmetic for one in known.candidates):
+            known = replace(known, notes=(f"no candidate fails with these figures on ttnn {releases[0]}",))
     known = replace(known, padded=tuple(_padded(known.gather, bench, releases)) if known.gather else ())
     known = replace(known, replays=replays, of_candidate=known.case is None and bool(replays))
     if case is None or budget is None or not replays:
@@ -131,17 +165,21 @@ def _padded(gather: Gather, bench: Bench, releases: Sequence[str]) -> Iterator[P
         yield Padded(bench.run(bench.on(release, problem.trial())), padding_changes(case, bench, release))
 
 
-def _replays(case: Case, known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None) -> tuple[Replay, ...]:
-    found = []
+def _replays(
+    case: Case, known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None
+) -> tuple[tuple[Replay, ...], tuple[str, ...]]:
+    """On each release, or why it cannot be made there."""
+    found, why_not = [], []
     for release in releases:
         try:
             made = replay(case, known.failure.verdict, bench, release, live, known.explanation.origin.trace_region_bytes)
-        except InvalidCase:
+        except InvalidCase as error:
+            why_not.append(f"no replay on ttnn {release}: {error}")
             continue
         if made.tried.works and known.never_ran:
             made = replace(made, later=tuple(replay_later(known.never_ran[:MOST_LATER], bench, release)))
         found.append(made)
-    return tuple(found)
+    return tuple(found), tuple(why_not)
 
 
 def _of_candidates(
@@ -152,9 +190,10 @@ def _of_candidates(
         if candidate.case is None:
             continue
         case = _opened_as_told(candidate.case, known.explanation)
-        made = _replays(case, known, bench, releases[:1], live)
+        made, _ = _replays(case, known, bench, releases[:1], live)
         if made and made[0].same_figures:
-            return case, (*made, *_replays(case, known, bench, releases[1:], live))
+            others, _ = _replays(case, known, bench, releases[1:], live)
+            return case, (*made, *others)
     return None, ()
 
 
@@ -166,17 +205,20 @@ def explained(known: Diagnosis) -> list[str]:
     failure = known.failure
     times = f", {failure.times} times" if failure.times > 1 else ""
     process = f" (process {failure.process})" if failure.process else ""
-    out = [f"line {failure.line}{process}{times}: {_headline(known)}"]
+    headline = known.explanation.headline
+    within = f"{known.functions[0]}: " if known.functions and failure.operation is None else ""
+    out = [f"line {failure.line}{process}{times}: {within}{headline}"]
     out += [f"  {line}" for line in _where(known)]
-    out += ["why:", *(f"  {line}" for line in known.explanation.lines())]
+    why = [f"  {line}" for line in known.explanation.lines() if line != headline]
+    out += ["why:", *why] if why else []
     return [*out, *_call_lines(known)] if known.is_memory else out
 
 
 def found_out(known: Diagnosis) -> list[str]:
     """What a device said: does it fail here too, and what would help."""
     out = _replay_lines(known)
-    if known.padded:
-        out += ["the gather is replicate padding; as slices and concat in the model's own code:"]
+    if known.padded and known.gather:
+        out += [f"{known.gather.padding_line()}; as slices and concat in the model's own code:"]
         out += [f"  {line}" for padded in known.padded for line in padded.lines()]
     if isinstance(known.remedies, Told):
         out += ["what would make it fit" + (", were it the candidate" if known.of_candidate else "") + ":"]
@@ -184,11 +226,6 @@ def found_out(known: Diagnosis) -> list[str]:
     elif known.remedies is not None:
         out += [f"no remedy was searched: {sentence(known.remedies.verdict)}"]
     return [*out, *known.notes]
-
-
-def _headline(known: Diagnosis) -> str:
-    verdict = known.failure.verdict
-    return sentence(verdict) if known.is_memory else f"not a memory failure: {sentence(verdict)}"
 
 
 def _where(known: Diagnosis) -> list[str]:
@@ -199,6 +236,10 @@ def _where(known: Diagnosis) -> list[str]:
         out.append(f"operation: {name} (line {failure.operation.line}, the last of {failure.started:,} that started)")
         if failure.operation.location:
             out.append(f"location: {failure.operation.location}")
+    elif known.functions:
+        is_in_source = failure.call is not None and known.functions[0] in failure.call.source
+        said = "the source line" if is_in_source else "the log"
+        out.append(f"function: {', or '.join(known.functions)}, as {said} says")
     if known.gather is not None:
         out.append(known.gather.line())
     if failure.call is not None:
@@ -219,9 +260,26 @@ def _call_lines(known: Diagnosis) -> list[str]:
         beside = f" (without {', '.join(known.left_out)}: program buffers may differ)" if known.left_out else ""
         return [f"call: {call_text(known.case)}{beside}"]
     out = [f"call: unknown; {known.why_no_case}"]
-    if known.candidates:
-        out += ["candidates, no finding: what asks for exactly these bytes", *(f"  {c.line()}" for c in known.candidates)]
+    out += [c.line() for c in known.candidates if c.in_source]
+    if sought := [c for c in known.candidates if not c.in_source]:
+        more = f", {MOST_CANDIDATES} of {known.candidate_count} calls" if known.candidate_count > MOST_CANDIDATES else ""
+        out += [f"candidates, no finding: what asks for exactly these bytes{more}", *(f"  {c.line()}" for c in sought)]
+    if known.functions and not known.candidate_count and _names_bytes(known):
+        out.append(f"no call of the catalogs to {' or '.join(known.functions)} asks for these bytes")
+    if known.failure.verdict.resource not in (Resource.HOST, Resource.TRACE_BUFFER):
+        out.append(f"say the call itself with --call '{_call_to_say(known)}' (as for ssinghal probe)")
     return out
+
+
+def _names_bytes(known: Diagnosis) -> bool:
+    """Whether the message has the bytes of a buffer, by which calls are sought."""
+    buffer = known.explanation.buffer
+    return buffer is not None and buffer.memory in (BufferType.L1, BufferType.DRAM)
+
+
+def _call_to_say(known: Diagnosis) -> str:
+    operators = sorted(operators_calling(known.functions[0])) if known.functions else []
+    return f"{operators[0] if len(operators) == 1 else 'OPERATOR'} SHAPE … --memory dram|l1"
 
 
 def _replay_lines(known: Diagnosis) -> list[str]:
@@ -235,7 +293,38 @@ def _replay_lines(known: Diagnosis) -> list[str]:
             f"{what} on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}{live}: {made.outcome(bases)}"
         )
         out += [f"  then {later.line()}" for later in made.later]
-    return out
+    if known.of_candidate:
+        out.append(f"  {_no_proof(known)}")
+    if known.case_given and known.replays and not any(_explains(made, bases) for made in known.replays):
+        out.append(f"the call given does not explain the figures: {_unexplained(known.replays[0])}")
+    return [*out, *known.not_replayed]
+
+
+def _no_proof(known: Diagnosis) -> str:
+    case = known.replays[0].tried.trial.case
+    chosen = next((c for c in known.candidates if c.case is not None and c.case.inputs == case.inputs), None)
+    if chosen is not None and chosen.in_source:
+        return f"the candidate: {call_text(case)}; its sizes are those of the source line, the rest is assumed"
+    count = known.candidate_count
+    among = f"1 of {count} calls" if count > 1 else "the only call of the catalogs"
+    return f"the candidate: {call_text(case)}; no proof, for it was chosen for these bytes, as {among} that asks for them"
+
+
+def _explains(made: Replay, bases: Sequence[int]) -> bool:
+    """Whether the call asks for what the message says, but for the bytes that another release reserves at the bottom of L1."""
+    here, reported, replayed = made.tried.reserved_base_bytes, made.reported, made.tried.verdict
+    if not made.same_kind:
+        return False
+    asked = [(v.total_bytes, v.banks, v.bytes_per_bank) for v in (reported, replayed)]
+    shifts = {0, *(here - base for base in bases if here is not None and reported.ends_at_address)}
+    ends = (reported.program_bytes, replayed.program_bytes)
+    return asked[0] == asked[1] and (None in ends or ends[1] - ends[0] in shifts)
+
+
+def _unexplained(made: Replay) -> str:
+    if made.tried.works:
+        return "it fits"
+    return "it asks for other bytes" if made.same_kind else "it ends otherwise"
 
 
 def _live_text(live: LiveSet) -> str:
@@ -246,13 +335,17 @@ def _live_text(live: LiveSet) -> str:
 def as_json(known: Diagnosis) -> dict[str, Any]:
     failure, operation = known.failure, known.failure.operation
     verdict = failure.verdict
+    is_cut = bool(getattr(failure, "is_cut", False))
     numbers = {k: v for k, v in vars(verdict).items() if isinstance(v, int) and not isinstance(v, bool)}
     return {
         "line": failure.line,
         "times": failure.times,
         "process": failure.process,
         "test": failure.test,
-        "memory_failure": known.is_memory,
+        "memory_failure": None if is_cut and not known.is_memory else known.is_memory,
+        "cut": is_cut,
+        "headline": known.explanation.headline,
+        "functions": list(known.functions),
         "status": str(verdict.status),
         "resource": str(verdict.resource) if verdict.resource else None,
         "message": verdict.message,
@@ -264,10 +357,14 @@ def as_json(known: Diagnosis) -> dict[str, Any]:
         "explanation": known.explanation.to_json(),
         "case": None if known.case is None else known.case.identity(),
         "why_no_case": known.why_no_case,
-        "candidates": [c.line() for c in known.candidates],
+        "case_given": known.case_given,
+        "candidates": [_candidate_json(candidate) for candidate in known.candidates],
+        "candidate_count": known.candidate_count,
         "replays": [made.to_json() for made in known.replays],
         "of_candidate": known.of_candidate,
+        "not_replayed": list(known.not_replayed),
         "gather": None if known.gather is None else known.gather.line(),
+        "indices_known": None if known.gather is None else known.gather.indices_known,
         "padding": [
             {
                 "ttnn": p.tried.ttnn,
@@ -279,6 +376,15 @@ def as_json(known: Diagnosis) -> dict[str, Any]:
         ],
         "remedies": to_json(known.remedies) if isinstance(known.remedies, Told) else None,
         "notes": list(known.notes),
+    }
+
+
+def _candidate_json(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "text": candidate.line(),
+        "case": None if candidate.case is None else candidate.case.identity(),
+        "in_source": candidate.in_source,
+        "calls": candidate.calls,
     }
 
 

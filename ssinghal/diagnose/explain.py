@@ -65,10 +65,11 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Of one failure. ``program`` or ``buffer`` is what ran out, where the message tells sizes; ``origin`` what its figures
+    """Of one failure. ``headline``: in a line, what it is. ``program`` or ``buffer`` is what ran out, where the message tells sizes; ``origin`` what its figures
     point to; ``tensors`` the call's, where an operation with types is known."""
 
     verdict: Verdict
+    headline: str
     origin: Origin
     operation: Operation | None = None
     program: ProgramBuffers | None = None
@@ -77,10 +78,10 @@ class Explanation:
 
     def lines(self) -> list[str]:
         if self.verdict.resource is None:
-            return [f"not a memory failure: {sentence(self.verdict)}"]
+            return [self.headline]
         facts = self.program or self.buffer
         return [
-            *(facts.lines() if facts else (sentence(self.verdict), *_other_lines(self.verdict))),
+            *(facts.lines() if facts else (self.headline, *_other_lines(self.verdict))),
             *(line for tensor in self.tensors for line in tensor.lines()),
             *self.origin.lines(),
         ]
@@ -104,7 +105,7 @@ def explain(failure: Failure) -> Explanation:
     """What the numbers of ``failure``, and the operation that it came from, say. A failure that is none of memory is named."""
     verdict, operation = failure.verdict, failure.operation
     if verdict.resource is None:
-        return Explanation(verdict, Origin(), operation)
+        return Explanation(verdict, _headline(failure), Origin(), operation)
     points_to = origin(verdict)
     board = points_to.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
@@ -115,7 +116,19 @@ def explain(failure: Failure) -> Explanation:
     if program is not None and len(program.needs) == 1 and (build := program.needs[0].build) is not None:
         points_to = points_to.narrowed(build)
     placed = all(tensor.known_layout for tensor in tensors)
-    return Explanation(verdict, points_to, operation, program, buffer_need(verdict, allocations, placed=placed), tensors)
+    buffer = buffer_need(verdict, allocations, placed=placed)
+    return Explanation(verdict, _headline(failure), points_to, operation, program, buffer, tensors)
+
+
+def _headline(failure: Failure) -> str:
+    told = sentence(failure.verdict)
+    if failure.verdict.resource is not None:
+        return told
+    if getattr(failure, "is_cut", False):
+        return "unknown: the text is cut before its message"
+    if failure.verdict.status is Status.CRASH:
+        return f"not a memory failure, but a crash of native code: {told}"
+    return f"not a memory failure: {told}"
 
 
 def _tensors(operation: Operation, board: Board) -> Iterator[Tensor]:
