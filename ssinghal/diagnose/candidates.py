@@ -73,7 +73,7 @@ class Candidate:
         if self.in_source:
             beside = f" (without {', '.join(self.left_out)})" if self.left_out else ""
             assumed = f"{placement.dtype}, {placement.layout} and {placement.memory} assumed"
-            return f"candidate, from the source line: {self.what}{beside}; {assumed}"
+            return f"from the source line: {self.what}{beside}; {assumed}"
         moved = "" if placement.output_memory is OutputMemory.SAME else f" from {placement.memory}"
         of = f", {self.calls:,} calls" if self.calls else ""
         where = f"; {_place(self.sources)}" if _place(self.sources) else ""

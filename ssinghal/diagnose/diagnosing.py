@@ -28,6 +28,7 @@ from ssinghal.remedy.trials import LiveSet, Tried
 from ssinghal.specs import BufferType
 from ssinghal.text import sentence
 
+ASKED = ("total_bytes", "banks", "bytes_per_bank", "program_bytes")  # what a message has of the call alone
 MOST_CANDIDATES = 5  # calls of the catalogs, named and replayed
 MOST_SOUGHT = 10_000
 MOST_LATER = 12  # operations that never ran, named or tried
@@ -51,10 +52,10 @@ class Padded:
 class Diagnosis:
     """Of one failure. ``functions`` of TTNN that the text names, the likeliest first.
 
-    ``case``: the call (``case_given``: as the user says), or None and ``why_no_case``; then ``candidates``, the first of
-    ``candidate_count`` calls of the catalogs, before them what the source line says. ``replays``: one for each release asked; of
-    a candidate where ``of_candidate``. ``not_replayed``: why on a release there is none. ``gather``: what the operation is a step
-    of; where that is replicate padding, ``padded`` is the padding as slices and concat, on each release.
+    ``case``: the call (``case_given``: as the user says), or None and ``why_no_case``; then ``candidates``, what the source
+    line says and the first of ``candidate_count`` calls of the catalogs. ``replays``: one for each release asked, of
+    ``candidate`` where the call is not known. ``not_replayed``: why on a release there is none. ``gather``: what the operation
+    is a step of; where that is replicate padding, ``padded`` is the padding as slices and concat, on each release.
     """
 
     failure: Failure
@@ -68,7 +69,7 @@ class Diagnosis:
     candidates: tuple[Candidate, ...] = ()
     candidate_count: int = 0
     replays: tuple[Replay, ...] = ()
-    of_candidate: bool = False
+    candidate: Candidate | None = None
     not_replayed: tuple[str, ...] = ()
     remedies: Told | Unsolved | None = None
     gather: Gather | None = None
@@ -133,17 +134,14 @@ def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet
     """With replays on each of ``releases``, and remedies on the first (none without a budget)."""
     if not known.is_memory:
         return known
-    case = known.case
-    replays: tuple[Replay, ...]
-    if case is not None:
-        replays, why_not = _replays(case, known, bench, releases, live)
-        known = replace(known, not_replayed=why_not)
+    if known.case is not None:
+        replays, why_not = _replays(known.case, known, bench, releases, live)
+        known = replace(known, replays=replays, not_replayed=why_not)
     else:
-        case, replays = _of_candidates(known, bench, releases, live)
-        if not replays and any(not one.by_arithmetic for one in known.candidates):
-            known = replace(known, notes=(f"no candidate fails with these figures on ttnn {releases[0]}",))
+        known = _with_candidate(known, bench, releases, live)
     known = replace(known, padded=tuple(_padded(known.gather, bench, releases)) if known.gather else ())
-    known = replace(known, replays=replays, of_candidate=known.case is None and bool(replays))
+    replays = known.replays
+    case = known.candidate.case if known.candidate else known.case
     if case is None or budget is None or not replays:
         return known
     failing = next((r for r in replays if r.tried.verdict.resource is not None), None)
@@ -182,19 +180,17 @@ def _replays(
     return tuple(found), tuple(why_not)
 
 
-def _of_candidates(
-    known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None
-) -> tuple[Case | None, tuple[Replay, ...]]:
-    """The first candidate that fails with the very figures of the message, on the first release; None where none does."""
-    for candidate in known.candidates:
-        if candidate.case is None:
-            continue
+def _with_candidate(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
+    """The first candidate that fails with the very figures of the message, on the first release, replayed on all."""
+    sought = [candidate for candidate in known.candidates if candidate.case is not None]
+    for candidate in sought:
+        assert candidate.case is not None
         case = _opened_as_told(candidate.case, known.explanation)
         made, _ = _replays(case, known, bench, releases[:1], live)
         if made and made[0].same_figures:
             others, _ = _replays(case, known, bench, releases[1:], live)
-            return case, (*made, *others)
-    return None, ()
+            return replace(known, candidate=replace(candidate, case=case), replays=(*made, *others))
+    return replace(known, notes=(f"no candidate fails with these figures on ttnn {releases[0]}",)) if sought else known
 
 
 # Told ---------------------------------------------------------------------------------------------------------------------
@@ -221,7 +217,7 @@ def found_out(known: Diagnosis) -> list[str]:
         out += [f"{known.gather.padding_line()}; as slices and concat in the model's own code:"]
         out += [f"  {line}" for padded in known.padded for line in padded.lines()]
     if isinstance(known.remedies, Told):
-        out += ["what would make it fit" + (", were it the candidate" if known.of_candidate else "") + ":"]
+        out += ["what would make it fit" + (", were it the candidate" if known.candidate else "") + ":"]
         out += [f"  {line}" if line else "" for line in remedy_lines(known.remedies)[2:]]
     elif known.remedies is not None:
         out += [f"no remedy was searched: {sentence(known.remedies.verdict)}"]
@@ -260,7 +256,8 @@ def _call_lines(known: Diagnosis) -> list[str]:
         beside = f" (without {', '.join(known.left_out)}: program buffers may differ)" if known.left_out else ""
         return [f"call: {call_text(known.case)}{beside}"]
     out = [f"call: unknown; {known.why_no_case}"]
-    out += [c.line() for c in known.candidates if c.in_source]
+    if in_source := [c for c in known.candidates if c.in_source]:
+        out += ["candidates, no finding: what the source line has the sizes of", *(f"  {c.line()}" for c in in_source)]
     if sought := [c for c in known.candidates if not c.in_source]:
         more = f", {MOST_CANDIDATES} of {known.candidate_count} calls" if known.candidate_count > MOST_CANDIDATES else ""
         out += [f"candidates, no finding: what asks for exactly these bytes{more}", *(f"  {c.line()}" for c in sought)]
@@ -286,39 +283,41 @@ def _replay_lines(known: Diagnosis) -> list[str]:
     out = []
     bases = known.explanation.origin.bases
     for made in known.replays:
-        what = "replay of the candidate" if known.of_candidate else "replay"
+        what = "replay of the candidate" if known.candidate else "replay"
         least = ", the least that must have lived" if made.live_is_least else ""
         live = f" beside {_live_text(made.live)}{least}" if made.live else ""
         out.append(
             f"{what} on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}{live}: {made.outcome(bases)}"
         )
         out += [f"  then {later.line()}" for later in made.later]
-    if known.of_candidate:
-        out.append(f"  {_no_proof(known)}")
+    if known.candidate is not None and known.candidate.case is not None:
+        out.append(f"  the candidate: {call_text(known.candidate.case)}; {_no_proof(known.candidate, known.candidate_count)}")
     if known.case_given and known.replays and not any(_explains(made, bases) for made in known.replays):
         out.append(f"the call given does not explain the figures: {_unexplained(known.replays[0])}")
     return [*out, *known.not_replayed]
 
 
-def _no_proof(known: Diagnosis) -> str:
-    case = known.replays[0].tried.trial.case
-    chosen = next((c for c in known.candidates if c.case is not None and c.case.inputs == case.inputs), None)
-    if chosen is not None and chosen.in_source:
-        return f"the candidate: {call_text(case)}; its sizes are those of the source line, the rest is assumed"
-    count = known.candidate_count
-    among = f"1 of {count} calls" if count > 1 else "the only call of the catalogs"
-    return f"the candidate: {call_text(case)}; no proof, for it was chosen for these bytes, as {among} that asks for them"
+def _no_proof(candidate: Candidate, count: int) -> str:
+    if candidate.in_source:
+        return "its sizes are those of the source line, the rest is assumed"
+    among = f"one of {count} calls of the catalogs that ask" if count > 1 else "the only call of the catalogs that asks"
+    return f"no proof, for it was chosen for these bytes, {among} for them"
 
 
 def _explains(made: Replay, bases: Sequence[int]) -> bool:
     """Whether the call asks for what the message says, but for the bytes that another release reserves at the bottom of L1."""
-    here, reported, replayed = made.tried.reserved_base_bytes, made.reported, made.tried.verdict
-    if not made.same_kind:
-        return False
-    asked = [(v.total_bytes, v.banks, v.bytes_per_bank) for v in (reported, replayed)]
-    shifts = {0, *(here - base for base in bases if here is not None and reported.ends_at_address)}
-    ends = (reported.program_bytes, replayed.program_bytes)
-    return asked[0] == asked[1] and (None in ends or ends[1] - ends[0] in shifts)
+    here = made.tried.reserved_base_bytes
+    shifts = {0, *(here - base for base in bases if here is not None and made.reported.ends_at_address)}
+    asked = [figure for figure in made.figures if figure.name in ASKED]
+    return made.same_kind and all(
+        figure.equal
+        or (
+            isinstance(figure.reported, int)
+            and isinstance(figure.replayed, int)
+            and figure.replayed - figure.reported in shifts
+        )
+        for figure in asked
+    )
 
 
 def _unexplained(made: Replay) -> str:
@@ -361,7 +360,7 @@ def as_json(known: Diagnosis) -> dict[str, Any]:
         "candidates": [_candidate_json(candidate) for candidate in known.candidates],
         "candidate_count": known.candidate_count,
         "replays": [made.to_json() for made in known.replays],
-        "of_candidate": known.of_candidate,
+        "of_candidate": known.candidate is not None,
         "not_replayed": list(known.not_replayed),
         "gather": None if known.gather is None else known.gather.line(),
         "indices_known": None if known.gather is None else known.gather.indices_known,

@@ -65,8 +65,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Of one failure. ``headline``: in a line, what it is. ``program`` or ``buffer`` is what ran out, where the message tells sizes; ``origin`` what its figures
-    point to; ``tensors`` the call's, where an operation with types is known."""
+    """Of one failure. ``headline``: in a line, what it is. ``program`` or ``buffer`` is what ran out, where the message tells
+    sizes; ``origin`` what its figures point to; ``tensors`` the call's, where an operation with types is known."""
 
     verdict: Verdict
     headline: str
