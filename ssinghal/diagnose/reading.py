@@ -49,12 +49,16 @@ class PythonCall:
 
 @dataclass(frozen=True)
 class Failure:
-    """One error that TTNN raised. ``verdict`` is ``translate_error``'s: ``oom`` with its numbers, ``unsupported``, ``error``.
+    """One error that was raised, or a crash. ``verdict`` is ``translate_error``'s: ``oom`` with its numbers, ``unsupported``,
+    ``error``; or ``crash``, of a process that a signal ended, which says nothing of memory.
 
     ``line``: where its text starts. ``times``: how often the same text came (a log repeats an error on its way up).
     ``process``: the rank or process that a prefix of the line names, "" where none does.
     ``operation``: the last one that the same process started before it. ``started``: how many it had started by then.
     ``test``: the pytest node id that the failure belongs to, where the log says.
+    ``functions``: of TTNN, without ``ttnn.``, that may have been running by what the text names, the likeliest first; empty
+    where it names none. ``tensors``: the operands in order, where the text shows all of them; their memory is assumed.
+    ``is_cut``: only the start of the message is in the text, so that what failed is unknown.
     """
 
     verdict: Verdict
@@ -65,6 +69,9 @@ class Failure:
     started: int = 0
     call: PythonCall | None = None
     test: str = ""
+    functions: tuple[str, ...] = ()
+    tensors: tuple[TensorSpec, ...] = ()
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
