@@ -8,7 +8,7 @@ last dim of [8, 64, 128] has axes of 8 and 64 units, and its last dim has none t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,9 +88,11 @@ class _Call:
         units = {axis: n for axis, n in units.items() if n > 1}
         if not units:
             return None
-        known = [tuple(d if d is not None and d[0] in units else None for d in dims) for dims in (*inputs, *results)]
-        written, out = tuple(known[: len(inputs)]), tuple(known[len(inputs) :])
-        return Axes(units, written, rest.pop("placed", written), out, **rest)
+
+        def known(several: Iterable[Dims]) -> tuple[Dims, ...]:
+            return tuple(tuple(d if d is not None and d[0] in units else None for d in dims) for dims in several)
+
+        return Axes(units, known(inputs), known(rest.pop("placed", inputs)), known(results), **rest)
 
 
 def _along(rank: int, *, but: Sequence[int] = ()) -> Dims:
@@ -256,16 +258,23 @@ def _repeated(call: _Call) -> Axes | None:
 
 
 def _multiplied(call: _Call) -> Axes | None:
-    """Rows of the first matrix and columns of the second make the result's; batches where both have them."""
-    a, b, out = call.inputs[-2], call.inputs[-1], call.results[0]
+    """Rows of the first matrix and columns of the second make the result's; batches where both have them. What is added has the
+    trailing dims of the result: a bias of one dim, which is placed as a row, its columns."""
+    *added, a, b = call.inputs
+    out = call.results[0]
     rank = len(out)
     if len(a) != rank or len(b) != rank or rank < 2:
         return None
     batches = tuple((d, 1) if a[d] == b[d] else None for d in range(rank - 2))
-    rows, columns = (rank - 2, 1), (rank - 1, 1)
-    first, second, made = (*batches, rows, None), (*batches, None, columns), (*batches, rows, columns)
-    added = [tuple(d if s == out[i] else None for i, (s, d) in enumerate(zip(x, made, strict=True))) for x in call.inputs[:-2]]
-    return call.axes([*added, first, second], [made], _units(out, made)) if all(len(x) == rank for x in call.inputs) else None
+    made: Dims = (*batches, (rank - 2, 1), (rank - 1, 1))
+    first, second = (*batches, made[-2], None), (*batches, None, made[-1])
+    also = [tuple(d if s == out[i] else None for i, (s, d) in enumerate(_trailing(x, made), rank - len(x))) for x in added]
+    placed = tuple(dims if len(dims) > 1 else (None, *dims) for dims in (*also, first, second))
+    return call.axes([*also, first, second], [made], _units(out, made), placed=placed)
+
+
+def _trailing(shape: Shape, dims: Dims) -> Iterator[tuple[int, Dim]]:
+    return zip(shape, dims[len(dims) - len(shape) :], strict=True)
 
 
 def _linear(call: _Call) -> Axes | None:

@@ -9,6 +9,7 @@ from ssinghal.cases import Case
 from ssinghal.errors import InvalidCase
 from ssinghal.records import Resource
 from ssinghal.remedy.axes import Axes, Dims, axes_of
+from ssinghal.remedy.counts import smallest_count
 from ssinghal.remedy.levers import Finding, Lever, Search, said
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
@@ -45,6 +46,12 @@ class Cut:
         cut = {"axis": self.axis, "count": count, "multiple": self.multiple, "memory": self.memory.value}
         return replace(problem.trial(self.case, "pieces"), params=cut)
 
+    def first_piece(self, problem: Problem, count: int) -> Trial:
+        """The largest of ``count`` pieces, made as all of them are."""
+        dram = replace(self.piece(count), placement=self.case.placement)
+        wanted = problem.results_of(dram)
+        return replace(self.trial(problem, count), rewrite="one piece", wanted=wanted)
+
     @property
     def what(self) -> str:
         """The dim of the result that is cut."""
@@ -73,7 +80,7 @@ def cuts_of(problem: Problem) -> list[Cut]:
 
 
 def _nearness(cut: Cut) -> int:
-    """How near to the end of the operands' shape the axis is."""
+    """How near to the end of the operands' shape the axis is; far where only the result has it."""
     return max(
         i - len(dims) for dims in cut.axes.placed for i, dim in enumerate(dims) if dim is not None and dim[0] == cut.axis
     )
@@ -103,16 +110,13 @@ def _in_pieces(problem: Problem) -> Search:
 
 
 def _along(problem: Problem, cut: Cut) -> Search:
-    """The smallest count whose pieces fit: the first that arithmetic does not rule out, then doubled until one fits, then
-    halved back. The whole is run with it, and one piece fewer is shown not to fit."""
+    """The smallest count whose pieces fit by themselves: the first that arithmetic does not rule out, then doubled until one
+    fits, then halved back. From there on the whole is run, for what is joined takes room as well."""
     if reason := _ruled_out(problem, cut, cut.most):
         return Finding(None, f"even {cut.most:,} pieces: {reason}")
-    first = _fewest_possible(problem, cut)
-    refused, count = first - 1, first
-    while True:
-        failed = yield from _piece_fails(problem, cut, count)
-        if not failed:
-            break
+    count = _fewest_possible(problem, cut)
+    refused = count - 1
+    while failed := (yield from _piece_fails(problem, cut, count)):
         if count >= cut.most:
             return Finding(None, f"even {count:,} pieces: {failed}")
         refused, count = count, min(count * 2, cut.most)
@@ -122,12 +126,12 @@ def _along(problem: Problem, cut: Cut) -> Search:
             refused = middle
         else:
             count = middle
-    count = len(cut.stretches(count))
-    whole: Tried = yield cut.trial(problem, count)
-    if not whole.works:
-        return Finding(None, f"{count:,} pieces fit, all together do not: {said(whole)}")
+    whole = yield from smallest_count(lambda n: cut.trial(problem, n), cut.most, count, count - 1)
+    if whole.tried is None:
+        return Finding(None, f"{count:,} pieces fit, all together do not: {whole.reason}")
     where = "" if cut.memory is BufferType.DRAM else ", each made in L1; operands and result in DRAM"
-    return Finding(whole, note=f"{count:,} pieces along {cut.what} of the result{where}")
+    made = len(cut.stretches(whole.count))
+    return Finding(whole.tried, note=f"{made:,} pieces along {cut.what} of the result{where}")
 
 
 def _fewest_possible(problem: Problem, cut: Cut) -> int:
@@ -140,17 +144,25 @@ def _fewest_possible(problem: Problem, cut: Cut) -> int:
 
 
 def _ruled_out(problem: Problem, cut: Cut, count: int) -> str:
+    """Why the largest piece cannot fit: what is cut of its operands and its results, in the memory that it is made in. Operands
+    that are not cut stay where the whole ones are."""
     try:
-        return problem.ruled_out(cut.piece(count))
+        made = problem.estimate(cut.piece(count))
     except InvalidCase as error:
         return str(error)
+    apart = {f"input {i}" for i, dims in enumerate(cut.axes.placed, 1) if all(d is None or d[0] != cut.axis for d in dims)}
+    need = sum(a.booked_bytes_per_bank for a in made.allocations if a.spec.memory.buffer is cut.memory and a.label not in apart)
+    bank = problem.bank_bytes(cut.memory)
+    if need <= bank:
+        return ""
+    return f"a piece's tensors take {need:,} B of each {str(cut.memory).upper()} bank, {bank:,} B are there"
 
 
 def _piece_fails(problem: Problem, cut: Cut, count: int) -> Generator[Trial, Tried, str]:
-    """Why the largest piece does not fit by itself; empty where it does."""
+    """Why the largest piece does not fit by itself, as it is made; empty where it does."""
     if reason := _ruled_out(problem, cut, count):
         return reason
-    tried = yield problem.trial(cut.piece(count))
+    tried = yield cut.first_piece(problem, count)
     return "" if tried.works else said(tried)
 
 

@@ -119,6 +119,15 @@ def pieces_apart(hand: Hand, params: Params) -> Sequence[Any]:
     return [result for results in _pieces(hand, axes, params) for result in results]
 
 
+def one_piece(hand: Hand, params: Params) -> Sequence[Any]:
+    """The first piece alone."""
+    axes = axes_of(hand.case, hand.attrs)
+    assert axes is not None
+    axis = params["axis"]
+    begin, end = cuts(axes.units[axis], params["count"], params.get("multiple", 1))[0]
+    return _piece(hand, axes, axis, begin, end, BufferType(params["memory"]))
+
+
 def _pieces(hand: Hand, axes: Axes, params: Params) -> list[list[Any]]:
     """The results of each piece, in DRAM."""
     axis, memory, made = params["axis"], BufferType(params["memory"]), []
@@ -182,6 +191,7 @@ BASIC_REWRITES: Mapping[str, Rewrite] = {
     "call": as_it_is,
     "in place": in_place,
     "pieces": pieces,
+    "one piece": one_piece,
     "spilled": spilled,
     "reallocated": as_it_is,
 }

@@ -13,11 +13,11 @@ from ssinghal.operators import families
 from ssinghal.operators.core import Attrs, normal_dim
 from ssinghal.records import Resource
 from ssinghal.remedy.chunks import Cut, cuts_of
+from ssinghal.remedy.counts import smallest_count
 from ssinghal.remedy.levers import Finding, Lever, Search, first_that_works, rearranged, said
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Hand, Params, Rewrite, pieces_apart
 from ssinghal.remedy.trials import Contract, Trial
-from ssinghal.remedy.windows import smallest_count
 from ssinghal.specs import TILE_EDGE, format_shape
 
 LAYOUT_CHANGES = ("to_layout", "tilize", "untilize")

@@ -12,7 +12,8 @@ from ssinghal.operators.convolution import TUNING
 from ssinghal.operators.core import pair
 from ssinghal.operators.pooling import window_of
 from ssinghal.records import Resource
-from ssinghal.remedy.levers import Finding, Lever, Search, once, said
+from ssinghal.remedy.counts import Counted, smallest_count
+from ssinghal.remedy.levers import Finding, Lever, Search, once
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Hand, Params, Rewrite, cuts, in_dram
 from ssinghal.remedy.trials import Contract, Trial, Tried
@@ -213,50 +214,6 @@ def _counted_slices(problem: Problem, along: str, block: int) -> Generator[Trial
         return counted
 
 
-# Counts -------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Counted:
-    """The smallest count that works and its trial; without one, why."""
-
-    tried: Tried | None
-    count: int = 0
-    reason: str = ""
-
-
-def smallest_count(trial: Any, most: int, first: int = 2) -> Generator[Trial, Tried, Counted]:
-    """Doubles from ``first`` until a count works, then halves the gap to the last that did not. A refusal that is not about
-    memory, such as more slices than TTNN takes, is a ceiling: the search goes on below it."""
-    refused, count, ceiling = 0, min(first, most), most + 1
-    best: Tried | None = None
-    reason = f"no count up to {most}"
-    while best is None:
-        tried: Tried = yield trial(count)
-        if tried.works:
-            best = tried
-            break
-        reason = f"{count} pieces: {said(tried)}"
-        if tried.verdict.resource is None:
-            ceiling = count
-        else:
-            refused = count
-        step = min(count * 2, most) if ceiling > most else (refused + ceiling) // 2
-        if step <= refused or step >= ceiling:
-            return Counted(None, reason=reason)
-        count = step
-    while count - refused > 1:
-        middle = (count + refused) // 2
-        if middle < 1:
-            break
-        tried = yield trial(middle)
-        if tried.works:
-            best, count = tried, middle
-        else:
-            refused = middle
-    return Counted(best, count)
-
-
 WINDOW_REWRITES: Mapping[str, Rewrite] = {
     "pooled rows": pooled_rows,
     "interpolated rows": interpolated_rows,
@@ -271,4 +228,4 @@ WINDOW_LEVERS = (
     Lever("rows with their neighbours", Contract.CHUNKED, lambda p: p.info.name == "upsample_bilinear2d", _interpolate_rows),
 )
 
-__all__ = ["WINDOW_LEVERS", "WINDOW_REWRITES", "rows_of", "smallest_count"]
+__all__ = ["WINDOW_LEVERS", "WINDOW_REWRITES", "rows_of"]
