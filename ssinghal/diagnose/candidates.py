@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ssinghal.boards import load_board
 from ssinghal.captured_calls import Unmapped
@@ -44,8 +45,8 @@ class Candidate:
 
     ``case``: of a catalog, on the memory of the message; None where arithmetic alone gives the shape. ``label``: which of its
     tensors, ``spec``. ``as_allocated``: the tensors before it take what the message says is allocated. ``calls``: how often
-    models make it; 0 where none is known to. ``sources``: those that do. ``in_source``: the line of the program has its sizes;
-    its bytes are not known to be those of the message. ``left_out``: what that line sets besides.
+    models make it; 0 where none is known to. ``sources``: those that do. ``told_by``: what in the text has its sizes, else "";
+    its bytes are not known to be those of the message. ``left_out``: what is set there besides.
     """
 
     what: str
@@ -55,12 +56,12 @@ class Candidate:
     as_allocated: bool = False
     calls: int = 0
     sources: tuple[Source, ...] = ()
-    in_source: bool = False
+    told_by: str = ""
     left_out: tuple[str, ...] = ()
 
     @classmethod
     def from_source(cls, call: SourceCall) -> Candidate:
-        return cls(_called(call.case), case=call.case, in_source=True, left_out=call.left_out)
+        return cls(_called(call.case), case=call.case, told_by=call.told_by, left_out=call.left_out)
 
     @property
     def by_arithmetic(self) -> bool:
@@ -70,11 +71,11 @@ class Candidate:
         if self.case is None:
             return f"by arithmetic: {self.what}"
         placement = self.case.placement
-        if self.in_source:
-            beside = f" (without {', '.join(self.left_out)})" if self.left_out else ""
-            assumed = f"{placement.dtype}, {placement.layout} and {placement.memory} assumed"
-            return f"from the source line: {self.what}{beside}; {assumed}"
         moved = "" if placement.output_memory is OutputMemory.SAME else f" from {placement.memory}"
+        if self.told_by:
+            beside = f" (without {', '.join(self.left_out)})" if self.left_out else ""
+            memory = f"{placement.memory} to {placement.output_memory}" if moved else str(placement.memory)
+            return f"from {self.told_by}: {self.what}{beside}, taken as {placement.dtype}, {placement.layout}, {memory}"
         of = f", {self.calls:,} calls" if self.calls else ""
         where = f"; {_place(self.sources)}" if _place(self.sources) else ""
         taken = "; its operands are what is allocated" if self.as_allocated else ""
@@ -101,9 +102,15 @@ def candidates(
     search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, origin)) if board else None
     if search is None or limit < 1:
         return []
-    found = search.ranked(_cases(load_catalogs() if catalogs is None else catalogs, search.volumes))
+    found = search.ranked(_cases(_catalogs() if catalogs is None else catalogs, search.volumes))
     calls = list(_calls_to(functions, found)) if functions else found
     return [*calls, *search.by_arithmetic([] if calls else found)][:limit]
+
+
+@cache
+def _catalogs() -> tuple[Catalog, ...]:
+    """All of the package's, read once: a log may have many failures."""
+    return tuple(load_catalogs())
 
 
 def _calls_to(functions: Sequence[str], found: Iterable[Candidate]) -> Iterator[Candidate]:

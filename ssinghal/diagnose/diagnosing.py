@@ -14,7 +14,7 @@ from ssinghal.diagnose.functions import PREFIX, operators_calling
 from ssinghal.diagnose.gathers import Gather, gather_of
 from ssinghal.diagnose.reading import Failure, Operation, Reading
 from ssinghal.diagnose.replay import Replay, replay, replay_later
-from ssinghal.diagnose.source_calls import source_calls
+from ssinghal.diagnose.source_calls import calls_on, source_calls
 from ssinghal.errors import InvalidCase
 from ssinghal.records import Resource, Status, Verdict
 from ssinghal.remedy.bench import Bench
@@ -81,9 +81,10 @@ class Diagnosis:
         return self.failure.verdict.resource is not None
 
 
-def understand(reading: Reading, call: Case | None = None) -> list[Diagnosis]:
-    """Without a device: each failure explained, its call where the text has it or ``call`` says it, else candidates."""
-    return [_understood(failure, reading, call) for failure in reading.failures]
+def understand(reading: Reading, call: Case | None = None) -> Iterator[Diagnosis]:
+    """Without a device: each failure explained, its call where the text has it or ``call`` says it, else candidates, which take
+    about a second to find."""
+    return (_understood(failure, reading, call) for failure in reading.failures)
 
 
 def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagnosis:
@@ -111,17 +112,17 @@ def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagno
 
 def _functions(failure: Failure) -> tuple[str, ...]:
     """With ``ttnn.``: of the operation where there is one, else what the text tells."""
-    told = (failure.operation.name,) if failure.operation else getattr(failure, "functions", ())
+    told = (failure.operation.name,) if failure.operation else failure.functions
     return tuple(dict.fromkeys(PREFIX + name.removeprefix(PREFIX) for name in told))
 
 
 def _with_candidates(known: Diagnosis) -> Diagnosis:
-    """Before what the catalogs have, the call whose sizes are in the source line."""
+    """Before what the catalogs have, calls whose sizes are in the text."""
     call = known.failure.call
-    in_source = [Candidate.from_source(each) for each in source_calls(call)] if call else []
+    told = [*(source_calls(call) if call else ()), *calls_on(known.failure.tensors, known.functions, _memory(known))]
     found = candidates(known.failure.verdict, known.explanation.origin, MOST_SOUGHT, functions=known.functions)
     count = sum(not one.by_arithmetic for one in found)
-    return replace(known, candidates=(*in_source, *found[:MOST_CANDIDATES]), candidate_count=count)
+    return replace(known, candidates=(*map(Candidate.from_source, told), *found[:MOST_CANDIDATES]), candidate_count=count)
 
 
 def _opened_as_told(case: Case, explanation: Explanation) -> Case:
@@ -256,9 +257,9 @@ def _call_lines(known: Diagnosis) -> list[str]:
         beside = f" (without {', '.join(known.left_out)}: program buffers may differ)" if known.left_out else ""
         return [f"call: {call_text(known.case)}{beside}"]
     out = [f"call: unknown; {known.why_no_case}"]
-    if in_source := [c for c in known.candidates if c.in_source]:
-        out += ["candidates, no finding: what the source line has the sizes of", *(f"  {c.line()}" for c in in_source)]
-    if sought := [c for c in known.candidates if not c.in_source]:
+    if told := [c for c in known.candidates if c.told_by]:
+        out += ["candidates, no finding: what the text has the sizes of", *(f"  {c.line()}" for c in told)]
+    if sought := [c for c in known.candidates if not c.told_by]:
         more = f", {MOST_CANDIDATES} of {known.candidate_count} calls" if known.candidate_count > MOST_CANDIDATES else ""
         out += [f"candidates, no finding: what asks for exactly these bytes{more}", *(f"  {c.line()}" for c in sought)]
     if known.functions and not known.candidate_count and _names_bytes(known):
@@ -270,8 +271,12 @@ def _call_lines(known: Diagnosis) -> list[str]:
 
 def _names_bytes(known: Diagnosis) -> bool:
     """Whether the message has the bytes of a buffer, by which calls are sought."""
-    buffer = known.explanation.buffer
-    return buffer is not None and buffer.memory in (BufferType.L1, BufferType.DRAM)
+    return _memory(known) in (BufferType.L1, BufferType.DRAM)
+
+
+def _memory(known: Diagnosis) -> BufferType | None:
+    """Of the buffer whose bytes the message names."""
+    return known.explanation.buffer.memory if known.explanation.buffer else None
 
 
 def _call_to_say(known: Diagnosis) -> str:
@@ -298,8 +303,8 @@ def _replay_lines(known: Diagnosis) -> list[str]:
 
 
 def _no_proof(candidate: Candidate, count: int) -> str:
-    if candidate.in_source:
-        return "its sizes are those of the source line, the rest is assumed"
+    if candidate.told_by:
+        return f"its sizes are those of {candidate.told_by}, the rest is assumed"
     among = f"one of {count} calls of the catalogs that ask" if count > 1 else "the only call of the catalogs that asks"
     return f"no proof, for it was chosen for these bytes, {among} for them"
 
@@ -334,7 +339,7 @@ def _live_text(live: LiveSet) -> str:
 def as_json(known: Diagnosis) -> dict[str, Any]:
     failure, operation = known.failure, known.failure.operation
     verdict = failure.verdict
-    is_cut = bool(getattr(failure, "is_cut", False))
+    is_cut = failure.is_cut
     numbers = {k: v for k, v in vars(verdict).items() if isinstance(v, int) and not isinstance(v, bool)}
     return {
         "line": failure.line,
@@ -382,7 +387,7 @@ def _candidate_json(candidate: Candidate) -> dict[str, Any]:
     return {
         "text": candidate.line(),
         "case": None if candidate.case is None else candidate.case.identity(),
-        "in_source": candidate.in_source,
+        "told_by": candidate.told_by,
         "calls": candidate.calls,
     }
 

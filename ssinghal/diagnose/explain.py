@@ -124,7 +124,7 @@ def _headline(failure: Failure) -> str:
     told = sentence(failure.verdict)
     if failure.verdict.resource is not None:
         return told
-    if getattr(failure, "is_cut", False):
+    if failure.is_cut:
         return "unknown: the text is cut before its message"
     if failure.verdict.status is Status.CRASH:
         return f"not a memory failure, but a crash of native code: {told}"

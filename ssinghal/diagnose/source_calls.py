@@ -1,22 +1,23 @@
-"""The call that a line of Python source makes, where the line has its sizes as numbers: pools and convolutions take theirs so.
+"""Calls whose sizes are in the text, though no operation with its types is: candidates, for what the text lacks is assumed.
 
-The tensors themselves are not in such a line, so dtype, layout and memory are assumed: a candidate, no finding.
+A line of Python source has the sizes of a pool or a convolution where they are written as numbers: dtype, layout and memory are
+not in it. A log may show the tensors that a function was called with: their memory is not in it.
 """
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.cases import Case
+from ssinghal.cases import Case, OutputMemory
 from ssinghal.diagnose.calls import case_of
 from ssinghal.diagnose.functions import PREFIX
 from ssinghal.diagnose.reading import Operation, PythonCall, Value
 from ssinghal.errors import InvalidCase
-from ssinghal.specs import DType, Layout, TensorSpec
+from ssinghal.specs import BufferType, DType, Layout, TensorSpec
 
 _WINDOW: Mapping[str, Any] = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1]}  # TTNN's own defaults
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -32,9 +33,11 @@ _PAIRS = ("kernel_size", "stride", "padding", "dilation", "output_padding")
 
 @dataclass(frozen=True)
 class SourceCall:
-    """``case``: the call with its operand as assumed. ``left_out``: what else the line sets, and no case can."""
+    """``case``: the call, what the text lacks assumed. ``told_by``: where its sizes are. ``left_out``: what else is set there,
+    and no case can."""
 
     case: Case
+    told_by: str
     left_out: tuple[str, ...] = ()
 
 
@@ -48,6 +51,23 @@ def source_calls(call: PythonCall) -> Iterator[SourceCall]:
             return
 
 
+def calls_on(tensors: Sequence[TensorSpec], functions: Sequence[str], memory: BufferType | None) -> Iterator[SourceCall]:
+    """The first of ``functions`` that takes just ``tensors``: where they lie, in ``memory``, and from DRAM into it."""
+    operands = tuple(Value("", spec) for spec in tensors)
+    for function in functions if operands else ():
+        try:
+            case = case_of(Operation(PREFIX + function.removeprefix(PREFIX), (), operands))
+        except InvalidCase:
+            continue
+        here = case.placement
+        placements = [here]
+        if memory in (BufferType.L1, BufferType.DRAM):
+            out = OutputMemory.SAME if memory is BufferType.DRAM else OutputMemory.L1
+            placements += [replace(here, memory=memory), replace(here, memory=BufferType.DRAM, output_memory=out)]
+        yield from (SourceCall(replace(case, placement=p), "the tensors in the text") for p in dict.fromkeys(placements))
+        return
+
+
 def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:
     literals = {arg: value for arg, node in keywords.items() if (value := _literal(node)) is not None}
     attributes = {**DEFAULTS[name], **{_RENAMED.get(arg, arg): _listed(arg, value) for arg, value in literals.items()}}
@@ -55,7 +75,7 @@ def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:
     for layout in (Layout.ROW_MAJOR, Layout.TILE):
         try:
             operands = tuple(_operands(name, attributes, layout, has_bias="bias_tensor" in keywords))
-            yield SourceCall(case_of(Operation(PREFIX + name, (), operands, attributes)), left_out)
+            yield SourceCall(case_of(Operation(PREFIX + name, (), operands, attributes)), "the source line", left_out)
         except InvalidCase:
             continue
 
@@ -105,4 +125,4 @@ def _listed(name: str, value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-__all__ = ["SourceCall", "source_calls"]
+__all__ = ["SourceCall", "calls_on", "source_calls"]
