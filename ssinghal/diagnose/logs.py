@@ -6,14 +6,18 @@ error, an operation of a compiler's runtime, or a statement of a module. What en
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from ssinghal.device.errors import HEAD_CHARS, translate_error
-from ssinghal.diagnose.failures import Failures
+from ssinghal.diagnose.crashes import UNNAMED, WORDS, crash, is_unnamed_crash
+from ssinghal.diagnose.failures import Failures, Seen
 from ssinghal.diagnose.messages import (
+    FRAMEWORK_MEMORY,
     MESSAGE_LINES,
+    Message,
     Prefix,
     Start,
     bare_start,
@@ -26,17 +30,23 @@ from ssinghal.diagnose.messages import (
 )
 from ssinghal.diagnose.mlir import STATEMENT_CHARS, ModuleText, begins_statement, continues, parse_operation, without_remark
 from ssinghal.diagnose.modules import completed, following, told
+from ssinghal.diagnose.named import Named, Started, of_frame
 from ssinghal.diagnose.reading import Failure, Operation, Reading
 from ssinghal.diagnose.text import Line, Lines, joined
 from ssinghal.diagnose.tracebacks import Traceback, result
-from ssinghal.records import Verdict
+from ssinghal.records import Status
 
 # A line that has none of these changes nothing, unless something was begun before it (a bare message has no mark: "Out of").
-ANCHORS = (b"TT_", b"Error", b"ttnn", b"Executing", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically")
+ANCHORS = (b"TT_", b"Error", b"ttnn", b"Executing", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically",
+           *(word.encode() for word in WORDS))  # fmt: skip
 STARTS_LIMIT = 100  # of errors on one line
 PROCESS_LIMIT = 1_024  # more are no processes but something else in brackets
 
+EMPTY = "the input is empty: was standard error redirected too (2>&1)?"
+
 _EXECUTING = "Executing operation:"
+_BACKTRACE = "--- "
+_MARK = re.compile(r">   +$")  # of pytest, before a line of source
 
 
 @dataclass
@@ -64,7 +74,11 @@ class _Process:
     traceback: Traceback = field(default_factory=Traceback)
     started: int = 0
     running: _Begun | None = None  # the operation executed last
+    logged: Started = field(default_factory=Started)
     unplaced: int | None = None  # the failure whose call's place comes after it
+    traced: int | None = None  # the failure whose backtrace may follow
+    signalled: int | None = None  # the line that says of a signal, whose name is still to come
+    has_ended: bool = False  # with a C++ exception, which aborts
 
 
 def read_log(stream: BinaryIO, name: str, module: Sequence[Operation] = ()) -> Reading:
@@ -108,13 +122,19 @@ class _Reader:
             "more errors on a line with many were not read": self._skipped,
             "more operations of the module were not kept": self._text.left_out,
         }
-        remarks = [*lines.remarks, *(f"{count:,} {what}" for what, count in counted.items() if count)]
+        remarks = [
+            *lines.remarks,
+            *(() if lines.count else (EMPTY,)),
+            *(f"{count:,} {what}" for what, count in counted.items() if count),
+        ]
         return Reading(name, lines.count, failures, module, never_ran, tuple(remarks))
 
     def read(self, line: Line) -> None:
         executing = line.text.find(_EXECUTING, 0, HEAD_CHARS)
         if executing >= 0:
             self._execute(line, executing)
+            return
+        if "ttnn" in line.text and ("Started " in line.text or "Finished " in line.text) and self._log(line):
             return
         if not self._begun and is_talk(line.text):
             return
@@ -129,6 +149,7 @@ class _Reader:
     def finish(self) -> None:
         for process in self._processes.values():
             self._end(process)
+            self._name_signal(process)
 
     def _process(self, name: str) -> _Process:
         found = self._processes.get(name)
@@ -149,6 +170,14 @@ class _Reader:
         if not line.cut:
             self._begun[process.name] = process.running
 
+    def _log(self, line: Line) -> bool:
+        """Take what a log says of a function that starts or finishes; whether the line does."""
+        process = self._process(process_of(line.text[:HEAD_CHARS]))
+        if not process.logged.feed(line.text[:HEAD_CHARS]):
+            return False
+        self._end(process)
+        return True
+
     def _goes_on(self, process: _Process, line: Line, prefix: Prefix) -> bool:
         """Whether the line goes on with what the process began, and then takes it."""
         begun = self._begun.get(process.name)
@@ -162,23 +191,30 @@ class _Reader:
             begun.size > HEAD_CHARS
             or len(begun.lines) >= MESSAGE_LINES
             or not goes_on(words.strip())
-            or (begun.marked and not prefix.marked and line.text[:1].isspace())
+            or (begun.marked and not prefix.marked and line.text[:1].isspace() and words.strip() != "info:")
+            or _is_crash(line, prefix)
             or any(not start.bare for start in starts(line.text[: line.own], prefix))
         ):
             return False
         begun.add(words, len(line.text))
+        begun.marked = begun.marked and prefix.marked  # a report of one line for each error marks the first only
         return True
 
     def _begin(self, process: _Process, line: Line, prefix: Prefix) -> None:
         text = line.text
         quoted = text.lstrip().startswith(">")
-        if not line.inside and not self._describe(process, line, prefix.end, quoted):
+        if not line.inside and not self._describe(process, line, prefix, quoted):
             return
         found = [
             start
             for start in starts(text, prefix, inside=line.inside)
             if (start.at < line.own or not line.cut)
-            and (start.error_type == "RuntimeError" or process.traceback.active or prefix.marked)
+            and (
+                start.error_type == "RuntimeError"
+                or start.error_type.endswith(FRAMEWORK_MEMORY)
+                or process.traceback.active
+                or prefix.marked
+            )
         ]
         self._skipped += len(found[STARTS_LIMIT:])
         ends = [*(start.at for start in found[1:]), len(text)]
@@ -188,8 +224,9 @@ class _Reader:
             begun = _Begun(line.number, [words], [len(text)], start, marked=prefix.marked, quoted=quoted)
             self._begun[process.name] = begun
 
-    def _describe(self, process: _Process, line: Line, at: int, quoted: bool) -> bool:
-        """Take what a line that is no error says, its words from ``at`` on; whether an error may start in it all the same."""
+    def _describe(self, process: _Process, line: Line, prefix: Prefix, quoted: bool) -> bool:
+        """Take what a line that is no error says after ``prefix``; whether an error may start in it all the same."""
+        at = prefix.end
         body = line.text[at : at + HEAD_CHARS]
         if not body:
             return False
@@ -201,8 +238,38 @@ class _Reader:
         if summary:
             self._summarize(line.number, *summary)
             return False
-        process.traceback.feed(body)
+        if self._crash(process, line, prefix, body) or self._trace(process, body):
+            return False
+        process.traceback.feed(body, prefix.end, marked=_MARK.search(line.text, 0, prefix.end) is not None)
         self._place(process)
+        return True
+
+    def _crash(self, process: _Process, line: Line, prefix: Prefix, body: str) -> bool:
+        """Take a line that says that a signal ended the process; whether it does."""
+        if is_unnamed_crash(body):
+            self._name_signal(process)
+            process.signalled = line.number
+            return True
+        verdict = None if prefix.is_quiet else crash(body, alone=not prefix.end)
+        if verdict is None:
+            return False
+        number, process.signalled = process.signalled or line.number, None
+        if not (process.has_ended and verdict.error_type == "SIGABRT"):
+            self._keep(process, number, Message(verdict, 1))
+        return True
+
+    def _name_signal(self, process: _Process) -> None:
+        """Keep the crash whose signal was never named."""
+        if process.signalled is not None:
+            self._keep(process, process.signalled, Message(UNNAMED, 1))
+            process.signalled = None
+
+    def _trace(self, process: _Process, body: str) -> bool:
+        """Take a line of a backtrace; whether it is one."""
+        if not body.startswith(_BACKTRACE) or "::" not in body:
+            return False
+        if process.traced is not None:
+            self._failures.name_functions(process.traced, Named(backtrace=of_frame(body)))
         return True
 
     # ---- what ended ----
@@ -219,23 +286,28 @@ class _Reader:
     def _fail(self, process: _Process, begun: _Begun, start: Start) -> None:
         message = read_message(start, begun.lines, begun.widths)
         if message is not None:
-            self._keep(process, begun.number, message.verdict)
+            self._keep(process, begun.number, message)
+            process.has_ended = process.has_ended or start.ends
         for at in range(message.lines if message else 1, len(begun.lines)):  # more may follow in the lines that were taken
             bare = bare_start(begun.lines[at].lstrip())
             if bare is not None:
                 rest = _Begun(begun.number + at, begun.lines[at:], begun.widths[at:])
                 return self._fail(process, rest, bare)
 
-    def _keep(self, process: _Process, number: int, verdict: Verdict) -> None:
-        call, test = process.traceback.call, process.traceback.test
+    def _keep(self, process: _Process, number: int, message: Message) -> None:
+        traceback, verdict, is_cut = process.traceback, message.verdict, message.is_cut
+        call, test = traceback.call, traceback.test
+        named = Named(source=traceback.functions, own=traceback.own, log=process.logged.names)
 
         def made() -> Failure:
             operation = _operation(process.running, self._text.aliases) if process.running else None
-            return Failure(verdict, number, 1, process.name, operation, process.started, call, test)
+            return Failure(verdict, number, 1, process.name, operation, process.started, call, test, is_cut=is_cut)
 
-        at = self._failures.add(verdict, process.name, test, call, made)
+        at = self._failures.add(Seen(verdict, process.name, test, call, named, is_cut), made)
         process.unplaced = at if call is not None and not call.where else None
-        process.traceback.end()
+        process.traced = at
+        process.logged.fail()
+        traceback.end()
 
     def _place(self, process: _Process) -> None:
         """The place of a call that is known only now that its failure has been read."""
@@ -247,10 +319,17 @@ class _Reader:
     def _summarize(self, number: int, node: str, text: str) -> None:
         start = next(starts(text, Prefix.of(text)), None)
         verdict = None
+        is_cut = text.endswith("...")
         if start is not None:
-            message = read_message(start, [text[start.at :]], [len(text)])
+            message = read_message(replace(start, short=True), [text[start.at :]], [len(text)])
             verdict = message.verdict if message else translate_error(start.error_type, text[start.at :])
-        self._failures.name(node, verdict, number)
+            is_cut = verdict.status is Status.ERROR and (is_cut or (message is not None and message.is_cut))
+        self._failures.name(node, verdict, number, is_cut=is_cut)
+
+
+def _is_crash(line: Line, prefix: Prefix) -> bool:
+    body = line.text[prefix.end : prefix.end + HEAD_CHARS]
+    return is_unnamed_crash(body) or crash(body, alone=not prefix.end) is not None
 
 
 def _operation(begun: _Begun, aliases: Mapping[str, str]) -> Operation | None:

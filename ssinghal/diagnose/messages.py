@@ -17,6 +17,7 @@ from ssinghal.diagnose.text import joined, terminal
 from ssinghal.records import Status, Verdict
 
 MESSAGE_LINES = 40  # of one error that are read
+FRAMEWORK_MEMORY = ".OutOfMemoryError"  # torch.cuda.OutOfMemoryError: of the host or a GPU, never TTNN's
 
 _TIME = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:?"
@@ -28,6 +29,7 @@ _PROCESS = (
     r"|\[?(?:[Rr]ank|RANK|default)[ =_]?(?P<rank>\d{1,5})\]?\s?[:|]"
 )
 _PROCESS_TAG = re.compile(_PROCESS)
+_PROCESS_STARTS = ("[", "(", "ank", "RANK", "default")  # cheap to look for
 _LEVEL_WORD = r"CRITICAL|FATAL|ERROR|WARNING|WARN|INFO|DEBUG|TRACE"
 _LEVEL = (
     rf"(?:{_LEVEL_WORD})(?::[\w.]{{0,60}}:| +\S{{1,60}}:\d{{1,6}}:?(?= )|\s*[:-](?=\s)|(?=\s))"
@@ -47,6 +49,8 @@ _THROWN = re.compile(r"(?<![\w/])TT_(?:FATAL|THROW)\s?[@:](?=\s|$)")
 _WHAT = re.compile(r"(?P<type>what)\(\): +")  # of a C++ program that ended with an exception
 _EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w{0,60}(?:Error|Exception))(?:: |:?$|\((?=['\"]))")
 _RUNTIME_ERROR = re.compile(r"(?<![\w'\"`])(?:[a-z_]\w*\.)*(?P<type>RuntimeError): ")
+_PLACED = re.compile(r"\S\.\w{1,4}:\d{1,7}: RuntimeError: $")
+_NO_CONDITION = ("false", "tt::exception")  # what TTNN prints before "info:" where only the message says anything
 _HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)\s*@\s*(?P<file>\S.{0,400}?)\s*:(?P<line>\d{1,7}):\s*(?P<rest>.*)", re.DOTALL)
 _PLAIN_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*:\s*")
 _INFO = re.compile(r"(?:^|\s)info:(?:\s|$)")
@@ -66,6 +70,10 @@ class Prefix(NamedTuple):
     level: str = ""
     marked: bool = False
 
+    @property
+    def is_quiet(self) -> bool:
+        return self.level in _QUIET
+
     @classmethod
     def of(cls, text: str) -> Prefix:
         """``marked``: pytest put the "E" of an exception's lines there."""
@@ -82,6 +90,8 @@ _NONE = Prefix()
 
 def process_of(text: str) -> str:
     """The process that ``text``, what is before the words of a line, names."""
+    if not any(start in text for start in _PROCESS_STARTS):
+        return ""
     found = _PROCESS_TAG.search(text)
     return _tag(found) if found else ""
 
@@ -93,12 +103,15 @@ def _tag(found: re.Match[str]) -> str:
 @dataclass(frozen=True)
 class Start:
     """A message of an exception ``error_type`` may start at ``at``. ``bare``: nothing says so but the words themselves, and
-    where they are not ``loud`` either, after the mark of an error, they must be all of a message."""
+    where they are not ``loud`` either, after the mark of an error, they must be all of a message. ``short``: it follows the
+    place of a report that gives each error one line. ``ends``: of a C++ program that ends with it."""
 
     at: int
     error_type: str = "RuntimeError"
     bare: bool = False
     loud: bool = False
+    short: bool = False
+    ends: bool = False
 
 
 def is_talk(text: str) -> bool:
@@ -116,23 +129,31 @@ def starts(text: str, prefix: Prefix, *, inside: bool = False) -> Iterator[Start
         return  # a reason that somebody gave for not running a test
     raised = None if inside else _EXCEPTION.match(text, body) or _WHAT.match(text, body)
     introduced = raised.end() if raised else body
+    ends = raised is not None and raised.re is _WHAT
     if _THROWN.match(text, introduced):
         pass  # one of those below
     elif raised:
-        yield Start(introduced, _type(raised["type"]))
-    elif not inside and prefix.level not in _QUIET and OPENING.match(text, body):
+        yield Start(introduced, _type(raised["type"]), ends=ends)
+    elif not inside and not prefix.is_quiet and OPENING.match(text, body):
         yield Start(body, bare=True, loud=prefix.level != "" or prefix.marked)
     for thrown in sorted([*_THROWN.finditer(text, body), *_RUNTIME_ERROR.finditer(text, introduced)], key=re.Match.start):
         if thrown.re is _THROWN:
-            yield Start(thrown.start())
+            yield Start(thrown.start(), short=_is_placed(text, thrown.start()), ends=ends and thrown.start() == introduced)
         elif not _THROWN.match(text, thrown.end()):
             yield Start(thrown.end())
 
 
 def _type(name: str) -> str:
-    """As Python names the class. Numpy's own MemoryError is one; a C++ exception becomes a RuntimeError."""
+    """As Python names the class. Numpy's own MemoryError is one; a C++ exception becomes a RuntimeError; a framework's error of
+    its memory keeps the framework's name."""
+    if name.endswith(FRAMEWORK_MEMORY):
+        return name
     name = name.rpartition(".")[2]
     return {"_ArrayMemoryError": "MemoryError", "what": "RuntimeError"}.get(name, name)
+
+
+def _is_placed(text: str, at: int) -> bool:
+    return _PLACED.search(text[max(0, at - 500) : at]) is not None
 
 
 def bare_start(text: str) -> Start | None:
@@ -156,10 +177,11 @@ def continuation(text: str, *, quoted: bool) -> str:
 
 @dataclass(frozen=True)
 class Message:
-    """A verdict, and how many of the lines it took to read it."""
+    """A verdict, and how many of the lines it took to read it. ``is_cut``: the message itself is not there."""
 
     verdict: Verdict
     lines: int
+    is_cut: bool = False
 
 
 def read_message(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Message | None:
@@ -186,7 +208,8 @@ def _message(start: Start, lines: tuple[str, ...], widths: tuple[int, ...]) -> M
             verdict, is_told = read
             reached = (verdict.status is not Status.ERROR, is_told, _figures(verdict))
             if best is None or reached > score:
-                best, score = Message(verdict, count), reached
+                is_cut = not is_told and (start.short or verdict.message in _NO_CONDITION)
+                best, score = Message(verdict, count, is_cut), reached
     return best
 
 

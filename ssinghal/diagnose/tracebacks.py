@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from ssinghal.diagnose.named import calls_ttnn, functions_called, own_operation
 from ssinghal.diagnose.reading import PythonCall
 
 SOURCE_CHARS = 400
@@ -13,7 +15,6 @@ _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7})')
 _PLACE = re.compile(
     r"(?P<file>[^\s:'\"]{1,400}\.py):(?P<line>\d{1,7}):(?: in |\s*$| [A-Za-z_.]*(?:Error|Exception|Exit|Failed)\b)"
 )
-_CALL = re.compile(r"(?<![\w\"'#!./])ttnn\.[a-z_]\w*(?:\.\w+)*\s*\(")
 _OWN = re.compile(r"(?:site|dist)-packages/ttnn/|ttnn/ttnn/")  # TTNN's own Python, installed or from its sources
 _SECTION = re.compile(r"_{3,} (?:ERROR at \w+ of )?(?P<test>[^_ ].*?|_\w.*?) _{3,}$")
 _RESULT = re.compile(r"(?:FAILED|ERROR) (?P<node>\S+?::.+?)(?: - (?P<text>.*))?$")
@@ -21,25 +22,41 @@ _RUNNING = re.compile(r"(?P<node>\S+\.py::\S+)(?: |$)")
 _OUTCOME = re.compile(r"\b(?:PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
 
 
+class _Source(NamedTuple):
+    """A line that calls TTNN. ``column``: where it begins in the line of the log. ``where``: "" while that is not known."""
+
+    text: str
+    column: int
+    functions: tuple[str, ...]
+    where: str = ""
+
+
 @dataclass
 class Traceback:
-    """Follows the lines of one process. ``call``: of the traceback read last. ``test``: the one whose output this is."""
+    """Follows the lines of one process. ``call``: of the traceback read last, with the ``functions`` of TTNN that it names.
+    ``own``: what TTNN's own Python was running. ``test``: the one whose output this is."""
 
     test: str = ""
     active: bool = False
+    own: tuple[str, ...] = ()
     _frame: str = ""
-    _calls: list[PythonCall] = field(default_factory=list)
-    _unplaced: str = ""
+    _placed: _Source | None = None
+    _unplaced: _Source | None = None  # where pytest shows source, its place comes after it
+    _is_last: bool = False  # whether the line before this one was a source
 
     @property
     def call(self) -> PythonCall | None:
-        """Where pytest shows source, its place comes after it: then it is still empty here."""
-        if self._unplaced:
-            return PythonCall("", self._unplaced)
-        return self._calls[-1] if self._calls else None
+        source = self._unplaced or self._placed
+        return PythonCall(source.where, source.text) if source else None
 
-    def feed(self, body: str) -> None:
-        """A line without what is before its words."""
+    @property
+    def functions(self) -> tuple[str, ...]:
+        source = self._unplaced or self._placed
+        return source.functions if source else ()
+
+    def feed(self, body: str, column: int = 0, *, marked: bool = False) -> None:
+        """A line without what is before its words, which begin at ``column``. ``marked``: pytest's ``>`` is before it."""
+        after_source, self._is_last = self._is_last, False
         if body.startswith("Traceback (most recent call last)"):
             self._restart()
             self.active = True
@@ -56,29 +73,50 @@ class Traceback:
             if self._unplaced:
                 self._add(self._frame, self._unplaced)
                 self._frame = ""
+        elif after_source and body[0] in "^~":
+            self._point(column)
         elif (running := _RUNNING.match(body)) and "::" in body:
             self.test = "" if _OUTCOME.search(body) else running["node"]
-        elif "ttnn." in body and _CALL.search(body) and "Executing operation" not in body:
-            self._see(body.strip()[:SOURCE_CHARS])
+        elif "ttnn." in body and (own := own_operation(body)):
+            self.own = own
+        elif "ttnn." in body and calls_ttnn(body) and "Executing operation" not in body:
+            text = body.strip()[:SOURCE_CHARS]
+            self._see(_Source(text, column, functions_called(text)), marked)
 
-    def _see(self, source: str) -> None:
+    def _see(self, source: _Source, marked: bool) -> None:
         if self._frame:
             self._add(self._frame, source)
             self._frame = ""
-        else:
+            self._is_last = True
+        elif marked or not (self.test or self._placed):  # pytest shows a whole function, and marks the line that was running
             self._unplaced = source
+            self._is_last = True
 
-    def _add(self, where: str, source: str) -> None:
-        self._unplaced = ""
+    def _point(self, column: int) -> None:
+        """Python's marks under the expression that was running."""
+        source = self._unplaced or self._placed
+        if source is None:
+            return
+        pointed = source._replace(functions=functions_called(source.text, column - source.column))
+        if self._unplaced:
+            self._unplaced = pointed
+        else:
+            self._placed = pointed
+
+    def _add(self, where: str, source: _Source) -> None:
+        self._unplaced = None
         if not _OWN.search(where):
-            self._calls = [PythonCall(where, source)]
+            self._placed = source._replace(where=where)
 
     def _restart(self) -> None:
-        self.active, self._frame, self._unplaced, self._calls = False, "", "", []
+        self.end()
+        self._unplaced, self._placed = None, None
 
     def end(self) -> None:
-        """The error of this traceback has been read."""
-        self.active, self._frame, self._calls = False, "", []
+        """The error of this traceback has been read. The place of its line may follow."""
+        self.active, self._frame, self.own, self._is_last = False, "", (), False
+        if self._unplaced is None:
+            self._placed = None
 
 
 def result(body: str) -> tuple[str, str] | None:
