@@ -157,7 +157,8 @@ def _is_whole(release: Release) -> bool:
     """A cleaner of caches may have taken files. Which ones pip laid down is in the last file that it writes."""
     if not (release.folder / f"ttnn-{release.version}.dist-info" / "RECORD").exists():
         return False
-    return all((release.package / name).exists() for name in ("__init__.py", "tt_metal"))
+    parts = ("__init__.py", "tt_metal", "_ttnn*.so")
+    return all(any(release.package.glob(name)) for name in parts) and release.distribution.version == release.version
 
 
 def _install(release: Release) -> None:

@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,7 +25,7 @@ from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.pool import PoolOptions
 from ssinghal.releases import added_releases, find_release, installed_release
-from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.bench import Bench, why_no_values
 from ssinghal.remedy.levers import HOST_TILES
 from ssinghal.remedy.live import live_set
 from ssinghal.remedy.search import Budget
@@ -86,9 +85,11 @@ def diagnose(
     from ssinghal.diagnose.logs import read_log
     from ssinghal.diagnose.mlir import read_module
 
+    if str(log) == str(module) == "-":
+        raise click.UsageError("log and module cannot both be standard input")
     if no_replay and (versions or live):
         raise click.UsageError("--ttnn and --live say how to replay, and --no-replay says not to")
-    asked = [find_release(version).version for version in versions]
+    asked = list(dict.fromkeys(find_release(version).version for version in versions))
     call = None if call_text is None else _call_of(call_text)
     with ExitStack() as stack:
         operations = read_module(_opened(module, stack), str(module)) if module is not None else ()
@@ -176,8 +177,9 @@ class _Benches:
         key = (choice.board, releases[0])
         if key not in self._open:
             options = PoolOptions.of(choice, workers=1, timeout_s=self._timeout, release=find_release(releases[0]))
-            with_torch = find_spec("torch") is not None
-            self._open[key] = self._stack.enter_context(Bench(choice, options, values=with_torch, most_elements=MANY_ELEMENTS))
+            self._open[key] = self._stack.enter_context(
+                Bench(choice, options, no_values=why_no_values(), most_elements=MANY_ELEMENTS)
+            )
         bench = self._open[key]
         return bench, releases, live_set(self._live, bench.board) if self._live else None
 

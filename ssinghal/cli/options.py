@@ -32,9 +32,14 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | fl
         raise click.BadParameter(str(error)) from error
 
 
+def seconds_option_of(name: str, default: float, what: str) -> Callable[[F], F]:
+    """An option of seconds."""
+    return click.option(name, callback=_seconds, default=default, show_default=True, metavar="SECONDS", help=what)
+
+
 def timeout_option_of(default: float, what: str) -> Callable[[F], F]:
     """``--timeout SECONDS`` of a command."""
-    return click.option("--timeout", callback=_seconds, default=default, show_default=True, metavar="SECONDS", help=what)
+    return seconds_option_of("--timeout", default, what)
 
 
 timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one case may take on the device.")

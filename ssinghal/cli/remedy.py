@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from ssinghal.cli.options import (
     input_lines,
     interruptible,
     release_option,
+    seconds_option_of,
     timeout_option,
     workers_option,
     write_text,
@@ -56,7 +56,7 @@ Failing = list[tuple[Case, Verdict | None]]
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON objects there.")
 @click.option("--script", type=click.Path(dir_okay=False, path_type=Path), help="Write the first remedy as a program.")
 @click.option("--probes", type=click.IntRange(1), default=50, show_default=True, help="Most trials for one case.")
-@click.option("--seconds", type=float, default=5.0, show_default=True, help="Begin no trial of a case after this time.")
+@seconds_option_of("--seconds", 5.0, "Begin no trial of a case after this time.")
 @click.option("--no-values", is_flag=True, help="Do not compare the values of rewrites in torch.")
 @host_tiles_option_of(HOST_TILES)
 @timeout_option
@@ -98,7 +98,7 @@ def remedy(
     other layout, re-arranged, chunked, other dtype, other board or release; the first that works of each, three at most.
     Exit code 0 where each case has a remedy or fits, 1 where one has none, 2 for bad input.
     """
-    from ssinghal.remedy.bench import Bench
+    from ssinghal.remedy.bench import Bench, why_no_values
     from ssinghal.remedy.live import live_set
     from ssinghal.remedy.search import Budget
     from ssinghal.remedy.solving import Unsolved, solve_all
@@ -110,10 +110,9 @@ def remedy(
         raise click.UsageError("--script writes the remedy of one call: give an operator and its shapes")
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
     options = PoolOptions.of(choice, workers=workers or (1 if single else None), timeout_s=timeout, release=release)
-    with_torch = not no_values and find_spec("torch") is not None
     outcomes: Counter[str] = Counter()
     most = MANY_ELEMENTS if single else MOST_ELEMENTS
-    with Bench(choice, options, values=with_torch, most_elements=most) as bench:
+    with Bench(choice, options, no_values=why_no_values(not no_values), most_elements=most) as bench:
         budget = Budget(probes, seconds, host_tiles)
         solved = solve_all(failing, bench, budget, live_set(live, bench.board), measured=single)
         tracked = solved if single else track(solved, "searching", len(failing))

@@ -23,6 +23,7 @@ FIGURES = (
     "total_bytes", "banks", "bytes_per_bank", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
     "program_bytes", "limit_bytes", "tensor_address", "cores",
 )  # fmt: skip
+AT_ADDRESS = ("program_bytes", "tensor_address")  # which grow with what a build reserves; what is left of a bank shrinks
 MOST_HOLES = 16
 
 
@@ -88,12 +89,12 @@ class Replay:
         if here is None or not differing:
             return ""
         gaps = {
-            abs(figure.replayed - figure.reported)
+            figure.replayed - figure.reported if figure.name in AT_ADDRESS else figure.reported - figure.replayed
             for figure in differing
             if isinstance(figure.replayed, int) and isinstance(figure.reported, int)
         }
         for base in bases:
-            if gaps == {abs(here - base)}:
+            if gaps == {here - base}:
                 return f"; that is the difference of the reserved bases, {here:,} here and {base:,} B there"
         return ""
 
@@ -158,8 +159,13 @@ def replay(
     if live is not None:
         return beside(live)
     alone = beside(())
-    if residents := implied_live(reported, problem.case, problem.board, alone.tried.verdict):
-        return beside(residents)
+    made: list[Replay] = []
+    for residents in implied_lives(reported, problem.case, problem.board, alone.tried.verdict):
+        made.append(beside(residents))
+        if made[-1].same_figures:
+            return made[-1]
+    if made:
+        return max(made, key=lambda replayed: sum(figure.equal for figure in replayed.figures))
     least = least_live(reported, problem.case, problem.board) if alone.tried.works else ()
     return replace(beside(least), live_is_least=True) if least else alone
 
@@ -186,25 +192,27 @@ def _figures(reported: Verdict, replayed: Verdict) -> Iterator[Figure]:
             yield Figure(name, value, getattr(replayed, name))
 
 
-def implied_live(verdict: Verdict, case: Case, board: Board, alone: Verdict) -> LiveSet:
-    """What else must have lived for the message's figures: as allocated, less what the call itself had placed by then. Of that
-    ``alone`` tells, where without anything else it fails for the same buffer; otherwise arithmetic does.
+def implied_lives(verdict: Verdict, case: Case, board: Board, alone: Verdict) -> Iterator[LiveSet]:
+    """What else may have lived for the message's figures: as allocated, less what the call itself had placed by then. Of that
+    ``alone`` tells, where without anything else it fails for the same buffer; and each tensor of the size that failed may have
+    been the one.
 
-    Holes are made alike where the largest free block was smaller than all that was free. Empty where the message does not tell,
-    and where it tells of no more than the call's own.
+    Holes are made alike where the largest free block was smaller than all that was free. Nothing where the message does not
+    tell, and where it tells of no more than the call's own.
     """
     if verdict.resource is Resource.CLASH:
-        return _live_above(verdict, case, board)
+        yield from filter(None, [_live_above(verdict, case, board)])
+        return
     memory = memory_of(verdict)
     if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is None or verdict.free_bytes is None:
-        return ()
+        return
     same_buffer = (alone.total_bytes, alone.bytes_per_bank) == (verdict.total_bytes, verdict.bytes_per_bank)
-    own = alone.allocated_bytes if same_buffer else None
-    held = verdict.allocated_bytes - (_own_bytes(verdict, estimate(case, board), memory) if own is None else own)
-    if held <= 0:
-        return ()
+    told = [alone.allocated_bytes] if same_buffer and alone.allocated_bytes is not None else []
     largest = verdict.largest_free_bytes if verdict.largest_free_bytes is not None else verdict.free_bytes
-    return tuple(_with_holes(memory, held, verdict.free_bytes - largest, largest, board.granule_bytes))
+    for own in dict.fromkeys([*told, *_own_bytes(verdict, estimate(case, board), memory)]):
+        held = verdict.allocated_bytes - own
+        if held > 0:
+            yield tuple(_with_holes(memory, held, verdict.free_bytes - largest, largest, board.granule_bytes))
 
 
 def _live_above(verdict: Verdict, case: Case, board: Board) -> LiveSet:
@@ -223,19 +231,19 @@ def least_live(verdict: Verdict, case: Case, board: Board) -> LiveSet:
     memory, bank, need = memory_of(verdict), verdict.bank_bytes, verdict.bytes_per_bank
     if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is not None or bank is None or need is None:
         return ()
-    room = bank - _own_bytes(verdict, estimate(case, board), memory) - need
+    room = bank - _own_bytes(verdict, estimate(case, board), memory)[0] - need
     return () if room < 0 else (Resident(memory, round_up(room + 1, board.granule_bytes)),)
 
 
-def _own_bytes(verdict: Verdict, made: MemoryEstimate, memory: BufferType) -> int:
-    """Of the call's tensors, those placed before the one that failed: the first result of that size, else the first operand;
-    all operands where it is neither."""
+def _own_bytes(verdict: Verdict, made: MemoryEstimate, memory: BufferType) -> list[int]:
+    """Of the call's tensors, what is placed before each that may be the one that failed: results of that size first, then
+    operands of it; all operands where there is neither."""
     placed = [a for a in made.allocations if a.spec.memory.buffer is memory]
     operands = [a for a in placed if a.label.startswith("input")]
     asked = (verdict.total_bytes, verdict.bytes_per_bank)
     alike = [i for i, a in enumerate(placed) if (a.allocated_bytes, a.bytes_per_bank) == asked]
-    at = next((i for i in alike if placed[i] not in operands), next(iter(alike), len(operands)))
-    return sum(a.booked_bytes_per_bank for a in placed[:at])
+    order = [*(i for i in alike if placed[i] not in operands), *(i for i in alike if placed[i] in operands)]
+    return [sum(a.booked_bytes_per_bank for a in placed[:at]) for at in order or [len(operands)]]
 
 
 def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule: int) -> Iterator[Resident]:
@@ -251,4 +259,4 @@ def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule
     yield Resident(memory, held - count * granule)
 
 
-__all__ = ["Figure", "Later", "Replay", "implied_live", "least_live", "replay", "replay_later"]
+__all__ = ["Figure", "Later", "Replay", "implied_lives", "least_live", "replay", "replay_later"]

@@ -63,7 +63,7 @@ class Benches:
         if key not in self._opened:
             choice = choose_device("virtual", key[0])
             options = PoolOptions.of(choice, workers=1, release=found(release))
-            self._opened[key] = self._stack.enter_context(Bench(choice, options, values=False))
+            self._opened[key] = self._stack.enter_context(Bench(choice, options, no_values="not asked"))
         return self._opened[key]
 
 

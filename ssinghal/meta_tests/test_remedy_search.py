@@ -5,7 +5,7 @@ import pytest
 from ssinghal.boards import load_board
 from ssinghal.cases import Placement
 from ssinghal.device.modes import choose_device
-from ssinghal.errors import HarnessError
+from ssinghal.errors import CatalogError, HarnessError
 from ssinghal.operators import make_case
 from ssinghal.records import Resource, Status, Verdict
 from ssinghal.remedy.bench import Bench
@@ -28,7 +28,7 @@ TILE = 2048
 
 @pytest.fixture(scope="module")
 def bench():
-    with Bench(choose_device("virtual", "n150"), PoolOptions(workers=1), values=False) as opened:
+    with Bench(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
         yield opened
 
 
@@ -176,14 +176,29 @@ def test_live_sets_that_cannot_be_read(tmp_path, bench):
     board = bench.board
     with pytest.raises(HarnessError, match="expected SIZE@MEMORY in B, KiB, MiB or GiB"):
         live_set(["400@dram"], board)
-    with pytest.raises(HarnessError, match=r"2,097,152 B of each L1 bank, and one of n150 has 1,393,312 B"):
-        live_set(["128MiB@l1"], board)
+    for texts in (["85.1MiB@l1"], ["50MiB@l1", "60MiB@l1"]):  # 85.04 MiB are 64 banks of 1,393,312 B
+        with pytest.raises(HarnessError, match=r"B of each L1 bank, and one of n150 has 1,393,312 B"):
+            live_set(texts, board)
     file = tmp_path / "live.jsonl"
     file.write_text(
         '{"shape": [64, 64], "memory": "l1"}\n{"bytes_per_bank": 4096, "memory": "dram"}\n\n{"shape": [0], "memory": "l1"}\n'
     )
-    with pytest.raises(HarnessError, match=r"live\.jsonl:4: .*outside 1\.\."):
+    with pytest.raises(CatalogError, match=r"live\.jsonl:4: .*outside 1\.\."):
         live_set([str(file)], board)
+    for line, said in (
+        ('{"bytes_per_bank": -5}', "bytes_per_bank -5: expected a whole number from 1 on"),
+        ('{"bytes_per_bank": true}', "bytes_per_bank True: expected a whole number"),
+        ('{"bytes_per_bank": 1.5}', "bytes_per_bank 1.5: expected a whole number"),
+        ('{"bytes_per_bank": 1e400}', "not a finite number"),
+        ('{"shape": [2, 2], "mem": "l1"}', "unknown key 'mem'; did you mean memory"),
+        ('{"shape": 4}', "shape 4: expected a list of sizes"),
+        ("[1, 2]", "a JSON list; expected"),
+        ("nonsense", "not JSON"),
+    ):
+        file.write_text(line)
+        with pytest.raises(CatalogError) as error:
+            live_set([str(file)], board)
+        assert said in str(error.value), line
     file.write_text('{"shape": [64, 64], "memory": "l1"}\n{"bytes_per_bank": 4096, "memory": "dram"}\n')
     assert live_set([str(file)], board) == (Resident(BufferType.L1, 2048), Resident(BufferType.DRAM, 4096))
 

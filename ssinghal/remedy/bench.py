@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.util import find_spec
 from threading import Lock
+from typing import TypeVar
 
 from ssinghal.cases import Case
 from ssinghal.device.modes import DeviceChoice
+from ssinghal.errors import HarnessError
 from ssinghal.pool import Pool
-from ssinghal.records import Record
+from ssinghal.records import Record, Status, Verdict
 from ssinghal.releases import find_release
 from ssinghal.remedy.padding import PadTask, PadValues
 from ssinghal.remedy.running import BoardTask, InsideTask, TrialTask
@@ -18,15 +21,16 @@ from ssinghal.remedy.storage import StorageError, StorageTask
 from ssinghal.remedy.trials import Trial, Tried
 from ssinghal.remedy.values import MOST_ELEMENTS, ValueCheck, ValuesTask
 from ssinghal.specs import Board, BufferType, DType
-from ssinghal.tasks import PoolOptions
+from ssinghal.tasks import PoolOptions, Task
 
-NO_TORCH = ValueCheck(None, reason="torch is not installed here")
+NO_TORCH = "torch is not installed here"
+T = TypeVar("T")
 
 
 class Bench:
-    """``choice`` and ``options``: of the board and release that a trial names no other than. ``most_elements``: of a call whose
-    values are compared as it is. ``home``: workers of that board and release that run already, and are closed by whoever
-    started them. Use as a context manager.
+    """``choice`` and ``options``: of the board and release that a trial names no other than. ``no_values``: why values are not
+    compared; ``most_elements``: of a call whose values are compared as it is. ``home``: workers of that board and release that
+    run already, and are closed by whoever started them. Use as a context manager.
 
     Raises:
         DeviceError: no device opens.
@@ -37,11 +41,11 @@ class Bench:
         choice: DeviceChoice,
         options: PoolOptions,
         *,
-        values: bool = True,
+        no_values: str = "",
         most_elements: int = MOST_ELEMENTS,
         home: Pool | None = None,
     ) -> None:
-        self.choice, self.options, self._values = choice, replace(options, numerics=False), values
+        self.choice, self.options, self._no_values = choice, replace(options, numerics=False), no_values
         self._most_elements = most_elements
         self._stack = ExitStack()
         self._pools: dict[tuple[str, str, bool], Pool] = {} if home is None else {("", "", False): home}
@@ -81,7 +85,15 @@ class Bench:
         return self._home.submit(case).result()
 
     def run(self, trial: Trial) -> Tried:
-        return self._pool(trial.board, trial.release).run(TrialTask(trial)).result()
+        """Elsewhere, a board or release that does not open costs this trial."""
+        try:
+            pool = self._pool(trial.board, trial.release)
+        except HarnessError as error:
+            where, ttnn = trial.board or self.board.name, trial.release or self.ttnn
+            return Tried(
+                trial, Verdict(Status.ERROR, stage="device", decided_by="harness", message=str(error)), where, ttnn, ""
+            )
+        return pool.run(TrialTask(trial)).result()
 
     def inside(self, trial: Trial) -> Mapping[BufferType, int]:
         """Peaks per bank of a trial that works, with what TTNN's calls hold on the way; empty where TTNN does not tell."""
@@ -89,17 +101,28 @@ class Bench:
 
     def values(self, trial: Trial) -> ValueCheck:
         """Whether the trial's rewrite keeps the values, by torch in a worker of its own."""
-        if not self._values:
-            return NO_TORCH
-        return self._pool("", "", torch=True).run(ValuesTask(trial, self._most_elements)).result()
+        made = self._in_torch(ValuesTask(trial, self._most_elements))
+        return ValueCheck(None, reason=made) if isinstance(made, str) else made
 
     def padding(self, case: Case) -> PadValues | None:
         """What a replicate padding's parts give, and what constant padding would; None without torch."""
-        return self._pool("", "", torch=True).run(PadTask(case)).result() if self._values else None
+        made = self._in_torch(PadTask(case))
+        return None if isinstance(made, str) else made
 
     def storage(self, dtype: DType) -> tuple[StorageError, ...]:
         """What is lost by keeping values in ``dtype``; nothing where torch is not there to measure it."""
-        return self._pool("", "", torch=True).run(StorageTask(dtype)).result() if self._values else ()
+        made = self._in_torch(StorageTask(dtype))
+        return () if isinstance(made, str) else made
+
+    def _in_torch(self, task: Task[T]) -> T | str:
+        """The task's result, or why there is none."""
+        if self._no_values:
+            return self._no_values
+        try:
+            return self._pool("", "", torch=True).run(task).result()
+        except HarnessError as error:
+            self._no_values = str(error)
+            return self._no_values
 
     def _pool(self, board: str, release: str, *, torch: bool = False) -> Pool:
         key = (board, "" if release == self._home_ttnn else release, torch)
@@ -113,4 +136,11 @@ class Bench:
             return self._pools[key]
 
 
-__all__ = ["Bench"]
+def why_no_values(wanted: bool = True) -> str:
+    """Why the values of rewrites are not compared; empty where they are."""
+    if not wanted:
+        return "it was not asked for"
+    return "" if find_spec("torch") is not None else NO_TORCH
+
+
+__all__ = ["Bench", "why_no_values"]

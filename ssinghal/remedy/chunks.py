@@ -14,7 +14,7 @@ from ssinghal.remedy.levers import Finding, Lever, Search, said
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
 from ssinghal.remedy.trials import Contract, Trial, Tried
-from ssinghal.specs import TILE_EDGE, BufferType, ceil_div
+from ssinghal.specs import MAX_RANK, TILE_EDGE, BufferType, ceil_div
 
 MOST_PIECES = 1024
 MOST_AXES = 4
@@ -81,9 +81,8 @@ def cuts_of(problem: Problem) -> list[Cut]:
 
 def _nearness(cut: Cut) -> int:
     """How near to the end of the operands' shape the axis is; far where only the result has it."""
-    return max(
-        i - len(dims) for dims in cut.axes.placed for i, dim in enumerate(dims) if dim is not None and dim[0] == cut.axis
-    )
+    places = [i - len(dims) for dims in cut.axes.placed for i, dim in enumerate(dims) if dim is not None and dim[0] == cut.axis]
+    return max(places, default=-MAX_RANK)
 
 
 def _whole_result_fits(problem: Problem) -> str:

@@ -115,8 +115,11 @@ def _operands_from_dram(problem: Problem) -> Search:
     """The result stays in L1. Convolutions and pools then cut their work into slices by themselves."""
     if proof := problem.results_beyond(BufferType.L1):
         return Finding(None, proof)
-    case = problem.placed(memory=BufferType.DRAM, output_memory=OutputMemory.L1)
-    return (yield from once(problem, problem.trial(case), "the operands are made in DRAM; the result stays in L1"))
+    trial = problem.trial(problem.placed(memory=BufferType.DRAM, output_memory=OutputMemory.L1))
+    if any(spec.memory.buffer is not BufferType.L1 for spec in trial.wanted):
+        return Finding(None, f"{problem.info.ttnn} puts its result where its operand is, and cannot be told otherwise")
+    note = "the operands are made in DRAM; the result stays in L1"
+    return (yield from once(problem, replace(trial, any_memory=False), note))
 
 
 def _has_residents(problem: Problem) -> bool:
@@ -202,8 +205,8 @@ def _l1_small(problem: Problem) -> Search:
         else:
             low = middle
     note = (
-        f"open the device with l1_small_size={high}, the smallest for this call alone; calls whose programs stay in the cache"
-        " add up, and 32,768 was enough for every one measured"
+        f"open the device with l1_small_size={high}, in steps of {granule} B the smallest for this call alone; calls whose"
+        " programs stay in the cache add up, and 32,768 was enough for every one measured"
     )
     return Finding(best, note=note)
 
@@ -362,14 +365,16 @@ def _narrower(problem: Problem) -> Search:
 
 def _other_board(problem: Problem) -> Search:
     """The first board of another size on which it fits as it is."""
-    reasons, sizes = [], {(problem.board.l1, problem.board.dram)}
+    here = load_board(problem.board.name)
+    same_release = here.provenance == problem.board.provenance  # a board's file has the banks of one release
+    reasons, sizes = [], {(here.l1, here.dram)}
     for name in reversed(board_names()):  # the largest first
         board = load_board(name)
-        opened = board.with_l1_small(problem.board.l1_small_bytes)
-        if (opened.l1, opened.dram) in sizes:
+        if (board.l1, board.dram) in sizes:
             continue
-        sizes.add((opened.l1, opened.dram))
-        if estimate(problem.case, board).verdict is Prediction.EXCEEDS:
+        sizes.add((board.l1, board.dram))
+        opened = board.with_l1_small(problem.board.l1_small_bytes)
+        if same_release and estimate(problem.case, board).verdict is Prediction.EXCEEDS:
             reasons.append(f"{name}: beyond it by arithmetic")
             continue
         tried = yield replace(problem.trial(live=_spread(problem, opened)), board=name)

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.caselines import read_lines
+from ssinghal.errors import HarnessError, InvalidCase, unknown
 from ssinghal.remedy.trials import LiveSet, Resident
 from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div, round_up
+from ssinghal.values import one_of
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|KiB|MiB|GiB)@(dram|l1)")
-_KEYS = {"shape", "dtype", "layout", "memory"}
+_KEYS = ("shape", "dtype", "layout", "memory", "bytes_per_bank")
 
 
 def live_set(texts: Sequence[str], board: Board) -> LiveSet:
     """Each ``400MiB@dram`` (bytes over all banks), or a file with a tensor or a number of bytes per bank in each line.
 
     Raises:
-        HarnessError: a text that is neither; a line of the file that is none of both, as ``file:line``.
+        HarnessError: a text that is neither; a line of the file that is none of both, as ``file:line``; more than a bank has.
     """
-    return tuple(resident for text in texts for resident in _of(text, board))
+    found = tuple(resident for text in texts for resident in _of(text, board))
+    for memory in {resident.memory for resident in found}:
+        held, bank = sum(r.bytes_per_bank for r in found if r.memory is memory), board.region(memory).bank_bytes
+        if held > bank:
+            kind = str(memory).upper()
+            raise HarnessError(f"--live: {held:,} B of each {kind} bank, and one of {board.name} has {bank:,} B")
+    return found
 
 
 def _of(text: str, board: Board) -> Iterator[Resident]:
@@ -37,42 +44,37 @@ def _of(text: str, board: Board) -> Iterator[Resident]:
         return
     memory = BufferType(found[3])
     size = ceil_div(int(float(found[1]) * UNITS[found[2]]), board.region(memory).num_banks)
-    yield _resident(memory, size, board, text)
-
-
-def _resident(memory: BufferType, bytes_per_bank: int, board: Board, where: str) -> Resident:
-    size, bank = round_up(bytes_per_bank, board.granule_bytes), board.region(memory).bank_bytes
-    if size > bank:
-        raise HarnessError(f"{where}: {size:,} B of each {str(memory).upper()} bank, and one of {board.name} has {bank:,} B")
-    return Resident(memory, size)
+    yield Resident(memory, round_up(size, board.granule_bytes))
 
 
 def _of_file(path: Path, board: Board) -> Iterator[Resident]:
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            fields = json.loads(line)
-            if not isinstance(fields, dict):
-                raise InvalidCase(f"a JSON {type(fields).__name__}")
-            yield _of_line(fields, board, where)
-        except (json.JSONDecodeError, InvalidCase, ValueError, TypeError) as error:
-            told = 'expected {"shape": [..], "dtype": .., "layout": .., "memory": ..} or {"bytes_per_bank": .., "memory": ..}'
-            raise HarnessError(f"{where}: {error}; {told}") from error
+    told = 'expected {"shape": [..], "dtype": .., "layout": .., "memory": ..} or {"bytes_per_bank": .., "memory": ..}'
+
+    def parse(fields: Any) -> Resident:
+        if not isinstance(fields, dict):
+            raise InvalidCase(f"a JSON {type(fields).__name__}; {told}")
+        return _of_line(fields, board)
+
+    yield from read_lines(path, path.read_text(encoding="utf-8", errors="replace").splitlines(), parse)
 
 
-def _of_line(given: dict[str, Any], board: Board, where: str) -> Resident:
-    memory = BufferType(given.get("memory", "dram"))
+def _of_line(given: dict[str, Any], board: Board) -> Resident:
+    for key in given:
+        if key not in _KEYS:
+            raise InvalidCase(unknown("key", key, _KEYS))
+    memory = one_of(BufferType, "memory", given.get("memory", BufferType.DRAM))
     if "bytes_per_bank" in given:
-        return _resident(memory, int(given["bytes_per_bank"]), board, where)
-    spec = TensorSpec(
-        tuple(given["shape"]) if "shape" in given else (),
-        DType(given.get("dtype", "bfloat16")),
-        Layout(given.get("layout", "tile")),
-        MemoryConfig(memory),
-    )
-    return _resident(memory, spec.booked_bytes_per_bank(board), board, where)
+        size = given["bytes_per_bank"]
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise InvalidCase(f"bytes_per_bank {size!r}: expected a whole number from 1 on")
+        return Resident(memory, round_up(size, board.granule_bytes))
+    shape = given.get("shape")
+    if not isinstance(shape, list):
+        raise InvalidCase(f"shape {shape!r}: expected a list of sizes")
+    dtype = one_of(DType, "dtype", given.get("dtype", DType.BFLOAT16))
+    layout = one_of(Layout, "layout", given.get("layout", Layout.TILE))
+    spec = TensorSpec(tuple(shape), dtype, layout, MemoryConfig(memory))
+    return Resident(memory, spec.booked_bytes_per_bank(board))
 
 
 __all__ = ["live_set"]

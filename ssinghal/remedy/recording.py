@@ -9,7 +9,7 @@ from dataclasses import replace
 from ssinghal.cases import Case
 from ssinghal.pool import Pool
 from ssinghal.records import Record, Resource, Status
-from ssinghal.remedy.bench import Bench
+from ssinghal.remedy.bench import Bench, why_no_values
 from ssinghal.remedy.search import Budget, Remedy
 from ssinghal.remedy.solving import Unsolved, solve
 from ssinghal.remedy.telling import Told
@@ -31,7 +31,7 @@ class Searcher:
 
     def __init__(self, pool: Pool, *, values: bool = False, budget: Budget = RUN_BUDGET) -> None:
         self._pool, self._budget = pool, budget
-        self._bench = Bench(pool.choice, pool.options, values=values, home=pool)
+        self._bench = Bench(pool.choice, pool.options, no_values=why_no_values(values), home=pool)
         self._executor = ThreadPoolExecutor(pool.options.workers, "remedy")
 
     def __enter__(self) -> Searcher:

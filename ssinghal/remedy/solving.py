@@ -79,9 +79,9 @@ def without_other_values(remedies: Remedies, values: Mapping[str, ValueCheck]) -
 
 def _before(problem: Problem, usage: Mapping[str, int] | None) -> dict[BufferType, int]:
     """What the call as it was takes per bank, were there room, and what lives: as TTNN captured it, else its tensors alone."""
-    tensors, held = [*problem.inputs, *problem.outputs], {}
+    made, held = problem.estimate(problem.case), {}
     for kind in (BufferType.L1, BufferType.DRAM):
-        own = usage[f"{kind.value}_bytes"] if usage else problem.held(tensors, kind)
+        own = usage[f"{kind.value}_bytes"] if usage else made.peak_bytes_per_bank.get(kind, 0)
         lives = sum(r.bytes_per_bank for r in problem.live if r.memory is kind and not r.freed)
         held[kind] = own + lives
     return {kind: size for kind, size in held.items() if size}

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
@@ -73,7 +72,7 @@ def search_remedies(run: Run, progress: Progress = lambda records, _: records) -
         failing = [r for r in group.records if r.is_oom and (r.op, r.key) not in done]
         cases = [case for r in failing if (case := case_or_none(r)) is not None]
         if cases:
-            with _pool(run, group.setting) as pool, Searcher(pool, values=find_spec("torch") is not None) as searcher:
+            with _pool(run, group.setting) as pool, Searcher(pool, values=True) as searcher:
                 yield from progress(searcher.map(cases), len(cases))
 
     return _kept(run, searched)
