@@ -76,7 +76,7 @@ class Candidate:
             beside = f" (without {', '.join(self.left_out)})" if self.left_out else ""
             memory = f"{placement.memory} to {placement.output_memory}" if moved else str(placement.memory)
             return f"from {self.told_by}: {self.what}{beside}, taken as {placement.dtype}, {placement.layout}, {memory}"
-        of = f", {self.calls:,} calls" if self.calls else ""
+        of = f", {self.calls:,} call{'s' if self.calls > 1 else ''}" if self.calls else ""
         where = f"; {_place(self.sources)}" if _place(self.sources) else ""
         taken = "; its operands are what is allocated" if self.as_allocated else ""
         return f"candidate: {self.label} of {self.what}{moved}{of}{where}{taken}"

@@ -183,10 +183,8 @@ def _replays(
 
 def _with_candidate(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
     """The first candidate that fails with the very figures of the message, on the first release, replayed on all."""
-    sought = [candidate for candidate in known.candidates if candidate.case is not None]
-    for candidate in sought:
-        assert candidate.case is not None
-        case = _opened_as_told(candidate.case, known.explanation)
+    sought = [(one, _opened_as_told(one.case, known.explanation)) for one in known.candidates if one.case is not None]
+    for candidate, case in sought:
         made, _ = _replays(case, known, bench, releases[:1], live)
         if made and made[0].same_figures:
             others, _ = _replays(case, known, bench, releases[1:], live)
@@ -203,7 +201,8 @@ def explained(known: Diagnosis) -> list[str]:
     times = f", {failure.times} times" if failure.times > 1 else ""
     process = f" (process {failure.process})" if failure.process else ""
     headline = known.explanation.headline
-    within = f"{known.functions[0]}: " if known.functions and failure.operation is None else ""
+    is_one = len(known.functions) == 1 or _is_in_source(known)
+    within = f"{known.functions[0]}: " if known.functions and is_one and failure.operation is None else ""
     out = [f"line {failure.line}{process}{times}: {within}{headline}"]
     out += [f"  {line}" for line in _where(known)]
     why = [f"  {line}" for line in known.explanation.lines() if line != headline]
@@ -225,6 +224,12 @@ def found_out(known: Diagnosis) -> list[str]:
     return [*out, *known.notes]
 
 
+def _is_in_source(known: Diagnosis) -> bool:
+    """Whether the line of the program has the likeliest function."""
+    call = known.failure.call
+    return call is not None and bool(known.functions) and known.functions[0] in call.source
+
+
 def _where(known: Diagnosis) -> list[str]:
     failure, out = known.failure, []
     if failure.operation is not None:
@@ -234,8 +239,7 @@ def _where(known: Diagnosis) -> list[str]:
         if failure.operation.location:
             out.append(f"location: {failure.operation.location}")
     elif known.functions:
-        is_in_source = failure.call is not None and known.functions[0] in failure.call.source
-        said = "the source line" if is_in_source else "the log"
+        said = "the source line" if _is_in_source(known) else "the log"
         out.append(f"function: {', or '.join(known.functions)}, as {said} says")
     if known.gather is not None:
         out.append(known.gather.line())
@@ -262,7 +266,7 @@ def _call_lines(known: Diagnosis) -> list[str]:
     if sought := [c for c in known.candidates if not c.told_by]:
         more = f", {MOST_CANDIDATES} of {known.candidate_count} calls" if known.candidate_count > MOST_CANDIDATES else ""
         out += [f"candidates, no finding: what asks for exactly these bytes{more}", *(f"  {c.line()}" for c in sought)]
-    if known.functions and not known.candidate_count and _names_bytes(known):
+    if known.functions and not known.candidate_count and not told and _names_bytes(known):
         out.append(f"no call of the catalogs to {' or '.join(known.functions)} asks for these bytes")
     if known.failure.verdict.resource not in (Resource.HOST, Resource.TRACE_BUFFER):
         out.append(f"say the call itself with --call '{_call_to_say(known)}' (as for ssinghal probe)")

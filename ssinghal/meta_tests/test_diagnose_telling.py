@@ -89,6 +89,20 @@ def test_where_no_call_of_the_function_fits_none_of_another_is_replayed() -> Non
     assert "no call of the catalogs to ttnn.max_pool2d asks for these bytes" in explained(one)
 
 
+def test_where_the_text_leaves_several_functions_all_are_named_and_none_is_chosen() -> None:
+    told = explained(diagnosed(OTHERS["clash"], functions=("conv2d", "conv_transpose2d")))
+    assert told[0] == "line 7: circular buffers end at 296,160 B, an L1 tensor begins at 285,312 B"
+    assert told[1] == "  function: ttnn.conv2d, or ttnn.conv_transpose2d, as the log says"
+
+
+def test_a_source_line_with_sizes_stands_before_the_catalogs() -> None:
+    source = "x = ttnn.max_pool2d(x, batch_size=6, input_h=464, input_w=800, channels=64, kernel_size=[3, 3], stride=[2, 2])"
+    one = diagnosed(ADD, functions=("max_pool2d",), call=PythonCall("model.py:1", source))
+    told = [line for line in explained(one) if line.startswith("  from the source line: max_pool2d of [6,64,464,800] with ")]
+    assert len(told) == 2
+    assert [c["told_by"] for c in as_json(one)["candidates"] if c["case"]] == ["the source line"] * 2
+
+
 @pytest.mark.parametrize("text", [OTHERS[name] for name in ("trace", "host", "clash", "kernel config")])
 def test_only_bytes_of_a_buffer_are_missed_in_the_catalogs(text: str) -> None:
     assert not any("of the catalogs" in line for line in explained(diagnosed(text, functions=("conv2d",))))
