@@ -159,6 +159,8 @@ def replay(
     if live is not None:
         return beside(live)
     alone = beside(())
+    if alone.same_figures:
+        return alone
     made: list[Replay] = []
     for residents in implied_lives(reported, problem.case, problem.board, alone.tried.verdict):
         made.append(beside(residents))

@@ -32,7 +32,11 @@ from ssinghal.releases import (
 )
 from ssinghal.tasks import Task
 
-WHEEL_FILES = {"ttnn/__init__.py": "", "ttnn/tt_metal/sfpi-version": "sfpi_version='1'\n"}
+WHEEL_FILES = {
+    "ttnn/__init__.py": "",
+    "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so": "",
+    "ttnn/tt_metal/sfpi-version": "sfpi_version='1'\n",
+}
 
 
 # Coming and going ----------------------------------------------------------------------------------------------------------
@@ -161,7 +165,9 @@ def test_a_release_that_is_not_here_names_the_command_that_adds_it(wheels):
     assert done.stderr == "ssinghal: ttnn 0.78.0 is not here; add it with: ssinghal releases add 0.78.0\n"
 
 
-@pytest.mark.parametrize("lost", ["ttnn/__init__.py", "ttnn-0.75.0.dist-info/RECORD"])
+@pytest.mark.parametrize(
+    "lost", ["ttnn/__init__.py", "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so", "ttnn-0.75.0.dist-info/RECORD"]
+)
 def test_a_damaged_release_is_added_anew(wheels, lost):
     make_wheel(wheels, "0.75.0")
     added = add_release("0.75.0")
