@@ -92,7 +92,7 @@ def diagnose(
     asked = list(dict.fromkeys(find_release(version).version for version in versions))
     call = None if call_text is None else _call_of(call_text)
     with ExitStack() as stack:
-        operations = read_module(_opened(module, stack), str(module)) if module is not None else ()
+        operations = read_module(_opened(module, stack), str(module)) if module is not None else None
         reading = read_log(_opened(log, stack), str(log), operations)
     tell = (lambda lines: None) if as_json else _tell
     tell(_head(reading))

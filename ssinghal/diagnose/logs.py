@@ -7,7 +7,7 @@ error, an operation of a compiler's runtime, or a statement of a module. What en
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -29,9 +29,9 @@ from ssinghal.diagnose.messages import (
     starts,
 )
 from ssinghal.diagnose.mlir import STATEMENT_CHARS, ModuleText, begins_statement, continues, parse_operation, without_remark
-from ssinghal.diagnose.modules import completed, following, told
+from ssinghal.diagnose.modules import Place, Places, completed, following, told
 from ssinghal.diagnose.named import Named, Started, of_frame
-from ssinghal.diagnose.reading import Failure, Operation, Reading
+from ssinghal.diagnose.reading import Failure, Module, Operation, Reading
 from ssinghal.diagnose.text import Line, Lines, joined
 from ssinghal.diagnose.tracebacks import Traceback, result
 from ssinghal.records import Status
@@ -81,13 +81,13 @@ class _Process:
     has_ended: bool = False  # with a C++ exception, which aborts
 
 
-def read_log(stream: BinaryIO, name: str, module: Sequence[Operation] = ()) -> Reading:
-    """Every failure in ``stream`` and the operation that was running. ``module``: the operations of a module beside the log.
+def read_log(stream: BinaryIO, name: str, module: Module | None = None) -> Reading:
+    """Every failure in ``stream`` and the operation that was running. ``module``: of a file beside the log.
 
     Never raises for what the bytes are; OSError where they cannot be read.
     """
     lines = Lines(stream, ANCHORS)
-    reader = _Reader(tuple(module))
+    reader = _Reader(module)
     for line in lines:
         reader.read(line)
         lines.busy = reader.busy
@@ -96,7 +96,7 @@ def read_log(stream: BinaryIO, name: str, module: Sequence[Operation] = ()) -> R
 
 
 class _Reader:
-    def __init__(self, given: tuple[Operation, ...]) -> None:
+    def __init__(self, given: Module | None) -> None:
         self._given = given
         self._text = ModuleText()
         self._processes: dict[str, _Process] = {"": _Process()}
@@ -109,13 +109,15 @@ class _Reader:
         return bool(self._begun)
 
     def reading(self, name: str, lines: Lines) -> Reading:
-        module = self._given or self._text.operations()
-        failures = tuple(
-            replace(failure, operation=completed(failure.operation, module)) if failure.operation else failure
-            for failure in self._failures.all
-        )
-        first = next((failure for failure in failures if failure.verdict.resource), failures[0] if failures else None)
-        never_ran = following(first.operation, module) if first and first.operation else ()
+        module = (self._given.operations if self._given else ()) or self._text.operations()
+        failures = list(self._failures.all)
+        places = list(map(Places(module).of, (failure.operation for failure in failures)))
+        for i, (failure, place) in enumerate(zip(failures, places, strict=True)):
+            if failure.operation is not None and place.at is not None:
+                failures[i] = replace(failure, operation=completed(failure.operation, module[place.at]))
+        first = next((i for i, failure in enumerate(failures) if failure.verdict.resource), 0)
+        at = places[first].at if failures else None
+        never_ran = following(at, module) if at is not None else ()
         counted = {
             "more different failures were not kept": self._failures.left_out,
             "messages are cut off, in a test summary: their figures are not in the text": self._failures.cut,
@@ -124,10 +126,28 @@ class _Reader:
         }
         remarks = [
             *lines.remarks,
-            *(() if lines.count else (EMPTY,)),
+            *dict.fromkeys(self._remarks(lines, failures, places)),
             *(f"{count:,} {what}" for what, count in counted.items() if count),
         ]
-        return Reading(name, lines.count, failures, module, never_ran, tuple(remarks))
+        return Reading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks))
+
+    def _remarks(self, lines: Lines, failures: Sequence[Failure], places: Sequence[Place]) -> Iterator[str]:
+        """What is odd of the log as a whole, and of the module for it."""
+        if not lines.count:
+            yield EMPTY
+        if self._given is not None:
+            yield from self._given.remarks
+            if not any(process.started for process in self._processes.values()):
+                yield "a module was given, but no line of the log says which operation of it was running"
+        for failure, place in zip(failures, places, strict=True):
+            operation = failure.operation
+            if operation is None:
+                continue
+            results = ", ".join(value.name for value in operation.results)
+            if place.differs:
+                yield f"the module has other operands or types for {results} {operation.name} than the log: the log's are taken"
+            elif place.at is None and self._given is not None and self._given.operations:
+                yield f"the module has no {results} {operation.name}, which the log says was running"
 
     def read(self, line: Line) -> None:
         executing = line.text.find(_EXECUTING, 0, HEAD_CHARS)

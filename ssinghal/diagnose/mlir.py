@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
-from ssinghal.diagnose.reading import Operation, Value
+from ssinghal.diagnose.reading import Module, Operation, Value
 from ssinghal.diagnose.text import Lines, joined
 from ssinghal.errors import InvalidCase
 from ssinghal.specs import (
@@ -46,6 +46,8 @@ _ALIAS = re.compile(r"([#!][A-Za-z_][\w.$-]*)\s*=\s*(?=\S)")
 _ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$-]*(?:\.[\w$-]+)*")
 _DIMS = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
 _REMARK = re.compile(r"\s*(?:[←✓✗⊗✅❌].*|\s//(?=\s)[^\"]*)$")  # of someone who explains the listing
+_QUOTED = re.compile(r'"[^"]*"')
+_MEMORY = re.compile(r"#(?:\w+\.)?memory_config<\s*(#[\w.]+(?:<\w+>)?)")
 _ENUM = re.compile(r"#[\w.]+<([A-Za-z_]\w*)>")
 _NUMBER = re.compile(r"(-?\d+)(?:\s*:\s*(?:[su]?i\d+|index))?")
 _FLOAT = re.compile(r"(-?\d+\.\d*(?:[eE][+-]?\d+)?)(?:\s*:\s*\w+)?")
@@ -84,15 +86,17 @@ class ModuleText:
         return tuple(op for op in found if op is not None and not op.name.startswith(("func.", "builtin.")))
 
 
-def read_module(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
+def read_module(stream: BinaryIO, name: str) -> Module:
     """The operations of the MLIR module in ``stream``, in its order; none where it is not one. ``name`` is the file's."""
-    del name  # every text can be read
     module = ModuleText()
+    open_braces = 0
     held: list[str] = []
     widths: list[int] = []
     number = 0
     for line in Lines(stream):
         text = line.text[: line.own]
+        unquoted = _QUOTED.sub("", text)
+        open_braces += unquoted.count("{") - unquoted.count("}")
         if not held or begins_statement(text.lstrip()) or not continues(held, text.strip()):
             if held:
                 module.add(held, widths, number)
@@ -102,7 +106,13 @@ def read_module(stream: BinaryIO, name: str) -> tuple[Operation, ...]:
             widths.append(len(text))
     if held:
         module.add(held, widths, number)
-    return module.operations()
+    operations = module.operations()
+    remarks = []
+    if not any(operation.name.startswith("ttnn.") for operation in operations):
+        remarks.append(f"{name} holds no TTNN operation: it is no module in the TTNN dialect")
+    if open_braces > 0 or (held and _open_brackets(" ".join(map(without_remark, held))) > 0):
+        remarks.append(f"{name} ends in the middle of a module: what follows is not known")
+    return Module(operations, tuple(remarks))
 
 
 def begins_statement(text: str) -> bool:
@@ -151,11 +161,13 @@ def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Ope
             break
     arrow = _top_level(types, "->")
     given, returned = (types, "") if arrow is None else (types[:arrow], types[arrow + 2 :])
+    results = _result_names(head["results"] or "")
+    told = _told_by(attributes, aliases) if len(results) == 1 else _Layout()
     names = [name for name in split(operands) if name.startswith("%")]
     return Operation(
         head["quoted"] or head["bare"],
-        tuple(_values(_result_names(head["results"] or ""), returned, aliases)),
-        tuple(_values(names, given, aliases)),
+        tuple(_values(results, returned, aliases, told)),
+        tuple(_values(names, given, aliases, _Layout())),
         attributes,
         _location(location, aliases),
         line,
@@ -171,15 +183,26 @@ def _result_names(text: str) -> list[str]:
     return names
 
 
-def _values(names: Sequence[str], types: str, aliases: Mapping[str, str]) -> Iterator[Value]:
+def _told_by(attributes: Mapping[str, Any], aliases: Mapping[str, str]) -> _Layout:
+    """What an operation's attributes say of its result."""
+    layout, memory = str(attributes.get("layout", "")), _MEMORY.match(str(attributes.get("memory_config", "")))
+    return _Layout(
+        layout=Layout(layout) if layout in tuple(Layout) else None,
+        dtype=_DTYPES.get(str(attributes.get("dtype", ""))),
+        buffer=_buffer(_resolved(memory[1], aliases)) if memory else None,
+    )
+
+
+def _values(names: Sequence[str], types: str, aliases: Mapping[str, str], told: _Layout) -> Iterator[Value]:
+    """``told``: by the operation, for where a type says less."""
     inner = types.strip()
     inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
     texts = split(inner)
     for i, name in enumerate(names):
-        yield _value(name, texts[i] if len(texts) == len(names) else "", aliases)
+        yield _value(name, texts[i] if len(texts) == len(names) else "", aliases, told)
 
 
-def _value(name: str, text: str, aliases: Mapping[str, str]) -> Value:
+def _value(name: str, text: str, aliases: Mapping[str, str], told: _Layout) -> Value:
     """``tensor<4x4884480xbf16, #ttnn_layout16>``: the shape is the logical one, the layout's element is what is stored."""
     text = _resolved(text, aliases)
     text = text[: text.rfind(">") + 1]
@@ -190,12 +213,13 @@ def _value(name: str, text: str, aliases: Mapping[str, str]) -> Value:
     if shape is None:
         return Value(name)
     layout = _Layout.of(_resolved(layouts[0], aliases) if layouts else "", aliases)
-    dtype = layout.dtype or dtype
+    dtype = layout.dtype or told.dtype or dtype
     if dtype is None:
         return Value(name, grid=layout.grid)
-    usual = Layout.ROW_MAJOR if layouts and "row_major" in layouts[0] else Layout.TILE
+    usual = Layout.ROW_MAJOR if layouts and "row_major" in layouts[0] else told.layout or Layout.TILE
+    memory = MemoryConfig(layout.buffer or told.buffer or BufferType.DRAM)
     try:
-        plain = TensorSpec(shape, dtype, layout.layout or usual, MemoryConfig(layout.buffer or BufferType.DRAM))
+        plain = TensorSpec(shape, dtype, layout.layout or usual, memory)
     except InvalidCase:
         return Value(name, grid=layout.grid)
     return layout.placed(Value(name, plain, layout.is_known, layout.grid))

@@ -40,6 +40,14 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class Module:
+    """An MLIR module of its own file. ``remarks``: what is odd about it."""
+
+    operations: tuple[Operation, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class PythonCall:
     """The innermost line of a traceback that calls TTNN: ``file:line`` and its source text."""
 
