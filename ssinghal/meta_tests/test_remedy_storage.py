@@ -50,7 +50,7 @@ def test_a_narrower_dtype_is_told_with_what_it_loses(bench):
     big = make_case("bmm", ((12, 32, 32400), (12, 32400, 32400)))
     told = solve(big, bench, Budget(seconds=60))
     text = "\n".join(lines(told))
-    assert "values: other ones. normal values in bfloat4_b: PCC 0.99" in text
+    assert "stored, normal values in bfloat4_b: PCC 0.99" in text
     (narrow,) = [r for r in to_json(told)["remedies"] if r["contract"] == "other dtype"]
     assert len(narrow["storage"]) == 3
 
