@@ -18,6 +18,7 @@ from ssinghal.specs import MAX_RANK, TILE_EDGE, BufferType, ceil_div
 
 MOST_PIECES = 1024
 MOST_AXES = 4
+MORE_PIECES = 4  # times as many where the joined whole does not fit: what fails then fails for the join, whatever the pieces
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def _along(problem: Problem, cut: Cut) -> Search:
             refused = middle
         else:
             count = middle
-    whole = yield from smallest_count(lambda n: cut.trial(problem, n), cut.most, count, count - 1)
+    most = min(cut.most, MORE_PIECES * count)
+    whole = yield from smallest_count(lambda n: cut.trial(problem, n), most, count, count - 1)
     if whole.tried is None:
         return Finding(None, f"{count:,} pieces fit, all together do not: {whole.reason}")
     where = "" if cut.memory is BufferType.DRAM else ", each made in L1; operands and result in DRAM"
