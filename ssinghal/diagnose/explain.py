@@ -110,9 +110,7 @@ def explain(failure: Failure) -> Explanation:
     board = points_to.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
     allocations = [tensor.allocation for tensor in tensors]
-    operands = [v.spec for v in operation.operands if v.spec is not None] if operation else []
-    results = [v.spec for v in operation.results if v.spec is not None] if operation else []
-    program = program_buffers(verdict, points_to, operands, results)
+    program = program_buffers(verdict, points_to, operation)
     if program is not None and len(program.needs) == 1 and (build := program.needs[0].build) is not None:
         points_to = points_to.narrowed(build)
     placed = all(tensor.known_layout for tensor in tensors)

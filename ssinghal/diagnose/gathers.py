@@ -6,25 +6,33 @@ last element, the gather is replicate padding, which slices and a concat do with
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from ssinghal.cases import Case, Placement
-from ssinghal.diagnose.reading import Operation
+from ssinghal.diagnose.modules import Places
+from ssinghal.diagnose.reading import Operation, Value
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
-from ssinghal.specs import TensorSpec, format_shape
+from ssinghal.specs import DType, TensorSpec, format_shape
 
 _STEPS = ("ttnn.permute", "ttnn.reshape", "ttnn.to_layout", "ttnn.embedding")
 _PAD = {4: ("replication_pad2d", 2), 5: ("replication_pad3d", 3)}
+# Whose result has the values of its one tensor, in the same order.
+_KEEPING = ("ttnn.reshape", "ttnn.to_layout", "ttnn.to_device", "ttnn.from_device", "ttnn.to_memory_config")
+_WHOLE_NUMBERS = (DType.UINT8, DType.UINT16, DType.UINT32, DType.INT32)
+_DENSE = re.compile(r"dense<([^<>\"]*)>\s*:\s*tensor<((?:\d{1,9}x){1,8})[su]?i\d+[,>].*", re.DOTALL)
+_NUMBERED = re.compile(r"%(\d{1,9})(?:#\d+)?")
+MOST_INDICES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Gather:
-    """``source``: the tensor before it was turned; ``count`` elements are taken along its ``dim``. ``indices``: which, where a
-    constant of the module tells."""
+    """``source``: the tensor before it was turned; ``count`` elements are taken along its ``dim``. ``indices``: which, where
+    the module has them as a constant, and leaves no doubt which constant it is."""
 
     source: TensorSpec
     dim: int
@@ -88,23 +96,43 @@ class Gather:
 
 def gather_of(failing: Operation | None, module: Sequence[Operation]) -> Gather | None:
     """The gather that ``failing`` is a step of; None where the module shows none."""
-    at = _position(failing, module)
+    if failing is None or failing.name not in _STEPS:
+        return None
+    at = Places(module).of(failing).at
     if at is None:
         return None
-    start = at - _STEPS.index(module[at].name)
-    steps = [op for op in module[max(start - 4, 0) : start + 8] if op.name in _STEPS]
+    function, at = _function_of(at, module)
+    start = at - _STEPS.index(failing.name)
+    steps = [op for op in function[max(start - 4, 0) : max(start + 8, 0)] if op.name in _STEPS]
     for first in range(len(steps) - 3):
         found = steps[first : first + 4]
-        if tuple(op.name for op in found) == _STEPS and module[at] in found and _is_chain(found):
-            return _gather(found, module)
+        if tuple(op.name for op in found) == _STEPS and function[at] in found and _is_chain(found):
+            return _gather(found, function, module)
     return None
 
 
-def _position(failing: Operation | None, module: Sequence[Operation]) -> int | None:
-    if failing is None or failing.name not in _STEPS:
-        return None
-    names = [value.name for value in failing.results]
-    return next((i for i, op in enumerate(module) if op.name == failing.name and [v.name for v in op.results] == names), None)
+def _function_of(at: int, module: Sequence[Operation]) -> tuple[Sequence[Operation], int]:
+    """The operations of the function of the one ``at``, and where it is among them: as far as the numbers of results grow.
+
+    They begin anew with each function. What comes before may still be another's, where this one's begin higher.
+    """
+    numbers = [_number(operation) for operation in module]
+    first, low = at, numbers[at]
+    while first > 0 and _grows(numbers[first - 1], low):
+        first, low = first - 1, numbers[first - 1] if numbers[first - 1] is not None else low
+    last, high = at, numbers[at]
+    while last + 1 < len(module) and _grows(high, numbers[last + 1]):
+        last, high = last + 1, numbers[last + 1] if numbers[last + 1] is not None else high
+    return module[first : last + 1], at - first
+
+
+def _grows(before: int | None, after: int | None) -> bool:
+    return before is None or after is None or before < after
+
+
+def _number(operation: Operation) -> int | None:
+    found = _NUMBERED.fullmatch(operation.results[0].name) if operation.results else None
+    return int(found[1]) if found else None
 
 
 def _is_chain(steps: Sequence[Operation]) -> bool:
@@ -112,8 +140,8 @@ def _is_chain(steps: Sequence[Operation]) -> bool:
     return all(a.results and a.results[0].name in {value.name for value in b.operands} for a, b in pairwise(steps))
 
 
-def _gather(steps: Sequence[Operation], module: Sequence[Operation]) -> Gather | None:
-    permute, reshape, _, embedding = steps
+def _gather(steps: Sequence[Operation], function: Sequence[Operation], module: Sequence[Operation]) -> Gather | None:
+    permute, reshape, rows, embedding = steps
     source = next((value.spec for value in permute.operands if value.spec), None)
     matrix = next((value.spec for value in reshape.results if value.spec), None)
     order, made = permute.attributes.get("permutation"), next((value.spec for value in embedding.results if value.spec), None)
@@ -123,18 +151,75 @@ def _gather(steps: Sequence[Operation], module: Sequence[Operation]) -> Gather |
     if not isinstance(dim, int) or not 0 <= dim < len(source.shape) or matrix.shape[0] != source.shape[dim]:
         return None
     count = made.volume // matrix.shape[1]
-    told = [values for values in _constants(module) if len(values) == count]
-    return Gather(source, dim, count, told[0] if len(told) == 1 else ())
+    taken = [value for value in embedding.operands if value.name != rows.results[0].name]
+    known = len(taken) == 1 and taken[0].spec is not None and taken[0].spec.volume == count <= MOST_INDICES
+    before = function[: function.index(embedding)]
+    return Gather(source, dim, count, _indices(taken[0], before, module, count) if known else ())
 
 
-def _constants(module: Sequence[Operation]) -> Iterator[tuple[int, ...]]:
-    """Whole numbers that the module has as constants."""
-    for op in module:
-        if op.name == "ttnn.constant":
-            text = str(op.attributes.get("value", ""))
-            inside = text.partition("<")[2].partition(">")[0]
-            if re.fullmatch(r"[\[\]\d,\s]+", inside):
-                yield tuple(int(number) for number in re.findall(r"\d+", inside))
+# Indices --------------------------------------------------------------------------------------------------------------------
+
+
+def _indices(taken: Value, before: Sequence[Operation], module: Sequence[Operation], count: int) -> tuple[int, ...]:
+    """The values of ``taken``, an operand of ``count`` elements. ``before``: what its function does until then. None at all
+    where it is no constant, or may be another one."""
+    constants = [operation for operation in module if operation.name == "ttnn.constant" and _volume(operation) == count]
+    if taken.name.startswith("%arg"):  # evaluated once, by a function that returns it
+        found = constants[0] if len(constants) == 1 and _is_returned(constants[0], module) else None
+    else:
+        found = _constant(taken, before)
+        alike = [other for other in constants if found and other.results[0].name == found.results[0].name]
+        found = found if len(alike) == 1 else None  # more: the name may be of another function, by an operation not read
+    numbers = _numbers(found) if found and _is_whole(taken) else ()
+    return numbers if len(numbers) == count else ()
+
+
+def _constant(value: Value, before: Sequence[Operation]) -> Operation | None:
+    """The constant that ``value`` is, itself or in another form."""
+    for at in reversed(range(len(before))):
+        operation = before[at]
+        if value.name in (result.name for result in operation.results):
+            if operation.name == "ttnn.constant":
+                return operation
+            tensors = [operand for operand in operation.operands if operand.spec is not None]
+            is_form = operation.name in _KEEPING and len(tensors) == 1 and _is_whole(tensors[0])
+            return _constant(tensors[0], before[:at]) if is_form else None
+    return None
+
+
+def _is_returned(constant: Operation, module: Sequence[Operation]) -> bool:
+    """Whether nothing else is made of it where it is: what follows only gives it another form."""
+    names = {value.name for value in constant.results}
+    for operation in module[module.index(constant) + 1 :]:
+        takes = any(value.name in names for value in operation.operands)
+        if not takes and any(value.name in names for value in operation.results):
+            return True  # the name is another function's
+        if takes and operation.name in _KEEPING and all(map(_is_whole, operation.results)):
+            names |= {value.name for value in operation.results}
+        elif takes and operation.name != "ttnn.deallocate":
+            return False
+    return True
+
+
+def _is_whole(value: Value) -> bool:
+    return value.spec is not None and value.spec.dtype in _WHOLE_NUMBERS
+
+
+def _volume(constant: Operation) -> int | None:
+    """Elements of its result, as the text of its value says."""
+    found = _DENSE.fullmatch(str(constant.attributes.get("value", "")))
+    return math.prod(map(int, found[2].split("x")[:-1])) if found and constant.results else None
+
+
+def _numbers(constant: Operation) -> tuple[int, ...]:
+    """``dense<[[0, -1]]> : tensor<1x2xi32>``, or ``dense<2>``, which all elements are; none of a text that says less."""
+    found, volume = _DENSE.fullmatch(str(constant.attributes.get("value", ""))), _volume(constant)
+    if found is None or volume is None:
+        return ()
+    parts = [part.strip() for part in found[1].replace("[", " ").replace("]", " ").split(",")]
+    if not all(re.fullmatch(r"-?\d{1,18}", part) for part in parts):
+        return ()
+    return tuple(map(int, parts)) if "[" in found[1] else tuple(map(int, parts)) * volume
 
 
 def _runs(indices: Sequence[int]) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 from ssinghal.diagnose.origin import L1_ENDS, Build, Core, Origin, core_ranges
+from ssinghal.diagnose.reading import Operation
 from ssinghal.records import Resource, Verdict
 from ssinghal.specs import TILE_EDGE, TILE_ELEMENTS, Layout, TensorSpec, ceil_div, format_bytes, round_up
 
 ROW_ALIGNMENTS = (1, 16, 32, 64)  # elements of a row-major page lie at multiples of one of these, by memory and board
 MAX_ROWS = 4
+# What a program of whole tiles is known of. Of any other, a number that tiles divide is one by chance.
+LAYOUT_CHANGES = ("to_layout", "tilize", "tilize_with_val_padding", "tilize_with_zero_padding", "untilize",
+                  "untilize_with_unpadding")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Tiles:
-    """``count`` whole tiles of the call's dtype."""
+    """``count`` whole tiles of the tensor that a change of layout has in tiles."""
 
     count: int
     tile_bytes: int
@@ -167,10 +171,8 @@ def _times(need: int, limit: int) -> str:
     return f", {need / limit:.2f} times" if limit and need > limit else ""
 
 
-def program_buffers(
-    verdict: Verdict, origin: Origin, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]
-) -> ProgramBuffers | None:
-    """What ``verdict`` tells of program buffers; None where it names none."""
+def program_buffers(verdict: Verdict, origin: Origin, operation: Operation | None = None) -> ProgramBuffers | None:
+    """What ``verdict`` tells of program buffers, of ``operation`` where that is known; None where it names none."""
     if verdict.resource not in (Resource.CIRCULAR_BUFFER, Resource.CLASH) or verdict.program_bytes is None:
         return None
     into_tensor = verdict.resource is Resource.CLASH
@@ -178,7 +180,7 @@ def program_buffers(
     l1_end = L1_ENDS.get(origin.arch)
     needs: tuple[Need, ...] = (Need(verdict.program_bytes, limit),)
     if verdict.ends_at_address:
-        needs = _likeliest(_needs(verdict, origin, operands, results, limit))
+        needs = _likeliest(_needs(verdict, origin, operation, limit))
     return ProgramBuffers(
         end_bytes=verdict.program_bytes,
         limit_bytes=limit,
@@ -191,9 +193,7 @@ def program_buffers(
     )
 
 
-def _needs(
-    verdict: Verdict, origin: Origin, operands: Sequence[TensorSpec], results: Sequence[TensorSpec], limit: int | None
-) -> Iterator[Need]:
+def _needs(verdict: Verdict, origin: Origin, operation: Operation | None, limit: int | None) -> Iterator[Need]:
     for reading in origin.readings:
         base = reading.base_bytes
         if base is None or verdict.program_bytes is None:
@@ -201,7 +201,7 @@ def _needs(
         need = verdict.program_bytes - base
         if need <= 0:
             continue
-        made = _made(need, verdict, origin, operands, results)
+        made = _made(need, verdict, origin, operation) if operation else None
         yield Need(need, limit - base if limit is not None else None, base, reading.build, made)
 
 
@@ -215,10 +215,10 @@ def _likeliest(needs: Iterator[Need]) -> tuple[Need, ...]:
     return found
 
 
-def _made(
-    need: int, verdict: Verdict, origin: Origin, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]
-) -> Made | None:
+def _made(need: int, verdict: Verdict, origin: Origin, operation: Operation) -> Made | None:
     """What of the call's tensors the buffers are, to the byte."""
+    operands = [value.spec for value in operation.operands if value.spec is not None]
+    results = [value.spec for value in operation.results if value.spec is not None]
     heights = {chip.grid[1] for chip in origin.chips} or {8}
     ranges = core_ranges(verdict.cores)
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
@@ -228,10 +228,8 @@ def _made(
     for spec in (*operands, *results):
         if spec.layout is Layout.ROW_MAJOR and (rows := _rows(need, spec)):
             return rows
-    for size in sorted({spec.dtype.tile_bytes for spec in (*operands, *results)}):
-        if need % size == 0:
-            return Tiles(need // size, size)
-    return None
+    is_change = operation.name.removeprefix("ttnn.") in LAYOUT_CHANGES
+    return _tiles(need, operands[0], results[0]) if is_change and operands and results else None
 
 
 def _column_share(need: int, core: Core, grid_rows: int, source: TensorSpec, target: TensorSpec) -> ColumnShare | None:
@@ -244,6 +242,14 @@ def _column_share(need: int, core: Core, grid_rows: int, source: TensorSpec, tar
     here = tiles_wide - (cores - 1) * each
     sizes = source.dtype.tile_bytes, target.dtype.tile_bytes
     return ColumnShare(tiles_wide, cores, each, here, *sizes) if here > 0 and need == here * sum(sizes) else None
+
+
+def _tiles(need: int, source: TensorSpec, target: TensorSpec) -> Tiles | None:
+    """``need`` as tiles of the one of the two that is tiled, where the other is not."""
+    if source.layout is target.layout:
+        return None
+    size = (source if source.layout is Layout.TILE else target).dtype.tile_bytes
+    return Tiles(need // size, size) if need % size == 0 else None
 
 
 def _rows(need: int, spec: TensorSpec) -> Rows | None:

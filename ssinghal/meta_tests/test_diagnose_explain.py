@@ -130,14 +130,44 @@ def test_program_buffers_that_are_whole_rows() -> None:
     assert [need.made for need in found.program.needs] == [Rows(2, 7_974_912, 7_974_912)]
 
 
-def test_program_buffers_that_are_whole_tiles() -> None:
-    """0.66.0: 1,705,088 - 103,552 = 1,601,536 = 782 x 2,048."""
-    call = Operation("ttnn.embedding", (tensor(1, 3, 786_432),), (tensor(3, 786_432, layout=ROWS),))
+@pytest.mark.parametrize("change", [(TILE, ROWS), (ROWS, TILE)])
+def test_program_buffers_of_a_change_of_layout_that_are_whole_tiles(change: tuple[Layout, Layout]) -> None:
+    """0.66.0: 1,705,088 - 103,552 = 1,601,536 = 782 x 2,048; on other bases it is no multiple of that."""
+    source, target = change
+    call = layout_change(tensor(3, 786_432, layout=source), tensor(3, 786_432, layout=target))
     found = failed(grown(1_705_088, "[(x=0,y=0) - (x=7,y=7)]"), call)
     assert found.program is not None
     assert [need.made for need in found.program.needs] == [Tiles(782, 2_048)]
+    assert found.origin.bases == (103_552,)
     at = found.lines().index("they are exactly 782 tiles of 2,048 B")
     assert found.lines()[at + 1] == "the other reserved bases that fit give nothing as exact"
+
+
+# 2,324,736 - 102,656 = 2,222,080 = 1,085 x 2,048, and 9,990,400 - 102,656 = 9,887,744 = 4,828 x 2,048.
+NO_TILES = {
+    "an embedding of rows": (
+        grown(2_324_736, "[(x=0,y=0) - (x=3,y=7)]"),
+        Operation(
+            "ttnn.embedding",
+            (tensor(1, 32, 1_110_463, layout=ROWS),),
+            (tensor(1, 32, layout=ROWS, dtype=DType.UINT32), tensor(100, 1_110_463, layout=ROWS)),
+        ),
+    ),
+    "an embedding of tiles": (
+        grown(1_705_088, "[(x=0,y=0) - (x=7,y=7)]"),
+        Operation("ttnn.embedding", (tensor(1, 3, 786_432),), (tensor(3, 786_432, layout=ROWS),)),
+    ),
+    "one tile": (grown(9_990_400), Operation("ttnn.relu", (tensor(32, 32),), (tensor(32, 32),))),
+    "a layout that stays": (grown(9_990_400), layout_change(tensor(32, 32), tensor(32, 32, dtype=DType.FLOAT32))),
+}
+
+
+@pytest.mark.parametrize(("text", "operation"), NO_TILES.values(), ids=NO_TILES)
+def test_a_number_that_tiles_divide_by_chance_is_none_of_tiles_and_dates_no_build(text: str, operation: Operation) -> None:
+    found, alone = failed(text, operation), failed(text)
+    assert not any("exactly" in line for line in found.lines())
+    assert found.origin == alone.origin
+    assert 103_552 in found.origin.bases
 
 
 def test_nothing_is_said_of_buffers_that_do_not_add_up() -> None:
