@@ -12,6 +12,7 @@ from ssinghal.diagnose.candidates import Candidate, candidates
 from ssinghal.diagnose.explain import Explanation, explain
 from ssinghal.diagnose.functions import PREFIX, operators_calling
 from ssinghal.diagnose.gathers import Gather, gather_of
+from ssinghal.diagnose.modules import Places
 from ssinghal.diagnose.reading import Failure, Operation, Reading
 from ssinghal.diagnose.replay import Replay, replay, replay_later
 from ssinghal.diagnose.source_calls import calls_on, source_calls
@@ -93,7 +94,7 @@ def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagno
     known = Diagnosis(
         failure,
         explanation,
-        reading.never_ran if first else (),
+        _never_ran(failure, reading) if first else (),
         _functions(failure),
         gather=gather_of(failure.operation, reading.module),
     )
@@ -108,6 +109,13 @@ def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagno
     except InvalidCase as error:
         return _with_candidates(replace(known, why_no_case=str(error)))
     return replace(known, case=_opened_as_told(case, explanation), left_out=left_out(failure.operation))
+
+
+def _never_ran(first: Failure, reading: Reading) -> tuple[Operation, ...]:
+    """Without what did run, where the failure was caught or another process went on: up to the last one that failed later."""
+    places = Places(reading.never_ran)
+    later = [places.of(failure.operation).at for failure in reading.failures if failure.line > first.line]
+    return reading.never_ran[max((at + 1 for at in later if at is not None), default=0) :]
 
 
 def _functions(failure: Failure) -> tuple[str, ...]:

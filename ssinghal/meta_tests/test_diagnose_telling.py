@@ -14,7 +14,7 @@ from ssinghal.device.errors import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.diagnose.diagnosing import Diagnosis, as_json, explained, found_out, tried, understand
 from ssinghal.diagnose.gathers import Gather
-from ssinghal.diagnose.reading import Failure, PythonCall, Reading
+from ssinghal.diagnose.reading import Failure, Operation, PythonCall, Reading, Value
 from ssinghal.operators import make_case
 from ssinghal.pool import PoolOptions
 from ssinghal.records import Status, Verdict
@@ -135,6 +135,35 @@ def test_tensors_that_the_text_shows_make_the_call() -> None:
     placed = [(c.case.placement.memory.value, c.case.placement.output_memory.value) for c in told if c.case]
     assert placed == [("dram", "same"), ("l1", "same"), ("dram", "l1")]
     assert [c for c in diagnosed(ADD, functions=("add",), tensors=(SUM,)).candidates if c.told_by] == []
+
+
+# What never ran -----------------------------------------------------------------------------------------------------------------
+
+
+def ran(number: int) -> Operation:
+    return Operation("ttnn.relu", (Value(f"%{number}"),))
+
+
+def failing(line: int, text: str, number: int) -> Failure:
+    return Failure(translate_error("RuntimeError", text), line=line, operation=ran(number))
+
+
+def never_ran(*failures: Failure) -> list[list[str]]:
+    """Of each failure, where the module has %5 to %8 after the one that ran out of memory first."""
+    reading = Reading("log", 9, failures, never_ran=tuple(map(ran, (5, 6, 7, 8))))
+    return [[op["results"][0] for op in as_json(one)["never_ran"]] for one in understand(reading)]
+
+
+def test_what_never_ran_is_told_of_the_first_memory_failure_alone() -> None:
+    wrong, full, again = failing(1, OTHERS["a wrong argument"], 3), failing(2, ADD, 4), failing(3, CLONE, 4)
+    assert never_ran(wrong, full, again) == [[], ["%5", "%6", "%7", "%8"], []]
+
+
+def test_what_started_after_a_failure_that_was_caught_did_run() -> None:
+    first = failing(2, ADD, 4)
+    assert never_ran(first, failing(3, CLONE, 6))[0] == ["%7", "%8"]
+    assert never_ran(first, failing(3, CLONE, 8))[0] == []
+    assert never_ran(failing(1, OTHERS["a wrong argument"], 6), first)[1] == ["%5", "%6", "%7", "%8"]
 
 
 # Gathers ----------------------------------------------------------------------------------------------------------------------
