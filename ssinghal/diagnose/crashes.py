@@ -25,7 +25,7 @@ _DUMPED = r"(?: +\(core dumped\))"
 _CRASH = re.compile(
     rf"Fatal Python error: (\S.{{0,200}})"
     rf"|\S{{1,300}}: line \d{{1,7}}: +\d{{1,10}} {_SHELL}{_DUMPED}?(?: .*)?$"  # run.sh: line 3: 4711 Killed    python model.py
-    rf"|\[\d{{1,4}}\] +[-+]? *\d{{1,10}} {_ANY}{_DUMPED}?(?:  .*)?$"
+    rf"|\d{{1,10}} {_ANY}(?:{_DUMPED}(?:  .*)?|  .*)$"  # [1]    4711 killed     python model.py
     rf"|zsh: {_ANY}{_DUMPED}?(?:  .*)?$"
     rf"|{_SHELL}{_DUMPED}$"
     rf"|(?:\S{{1,100}} kernel: )?(?:Memory cgroup o|O)ut of memory: (Killed) process \d"

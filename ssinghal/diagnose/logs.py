@@ -30,7 +30,7 @@ from ssinghal.diagnose.messages import (
 )
 from ssinghal.diagnose.mlir import STATEMENT_CHARS, ModuleText, begins_statement, continues, parse_operation, without_remark
 from ssinghal.diagnose.modules import Place, Places, completed, following, told
-from ssinghal.diagnose.named import Named, Started, of_frame
+from ssinghal.diagnose.named import Named, Started, logged, of_frame
 from ssinghal.diagnose.reading import Failure, Module, Operation, Reading
 from ssinghal.diagnose.text import Line, Lines, joined
 from ssinghal.diagnose.tracebacks import Traceback, result
@@ -38,6 +38,7 @@ from ssinghal.records import Status
 
 # A line that has none of these changes nothing, unless something was begun before it (a bare message has no mark: "Out of").
 ANCHORS = (b"TT_", b"Error", b"ttnn", b"Executing", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically",
+           b"===", b"^^^",
            *(word.encode() for word in WORDS))  # fmt: skip
 STARTS_LIMIT = 100  # of errors on one line
 PROCESS_LIMIT = 1_024  # more are no processes but something else in brackets
@@ -146,7 +147,7 @@ class _Reader:
             results = ", ".join(value.name for value in operation.results)
             if place.differs:
                 yield f"the module has other operands or types for {results} {operation.name} than the log: the log's are taken"
-            elif place.at is None and self._given is not None and self._given.operations:
+            elif place.at is None and self._given is not None and self._given.is_ttnn:
                 yield f"the module has no {results} {operation.name}, which the log says was running"
 
     def read(self, line: Line) -> None:
@@ -192,10 +193,13 @@ class _Reader:
 
     def _log(self, line: Line) -> bool:
         """Take what a log says of a function that starts or finishes; whether the line does."""
-        process = self._process(process_of(line.text[:HEAD_CHARS]))
-        if not process.logged.feed(line.text[:HEAD_CHARS]):
+        text = line.text[:HEAD_CHARS]
+        if (found := logged(text)) is None:
             return False
+        process = self._process(process_of(text))
         self._end(process)
+        name, starts = found
+        process.logged.feed(name, starts=starts)
         return True
 
     def _goes_on(self, process: _Process, line: Line, prefix: Prefix) -> bool:

@@ -106,13 +106,14 @@ def read_module(stream: BinaryIO, name: str) -> Module:
             widths.append(len(text))
     if held:
         module.add(held, widths, number)
-    operations = module.operations()
+    found = Module(module.operations())
     remarks = []
-    if not any(operation.name.startswith("ttnn.") for operation in operations):
-        remarks.append(f"{name} holds no TTNN operation: it is no module in the TTNN dialect")
+    if not found.is_ttnn:
+        why = "it ends after its definitions" if module.aliases else "it is no module in the TTNN dialect"
+        remarks.append(f"{name} holds no TTNN operation: {why}")
     if open_braces > 0 or (held and _open_brackets(" ".join(map(without_remark, held))) > 0):
         remarks.append(f"{name} ends in the middle of a module: what follows is not known")
-    return Module(operations, tuple(remarks))
+    return replace(found, remarks=tuple(remarks))
 
 
 def begins_statement(text: str) -> bool:

@@ -86,6 +86,12 @@ def _of_cpp_name(name: str) -> tuple[str, ...]:
     return ()
 
 
+def logged(text: str) -> tuple[str, bool] | None:
+    """The function that a line of a log tells of, and whether it starts, or else has finished."""
+    found = _LOGGED.search(text)
+    return (found["name"].rstrip(".:").replace("::", "."), found["what"] == "Started") if found else None
+
+
 def narrowed(*found: tuple[str, ...]) -> tuple[str, ...]:
     """The names that come first, without those that a later part of the text excludes; it may name others altogether."""
     known: tuple[str, ...] = ()
@@ -122,13 +128,8 @@ class Started:
     _running: deque[str] = field(default_factory=lambda: deque(maxlen=NESTED_LIMIT))
     _failed: bool = False
 
-    def feed(self, text: str) -> bool:
-        """Whether the line is one of these."""
-        found = _LOGGED.search(text)
-        if found is None:
-            return False
-        name = found["name"].rstrip(".:").replace("::", ".")
-        if found["what"] == "Started":
+    def feed(self, name: str, *, starts: bool) -> None:
+        if starts:
             if self._failed:  # nothing finishes that raised an error
                 self._running.clear()
                 self._failed = False
@@ -136,7 +137,6 @@ class Started:
         elif name in self._running:
             while self._running.pop() != name:
                 pass
-        return True
 
     def fail(self) -> None:
         self._failed = True

@@ -46,6 +46,10 @@ class Module:
     operations: tuple[Operation, ...] = ()
     remarks: tuple[str, ...] = ()
 
+    @property
+    def is_ttnn(self) -> bool:
+        return any(operation.name.startswith("ttnn.") for operation in self.operations)
+
 
 @dataclass(frozen=True)
 class PythonCall:

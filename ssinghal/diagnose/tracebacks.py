@@ -69,10 +69,11 @@ class Traceback:
         elif frame := _FRAME.match(body):
             self._frame, self.active = f"{frame['file']}:{frame['line']}", True
         elif place := _PLACE.match(body):
-            self._frame, self.active = f"{place['file']}:{place['line']}", " in " in place[0]
-            if self._unplaced:
-                self._add(self._frame, self._unplaced)
-                self._frame = ""
+            where = f"{place['file']}:{place['line']}"
+            self.active = " in " in place[0]  # then its source follows
+            self._frame = where if self.active else ""
+            if self._unplaced and not self.active:
+                self._add(where, self._unplaced)
         elif after_source and body[0] in "^~":
             self._point(column)
         elif (running := _RUNNING.match(body)) and "::" in body:

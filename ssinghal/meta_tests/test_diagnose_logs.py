@@ -193,8 +193,132 @@ def test_summary_alone_says_that_it_is_cut() -> None:
     text = f"FAILED tests/test_a.py::test_b - RuntimeError: {L1['text']}"[:90] + "..."
     reading = read(f"=== short test summary info ===\n{text}\n")
     (failure,) = reading.failures
-    assert (failure.verdict.status, failure.test) == (Status.ERROR, "tests/test_a.py::test_b")
+    assert (failure.verdict.status, failure.test, failure.is_cut) == (Status.ERROR, "tests/test_a.py::test_b", True)
     assert len(reading.remarks) == 1
+
+
+@pytest.mark.parametrize("columns", range(45, 130))
+def test_a_summary_of_any_width_says_that_it_is_cut(columns: int) -> None:
+    """pytest shows the first line of a message alone, and as much of it as there is room for."""
+    first = f"RuntimeError: {L1['text']}".partition("\n")[0]
+    line = f"FAILED a.py::b - {first}"
+    reading = read(line if len(line) <= columns else f"{line[: columns - 3]}...")
+    (failure,) = reading.failures
+    assert (failure.verdict.status, failure.is_cut, len(reading.remarks)) == (Status.ERROR, True, 1)
+
+
+def test_a_summary_in_full_is_not_cut() -> None:
+    assert not read("FAILED a.py::b - AttributeError: no such thing\n").failures[0].is_cut
+    (failure,) = read(f"FAILED a.py::b - RuntimeError: {message(L1)}\n").failures
+    assert (failure.verdict.resource, failure.is_cut) == (Resource.L1_BUFFER, False)
+
+
+def test_report_of_one_line_for_each_error() -> None:
+    """The error in full, then the first line of it after its place, then the summary."""
+    reading = read_file("pytest_line.log")
+    assert [(f.times, f.test, f.verdict.total_bytes, f.is_cut) for f in reading.failures] == [
+        (3, "test_x.py::test_reshape", 16777216000, False),
+        (3, "test_x.py::test_plus", 10737418240, False),
+    ]
+    assert reading.remarks == ()
+
+
+PLACED = "/venv/ttnn/decorators.py:1245: RuntimeError: TT_FATAL @ /project/tt_metal/impl/allocator/bank_manager.cpp:514: "
+
+
+@pytest.mark.parametrize("condition", ["false", "tt::exception", "a.shape() == b.shape()"])
+def test_a_place_with_a_condition_alone_is_cut(condition: str) -> None:
+    reading = read(PLACED + condition)
+    (failure,) = reading.failures
+    assert (failure.verdict.status, failure.is_cut, len(reading.remarks)) == (Status.ERROR, True, 1)
+
+
+def test_a_place_alone_is_of_the_failure_thrown_there() -> None:
+    text = f"RuntimeError: {L1['text'].replace('/project', '/elsewhere')}"
+    thrown_at = read(text).failures[0].verdict.thrown_at
+    placed = f"/venv/ttnn/decorators.py:1245: RuntimeError: TT_FATAL @ /project/{thrown_at}: false"
+    (failure,) = read(f"{text}\n{placed}\n{placed}\n").failures
+    assert (failure.times, failure.is_cut) == (3, False)
+    logged = f"2026-01-01 10:00:00.000 | critical | Always | {message(L1)}"  # says not where
+    assert [f.times for f in read(f"{logged}\n{placed}\n").failures] == [2]
+    assert [f.times for f in read(f"{text}\n{PLACED.replace('514', '1')}false\n").failures] == [1, 1]
+
+
+def test_a_condition_that_has_no_message_is_not_cut() -> None:
+    (failure,) = read(
+        "2026-01-01 10:00:00.000 | critical | Always | TT_FATAL: a.shape() == b.shape() (assert.hpp:104)"
+    ).failures
+    assert not failure.is_cut
+
+
+def test_empty_input_is_remarked() -> None:
+    (remark,) = read("").remarks
+    assert "2>&1" in remark
+    assert read("\n").remarks == ()
+
+
+# ---- a module that is not the log's ----
+
+LOGGED = f"Executing operation: {{}}\nRuntimeError: {message(L1)}\n"
+PLAIN = '%1 = "ttnn.relu"(%0) : (tensor<{0}>) -> tensor<{0}> loc("x")'
+DEFINED = (
+    "#a = #ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<1x1x!ttcore.tile<32x32, {1}>, #dram>, <interleaved>>\n"
+    'module {{\n  func.func @main() {{\n    %1 = "ttnn.relu"({2}) : (tensor<{0}, #a>) -> tensor<{0}, #a> loc("y")\n'
+    '    %2 = "ttnn.exp"(%1) : (tensor<{0}, #a>) -> tensor<{0}, #a>\n  }}\n}}\n'
+)
+
+
+def with_module(log: str, module: str) -> Reading:
+    return read_log(io.BytesIO(log.encode()), "log", read_module(io.BytesIO(module.encode()), "m.mlir"))
+
+
+@pytest.mark.parametrize(
+    ("logged", "shape", "dtype", "operand", "agrees"),
+    [
+        ("32x32xbf16", "32x32xbf16", "bf16", "%0", True),
+        ("32x32xbf16", "32x32xbf16", "bfp_bf8", "%0", True),  # of a layout alone
+        ("32x32xbf16", "32x64xbf16", "bf16", "%0", False),
+        ("32x32xf32", "32x32xbf16", "bf16", "%0", False),
+        ("32x32xbf16", "32x32xbf16", "bf16", "%arg0", False),
+    ],
+)
+def test_the_log_wins_over_a_module_that_says_others(logged: str, shape: str, dtype: str, operand: str, agrees: bool) -> None:
+    reading = with_module(LOGGED.format(PLAIN.format(logged)), DEFINED.format(shape, dtype, operand))
+    (failure,) = reading.failures
+    assert failure.operation is not None
+    assert failure.operation.operands[0].known_layout == agrees
+    assert failure.operation.operands[0].spec is not None
+    assert failure.operation.operands[0].spec.shape == (32, 32)
+    assert [op.name for op in reading.never_ran] == (["ttnn.exp"] if agrees else [])
+    assert len(reading.remarks) == (0 if agrees else 1)
+
+
+@pytest.mark.parametrize(
+    ("log", "module", "remarked"),
+    [
+        (LOGGED.format(PLAIN.format("32x32xbf16")), "no module\n", "holds no TTNN operation"),
+        (LOGGED.format(PLAIN.format("32x32xbf16")), '%0 = "ttir.relu"(%1) : (f) -> f\n', "holds no TTNN operation"),
+        (message(L1), DEFINED.format("32x32xbf16", "bf16", "%0"), "no line of the log says"),
+        (
+            LOGGED.format(PLAIN.replace("%1", "%7").format("32x32xbf16")),
+            DEFINED.format("32x32xbf16", "bf16", "%0"),
+            "has no %7",
+        ),
+    ],
+)
+def test_a_module_that_is_of_no_use_is_remarked(log: str, module: str, remarked: str) -> None:
+    (remark,) = with_module(log, module).remarks
+    assert remarked in remark
+
+
+@pytest.mark.parametrize("left", [0.3, 0.6, 0.75, 0.9])
+def test_a_module_that_was_cut_off_is_remarked(left: float) -> None:
+    module = (LOGS / "mochi_module.mlir").read_text()
+    whole, end = module[: module.rindex("}") + 1], int(module.rindex("}") * left)
+    assert read_module(io.BytesIO(whole.encode()), "m").remarks == ()
+    assert any(
+        "m ends" in remark or "it ends" in remark for remark in read_module(io.BytesIO(whole[:end].encode()), "m").remarks
+    )
 
 
 def test_two_tests_with_equal_figures_are_two_failures() -> None:

@@ -52,7 +52,9 @@ def test_module_broken_by_a_terminal_or_windows(columns: int) -> None:
         expected = read_module(file, MODULE.name)
     found = read_module(io.BytesIO(broken.encode()), MODULE.name)
     assert found.remarks == expected.remarks == ()
-    assert [(op.name, op.operands, op.results) for op in found.operations] == [(op.name, op.operands, op.results) for op in expected.operations]
+    assert [(op.name, op.operands, op.results) for op in found.operations] == [
+        (op.name, op.operands, op.results) for op in expected.operations
+    ]
 
 
 @pytest.mark.parametrize(
@@ -204,6 +206,48 @@ def test_several_results_and_operands() -> None:
 def test_other_text_is_no_operation(text: str) -> None:
     assert parse_operation(text, {}) is None
     assert read_module(io.BytesIO(text.encode()), "m").operations == ()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "layout", "dtype", "buffer"),
+    [
+        ("layout = #ttnn.layout<row_major>", Layout.ROW_MAJOR, DType.FLOAT32, BufferType.DRAM),
+        ("layout = #ttnn.layout<tile>", Layout.TILE, DType.FLOAT32, BufferType.DRAM),
+        ("dtype = #ttcore.supportedDataTypes<bf16>", Layout.TILE, DType.BFLOAT16, BufferType.DRAM),
+        ("memory_config = #ttnn.memory_config<#l1, <interleaved>>", Layout.TILE, DType.FLOAT32, BufferType.L1),
+        (
+            "memory_config = #ttnn.memory_config<#ttnn.buffer_type<l1>, <interleaved>>",
+            Layout.TILE,
+            DType.FLOAT32,
+            BufferType.L1,
+        ),
+        ("layout = 7, dtype = x, memory_config = #m", Layout.TILE, DType.FLOAT32, BufferType.DRAM),
+    ],
+)
+def test_attributes_tell_of_the_result_what_its_type_does_not(
+    attributes: str, layout: Layout, dtype: DType, buffer: BufferType
+) -> None:
+    for given in ("tensor<32x64xf32, #unknown>", "tensor<32x64xf32>"):
+        operation = parse_operation(f'%1 = "ttnn.x"(%0) <{{{attributes}}}> : ({given}) -> {given}', {})
+        assert operation is not None
+        (operand,), (result,) = operation.operands, operation.results
+        assert operand.spec is not None
+        assert result.spec is not None
+        assert (operand.spec.layout, operand.spec.dtype, operand.spec.memory.buffer) == (
+            Layout.TILE,
+            DType.FLOAT32,
+            BufferType.DRAM,
+        )
+        assert (result.spec.layout, result.spec.dtype, result.spec.memory.buffer) == (layout, dtype, buffer)
+        assert not result.known_layout
+
+
+def test_a_type_with_its_layout_is_trusted_more_than_attributes() -> None:
+    known = f"tensor<32x32xf32, #ttnn.ttnn_layout<{MAP}, <1x1>, memref<1x1x!ttcore.tile<32x32, f32>, #dram>, <interleaved>>>"
+    text = f'%1 = "ttnn.to_layout"(%0) <{{layout = #ttnn.layout<row_major>}}> : ({known}) -> {known}'
+    operation = parse_operation(text, {})
+    assert operation is not None
+    assert operation.results[0].spec == operation.operands[0].spec
 
 
 def test_split_minds_brackets_quotes_and_arrows() -> None:
