@@ -137,7 +137,7 @@ def test_tensors_that_the_text_shows_make_the_call() -> None:
     assert [c for c in diagnosed(ADD, functions=("add",), tensors=(SUM,)).candidates if c.told_by] == []
 
 
-# What never ran -----------------------------------------------------------------------------------------------------------------
+# What never ran -----------------------------------------------------------------------------------------------------------
 
 
 def ran(number: int) -> Operation:
