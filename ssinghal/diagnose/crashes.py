@@ -6,8 +6,7 @@ import re
 
 from ssinghal.records import Status, Verdict
 
-# Each text of these has one: for those who pass over lines that say nothing.
-WORDS = ("Fatal Python", "egmentation fault", "bort", "illed", "us error", "loating point", "llegal instruction",
+_WORDS = ("Fatal Python", "egmentation fault", "bort", "illed", "us error", "loating point", "llegal instruction",
          "Process received signal")  # fmt: skip
 
 _SIGNALS = {
@@ -38,7 +37,7 @@ _UNNAMED = re.compile(r"(?:\[\S{1,100}:\d{1,10}\] )?\*\*\* Process received sign
 
 def crash(body: str, *, alone: bool) -> Verdict | None:
     """Of a line without what is before its words. ``alone``: nothing is, so that a name by itself is what a shell prints."""
-    if not any(word in body for word in WORDS):
+    if not any(word in body for word in _WORDS):
         return None
     found = _CRASH.match(body) or (_ALONE.match(body) if alone else None)
     if found is None:

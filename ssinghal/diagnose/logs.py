@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from ssinghal.device.errors import HEAD_CHARS, translate_error
-from ssinghal.diagnose.crashes import UNNAMED, WORDS, crash, is_unnamed_crash
+from ssinghal.diagnose.crashes import UNNAMED, crash, is_unnamed_crash
 from ssinghal.diagnose.failures import Failures, Seen
 from ssinghal.diagnose.messages import (
     FRAMEWORK_MEMORY,
@@ -37,9 +37,9 @@ from ssinghal.diagnose.tracebacks import Traceback, result
 from ssinghal.records import Status
 
 # A line that has none of these changes nothing, unless something was begun before it (a bare message has no mark: "Out of").
-ANCHORS = (b"TT_", b"Error", b"ttnn", b"Executing", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically",
-           b"===", b"^^^",
-           *(word.encode() for word in WORDS))  # fmt: skip
+# Each takes a second for a gigabyte, so they are few: of crashes those that come in the middle of a log.
+ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically", b"^",
+           b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal")  # fmt: skip
 STARTS_LIMIT = 100  # of errors on one line
 PROCESS_LIMIT = 1_024  # more are no processes but something else in brackets
 
@@ -155,7 +155,7 @@ class _Reader:
         if executing >= 0:
             self._execute(line, executing)
             return
-        if "ttnn" in line.text and ("Started " in line.text or "Finished " in line.text) and self._log(line):
+        if self._log(line):
             return
         if not self._begun and is_talk(line.text):
             return
@@ -193,13 +193,12 @@ class _Reader:
 
     def _log(self, line: Line) -> bool:
         """Take what a log says of a function that starts or finishes; whether the line does."""
-        text = line.text[:HEAD_CHARS]
-        if (found := logged(text)) is None:
+        found = logged(line.text)
+        if found is None:
             return False
-        process = self._process(process_of(text))
+        process = self._process(process_of(line.text[: found.at]))
         self._end(process)
-        name, starts = found
-        process.logged.feed(name, starts=starts)
+        process.logged.feed(found)
         return True
 
     def _goes_on(self, process: _Process, line: Line, prefix: Prefix) -> bool:
@@ -260,6 +259,7 @@ class _Reader:
             return False
         summary = result(body)
         if summary:
+            process.traceback.close()
             self._summarize(line.number, *summary)
             return False
         if self._crash(process, line, prefix, body) or self._trace(process, body):

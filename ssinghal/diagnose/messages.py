@@ -29,7 +29,6 @@ _PROCESS = (
     r"|\[?(?:[Rr]ank|RANK|default)[ =_]?(?P<rank>\d{1,5})\]?\s?[:|]"
 )
 _PROCESS_TAG = re.compile(_PROCESS)
-_PROCESS_STARTS = ("[", "(", "ank", "RANK", "default")  # cheap to look for
 _LEVEL_WORD = r"CRITICAL|FATAL|ERROR|WARNING|WARN|INFO|DEBUG|TRACE"
 _LEVEL = (
     rf"(?:{_LEVEL_WORD})(?::[\w.]{{0,60}}:| +\S{{1,60}}:\d{{1,6}}:?(?= )|\s*[:-](?=\s)|(?=\s))"
@@ -90,7 +89,7 @@ _NONE = Prefix()
 
 def process_of(text: str) -> str:
     """The process that ``text``, what is before the words of a line, names."""
-    if not any(start in text for start in _PROCESS_STARTS):
+    if not ("[" in text or "(" in text or "ank" in text or "RANK" in text or "default" in text):  # cheap to tell
         return ""
     found = _PROCESS_TAG.search(text)
     return _tag(found) if found else ""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
+from ssinghal.device.errors import HEAD_CHARS
 from ssinghal.diagnose.functions import operators_calling
 from ssinghal.diagnose.reading import Operation
 
@@ -17,7 +19,8 @@ NESTED_LIMIT = 4  # functions that a log shows running inside one another: fewer
 _CALL = re.compile(r"(?<![\w\"'#!./])ttnn\.(?P<name>[a-z_]\w*(?:\.\w+)*)\s*\(")
 _RUNS_NOTHING = ("create_", "init_", "get_", "is_", "has_", "open_", "close_", "set_", "graph.", "device.", "synchronize_")
 _OWN_OPERATION = re.compile(r"\w*Operation\(python_fully_qualified_name='ttnn\.(?P<name>[\w.]+)'")
-_LOGGED = re.compile(r"\b(?P<what>Started|Finished) +(?:C\+\+ ttnn operation: *)?ttnn(?:\.|::)(?P<name>[a-z_][\w.:]*)")
+_LOG_WORDS = ("Started ", "Finished ")
+_LOGGED = re.compile(r" *(?:C\+\+ ttnn operation: *)?ttnn(?:\.|::)(?P<name>[a-z_][\w.:]*)")
 _CPP_NAME = re.compile(r"\bttnn(?:::\w+)+")
 _NEW_WORD = re.compile(r"(?<=[a-z\d])(?=[A-Z][a-z])")
 
@@ -86,10 +89,20 @@ def _of_cpp_name(name: str) -> tuple[str, ...]:
     return ()
 
 
-def logged(text: str) -> tuple[str, bool] | None:
-    """The function that a line of a log tells of, and whether it starts, or else has finished."""
-    found = _LOGGED.search(text)
-    return (found["name"].rstrip(".:").replace("::", "."), found["what"] == "Started") if found else None
+class Logged(NamedTuple):
+    """A function that a line of a log, from ``at`` on, says starts, or else has finished."""
+
+    name: str
+    at: int
+    starts: bool
+
+
+def logged(text: str) -> Logged | None:
+    for what in _LOG_WORDS:
+        at = text.find(what, 0, HEAD_CHARS)
+        if at >= 0 and (found := _LOGGED.match(text, at + len(what))):
+            return Logged(found["name"].rstrip(".:").replace("::", "."), at, starts=what is _LOG_WORDS[0])
+    return None
 
 
 def narrowed(*found: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,14 +141,14 @@ class Started:
     _running: deque[str] = field(default_factory=lambda: deque(maxlen=NESTED_LIMIT))
     _failed: bool = False
 
-    def feed(self, name: str, *, starts: bool) -> None:
-        if starts:
+    def feed(self, found: Logged) -> None:
+        if found.starts:
             if self._failed:  # nothing finishes that raised an error
                 self._running.clear()
                 self._failed = False
-            self._running.append(name)
-        elif name in self._running:
-            while self._running.pop() != name:
+            self._running.append(found.name)
+        elif found.name in self._running:
+            while self._running.pop() != found.name:
                 pass
 
     def fail(self) -> None:

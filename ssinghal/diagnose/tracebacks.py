@@ -64,8 +64,7 @@ class Traceback:
             self._restart()
             self.test = section["test"]
         elif body.startswith("===") or body.startswith("--- "):
-            self._restart()
-            self.test = ""
+            self.close()
         elif frame := _FRAME.match(body):
             self._frame, self.active = f"{frame['file']}:{frame['line']}", True
         elif place := _PLACE.match(body):
@@ -108,6 +107,11 @@ class Traceback:
         self._unplaced = None
         if not _OWN.search(where):
             self._placed = source._replace(where=where)
+
+    def close(self) -> None:
+        """What follows is of no test."""
+        self._restart()
+        self.test = ""
 
     def _restart(self) -> None:
         self.end()
