@@ -65,7 +65,7 @@ def python(value: Any, names: Mapping[int, str]) -> str:
 
 class _Writer:
     """Turns notes into lines. Tensors that only live within a piece are named alike in each. What is used of a piece after it
-    goes into a list, ``pieces``, and a call that takes all of them is shown to take the list."""
+    goes into a list, ``pieces``, and a call that takes all of them in their order is shown to take the list."""
 
     def __init__(self, calls: Sequence[NotedCall], names: dict[int, str]) -> None:
         self.calls = calls
@@ -73,6 +73,7 @@ class _Writer:
         self.last_use = {ref.number: i for i, call in enumerate(calls) for ref in references(call)}
         self.lists = self._lists()
         self.kept = {number: name for name, numbers in self.lists.items() for number in numbers}
+        self.names |= {n: f"{name}[{i}]" for name, numbers in self.lists.items() for i, n in enumerate(numbers)}
 
     def _lists(self) -> dict[str, list[int]]:
         """Of each piece, the tensors that are used after it: the first of every piece is one list, the second another."""
@@ -108,10 +109,15 @@ class _Writer:
         results = ", ".join(self.names[n] for n in call.results)
         target = f"[{results}] = " if call.is_list and call.results else f"{results} = " if results else ""
         done = {r.number for r in references(call) if self.last_use[r.number] == position} - set(call.results)
-        gone = {self.kept.get(n, self.names.get(n, "")) for n in done}
-        gone = {name for name in gone if name.startswith(("t", "pieces"))}
+        gone = {self.names.get(n, "") for n in done if n not in self.kept}
+        gone = {name for name in gone if name.startswith("t")}
+        gone |= {self.kept[n] for n in done if n in self.kept and self._is_done(self.kept[n], position)}
         freed = [] if call.function.endswith(".deallocate") or not gone else [f"del {', '.join(sorted(gone))}"]
         return [target + text, *freed]
+
+    def _is_done(self, name: str, position: int) -> bool:
+        """Whether nothing after ``position`` takes any of the list."""
+        return all(self.last_use.get(number, len(self.calls)) <= position for number in self.lists[name])
 
     def _written(self, call: NotedCall, names: Mapping[int, str]) -> str:
         parts = [self._argument(a, names) for a in call.args] + [f"{k}={self._argument(v, names)}" for k, v in call.kwargs]

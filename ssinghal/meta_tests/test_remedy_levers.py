@@ -1,22 +1,32 @@
 """Every lever on calls of all catalogs, without a device; and the edges of the arithmetic that rules changes out."""
 
+from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from ssinghal.boards import load_board
 from ssinghal.cases import Placement
 from ssinghal.catalog.reading import load_catalogs
+from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.expand import expand
 from ssinghal.operators import make_case
-from ssinghal.records import Resource, Status, Verdict
+from ssinghal.records import Record, Resource, Status, Verdict
 from ssinghal.remedy.chunks import cuts_of
 from ssinghal.remedy.counts import smallest_count
+from ssinghal.remedy.live import live_set
 from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.recording import Searcher, searched
 from ssinghal.remedy.search import Budget, levers, search
+from ssinghal.remedy.solving import without_other_values
+from ssinghal.remedy.telling import Told
 from ssinghal.remedy.trials import Contract, Resident, Tried
+from ssinghal.remedy.values import ValueCheck
+from ssinghal.searched import Values
 from ssinghal.specs import BufferType, DType
+from ssinghal.tasks import PoolOptions
 
 BOARD = load_board("n150")
 FAILURES = (Resource.L1_BUFFER, Resource.DRAM_BUFFER, Resource.CIRCULAR_BUFFER, Resource.CLASH, Resource.L1_SMALL_BUFFER)
@@ -151,6 +161,87 @@ def test_dtypes_are_narrowed_step_by_step():
     made = problem("relu", (64, 64), memory=DRAM, placed=DType.FLOAT32)
     search(made, run, Budget(), only=[Contract.DTYPE])
     assert asked == [DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B]
+
+
+# What lives -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "each"), [("1B@l1", 32), ("2048B@l1", 32), ("2049B@l1", 64), ("13B@dram", 32)])
+def test_what_lives_takes_whole_granules_of_every_bank(text, each):
+    """2,049 B over 64 banks are 33 B in the fullest, which the allocator books as 64 B."""
+    (resident,) = live_set([text], BOARD)
+    assert resident.bytes_per_bank == each
+    assert BOARD.granule_bytes == 32
+
+
+@pytest.mark.parametrize("room", [0, 1, 300_000, 777_777, 999_999])
+def test_how_much_may_stay_is_found_to_a_64th(room):
+    held, asked = 1_000_000, []
+
+    def run(trial):
+        asked.append(trial)
+        fits = trial.rewrite == "call" and sum(r.bytes_per_bank for r in trial.live) <= room
+        verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
+        return Tried(trial, verdict, "n150", "0", "none")
+
+    made = problem("clone", (64, 64), live=(Resident(L1, 600_000), Resident(L1, 400_000)))
+    (freed,) = [r for r in search(made, run, Budget(), only=[Contract.SAME]).found if r.lever == "free what is dead"]
+    stays = sum(r.bytes_per_bank for r in freed.tried.trial.live)
+    assert room - held / 64 - 2 <= stays <= room
+    assert freed.probes <= 8
+
+
+# Recorded -------------------------------------------------------------------------------------------------------------------
+
+
+class OneRecord:
+    """Workers that give every case the same record; there is no device to search on."""
+
+    choice, options = choose_device("virtual", "n150"), PoolOptions(workers=1)
+    facts = SimpleNamespace(ttnn="0")
+
+    def __init__(self, record):
+        self.record = record
+
+    def submit(self, case):
+        future = Future()
+        future.set_result(self.record)
+        return future
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason"),
+    [
+        (Verdict(Status.OOM, Resource.HOST), "it is the host's memory that ran out"),
+        (Verdict(Status.FITS), None),
+        (Verdict(Status.ERROR), None),
+    ],
+)
+def test_what_is_not_the_devices_memory_is_not_searched(verdict, reason):
+    case = make_case("relu", ((64, 64),))
+    record = Record.of(case, verdict, device_mode="virtual", board="n150", ttnn="0")
+    with Searcher(OneRecord(record)) as searcher:
+        (made,) = searcher.map([case])
+    assert (made.remedies.reason if made.remedies else None) == reason
+
+
+CHECKS = [
+    (ValueCheck(True), Values.EQUAL),
+    (ValueCheck(False, rounding=True), Values.ROUNDED),
+    (ValueCheck(None), Values.NOT_COMPARED),
+    (ValueCheck(False), None),
+]
+
+
+@pytest.mark.parametrize(("check", "values"), CHECKS)
+def test_rounding_is_no_other_value(check, values):
+    """A rewrite whose sums are in another order is kept, and said to be rounded; one of other values is no remedy."""
+    made = search(problem("relu", (64, 1024, 1024)), answering(Verdict(Status.FITS)), Budget(), only=[Contract.CHUNKED])
+    checks = {remedy.lever: check for remedy in made.found}
+    told = Told(without_other_values(made, checks), checks)
+    record = searched(told)
+    assert [working.values for working in record.found] == ([] if values is None else [values])
+    assert ("it fits, with other values in torch" in [r.reason for r in record.refused]) == (values is None)
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------------

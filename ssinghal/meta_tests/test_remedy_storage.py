@@ -9,11 +9,12 @@ from ssinghal.remedy.bench import Bench
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.search import Budget
 from ssinghal.remedy.solving import solve
+from ssinghal.remedy.storage import storage_error
 from ssinghal.remedy.telling import lines, to_json
 from ssinghal.specs import BufferType, DType
 from ssinghal.tasks import PoolOptions
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.virtual_device
 
 
@@ -37,6 +38,14 @@ def test_block_floats(bench):
     assert four.pcc == pytest.approx(0.9932, abs=2e-3)
     assert four.flushed == pytest.approx(0.15, abs=0.02)
     assert "become zero" in str(four)
+
+
+def test_zeros_that_were_zeros_are_not_lost():
+    """Of eight values two are 0; one of the other six comes back as 0."""
+    given = torch.tensor([0, 0, 1, 2, 3, 4, 5, 1e-9], dtype=torch.float64)
+    stored = torch.tensor([0, 0, 1, 2, 3, 4, 5, 0], dtype=torch.float64)
+    assert storage_error(DType.BFLOAT8_B, "some", given, given).flushed == 0
+    assert storage_error(DType.BFLOAT8_B, "some", given, stored).flushed == 1 / 8
 
 
 def test_bfloat16_keeps_eight_bits(bench):

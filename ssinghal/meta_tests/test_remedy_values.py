@@ -1,5 +1,7 @@
 """Rewrites keep the values: pieces along every axis of every operator, rows of windows, turned and folded calls, in torch."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators import families, find_operator, make_case
 from ssinghal.remedy.axes import as_placed, axes_of
 from ssinghal.remedy.padding import pad_values
+from ssinghal.remedy.rewrites import cuts
 from ssinghal.remedy.trials import Trial
 from ssinghal.remedy.values import check_values, compare, fewer_elements
 from ssinghal.remedy.wide import turned_case
@@ -112,7 +115,7 @@ def test_rows_cut_without_their_neighbours_would_not_be_the_whole():
         ("add", [(4, 6, 8), (4, 6, 8)], {}),
     ],
 )
-@pytest.mark.parametrize("order", [[2, 1, 0], [0, 2, 1], [1, 0, 2]])
+@pytest.mark.parametrize("order", [[2, 1, 0], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1]])
 def test_turned_calls_keep_their_values(name, shapes, attrs, order):
     rank = len(shapes[0])
     order = order if rank == 3 else [0, *(d + 1 for d in order)]
@@ -140,6 +143,19 @@ def test_shapes_too_large_are_halved_and_said_to_be():
     assert h >= 2 * 27 - 1
     softmax = make_case("softmax", ((1, 2, 3000, 1000),), {"dim": 2}, Placement(channels_last=False))
     assert fewer_elements(softmax, 2**12, {}) is None  # 3,000 elements of the dim itself cannot be left out, twice
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 8])
+@pytest.mark.parametrize("rewrite", ["pieces", "pieces apart"])
+def test_fewer_elements_are_cut_into_as_many_pieces(rewrite, count):
+    """Of 2 x 40 x 64 x 64 values only 200 may be compared."""
+    case = make_case("relu", ((40, 64, 64),), {}, Placement(channels_last=False))
+    check = check_values(Trial(case, (), rewrite, {"axis": 0, "count": count, "multiple": 32, "memory": "dram"}), 200)
+    assert check.equal
+    assert math.prod(check.inputs[0]) <= 100
+    sizes = [end - begin for begin, end in cuts(check.inputs[0][0], count)]
+    assert len(sizes) == count
+    assert sizes[-1] < sizes[0]
 
 
 def test_constant_padding_is_another_model():

@@ -131,6 +131,31 @@ def test_pieces_of_several_sizes_are_a_list_and_unlike_ones_loops_of_their_own()
     ]
 
 
+@pytest.mark.parametrize(
+    ("order", "shown"),
+    [
+        ([1, 2, 3], "pieces"),
+        ([3, 2, 1], "[pieces[2], pieces[1], pieces[0]]"),
+        ([1, 3, 2], "[pieces[0], pieces[2], pieces[1]]"),
+        ([1, 2, 3, 3], "[pieces[0], pieces[1], pieces[2], pieces[2]]"),
+    ],
+)
+def test_pieces_are_taken_in_the_order_of_the_call(order, shown):
+    cut = [call("ttnn.cut", [Ref(0), i], [i + 1], i) for i in range(3)]
+    joined = call("ttnn.concat", [[Ref(n) for n in order]], [4])
+    assert script_lines([*cut, joined], {0: "a"})[-2:] == [f"t0 = ttnn.concat({shown})", "del pieces"]
+
+
+def test_pieces_are_deleted_when_the_last_of_them_was_used():
+    cut = [call("ttnn.cut", [Ref(0), i], [i + 1], i) for i in range(3)]
+    taken = [call("ttnn.add", [Ref(1), Ref(2)], [4]), call("ttnn.relu", [Ref(3)], [5])]
+    assert script_lines([*cut, *taken], {0: "a"})[-3:] == [
+        "t0 = ttnn.add(pieces[0], pieces[1])",
+        "t1 = ttnn.relu(pieces[2])",
+        "del pieces",
+    ]
+
+
 def test_a_tensor_is_deleted_after_its_last_use_unless_it_has_a_name():
     calls = [
         call("ttnn.f", [Ref(0)], [1]),

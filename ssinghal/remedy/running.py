@@ -132,7 +132,7 @@ def _run(
         results += REWRITES[trial.rewrite](hand, trial.params)
         found = [session.spec_of(r) for r in results]
         sharded = [session.is_sharded(r) for r in results]
-        return _judged(trial, found, sharded), tuple(map(_placed_as(session), found))
+        return judged(trial, found, sharded), tuple(map(_placed_as(session), found))
     except TTNN_ERRORS as error:
         return replace(translate_error(type(error).__name__, str(error)), stage=hand.stage), ()
     except InvalidCase as error:
@@ -155,7 +155,7 @@ def _placed_as(session: Session) -> Any:
     return placed
 
 
-def _judged(trial: Trial, found: Sequence[TensorSpec], sharded: Sequence[bool]) -> Verdict:
+def judged(trial: Trial, found: Sequence[TensorSpec], sharded: Sequence[bool]) -> Verdict:
     """Fits only if all that was wanted came back: number of results, shapes, dtypes, layouts, memory."""
     wanted = trial.wanted
     names = ("shape", "dtype", "layout") if trial.any_memory else ("shape", "dtype", "layout", "memory")
@@ -284,4 +284,4 @@ def _specs(resident: Resident, session: Session) -> Iterator[TensorSpec]:
             yield TensorSpec(shape, DType.UINT32, Layout.ROW_MAJOR, MemoryConfig(resident.memory))
 
 
-__all__ = ["BoardTask", "DeviceHand", "InsideTask", "TrialTask", "run_trial"]
+__all__ = ["BoardTask", "DeviceHand", "InsideTask", "TrialTask", "judged", "run_trial"]

@@ -63,8 +63,12 @@ def _samples(torch: Any) -> dict[str, Any]:
 
 def _measured(torch: Any, session: Session, dtype: DType, name: str, values: Any) -> StorageError:
     ttnn = session.ttnn
-    stored = ttnn.to_torch(ttnn.from_torch(values, dtype=getattr(ttnn, dtype.value), layout=ttnn.TILE_LAYOUT)).double()
-    given = values.double()
+    stored = ttnn.to_torch(ttnn.from_torch(values, dtype=getattr(ttnn, dtype.value), layout=ttnn.TILE_LAYOUT))
+    return storage_error(dtype, name, values.double(), stored.double())
+
+
+def storage_error(dtype: DType, name: str, given: Any, stored: Any) -> StorageError:
+    """Of ``given``, which came back as ``stored``: tensors of torch of one shape, in double."""
     error = (stored - given).abs()
     a, b = given - given.mean(), stored - stored.mean()
     return StorageError(
@@ -77,4 +81,4 @@ def _measured(torch: Any, session: Session, dtype: DType, name: str, values: Any
     )
 
 
-__all__ = ["StorageError", "StorageTask"]
+__all__ = ["StorageError", "StorageTask", "storage_error"]

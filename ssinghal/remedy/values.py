@@ -122,13 +122,18 @@ def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> Value
 
 def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
     """A case of the same structure that the host can compute, and the rewrite's parameters for it; None if there is none."""
-    least = {}
-    if trial.rewrite in ("pieces", "pieces apart"):
-        least[trial.params["axis"]] = 2 * trial.params["count"] - 1  # as many pieces as before, the last one smaller
-    small = fewer_elements(trial.case, most, least)
-    if small is None:
-        return None
-    return small, trial.params if small == trial.case else {**trial.params, "multiple": 1}
+    cut = (trial.params["axis"], trial.params["count"]) if trial.rewrite in ("pieces", "pieces apart") else None
+    small = fewer_elements(trial.case, most, {cut[0]: 2 * cut[1] - 1} if cut else {})
+    if small is None or small == trial.case:
+        return (small, trial.params) if small else None
+    return _in_as_many(small, *cut) if cut else small, {**trial.params, "multiple": 1}
+
+
+def _in_as_many(case: Case, axis: int, count: int) -> Case:
+    """``case`` with so many units along ``axis`` that it has ``count`` pieces, the last one smaller; as it is if it has few."""
+    axes = axes_of(case, find_operator(case.operator).complete_attrs(case.attrs))
+    size = axes.units[axis] // count if axes else 1
+    return axes.case_of(case, {axis: size * count - 1}) if axes and size > 1 else case
 
 
 def fewer_elements(case: Case, most: int, least: Mapping[int, int]) -> Case | None:
