@@ -104,10 +104,11 @@ class _Reader:
         self._begun: dict[str, _Begun] = {}  # by process
         self._failures = Failures()
         self._skipped = 0
+        self._has_open_arguments = False
 
     @property
     def busy(self) -> bool:
-        return bool(self._begun)
+        return bool(self._begun) or self._has_open_arguments
 
     def reading(self, name: str, lines: Lines) -> Reading:
         module = (self._given.operations if self._given else ()) or self._text.operations()
@@ -265,6 +266,7 @@ class _Reader:
         if self._crash(process, line, prefix, body) or self._trace(process, body):
             return False
         process.traceback.feed(body, prefix.end, marked=_MARK.search(line.text, 0, prefix.end) is not None)
+        self._has_open_arguments = process.traceback.arguments.is_open
         self._place(process)
         return True
 
@@ -320,12 +322,13 @@ class _Reader:
 
     def _keep(self, process: _Process, number: int, message: Message) -> None:
         traceback, verdict, is_cut = process.traceback, message.verdict, message.is_cut
-        call, test = traceback.call, traceback.test
+        call, test, tensors = traceback.call, traceback.test, traceback.tensors
         named = Named(source=traceback.functions, own=traceback.own, log=process.logged.names)
 
         def made() -> Failure:
             operation = _operation(process.running, self._text.aliases) if process.running else None
-            return Failure(verdict, number, 1, process.name, operation, process.started, call, test, is_cut=is_cut)
+            started = process.started
+            return Failure(verdict, number, 1, process.name, operation, started, call, test, tensors=tensors, is_cut=is_cut)
 
         at = self._failures.add(Seen(verdict, process.name, test, call, named, is_cut), made)
         process.unplaced = at if call is not None and not call.where else None

@@ -140,21 +140,21 @@ def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Ope
     head = _HEAD.match(text)
     if head is None:
         return None
-    operands, rest = _bracketed(text, head.end() - 1)
+    operands, rest = bracketed(text, head.end() - 1)
     attributes: dict[str, Any] = {}
     types = location = ""
     while rest:
         rest = rest.lstrip()
         if rest.startswith("<{"):
-            inner, rest = _bracketed(rest, 0)
+            inner, rest = bracketed(rest, 0)
             attributes |= _attributes(inner.strip()[1:-1], aliases)
         elif rest.startswith("{"):
-            inner, rest = _bracketed(rest, 0)
+            inner, rest = bracketed(rest, 0)
             attributes = _attributes(inner, aliases) | attributes
         elif rest.startswith("("):  # regions
-            rest = _bracketed(rest, 0)[1]
+            rest = bracketed(rest, 0)[1]
         elif rest.startswith("loc("):
-            location, rest = _bracketed(rest, 3)
+            location, rest = bracketed(rest, 3)
         elif rest.startswith(":"):
             at = _top_level(rest, "loc(")
             types, rest = (rest[1:], "") if at is None else (rest[1:at], rest[at:])
@@ -389,7 +389,7 @@ def _top_level(text: str, what: str) -> int | None:
     return next((at for at, depth in _depths(text) if depth == 0 and text.startswith(what, at)), None)
 
 
-def _bracketed(text: str, start: int) -> tuple[str, str]:
+def bracketed(text: str, start: int) -> tuple[str, str]:
     """What is in the bracket that opens at ``start``, and what follows it; all the rest where it is never closed."""
     for at, depth in _depths(text, start):
         if depth == 0 and at > start:

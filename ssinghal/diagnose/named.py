@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from ssinghal.device.errors import HEAD_CHARS
 from ssinghal.diagnose.functions import operators_calling
+from ssinghal.diagnose.mlir import bracketed, split
 from ssinghal.diagnose.reading import Operation
 
 NESTED_LIMIT = 4  # functions that a log shows running inside one another: fewer, where it does not say which finished
 
 _CALL = re.compile(r"(?<![\w\"'#!./])ttnn\.(?P<name>[a-z_]\w*(?:\.\w+)*)\s*\(")
 _RUNS_NOTHING = ("create_", "init_", "get_", "is_", "has_", "open_", "close_", "set_", "graph.", "device.", "synchronize_")
+_KEYWORD = re.compile(r"\w+\s*=(?!=)")
 _OWN_OPERATION = re.compile(r"\w*Operation\(python_fully_qualified_name='ttnn\.(?P<name>[\w.]+)'")
 _LOG_WORDS = ("Started ", "Finished ")
 _LOGGED = re.compile(r" *(?:C\+\+ ttnn operation: *)?ttnn(?:\.|::)(?P<name>[a-z_][\w.:]*)")
@@ -58,6 +60,19 @@ def functions_called(source: str, column: int | None = None) -> tuple[str, ...]:
     found = [call for call in _CALL.finditer(source) if not call["name"].startswith(_RUNS_NOTHING)]
     pointed = [call for call in found if call.start() == column]
     return tuple(dict.fromkeys(call["name"] for call in pointed or found))
+
+
+def arguments_of_call(source: str) -> list[str] | None:
+    """Those by position of the one call of TTNN in ``source``; None where there are several, it is not whole, or one of them
+    stands for any number."""
+    calls = list(_CALL.finditer(source))
+    if len(calls) != 1:
+        return None
+    inner, _ = bracketed(source, calls[0].end() - 1)
+    given = split(inner)
+    if calls[0].end() + len(inner) == len(source) or any(one.startswith("*") for one in given):
+        return None
+    return [one for one in given if not _KEYWORD.match(one)]
 
 
 def own_operation(text: str) -> tuple[str, ...]:

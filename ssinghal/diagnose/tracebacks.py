@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ssinghal.diagnose.arguments import Arguments
 from ssinghal.diagnose.named import calls_ttnn, functions_called, own_operation
 from ssinghal.diagnose.reading import PythonCall
+from ssinghal.specs import TensorSpec
 
 SOURCE_CHARS = 400
 
@@ -34,11 +36,12 @@ class _Source(NamedTuple):
 @dataclass
 class Traceback:
     """Follows the lines of one process. ``call``: of the traceback read last, with the ``functions`` of TTNN that it names.
-    ``own``: what TTNN's own Python was running. ``test``: the one whose output this is."""
+    ``own``: what TTNN's own Python was running, on which ``tensors``. ``test``: the one whose output this is."""
 
     test: str = ""
     active: bool = False
     own: tuple[str, ...] = ()
+    arguments: Arguments = field(default_factory=Arguments)
     _frame: str = ""
     _placed: _Source | None = None
     _unplaced: _Source | None = None  # where pytest shows source, its place comes after it
@@ -54,9 +57,15 @@ class Traceback:
         source = self._unplaced or self._placed
         return source.functions if source else ()
 
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        return self.arguments.tensors(self._placed.text) if self._placed else ()
+
     def feed(self, body: str, column: int = 0, *, marked: bool = False) -> None:
         """A line without what is before its words, which begin at ``column``. ``marked``: pytest's ``>`` is before it."""
         after_source, self._is_last = self._is_last, False
+        if self.arguments.feed(body):
+            return
         if body.startswith("Traceback (most recent call last)"):
             self._restart()
             self.active = True
@@ -120,6 +129,7 @@ class Traceback:
     def end(self) -> None:
         """The error of this traceback has been read. The place of its line may follow."""
         self.active, self._frame, self.own, self._is_last = False, "", (), False
+        self.arguments.clear()
         if self._unplaced is None:
             self._placed = None
 

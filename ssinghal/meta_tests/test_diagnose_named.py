@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ssinghal.diagnose.logs import read_log
 from ssinghal.diagnose.reading import Failure, PythonCall
+from ssinghal.specs import DType, Layout, TensorSpec
 
 LOGS = Path(__file__).parent / "data" / "logs"
 OOM = (
@@ -109,7 +111,49 @@ def test_pytest_shows_the_users_line_and_not_ttnns_own() -> None:
     assert concat.call is not None
     assert concat.call.where == "test_x.py:28"
     assert (reshape.functions, concat.functions) == (("reshape",), ("concat",))
+    assert reshape.tensors == (TensorSpec((160, 100, 512), DType.BFLOAT16, Layout.TILE),)
+    assert concat.tensors == ()
     assert (reshape.test, concat.test) == ("test_x.py::test_reshape", "test_x.py::test_plus")
+
+
+def shown(*shapes: str) -> str:
+    values = "ttnn.Tensor([[ 0.0000,  0.0000,  ...,  0.0000],\n              ...,\n       [ 0.0000,  0.0000]]"
+    tensors = [f"{values}, shape=Shape([{shape}]), dtype=DataType::FLOAT32, layout=Layout::ROW_MAJOR)" for shape in shapes]
+    return ", ".join(tensors)
+
+
+CUT_TENSOR = "ttnn.Tensor([[ 0.0000, 0.0000,  ...,  0.0000],\n ...000,  0.0000]], shape=Shape([64, 96]),"
+CUT_TENSOR += " dtype=DataType::FLOAT32, layout=Layout::ROW_MAJOR)"
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "keywords", "expected"),
+    [
+        ("y = ttnn.relu(x)", f"{shown('64, 96')},", "", [(64, 96)]),
+        ("y = f(ttnn.add(x, z))", shown("64, 96", "32, 32"), "", [(64, 96), (32, 32)]),
+        ("y = ttnn.concat([x, z], dim=1)", f"[{shown('64, 96', '32, 32')}],", "'dim': 1", [(64, 96), (32, 32)]),
+        ("y = ttnn.relu(x)", f"{CUT_TENSOR},", "", [(64, 96)]),
+        ("y = ttnn.reshape(x, (96, 64))", f"{CUT_TENSOR}, (96, 64)", "", [(64, 96)]),
+        ("y = ttnn.softmax(x, dim=1)", f"{CUT_TENSOR},", "'dim': 1", [(64, 96)]),
+        ("y = ttnn.add(x, z)", CUT_TENSOR, "", []),  # which of the two?
+        ("y = ttnn.add(*both)", CUT_TENSOR, "", []),
+        ("y = ttnn.add(", CUT_TENSOR, "", []),  # on several lines
+        ("y = ttnn.concat([x, z])", f"[{CUT_TENSOR}],", "", []),
+        ("y = ttnn.linear(x, w)", shown("64, 96", "96, 32"), f"'bias': {shown('1, 32')}", []),
+        ("y = ttnn.relu(x)", "x,", "", []),
+        ("y = ttnn.relu(x)", f"{shown('0, 96')},", "", []),
+        ("y = ttnn.relu(x)", f"{shown('64, 96').replace('FLOAT32', 'INVALID')},", "", []),
+    ],
+)
+@pytest.mark.parametrize("plain", [0, 100_000], ids=["at the start", "after a mebibyte"])
+def test_tensors_that_pytest_shows(source: str, arguments: str, keywords: str, expected: list[Any], plain: int) -> None:
+    report = (
+        f"____ test_a ____\n\n    def test_a():\n>       {source}\n\ntest_a.py:9: \n_ _ _ _\n\nself = FastOperation(x)\n"
+        f"function_args = ({arguments})\nfunction_kwargs = {{{keywords}}}\n\n    def __call__(self):\n"
+        f">       result = self.function(*args)\n{''.join(f'E       {line}{chr(10)}' for line in RAISED.splitlines())}\n"
+    )
+    tensors = only("plain text\n" * plain + report).tensors
+    assert tensors == tuple(TensorSpec(shape, DType.FLOAT32, Layout.ROW_MAJOR) for shape in expected)
 
 
 def test_ttnns_own_python_names_the_function_where_the_users_line_does_not() -> None:
