@@ -122,3 +122,4 @@ def test_the_release_at_hand_is_the_one_that_runs(bench):
     assert bench.on("0.0.1", trial).release == "0.0.1"
     assert bench.board_of(bench.ttnn) == bench.board
     assert bench.run(replace(trial, release=bench.ttnn)).works
+    assert list(bench._pools) == [("", "", False)]  # no workers but those that were there
