@@ -49,7 +49,7 @@ if .venv/bin/python -m ssinghal releases add 0.66.0 0.75.0; then
 else
   outcomes+=($'NOT THERE\tother TTNN releases: the tests that ask them were skipped')
 fi
-check "meta tests" .venv/bin/python -m pytest ssinghal/meta_tests
+check "meta tests" .venv/bin/python -m pytest ssinghal/meta_tests -n 2
 check "memory estimates without torch and ttnn" .venv-base/bin/python -m pytest ssinghal/oom_tests -k memory_estimation
 check "both suites on a virtual device, a sample" .venv/bin/python -m pytest --oom-device virtual --oom-sample 12
 

@@ -166,7 +166,7 @@ def replay(
         made.append(beside(residents))
         if made[-1].same_figures:
             return made[-1]
-    if made:
+    if made and reported.resource is not Resource.CLASH:  # a call's own tensors inside it reach as low as what else lives
         return max(made, key=lambda replayed: sum(figure.equal for figure in replayed.figures))
     least = least_live(reported, problem.case, problem.board) if alone.tried.works else ()
     return replace(beside(least), live_is_least=True) if least else alone
