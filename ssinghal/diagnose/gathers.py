@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from ssinghal.cases import Case, Placement
-from ssinghal.diagnose.modules import Places
+from ssinghal.diagnose.modules import Places, function_of
 from ssinghal.diagnose.reading import Operation, Value
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
@@ -25,7 +25,6 @@ _PAD = {4: ("replication_pad2d", 2), 5: ("replication_pad3d", 3)}
 _KEEPING = ("ttnn.reshape", "ttnn.to_layout", "ttnn.to_device", "ttnn.from_device", "ttnn.to_memory_config")
 _WHOLE_NUMBERS = (DType.UINT8, DType.UINT16, DType.UINT32, DType.INT32)
 _DENSE = re.compile(r"dense<([^<>\"]*)>\s*:\s*tensor<((?:\d{1,9}x){1,8})[su]?i\d+[,>].*", re.DOTALL)
-_NUMBERED = re.compile(r"%(\d{1,9})(?:#\d+)?")
 MOST_INDICES = 1 << 16
 
 
@@ -101,7 +100,7 @@ def gather_of(failing: Operation | None, module: Sequence[Operation]) -> Gather 
     at = Places(module).of(failing).at
     if at is None:
         return None
-    function, at = _function_of(at, module)
+    function, at = function_of(at, module)
     start = at - _STEPS.index(failing.name)
     steps = [op for op in function[max(start - 4, 0) : max(start + 8, 0)] if op.name in _STEPS]
     for first in range(len(steps) - 3):
@@ -109,30 +108,6 @@ def gather_of(failing: Operation | None, module: Sequence[Operation]) -> Gather 
         if tuple(op.name for op in found) == _STEPS and function[at] in found and _is_chain(found):
             return _gather(found, function, module)
     return None
-
-
-def _function_of(at: int, module: Sequence[Operation]) -> tuple[Sequence[Operation], int]:
-    """The operations of the function of the one ``at``, and where it is among them: as far as the numbers of results grow.
-
-    They begin anew with each function. What comes before may still be another's, where this one's begin higher.
-    """
-    numbers = [_number(operation) for operation in module]
-    first, low = at, numbers[at]
-    while first > 0 and _grows(numbers[first - 1], low):
-        first, low = first - 1, numbers[first - 1] if numbers[first - 1] is not None else low
-    last, high = at, numbers[at]
-    while last + 1 < len(module) and _grows(high, numbers[last + 1]):
-        last, high = last + 1, numbers[last + 1] if numbers[last + 1] is not None else high
-    return module[first : last + 1], at - first
-
-
-def _grows(before: int | None, after: int | None) -> bool:
-    return before is None or after is None or before < after
-
-
-def _number(operation: Operation) -> int | None:
-    found = _NUMBERED.fullmatch(operation.results[0].name) if operation.results else None
-    return int(found[1]) if found else None
 
 
 def _is_chain(steps: Sequence[Operation]) -> bool:

@@ -120,6 +120,7 @@ class _Reader:
         first = next((i for i, failure in enumerate(failures) if failure.verdict.resource), 0)
         at = places[first].at if failures else None
         never_ran = following(at, module) if at is not None else ()
+        never_ran = never_ran[self._ran_after(failures[first].line, never_ran) :] if failures else ()
         counted = {
             "more different failures were not kept": self._failures.left_out,
             "messages are cut off, in a test summary: their figures are not in the text": self._failures.cut,
@@ -150,6 +151,13 @@ class _Reader:
                 yield f"the module has other operands or types for {results} {operation.name} than the log: the log's are taken"
             elif place.at is None and self._given is not None and self._given.is_ttnn:
                 yield f"the module has no {results} {operation.name}, which the log says was running"
+
+    def _ran_after(self, line: int, operations: Sequence[Operation]) -> int:
+        """How many of ``operations`` the log shows to have started after ``line``: up to the last one of any process."""
+        began = [p.running for p in self._processes.values() if p.running is not None and p.running.number > line]
+        places = Places(operations)
+        found = [places.of(_operation(begun, self._text.aliases)).at for begun in began]
+        return max((at + 1 for at in found if at is not None), default=0)
 
     def read(self, line: Line) -> None:
         executing = line.text.find(_EXECUTING, 0, HEAD_CHARS)

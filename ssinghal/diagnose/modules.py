@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.diagnose.reading import Operation, Value
 from ssinghal.specs import DType
 
+_NUMBERED = re.compile(r"%(\d{1,9})(?:#\d+)?")
 _BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)  # of a layout alone: the tensor's type says bf16
 
 
@@ -50,14 +52,33 @@ def completed(operation: Operation, printed: Operation) -> Operation:
 
 
 def following(at: int, module: Sequence[Operation]) -> tuple[Operation, ...]:
-    """The operations of the same function after the one ``at``: names of results begin anew with each function."""
-    seen = {value.name for value in module[at].results}
-    for end in range(at + 1, len(module)):
-        names = {value.name for value in module[end].results}
-        if names & seen:
-            return tuple(module[at + 1 : end])
-        seen |= names
-    return tuple(module[at + 1 :])
+    """The operations of the same function after the one ``at``."""
+    function, at = function_of(at, module)
+    return tuple(function[at + 1 :])
+
+
+def function_of(at: int, module: Sequence[Operation]) -> tuple[Sequence[Operation], int]:
+    """The operations of the function of the one ``at``, and where it is among them: as far as the numbers of results grow.
+
+    They begin anew with each function. What comes before may still be another's, where this one's begin higher.
+    """
+    numbers = [_number(operation) for operation in module]
+    first, low = at, numbers[at]
+    while first > 0 and _grows(numbers[first - 1], low):
+        first, low = first - 1, numbers[first - 1] if numbers[first - 1] is not None else low
+    last, high = at, numbers[at]
+    while last + 1 < len(module) and _grows(high, numbers[last + 1]):
+        last, high = last + 1, numbers[last + 1] if numbers[last + 1] is not None else high
+    return module[first : last + 1], at - first
+
+
+def _grows(before: int | None, after: int | None) -> bool:
+    return before is None or after is None or before < after
+
+
+def _number(operation: Operation) -> int | None:
+    found = _NUMBERED.fullmatch(operation.results[0].name) if operation.results else None
+    return int(found[1]) if found else None
 
 
 def told(values: Sequence[Value]) -> int:

@@ -368,3 +368,29 @@ def test_talk_about_memory_is_no_failure() -> None:
 )
 def test_nothing_failed(data: bytes) -> None:
     assert read_log(io.BytesIO(data), "log").failures == ()
+
+
+def test_what_the_log_shows_to_have_run_later_did_run() -> None:
+    """The failure was caught, and the program went on with the next operation."""
+    log = (LOGS / "mochi_runtime.log").read_bytes()
+    more = b'\nRuntimeTTNN | DEBUG | Executing operation: %10 = "ttnn.embedding"(%arg0, %9)\n'
+    module = read_module(io.BytesIO((LOGS / "mochi_module.mlir").read_bytes()), "module")
+    names = [op.results[0].name for op in read_log(io.BytesIO(log + more), "log", module).never_ran]
+    assert names == ["%11", "%12", "%13", "%24", "%25"]
+
+
+def test_what_never_ran_ends_with_the_function() -> None:
+    """The next function's names begin lower than that of the operation that failed."""
+    one = '  %{0} = "ttnn.relu"(%{1}) : (tensor<4x4xbf16>) -> tensor<4x4xbf16>\n'
+    first = "".join(one.format(n, n - 1) for n in (5, 6, 7))
+    second = "".join(one.format(n, n - 1) for n in (1, 2, 3))
+    module = read_module(
+        io.BytesIO(f"module {{\nfunc.func @a() {{\n{first}}}\nfunc.func @b() {{\n{second}}}\n}}\n".encode()), "m"
+    )
+    log = (
+        'RuntimeTTNN | DEBUG | Executing operation: %6 = "ttnn.relu"(%5)\n'
+        "RuntimeError: TT_FATAL @ /project/a.cpp:1: x\ninfo:\nOut of Memory: Not enough space to allocate 64 B DRAM buffer"
+        " across 12 banks, where each bank needs to store 64 B, but bank size is 32 B"
+        " (allocated: 0 B, free: 32 B, largest free block: 32 B)\n"
+    )
+    assert [op.results[0].name for op in read_log(io.BytesIO(log.encode()), "log", module).never_ran] == ["%7"]
