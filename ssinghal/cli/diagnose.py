@@ -81,7 +81,8 @@ def diagnose(
 
     Exit code 0 no failure in the log, 1 failures, 2 bad input.
     """
-    from ssinghal.diagnose import diagnosing
+    from ssinghal.diagnose import telling
+    from ssinghal.diagnose.diagnosing import tried, understand
     from ssinghal.diagnose.logs import read_log
     from ssinghal.diagnose.mlir import read_module
 
@@ -99,15 +100,15 @@ def diagnose(
     budget = None if no_remedies else Budget(host_tiles=host_tiles)
     found = []
     with _Benches(asked, live, board, mode, ttnn_log, timeout) as benches:
-        for number, known in enumerate(diagnosing.understand(reading, call)):
-            tell([*([""] if number else []), *diagnosing.explained(known)])
+        for number, known in enumerate(understand(reading, call)):
+            tell([*([""] if number else []), *telling.explained(known)])
             if known.is_memory and not no_replay:
                 bench, releases, lives = benches.of(known)
-                known = diagnosing.tried(known, bench, releases, lives, budget)
-                tell(diagnosing.found_out(known))
+                known = tried(known, bench, releases, lives, budget)
+                tell(telling.found_out(known))
             found.append(known)
     if as_json:
-        failures = [diagnosing.as_json(known) for known in found]
+        failures = [telling.as_json(known) for known in found]
         click.echo(json.dumps({"log": str(log), "lines": reading.lines, "remarks": reading.remarks, "failures": failures}))
     if script_path is not None:
         _write_script(script_path, found)

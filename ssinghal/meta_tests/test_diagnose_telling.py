@@ -12,9 +12,10 @@ import pytest
 from ssinghal.cases import Case, Placement
 from ssinghal.device.errors import translate_error
 from ssinghal.device.modes import choose_device
-from ssinghal.diagnose.diagnosing import Diagnosis, as_json, explained, found_out, tried, understand
+from ssinghal.diagnose.diagnosing import Diagnosis, tried, understand
 from ssinghal.diagnose.gathers import Gather
 from ssinghal.diagnose.reading import Failure, Operation, PythonCall, Reading, Value
+from ssinghal.diagnose.telling import as_json, explained, found_out
 from ssinghal.operators import make_case
 from ssinghal.pool import PoolOptions
 from ssinghal.records import Status, Verdict
