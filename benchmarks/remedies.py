@@ -35,7 +35,7 @@ def main() -> None:
     with Pool(choice, PoolOptions.of(choice, workers=options.workers)) as pool:
         records = list(pool.map(cases))
     failing = [(c, r.verdict) for c, r in zip(cases, records, strict=True) if r.status is Status.OOM][:: options.every]
-    with Bench(choice, PoolOptions.of(choice, workers=options.workers), values=False) as bench:
+    with Bench(choice, PoolOptions.of(choice, workers=options.workers), no_values="not asked") as bench:
         live = live_set(options.live, bench.board)
         solved = list(solve_all(failing if not live else [(case, None) for case, _ in failing], bench, live=live))
     found = [told for told in solved if isinstance(told, Told)]
