@@ -61,3 +61,10 @@ TORCH = {"numerics.py", "remedy/padding.py", "remedy/storage.py", "remedy/values
 def test_one_module_imports_it(package, owners):
     importers = {str(p.relative_to(PACKAGE)) for p in SOURCES if package in imported_by(p)}
     assert {path for path in importers if not (package == "torch" and path.startswith(CHILD))} == owners
+
+
+def test_every_folder_with_code_is_a_package():
+    """Else an installed wheel would lack it: setuptools takes packages alone."""
+    folders = {path.parent for path in SOURCES}
+    assert PACKAGE / "worker" in folders
+    assert [str(folder.relative_to(PACKAGE)) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
