@@ -31,10 +31,6 @@ class InvalidCase(HarnessError):
     """A case that no device could run: unknown operator or attribute, impossible shape, missing operand."""
 
 
-class UnsupportedOperator(HarnessError):
-    """TTNN has no way to run this call; the text is the limitation's reason."""
-
-
 class DeviceError(HarnessError):
     """Something about the device itself, not about a case."""
 

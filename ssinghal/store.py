@@ -32,7 +32,6 @@ APPLICATION = 0x5353494E  # in the file's head: made by this program
 VERSION = 1000 * 1 + SCHEMA_VERSION  # of the tables; another one is not read but made anew
 BUSY_S = 60.0  # another writer takes a second or two for a run
 _NOT_OUTCOME = {"run", "ttnn", "duration_s", "sources", "estimate"}
-_TABLES = ("runs", "settings", "cases", "shapes", "outcomes", "results")
 # results is clustered by case: what history asks for is one range of it for each case.
 _SCHEMA = """
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, run TEXT NOT NULL,

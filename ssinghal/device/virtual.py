@@ -43,7 +43,6 @@ class VirtualRoot:
     """The folders of one ttnn version: ``root`` (runtime root), ``kernels`` (cache of stand-in kernels)."""
 
     folder: Path
-    ttnn_version: str
 
     @property
     def root(self) -> Path:
@@ -101,7 +100,7 @@ def prepare_root(release: Release | None = None) -> VirtualRoot:
 
 def _root_of(package: Path, version: str) -> VirtualRoot:
     mark = hashlib.sha256(f"{package}:{LAYOUT_REVISION}".encode()).hexdigest()[:8]
-    return VirtualRoot(virtual_home() / f"ttnn-{version}-{mark}", version)
+    return VirtualRoot(virtual_home() / f"ttnn-{version}-{mark}")
 
 
 def remove_root(release: Release) -> None:

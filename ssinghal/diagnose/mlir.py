@@ -43,7 +43,6 @@ _HEAD = re.compile(
     r"(?:(?P<results>%[\w$.#:-]+(?:\s*,\s*%[\w$.#:-]+)*)\s*=\s*)?(?:\"(?P<quoted>[\w.]+)\"|(?P<bare>ttnn\.\w+))\s*\("
 )
 _ALIAS = re.compile(r"([#!][A-Za-z_][\w.$-]*)\s*=\s*(?=\S)")
-_ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$-]*(?:\.[\w$-]+)*")
 _DIMS = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
 _REMARK = re.compile(r"\s*(?:[←✓✗⊗✅❌].*|\s//(?=\s)[^\"]*)$")  # of someone who explains the listing
 _QUOTED = re.compile(r'"[^"]*"')

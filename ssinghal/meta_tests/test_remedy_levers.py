@@ -191,6 +191,26 @@ def test_how_much_may_stay_is_found_to_a_64th(room):
     assert freed.probes <= 8
 
 
+@pytest.mark.parametrize("held", [32, 1024, 1056])
+def test_little_that_lives_can_be_freed_too(held):
+    """However few bytes are too many: the call fits alone, so all of them are freed."""
+
+    def run(trial):
+        fits = trial.rewrite == "call" and not sum(r.bytes_per_bank for r in trial.live)
+        verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
+        return Tried(trial, verdict, "n150", "0", "none")
+
+    made = problem("clone", (64, 64), live=(Resident(L1, held),))
+    (freed,) = [r for r in search(made, run, Budget(), only=[Contract.SAME]).found if r.lever == "free what is dead"]
+    assert sum(r.bytes_per_bank for r in freed.tried.trial.live) == 0
+
+
+def test_a_resident_without_bytes_is_none():
+    made = problem("clone", (64, 64), live=live_set(["0B@l1"], BOARD))
+    found = search(made, answering(Verdict(Status.OOM, Resource.L1_BUFFER, message="no")), Budget(), only=[Contract.SAME])
+    assert {r.lever: r.reason for r in found.refused}["free what is dead"] == "nothing lives beside it"
+
+
 # Recorded -------------------------------------------------------------------------------------------------------------------
 
 

@@ -224,10 +224,6 @@ def _stacked(call: _Call) -> Axes | None:
     return call.axes([dims] * len(call.inputs), [(*dims[:new], None, *dims[new:])], _units(call.inputs[0], dims))
 
 
-def _split(call: _Call) -> Axes | None:
-    return _keeping("dim")(call)
-
-
 def _picked(call: _Call) -> Axes | None:
     """``select`` and ``unbind``: the dim is gone from the results."""
     rank = len(call.inputs[0])

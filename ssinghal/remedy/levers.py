@@ -135,12 +135,14 @@ def _spill(problem: Problem) -> Search:
 
 
 def _free_residents(problem: Problem) -> Search:
-    """How much of what lives beside the call may stay; the rest must be dead by then. To a 64th of it."""
+    """How much of what lives beside the call may stay; the rest must be dead by then. To a 64th of it, or a KiB."""
     memory = _memory_that_ran_out(problem)
     held = sum(r.bytes_per_bank for r in problem.live if r.memory is memory and not r.freed)
+    if not held:
+        return Finding(None, "nothing lives beside it")
     fits: Tried | None = None
     low, high = 0, held  # of what stays
-    while high - low > max(held // 64, 1024):
+    while fits is None or high - low > max(held // 64, 1024):
         stays = low if fits is None else (low + high) // 2
         tried = yield problem.trial(live=_shrunk(problem.live, memory, stays, held))
         if tried.works:
@@ -149,8 +151,6 @@ def _free_residents(problem: Problem) -> Search:
             return Finding(None, f"not even alone: {said(tried)}")
         else:
             high = stays
-    if fits is None:
-        return Finding(None, "nothing lives beside it")
     return Finding(
         fits, note=f"free {format_bytes(held - low)} per {str(memory).upper()} bank of what else lives, before the call"
     )

@@ -50,8 +50,8 @@ class Refused:
 
 @dataclass(frozen=True)
 class Remedies:
-    """``found``: at most three, by contract, the least first; within one by bytes moved, then calls. ``impossible``: proofs by
-    arithmetic. ``seconds``: host time, which says nothing of a device."""
+    """``found``: at most three, the first lever that works of each contract, in the order of contracts. ``refused``: those that
+    were tried or ruled out before. ``spent``: the budget ended the search. ``seconds``: host time, none of a device."""
 
     problem: Problem
     found: tuple[Remedy, ...] = ()
