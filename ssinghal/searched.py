@@ -8,6 +8,8 @@ from typing import Any
 
 from ssinghal.specs import TextEnum, format_bytes
 
+NOT_TRIED = "impossible by arithmetic, or too slow here"
+
 
 class Values(TextEnum):
     """What is known of a remedy's values, beside those of the call as it was."""
@@ -52,7 +54,8 @@ class Working:
 
 @dataclass(frozen=True)
 class Refused:
-    """A lever that does not help. ``probes`` 0: arithmetic says so, or it would keep the host too busy to be tried."""
+    """A lever that does not help. ``probes`` 0: arithmetic says so, it would keep the host too busy to be tried, or the budget
+    was spent before it."""
 
     contract: str
     lever: str
@@ -78,15 +81,15 @@ class Searched:
         """The first remedy, or that there is none.
 
         >>> str(Searched(refused=(Refused("other memory", "all in DRAM", "tried: …", 1), Refused("chunked", "pieces", "…", 0))))
-        'no remedy: 1 tried and 1 ruled out by arithmetic'
+        'no remedy: 1 tried and 1 not tried (impossible by arithmetic, or too slow here)'
         """
         if self.first is not None:
             return f"remedy, {self.first}"
         if self.reason:
             return f"no remedy searched for: {self.reason}"
         tried = sum(refused.probes > 0 for refused in self.refused)
-        ruled_out = len(self.refused) - tried
-        parts = [f"{tried} tried"] * bool(tried) + [f"{ruled_out} ruled out by arithmetic"] * bool(ruled_out)
+        untried = len(self.refused) - tried
+        parts = [f"{tried} tried"] * bool(tried) + [f"{untried} not tried ({NOT_TRIED})"] * bool(untried)
         spent = "; the budget was spent" if self.budget_spent else ""
         return f"no remedy: {' and '.join(parts) or 'none is known for it'}{spent}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ssinghal.cases import Case
 from ssinghal.diagnose.calls import case_of, left_out
@@ -72,7 +72,7 @@ class Diagnosis:
     remedies: Told | Unsolved | None = None
     gather: Gather | None = None
     padded: tuple[Padded, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def is_memory(self) -> bool:

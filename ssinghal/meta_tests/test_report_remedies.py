@@ -25,7 +25,7 @@ NOTHING = Searched(
     refused=(Refused("other memory", "all in DRAM", "tried: no", 1), Refused("chunked", "pieces", "beyond it", 0)), probes=1
 )
 IN_WORDS = "remedy, same tensor: in place (overwrites x)"
-NONE_FITS = "no remedy: 1 tried and 1 ruled out by arithmetic"
+NONE_FITS = "no remedy: 1 tried and 1 not tried (impossible by arithmetic, or too slow here)"
 BY_ARITHMETIC = "operands and result in DRAM"
 
 

@@ -40,7 +40,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Refused:
-    """A lever that does not: by arithmetic where ``probes`` is 0."""
+    """A lever that does not, or was not tried, where ``probes`` is 0: ``reason`` says which."""
 
     lever: str
     contract: Contract
