@@ -41,12 +41,14 @@ class CaptureRequest:
     """A model as ``package/name``, or the user's own as ``factory`` = ``package.module:function``.
 
     ``inputs``: the shape of the image or latent; a model that takes more makes the others itself. A factory brings its own.
+    ``trace``: the calls in their order, with the tensors' lifetimes, instead of a catalog.
     """
 
     model: str = ""
     factory: str = ""
     inputs: tuple[Shape, ...] = ()
     level: Level = Level.ATEN
+    trace: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.model) == bool(self.factory):
@@ -69,8 +71,16 @@ class CaptureRequest:
         return self.model or self.factory
 
     def to_json(self) -> dict[str, Any]:
-        return {"model": self.model, "factory": self.factory, "inputs": self.inputs, "level": self.level.value}
+        return {
+            "model": self.model,
+            "factory": self.factory,
+            "inputs": self.inputs,
+            "level": self.level.value,
+            "trace": self.trace,
+        }
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> CaptureRequest:
-        return CaptureRequest(data["model"], data["factory"], tuple(map(tuple, data["inputs"])), Level(data["level"]))
+        return CaptureRequest(
+            data["model"], data["factory"], tuple(map(tuple, data["inputs"])), Level(data["level"]), data["trace"]
+        )

@@ -10,12 +10,14 @@ import torch
 
 from ssinghal.capture.child.factory import call_factory
 from ssinghal.capture.child.guards import Guards
-from ssinghal.capture.child.meta import META, MetaFactories, ValueUnknown, built_on_meta, settle
+from ssinghal.capture.child.meta import META, MetaFactories, MetaMode, ValueUnknown, built_on_meta, settle
 from ssinghal.capture.child.recorder import MAX_CALLS, ModulePaths, Recorder, TooManyCalls
+from ssinghal.capture.child.tracing import TraceRecorder
 from ssinghal.capture.lines import merged
 from ssinghal.capture.request import PACKAGES, CaptureError, CaptureRequest, Level
 from ssinghal.capture.zoo import DTYPE, Built, build
 from ssinghal.catalog.writing import captured_text
+from ssinghal.trace import Trace, trace_text
 
 # What huggingface_hub raises when told to stay offline, before it tries to connect.
 OFFLINE = frozenset({"EntryNotFoundError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"})
@@ -30,19 +32,43 @@ class Capturing:
         self._paths: ModulePaths | None = None
 
     def text(self) -> str:
+        """The catalog, or the trace, that was asked for."""
         built = self._build()
         settle(built.root, getattr(torch, DTYPE))
         dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
         inputs = [torch.empty(s, dtype=getattr(torch, d), device=META) for s, d in zip(built.inputs, dtypes, strict=True)]
-        recorder, stopped = self._record(built, inputs)
+        self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE))
+        return self._trace(built, inputs, paths) if self._request.trace else self._catalog(built, inputs, paths)
+
+    def _catalog(self, built: Built, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
+        recorder = Recorder(paths, inputs)
+        stopped = self._run(built, inputs, paths, recorder)[1]
+        self._refuse_nothing(len(recorder.calls), stopped)
+        lines = merged(recorder.calls, DTYPE)
+        counts = {"calls": len(recorder.calls), "cases": sum(map(len, lines.values()))}
+        head = {
+            "schema": 1, "kind": "captured", **self._head(built, recorder, stopped),
+            "counts": {**counts, "left_out": dict(sorted(recorder.left_out.items()))},
+            "placement": {"dtype": DTYPE, "layout": "tile", "memory": "dram", "output_memory": "same"},
+        }  # fmt: skip
+        return captured_text(head, lines)
+
+    def _trace(self, built: Built, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
+        recorder = TraceRecorder(paths, built.root, inputs)
+        returned, stopped = self._run(built, inputs, paths, recorder)
+        results = recorder.results_of(returned)
+        recorder.finish()
+        self._refuse_nothing(len(recorder.steps), stopped)
+        head = self._head(built, recorder, stopped)
+        return trace_text(Trace(head, tuple(recorder.values), tuple(recorder.steps), results))
+
+    def _refuse_nothing(self, calls: int, stopped: str) -> None:
         if self._request.factory and self._guards.broken:
             raise CaptureError(
                 f"factory {self._request.factory}: {self._guards.broken}; a capture needs neither weights nor a network"
             )
-        if not recorder.calls:
+        if not calls:
             raise CaptureError(f"capture {self._request.what}: {stopped or 'it makes no call on its inputs'}")
-        lines = merged(recorder.calls, DTYPE)
-        return captured_text(self._head(built, recorder, stopped, sum(map(len, lines.values()))), lines)
 
     def told(self, error: Exception) -> str:
         """An exception of the model's own code in one line, with the module that raised it."""
@@ -58,15 +84,13 @@ class Capturing:
         with built_on_meta():
             return call_factory(request.factory) if request.factory else build(request.model, request.inputs)
 
-    def _record(self, built: Built, inputs: Sequence[torch.Tensor]) -> tuple[Recorder, str]:
-        """The recorder after forward, and why it ended before its end, if it did."""
-        self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE))
-        recorder = Recorder(paths, inputs)
+    def _run(self, built: Built, inputs: Sequence[torch.Tensor], paths: ModulePaths, recorder: MetaMode) -> tuple[Any, str]:
+        """What forward returns, and why it ended before its end, if it did."""
         gradients = torch.no_grad() if self._request.level is Level.ATEN else torch.inference_mode()
-        stopped = built.stopped
+        returned, stopped = None, built.stopped
         with gradients, MetaFactories(), paths.followed(), recorder:
             try:
-                built.run(*inputs)
+                returned = built.run(*inputs)
             except ValueUnknown as error:
                 stopped = f"{error}; what comes after is not recorded"
             except TooManyCalls as error:
@@ -77,9 +101,10 @@ class Capturing:
                 stopped = f"in {paths.of(error)}: {_first_line(error)}; what comes after is not recorded"
         if not stopped and recorder.unknown:
             stopped = f"{recorder.unknown}; the model goes on without, and so does the recording"
-        return recorder, stopped
+        return returned, stopped
 
-    def _head(self, built: Built, recorder: Recorder, stopped: str, lines: int) -> dict[str, Any]:
+    def _head(self, built: Built, recorder: MetaMode, stopped: str) -> dict[str, Any]:
+        """What catalogs and traces say of the model, its input and the recording."""
         level = self._request.level.value
         capture: dict[str, Any] = {"torch": _version("torch"), "level": level, "device": "meta"}
         capture["guessed"] = recorder.guesses.total()
@@ -97,12 +122,7 @@ class Capturing:
             capture["stopped"] = stopped
         model |= {"params": built.parameters, "fused": False}
         input_ = {"shapes": built.inputs, "dtype": DTYPE, **({"dtypes": built.dtypes} if built.dtypes else {})}
-        left_out = dict(sorted(recorder.left_out.items()))
-        return {
-            "schema": 1, "kind": "captured", "model": model, "input": input_, "capture": capture,
-            "counts": {"calls": len(recorder.calls), "cases": lines, "left_out": left_out},
-            "placement": {"dtype": DTYPE, "layout": "tile", "memory": "dram", "output_memory": "same"},
-        }  # fmt: skip
+        return {"model": model, "input": input_, "capture": capture}
 
 
 def _first_line(error: BaseException) -> str:

@@ -119,9 +119,9 @@ class Recorder(MetaMode):
             if isinstance(value, torch.Tensor) or (isinstance(value, (list, tuple)) and _any_tensor(value)):
                 operands.append(self._operand(argument.name, value))
             elif value is not None and argument.name not in NOT_ARGUMENTS:
-                plain = _plain(value)
-                if not argument.has_default_value() or plain != _plain(argument.default_value):
-                    others[argument.name] = plain
+                given = plain(value)
+                if not argument.has_default_value() or given != plain(argument.default_value):
+                    others[argument.name] = given
         tensors = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
         shapes = [tuple(t.shape) for t in tensors]
         out = tuple(shapes) if "List" in str(func._schema.returns[0].type) else shapes[0]
@@ -166,10 +166,10 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """An argument as a catalog holds it: numbers, text, true, false, and lists of them."""
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, (bool, int, float, str)) or value is None:
         return value
     return str(value).removeprefix("torch.")
