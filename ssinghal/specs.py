@@ -24,6 +24,8 @@ PAGE_COUNT_LIMIT = 2**32  # TTNN counts pages in 32 bits; at this count the allo
 SIZE_LIMIT = 2**64  # and sums bytes in 64
 SHARD_LIMIT = 2**32  # but those of one shard in 32
 
+ONE_CHIP = (1, 1)
+
 Shape = tuple[int, ...]
 
 
@@ -113,7 +115,11 @@ class MemoryRegion:
 
 @dataclass(frozen=True)
 class Board:
-    """One chip as TTNN's allocator sees it. ``reserved_base_bytes`` is what TTNN keeps at the bottom of each L1."""
+    """One chip as TTNN's allocator sees it. ``reserved_base_bytes`` is what TTNN keeps at the bottom of each L1.
+
+    ``mesh``: rows and columns of chips that are opened together. Tensors are replicated, so that each chip holds what one alone
+    would: all figures are those of any one of them.
+    """
 
     name: str
     arch: str
@@ -124,6 +130,7 @@ class Board:
     granule_bytes: int
     l1_small_bytes: int = 0
     provenance: str = ""
+    mesh: tuple[int, int] = ONE_CHIP
 
     @property
     def reserved_base_bytes(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from ssinghal.errors import InvalidCase, unknown
-from ssinghal.specs import Board, MemoryRegion
+from ssinghal.specs import ONE_CHIP, Board, MemoryRegion
 
 _FOLDER = Path(__file__).parent
 DEFAULT_BOARD = "n150"
@@ -25,6 +25,7 @@ def load_board(name: str) -> Board:
         raise InvalidCase(unknown("board", name, board_names()))
     facts = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text())
     columns, rows = facts["grid"]
+    mesh_rows, mesh_columns = facts.get("mesh", ONE_CHIP)
     return Board(
         name=facts["name"],
         arch=facts["arch"],
@@ -34,6 +35,7 @@ def load_board(name: str) -> Board:
         l1_end_bytes=facts["l1_end_bytes"],
         granule_bytes=facts["granule_bytes"],
         provenance=f"ttnn {facts['ttnn']}",
+        mesh=(mesh_rows, mesh_columns),
     )
 
 

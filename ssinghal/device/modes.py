@@ -23,12 +23,16 @@ class DeviceMode(TextEnum):
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """What will be opened, and one sentence that says why. ``board`` is the virtual board, or the name given for a real one."""
+    """What will be opened, and one sentence that says why. ``board`` is the virtual board, or the name given for a real one.
+
+    ``descriptor``: a cluster descriptor of a board of which nothing is known yet, opened to learn it.
+    """
 
     mode: DeviceMode
     board: str
     reason: str
     ttnn_log: bool = False
+    descriptor: Path | None = None
 
 
 def silicon_nodes(root: Path = Path("/dev/tenstorrent")) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ssinghal.boards import load_board
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
-from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
+from ssinghal.specs import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 
 T = TypeVar("T")
 
@@ -52,6 +52,8 @@ class DeviceFacts:
     l1: MemoryRegion
     dram: MemoryRegion
     l1_base_bytes: int
+    granule_bytes: int
+    mesh: tuple[int, int]
     descriptor_sha256: str
     reason: str
     proof: str
@@ -59,17 +61,31 @@ class DeviceFacts:
     @property
     def opened_board(self) -> Board:
         """The board with the banks of this TTNN release, which keeps more or less of them to itself; no L1_SMALL region."""
-        return replace(load_board(self.board), l1=self.l1, dram=self.dram, provenance=f"ttnn {self.ttnn}")
+        return Board(
+            self.board,
+            arch=self.arch,
+            grid=self.grid,
+            l1=self.l1,
+            dram=self.dram,
+            l1_end_bytes=self.l1_base_bytes + self.l1.bank_bytes,
+            granule_bytes=self.granule_bytes,
+            provenance=f"ttnn {self.ttnn}",
+            mesh=self.mesh,
+        )
 
 
 class Session:
     """One device, open with one ``l1_small_size`` and ``trace_region_size`` at a time. Not thread-safe; one board per process.
+
+    A board of several chips opens as a mesh. TTNN replicates what is placed on one, and allocates in all chips alike, so a view
+    of its memory is that of each chip.
 
     The environment of the chosen mode must be in force already (``device.virtual.apply_environment``).
     """
 
     def __init__(self, choice: DeviceChoice, *, with_torch: bool = False, l1_small_bytes: int = 0) -> None:
         self.choice = choice
+        self._known = None if choice.descriptor else load_board(choice.board)
         self.ttnn = _import_ttnn(with_torch)
         self.l1_small_bytes = l1_small_bytes
         self.trace_region_bytes = 0
@@ -99,16 +115,20 @@ class Session:
         return self._device
 
     def _open(self) -> Any:
+        mesh = self._known.mesh if self._known else None  # None: all chips that there are
+        regions = {"l1_small_size": self.l1_small_bytes, "trace_region_size": self.trace_region_bytes}
         try:
-            regions = {"l1_small_size": self.l1_small_bytes, "trace_region_size": self.trace_region_bytes}
-            return self.ttnn.open_device(device_id=0, **regions)
+            if mesh == ONE_CHIP:
+                return self.ttnn.open_device(device_id=0, **regions)
+            return self.ttnn.open_mesh_device(mesh and self.ttnn.MeshShape(*mesh), **regions)
         except RuntimeError as error:
             first = str(error).splitlines()[-1] if str(error) else type(error).__name__
             raise DeviceUnavailable(f"cannot open a {self.choice.mode} device ({self.choice.board}): {first}") from error
 
     def close(self) -> None:
         if self._device is not None:
-            self.ttnn.close_device(self._device)
+            close = self.ttnn.close_device if tuple(self._device.shape) == ONE_CHIP else self.ttnn.close_mesh_device
+            close(self._device)
             self._device = None
 
     def reopen(self) -> None:
@@ -127,9 +147,10 @@ class Session:
         """Reads a tensor back (zeros on a virtual device, the values on silicon) and runs a program that must be refused."""
         ttnn = self.ttnn
         host = ttnn.Tensor(list(READ_BACK), [1, 1, 2, 2], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT)
-        values = host.to(self._device).to_list()
-        keeps_values = values == host.to_list()
+        values = [chip.to_list() for chip in ttnn.get_device_tensors(host.to(self._device))]
         is_virtual = self.choice.mode is DeviceMode.VIRTUAL
+        kept = [chip == host.to_list() for chip in values]
+        keeps_values = any(kept) if is_virtual else all(kept)
         if keeps_values == is_virtual:
             kind = "keeps values, so it is not virtual" if keeps_values else "does not keep values, so it is a mock"
             raise NotProven(f"asked for a {self.choice.mode} device, but what opened {kind}")
@@ -152,6 +173,8 @@ class Session:
             l1=MemoryRegion(l1.num_banks, l1.bank_bytes + self.memory(BufferType.L1_SMALL).bank_bytes, self._alignment("l1")),
             dram=MemoryRegion(dram.num_banks, dram.bank_bytes, self._alignment("dram")),
             l1_base_bytes=ttnn._ttnn.reports.get_device_info(self._device).address_at_first_l1_cb_buffer,
+            granule_bytes=self._granule(),
+            mesh=tuple(self._device.shape),
             descriptor_sha256=hashlib.sha256(Path(descriptor).read_bytes()).hexdigest() if descriptor else "",
             reason=self.choice.reason,
             proof=proof,
@@ -160,12 +183,25 @@ class Session:
     def _alignment(self, region: str) -> int:
         """TTNN tells it from 0.75 on; it is the chip's, the same in all releases."""
         ask = getattr(self.ttnn, f"get_{region}_alignment", None)
-        known: MemoryRegion = getattr(load_board(self.choice.board), region)
-        return int(ask()) if ask is not None else known.alignment_bytes
+        if ask is not None:
+            return int(ask())
+        if self._known is None:
+            raise NotProven(f"ttnn {version('ttnn')} does not tell the alignment of {region}; 0.75.0 and later do")
+        known: MemoryRegion = getattr(self._known, region)
+        return known.alignment_bytes
+
+    def _granule(self) -> int:
+        """What the allocator books for the smallest page that there is."""
+        page = self.empty(TensorSpec((1, 1), DType.UINT8, Layout.ROW_MAJOR, MemoryConfig(BufferType.L1)))
+        booked = self.memory(BufferType.L1).allocated_bytes
+        page.deallocate()
+        return booked
 
     def _prove_board(self, grid: tuple[int, int], l1_banks: int, dram_banks: int) -> None:
         """Slow dispatch gives a Wormhole 72 banks on an 8x9 grid; a second board in one process keeps the first one's grid."""
-        board = load_board(self.choice.board)
+        board = self._known
+        if board is None:
+            return
         if (grid, l1_banks, dram_banks) != (board.grid, board.l1.num_banks, board.dram.num_banks):
             opened = f"grid {grid}, {l1_banks} L1 and {dram_banks} DRAM banks"
             expected = f"{board.grid}, {board.l1.num_banks} and {board.dram.num_banks}"

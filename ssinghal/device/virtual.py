@@ -189,7 +189,8 @@ def environment_for(
     """
     if choice.mode is DeviceMode.VIRTUAL:
         root = prepare_root(release)
-        return virtual_environment(root, cluster_descriptor(choice.board), scratch, environ, ttnn_log=choice.ttnn_log)
+        descriptor = choice.descriptor or cluster_descriptor(choice.board)
+        return virtual_environment(root, descriptor, scratch, environ, ttnn_log=choice.ttnn_log)
     if release is not None and not release.installed:
         raise DeviceUnavailable(f"ttnn {release.version} is not installed, and other releases run on --device virtual only")
     return silicon_environment(environ, ttnn_log=choice.ttnn_log)
