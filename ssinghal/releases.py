@@ -24,6 +24,7 @@ from ssinghal.errors import HarnessError
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 _VERSION = re.compile(rf"({_NUMBER})\.({_NUMBER})\.{_NUMBER}((?:a|b|rc|\.dev|\.post){_NUMBER})*")
+_STAGES = ("dev", "a", "b", "rc", "", "post")  # of one version, in the order in which they come; "" is the release itself
 _PREFIX = "ttnn-"
 _MAKING = "making-"
 
@@ -73,6 +74,24 @@ def why_not(version: str) -> str:
     return ""
 
 
+def version_order(version: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """What versions are sorted by, oldest first.
+
+    >>> sorted(["0.100.0", "0.75.0", "0.75.0rc1", "0.75.0.post1"], key=version_order)
+    ['0.75.0rc1', '0.75.0', '0.75.0.post1', '0.100.0']
+    """
+    numbers = [int(number) for number in re.findall(r"\d+", version)[:3]]
+    stages = re.findall(r"(dev|a|b|rc|post)(\d+)", version)
+    return numbers, [(_STAGES.index(stage), int(number)) for stage, number in (*stages, ("", 0))]
+
+
+def known_releases() -> list[Release]:
+    """All that are here and give full verdicts, as far as is known: the installed one and those added, oldest first."""
+    installed = installed_release()
+    by_version = {release.version: release for release in (*added_releases(), *([installed] if installed else []))}
+    return [by_version[version] for version in sorted(by_version, key=version_order) if not why_not(version)]
+
+
 def releases_home() -> Path:
     return platformdirs.user_cache_path("ssinghal").absolute() / "releases"
 
@@ -90,7 +109,7 @@ def added_releases() -> list[Release]:
     """Oldest first."""
     folders = releases_home().glob(f"{_PREFIX}*")
     found = [Release(folder.name.removeprefix(_PREFIX), folder) for folder in folders]
-    return sorted(filter(_is_whole, found), key=lambda release: [int(n) for n in re.findall(r"\d+", release.version)])
+    return sorted(filter(_is_whole, found), key=lambda release: version_order(release.version))
 
 
 def find_release(version: str) -> Release:
@@ -196,4 +215,14 @@ def _aside() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-__all__ = ["Release", "add_release", "added_releases", "find_release", "installed_release", "remove_release", "why_not"]
+__all__ = [
+    "Release",
+    "add_release",
+    "added_releases",
+    "find_release",
+    "installed_release",
+    "known_releases",
+    "remove_release",
+    "version_order",
+    "why_not",
+]
