@@ -229,7 +229,7 @@ def _plan_of(case: Case, board: Board) -> _Plan:
     except InvalidCase as error:
         return _operands_alone(plain_specs(case), f"the call cannot be made: {error}")
     for limitation in info.limitations:
-        if limitation.applies(info, case, attrs, board.name):
+        if limitation.applies(info, case, attrs, board):
             return _operands_alone(inputs, f"TTNN cannot make the call: {limitation.reason}")
     traits = info.traits
     if traits.moves_output and case.placement.output_config is None:

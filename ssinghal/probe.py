@@ -120,7 +120,7 @@ class _Attempt:
             if invalid:
                 return invalid
             assert self.attrs is not None
-            limits = [x for x in self.info.limitations if x.applies(self.info, self.case, self.attrs, self.board.name)]
+            limits = [x for x in self.info.limitations if x.applies(self.info, self.case, self.attrs, self.board)]
             if limits:
                 return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limits[0].reason)
             if (

@@ -82,7 +82,7 @@ _NO_PERIOD, _PERIOD = (None, 105_696), (105_824, None)  # after the numbers of a
 
 @dataclass(frozen=True)
 class Chip:
-    """A chip by the figures of its messages. ``boards``: those of the product that are such a chip. ``kind``: of boards whose
+    """A chip by the figures of its messages. ``boards``: those of the product that are one such chip. ``kind``: of boards whose
     chips differ in their grid alone."""
 
     arch: str
@@ -104,8 +104,8 @@ CHIPS = (
     Chip("wormhole_b0", (8, 9), 12, "one chip of a Wormhole Galaxy (or slow dispatch)"),
     Chip("blackhole", (11, 10), 7, "a p100", ("p100",)),
     Chip("blackhole", (11, 10), 8, "a p150 with firmware 19.5.0 or later", ("p150",), "a p150 or p300"),
-    Chip("blackhole", (12, 10), 8, "a p150 or p300 with 12 columns of cores", kind="a p150 or p300"),
-    Chip("blackhole", (13, 10), 8, "a p150 with firmware before 19.5.0", kind="a p150 or p300"),
+    Chip("blackhole", (12, 10), 8, "a p150 or p300 with 12 columns of cores", ("p150_12x10",), kind="a p150 or p300"),
+    Chip("blackhole", (13, 10), 8, "a p150 with firmware before 19.5.0", ("p150_13x10",), kind="a p150 or p300"),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ssinghal.cases import Case
 from ssinghal.errors import InvalidCase, RegistryError, unknown
-from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
+from ssinghal.specs import Board, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
 
 REQUIRED = object()
 
@@ -39,14 +39,15 @@ class Limitation:
     reason: str
     layouts: tuple[Layout, ...] = ()
     dtypes: tuple[DType, ...] = ()
-    boards: tuple[str, ...] = ()
+    arch: str = ""
     when: Callable[[Sequence[Shape], Attrs], bool] | None = None
 
-    def applies(self, info: OperatorInfo, case: Case, attrs: Attrs, board: str) -> bool:
+    def applies(self, info: OperatorInfo, case: Case, attrs: Attrs, board: Board | None) -> bool:
+        """``board``: None for any, on which what only one kind of chip refuses is no limitation."""
         return (
             (not self.layouts or case.placement.layout in self.layouts)
             and (not self.dtypes or case.placement.dtype in self.dtypes)
-            and (not self.boards or board in self.boards)
+            and (not self.arch or (board is not None and board.arch == self.arch))
             and (self.when is None or self.when(working_shapes(info, case), attrs))
         )
 
@@ -162,7 +163,7 @@ class OperatorInfo:
     @property
     def layouts(self) -> tuple[Layout, ...]:
         """Those in which it can be called at all: none without a TTNN call, and none that a limitation rules out everywhere."""
-        everywhere = (x for x in self.limitations if x.when is None and not x.boards and not x.dtypes)
+        everywhere = (x for x in self.limitations if x.when is None and not x.arch and not x.dtypes)
         blocked = {layout for limitation in everywhere for layout in limitation.layouts}
         return () if self.call is None else tuple(layout for layout in Layout if layout not in blocked)
 

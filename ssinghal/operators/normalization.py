@@ -305,7 +305,7 @@ GROUP_NORM = OperatorInfo(
     limitations=(
         Limitation("ttnn.group_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),
         Limitation("ttnn.group_norm takes multiples of 32 channels", when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0),
-        Limitation("ttnn.group_norm takes tile layout only on Blackhole", (Layout.ROW_MAJOR,), boards=("p100", "p150")),
+        Limitation("ttnn.group_norm takes tile layout only on Blackhole", (Layout.ROW_MAJOR,), arch="blackhole"),
         Limitation(
             "ttnn.group_norm in row-major layout takes multiples of 32 pixels",
             (Layout.ROW_MAJOR,),

@@ -198,7 +198,7 @@ def _refusal(case: Case, board: Board) -> str:
         return str(error)
     info = find_operator(case.operator)
     attrs = info.complete_attrs(case.attrs)
-    return next((x.reason for x in info.limitations if x.applies(info, case, attrs, board.name)), "")
+    return next((x.reason for x in info.limitations if x.applies(info, case, attrs, board)), "")
 
 
 __all__ = ["PLAN_DTYPES", "CallPlan", "DTypePlan", "Footprint", "PlannedTensor", "Role", "plan_bytes", "plan_call"]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ssinghal.boards import board_names, load_board
+from ssinghal.boards import current_boards, load_board
 from ssinghal.cases import Case, OutputMemory
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import Prediction, estimate
@@ -368,7 +368,7 @@ def _other_board(problem: Problem) -> Search:
     here = load_board(problem.board.name)
     same_release = here.provenance == problem.board.provenance  # a board's file has the banks of one release
     reasons, sizes = [], {(here.l1, here.dram)}
-    for name in reversed(board_names()):  # the largest first
+    for name in reversed(current_boards()):  # the largest first
         board = load_board(name)
         if (board.l1, board.dram) in sizes:
             continue

@@ -56,7 +56,7 @@ class Problem:
         info.check_operands(case.inputs)
         attrs = info.complete_attrs(case.attrs)
         for limitation in info.limitations:
-            if limitation.applies(info, case, attrs, board.name):
+            if limitation.applies(info, case, attrs, board):
                 raise InvalidCase(f"TTNN cannot make the call: {limitation.reason}")
         outputs = tuple(output_specs(info, case, attrs))
         inputs = tuple(input_specs(info, case, attrs))
