@@ -14,6 +14,7 @@ from ssinghal.cli.diagnose import diagnose
 from ssinghal.cli.execute import execute
 from ssinghal.cli.history import history
 from ssinghal.cli.inspect import doctor, estimate, operators
+from ssinghal.cli.precision import precision
 from ssinghal.cli.probe import probe
 from ssinghal.cli.releases import releases
 from ssinghal.cli.remedy import remedy
@@ -48,6 +49,7 @@ for command in (
     diagnose,
     remedy,
     releases,
+    precision,
 ):
     cli.add_command(command)
 for command in (capture_command, recapture_command):

@@ -107,6 +107,13 @@ class DTypePlan:
         return self.case.placement.dtype
 
     @property
+    def unsaved(self) -> str:
+        """Why not all of the call is in ``wanted``: it is not made so, or gives another dtype. Empty where all is."""
+        results = [t.allocation.spec.dtype for t in self.tensors if t.role is Role.RESULT]
+        other = [str(dtype) for dtype in results if dtype in _FLOATS and dtype is not self.wanted]
+        return self.kept or (f"TTNN takes it, but gives {other[0]}" if other else "")
+
+    @property
     def allocated_bytes(self) -> int:
         """Of all tensors that take memory of their own."""
         return sum(t.allocation.allocated_bytes for t in self.tensors if t.role is not Role.VIEW)
@@ -195,7 +202,7 @@ def _refusal(case: Case, board: Board) -> str:
     try:
         specs_of(case)
     except InvalidCase as error:
-        return str(error)
+        return f"the call as made here is not all in tiles: {error}" if case.placement.dtype.is_block_float else str(error)
     info = find_operator(case.operator)
     attrs = info.complete_attrs(case.attrs)
     return next((x.reason for x in info.limitations if x.applies(info, case, attrs, board)), "")

@@ -69,9 +69,9 @@ class OperatorPlan:
         """Lines that cannot fit."""
         return sum(line.plan.plans[dtype].estimate.verdict is Prediction.EXCEEDS for line in self.lines)
 
-    def kept(self, dtype: DType) -> Counter[str]:
-        """Why lines are not made in the dtype, with how many each reason is true of."""
-        return Counter(plan.kept for plan in (line.plan.plans[dtype] for line in self.lines) if plan.kept)
+    def unsaved(self, dtype: DType) -> Counter[str]:
+        """Why lines are not all in the dtype, with how many each reason is true of."""
+        return Counter(filter(None, (line.plan.plans[dtype].unsaved for line in self.lines)))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def plan_model(catalog: Catalog, board: Board, memory: BufferType | None = None)
         InvalidCase: a catalog that is no model's: its lines do not say which operands are weights.
     """
     if not isinstance(catalog, CapturedCatalog):
-        raise InvalidCase(f"{catalog.name} is a {catalog.head.kind} catalog; expected a captured one, which tells weights apart")
+        raise InvalidCase(f"{catalog.name} is a {catalog.head.kind} catalog; expected a captured one, which names weights")
     lines: dict[str, list[PlannedCall]] = {}
     unmapped: Counter[str] = Counter()
     for line, found in _lines(catalog):

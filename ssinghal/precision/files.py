@@ -1,0 +1,91 @@
+"""Tensors from a user's file: PyTorch's, NumPy's or safetensors'. Nothing in the file is executed."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ssinghal.errors import InvalidCase
+
+MAX_DEPTH = 8  # of dicts and lists in a file of torch
+# What the three readers raise for files that are cut, or are something else
+_UNREADABLE = (OSError, RuntimeError, ValueError, EOFError, LookupError, TypeError, pickle.UnpicklingError)
+
+
+def check_file(path: Path) -> Path:
+    """InvalidCase for what is no file, or of no kind that is read here; without opening it."""
+    if path.suffix.lower() not in _READERS:
+        raise InvalidCase(f"{path}: expected a file of tensors that ends in {', '.join(_READERS)}")
+    if not path.is_file():
+        raise InvalidCase(f"{path}: no such file")
+    return path
+
+
+def read_tensors(torch: Any, path: Path) -> dict[str, Any]:
+    """Name -> tensor, in the file's order; the one tensor of a file that names none is called as the file is.
+
+    Raises:
+        InvalidCase: a file that cannot be read, or that has no tensor.
+    """
+    try:
+        content = _READERS[path.suffix.lower()](torch, path)
+    except _UNREADABLE as error:
+        raise InvalidCase(f"{path}: no {path.suffix.lower()} file that can be read: {_first_line(error)}") from error
+    except MemoryError as error:
+        raise InvalidCase(f"{path}: larger than the host memory that it may take") from error
+    found = {name or path.stem: tensor for name, tensor in _tensors(torch, "", content, MAX_DEPTH)}
+    if not found:
+        raise InvalidCase(f"{path}: has no tensor")
+    return found
+
+
+def _torch_file(torch: Any, path: Path) -> Any:
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _numpy_file(torch: Any, path: Path) -> Any:
+    array = import_module("numpy").load(path, allow_pickle=False)
+    return torch.from_numpy(array)
+
+
+def _safetensors_file(torch: Any, path: Path) -> Any:
+    try:
+        safetensors = import_module("safetensors")
+        load = import_module("safetensors.torch").load_file
+    except ImportError as error:
+        raise InvalidCase(f"{path}: reading it needs the package safetensors") from error
+    try:
+        return load(path)
+    except safetensors.SafetensorError as error:
+        raise ValueError(_first_line(error)) from error
+
+
+def _tensors(torch: Any, name: str, content: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    """Those of a state dict, or of dicts and lists of such, under joined names."""
+    if isinstance(content, torch.Tensor):
+        yield name, content
+    elif depth and isinstance(content, Mapping):
+        for key, value in content.items():
+            yield from _tensors(torch, f"{name}.{key}" if name else str(key), value, depth - 1)
+    elif depth and isinstance(content, Sequence) and not isinstance(content, (str, bytes)):
+        for index, value in enumerate(content):
+            yield from _tensors(torch, f"{name}.{index}" if name else str(index), value, depth - 1)
+
+
+_READERS: Mapping[str, Callable[[Any, Path], Any]] = {
+    ".pt": _torch_file,
+    ".pth": _torch_file,
+    ".npy": _numpy_file,
+    ".safetensors": _safetensors_file,
+}
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+__all__ = ["check_file", "read_tensors"]
