@@ -9,6 +9,8 @@ arithmetic it is no longer heeded. Knows nothing of operators, models or devices
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -31,12 +33,14 @@ Hint = Callable[[V], "bool | None"]
 class Effort:
     """``runs``: most of them, the doubts among them. Of those, ``neighbours`` on either side of the edge, and ``samples``
     spread evenly beyond it, up to twice as far, and as many below it. ``looks``: values on either side that arithmetic is asked
-    for."""
+    for. ``seconds``: after them no run begins, after ``doubt_seconds`` none beyond those that the edge itself needs."""
 
     runs: int = 64
     neighbours: int = 2
     samples: int = 4
-    looks: int = 256
+    looks: int = 64
+    seconds: float = math.inf
+    doubt_seconds: float = math.inf
 
 
 EDGE_ALONE = Effort(neighbours=0, samples=0)  # where a run takes long: both sides of one edge, and no doubts
@@ -56,7 +60,7 @@ class Stretch(Generic[V]):
 @dataclass(frozen=True)
 class Edge(Generic[V, R]):
     """What a search found. ``tried``: every run, by the index of its value, in order. ``judged``: what arithmetic said of those
-    indices for which it was asked and is certain. ``is_spent``: the runs were used up with something left to do."""
+    indices for which it was asked and is certain. ``is_spent``: runs or time were used up with something left to do."""
 
     values: Sequence[V]
     tried: Mapping[int, R]
@@ -128,10 +132,12 @@ def search_edge(
     """
     search = _Search(values, hint or (lambda value: None), min(max(start, 0), len(values) - 1), effort)
     tried: dict[int, R] = {}
+    started = time.perf_counter()
     is_spent = False
     while values and (index := search.next_index({i: outcome.fits for i, outcome in tried.items()})) is not None:
-        if len(tried) >= effort.runs:
-            is_spent = True
+        seconds = time.perf_counter() - started
+        is_spent = len(tried) >= effort.runs or seconds > (effort.doubt_seconds if search.is_doubting else effort.seconds)
+        if is_spent:
             break
         tried[index] = try_(values[index])
     judged = {i: certain for i, certain in sorted(search.hints.items()) if certain is not None}
@@ -157,15 +163,20 @@ class _Search(Generic[V]):
         self.hints: dict[int, bool | None] = {}
         self._ran: Mapping[int, bool] = {}
         self._is_doubted = False  # a run has contradicted arithmetic, which then spares no further run
+        self.is_doubting = False  # both sides of an edge have run
 
     def next_index(self, ran: Mapping[int, bool]) -> int | None:
         """None where nothing is left to do."""
         self._ran = ran
         self._is_doubted = any(self.hints.get(index) not in (None, fits) for index, fits in ran.items())
+        fit = max((i for i, fits in ran.items() if fits), default=-1)
         found = self._stride(self._start)
+        if found is None and fit == max(ran):
+            found = self._stride(fit)
         if found is None:
-            found = next((i for i in self._doubts() if i not in ran), None)
-        return found
+            found = next(self._gaps(above=fit), None)
+        self.is_doubting = found is None
+        return found if found is not None else next((i for i in self._doubts(fit) if i not in ran), None)
 
     def _known(self, index: int) -> bool | None:
         if index in self._ran:
@@ -202,12 +213,8 @@ class _Search(Generic[V]):
             fit, fail = (middle, fail) if known else (fit, middle)
         return next((i for i in (fit, fail) if i not in self._ran), None)
 
-    def _doubts(self) -> Iterator[int]:
+    def _doubts(self, fit: int) -> Iterator[int]:
         """Runs that could still change the answer or show that it is not the whole truth, the weightiest first."""
-        fit = max((i for i, fits in self._ran.items() if fits), default=-1)
-        if fit == max(self._ran) and (found := self._stride(fit)) is not None:
-            yield found
-        yield from self._gaps(above=fit)
         yield from self._beyond(fit)
         yield from self._gaps(above=-1)
         yield from self._below(fit)

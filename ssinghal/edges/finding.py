@@ -1,0 +1,110 @@
+"""Edge searches of single calls: each try is a probe in a worker process, so that a crash costs one of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from ssinghal.cases import Case
+from ssinghal.edges.journal import Journal
+from ssinghal.edges.knobs import Bounds, Goal, Knob, knob_of
+from ssinghal.edges.search import Edge, Effort, search_edge
+from ssinghal.errors import InvalidCase
+from ssinghal.estimate import Prediction, estimate
+from ssinghal.pool import Pool
+from ssinghal.records import Record, Status, Verdict
+from ssinghal.runs import Setting
+from ssinghal.specs import Board
+from ssinghal.tasks import PoolOptions
+
+_CERTAIN = {Prediction.FITS: True, Prediction.EXCEEDS: False, Prediction.UNKNOWN: None}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The call at one value, and what became of it. ``is_known``: the run was made by an earlier search."""
+
+    value: int
+    case: Case
+    verdict: Verdict
+    is_known: bool = False
+
+    @property
+    def fits(self) -> bool:
+        return self.verdict.status is Status.FITS
+
+
+@dataclass(frozen=True)
+class Found:
+    """An edge of ``case``, or that there is none. ``seconds``: of the search, without the start of a worker."""
+
+    case: Case
+    knob: Knob
+    setting: Setting
+    edge: Edge[int, Ran]
+    seconds: float
+
+    @property
+    def fit(self) -> Ran | None:
+        """The answer: the most demanding value that fits."""
+        return None if self.edge.fit is None else self.edge.tried[self.edge.fit]
+
+    @property
+    def fail(self) -> Ran | None:
+        """The first value beyond it that was run; where nothing fits, the least demanding one."""
+        return None if self.edge.fail is None else self.edge.tried[self.edge.fail]
+
+    @property
+    def ran(self) -> int:
+        """Runs of this search, without those that an earlier one had made."""
+        return sum(not ran.is_known for ran in self.edge.tried.values())
+
+
+def lean(options: PoolOptions) -> PoolOptions:
+    """``options`` for runs of which the verdict alone is wanted: no window is listed a second time to tell the call's peaks."""
+    return replace(options, limits=replace(options.limits, capture_tiles=0, capture_rows=0))
+
+
+def find_edge(
+    goal: Goal,
+    case: Case,
+    pool: Pool,
+    bounds: Bounds = Bounds(),
+    *,
+    effort: Effort = Effort(),
+    journal: Journal | None = None,
+) -> Found:
+    """How far ``case`` can go on the device of ``pool``. Each run is in the ``journal`` before the next begins.
+
+    Raises:
+        InvalidCase: the call cannot be made, or does not have what the goal turns.
+        HarnessError: the journal cannot be written.
+    """
+    facts = pool.facts
+    setting, board = Setting(facts.mode, facts.board, facts.ttnn), facts.opened_board
+    knob = knob_of(goal, case, board, bounds)
+
+    def run(value: int) -> Ran:
+        made = knob.case_of(value)
+        known = journal.known(made, setting) if journal else None
+        if known is not None:
+            return Ran(value, made, known, is_known=True)
+        record: Record = pool.submit(made).result()
+        if journal:
+            journal.add(record)
+        return Ran(value, made, record.verdict)
+
+    started = time.perf_counter()
+    edge = search_edge(knob.values, run, lambda value: _certain(knob, value, board), start=knob.start, effort=effort)
+    return Found(case, knob, setting, edge, time.perf_counter() - started)
+
+
+def _certain(knob: Knob, value: int, board: Board) -> bool | None:
+    """What arithmetic knows of the call at a value."""
+    try:
+        return _CERTAIN[estimate(knob.case_of(value), board).verdict]
+    except InvalidCase:
+        return None
+
+
+__all__ = ["Found", "Ran", "find_edge", "lean"]
