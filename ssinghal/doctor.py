@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ssinghal.boards import DEFAULT_BOARD, load_board
+from ssinghal.boards import DEFAULT_BOARD, board_names, load_board, own_boards_home
 from ssinghal.device.modes import choose_device, silicon_nodes
 from ssinghal.device.virtual import INSTALL_HINT, scratch_folders, virtual_home
 from ssinghal.errors import DeviceUnavailable, HarnessError
@@ -36,6 +36,7 @@ def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[li
     load_board(board or DEFAULT_BOARD)  # an unknown name is the caller's to mend, not a finding
     checks = [_python(), _glibc(), _ttnn(), _torch()]
     checks.append(Check("virtual device cache", True, f"{virtual_home()} (remove with: ssinghal doctor --clean)"))
+    checks.append(Check("boards", True, f"{', '.join(board_names())}; taken from descriptors: {own_boards_home()}"))
     nodes = silicon_nodes()
     checks.append(Check("silicon", True, ", ".join(nodes) or "none (virtual devices need none)"))
     facts: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ssinghal.boards import DEFAULT_BOARD, load_board
+from ssinghal.boards.own import board_name
 from ssinghal.cases import Case
 from ssinghal.catalog.reading import load_catalogs
 from ssinghal.device.modes import choose_device
@@ -50,7 +51,7 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("board", str, DEFAULT_BOARD, "board to open or estimate for"),
+    Option("board", board_name, DEFAULT_BOARD, "board to open or estimate for: a name, or the file of a cluster descriptor"),
     Option("device", str, "auto", "auto, silicon, simulator or virtual"),
     Option("memory", tensor_memory, None, "put operands into dram or l1 instead of where the catalog says"),
     Option(

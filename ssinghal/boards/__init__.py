@@ -1,7 +1,7 @@
 """The boards the product knows: memory facts (``<name>.yaml``) and the cluster descriptor a virtual one opens from.
 
-Those of the product lie in this folder, those that were taken from a machine's own descriptor (``boards.own``) in the user's
-cache folder.
+Files of the product's lie in this folder, those of boards that were taken from a machine's own descriptor (``boards.own``) in
+the user's cache folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def board_names() -> list[str]:
 def current_boards() -> list[str]:
     """Those that are worth trying instead of another one: no meshes, each chip of which holds what one alone does, and no
     variants of a board's grid."""
-    return [name for name in board_names() if not {"mesh", "variant_of"} & _facts(_FOLDER / f"{name}.yaml").keys()]
+    return [name for name in board_names() if not {"mesh", "variant_of"} & _facts(name).keys()]
 
 
 def own_boards_home() -> Path:
@@ -45,7 +45,7 @@ def is_own(name: str) -> bool:
 @cache
 def load_board(name: str) -> Board:
     """The named board, or InvalidCase with the nearest names."""
-    facts = _facts(_file(name, ".yaml"))
+    facts = _facts(name)
     columns, rows = facts["grid"]
     mesh_rows, mesh_columns = facts.get("mesh", ONE_CHIP)
     return Board(
@@ -61,29 +61,51 @@ def load_board(name: str) -> Board:
     )
 
 
+def board_note(name: str) -> str:
+    """What must be told with a board: where it is not opened quite as its descriptor has it. Empty for most."""
+    return str(_facts(name).get("note", ""))
+
+
 def cluster_descriptor(name: str) -> Path:
     """The YAML file that TT-Metalium opens as a mock cluster of this board."""
-    return _file(name, _DESCRIPTOR)
+    _facts(name)
+    return cluster_file(name)
 
 
-def board_note(name: str) -> str:
-    """What must be told with a board's name: where it is not opened quite as its descriptor has it."""
-    return str(_facts(_file(name, ".yaml")).get("note", ""))
+def cluster_file(name: str) -> Path:
+    """Where a board's cluster descriptor is, or would be."""
+    return _place(name, _DESCRIPTOR)
 
 
-def _file(name: str, suffix: str) -> Path:
+def facts_file(name: str) -> Path:
+    """Where a board's memory facts are, or would be."""
+    return _place(name, ".yaml")
+
+
+def _place(name: str, suffix: str) -> Path:
     if is_own(name):
-        file, _, digest = name.rpartition(DIGEST_MARK)
-        path = own_boards_home() / f"{digest}{suffix}"
-        if not path.is_file():
-            raise InvalidCase(f"board {name} is not known here; give the descriptor that it was taken from: PATH/{file}")
-        return path
-    if name not in board_names():
-        raise InvalidCase(unknown("board", name, board_names()))
+        return own_boards_home() / f"{name.rpartition(DIGEST_MARK)[2]}{suffix}"
     return _FOLDER / f"{name}{suffix}"
 
 
-@cache
-def _facts(path: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = yaml.safe_load(path.read_text())
+def _facts(name: str) -> dict[str, Any]:
+    if is_own(name):
+        if not (facts_file(name).is_file() and cluster_file(name).is_file()):
+            file = name.rpartition(DIGEST_MARK)[0]
+            raise InvalidCase(f"board {name} is not known here; give the descriptor that it was taken from: PATH/{file}")
+    elif name not in board_names():
+        raise InvalidCase(unknown("board", name, board_names()))
+    facts: dict[str, Any] = yaml.safe_load(facts_file(name).read_text())
     return facts
+
+
+__all__ = [
+    "DEFAULT_BOARD",
+    "board_names",
+    "board_note",
+    "cluster_descriptor",
+    "current_boards",
+    "is_own",
+    "load_board",
+    "own_boards_home",
+]

@@ -11,7 +11,7 @@ import click
 from ssinghal.baseline import write_baseline
 from ssinghal.boards import DEFAULT_BOARD
 from ssinghal.cases import OutputMemory
-from ssinghal.cli.options import timeout_option_of
+from ssinghal.cli.options import board_option_of, timeout_option_of
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
@@ -172,7 +172,7 @@ def find_shape(shape: str, catalogs: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--board", default=DEFAULT_BOARD, show_default=True, help="Virtual board to ask.")
+@board_option_of(DEFAULT_BOARD, "Virtual board to ask")
 @timeout_option_of(BASELINE_TIMEOUT_S, "Time one case may take on the device.")
 def baseline(board: str, timeout: float) -> None:
     """Ask TTNN's allocator for every catalog case and write the board's baseline, which estimates are tested against."""

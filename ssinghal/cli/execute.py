@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import release_option
+from ssinghal.cli.options import board_option_of, release_option
 from ssinghal.device.modes import choose_device
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
@@ -19,7 +19,7 @@ from ssinghal.releases import Release
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
-@click.option("--board", default=None, help="Board to open: n150 (default), n300, p100, p150.")
+@board_option_of(None, "Board to open [default: n150]")
 @release_option
 @click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ssinghal.boards import load_board
-from ssinghal.cli.options import interruptible, nothing_collected, results_option
+from ssinghal.cli.options import board_option_of, interruptible, nothing_collected, results_option
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
@@ -21,7 +21,7 @@ from ssinghal.values import one_of
 @click.argument("operator", required=False)
 @click.argument("shape", required=False)
 @results_option
-@click.option("--board", help="Only this board.")
+@board_option_of(None, "Only this board")
 @click.option("--device", "mode", metavar="MODE", help=f"Only this device mode: {', '.join(DeviceMode)}.")
 @click.option("--rebuild", is_flag=True, help="First make the index of runs anew from their folders.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all numbers.")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ssinghal.boards import DEFAULT_BOARD, load_board
-from ssinghal.cli.options import case_arguments, case_from_arguments, device_options
+from ssinghal.cli.options import board_option_of, case_arguments, case_from_arguments, device_options
 from ssinghal.doctor import clean, examine
 from ssinghal.estimate import Prediction, explain
 from ssinghal.estimate import estimate as estimate_case
 from ssinghal.operators import families
 from ssinghal.operators.core import OperatorInfo
 from ssinghal.operators.not_operators import NOT_OPERATORS
-from ssinghal.specs import ShardKind
+from ssinghal.specs import ONE_CHIP, ShardKind
 from ssinghal.text import aligned
 from ssinghal.values import one_of
 
@@ -52,7 +52,8 @@ def _device_lines(device: dict[str, Any]) -> list[str]:
     if not device:
         return []
     columns, rows = device["grid"]
-    lines = [f"     grid: {columns}x{rows} cores, {device['arch']}, cluster {device['cluster']}"]
+    chips = "" if device["mesh"] == ONE_CHIP else f" on each chip of a {'x'.join(map(str, device['mesh']))} mesh"
+    lines = [f"     grid: {columns}x{rows} cores{chips}, {device['arch']}, cluster {device['cluster']}"]
     for kind in ("l1", "dram"):
         region = device[kind]
         begins = f" from address {device['l1_base_bytes']:,}" if kind == "l1" else ""
@@ -125,7 +126,7 @@ def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
 
 @click.command()
 @case_arguments
-@click.option("--board", default=DEFAULT_BOARD, show_default=True, help="n150, n300, p100 or p150.")
+@board_option_of(DEFAULT_BOARD, "Board")
 @click.option("--shard", default=None, help="Cut L1 tensors evenly over the cores: height, width or block.")
 @click.option("--json", "as_json", is_flag=True, help="The estimate as JSON.")
 def estimate(

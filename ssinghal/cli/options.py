@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ssinghal.boards import board_names, board_note
+from ssinghal.boards.own import board_name
 from ssinghal.caselines import case_from_json, parse_json, unique_keys
 from ssinghal.cases import Case
 from ssinghal.errors import InvalidCase, unknown
@@ -80,6 +82,23 @@ release_option = click.option(
 )
 
 
+def _board(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
+    """The board's name; what must be told with it, on standard error."""
+    if given is None:
+        return None
+    name = board_name(given)
+    if name != given and board_note(name):
+        click.echo(f"ssinghal: {given}: {board_note(name)}", err=True)
+    return name
+
+
+def board_option_of(default: str | None, what: str) -> Callable[[F], F]:
+    """``--board`` of a command: a name, or the file of a machine's own cluster descriptor."""
+    text = f"{what}: {', '.join(board_names())}, or the file of a cluster descriptor."
+    shown = default is not None
+    return click.option("--board", callback=_board, default=default, show_default=shown, metavar="NAME|FILE", help=text)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Ctrl-C ends a command in one line and with the shell's exit code for it."""
@@ -108,7 +127,7 @@ def device_options(command: F) -> F:
     for option in (
         click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error."),
         click.option("--device", "mode", default="auto", show_default=True, help="auto, silicon, simulator or virtual."),
-        click.option("--board", default=None, help="Board to open: n150 (default), n300, p100, p150."),
+        board_option_of(None, "Board to open [default: n150]"),
     ):
         command = option(command)
     return command

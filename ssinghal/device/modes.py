@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ssinghal.boards import DEFAULT_BOARD, load_board
+from ssinghal.boards import DEFAULT_BOARD, board_note, is_own, load_board
 from ssinghal.errors import DeviceUnavailable, unknown
 from ssinghal.specs import TextEnum
 
@@ -60,7 +60,9 @@ def choose_device(
     found = silicon_nodes() if nodes is None else nodes
     simulator = environ.get(SIMULATOR_VARIABLE)
     if mode == "auto":
-        if found:
+        if is_own(name):
+            chosen, reason = DeviceMode.VIRTUAL, "auto: a cluster descriptor is opened as a virtual board"
+        elif found:
             chosen, reason = DeviceMode.SILICON, f"auto: {found[0]} exists"
         elif simulator:
             chosen, reason = DeviceMode.SIMULATOR, f"auto: {SIMULATOR_VARIABLE} is set"
@@ -68,6 +70,8 @@ def choose_device(
             chosen, reason = DeviceMode.VIRTUAL, f"auto: no /dev/tenstorrent node and no {SIMULATOR_VARIABLE}"
     else:
         chosen, reason = DeviceMode(mode), "asked for"
+    if is_own(name) and chosen is not DeviceMode.VIRTUAL:
+        raise DeviceUnavailable(f"board {name} was taken from a descriptor, which opens with --device virtual only")
     if chosen is DeviceMode.SILICON and not found:
         raise DeviceUnavailable(
             "no silicon here: /dev/tenstorrent/* is missing; use --device virtual, or install the driver (tt-kmd)"
@@ -82,4 +86,4 @@ def choose_device(
         raise DeviceUnavailable(
             f"{SIMULATOR_VARIABLE} is set, which would silently replace the card: unset it, or use --device simulator"
         )
-    return DeviceChoice(chosen, name, reason, ttnn_log)
+    return DeviceChoice(chosen, name, "; ".join(filter(None, [reason, board_note(name)])), ttnn_log)

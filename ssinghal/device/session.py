@@ -201,12 +201,24 @@ class Session:
         """Slow dispatch gives a Wormhole 72 banks on an 8x9 grid; a second board in one process keeps the first one's grid."""
         board = self._known
         if board is None:
-            return
+            return self._prove_cores(*grid)
         if (grid, l1_banks, dram_banks) != (board.grid, board.l1.num_banks, board.dram.num_banks):
             opened = f"grid {grid}, {l1_banks} L1 and {dram_banks} DRAM banks"
             expected = f"{board.grid}, {board.l1.num_banks} and {board.dram.num_banks}"
             why = "slow dispatch, or another board opened before?"
             raise NotProven(f"board {board.name} opened with {opened}; expected {expected} ({why})")
+
+    def _prove_cores(self, columns: int, rows: int) -> None:
+        """A mock may place tensors on more cores than it lets programs run on."""
+        tiles = self.empty(TensorSpec((32, 32 * columns * rows)))
+        try:
+            self.ttnn.relu(tiles).deallocate()
+        except RuntimeError as error:
+            said = str(error).strip().splitlines()[-1]
+            raise NotProven(f"TTNN refuses a program on all {columns}x{rows} cores that it opened: {said}") from error
+        finally:
+            tiles.deallocate()
+            self.clear()
 
     def _prove_program_limits(self) -> None:
         """Releases up to 0.74 run a mock only in slow dispatch, which passes every program: no verdict to trust."""
