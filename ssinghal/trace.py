@@ -112,6 +112,11 @@ class Trace:
         """Module path -> values read back there, which only a real run knows: the way taken may depend on them."""
         return dict(self.head["capture"].get("guesses", {}))
 
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Kind -> how many such calls of the forward are no steps: on constants, those that return what they are given, …"""
+        return dict(self.head["capture"].get("left_out", {}))
+
     @cached_property
     def last_use(self) -> Mapping[int, int]:
         """Value -> the last step that reads it; ``len(steps)`` for results, the step that makes it where nobody reads it."""
@@ -133,6 +138,15 @@ class Trace:
 def logical_bytes(value: Value) -> int:
     """Of the elements alone, as torch stores them."""
     return math.prod(value.shape) * ELEMENT_BYTES[value.dtype]
+
+
+def resident_bytes(trace: Trace, kind: ValueKind) -> int:
+    """Of the weights, or the constants, that the steps read: each storage once, at the size of its largest view."""
+    sizes: dict[int, int] = {}
+    for value in trace.values:
+        if value.kind is kind:
+            sizes[value.storage] = max(sizes.get(value.storage, 0), logical_bytes(value))
+    return sum(sizes.values())
 
 
 ELEMENT_BYTES: Mapping[str, int] = {
@@ -219,4 +233,16 @@ def packed(trace: Trace) -> bytes:
     return gzip.compress(trace_text(trace).encode(), mtime=0)
 
 
-__all__ = ["SUFFIX", "Step", "Trace", "Value", "ValueKind", "logical_bytes", "packed", "read_trace", "trace_of", "trace_text"]
+__all__ = [
+    "SUFFIX",
+    "Step",
+    "Trace",
+    "Value",
+    "ValueKind",
+    "logical_bytes",
+    "packed",
+    "read_trace",
+    "resident_bytes",
+    "trace_of",
+    "trace_text",
+]

@@ -57,6 +57,8 @@ class CaptureRequest:
             raise CaptureError(f"capture: factory {self.factory} brings its own inputs; leave --input out")
         if self.model and not self.inputs:
             raise CaptureError(f"capture {self.model}: --input is missing, e.g. --input 1,3,640,640")
+        if self.trace and self.level is not Level.TORCH:
+            raise CaptureError(f"capture {self.what}: a trace is recorded at level torch; leave --level {self.level} out")
         for size in (size for shape in self.inputs for size in shape):
             if size < 1:
                 raise CaptureError(f"capture {self.what}: size {size} of the input is not a whole number from 1")

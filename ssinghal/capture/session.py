@@ -33,7 +33,7 @@ class Captures:
         self.close()
 
     def capture(self, request: CaptureRequest) -> str:
-        """The text of the captured catalog. CaptureError with one line for what the model, its package or its size refuses."""
+        """The text of the catalog or trace. CaptureError with one line for what the model, its package or its size refuses."""
         child = self._child = self._child or self._start()
         stdin, stdout = child.stdin, child.stdout
         assert stdin is not None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -12,11 +14,12 @@ from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
 from ssinghal.cli.options import timeout_option_of
 from ssinghal.cli.progress import track
 from ssinghal.errors import InvalidCase
-from ssinghal.specs import format_shape
+from ssinghal.specs import Shape, format_bytes, format_shape
 from ssinghal.values import one_of, parse_shape
 
 if TYPE_CHECKING:
     from ssinghal.catalog.schema import CapturedCatalog
+    from ssinghal.trace import Trace
 
 timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one capture may take.")
 
@@ -25,53 +28,82 @@ timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one capture may take
 @click.argument("model", required=False, default="")
 @click.option("--input", "input_", metavar="SHAPE", help="Shape of the model's input, e.g. 1,3,640,640.")
 @click.option("--factory", default="", metavar="MODULE:FUNCTION", help="Your own: a function that returns (module, inputs).")
-@click.option("--level", default="aten", show_default=True, help="aten: calls that reach kernels; torch: calls the code makes.")
+@click.option("--trace", "as_trace", is_flag=True, help="The calls in order with the tensors' lifetimes: what a plan runs.")
+@click.option("--level", help="aten: calls that reach kernels; torch: calls the code makes [default: aten; of a trace torch].")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File or folder; - for standard output [default: here].")
 @timeout_option
-def capture_command(model: str, input_: str | None, factory: str, level: str, output: Path | None, timeout: float) -> None:
-    """Record every call that a model makes at one input size, without weights, and write them as a catalog.
+def capture_command(
+    model: str, input_: str | None, factory: str, as_trace: bool, level: str | None, output: Path | None, timeout: float
+) -> None:
+    """Record every call that a model makes at one input size, without weights, and write them as a catalog, or as a trace.
 
     \b
       ssinghal catalog capture ultralytics/yolo12x --input 1,3,4320,7680
       ssinghal catalog capture diffusers/mochi-decoder --input 1,12,4,60,106 --level torch
+      ssinghal catalog capture torchvision/resnet50 --input 8,3,224,224 --trace
       ssinghal catalog capture --factory my_models.segmenter:small -o my.yaml
 
     Models are named package/name: torchvision, timm, transformers, diffusers, ultralytics. The same command with the same
-    packages gives the same bytes.
+    packages gives the same bytes. A trace is compressed JSON; standard output gets it as it is, and so does a file *.json.
     """
     from ssinghal.capture.session import capture, write_capture
+    from ssinghal.traces import write_trace
 
     inputs = () if input_ is None else (tuple(parse_shape(input_)),)
-    request = CaptureRequest(model, factory, inputs, one_of(Level, "level", level))
+    known_level = one_of(Level, "level", level) if level is not None else Level.TORCH if as_trace else Level.ATEN
+    request = CaptureRequest(model, factory, inputs, known_level, as_trace)
     if output is not None and str(output) != "-" and not (output if output.is_dir() else output.parent).is_dir():
         raise InvalidCase(f"{output}: there is no folder {output.parent}")
     text = capture(request, timeout)
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    click.echo("\n".join(_summary(write_capture(text, Path() if output is None else output))))
+    target = Path() if output is None else output
+    lines = _trace_summary(write_trace(text, target)) if as_trace else _summary(write_capture(text, target))
+    click.echo("\n".join(lines))
 
 
 def _summary(catalog: CapturedCatalog) -> list[str]:
     from ssinghal.coverage import coverage
 
     head = catalog.head
-    took = ", ".join(map(format_shape, head.input.shapes))
     lines = [
         f"{catalog.path}: {head.counts.calls} calls in {head.counts.cases} lines",
-        f"{head.model.full_name} ({head.model.package}, torch {head.capture.torch}), input {took}, level {head.capture.level}",
+        _recorded(head.model.full_name, head.model.package, head.capture.torch, head.input.shapes, head.capture.level),
     ]
     mapped = coverage([catalog]).total
     lines.append(f"cases: {mapped}")
     if mapped.mapped_calls < mapped.calls:
         lines.append(f"why the others are none: ssinghal operators --missing --catalog {catalog.path}")
-    if head.counts.left_out:
-        lines.append("left out: " + ", ".join(f"{n} {why}" for why, n in head.counts.left_out.items()))
-    if head.capture.guessed:
-        where = ", ".join(f"{n} in {path}" for path, n in head.capture.guesses.items())
-        lines.append(f"values guessed that only a real run knows: {where}")
-    if head.capture.stopped:
-        lines.append(f"stopped: {head.capture.stopped}")
+    return lines + _limits(head.counts.left_out, head.capture.guesses or {}, head.capture.stopped or "")
+
+
+def _trace_summary(trace: Trace) -> list[str]:
+    from ssinghal.trace import ValueKind, resident_bytes
+
+    capture = trace.head["capture"]
+    weights, constants = (resident_bytes(trace, kind) for kind in (ValueKind.WEIGHT, ValueKind.CONSTANT))
+    return [
+        f"{trace.path}: {len(trace.steps)} calls on {len(trace.values)} tensors",
+        _recorded(trace.model, trace.head["model"]["package"], capture["torch"], trace.input_shapes, capture["level"]),
+        f"weights: {format_bytes(weights)}; constants: {format_bytes(constants)}; both as torch stores them",
+        *_limits(trace.left_out, trace.guesses, trace.stopped),
+    ]
+
+
+def _recorded(model: str, package: str, torch: str, inputs: Iterable[Shape], level: str) -> str:
+    return f"{model} ({package}, torch {torch}), input {', '.join(map(format_shape, inputs))}, level {level}"
+
+
+def _limits(left_out: Mapping[str, int], guesses: Mapping[str, int], stopped: str) -> list[str]:
+    """What a recording leaves out, what it had to guess, and where it ended early; nothing where it did not."""
+    lines = []
+    if left_out:
+        lines.append("left out: " + ", ".join(f"{n} {why}" for why, n in left_out.items()))
+    if guesses:
+        lines.append(f"values guessed that only a real run knows: {', '.join(f'{n} in {at}' for at, n in guesses.items())}")
+    if stopped:
+        lines.append(f"stopped: {stopped}")
     return lines
 
 
@@ -80,23 +112,50 @@ def _summary(catalog: CapturedCatalog) -> list[str]:
 @click.option("--check", is_flag=True, help="Write nothing; exit code 1 where a file would change.")
 @timeout_option
 def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) -> None:
-    """Capture the named captured catalogs again (default: all of the product) and say which files changed."""
-    from ssinghal.capture.session import Captures, request_of, write_capture
-    from ssinghal.catalog.reading import load_catalogs
-    from ssinghal.catalog.schema import CapturedCatalog
+    """Capture the named captured catalogs and traces again (default: all of the product) and say which files changed.
 
-    captured = [c for c in load_catalogs(catalogs or None) if isinstance(c, CapturedCatalog)]
+    A trace is named by its file.
+    """
+    from ssinghal.capture.session import Captures
+
+    captured = _captured(catalogs)
     if not captured:
         raise InvalidCase("recapture: none of these catalogs was captured from a model")
     changed = 0
     with Captures(timeout) as captures:
-        for catalog in track(captured, "capturing", len(captured)):
-            text = captures.capture(request_of(catalog))
-            if text == catalog.path.read_text(encoding="utf-8"):
+        for old in track(captured, "capturing", len(captured)):
+            text = captures.capture(old.request)
+            if text == old.text:
                 continue
             changed += 1
             if not check:
-                write_capture(text, catalog.path)
-            click.echo(f"{catalog.path}: {'would change' if check else 'changed'}")
-    click.echo(f"{len(captured) - changed} of {len(captured)} captured catalogs are as they were")
+                old.write(text)
+            click.echo(f"{old.path}: {'would change' if check else 'changed'}")
+    click.echo(f"{len(captured) - changed} of {len(captured)} captured catalogs and traces are as they were")
     sys.exit(1 if check and changed else 0)
+
+
+class _Captured(NamedTuple):
+    path: Path
+    text: str
+    request: CaptureRequest
+    write: Callable[[str], object]
+
+
+def _captured(named: Sequence[str]) -> list[_Captured]:
+    from ssinghal.capture.session import request_of, write_capture
+    from ssinghal.catalog.reading import load_catalogs
+    from ssinghal.catalog.schema import CapturedCatalog
+    from ssinghal.trace import SUFFIX, read_trace, trace_text
+    from ssinghal.traces import trace_files, trace_request, write_trace
+
+    files = [Path(name) for name in named if name.endswith(SUFFIX)] if named else trace_files()
+    rest = [name for name in named if not name.endswith(SUFFIX)]
+    catalogs = load_catalogs(rest or None) if rest or not named else []
+    found = [
+        _Captured(c.path, c.path.read_text(encoding="utf-8"), request_of(c), partial(write_capture, target=c.path))
+        for c in catalogs
+        if isinstance(c, CapturedCatalog)
+    ]
+    recorded = map(read_trace, files)
+    return found + [_Captured(t.path, trace_text(t), trace_request(t), partial(write_trace, target=t.path)) for t in recorded]

@@ -37,7 +37,7 @@ class Capturing:
         settle(built.root, getattr(torch, DTYPE))
         dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
         inputs = [torch.empty(s, dtype=getattr(torch, d), device=META) for s, d in zip(built.inputs, dtypes, strict=True)]
-        self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE))
+        self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE), nearest=self._request.trace)
         return self._trace(built, inputs, paths) if self._request.trace else self._catalog(built, inputs, paths)
 
     def _catalog(self, built: Built, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
@@ -60,6 +60,7 @@ class Capturing:
         recorder.finish()
         self._refuse_nothing(len(recorder.steps), stopped)
         head = self._head(built, recorder, stopped)
+        head["capture"]["left_out"] = dict(sorted(recorder.left_out.items()))
         return trace_text(Trace(head, tuple(recorder.values), tuple(recorder.steps), results))
 
     def _refuse_nothing(self, calls: int, stopped: str) -> None:

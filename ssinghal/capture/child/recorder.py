@@ -35,11 +35,14 @@ class ModulePaths:
     """The path of the innermost module that is running.
 
     A module that is no part of the root (kept in a plain list, made in forward) is settled in the root's ``dtype`` when it
-    first runs, and has the path of the module that runs it.
+    first runs, and has the path of the module that runs it. One module in several places has the first of its paths; with
+    ``nearest``, the first below the module that runs it.
     """
 
-    def __init__(self, root: torch.nn.Module, dtype: torch.dtype) -> None:
-        self._names = {id(module): name for name, module in root.named_modules()}
+    def __init__(self, root: torch.nn.Module, dtype: torch.dtype, *, nearest: bool = False) -> None:
+        self._names: dict[int, list[str]] = {}
+        for name, module in root.named_modules(remove_duplicate=not nearest):
+            self._names.setdefault(id(module), []).append(name)
         self._dtype = dtype
         self._strange: dict[int, torch.nn.Module] = {}  # holds them, so that no id is used twice
         self._running: list[str] = []
@@ -68,7 +71,10 @@ class ModulePaths:
         if id(module) not in self._names and id(module) not in self._strange:
             self._strange |= {id(part): part for part in module.modules()}
             settle(module, self._dtype)
-        self._running.append(self._names.get(id(module)) or self())
+        names = self._names.get(id(module), [])
+        below = f"{self._running[-1]}." if self._running and self() != TOP else ""
+        name = next((name for name in names if name.startswith(below)), names[0] if names else "")
+        self._running.append(name or self())
 
     def _leave(self, module: torch.nn.Module, args: Any, result: Any) -> None:
         path, raised = self._running.pop(), sys.exc_info()[1]

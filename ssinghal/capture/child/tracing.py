@@ -1,14 +1,17 @@
 """The recorder of a trace: every call in order, with the identity and the lifetime of the tensors it takes and gives.
 
 A value is a view of a storage: (storage, offset, shape, strides, dtype). Calls that return what they were given (dropout in
-evaluation, contiguous of what is so already) then merge by themselves. A value dies when the last Python object of it does.
+evaluation, contiguous of what is so already) then merge by themselves. A value dies when the last Python object of its view
+does; one that is written in place dies at that call, and all objects of its view are of the new value from then on. The garbage
+collector is off in this process, so what the model ties up in cycles lives to the end, each time.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -35,8 +38,9 @@ class TraceRecorder(MetaMode):
         self._numbers: dict[_Key, int] = {}
         self._storages: dict[int, tuple[int, Any]] = {}  # holds them, so that no address is used twice
         self._active: set[int] = set()
-        self._objects: Counter[int] = Counter()
-        self._watched: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._views: defaultdict[int, set[_Key]] = defaultdict(set)
+        self._objects: Counter[_Key] = Counter()
+        self._watched: dict[int, tuple[_Key, weakref.ref[Any]]] = {}
         self._dead: list[int] = []
         named = (*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False))
         self._names = {tensor.untyped_storage()._cdata: name for name, tensor in reversed(list(named))}
@@ -47,8 +51,8 @@ class TraceRecorder(MetaMode):
 
     def results_of(self, returned: Any) -> tuple[int, ...]:
         """The values that forward returns, each once."""
-        tensors = [t for t in tree_iter(returned) if isinstance(t, torch.Tensor) and self._key(t) in self._numbers]
-        return tuple(dict.fromkeys(self._numbers[self._key(t)] for t in tensors))
+        keys = map(self._key, _tensors(returned))
+        return tuple(dict.fromkeys(self._numbers[key] for key in keys if key in self._numbers))
 
     def finish(self) -> None:
         self._bury()
@@ -62,20 +66,24 @@ class TraceRecorder(MetaMode):
         changed = list(written(func, args, kwargs))
         if name in TAKES_FORM_ONLY:
             given = given[:1]
+        for tensor in (*given, *made):
+            self._views[self._storage(tensor)].add(self._key(tensor))
         if not any(self._storage(t) in self._active for t in given):
             self.left_out["constants"] += 1
             return result
         if name not in MADE_LIKE:
             self._active |= {self._storage(t) for t in (*made, *changed)}
-        if name in NO_DEVICE_CALL or not made:
+        if name in NO_DEVICE_CALL:
             self.left_out["bookkeeping"] += 1
-        elif not changed and all(self._key(t) in self._numbers for t in made):
-            self.left_out["same tensor"] += 1
+        elif not (made or changed):
+            self.left_out["without_result"] += 1
         elif name in MADE_LIKE:
             self.left_out["constants"] += 1
+        elif not changed and all(map(self._is_there, made)):
+            self.left_out["same_tensor"] += 1
         else:
             self._record(func, args, kwargs, made, changed)
-        for tensor in made:
+        for tensor in (*made, *changed):
             self._watch(tensor)
         return result
 
@@ -86,10 +94,12 @@ class TraceRecorder(MetaMode):
             raise TooManyCalls
         operands: dict[str, Any] = {}
         others: dict[str, Any] = {}
+        form_only = func._schema.name.partition("::")[2] in TAKES_FORM_ONLY
         for i, argument in enumerate(func._schema.arguments):
             value = args[i] if i < len(args) else kwargs.get(argument.name)
             if isinstance(value, torch.Tensor):
-                operands[argument.name] = self._number(value)
+                if not (form_only and i):
+                    operands[argument.name] = self._number(value)
             elif isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
                 operands[argument.name] = tuple(None if v is None else self._number(v) for v in value)
             elif value is not None and argument.name not in NOT_ARGUMENTS:
@@ -98,9 +108,17 @@ class TraceRecorder(MetaMode):
                     others[argument.name] = given
         through_view = any(self._has_other_views(t) for t in changed)
         where = self.where()
-        results = tuple(self._new(t, ValueKind.ACTIVATION, where) for t in made)
+        aliases = [t for t, r in zip(made, func._schema.returns, strict=False) if r.alias_info and r.alias_info.is_write]
+        told = made if len(aliases) == len(changed) else [*made, *changed]
+        results: dict[_Key, int] = {}  # one that is returned twice is one value
+        for tensor in told:
+            if self._key(tensor) not in results:
+                results[self._key(tensor)] = self._new(tensor, ValueKind.ACTIVATION, where)
+        for tensor, alias in zip(changed, aliases, strict=False):  # a real tensor that is written is returned as its stand-in
+            self._numbers[self._key(tensor)] = results[self._key(alias)]
+        numbers = tuple(results[self._key(t)] for t in told)
         overload = f"{func._schema.name.replace('::', '.')}.{func._overloadname}"
-        self.steps.append(Step(overload, operands, others, results, where, writes=through_view))
+        self.steps.append(Step(overload, operands, others, numbers, where, writes=through_view))
 
     # Identity -----------------------------------------------------------------------------------------------------------
 
@@ -125,48 +143,60 @@ class TraceRecorder(MetaMode):
 
     def _new(self, tensor: torch.Tensor, kind: ValueKind, name: str) -> int:
         key = self._key(tensor)
+        if self._objects[key]:
+            self._dead.append(self._numbers[key])  # the objects of this view are of the new value now
         dtype = str(tensor.dtype).removeprefix("torch.")
         self.values.append(Value(tuple(tensor.shape), dtype, kind, key[0], name))
         self._numbers[key] = len(self.values) - 1
+        self._views[key[0]].add(key)
         return self._numbers[key]
 
-    def _has_other_views(self, tensor: torch.Tensor) -> bool:
-        """Whether live values of its storage are other views than the one that is written."""
+    def _is_there(self, tensor: torch.Tensor) -> bool:
+        """Whether it is a value that lives: a view that is taken again after its objects were gone is a new one."""
         key = self._key(tensor)
-        return any(other[0] == key[0] and other != key and self._objects[n] for other, n in self._numbers.items())
+        return key in self._numbers and (self._objects[key] > 0 or self.values[self._numbers[key]].is_resident)
+
+    def _has_other_views(self, tensor: torch.Tensor) -> bool:
+        """Whether its storage may be read through other views than the one that is written. Of constants all count."""
+        key = self._key(tensor)
+        others = self._views[key[0]] - {key}
+        return any(self._objects[o] or o not in self._numbers or self.values[self._numbers[o]].is_resident for o in others)
 
     # Lifetime -----------------------------------------------------------------------------------------------------------
 
     def _watch(self, tensor: torch.Tensor) -> None:
-        number = self._numbers.get(self._key(tensor))
-        if number is None:
+        key = self._key(tensor)
+        if key not in self._numbers or self.values[self._numbers[key]].is_resident:
             return
-        known = self._watched.get(id(tensor))
-        if known is not None and known[1]() is tensor:
-            if known[0] == number:
-                return
-            self._objects[known[0]] -= 1  # written in place: the same object is a new value now
-            if not self._objects[known[0]]:
-                self._dead.append(known[0])
         mark = id(tensor)
-        self._objects[number] += 1
-        self._watched[mark] = (number, weakref.ref(tensor, lambda _: self._gone(mark)))
+        known = self._watched.get(mark)
+        if known is not None and known[1]() is tensor:
+            if known[0] == key:
+                return
+            self._release(known[0])  # transposed in place, or the like
+        self._objects[key] += 1
+        self._watched[mark] = (key, weakref.ref(tensor, lambda _: self._release(self._watched.pop(mark)[0])))
 
-    def _gone(self, mark: int) -> None:
-        number, _ = self._watched.pop(mark)
-        self._objects[number] -= 1
-        if not self._objects[number]:
-            self._dead.append(number)
+    def _release(self, key: _Key) -> None:
+        self._objects[key] -= 1
+        if not self._objects[key]:
+            self._dead.append(self._numbers[key])
 
     def _bury(self) -> None:
         """What died since the last call belongs to it."""
-        dead = [n for n in dict.fromkeys(self._dead) if not self._objects[n]]
+        dead = tuple(dict.fromkeys(self._dead))
         self._dead.clear()
         if dead and self.steps:
-            last = self.steps[-1]
-            self.steps[-1] = Step(
-                last.overload, last.operands, last.args, last.results, last.at, (*last.dead, *dead), last.writes
-            )
+            self.steps[-1] = replace(self.steps[-1], dead=(*self.steps[-1].dead, *dead))
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    for leaf in tree_iter(value):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            for each in fields(leaf):
+                yield from _tensors(getattr(leaf, each.name))
 
 
 __all__ = ["TraceRecorder"]
