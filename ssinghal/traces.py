@@ -11,19 +11,20 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
-from ssinghal.capture import request as request_module
 from ssinghal.capture.request import PACKAGES, CaptureRequest, Level
-from ssinghal.capture.session import Captures
-from ssinghal.catalog.reading import SHAPES_FOLDER
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.specs import Shape, format_shape
 from ssinghal.trace import SUFFIX, Trace, packed, read_trace, trace_of, trace_text
 
-SHIPPED = SHAPES_FOLDER / "traces"
-_RECORDERS = (Path(request_module.__file__).parent, Path(request_module.__file__).parent.parent / "trace.py")
+if TYPE_CHECKING:
+    from ssinghal.capture.session import Captures
+
+_PACKAGE = Path(__file__).parent
+SHIPPED = _PACKAGE / "shapes" / "traces"
 
 
 def trace_files() -> list[Path]:
@@ -155,8 +156,7 @@ def _kept_name(request: CaptureRequest) -> str:
 
 @cache
 def _recorder_mark() -> str:
-    folder, module = _RECORDERS
-    files = [module, *sorted(folder.rglob("*.py"))]
+    files = [_PACKAGE / "trace.py", _PACKAGE / "operators" / "unmapped.py", *sorted((_PACKAGE / "capture").rglob("*.py"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
