@@ -13,7 +13,6 @@ from pathlib import Path
 import yaml
 
 from ssinghal.boards import cluster_file, facts_file
-from ssinghal.boards.descriptor import Descriptor, read_descriptor
 from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.pool import Pool
@@ -32,13 +31,15 @@ def board_name(text: str) -> str:
     """
     if os.sep not in text and not text.endswith(_SUFFIXES):
         return text
+    from ssinghal.boards.descriptor import read_descriptor  # imports pydantic
+
     descriptor = read_descriptor(Path(text))
     if not _is_known(descriptor.name):
         opened = cluster_file(descriptor.name)
         _write(opened, descriptor.content)
         choice = DeviceChoice(DeviceMode.VIRTUAL, descriptor.name, "to learn what it is", descriptor=opened)
         with Pool(choice) as pool:
-            _write(facts_file(descriptor.name), _facts(pool.facts.opened_board, descriptor))
+            _write(facts_file(descriptor.name), _facts(pool.facts.opened_board, descriptor.note))
     return descriptor.name
 
 
@@ -50,7 +51,7 @@ def _is_known(name: str) -> bool:
     return bool(yaml.safe_load(facts_file(name).read_text())["ttnn"] == installed.version)
 
 
-def _facts(board: Board, descriptor: Descriptor) -> bytes:
+def _facts(board: Board, note: str) -> bytes:
     """As the files of the product's boards have them."""
     regions = {name: asdict(region) for name, region in (("l1", board.l1), ("dram", board.dram))}
     facts = {
@@ -61,7 +62,7 @@ def _facts(board: Board, descriptor: Descriptor) -> bytes:
         "l1_end_bytes": board.l1_end_bytes,
         "granule_bytes": board.granule_bytes,
         "ttnn": board.provenance.removeprefix("ttnn "),
-        "note": descriptor.note,
+        "note": note,
     }
     return yaml.safe_dump(facts, sort_keys=False).encode()
 
