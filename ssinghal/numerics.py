@@ -75,9 +75,7 @@ def run_both(
         out = {} if config is None else {"memory_config": session.memory_config(config)}
         returned = info.call(Call(session.ttnn, session.device, list(tensors), attrs, out, case, values=True))
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        actual = [
-            from_device_form(session.ttnn.to_torch(r), tuple(e.shape), info) for r, e in zip(results, expected, strict=True)
-        ]
+        actual = [from_device_form(session.to_torch(r), tuple(e.shape), info) for r, e in zip(results, expected, strict=True)]
     finally:
         for tensor in (*results, *tensors):
             if tensor.is_allocated():

@@ -77,6 +77,7 @@ def probe(
         resident={kind.value: size for kind, size in attempt.resident.items()},
         left_allocated={kind.value: size for kind, size in left.items()},
         duration_s=time.perf_counter() - started,
+        mesh=session.facts.mesh,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ssinghal.cases import Case
 from ssinghal.errors import HarnessError
 from ssinghal.searched import Searched
-from ssinghal.specs import Shape, TextEnum
+from ssinghal.specs import ONE_CHIP, Shape, TextEnum
 
 SCHEMA_VERSION = 1
 L1_END_BYTES = frozenset({1_499_136, 1_572_864})  # of a Wormhole and a Blackhole core: "max L1 size" in TTNN's words
@@ -126,9 +126,11 @@ class Comparison:
 @dataclass(frozen=True)
 class Record:
     """One case, one record. ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never
-        computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that
-    operands and results held together when the call returned, by kind of memory. ``listed_shape``: the catalog's, which the
-        operands were made from. ``remedies``: of an OOM that they were searched for."""
+    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that operands
+    and results held together when the call returned, by kind of memory. ``listed_shape``: the catalog's, which the operands were
+    made from. ``remedies``: of an OOM that they were searched for. ``mesh``: rows and columns of chips, each of which holds what
+    the figures say.
+    """
 
     case: Mapping[str, Any]
     key: str
@@ -151,6 +153,7 @@ class Record:
     test: str = ""
     run: str = ""
     duration_s: float = 0.0
+    mesh: tuple[int, int] = ONE_CHIP
 
     @classmethod
     def of(cls, case: Case, verdict: Verdict, *, device_mode: str, board: str, ttnn: str, **measured: Any) -> Record:
@@ -198,6 +201,7 @@ class Record:
             "device_mode": self.device_mode,
             "board": self.board,
             "ttnn": self.ttnn,
+            **({"mesh": list(self.mesh)} if self.mesh != ONE_CHIP else {}),
             "numerics": "compared" if self.comparison else "not run",
             "comparison": self.comparison.to_json() if self.comparison else None,
             "tensors": [asdict(t) for t in self.tensors],

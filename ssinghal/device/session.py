@@ -280,6 +280,10 @@ class Session:
             memory_config=self.memory_config(spec.memory),
         )
 
+    def to_torch(self, tensor: Any) -> Any:
+        """A device tensor's values; of a mesh, whose chips all hold the same, those of the first."""
+        return self.ttnn.to_torch(self.ttnn.get_device_tensors(tensor)[0])
+
     def spec_of(self, tensor: Any) -> TensorSpec:
         """What TTNN says of a tensor. A shard's shape and grid are not read back: its kind and buffer decide a verdict."""
         config = tensor.memory_config()
