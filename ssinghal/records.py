@@ -125,11 +125,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Record:
-    """One case, one record. ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never
-    computes, so there ``numerics`` is "not run" and a ``fits`` is about memory alone. ``resident``: bytes per bank that operands
-    and results held together when the call returned, by kind of memory. ``listed_shape``: the catalog's, which the operands were
-    made from. ``remedies``: of an OOM that they were searched for. ``mesh``: rows and columns of chips, each of which holds what
-    the figures say.
+    """One case, one record.
+
+    ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never computes, so ``numerics`` is
+    "not run" there and a ``fits`` is about memory alone. ``mesh``: rows and columns of chips, each of which holds what the
+    figures say. ``resident``: bytes per bank that operands and results held together when the call returned, by kind of memory.
+    ``listed_shape``: the catalog's, which the operands were made from. ``remedies``: of an OOM that they were searched for.
     """
 
     case: Mapping[str, Any]
