@@ -1,0 +1,116 @@
+"""How a port of a model goes about its calls: named, versioned, and part of every verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ssinghal.errors import InvalidCase, unknown
+from ssinghal.specs import TextEnum
+from ssinghal.values import one_of
+
+VERSION = 1  # of what the names below mean; it changes with every change that moves bytes
+
+
+class Lifetime(TextEnum):
+    """When a tensor is freed: after the last call that reads it, or when torch's last Python object of it is gone."""
+
+    LAST_USE = "last_use"
+    PYTHON = "python"
+
+
+class Rewrite(TextEnum):
+    """Changes of a port that keep what the model computes. The order is the one in which they are tried."""
+
+    SOFTMAX_IN_PLACE = "softmax_in_place"
+    SDPA = "sdpa"
+    QKV_SPLIT = "qkv_split"
+    DEPTH_TO_SPACE = "depth_to_space"
+    PAD_INTO_CONV = "pad_into_conv"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """``lazy_views``: reshapes and permutes cost nothing until a call wants another order (see ``plan.forms``), and maps stay
+    channels-last; else every result goes back to torch's order. ``fold_batch_norm``: into the convolution before it.
+    ``replace_on_conversion``: a converted tensor takes the place of the one it was made from; else it lives beside it for the
+    call. ``transposed_matmul``: matmul is told to transpose an operand."""
+
+    name: str
+    lazy_views: bool
+    lifetime: Lifetime
+    fold_batch_norm: bool
+    replace_on_conversion: bool
+    transposed_matmul: bool
+    rewrites: tuple[Rewrite, ...] = ()
+    version: int = VERSION
+
+    def __str__(self) -> str:
+        return "+".join([f"{self.name} v{self.version}", *self.rewrites])
+
+    def with_rewrite(self, rewrite: Rewrite) -> Policy:
+        return replace(self, rewrites=(*self.rewrites, rewrite))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "lifetime": self.lifetime.value, "rewrites": [r.value for r in self.rewrites]}
+
+
+POLICIES: Mapping[str, Policy] = {
+    "port": Policy("port", True, Lifetime.LAST_USE, True, True, True),
+    "eager": Policy("eager", False, Lifetime.PYTHON, False, False, False),
+}
+
+
+def find_policy(name: str, rewrites: tuple[str, ...] = ()) -> Policy:
+    """``port``, ``eager``, or a YAML file: ``base`` (one of these) and what differs from it.
+
+    Raises:
+        InvalidCase: no such policy, rewrite or file, or a file that says something else.
+    """
+    policy = POLICIES[name] if name in POLICIES else _from_file(name)
+    asked = tuple(one_of(Rewrite, "rewrite", text) for text in rewrites)
+    return replace(policy, rewrites=tuple(dict.fromkeys((*policy.rewrites, *asked))))
+
+
+def _from_file(name: str) -> Policy:
+    path = Path(name)
+    if not path.suffix and not path.exists():
+        raise InvalidCase(unknown("policy", name, POLICIES) + " (or a YAML file)")
+    try:
+        given = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise InvalidCase(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidCase(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(given, dict):
+        raise InvalidCase(f"{path}: expected a mapping like {{base: port, fold_batch_norm: false}}")
+    switches = {f.name for f in fields(Policy)} - {"name", "version"}
+    for key in given:
+        if key not in switches | {"base"}:
+            raise InvalidCase(f"{path}: {unknown('key', str(key), switches | {'base'})}")
+    base = given.pop("base", "port")
+    if base not in POLICIES:
+        raise InvalidCase(f"{path}: base: {unknown('policy', str(base), POLICIES)}")
+    try:
+        return replace(POLICIES[base], name=path.stem, **{key: _value(key, value) for key, value in given.items()})
+    except InvalidCase as error:
+        raise InvalidCase(f"{path}: {error}") from error
+
+
+def _value(key: str, value: Any) -> Any:
+    if key == "lifetime":
+        return one_of(Lifetime, key, value)
+    if key == "rewrites":
+        if not isinstance(value, list):
+            raise InvalidCase(f"rewrites: expected a list of {', '.join(Rewrite)}")
+        return tuple(one_of(Rewrite, "rewrites", text) for text in value)
+    if not isinstance(value, bool):
+        raise InvalidCase(f"{key}: expected true or false, got {value!r}")
+    return value
+
+
+__all__ = ["POLICIES", "Lifetime", "Policy", "Rewrite", "find_policy"]

@@ -1,0 +1,162 @@
+"""Weights and constants: resident from the first call to the last, in the form that TTNN prepares them.
+
+That is not the form of the parameters. A convolution's weight becomes a matrix of kernel positions x channels, dense over its
+groups: [C, 1, 3, 3] turns into 9C rows of C, padded to the blocks that its cores take. TTNN says itself what it wants
+(``prepare_conv_weights``); a device tensor of another padding is refused, or taken in silence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from ssinghal.device.session import Session
+from ssinghal.operators.core import input_specs
+from ssinghal.plan.forms import Form
+from ssinghal.plan.hand import Held
+from ssinghal.plan.steps import PlannedStep
+from ssinghal.specs import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
+from ssinghal.trace import Trace
+
+MAP, VOLUME = 4, 5
+# Operators whose operands are broadcast against each other: a constant among them is laid out like any other tensor.
+BROADCASTING = frozenset(
+    "add sub mul div floor_divide maximum minimum addcmul eq ne gt ge lt le where masked_fill copy logical_and logical_or"
+    " logical_xor cat matmul bmm mm scaled_dot_product_attention".split()
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What TTNN makes of a weight (``position`` 1) or bias (2) for one kind of convolution. ``spec`` is TTNN's own."""
+
+    signature: tuple[Any, ...]
+    position: int
+    spec: Any = field(compare=False)
+
+
+Spec = Union[TensorSpec, Prepared]  # noqa: UP007 (evaluated: Python 3.10 has no | of classes at run time)
+
+
+class Residents:
+    """``tensors``: of each distinct (value, spec), in the order in which they were placed."""
+
+    def __init__(self, session: Session, trace: Trace) -> None:
+        self.session, self.trace = session, trace
+        self.tensors: dict[tuple[int, Spec], Any] = {}
+        self._specs: dict[tuple[int, int], Spec] = {}
+        self._prepared: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+
+    def spec_all(self, steps: Iterable[PlannedStep]) -> None:
+        """Decides the spec of every resident operand. The device must be empty: convolutions are asked there."""
+        for step in steps:
+            for position, number in enumerate(step.operands):
+                if self.trace.values[number].is_resident and step.case is not None:
+                    self._specs[step.number, position] = self._spec(step, position)
+
+    def place_all(self, steps: Iterable[PlannedStep]) -> None:
+        """Allocates them. RuntimeError of TTNN where the weights alone do not fit."""
+        for step in steps:
+            for position, number in enumerate(step.operands):
+                spec = self._specs.get((step.number, position))
+                if spec is not None and (number, spec) not in self.tensors:
+                    self.tensors[number, spec] = self._placed(spec)
+
+    def tensor(self, step: PlannedStep, position: int) -> Any:
+        return self.tensors[step.operands[position], self._specs[step.number, position]]
+
+    def held(self, step: PlannedStep, position: int) -> Held:
+        """A constant that is laid out like an activation."""
+        return Held(self.tensor(step, position), Form.plain(self.trace.values[step.operands[position]].shape))
+
+    def clear(self) -> None:
+        self.tensors.clear()
+
+    def _placed(self, spec: Spec) -> Any:
+        if isinstance(spec, TensorSpec):
+            return self.session.empty(spec)
+        return self.session.ttnn.allocate_tensor_on_device(spec.spec, self.session.device)
+
+    def _spec(self, step: PlannedStep, position: int) -> Spec:
+        assert step.case is not None
+        dtype = step.case.placement.dtype
+        shape = self.trace.values[step.operands[position]].shape or (1,)
+        if step.operator == "convolution" and not step.attrs["transposed"] and position:
+            rank = len(step.case.inputs[0])
+            if rank == MAP:
+                return self._map_weight(step, position, dtype)
+            if rank == VOLUME:
+                return _volume_weight(shape, dtype) if position == 1 else TensorSpec((1, *shape), dtype)
+        if step.operator in BROADCASTING:
+            long = [size for size in shape if size != 1]
+            return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)
+        return input_specs(step.info, step.case, step.attrs)[position]
+
+    def _map_weight(self, step: PlannedStep, position: int, dtype: DType) -> Prepared:
+        """As TTNN prepares it, asked once for each kind of convolution."""
+        assert step.case is not None
+        arguments = conv_arguments(step)
+        weight = step.case.inputs[1]
+        signature = (weight, dtype, len(step.operands), *arguments.items())
+        if signature not in self._prepared:
+            self._prepared[signature] = self._asked(weight, dtype, len(step.operands) > 2, arguments)
+        return Prepared(signature, position, self._prepared[signature][position - 1])
+
+    def _asked(self, weight: Shape, dtype: DType, has_bias: bool, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Always for rows: told of tiles TTNN pads the channels of a first layer to 32, which its convolution does not."""
+        ttnn, device = self.session.ttnn, self.session.device
+        kind = getattr(ttnn, dtype.value)
+        how = {
+            "input_memory_config": ttnn.DRAM_MEMORY_CONFIG,
+            "input_layout": ttnn.ROW_MAJOR_LAYOUT,
+            "input_dtype": kind,
+            "output_dtype": kind,
+            "device": device,
+            "conv_config": ttnn.Conv2dConfig(weights_dtype=kind),
+            **arguments,
+        }
+
+        def host(shape: Shape) -> Any:
+            spec = ttnn.TensorSpec(list(shape), kind, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
+            return ttnn.allocate_tensor_on_host(spec, device)
+
+        prepared = ttnn.prepare_conv_weights(
+            weight_tensor=host(weight), weights_format="OIHW", has_bias=has_bias, **how
+        )
+        bias = ttnn.prepare_conv_bias(bias_tensor=host((1, 1, 1, weight[0])), **how) if has_bias else None
+        return prepared.spec, None if bias is None else bias.spec
+
+
+def conv_arguments(step: PlannedStep) -> dict[str, Any]:
+    """Of a convolution over maps, by TTNN's names."""
+    assert step.case is not None
+    image, weight = step.case.inputs[0], step.case.inputs[1]
+    pairs = {name: spatial(step, name, 2) for name in ("stride", "padding", "dilation")}
+    return {
+        "in_channels": image[1],
+        "out_channels": weight[0],
+        "batch_size": image[0],
+        "input_height": image[2],
+        "input_width": image[3],
+        "kernel_size": weight[2:],
+        "groups": step.attrs["groups"],
+        **pairs,
+    }
+
+
+def spatial(step: PlannedStep, name: str, dims: int) -> tuple[int, ...]:
+    """An argument that is one number for all spatial dims, or one for each."""
+    value = step.attrs[name]
+    numbers = (value,) if isinstance(value, int) else tuple(value)
+    return numbers * dims if len(numbers) == 1 else numbers
+
+
+def _volume_weight(shape: Shape, dtype: DType) -> TensorSpec:
+    """conv3d takes [kernel positions x channels, out channels], the channels in whole tiles."""
+    positions = math.prod(shape[2:])
+    return TensorSpec((positions * round_up(shape[1], TILE_EDGE), shape[0]), dtype, Layout.TILE)
+
+
+__all__ = ["MAP", "VOLUME", "Residents", "conv_arguments", "spatial"]

@@ -1,0 +1,162 @@
+"""What a plan says: fits with its peak, or the first call that does not, and what lived then. Device-free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ssinghal.records import Status, Verdict
+from ssinghal.specs import BufferType, Shape
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Alive:
+    """A value on the device: ``shape`` is torch's, ``placed`` the device tensor's. Bytes per bank, padding included; ``logical``
+    are those of the elements alone, over all banks. Values that are views of each other are told once."""
+
+    value: int
+    name: str
+    shape: Shape
+    placed: Shape
+    layout: str
+    bytes_per_bank: int
+    logical_bytes: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Of what DRAM holds at one moment, per bank. ``padding_bytes`` are part of weights and activations."""
+
+    weights_bytes: int = 0
+    activations_bytes: int = 0
+    program_cache_bytes: int = 0
+    temporaries_bytes: int = 0
+    padding_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        return self.weights_bytes + self.activations_bytes + self.program_cache_bytes + self.temporaries_bytes
+
+
+@dataclass(frozen=True)
+class StepUse:
+    """Bytes per bank around one step: ``dram_bytes`` when it is done and nothing freed yet, ``dram_peak_bytes`` the most within
+    it; the same for L1, as tensors (program buffers are not among them); what the program cache keeps. ``status`` is that of
+    the step; after the first failure nothing that follows is evidence."""
+
+    number: int
+    operator: str
+    at: str
+    status: Status
+    dram_bytes: int
+    dram_peak_bytes: int
+    l1_bytes: int
+    l1_peak_bytes: int
+    l1_small_bytes: int
+    cache_bytes: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A call that TTNN refused. ``doing``: the TTNN call that was under way; ``placed``: its operands as they lay. ``after``:
+    whether another one failed before it, so that stand-ins lived instead of what that one would have made."""
+
+    step: int
+    operator: str
+    at: str
+    doing: str
+    operands: tuple[Shape, ...]
+    results: tuple[Shape, ...]
+    verdict: Verdict
+    alive: tuple[Alive, ...] = ()
+    split: Split = Split()
+    after: bool = False
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A call that no operator makes: a tensor of the size of its result took its place."""
+
+    step: int
+    overload: str
+    at: str
+    reason: str
+    result_bytes: int
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """``peak``: of DRAM, per bank, with the step where it is. ``steps_sha256``: over what lived after each step. ``checked``:
+    after how many steps the sum of all live tensors was held against the allocator; a difference makes the status ERROR."""
+
+    model: str
+    input_shapes: tuple[Shape, ...]
+    board: str
+    ttnn: str
+    device_mode: str
+    policy: Mapping[str, Any]
+    policy_name: str
+    trace_sha256: str
+    l1_small_size: int
+    status: Status
+    message: str = ""
+    dram_bank_bytes: int = 0
+    dram_banks: int = 0
+    peak_bytes: int = 0
+    peak_step: int = -1
+    peak: Split = Split()
+    alive: tuple[Alive, ...] = ()
+    l1_peak_bytes: int = 0
+    l1_bank_bytes: int = 0
+    l1_small_peak_bytes: int = 0
+    failure: Failure | None = None
+    later: tuple[Failure, ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
+    stand_in_share: float = 0.0
+    steps: tuple[StepUse, ...] = ()
+    steps_sha256: str = ""
+    checked: int = 0
+    total_steps: int = 0
+    duration_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def peak_share(self) -> float:
+        """Of a DRAM bank."""
+        return self.peak_bytes / self.dram_bank_bytes if self.dram_bank_bytes else 0.0
+
+    @property
+    def where(self) -> StepUse | None:
+        """The step of the peak; None where it is before the first."""
+        return self.steps[self.peak_step] if 0 <= self.peak_step < len(self.steps) else None
+
+    def without_steps(self) -> PlanResult:
+        return replace(self, steps=())
+
+    def to_json(self) -> dict[str, Any]:
+        data = _json(self)
+        data["schema"] = SCHEMA
+        data["kind"] = "plan"
+        data["numerics"] = "not run"
+        return data
+
+
+def _json(value: Any) -> Any:
+    fields = asdict(value)
+    return {key: _plain(item) for key, item in fields.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (Status, BufferType)):
+        return value.value
+    return getattr(value, "value", value)
+
+
+__all__ = ["Alive", "Failure", "PlanResult", "Split", "StandIn", "StepUse"]
