@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import pickle
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from pickle import UnpicklingError
+from tokenize import TokenError
 from typing import Any
 
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, cut
 
 MAX_DEPTH = 8  # of dicts and lists in a file of torch
+NAME_LIMIT = 120
 # What the three readers raise for files that are cut, or are something else
-_UNREADABLE = (OSError, RuntimeError, ValueError, EOFError, LookupError, TypeError, pickle.UnpicklingError)
+_UNREADABLE = (
+    *(OSError, RuntimeError, ValueError, EOFError, LookupError, TypeError, AssertionError),
+    *(SyntaxError, TokenError, UnpicklingError, struct.error),
+)
 
 
 def check_file(path: Path) -> Path:
@@ -24,8 +30,8 @@ def check_file(path: Path) -> Path:
     return path
 
 
-def read_tensors(torch: Any, path: Path) -> dict[str, Any]:
-    """Name -> tensor, in the file's order; the one tensor of a file that names none is called as the file is.
+def read_tensors(torch: Any, path: Path) -> list[tuple[str, Any]]:
+    """Names and tensors in the file's order; the one tensor of a file that names none is called as the file is.
 
     Raises:
         InvalidCase: a file that cannot be read, or that has no tensor.
@@ -36,7 +42,7 @@ def read_tensors(torch: Any, path: Path) -> dict[str, Any]:
         raise InvalidCase(f"{path}: no {path.suffix.lower()} file that can be read: {_first_line(error)}") from error
     except MemoryError as error:
         raise InvalidCase(f"{path}: larger than the host memory that it may take") from error
-    found = {name or path.stem: tensor for name, tensor in _tensors(torch, "", content, MAX_DEPTH)}
+    found = [(_shown(name or path.stem), tensor) for name, tensor in _tensors(torch, "", content, MAX_DEPTH)]
     if not found:
         raise InvalidCase(f"{path}: has no tensor")
     return found
@@ -81,6 +87,10 @@ _READERS: Mapping[str, Callable[[Any, Path], Any]] = {
     ".npy": _numpy_file,
     ".safetensors": _safetensors_file,
 }
+
+
+def _shown(name: str) -> str:
+    return cut(name if name.isprintable() else ascii(name), NAME_LIMIT)
 
 
 def _first_line(error: BaseException) -> str:

@@ -101,7 +101,7 @@ class StorageTask(Task[Measured]):
 
     def _values(self, torch: Any) -> Iterator[tuple[str, Any]]:
         if self.file is not None:
-            yield from read_tensors(torch, self.file).items()
+            yield from read_tensors(torch, self.file)
             return
         yield from ((name, made(torch)) for name, made in SAMPLES.items())
 

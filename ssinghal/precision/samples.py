@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-SIZE = 512  # rows and columns
-ATTENDED = (64, 4096)  # rows of scores, and keys they are over: values of about 1/4096
+SIZE = 256  # rows and columns
+ATTENDED = (16, 4096)  # rows of scores, and keys they are over: values of about 1/4096
 OUTLIERS, OUTLIER_FACTOR = 1e-3, 100.0
 
 Torch = Any

@@ -14,6 +14,7 @@ from ssinghal.specs import DType, format_bytes, format_shape
 from ssinghal.text import aligned
 
 NUMERICS = "numerics not run: an error of storage alone, of values packed and unpacked on the host; a model's is not told by it"
+PADDED = 2  # times the values alone, from which padding of weights is told
 SHOWN = 20  # failing calls in words; JSON has all
 _BLOCK_FLOATS = PLAN_DTYPES[1:]
 
@@ -110,6 +111,11 @@ def _model_lines(plan: ModelPlan) -> list[str]:
         " alive at once",
         f"weights: {plan.weight_values:,} values; the model has {plan.params:,} parameters",
     ]
+    made = plan.footprint(DType.BFLOAT16)
+    if made.weight_bytes > PADDED * made.weight_logical_bytes:
+        lines.append(
+            "weights are as the calls are given them, short rows padded; TTNN prepares those of convolutions in another form"
+        )
     if plan.unmapped:
         lines.append(f"not counted: {sum(plan.unmapped.values()):,} calls that are no cases here")
         lines += [f"  {count:,}: {reason}" for reason, count in sorted(plan.unmapped.items(), key=lambda x: -x[1])]
