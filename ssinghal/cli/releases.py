@@ -156,7 +156,7 @@ def timeline(
     from ssinghal.timeline.asking import asked_cases, asked_releases, parse_versions
     from ssinghal.timeline.page import PAGE, page
     from ssinghal.timeline.rows import Timeline, Turn
-    from ssinghal.timeline.running import ReleaseFolder, run_releases
+    from ssinghal.timeline.running import Part, run_parts
     from ssinghal.timeline.text import lines
 
     choice = choose_device(DeviceMode.VIRTUAL.value, board)
@@ -165,12 +165,14 @@ def timeline(
     found = asked_releases(asked, lambda version: click.echo(f"adding ttnn {version}", err=True))
     folder = output or Path("results") / f"timeline-{new_run_id()}"
     options = {"board": choice.board, "timeout": timeout, "host_tiles": host_tiles}
-    folders = [(release, ReleaseFolder(folder, release.version, options)) for release in found]
-    missing = sum(len(release_folder.missing(cases)) for _, release_folder in folders)
-    click.echo(f"{folder}: {len(found) * len(cases) - missing:,} recorded, {missing:,} to run", err=True)
+    parts = [Part.of(release, folder, options, cases) for release in found]
+    missing = sum(len(part.missing) for part in parts)
+    recorded = len(parts) * len(cases) - missing
+    click.echo(f"{folder}: {recorded:,} recorded, {missing:,} to run; -o {folder} goes on from there", err=True)
     with VerdictProgress(missing) as progress:
         pool_options = PoolOptions.of(choice, workers=workers, timeout_s=timeout, host_tiles=host_tiles)
-        made = Timeline.of(run_releases(cases, folders, choice, pool_options, progress.told))
+        run_parts(parts, choice, pool_options, progress.told)
+    made = Timeline.of([part.folder.run_of(cases) for part in parts])
     write_whole(folder / PAGE, page(made, f"{source} over releases of ttnn"))
     if as_json:
         click.echo(json.dumps({"source": source, "folder": str(folder), "left_out": notes, **made.to_json()}))

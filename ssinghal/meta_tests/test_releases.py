@@ -165,6 +165,22 @@ def test_a_release_that_is_not_here_names_the_command_that_adds_it(wheels):
     assert done.stderr == "ssinghal: ttnn 0.78.0 is not here; add it with: ssinghal releases add 0.78.0\n"
 
 
+def test_a_timeline_adds_what_is_not_here_before_anything_runs(wheels, tmp_path):
+    """One line for each that cannot be had; what can be had is kept. A wheel that is no TTNN has no verdicts at all."""
+    make_wheel(wheels, "0.75.0")
+    out = str(tmp_path / "out")
+    done = program("releases", "known_changes", "--ttnn", "0.79.0,0.75.0,0.78.0", "-o", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    adding, faults = done.stderr.splitlines()[:3], done.stderr.splitlines()[3:]
+    assert adding == [f"adding ttnn {version}" for version in ("0.75.0", "0.78.0", "0.79.0")]
+    assert [line.split(":")[1] for line in faults] == [f" ttnn {v} cannot be added" for v in ("0.78.0", "0.79.0")]
+    assert (left_behind(), Path(out).exists()) == (["ttnn-0.75.0"], False)
+    done = program("releases", "known_changes", "--ttnn", "0.75.0", "-o", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("ssinghal: ttnn 0.75.0: ")
+    assert not Path(out).exists()
+
+
 @pytest.mark.parametrize(
     "lost", ["ttnn/__init__.py", "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so", "ttnn-0.75.0.dist-info/RECORD"]
 )

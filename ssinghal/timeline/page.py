@@ -22,7 +22,7 @@ from ssinghal.timeline.text import cell, outcome_rows, step_line, turned_text
 PAGE = "timeline.html"
 MAX_FIGURES = 6  # of one change
 
-BAR_WIDTH, BAR_HEIGHT = 720, 22
+BAR_LEFT, BAR_WIDTH, BAR_HEIGHT = 100, 720, 22
 CELL_WIDTH, CELL_HEIGHT = 84, 12
 LABEL_WIDTH, HEAD_HEIGHT = 420, 20
 # The class of an outcome in the style; what a device has run out of has its memory's.
@@ -83,7 +83,7 @@ def page(timeline: Timeline, title: str) -> str:
         columns=[(LABEL_WIDTH + (i + 0.5) * CELL_WIDTH, version) for i, version in enumerate(timeline.versions)],
         sizes={
             "bar": BAR_HEIGHT,
-            "bars_width": LABEL_WIDTH + BAR_WIDTH,
+            "bars_width": BAR_LEFT + BAR_WIDTH,
             "bars_height": (BAR_HEIGHT + 6) * len(timeline.groups),
             "cell_width": CELL_WIDTH,
             "cell": CELL_HEIGHT,
@@ -109,7 +109,7 @@ def _bars(timeline: Timeline, outcomes: list[Outcome]) -> list[tuple[str, list[B
     """Of each release, a bar whose parts are as wide as their share of the cases."""
     bars = []
     for i, (version, counts) in enumerate(zip(timeline.versions, timeline.outcomes, strict=True)):
-        boxes, x = [], float(LABEL_WIDTH)
+        boxes, x = [], float(BAR_LEFT)
         for outcome in outcomes:
             if counts[outcome]:
                 width = BAR_WIDTH * counts[outcome] / len(timeline.rows)
@@ -121,8 +121,8 @@ def _bars(timeline: Timeline, outcomes: list[Outcome]) -> list[tuple[str, list[B
 
 
 def _grid(timeline: Timeline) -> Iterator[Drawn]:
-    """Cases that changed first, else in their order."""
-    for i, row in enumerate(sorted(timeline.rows, key=lambda row: not row.turned)):
+    """Cases that changed first, then the others in their order."""
+    for i, row in enumerate([*timeline.changed, *(row for row in timeline.rows if not row.turned)]):
         y = HEAD_HEIGHT + CELL_HEIGHT * i
         label = f"{row.first.op} {row.first.id}"
         lefts = {version: LABEL_WIDTH + CELL_WIDTH * k for k, version in enumerate(timeline.versions)}

@@ -35,8 +35,8 @@ class Turn(TextEnum):
 
     NEWLY_FAILS = "newly-fails"
     NEWLY_FITS = "newly-fits"
-    BYTES_CHANGED = "bytes-changed"
     OTHER = "other"
+    BYTES_CHANGED = "bytes-changed"
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,9 @@ class Timeline:
 
     @cached_property
     def changed(self) -> list[Row]:
-        return [row for row in self.rows if row.turned]
+        """What changed most first: what newly failed before what newly fits, bytes last."""
+        order = list(Turn)
+        return sorted((row for row in self.rows if row.turned), key=lambda row: min(order.index(t.turn) for t in row.turned))
 
     @cached_property
     def outcomes(self) -> list[Counter[Outcome]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.cases import Case
-from ssinghal.device.modes import DeviceChoice
+from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.session import DeviceFacts
 from ssinghal.errors import DeviceError, HarnessError
 from ssinghal.estimate import estimate
@@ -22,10 +22,12 @@ from ssinghal.pool import Pool
 from ssinghal.records import LineFile, Record, RunInfo
 from ssinghal.releases import Release
 from ssinghal.results import new_run, now, package_versions, write_whole
-from ssinghal.runs import INFO, RECORDS, Group, Run, read_run
+from ssinghal.runs import INFO, RECORDS, Run, Setting, read_run, stored_records
 from ssinghal.tasks import PoolOptions
 
 Told = Callable[[Record], None]
+
+NO_WORKER = "device"  # the stage of a record whose case no worker took, because none could start
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,10 @@ class ReleaseFolder:
     def _info(self) -> Path:
         return self.path / INFO
 
+    @property
+    def _setting(self) -> Setting:
+        return Setting(DeviceMode.VIRTUAL.value, self.options["board"], self.version)
+
     def _check_options(self) -> None:
         try:
             found = json.loads(self._info.read_bytes())["options"]
@@ -69,16 +75,17 @@ class ReleaseFolder:
             raise HarnessError(f"{self.path}: has {had}; expected {_in_words(self.options)}: name another folder with -o")
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
-        """The cases that have no record there yet."""
-        recorded = {(r.op, r.key) for r in self._group().records} if self._has_line() else set()
+        """The cases that no device has answered yet."""
+        found, _ = stored_records(self._lines) if self._lines.exists() else ([], [])
+        recorded = {(r.op, r.key) for r in found if Setting.of(r) == self._setting and r.stage != NO_WORKER}
         return [case for case in cases if (case.name, case.key) not in recorded]
 
     def run_of(self, cases: Sequence[Case]) -> Run:
-        """The records of these cases, in their order."""
-        run, group = read_run(self.path), self._group()
+        """The records of these cases, all of which are there, in their order."""
+        run = read_run(self.path)
+        (group,) = (group for group in run.groups if group.setting == self._setting)
         by_case = {(record.op, record.key): record for record in group.records}
-        records = tuple(by_case[case.name, case.key] for case in cases)
-        return replace(run, groups=(replace(group, records=records),))
+        return replace(run, groups=(replace(group, records=tuple(by_case[case.name, case.key] for case in cases)),))
 
     @contextmanager
     def growing(self, facts: DeviceFacts) -> Iterator[Callable[[Record], None]]:
@@ -92,21 +99,10 @@ class ReleaseFolder:
         self._describe(info)
         with _GrowingFile(self._lines) as file:
             yield lambda record: file.write(json.dumps(replace(record, run=info.run).to_json()))
-        self._describe(replace(info, finished=now(), selected=len(self._group().records)))
+        self._describe(replace(info, finished=now()))
 
     def _describe(self, info: RunInfo) -> None:
         write_whole(self._info, json.dumps(asdict(info), indent=2))
-
-    def _has_line(self) -> bool:
-        return self._lines.exists() and b"\n" in self._lines.read_bytes()
-
-    def _group(self) -> Group:
-        """Of this board and release on a virtual device: there is no other, as long as nobody wrote one by hand."""
-        wanted = ("virtual", self.options["board"], self.version)
-        for group in read_run(self.path).groups:
-            if (group.setting.device_mode, group.setting.board, group.setting.ttnn) == wanted:
-                return group
-        raise HarnessError(f"{self._lines}: no record of a virtual {self.options['board']}, ttnn {self.version}")
 
 
 class _GrowingFile(LineFile):
@@ -120,39 +116,47 @@ class _GrowingFile(LineFile):
             self._file.truncate(whole)
 
 
-def run_releases(
-    cases: Sequence[Case],
-    folders: Sequence[tuple[Release, ReleaseFolder]],
-    choice: DeviceChoice,
-    options: PoolOptions,
-    told: Told,
-) -> list[Run]:
-    """Every case on every release, in their order; what has a record already is not run again. A release that has all of them
-    is not opened.
+@dataclass(frozen=True)
+class Part:
+    """What is left to do on one release. ``folder`` has the rest."""
+
+    release: Release
+    folder: ReleaseFolder
+    missing: Sequence[Case]
+
+    @classmethod
+    def of(cls, release: Release, parent: Path, options: Mapping[str, Any], cases: Sequence[Case]) -> Part:
+        """HarnessError as ``ReleaseFolder``."""
+        folder = ReleaseFolder(parent, release.version, options)
+        return cls(release, folder, folder.missing(cases))
+
+
+def run_parts(parts: Sequence[Part], choice: DeviceChoice, options: PoolOptions, told: Told) -> None:
+    """What is missing, one release after the other; each record is in its file before ``told`` gets it. A release that has all
+    of them is not opened.
 
     Raises:
         HarnessError: a release opens no device here that gives full verdicts, or its folder cannot be written.
     """
-    for release, folder in folders:
-        missing = folder.missing(cases)
-        if not missing:
+    for part in parts:
+        if not part.missing:
             continue
+        release, folder = part.release, part.folder
         try:
             pool = Pool(choice, replace(options, release=release))
         except DeviceError as error:
             raise DeviceError(f"ttnn {release.version}: {error}") from error
         with pool, folder.growing(pool.facts) as write:
             board = pool.facts.opened_board
-            submitted = {pool.submit(case): case for case in missing}
+            submitted = {pool.submit(case): case for case in part.missing}
             for done in as_completed(submitted):
                 record = replace(done.result(), estimate=estimate(submitted[done], board).to_json())
                 write(record)
                 told(record)
-    return [folder.run_of(cases) for _, folder in folders]
 
 
 def _in_words(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
 
 
-__all__ = ["ReleaseFolder", "run_releases"]
+__all__ = ["Part", "ReleaseFolder", "run_parts"]

@@ -11,7 +11,7 @@ from ssinghal.text import aligned, status_columns
 from ssinghal.timeline.rows import Row, Step, Timeline, Turned, needs_bytes, room_bytes
 
 ID_LIMIT = 60
-MESSAGE_LIMIT = 60
+MESSAGE_LIMIT = 80
 MAX_FIGURES = 2  # of one change
 
 
