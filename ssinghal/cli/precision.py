@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from click.core import ParameterSource
 
 from ssinghal.boards import DEFAULT_BOARD, load_board
 from ssinghal.cli.options import case_arguments, case_from_arguments, interruptible, release_option, timeout_option_of
-from ssinghal.errors import InvalidCase
-from ssinghal.operators import find_operator
-from ssinghal.pool import DEFAULT_TIMEOUT_S
+from ssinghal.errors import InvalidCase, unknown
+from ssinghal.operators import operators
+from ssinghal.operators.not_operators import NOT_OPERATORS
+from ssinghal.precision.packing import MEASURE_TIMEOUT_S, measure_storage
 from ssinghal.releases import Release
 from ssinghal.specs import Board
 from ssinghal.values import tensor_memory
@@ -38,7 +40,7 @@ OF_CALLS_ALONE = ("attrs", "dtype", "layout", "output_memory", "channels_last", 
 )
 @click.option("--as-weights", is_flag=True, help="They are weights in torch's order: measure them as TTNN stores them.")
 @release_option
-@timeout_option_of(DEFAULT_TIMEOUT_S, "Time the measuring may take.")
+@timeout_option_of(MEASURE_TIMEOUT_S, "Time that the measuring may take.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with every tensor and every case.")
 @interruptible()
 def precision(
@@ -67,7 +69,6 @@ def precision(
 
     Exit code 0; 1 where a call exceeds in all three dtypes; 2 for bad input.
     """
-    from ssinghal.precision.packing import measure_storage
     from ssinghal.precision.telling import plan_json, plan_lines, storage_json, storage_lines
 
     if bytes_only and (values is not None or operator is None):
@@ -94,19 +95,21 @@ def _planned(
     from ssinghal.precision.bytes import plan_call
     from ssinghal.precision.model import plan_model
 
-    if shapes or _is_operator(name):
+    bare = name.removeprefix("ttnn.")
+    if shapes or bare in operators() or bare in NOT_OPERATORS:
         return plan_call(case_from_arguments(name, shapes, attrs, **placement), board)
+    _check_catalog(name)
     source_of = click.get_current_context().get_parameter_source
-    given = [option for option in OF_CALLS_ALONE if source_of(option) is ParameterSource.COMMANDLINE]
-    if given:
-        raise click.UsageError(f"{name} is no operator; a catalog says all of its calls but --memory")
+    if any(source_of(option) is ParameterSource.COMMANDLINE for option in OF_CALLS_ALONE):
+        raise click.UsageError(f"{name} is a catalog, which says all of its calls but --memory")
     chosen = tensor_memory(placement["memory"]) if source_of("memory") is ParameterSource.COMMANDLINE else None
     return plan_model(load_catalog(name), board, chosen)
 
 
-def _is_operator(name: str) -> bool:
-    try:
-        find_operator(name.removeprefix("ttnn."))
-    except InvalidCase:
-        return False
-    return True
+def _check_catalog(name: str) -> None:
+    """InvalidCase for what is part of no catalog's name and no path, either: perhaps an operator was meant."""
+    from ssinghal.catalog.reading import catalog_files
+
+    files = catalog_files()
+    if os.sep not in name and not Path(name).exists() and not any(name in known for known in files):
+        raise InvalidCase(unknown("operator or catalog", name, [*operators(), *(file.stem for file in files.values())]))

@@ -23,12 +23,13 @@ from ssinghal.pool import Pool
 from ssinghal.precision.bytes import PLAN_DTYPES
 from ssinghal.precision.files import check_file, read_tensors
 from ssinghal.precision.samples import SAMPLES, as_stored
-from ssinghal.records import Verdict
+from ssinghal.records import Status, Verdict
 from ssinghal.releases import Release
 from ssinghal.specs import TILE_EDGE, DType, Shape, round_up
-from ssinghal.tasks import DEFAULT_HOST_LIMIT_BYTES, DEFAULT_TIMEOUT_S, PoolOptions, Task
+from ssinghal.tasks import DEFAULT_HOST_LIMIT_BYTES, PoolOptions, Task
 
 MOST_VALUES = 2**24  # measured of one tensor, padding of its rows included: some seconds and 1 GiB in double
+MEASURE_TIMEOUT_S = 600.0
 COPIES = 3  # of a file that its reading may hold at once
 # A row of which the correlation says nothing is wrong, and the share of zeros that something is
 GOOD_PCC, RUINED_SHARE = 0.99, 0.01
@@ -81,6 +82,7 @@ class StorageTask(Task[Measured]):
 
     def run(self, session: Session, options: PoolOptions) -> Measured:
         torch = import_module("torch")
+        torch.set_num_threads(1)  # sums in one order on any machine; and threads that wait for a busy core are slower than one
         losses: list[StorageLoss] = []
         skipped: list[str] = []
         try:
@@ -106,7 +108,8 @@ class StorageTask(Task[Measured]):
         yield from ((name, made(torch)) for name, made in SAMPLES.items())
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> Measured:
-        return Measured(fault=f"{self.file}: {verdict.message}" if self.file is not None else verdict.message)
+        more = "; --timeout gives it longer" if verdict.status is Status.TIMEOUT else ""
+        return Measured(fault=f"{self.file or 'made values'}: {verdict.message}{more}")
 
 
 def measure_storage(
@@ -114,7 +117,7 @@ def measure_storage(
     *,
     as_weights: bool = False,
     release: Release | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float = MEASURE_TIMEOUT_S,
 ) -> Measured:
     """The losses of ``SAMPLES``, or of the tensors of ``file``, by a worker; packing asks no board, so any virtual one will do.
 
@@ -167,11 +170,11 @@ def storage_loss(torch: Any, data: str, dtype: DType, given: Any, stored: Any) -
     finite, kept = torch.isfinite(given), torch.isfinite(stored)
     both = finite & kept
     not_finite, overflowed = int((~finite).sum()), int((finite & ~kept).sum())
-    given, stored = given[both], stored[both]
-    error = (stored - given).abs()
-    nonzero = given != 0
-    relative = error[nonzero] / given[nonzero].abs()
-    gone = int((stored[nonzero] == 0).sum())
+    given, stored = _chosen(given, both), _chosen(stored, both)
+    error, size = (stored - given).abs(), given.abs()
+    nonzero = size != 0
+    relative = _chosen(error, nonzero) / _chosen(size, nonzero)
+    gone = int((nonzero & (stored == 0)).sum())
     return StorageLoss(
         data,
         dtype,
@@ -181,10 +184,15 @@ def storage_loss(torch: Any, data: str, dtype: DType, given: Any, stored: Any) -
         _percentile(relative, 0.95),
         gone / len(relative) if len(relative) else 0.0,
         float(error.max()) if len(error) else 0.0,
-        float(given.abs().max()) if len(given) else 0.0,
+        float(size.max()) if len(size) else 0.0,
         not_finite,
         overflowed,
     )
+
+
+def _chosen(values: Any, mask: Any) -> Any:
+    """The values that the mask is true of, as a vector; picking them is slow, so it is not done where all are."""
+    return values.flatten() if bool(mask.all()) else values[mask]
 
 
 def _correlation(a: Any, b: Any) -> float | None:
@@ -199,4 +207,13 @@ def _percentile(values: Any, share: float) -> float | None:
     return float(values.kthvalue(ceil(share * len(values))).values) if len(values) else None
 
 
-__all__ = ["GOOD_PCC", "RUINED_SHARE", "Measured", "StorageLoss", "StorageTask", "measure_storage", "storage_loss"]
+__all__ = [
+    "GOOD_PCC",
+    "MEASURE_TIMEOUT_S",
+    "RUINED_SHARE",
+    "Measured",
+    "StorageLoss",
+    "StorageTask",
+    "measure_storage",
+    "storage_loss",
+]
