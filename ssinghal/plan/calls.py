@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ssinghal.cases import Case, Placement
@@ -139,14 +140,13 @@ def _broadcast(work: Work) -> list[Held]:
     if work.count == 1:
         return _unary(work)
     leads = [x for i, x in enumerate(operands) if x.form.shape == shape and not work.is_resident(i)]
-    if not leads or leads[0].form.device_dims() is None:
+    if not leads:
         return _broadcast_plain(work, operands)
-    lead = leads[0]
+    lead = next((x for x in leads if x.form.device_dims() is not None), leads[0])
+    order = _device_dims(work, lead)
     for x in operands:
         hand.cast(x, work.case.placement.dtype)
     hand.rows(lead)
-    order = lead.form.device_dims()
-    assert order is not None
     if not all(_fits(x.form, shape, lead.shape, order) for x in operands):
         hand.arrange(lead, order, tuple(shape[d] for d in order), Layout.TILE)
         lead = replace(lead)
@@ -204,11 +204,12 @@ def _broadcast_plain(work: Work, operands: Sequence[Held]) -> list[Held]:
 
 
 def _device_dims(work: Work, x: Held) -> list[int]:
-    """The order of its dims on the device; the plain one is made where theirs is none."""
+    """The order of its dims on the device. Where their atoms are mixed, one is made: what lies last stays last."""
     order = x.form.device_dims()
     if order is None:
-        work.hand.plain(x, Layout.ROW_MAJOR)
-        order = list(range(len(x.form.dims)))
+        last = next(d for d, atoms in enumerate(x.form.dims) if x.form.order[-1] in atoms)
+        order = [*(d for d in range(len(x.form.dims)) if d != last), last]
+        work.hand.arrange(x, order, layout=Layout.ROW_MAJOR)
     return order
 
 
@@ -231,7 +232,7 @@ def _cuts(work: Work) -> list[tuple[int, int, int, int]]:
         ends = [0]
         for result in work.shapes:
             ends.append(ends[-1] + result[dim])
-        return [(dim, a, b, 1) for a, b in zip(ends, ends[1:], strict=False)]
+        return [(dim, a, b, 1) for a, b in pairwise(ends)]
     if work.planned.operator == "unbind":
         return [(dim, i, i + 1, 1) for i in range(shape[dim])]
     if work.planned.operator == "select":
@@ -244,6 +245,8 @@ def _cuts(work: Work) -> list[tuple[int, int, int, int]]:
 
 def _cut(work: Work) -> list[Held]:
     """Rows are cut as rows; tiles only where every cut is at an edge of tiles."""
+    if "heads" in work.planned.extras:
+        return _split_heads(work)
     x, hand = work.operand(0), work.hand
     cuts = _cuts(work)
     dim = cuts[0][0]
@@ -266,6 +269,16 @@ def _cut(work: Work) -> list[Held]:
             kept = [d - (d > dim) for d in kept]
         results.append(Held(tensor, Form.plain(result, kept)))
     return results
+
+
+def _split_heads(work: Work) -> list[Held]:
+    """[B, N, 3 H d] to three of [B, H, N, d]."""
+    hand, x = work.hand, work.operand(0)
+    hand.plain(x)
+    hand.doing = "ttnn.transformer.split_query_key_value_and_split_heads"
+    split = hand.ttnn.transformer.split_query_key_value_and_split_heads
+    parts = split(x.tensor, num_heads=work.planned.extras["heads"], transpose_key=False, **hand.in_dram)
+    return [Held(tensor, Form.plain(shape)) for tensor, shape in zip(parts, work.shapes, strict=True)]
 
 
 def _cat(work: Work) -> list[Held]:
@@ -326,7 +339,9 @@ def _rowwise(work: Work) -> list[Held]:
         return _registry(work)
     case = replace(work.case, placement=work.placement(Layout.TILE))
     (result,) = work.run(case, [x.tensor, *weights], work.attrs, hand)
-    return [Held(result, Form.plain(work.shapes[0], order))]
+    form = Form.plain(work.shapes[0], order)
+    inner = work.planned.extras.get("features_inner")
+    return [Held(result, form if inner is None else form.last_turned(inner))]
 
 
 def _reduce(work: Work) -> list[Held]:
@@ -500,9 +515,7 @@ _UNARY = (
     " floor ceil round sign log log1p log2 sqrt rsqrt reciprocal neg abs square clamp clamp_min clamp_max rsub pow rpow"
     " logical_not"
 )
-_BROADCAST = (
-    "add sub mul div floor_divide maximum minimum addcmul eq ne gt ge lt le where masked_fill logical_and logical_or logical_xor"
-)
+_BROADCAST = "add sub mul div floor_divide maximum minimum addcmul eq ne gt ge lt le where masked_fill logical_and logical_or logical_xor"
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_UNARY.split(), _unary),

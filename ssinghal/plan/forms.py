@@ -100,6 +100,16 @@ class Form:
             dims.append(tuple(taken))
         return Form(tuple(sizes), tuple(dims), tuple(order))
 
+    def last_turned(self, inner: int) -> Form:
+        """The same dims, but the last one = (outer, ``inner``) lies as (inner, outer): features in another order than torch's.
+        The last dim must be one atom that lies last."""
+        (atom,) = self.dims[-1]
+        sizes = (*self.sizes, inner)
+        outer = self.sizes[atom] // inner
+        sizes = tuple(outer if i == atom else size for i, size in enumerate(sizes))
+        new = len(self.sizes)
+        return Form(sizes, (*self.dims[:-1], (atom, new)), (*self.order[:-1], new, atom))
+
     def _merged(self) -> Form:
         """Neighbours both in the tensor and on the device made one atom, whatever dims they belong to: one long dim."""
         logical = [a for atoms in self.dims for a in atoms]

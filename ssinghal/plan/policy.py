@@ -30,6 +30,7 @@ class Rewrite(TextEnum):
     SDPA = "sdpa"
     QKV_SPLIT = "qkv_split"
     DEPTH_TO_SPACE = "depth_to_space"
+    WHOLE_CONVOLUTION = "whole_convolution"
     PAD_INTO_CONV = "pad_into_conv"
 
 

@@ -122,9 +122,7 @@ class Residents:
             spec = ttnn.TensorSpec(list(shape), kind, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
             return ttnn.allocate_tensor_on_host(spec, device)
 
-        prepared = ttnn.prepare_conv_weights(
-            weight_tensor=host(weight), weights_format="OIHW", has_bias=has_bias, **how
-        )
+        prepared = ttnn.prepare_conv_weights(weight_tensor=host(weight), weights_format="OIHW", has_bias=has_bias, **how)
         bias = ttnn.prepare_conv_bias(bias_tensor=host((1, 1, 1, weight[0])), **how) if has_bias else None
         return prepared.spec, None if bias is None else bias.spec
 

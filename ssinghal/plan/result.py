@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from typing import Any
 
 from ssinghal.records import Status, Verdict
-from ssinghal.specs import BufferType, Shape
+from ssinghal.specs import Shape
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
 class Alive:
-    """A value on the device: ``shape`` is torch's, ``placed`` the device tensor's. Bytes per bank, padding included; ``logical``
-    are those of the elements alone, over all banks. Values that are views of each other are told once."""
+    """A value on the device: ``shape`` is torch's, ``placed`` the device tensor's. Bytes per bank, padding included;
+    ``logical_bytes`` are those of the elements alone, over all banks. Values that are views of each other are told once."""
 
     value: int
     name: str
@@ -137,26 +138,16 @@ class PlanResult:
         return replace(self, steps=())
 
     def to_json(self) -> dict[str, Any]:
-        data = _json(self)
-        data["schema"] = SCHEMA
-        data["kind"] = "plan"
-        data["numerics"] = "not run"
-        return data
-
-
-def _json(value: Any) -> Any:
-    fields = asdict(value)
-    return {key: _plain(item) for key, item in fields.items()}
+        facts = {str(key): _plain(value) for key, value in asdict(self).items()}
+        return {"schema": SCHEMA, "kind": "plan", "numerics": "not run", **facts}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, (Status, BufferType)):
-        return value.value
-    return getattr(value, "value", value)
+    return value.value if isinstance(value, Enum) else value
 
 
 __all__ = ["Alive", "Failure", "PlanResult", "Split", "StandIn", "StepUse"]

@@ -206,8 +206,16 @@ class _Run:
         l1, small = BufferType.L1, BufferType.L1_SMALL
         self.uses.append(
             StepUse(
-                planned.number, planned.operator, planned.step.at, status, after[BufferType.DRAM], peak[BufferType.DRAM],
-                after[l1], peak[l1], after[small], self.ledger.cached[BufferType.DRAM],
+                planned.number,
+                planned.operator,
+                planned.step.at,
+                status,
+                after[BufferType.DRAM],
+                peak[BufferType.DRAM],
+                after[l1],
+                peak[l1],
+                after[small],
+                self.ledger.cached[BufferType.DRAM],
             )  # fmt: skip
         )
         self._hash.update(repr((planned.number, status.value, *(after[kind] for kind in sorted(after)))).encode())
@@ -235,8 +243,8 @@ class _Run:
         return buffer_peaks(self.session.capture_running(call), self.session.board)
 
     def _stand_in(self, planned: PlannedStep, reason: str, made: list[Held]) -> Status:
-        """Tensors of the results' sizes, in the order of the first operand where that has the rank, else as torch has them. What
-        does not fit either is missing from there on."""
+        """Tensors of the results' sizes, in the order of the first operand where that has the rank, else as torch has them.
+        What does not fit either is missing from there on."""
         first = next((self.store[n] for n in planned.operands if n in self.store), None)
         values = [self.trace.values[n] for n in planned.results]
         if reason:
@@ -264,9 +272,7 @@ class _Run:
         operands = () if planned is None else tuple(values[n].shape for n in planned.operands)
         results = () if planned is None else tuple(values[n].shape for n in planned.results)
         number, name, at = (-1, "", "") if planned is None else (planned.number, planned.operator, planned.step.at)
-        return Failure(
-            number, name, at, self.hand.doing, operands, results, verdict, alive, split, after=bool(self.failures)
-        )
+        return Failure(number, name, at, self.hand.doing, operands, results, verdict, alive, split, after=bool(self.failures))
 
     # Account --------------------------------------------------------------------------------------------------------------
 

@@ -10,15 +10,20 @@ from ssinghal.plan.sharing import CONVOLUTIONS, MAP_RANK, NORMS, Sharing, name_o
 from ssinghal.specs import MAX_RANK, TILE_EDGE, TILE_ELEMENTS, DType, Shape, TensorSpec, round_up
 from ssinghal.trace import Step, Trace, Value
 
+_COMPLEX = frozenset({"complex64", "complex128"})
+_WIDE = _COMPLEX | {"float64"}
+
 
 @cache
 def tiles(shape: Shape, dtype: str) -> TensorSpec | None:
-    """In tiles, in DRAM, of torch's dtype as TTNN has it (bool: a mask in bfloat16). None for no elements.
+    """In tiles, in DRAM, of torch's dtype as TTNN has it (bool: a mask in bfloat16; complex: pairs). None for no elements.
 
     Beyond TTNN's ranks the leading dims are one, which pads nothing more.
     """
     if 0 in shape:
         return None
+    if dtype in _COMPLEX:
+        shape = (*shape, 2)
     if len(shape) > MAX_RANK:
         shape = (math.prod(shape[:-2]), *shape[-2:])
     return TensorSpec(shape or (1,), _placed(dtype))
@@ -39,15 +44,15 @@ def least_bytes(shape: Shape, dtype: str) -> int:
 
 
 def _placed(dtype: str) -> DType:
-    return PLACED_DTYPES.get(dtype, DType.BFLOAT16)
+    return DType.FLOAT32 if dtype in _WIDE else PLACED_DTYPES.get(dtype, DType.BFLOAT16)
 
 
 def resident_shapes(trace: Trace, sharing: Sharing, *, folds: bool, padded: bool) -> list[tuple[Value, Shape]]:
     """Each weight or constant with its shape on the device, as often as it takes different ones.
 
-    A convolution's weight is a matrix of kernel positions x channels, dense over its groups; vectors are one row. With ``folds``,
-    a batch norm behind a convolution leaves a bias where that has none; else its four vectors are [1, C, 1, 1] each. With
-    ``padded``, the channels of each position of a conv3d come in whole tiles, as TTNN's own wants them.
+    A convolution's weight is a matrix of kernel positions x channels, dense over its groups; vectors are one row. With
+    ``folds``, a batch norm behind a convolution leaves a bias where that has none; else its four vectors are [1, C, 1, 1] each.
+    With ``padded``, the channels of each position of a conv3d come in whole tiles, as TTNN's own wants them.
     """
     found: dict[tuple[int, Shape], None] = {}
     for number, step in enumerate(trace.steps):

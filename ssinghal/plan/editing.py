@@ -1,0 +1,81 @@
+"""Steps of a trace replaced by others. Device-free."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ssinghal.plan.forms import Form
+from ssinghal.specs import Shape
+from ssinghal.trace import Step, Trace, Value, ValueKind
+
+# Steps that give another shape or order of the same elements.
+VIEWS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "permute.default",
+        "transpose.int",
+        "contiguous.default",
+        "clone.default",
+        "view.default",
+        "reshape.default",
+        "_unsafe_view.default",
+        "flatten.using_ints",
+        "unflatten.int",
+    )
+)
+
+
+def readers(trace: Trace) -> Mapping[int, list[int]]:
+    """Value -> the steps that read it; a result of the model is read by the step after the last one."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for number, step in enumerate(trace.steps):
+        for value in dict.fromkeys(step.inputs):
+            found[value].append(number)
+    for value in trace.results:
+        found[value].append(len(trace.steps))
+    return found
+
+
+def makers(trace: Trace) -> Mapping[int, int]:
+    """Value -> the step that makes it."""
+    return {value: number for number, step in enumerate(trace.steps) for value in step.results}
+
+
+def with_steps(trace: Trace, changed: Mapping[int, Iterable[Step]], values: Iterable[Value] = ()) -> Trace:
+    """Each of these steps replaced by others, or by none: what died after one that is gone dies after the step before it.
+    ``values``: new ones, numbered after those of the trace."""
+    steps: list[Step] = []
+    for number, step in enumerate(trace.steps):
+        news = list(changed.get(number, [step]))
+        if number in changed:
+            news = [replace(new, dead=()) for new in news]
+            if news:
+                news[-1] = replace(news[-1], dead=step.dead)
+            elif steps:
+                steps[-1] = replace(steps[-1], dead=(*steps[-1].dead, *step.dead))
+        steps += news
+    made = {value for step in steps for value in step.results} | {v for v, value in enumerate(trace.values) if not _made(value)}
+    steps = [
+        step if made.issuperset(step.dead) else replace(step, dead=tuple(v for v in step.dead if v in made)) for step in steps
+    ]
+    return Trace(trace.head, (*trace.values, *values), tuple(steps), trace.results, trace.path)
+
+
+def _made(value: Value) -> bool:
+    return value.kind is ValueKind.ACTIVATION
+
+
+def view_of(form: Form, step: Step, shape: Shape) -> Form | None:
+    """What a view makes of a form, ``shape`` being its result's."""
+    name = step.overload.split(".")[1]
+    if name == "permute":
+        return form.permuted([d % len(form.dims) for d in step.args["dims"]])
+    if name == "transpose":
+        a, b = (step.args[key] % len(form.dims) for key in ("dim0", "dim1"))
+        return form.permuted([b if d == a else a if d == b else d for d in range(len(form.dims))])
+    return form if name in ("contiguous", "clone") else form.viewed(shape)
+
+
+__all__ = ["VIEWS", "makers", "readers", "view_of", "with_steps"]
