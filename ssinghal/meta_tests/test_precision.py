@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.boards import load_board
-from ssinghal.cases import OutputMemory, Placement
+from ssinghal.cases import Placement
 from ssinghal.catalog.reading import load_catalog
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
@@ -27,7 +27,7 @@ from ssinghal.precision.packing import Measured, StorageTask, storage_loss
 from ssinghal.precision.samples import SAMPLES
 from ssinghal.precision.telling import NUMERICS, plan_json, plan_lines, storage_lines
 from ssinghal.records import Status
-from ssinghal.specs import BufferType, DType, Layout, MemoryConfig, TensorSpec
+from ssinghal.specs import BufferType, DType, Layout, TensorSpec
 from ssinghal.tasks import PoolOptions, Task
 
 torch = pytest.importorskip("torch")
@@ -191,6 +191,42 @@ def test_sums_and_order(resnet):
     assert told["plans"]["bfloat8_b"]["total_bytes"] == resnet.footprint(BF8).total_bytes
 
 
+OWN = """
+schema: 1
+kind: captured
+model: {name: mine, package: mine==1, config: "mine.py:Net", params: 12544, fused: false}
+input: {shapes: [[32, 64]], dtype: bfloat16}
+capture: {torch: 2.14.1, level: aten, device: meta, guessed: 0}
+counts: {calls: 8, cases: 5, left_out: {}}
+placement: {dtype: bfloat16, layout: tile, memory: dram, output_memory: same}
+ops:
+  aten.index.Tensor:
+  - {n: 1, in: {self: [100, 64], indices: [[32]]}, w: [self], dtypes: {indices: int64}, out: [32, 64], at: table}
+  aten.linear.default:
+  - {n: 3, in: {input: [32, 64], weight: [96, 64]}, w: [weight], out: [32, 96], at: fc}
+  aten.expand_as.default:
+  - {n: 1, in: {self: [1, 96], other: [32, 96]}, w: [other], out: [32, 96], at: fc}
+  aten.relu.default:
+  - {n: 2, in: {self: [32, 96]}, out: [32, 96], at: act}
+  aten.nonzero.default:
+  - {n: 1, in: {self: [32, 96]}, out: [10, 2], at: pick}
+"""
+
+
+def test_a_catalog_of_ones_own(tmp_path):
+    """Weights stay weights where the call is run as another one. The table's 100 rows of 128 B stay bfloat16, as does what is
+    looked up, 2 tiles. A layer has 2 x 3 tiles and gives 3, thrice; expand gives 3, relu 3, twice. One call has no shape."""
+    (tmp_path / "mine.yaml").write_text(OWN)
+    plan = plan_model(load_catalog(str(tmp_path / "mine.yaml")), N150)
+    for dtype, tile in TILE_BYTES.items():
+        made = plan.footprint(dtype)
+        assert made.weight_bytes == 100 * 128 + 3 * 6 * tile
+        assert made.activation_bytes == 2 * TILE_BYTES[BF16] + (3 * 3 + 3 + 2 * 3) * tile
+    assert plan.weight_values == 100 * 64 + 3 * 96 * 64
+    assert sum(plan.unmapped.values()) == 1
+    assert "not counted, calls that are no cases here: 1" in plan_lines(plan)
+
+
 def test_cases_that_a_dtype_makes_fit():
     """Mochi's [1,128,24,1,240,2,424,2]: 424 x 2 pads to 14 x 1 tiles, 1,474,560 times, 1,720,320 in each bank of n150: 3.5 GB,
     1.9 GB, and in bfloat4_b 990,904,320 of 1,072,693,184 B."""
@@ -343,19 +379,15 @@ def test_ttnn_gives_the_verdicts_that_arithmetic_does(pool):
 @virtual
 @pytest.mark.parametrize("dtype", [BF8, BF4])
 def test_results_that_stay_bfloat16_do(pool, dtype):
-    """TTNN's pools and unaligned joins take block floats and give bfloat16: the record would be a mismatch otherwise."""
-    placement = Placement(output_memory=OutputMemory.SAME)
-    cases = [
-        make_case("max_pool2d", ((1, 64, 32, 32),), {"kernel_size": 2}, placement),
-        make_case("add", ((64, 64), (64, 64)), {}, placement),
-    ]
-    for case in cases:
+    """TTNN's pools take block floats and give bfloat16; a sum stays what it was."""
+    pool2d, add = make_case("max_pool2d", ((1, 64, 32, 32),), {"kernel_size": 2}), make_case("add", ((64, 64), (64, 64)))
+    for case, given in ((pool2d, BF16), (add, dtype)):
         made = plan_call(case, N150).plans[dtype]
         assert made.dtype is dtype
         record = pool.submit(made.case).result()
         assert record.status is Status.FITS
         (output,) = [t for t in record.tensors if t.label == "output"]
-        assert output.dtype == str(made.tensors[-1].allocation.spec.dtype)
+        assert output.dtype == made.tensors[-1].allocation.spec.dtype == given
 
 
 # Figures of losses -------------------------------------------------------------------------------------------------------
@@ -646,4 +678,3 @@ def test_the_whole_command(run, tmp_path):
     assert told["storage"]["numerics"] == NUMERICS
     flushed = {loss["dtype"]: loss["flushed"] for loss in told["storage"]["losses"]}
     assert flushed == {"bfloat16": 0.0, "bfloat8_b": 0.5, "bfloat4_b": 0.5}
-    assert MemoryConfig().buffer is BufferType.DRAM

@@ -117,7 +117,7 @@ def _model_lines(plan: ModelPlan) -> list[str]:
             "weights are as the calls are given them, short rows padded; TTNN prepares those of convolutions in another form"
         )
     if plan.unmapped:
-        lines.append(f"not counted: {sum(plan.unmapped.values()):,} calls that are no cases here")
+        lines.append(f"not counted, calls that are no cases here: {sum(plan.unmapped.values()):,}")
         lines += [f"  {count:,}: {reason}" for reason, count in sorted(plan.unmapped.items(), key=lambda x: -x[1])]
     for dtype in PLAN_DTYPES:
         lines += _unsaved_lines(plan, dtype)
