@@ -11,6 +11,7 @@ from ssinghal.cli.capture import capture_command, recapture_command
 from ssinghal.cli.catalog import baseline, catalog
 from ssinghal.cli.compare import compare
 from ssinghal.cli.diagnose import diagnose
+from ssinghal.cli.edge import edge
 from ssinghal.cli.execute import execute
 from ssinghal.cli.history import history
 from ssinghal.cli.inspect import doctor, estimate, operators
@@ -48,6 +49,7 @@ for command in (
     export_visualizer,
     diagnose,
     remedy,
+    edge,
     releases,
     precision,
 ):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from ssinghal.cases import Case
 from ssinghal.edges.journal import Journal
@@ -12,7 +13,7 @@ from ssinghal.edges.search import Edge, Effort, search_edge
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import Prediction, estimate
 from ssinghal.pool import Pool
-from ssinghal.records import Record, Status, Verdict
+from ssinghal.records import Status, Verdict
 from ssinghal.runs import Setting
 from ssinghal.specs import Board
 from ssinghal.tasks import PoolOptions
@@ -65,38 +66,43 @@ def lean(options: PoolOptions) -> PoolOptions:
     return replace(options, limits=replace(options.limits, capture_tiles=0, capture_rows=0))
 
 
-def find_edge(
-    goal: Goal,
-    case: Case,
-    pool: Pool,
-    bounds: Bounds = Bounds(),
-    *,
-    effort: Effort = Effort(),
-    journal: Journal | None = None,
-) -> Found:
-    """How far ``case`` can go on the device of ``pool``. Each run is in the ``journal`` before the next begins.
+@dataclass(frozen=True)
+class Search:
+    """How far ``case`` can go towards ``goal``."""
 
-    Raises:
-        InvalidCase: the call cannot be made, or does not have what the goal turns.
-        HarnessError: the journal cannot be written.
-    """
-    facts = pool.facts
-    setting, board = Setting(facts.mode, facts.board, facts.ttnn), facts.opened_board
-    knob = knob_of(goal, case, board, bounds)
+    goal: Goal
+    case: Case
+    bounds: Bounds = field(default_factory=Bounds)
+    effort: Effort = field(default_factory=Effort)
 
-    def run(value: int) -> Ran:
-        made = knob.case_of(value)
-        known = journal.known(made, setting) if journal else None
-        if known is not None:
-            return Ran(value, made, known, is_known=True)
-        record: Record = pool.submit(made).result()
-        if journal:
-            journal.add(record)
-        return Ran(value, made, record.verdict)
+    def on(self, pool: Pool, journal: Journal | None = None, told: Callable[[Knob, Ran], None] | None = None) -> Found:
+        """On the device of ``pool``. Each run is in the ``journal``, and ``told``, before the next begins.
 
-    started = time.perf_counter()
-    edge = search_edge(knob.values, run, lambda value: _certain(knob, value, board), start=knob.start, effort=effort)
-    return Found(case, knob, setting, edge, time.perf_counter() - started)
+        Raises:
+            InvalidCase: the call cannot be made, or does not have what the goal turns.
+            HarnessError: the journal cannot be written.
+        """
+        facts = pool.facts
+        setting, board = Setting(facts.mode, facts.board, facts.ttnn), facts.opened_board
+        knob = knob_of(self.goal, self.case, board, self.bounds)
+
+        def run(value: int) -> Ran:
+            case = knob.case_of(value)
+            known = journal.known(case, setting) if journal else None
+            if known is not None:
+                ran = Ran(value, case, known, is_known=True)
+            else:
+                record = pool.submit(case).result()
+                if journal:
+                    journal.add(record)
+                ran = Ran(value, case, record.verdict)
+            if told:
+                told(knob, ran)
+            return ran
+
+        started = time.perf_counter()
+        edge = search_edge(knob.values, run, lambda value: _certain(knob, value, board), start=knob.start, effort=self.effort)
+        return Found(self.case, knob, setting, edge, time.perf_counter() - started)
 
 
 def _certain(knob: Knob, value: int, board: Board) -> bool | None:
@@ -107,4 +113,4 @@ def _certain(knob: Knob, value: int, board: Board) -> bool | None:
         return None
 
 
-__all__ = ["Found", "Ran", "find_edge", "lean"]
+__all__ = ["Found", "Ran", "Search", "lean"]

@@ -58,11 +58,20 @@ class Knob:
     of them. ``case_of``: the call at a value. ``shown``: a value in words. ``what`` it turns, and what is kept meanwhile."""
 
     goal: Goal
-    values: Sequence[int]
+    values: range
     start: int
     case_of: Callable[[int], Case]
     shown: Callable[[int], str]
     what: str
+
+    @property
+    def favoured(self) -> range:
+        """Indices of values that fill whole tiles, where others do not."""
+        if self.goal.is_smallest:
+            return range(0)
+        whole = [n for n in range(min(len(self.values), TILE_EDGE)) if self.values[n] % TILE_EDGE == 0]
+        period = TILE_EDGE // math.gcd(self.values.step, TILE_EDGE)
+        return range(whole[0], len(self.values), period) if whole and period > 1 else range(0)
 
 
 def knob_of(goal: Goal, case: Case, board: Board, bounds: Bounds = Bounds()) -> Knob:

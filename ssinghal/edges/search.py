@@ -48,12 +48,13 @@ EDGE_ALONE = Effort(neighbours=0, samples=0)  # where a run takes long: both sid
 
 @dataclass(frozen=True)
 class Stretch(Generic[V]):
-    """Values from ``first`` to ``last`` of which all that were run ended alike; ``last_index`` leads to the outcome."""
+    """Values from ``first`` to ``last`` of which all that were run ended alike; the indices lead to the outcomes."""
 
     first: V
     last: V
     fits: bool
     runs: int
+    first_index: int
     last_index: int
 
 
@@ -97,7 +98,7 @@ class Edge(Generic[V, R]):
                 made[-1].append(index)
             else:
                 made.append([index])
-        return [Stretch(self.values[x[0]], self.values[x[-1]], self.tried[x[0]].fits, len(x), x[-1]) for x in made]
+        return [Stretch(self.values[x[0]], self.values[x[-1]], self.tried[x[0]].fits, len(x), x[0], x[-1]) for x in made]
 
     @property
     def holes(self) -> list[Stretch[V]]:
@@ -122,15 +123,17 @@ def search_edge(
     hint: Hint[V] | None = None,
     *,
     start: int = 0,
+    favoured: range = range(0),
     effort: Effort = Effort(),
 ) -> Edge[V, R]:
     """The last of ``values`` that fits while the next one does not.
 
     ``values`` are asked for by index and never walked, so a range of millions will do; the first is thought the least
     demanding. ``hint``: True or False where arithmetic is certain that a value fits or does not, else None. ``start``: the
-    index that is tried first: 0, or near where the edge is expected (``last_possible``). What ``try_`` raises ends the search.
+    index that is tried first: 0, or near where the edge is expected (``last_possible``). ``favoured``: indices that may fit
+    where those between them do not, as sizes of whole tiles. What ``try_`` raises ends the search.
     """
-    search = _Search(values, hint or (lambda value: None), min(max(start, 0), len(values) - 1), effort)
+    search = _Search(values, hint or (lambda value: None), min(max(start, 0), len(values) - 1), favoured, effort)
     tried: dict[int, R] = {}
     started = time.perf_counter()
     is_spent = False
@@ -157,8 +160,8 @@ def last_possible(values: Sequence[V], hint: Hint[V]) -> int:
 class _Search(Generic[V]):
     """Which index to run next. Keeps nothing but arithmetic's answers: all else follows from the runs so far."""
 
-    def __init__(self, values: Sequence[V], hint: Hint[V], start: int, effort: Effort) -> None:
-        self._values, self._hint, self._start, self._effort = values, hint, start, effort
+    def __init__(self, values: Sequence[V], hint: Hint[V], start: int, favoured: range, effort: Effort) -> None:
+        self._values, self._hint, self._start, self._favoured, self._effort = values, hint, start, favoured, effort
         self._last = len(values) - 1
         self.hints: dict[int, bool | None] = {}
         self._ran: Mapping[int, bool] = {}
@@ -185,28 +188,28 @@ class _Search(Generic[V]):
             self.hints[index] = self._hint(self._values[index])
         return None if self._is_doubted else self.hints[index]
 
-    def _stride(self, start: int) -> int | None:
-        """From ``start``, upwards while it fits, downwards while it does not; then into the gap. None where both sides of it,
-        or the end that was reached, have been run."""
-        index, step = start, 1
+    def _stride(self, start: int, unit: int = 1) -> int | None:
+        """From ``start``, upwards while it fits, downwards while it does not; then into the gap; all by multiples of ``unit``.
+        None where both sides of the gap, or the end that was reached, have been run."""
+        index, step = start, unit
         fits = self._known(index)
         if fits is None:
             return index
-        end = self._last if fits else 0
+        end = start + (self._last - start) // unit * unit if fits else 0
         while index != end:
             further = min(index + step, end) if fits else max(index - step, end)
             known = self._known(further)
             if known is None:
                 return further
             if known is not fits:
-                return self._halve(index, further) if fits else self._halve(further, index)
+                return self._halve(index, further, unit) if fits else self._halve(further, index, unit)
             index, step = further, 2 * step
         return index if index not in self._ran else None
 
-    def _halve(self, fit: int, fail: int) -> int | None:
+    def _halve(self, fit: int, fail: int, unit: int = 1) -> int | None:
         """Towards two neighbours of which one fits and the other does not, whichever is the greater; None if both have run."""
-        while abs(fail - fit) > 1:
-            middle = (fit + fail) // 2
+        while abs(fail - fit) > unit:
+            middle = min(fit, fail) + abs(fail - fit) // unit // 2 * unit
             known = self._known(middle)
             if known is None:
                 return middle
@@ -215,6 +218,8 @@ class _Search(Generic[V]):
 
     def _doubts(self, fit: int) -> Iterator[int]:
         """Runs that could still change the answer or show that it is not the whole truth, the weightiest first."""
+        if fit >= 0 and (found := self._favourable(fit)) is not None:
+            yield found
         yield from self._beyond(fit)
         yield from self._gaps(above=-1)
         yield from self._below(fit)
@@ -227,6 +232,15 @@ class _Search(Generic[V]):
                 found = self._halve(*pair)
                 if found is not None:
                     yield found
+
+    def _favourable(self, fit: int) -> int | None:
+        """Favoured values beyond the first failure, from the first of them on, as long as they fit."""
+        first_fail = min((i for i, fits in self._ran.items() if not fits and i < fit), default=fit)
+        begin, unit = self._favoured.start, self._favoured.step
+        anchor = begin + max(-(-(first_fail + 1 - begin) // unit), 0) * unit
+        if anchor not in self._favoured or self._known(anchor) is False:
+            return None
+        return self._stride(anchor, unit)
 
     def _beyond(self, fit: int) -> Iterator[int]:
         """Values beyond the answer that might fit."""

@@ -37,7 +37,11 @@ def spatial_dims(case: Case) -> tuple[int, int]:
     """
     rank = len(subject_of(case))
     if rank not in (4, 5):
-        raise InvalidCase(f"{case.name}: resolution is of maps, which have rank 4 or 5, not of {list(subject_of(case))}")
+        raise InvalidCase(
+            f"{case.name}: resolution is of maps, of rank 4 or 5, not of {list(subject_of(case))}; --dim H,W says which"
+        )
+    if find_operator(case.name) in families()["matmul"]:
+        raise InvalidCase(f"{case.name}: resolution is of maps, and matrices are none; --dim H,W says which dims are meant")
     as_nhwc = rank == 4 and find_operator(case.name).traits.nhwc and case.placement.channels_last is False
     return (1, 2) if as_nhwc else (rank - 2, rank - 1)
 

@@ -1,0 +1,106 @@
+"""How long edge searches take, of calls of the catalogs, on a virtual board.
+
+    python benchmarks/edges.py [--catalog NAME] [--calls 60] [--memory l1] [--board n150] [--slowest 5]
+
+As many calls of each operator in the catalogs, spread evenly, each towards its largest batch and its largest resolution where it
+has one. Host time of each search, runs and doubts as ``ssinghal edge`` makes them; the start of a worker is told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from ssinghal.cases import Case
+from ssinghal.catalog.reading import load_catalogs
+from ssinghal.device.modes import choose_device
+from ssinghal.edges.finding import Found, Search, lean
+from ssinghal.edges.knobs import Goal
+from ssinghal.edges.search import Effort
+from ssinghal.edges.telling import remarks
+from ssinghal.errors import InvalidCase
+from ssinghal.expand import expand
+from ssinghal.pool import Pool, PoolOptions
+from ssinghal.remedy.telling import call_text
+from ssinghal.specs import BufferType
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--catalog", action="append", default=[], help="catalogs with this in their name (default: all)")
+    parser.add_argument("--calls", type=int, default=60)
+    parser.add_argument("--memory", choices=["dram", "l1"], help="instead of where the catalog puts operands")
+    parser.add_argument("--board", default="n150")
+    parser.add_argument("--slowest", type=int, default=5, help="searches to name")
+    options = parser.parse_args()
+    memory = BufferType(options.memory) if options.memory else None
+    cases = spread(expand(load_catalogs(tuple(options.catalog)), memory=memory).cases, options.calls)
+    choice = choose_device("virtual", options.board)
+    effort = Effort(seconds=120, doubt_seconds=2)
+    found: list[Found] = []
+    refused: Counter[str] = Counter()
+    started = time.perf_counter()
+    with Pool(choice, lean(PoolOptions.of(choice, workers=1))) as pool:
+        start = time.perf_counter() - started
+        for case in cases:
+            for goal in (Goal.BATCH, Goal.RESOLUTION):
+                try:
+                    found.append(Search(goal, case, effort=effort).on(pool))
+                except InvalidCase as error:
+                    refused[f"{case.operator}, {goal}: {error}"] += 1
+    report(found, start, len(cases), options.slowest)
+    print(f"{refused.total()} have no such edge:")
+    for why, count in refused.most_common():
+        print(f"  {count:3} {why}")
+
+
+def spread(cases: Sequence[Case], count: int) -> list[Case]:
+    """By operator in turn, so that each has as many, of which those are taken that lie evenly in its list."""
+    by_operator: dict[str, list[Case]] = {}
+    for case in cases:
+        by_operator.setdefault(case.operator, []).append(case)
+    rounds = max(1, -(-count // len(by_operator)))
+    taken = [
+        own[len(own) * (2 * turn + 1) // (2 * rounds)]
+        for turn in range(rounds)
+        for own in by_operator.values()
+        if turn < len(own)
+    ]
+    every = max(len(taken) / count, 1)
+    return [taken[int(i * every)] for i in range(min(count, len(taken)))]
+
+
+def report(found: Sequence[Found], start: float, calls: int, slowest: int) -> None:
+    seconds = sorted(f.seconds for f in found)
+    print(f"{calls} calls, {len(found)} searches on {found[0].setting}, start of the worker {start:.2f} s")
+    print(
+        f"search: median {statistics.median(seconds):.3f} s, with a start {statistics.median(seconds) + start:.2f} s; "
+        f"95 % within {seconds[int(len(seconds) * 0.95)]:.2f} s, longest {seconds[-1]:.1f} s; "
+        f"{statistics.mean(f.ran for f in found):.1f} runs on average"
+    )
+    ends = Counter(_end(f) for f in found)
+    print("; ".join(f"{n} {what}" for what, n in ends.most_common()))
+    odd = [f for f in found if f.edge.holes or f.edge.contradicted]
+    print(
+        f"{sum(f.edge.is_confirmed for f in found)} confirmed on both sides, {len(odd)} with something before the edge that fails"
+    )
+    for f in odd:
+        print(f"  {f.knob.goal} of {call_text(f.case)}: {'; '.join(remarks(f, odd_alone=True))}")
+    for f in sorted(found, key=lambda f: -f.seconds)[:slowest]:
+        print(f"  {f.seconds:6.1f} s, {f.ran} runs: {f.knob.goal} of {call_text(f.case)}: {_end(f)}")
+
+
+def _end(f: Found) -> str:
+    if f.edge.is_open:
+        return "no edge"
+    if f.fit is None:
+        return "nothing fits"
+    assert f.fail is not None
+    return f"end with {f.fail.verdict.resource or f.fail.verdict.status}" if f.edge.is_confirmed else "not narrowed"
+
+
+if __name__ == "__main__":
+    main()
