@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -151,7 +152,7 @@ def resident_bytes(trace: Trace, kind: ValueKind) -> int:
 
 ELEMENT_BYTES: Mapping[str, int] = {
     "bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4,
-    "uint32": 4, "int64": 8, "bool": 1,
+    "uint32": 4, "int64": 8, "uint64": 8, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "complex64": 8, "complex128": 16,
 }  # fmt: skip
 
 
@@ -183,16 +184,21 @@ def trace_of(text: str, path: Path = Path()) -> Trace:
             raise InvalidCase(f"{path}: no trace of a model (made by: ssinghal catalog capture MODEL --input SHAPE --trace)")
         if data["schema"] != SCHEMA:
             raise InvalidCase(f"{path}: a trace of schema {data['schema']}; this program reads schema {SCHEMA}")
-        values = tuple(
-            Value(tuple(s), dtype, ValueKind(kind), storage, name) for s, dtype, kind, storage, name in data["values"]
-        )
+        values = tuple(map(_value, data["values"]))
         steps = tuple(_step(row) for row in data["steps"])
         head = {key: data[key] for key in ("model", "input", "capture")}
         trace = Trace(head, values, steps, tuple(data["results"]), path)
         _check(trace)
         return trace
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise InvalidCase(f"{path}: a damaged trace ({type(error).__name__}: {error}); record it again") from error
+
+
+def _value(row: list[Any]) -> Value:
+    shape, dtype, kind, storage, name = row
+    if not all(type(number) is int and number >= 0 for number in (*shape, storage)) or dtype not in ELEMENT_BYTES:
+        raise ValueError(f"no tensor: {row}")
+    return Value(tuple(shape), dtype, ValueKind(kind), storage, str(name))
 
 
 def _step(row: list[Any]) -> Step:
@@ -202,19 +208,28 @@ def _step(row: list[Any]) -> Step:
 
 
 def _check(trace: Trace) -> None:
-    """Every value is there before it is read, and nothing names a value that does not exist."""
-    made = {number for number, value in enumerate(trace.values) if value.kind is not ValueKind.ACTIVATION}
-    unknown_dtypes = {value.dtype for value in trace.values} - set(ELEMENT_BYTES)
-    if unknown_dtypes:
-        raise ValueError(f"unknown dtypes {', '.join(sorted(unknown_dtypes))}")
+    """Every value is made once, before it is read; none is read after it died, and none is named that does not exist."""
+    there = {number for number, value in enumerate(trace.values) if value.kind is not ValueKind.ACTIVATION}
+    to_make = set(range(len(trace.values))) - there
     for number, step in enumerate(trace.steps):
-        early = set(step.inputs) - made
-        if early:
-            raise ValueError(f"step {number} reads value {min(early)}, which is not made before it")
-        made |= set(step.results)
-    missing = (set(trace.results) - made) | {n for n in made if not 0 <= n < len(trace.values)}
-    if missing:
-        raise ValueError(f"value {min(missing)} is never made")
+        results = set(step.results)
+        for fault, values in {
+            "reads a value that is not there": set(step.inputs) - there,
+            "makes a value that is there already, or unknown": results - to_make,
+            "lets a value die that is not there": set(step.dead) - there - results,
+        }.items():
+            if values:
+                raise ValueError(f"step {number} {fault}: {min(values)}")
+        to_make -= results
+        there |= results
+        there -= set(step.dead)
+    if not trace.steps:
+        raise ValueError("no step")
+    if absent := to_make | (set(trace.results) - there):
+        raise ValueError(f"value {min(absent)} is never made, or dead when it is returned")
+    told = f"{trace.model} in {trace.dtype}"
+    if [v.shape for v in trace.values if v.kind is ValueKind.INPUT] != list(trace.input_shapes):
+        raise ValueError(f"its inputs are not those of {told}")
 
 
 def read_trace(path: Path) -> Trace:
@@ -222,7 +237,7 @@ def read_trace(path: Path) -> Trace:
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidCase(f"{path}: cannot be read as a trace: {reason}") from error
     return trace_of(text, path)

@@ -38,6 +38,7 @@ class TraceRecorder(MetaMode):
         self._numbers: dict[_Key, int] = {}
         self._storages: dict[int, tuple[int, Any]] = {}  # holds them, so that no address is used twice
         self._active: set[int] = set()
+        self._twins: dict[_Key, _Key] = {}
         self._views: defaultdict[int, set[_Key]] = defaultdict(set)
         self._objects: Counter[_Key] = Counter()
         self._watched: dict[int, tuple[_Key, weakref.ref[Any]]] = {}
@@ -64,6 +65,7 @@ class TraceRecorder(MetaMode):
         given = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
         made = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
         changed = list(written(func, args, kwargs))
+        self._pair(changed, _aliases(func, made))
         if name in TAKES_FORM_ONLY:
             given = given[:1]
         for tensor in (*given, *made):
@@ -108,14 +110,11 @@ class TraceRecorder(MetaMode):
                     others[argument.name] = given
         through_view = any(self._has_other_views(t) for t in changed)
         where = self.where()
-        aliases = [t for t, r in zip(made, func._schema.returns, strict=False) if r.alias_info and r.alias_info.is_write]
-        told = made if len(aliases) == len(changed) else [*made, *changed]
+        told = made if len(_aliases(func, made)) == len(changed) else [*made, *changed]
         results: dict[_Key, int] = {}  # one that is returned twice is one value
         for tensor in told:
             if self._key(tensor) not in results:
                 results[self._key(tensor)] = self._new(tensor, ValueKind.ACTIVATION, where)
-        for tensor, alias in zip(changed, aliases, strict=False):  # a real tensor that is written is returned as its stand-in
-            self._numbers[self._key(tensor)] = results[self._key(alias)]
         numbers = tuple(results[self._key(t)] for t in told)
         overload = f"{func._schema.name.replace('::', '.')}.{func._overloadname}"
         self.steps.append(Step(overload, operands, others, numbers, where, writes=through_view))
@@ -127,9 +126,15 @@ class TraceRecorder(MetaMode):
         return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
 
     def _key(self, tensor: torch.Tensor) -> _Key:
-        return (
-            self._storage(tensor), tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype,
-        )  # fmt: skip
+        key = (self._storage(tensor), tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
+        return self._twins.get(key, key)
+
+    def _pair(self, changed: Sequence[torch.Tensor], aliases: Sequence[torch.Tensor]) -> None:
+        """A real tensor that is written comes back as a meta one: the two are the same view from then on."""
+        if len(changed) == len(aliases):
+            for real, alias in zip(changed, aliases, strict=True):
+                if not real.is_meta:
+                    self._twins[self._key(alias)] = self._key(real)
 
     def _number(self, tensor: torch.Tensor) -> int:
         """Of an operand: one that no call has made is there from the start."""
@@ -188,6 +193,12 @@ class TraceRecorder(MetaMode):
         self._dead.clear()
         if dead and self.steps:
             self.steps[-1] = replace(self.steps[-1], dead=(*self.steps[-1].dead, *dead))
+
+
+def _aliases(func: Any, made: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Of what a call returns, the operands that it wrote."""
+    returns = func._schema.returns
+    return [t for t, told in zip(made, returns, strict=False) if told.alias_info is not None and told.alias_info.is_write]
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
