@@ -393,6 +393,25 @@ def test_padding_the_front_of_a_row_fails_on_0_78_0_and_fits_on_0_80_0(run):
     assert [(c["turn"], c["before"], c["after"]) for c in row["changes"]] == [("newly-fits", "0.78.0", "0.80.0")]
 
 
+@device_tests
+def test_a_call_that_the_moved_base_alone_stops_from_fitting_newly_fails(run, tmp_path):
+    """Program buffers of 12,288 B above the base, and a tensor that begins at 122,880: 117,568 is below it, 123,648 is not."""
+    versions = here("0.66.0", "0.75.0")
+    cases = tmp_path / "cases.jsonl"
+    shapes = [[1, 768, 135, 240]] * 2
+    cases.write_text(json.dumps({"op": "sub", "inputs": shapes, "memory": "l1", "channels_last": True}))
+    done = run("releases", str(cases), "--board", "p150", "--ttnn", versions, "--json")
+    assert done.code == 1, done.err
+    told = json.loads(done.out)
+    (row,) = told["rows"]
+    assert [c["turn"] for c in row["changes"]] == ["newly-fails"]
+    failed = row["releases"][1]
+    assert [c["status"] for c in row["releases"]] == ["fits", "oom"]
+    assert (failed["resource"], failed["program_bytes"], failed["tensor_address"]) == ("clash", 123_648, 122_880)
+    old_base, new_base = (release["l1_base_bytes"] for release in told["releases"])
+    assert (new_base - old_base, failed["program_bytes"] - (new_base - old_base)) == (6_080, 117_568)
+
+
 RELU = '{"op": "relu", "inputs": [[1, 1, 64, %d]]}\n'
 
 
