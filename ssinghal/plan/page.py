@@ -1,0 +1,266 @@
+"""Plans of one or more models side by side as one self-contained page: verdicts, timelines, what lived, every step.
+
+Texts pass through the template's escaping or are written by the script as text, so what models and messages hold is never
+markup. Everything but the table of steps and the pointer over the timeline is there without a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from pydantic import TypeAdapter, ValidationError
+
+from ssinghal.errors import HarnessError
+from ssinghal.inline import content_policy, script_data
+from ssinghal.plan.plot import Plot, plot_of
+from ssinghal.plan.result import SCHEMA, Failure, PlanResult, StepUse
+from ssinghal.records import Status, Verdict
+from ssinghal.specs import Shape, format_bytes, format_shape
+from ssinghal.text import sentence
+from ssinghal.timeline.page import in_words, kind_of
+
+_REPORTS = ("dom.js", "format.js")  # scripts that the report's page runs, too
+_FIELDS = {field.name for field in fields(PlanResult)}
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """Any table of edges: a row for each tier or knob, a column for each board. A row's first cell is its name; None is an
+    empty cell, whole numbers are grouped by thousands.
+
+    Raises:
+        ValueError: a row that has not one cell for each column.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int | None, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"{self.title}: a row has {len(row)} cells for {len(self.columns)} columns")
+
+
+@dataclass(frozen=True)
+class Told:
+    """One plan of the page. ``facts``: those in which the page's plans differ."""
+
+    id: str
+    plan: PlanResult
+    plot: Plot | None
+    facts: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.plan.board}, {self.plan.policy_name}"
+
+    @property
+    def outcome(self) -> str:
+        return _words(self.plan.status, self.plan.failure)
+
+    @property
+    def kind(self) -> str:
+        return _kind(self.plan.status, self.plan.failure)
+
+
+def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -> str:
+    """The HTML of ``plans``, each as ``PlanResult.to_json`` gives it, in their order, with ``tables`` of edges below them.
+
+    Raises:
+        HarnessError: something that is not a plan, or nothing at all.
+    """
+    if not plans and not tables:
+        raise HarnessError("a page of plans: expected at least one plan or table")
+    results = [read_plan(plan, f"plan {number}") for number, plan in enumerate(plans, 1)]
+    facts = [_facts(result) for result in results]
+    common = {name: text for name, text in facts[0].items() if all(f[name] == text for f in facts)} if facts else {}
+    told = [
+        Told(f"plan-{number}", result, plot_of(result), {k: v for k, v in own.items() if k not in common})
+        for number, (result, own) in enumerate(zip(results, facts, strict=True), 1)
+    ]
+    style = _report_asset("page.css") + _asset("plan.css")
+    script = "\n".join(['(() => {\n"use strict";', *map(_report_asset, _REPORTS), _asset("plan.js"), "})();\n"])
+    text = _template().render(
+        policy=content_policy(style, script),
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(script_data(_data(results))),
+        title="Plan of " + (", ".join(dict.fromkeys(result.model for result in results)) or "edges"),
+        common=common,
+        told=told,
+        tables=tables,
+    )
+    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair, which JSON can hold and a file cannot
+
+
+def read_plan(given: Mapping[str, Any], where: str) -> PlanResult:
+    """The inverse of ``PlanResult.to_json``.
+
+    Raises:
+        HarnessError: ``given`` is no such object; the text names ``where`` and the first thing that is amiss.
+    """
+    if given.get("kind") != "plan" or given.get("schema") != SCHEMA:
+        raise HarnessError(f"{where}: expected a plan of schema {SCHEMA}")
+    try:
+        return _reader().validate_python({name: value for name, value in given.items() if name in _FIELDS})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise HarnessError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+@cache
+def _reader() -> TypeAdapter[PlanResult]:
+    return TypeAdapter(PlanResult)
+
+
+def _facts(plan: PlanResult) -> dict[str, str]:
+    """What the verdict holds for, by name."""
+    switches = [
+        name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {_switch(value)}"
+        for name, value in plan.policy.items()
+        if name not in ("name", "version")
+    ]
+    return {
+        "model": plan.model,
+        "input": ", ".join(map(format_shape, plan.input_shapes)),
+        "device": plan.device_mode,
+        "ttnn": plan.ttnn,
+        "L1_SMALL region": format_bytes(plan.l1_small_size),
+        "trace sha-256": plan.trace_sha256,
+        "policy": f"{plan.policy_name}: {', '.join(switches)}",
+    }
+
+
+def _switch(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "none"
+    return "no" if value is False else str(value).replace("_", " ")
+
+
+def _data(plans: Sequence[PlanResult]) -> dict[str, Any]:
+    """What the script knows: steps as columns, a text told once and referred to by its number."""
+    texts: dict[str, int] = {}
+
+    def number(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    found = [
+        {
+            "weights": plan.peak.weights_bytes,
+            "first": plan.failure.step if plan.failure is not None else None,
+            "start": plan.failure.step if plan.failure is not None else max(plan.peak_step, 0),
+            "said": {failure.step: sentence(failure.verdict) for failure in _failures(plan)},
+            "steps": {
+                "number": [use.number for use in plan.steps],
+                "operator": [number(use.operator) for use in plan.steps],
+                "at": [number(use.at) for use in plan.steps],
+                "status": [number(use.status.value) for use in plan.steps],
+                "dram": [use.dram_bytes for use in plan.steps],
+                "within": [use.dram_peak_bytes for use in plan.steps],
+                "cache": [use.cache_bytes for use in plan.steps],
+                "l1": [use.l1_peak_bytes for use in plan.steps],
+                "small": [use.l1_small_bytes for use in plan.steps],
+            },
+        }
+        for plan in plans
+    ]
+    return {"texts": list(texts), "tones": {status.value: kind_of((status.value, None)) for status in Status}, "plans": found}
+
+
+def _failures(plan: PlanResult) -> Iterable[Failure]:
+    return (plan.failure, *plan.later) if plan.failure is not None else plan.later
+
+
+def _words(status: Status, failure: Failure | None) -> str:
+    resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
+    return in_words((status.value, resource.value if resource is not None else None))
+
+
+def _kind(status: Status, failure: Failure | None) -> str:
+    resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
+    return kind_of((status.value, resource.value if resource is not None else None))
+
+
+def percent(share: float) -> str:
+    """What is not nothing is never told as 0, and what is not all never as 100.
+
+    >>> percent(0.1532), percent(0.0004), percent(0.9999)
+    ('15.3 %', '< 0.1 %', '> 99.9 %')
+    """
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:,.1f} %"
+
+
+def _size(size_bytes: int | None) -> Markup:
+    """ "568 MiB" and under it the exact figure."""
+    if size_bytes is None:
+        return Markup("–")
+    rounded, _, exact = format_bytes(size_bytes).partition(" (")
+    return Markup('{} <span class="exact">{}</span>').format(rounded, f"({exact}") if exact else Markup(rounded)
+
+
+def _shapes(shapes: Sequence[Shape]) -> str:
+    return ", ".join(map(format_shape, shapes)) or "–"
+
+
+def _step(use: StepUse | None) -> str:
+    return "before the first step" if use is None else f"step {use.number} {use.operator} in {use.at or '(top)'}"
+
+
+def _cell(value: str | int | None) -> str:
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else value
+
+
+def _figures(verdict: Verdict) -> list[tuple[str, int, int | None]]:
+    """(what, bytes per bank, in all banks) of a buffer that had no room, as far as the message tells."""
+    short = verdict.shortfall_bytes if verdict.bytes_per_bank is not None else None
+    rows = [
+        ("needs", verdict.bytes_per_bank, verdict.total_bytes),
+        ("allocated", verdict.allocated_bytes, None),
+        ("free", verdict.free_bytes, None),
+        ("largest free block", verdict.largest_free_bytes, None),
+        ("short", short, None),
+    ]
+    banks = verdict.banks
+    return [
+        (name, one, whole if whole is not None or banks is None else one * banks)
+        for name, one, whole in rows
+        if one is not None
+    ]
+
+
+@cache
+def _template() -> jinja2.Template:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("ssinghal.plan"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        bytes=format_bytes, size=_size, percent=percent, shape=format_shape, shapes=_shapes, step=_step, sentence=sentence,
+        cell=_cell, count=lambda number: f"{number:,}",
+    )  # fmt: skip
+    made.globals.update(figures_of=_figures)
+    return made.get_template("plan.html.j2")
+
+
+def _asset(name: str) -> str:
+    return (files("ssinghal.plan") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _report_asset(name: str) -> str:
+    return (files("ssinghal.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+__all__ = ["EdgeTable", "page", "percent", "read_plan"]

@@ -1,0 +1,168 @@
+"""The timeline of a plan as paths of an SVG: x is the step, y are bytes per DRAM bank. Device-free.
+
+Everything scales with the room there is: areas and lines are drawn in a box as wide as there are steps and ``HEIGHT`` high,
+which the page stretches; what must not be stretched has its place in per cent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ssinghal.plan.result import PlanResult, StepUse
+from ssinghal.records import Resource
+from ssinghal.specs import format_bytes
+
+HEIGHT = 1000
+HEADROOM = 1.06  # over the highest thing that is drawn
+REACH = 2.0  # the end of a bank is drawn where it is not farther above the highest bytes than by this factor
+MOST_ASKED = 1.3  # banks: a call that asks for more is cut off there
+X_TICKS, Y_TICKS = 5, 6  # at most
+_BUFFERS = (Resource.DRAM_BUFFER, Resource.FRAGMENTATION)
+
+
+@dataclass(frozen=True)
+class Area:
+    """``kind`` is its class in the style; ``path`` its outline."""
+
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """``place``: per cent from the left or from the top."""
+
+    place: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the first failing call asked for, on top of what was allocated: per cent from the top."""
+
+    top: float
+    bottom: float
+    is_cut: bool
+
+
+@dataclass(frozen=True)
+class Plot:
+    """``steps``: the width of the paths' box. Places are per cent; those that are None are not drawn. ``bank``: where a bank
+    ends; ``peak``: x and y; ``failed``: the middle of the first failing step; ``after``: where what is no evidence begins."""
+
+    steps: int
+    areas: tuple[Area, ...]
+    within: str
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    bank: float | None
+    peak: tuple[float, float] | None
+    failed: float | None
+    after: float | None
+    asked: Asked | None
+
+
+def plot_of(plan: PlanResult) -> Plot | None:
+    """None where no step was done."""
+    steps = plan.steps
+    if not steps:
+        return None
+    top, has_bank = _top(plan)
+    weights = plan.peak.weights_bytes
+    layers = {
+        "weights": [min(weights, use.dram_bytes) for use in steps],
+        "cache": [min(weights + use.cache_bytes, use.dram_bytes) for use in steps],
+        "activations": [use.dram_bytes for use in steps],
+    }
+    base: Sequence[int] = [0] * len(steps)
+    areas = []
+    for kind, ceiling in layers.items():
+        areas.append(Area(kind, _outline(_heights(ceiling, top), _heights(base, top))))
+        base = ceiling
+    failed = _place_of(steps, plan.failure.step) if plan.failure is not None else None
+    width = 100 / len(steps)
+    return Plot(
+        len(steps),
+        tuple(areas),
+        _line(_heights([use.dram_peak_bytes for use in steps], top)),
+        _x_ticks(steps),
+        _y_ticks(top),
+        _from_top(plan.dram_bank_bytes, top) if has_bank else None,
+        ((plan.peak_step + 0.5) * width, _from_top(plan.peak_bytes, top)) if 0 <= plan.peak_step < len(steps) else None,
+        (failed + 0.5) * width if failed is not None else None,
+        (failed + 1) * width if failed is not None and failed + 1 < len(steps) else None,
+        _asked(plan, top),
+    )
+
+
+def _top(plan: PlanResult) -> tuple[float, bool]:
+    """The bytes at the upper edge, and whether the end of a bank is below that."""
+    bank = plan.dram_bank_bytes
+    highest = max(plan.peak_bytes, *(max(use.dram_peak_bytes, use.dram_bytes) for use in plan.steps), 1)
+    _, wanted = _wanted(plan)
+    highest = max(highest, min(wanted, int(bank * MOST_ASKED)))
+    has_bank = 0 < bank <= highest * REACH
+    return (max(highest, bank) if has_bank else highest) * HEADROOM, has_bank
+
+
+def _wanted(plan: PlanResult) -> tuple[int, int]:
+    """Per DRAM bank, where that is what ran out: what was allocated, and what it would be with what was asked for."""
+    verdict = plan.failure.verdict if plan.failure is not None else None
+    if verdict is None or verdict.resource not in _BUFFERS or verdict.bank_bytes != plan.dram_bank_bytes:
+        return 0, 0
+    allocated, asked = verdict.allocated_bytes, verdict.bytes_per_bank
+    return (0, 0) if allocated is None or asked is None else (allocated, allocated + asked)
+
+
+def _asked(plan: PlanResult, top: float) -> Asked | None:
+    allocated, wanted = _wanted(plan)
+    if not wanted:
+        return None
+    return Asked(max(_from_top(wanted, top), 0), _from_top(allocated, top), wanted > top)
+
+
+def _place_of(steps: Sequence[StepUse], number: int) -> int | None:
+    return next((place for place, use in enumerate(steps) if use.number == number), None)
+
+
+def _from_top(size_bytes: int, top: float) -> float:
+    return round(100 * (1 - size_bytes / top), 3)
+
+
+def _heights(sizes: Iterable[int], top: float) -> list[float]:
+    return [round(HEIGHT * (1 - size / top), 1) for size in sizes]
+
+
+def _line(heights: Sequence[float]) -> str:
+    """Steps of a stair: each goes over its whole width."""
+    return f"M0 {heights[0]:g}" + "".join(_stairs(heights, 0))
+
+
+def _outline(ceiling: Sequence[float], floor: Sequence[float]) -> str:
+    back = "".join(_stairs(floor[::-1], len(floor), -1))
+    return f"{_line(ceiling)}V{floor[-1]:g}{back}Z"
+
+
+def _stairs(heights: Sequence[float], x: int, by: int = 1) -> Iterable[str]:
+    for height, same in groupby(heights):
+        x += by * len(list(same))
+        yield f"V{height:g}H{x}"
+
+
+def _x_ticks(steps: Sequence[StepUse]) -> tuple[Tick, ...]:
+    """At 1, 2 or 5 times a power of ten steps."""
+    every = next(n * 10**k for k in range(20) for n in (1, 2, 5) if len(steps) <= n * 10**k * X_TICKS)
+    return tuple(
+        Tick(round(100 * (i + 0.5) / len(steps), 3), f"{use.number:,}") for i, use in enumerate(steps) if i % every == 0
+    )
+
+
+def _y_ticks(top: float) -> tuple[Tick, ...]:
+    """At powers of two of bytes, whose names are short."""
+    every = next(2**k for k in range(100) if top < 2**k * Y_TICKS)
+    return tuple(Tick(_from_top(size, top), format_bytes(size).partition(" (")[0]) for size in range(0, int(top) + 1, every))
+
+
+__all__ = ["Area", "Asked", "Plot", "Tick", "plot_of"]

@@ -1,0 +1,185 @@
+// Of each plan: a pointer over its timeline that says what a step is, and a table of all steps that is filtered by text.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const ROWS = 100;
+
+for (const section of document.querySelectorAll("[data-plan]")) {
+  const plan = DATA.plans[Number(section.dataset.plan)];
+  const pointer = timeline(section.querySelector("[data-plot]"), plan);
+  const details = section.querySelector("[data-steps]");
+  details?.addEventListener("toggle", () => stepTable(details, plan, pointer), { once: true });
+}
+
+/** A step of `plan` by its place in the columns. */
+function stepOf(plan, place) {
+  const columns = plan.steps;
+  const dram = columns.dram[place];
+  const cache = columns.cache[place];
+  return {
+    place,
+    number: columns.number[place],
+    operator: DATA.texts[columns.operator[place]],
+    at: DATA.texts[columns.at[place]],
+    status: DATA.texts[columns.status[place]],
+    dram,
+    within: columns.within[place],
+    cache,
+    activations: dram - cache - plan.weights,
+    l1: columns.l1[place],
+    small: columns.small[place],
+    isAfter: plan.first !== null && columns.number[place] > plan.first,
+    said: plan.said[columns.number[place]],
+  };
+}
+
+function status(step) {
+  return el("span", { class: `badge ${DATA.tones[step.status] || "other"}` }, step.status.replaceAll("_", " "));
+}
+
+/** `figure` answers to mouse, touch and keys; returns what puts its pointer at a step, by its place. */
+function timeline(figure, plan) {
+  if (!figure) return () => {};
+  const field = figure.querySelector(".field");
+  const cursor = figure.querySelector(".cursor");
+  const readout = figure.querySelector(".readout");
+  const total = plan.steps.number.length;
+  let kept = Math.max(0, plan.steps.number.indexOf(plan.start));
+
+  function show(place) {
+    const step = stepOf(plan, place);
+    const x = `${(100 * (place + 0.5)) / total}%`;
+    cursor.setAttribute("x1", x);
+    cursor.setAttribute("x2", x);
+    field.setAttribute("aria-valuenow", place);
+    field.setAttribute("aria-valuetext", `step ${step.number} ${step.operator} in ${step.at}: ${both(step.dram)}, ${step.status}`);
+    readout.replaceChildren(...told(step, plan));
+  }
+  function keep(place) {
+    kept = Math.min(total - 1, Math.max(0, place));
+    show(kept);
+  }
+  function under(event) {
+    const box = field.getBoundingClientRect();
+    return Math.min(total - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * total)));
+  }
+  const page = Math.max(1, Math.round(total / 20));
+  const moves = {
+    ArrowRight: () => kept + 1,
+    ArrowUp: () => kept + 1,
+    ArrowLeft: () => kept - 1,
+    ArrowDown: () => kept - 1,
+    PageUp: () => kept + page,
+    PageDown: () => kept - page,
+    Home: () => 0,
+    End: () => total - 1,
+  };
+  field.addEventListener("pointermove", (event) => show(under(event)));
+  field.addEventListener("pointerleave", () => show(kept));
+  field.addEventListener("click", (event) => keep(under(event)));
+  field.addEventListener("keydown", (event) => {
+    const move = moves[event.key];
+    if (!move || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    keep(move());
+  });
+  show(kept);
+  return (place) => {
+    keep(place);
+    figure.scrollIntoView({ block: "center" });
+    field.focus({ preventScroll: true });
+  };
+}
+
+/** A step in words. */
+function told(step, plan) {
+  const parts = [
+    ["weights", plan.weights],
+    ["program cache", step.cache],
+    ["activations", step.activations],
+    ["most within the call", step.within],
+    ["L1 tensors", step.l1],
+    ["L1_SMALL", step.small],
+  ];
+  return [
+    el("span.what", `step ${step.number} `, el("b.mono", step.operator), " in ", el("span.mono", step.at || "(top)"), " ", status(step)),
+    el("span.much", "DRAM, per bank: ", el("b", both(step.dram)), " when it is done"),
+    el("span.parts", parts.map(([name, value]) => el("span", `${name} `, el("span.figure", both(value))))),
+    step.said && el("span.lack", step.said),
+    step.isAfter && el("span.lack", "After the first failure: not evidence."),
+  ].filter(Boolean);
+}
+
+const COLUMNS = [
+  { key: "number", title: "Step", number: true },
+  { key: "operator", title: "Operator" },
+  { key: "at", title: "Module" },
+  { key: "status", title: "Verdict" },
+  { key: "dram", title: "DRAM when done", number: true, isBytes: true },
+  { key: "within", title: "Most within", number: true, isBytes: true },
+  { key: "activations", title: "Activations", number: true, isBytes: true },
+  { key: "cache", title: "Program cache", number: true, isBytes: true },
+  { key: "l1", title: "L1 within", number: true, isBytes: true },
+  { key: "small", title: "L1_SMALL", number: true, isBytes: true },
+];
+
+/** Fills `details` when it is opened: a search, a table of so many rows at a time, sorted by its headers. */
+function stepTable(details, plan, pointer) {
+  const steps = plan.steps.number.map((_, place) => stepOf(plan, place));
+  for (const step of steps) step.text = `${step.number} ${step.operator} ${step.at} ${step.status.replaceAll("_", " ")}`.toLowerCase();
+  const order = { key: "number", down: false };
+  let most = ROWS;
+  const search = el("input", { type: "search", placeholder: "operator, module or verdict", "aria-label": "Filter steps", oninput: restart });
+  const found = el("span.hint", { role: "status" });
+  const heads = COLUMNS.map((column) => header(column));
+  const body = el("tbody");
+  const more = el("button", { type: "button", onclick: showAll });
+  const table = el("table", { "aria-label": "Steps" }, el("thead", el("tr", heads.map((head) => head.cell))), body);
+  details.append(
+    el("p.tools", search, found),
+    el("div.scroll", { tabindex: "0", role: "group", "aria-label": "Steps: scrolls" }, table),
+    more,
+  );
+
+  function header(column) {
+    const button = el("button.sort", { type: "button", onclick: () => sortBy(column) }, column.title);
+    return { column, cell: el("th", { scope: "col", class: column.number && "number" }, button) };
+  }
+  function sortBy({ key, isBytes }) {
+    order.down = order.key === key ? !order.down : Boolean(isBytes);
+    order.key = key;
+    restart();
+  }
+  function restart() {
+    most = ROWS;
+    draw();
+  }
+  function showAll() {
+    most = steps.length;
+    draw();
+  }
+  function draw() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const passing = steps.filter((step) => words.every((word) => step.text.includes(word)));
+    const { key, down } = order;
+    passing.sort((one, other) => (one[key] === other[key] ? one.place - other.place : (one[key] < other[key]) === down ? 1 : -1));
+    body.replaceChildren(...passing.slice(0, most).map(row));
+    found.textContent = `${count(passing.length)} of ${plural(steps.length, "step")}`;
+    more.hidden = passing.length <= most;
+    more.textContent = `Show the other ${count(passing.length - most)}`;
+    for (const { column, cell } of heads) {
+      if (column.key === key) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    }
+  }
+  function row(step) {
+    const go = el("button.go", { type: "button", title: "Show it in the timeline", onclick: () => pointer(step.place) }, count(step.number));
+    const cells = COLUMNS.map(({ key, number, isBytes }) => {
+      if (key === "number") return el("td.number", go);
+      if (key === "status") return el("td", status(step), step.isAfter && el("span.exact", "after the first failure"));
+      if (isBytes) return el("td.number", bytes(step[key]), el("span.exact", exact(step[key])));
+      return el("td.id", { class: key === "at" && "wide" }, step[key]);
+    });
+    return el("tr", { class: step.isAfter ? "after" : null }, cells);
+  }
+  draw();
+}
