@@ -515,7 +515,10 @@ _UNARY = (
     " floor ceil round sign log log1p log2 sqrt rsqrt reciprocal neg abs square clamp clamp_min clamp_max rsub pow rpow"
     " logical_not"
 )
-_BROADCAST = "add sub mul div floor_divide maximum minimum addcmul eq ne gt ge lt le where masked_fill logical_and logical_or logical_xor"
+_BROADCAST = (
+    "add sub mul div floor_divide maximum minimum addcmul eq ne gt ge lt le where masked_fill"
+    " logical_and logical_or logical_xor"
+)
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_UNARY.split(), _unary),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from ssinghal.plan.editing import makers, readers, with_steps
@@ -116,7 +117,7 @@ def _ranges(trace: Trace, ranges: Mapping[int, _Range], number: int) -> list[_Ra
 
 
 def _consecutive(parts: Sequence[tuple[int, int, int]]) -> bool:
-    return all(a[0] == b[0] and a[2] == b[1] for a, b in zip(parts, parts[1:], strict=False))
+    return all(a[0] == b[0] and a[2] == b[1] for a, b in pairwise(parts))
 
 
 def _joined(trace: Trace, read: Mapping[int, list[int]], ranges: Mapping[int, _Range], number: int) -> dict[int, list[Step]]:

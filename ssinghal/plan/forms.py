@@ -140,8 +140,9 @@ class Form:
             keys.append((following, d))
         return [d for _, d in sorted(keys)]
 
-    def shuffle(self, dims: Sequence[int]) -> Shuffle | None:
-        """What brings the device tensor into the order of ``dims``, with as few axes as possible; None where it is so."""
+    def shuffle(self, dims: Sequence[int], device: Sequence[int] = ()) -> Shuffle | None:
+        """What brings the device tensor into the order of ``dims``; None where it is so. With as few axes as possible, or with
+        the dims of ``device``, the shape that it has, where these need no splitting."""
         wanted = self.in_order(dims)
         if self.order == wanted:
             return None
@@ -152,8 +153,23 @@ class Form:
                 runs[-1].append(atom)
             else:
                 runs.append([atom])
-        permutation = sorted(range(len(runs)), key=lambda i: target[runs[i][0]])
+        runs = self._cut_as(device, runs) or runs
+        first = [target[run[0]] if run else -1 for run in runs]  # dims of size 1 go first
+        permutation = sorted(range(len(runs)), key=lambda i: first[i])
         return Shuffle(tuple(self._size(run) for run in runs), tuple(permutation))
+
+    def _cut_as(self, device: Sequence[int], runs: list[list[int]]) -> list[list[int]]:
+        """The runs cut at the edges of the device's dims; nothing where a dim holds parts of several runs."""
+        starts = {run[0] for run in runs}
+        left, found = list(self.order), []
+        for size in device:
+            taken: list[int] = []
+            while self._size(taken) < size and left:
+                taken.append(left.pop(0))
+            if self._size(taken) != size or starts & set(taken[1:]):
+                return []
+            found.append(taken)
+        return [] if left else found
 
 
 __all__ = ["Form", "Shuffle"]

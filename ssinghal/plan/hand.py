@@ -79,7 +79,7 @@ class Hand:
 
     def arrange(self, held: Held, dims: Sequence[int], shape: Shape | None = None, layout: Layout | None = None) -> None:
         """Brings the dims into this order on the device, grouped as ``shape`` and in ``layout`` where they are given."""
-        shuffle = held.form.shuffle(dims)
+        shuffle = held.form.shuffle(dims, held.shape)
         if shuffle is not None:
             order = held.form.in_order(dims)
             layout_meanwhile = self._for_permute(shuffle.shape, shuffle.result, self.dtype(held), shuffle.dims)
@@ -97,12 +97,15 @@ class Hand:
         self.to_layout(held, layout)
 
     def _for_permute(self, before: Shape, after: Shape, dtype: DType, dims: Sequence[int]) -> Layout:
-        """Rows where that takes fewer bytes; but an axis that leaves the last place makes rows that are short or very long, so
-        tiles are then taken up to twice the bytes."""
+        """Rows where that takes fewer bytes and a core can hold two of them; but an axis that leaves the last place makes rows
+        that are short or long, so tiles are then taken up to twice the bytes."""
 
         def both(layout: Layout) -> int:
             return self.bytes_as(before, dtype, layout) + self.bytes_as(after, dtype, layout)
 
+        row_bytes = max(TensorSpec(shape, dtype, Layout.ROW_MAJOR).page_bytes for shape in (before, after))
+        if 2 * row_bytes > self.session.board.l1.bank_bytes:
+            return Layout.TILE
         tiles, rows = both(Layout.TILE), both(Layout.ROW_MAJOR)
         stays = dims[-1] == len(dims) - 1
         return Layout.ROW_MAJOR if (rows <= tiles if stays else 2 * rows < tiles) else Layout.TILE

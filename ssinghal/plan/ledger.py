@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from ssinghal.device.session import Session
@@ -35,17 +36,17 @@ class Ledger:
         self.session = session
         self.checked = 0
         self.cached: Mapping[BufferType, int] = dict.fromkeys(KINDS, 0)
-        self._cache: Buffers = {}
         self._programs = -1
         self._weights: Buffers = {}
+        self._kinds = {getattr(session.ttnn.BufferType, kind.name): kind for kind in KINDS}
 
     def keep(self, tensors: Iterable[Any]) -> None:
         """Weights: there to the end."""
         self._weights = self.buffers(tensors)
 
-    @property
+    @cached_property
     def weights_bytes(self) -> int:
-        return sum(size for (kind, _), size in self._weights.items() if kind is BufferType.DRAM)
+        return _sum(self._weights, BufferType.DRAM)
 
     def buffers(self, tensors: Iterable[Any]) -> Buffers:
         """By the formula; a buffer that several tensors share counts once."""
@@ -57,36 +58,44 @@ class Ledger:
         return found
 
     def check(self, where: str, tensors: Iterable[Any]) -> Mapping[BufferType, int]:
-        """Bytes per bank that are allocated now. Raises Unbalanced."""
+        """Bytes per bank that are allocated now. Raises Unbalanced.
+
+        The program cache is looked through when it has grown, and only then may it hold more.
+        """
         session = self.session
-        ours = {**self._weights, **self.buffers(tensors)}
-        there = self._allocated()
-        gone = ours.keys() - there.keys()
-        if gone:
-            raise Unbalanced(f"{where}: {len(gone)} tensors are referenced, but not allocated")
-        others = {key: size for key, size in there.items() if key not in ours}
+        live = self.buffers(tensors)
         programs = session.device.num_program_cache_entries()
-        if others != self._cache and programs == self._programs:
-            extra = sum(others.values()) - sum(self._cache.values())
-            raise Unbalanced(f"{where}: {extra:+,} B per bank are allocated that are neither a weight, a value nor a program's")
-        self._cache, self._programs = others, programs
+        if programs != self._programs:
+            self._programs = programs
+            self._look_through(where, live)
         total: dict[BufferType, int] = {}
         for kind in KINDS:
-            expected = sum(size for (k, _), size in (*ours.items(), *others.items()) if k is kind)
+            weights = self.weights_bytes if kind is BufferType.DRAM else 0
+            expected = weights + _sum(live, kind) + self.cached[kind]
             total[kind] = session.memory(kind).allocated_bytes
             if total[kind] != expected:
                 raise Unbalanced(f"{where}: {kind.value}: {expected:,} B per bank by formula, {total[kind]:,} B allocated")
-        self.cached = {kind: sum(size for (k, _), size in others.items() if k is kind) for kind in KINDS}
         self.checked += 1
         return total
 
-    def _allocated(self) -> Buffers:
-        granule = self.session.board.granule_bytes
-        found: Buffers = {}
+    def _look_through(self, where: str, live: Buffers) -> None:
+        """Every buffer of the device: ours must be among them, and the others are the program cache's."""
+        granule, weights = self.session.board.granule_bytes, self._weights
+        others = dict.fromkeys(KINDS, 0)
+        found = 0
         for buffer in self.session.ttnn._ttnn.reports.get_buffers(self.session.device):
-            kind = BufferType(buffer.buffer_type.name.lower())
-            found[kind, buffer.address] = round_up(buffer.max_size_per_bank, granule)
-        return found
+            key = self._kinds[buffer.buffer_type], buffer.address
+            if key in weights or key in live:
+                found += 1
+            else:
+                others[key[0]] += round_up(buffer.max_size_per_bank, granule)
+        if found != len(weights) + len(live):
+            raise Unbalanced(f"{where}: {len(weights) + len(live) - found} tensors are referenced, but not allocated")
+        self.cached = others
+
+
+def _sum(buffers: Buffers, kind: BufferType) -> int:
+    return sum(size for (k, _), size in buffers.items() if k is kind)
 
 
 __all__ = ["KINDS", "Ledger", "Unbalanced", "stored_spec"]

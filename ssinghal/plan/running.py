@@ -35,7 +35,8 @@ MOST_STAND_INS = 0.01  # of all bytes that calls make
 
 @dataclass(frozen=True)
 class PlanTask(Task[PlanResult]):
-    """``journal``: a file that gets one line a step as it is done. ``allow_stand_ins``: of whatever share of the bytes."""
+    """``journal``: a file that gets one line a step as it is done. ``allow_stand_ins``: of whatever share of the bytes.
+    ``inside``: also watch what TTNN allocates within its calls. ``to_the_end``: go on after the first failure."""
 
     trace: Trace
     policy: Policy
@@ -43,6 +44,7 @@ class PlanTask(Task[PlanResult]):
     journal: Path | None = None
     allow_stand_ins: bool = False
     inside: bool = True
+    to_the_end: bool = True
 
     def run(self, session: Session, options: PoolOptions) -> PlanResult:
         session.use_regions(self.l1_small_bytes)
@@ -103,6 +105,8 @@ class _Run:
                     for step in steps:
                         self._step(step)
                         write(self.uses[-1])
+                        if self.failures and not self.task.to_the_end:
+                            break
         except Unbalanced as error:
             status, message = Status.ERROR, f"the account does not balance, so nothing of this plan counts: {error}"
         left = self._drop()
@@ -216,7 +220,7 @@ class _Run:
                 peak[l1],
                 after[small],
                 self.ledger.cached[BufferType.DRAM],
-            )  # fmt: skip
+            )
         )
         self._hash.update(repr((planned.number, status.value, *(after[kind] for kind in sorted(after)))).encode())
         if not self.failures:

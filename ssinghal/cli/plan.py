@@ -1,0 +1,135 @@
+"""``ssinghal plan``: whole models on boards."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ssinghal.boards import current_boards, load_board
+from ssinghal.boards.own import board_name
+from ssinghal.capture.session import Captures
+from ssinghal.cases import DEFAULT_L1_SMALL_BYTES
+from ssinghal.cli.options import interruptible, release_option, timeout_option_of, write_text
+from ssinghal.cli.progress import track
+from ssinghal.errors import InvalidCase
+from ssinghal.plan.planning import DEFAULT_TIMEOUT_S, Boards, Plan, Settings, check_trace, plan, with_notes
+from ssinghal.plan.policy import POLICIES, Policy, Rewrite, find_policy
+from ssinghal.records import Status
+from ssinghal.releases import Release
+from ssinghal.traces import trace_for
+from ssinghal.values import parse_shape
+
+ALL = "all"
+
+
+@click.command("plan")
+@click.argument("model")
+@click.option("--input", "input_", metavar="SHAPE", help="Shape of the model's input, e.g. 1,3,640,640.")
+@click.option("--board", "boards", default="n150", show_default=True, metavar="NAMES|FILE", help="Boards, by comma, or all.")
+@click.option("--policy", default="port", show_default=True, help="port, eager, both, or a YAML file.")
+@click.option("--rewrite", "rewrites", multiple=True, help=f"Also do this (repeatable): {', '.join(Rewrite)}.")
+@click.option("--search/--no-search", default=True, help="Where it does not fit, try the other rewrites one by one.")
+@click.option("--allow-stand-ins", is_flag=True, help="Decide although calls that TTNN lacks make more than 1 % of the bytes.")
+@click.option("--partial", is_flag=True, help="Plan what was recorded of a model that cannot be recorded whole.")
+@click.option("--l1-small", default=DEFAULT_L1_SMALL_BYTES, show_default=True, type=click.IntRange(0), help="l1_small_size.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as JSON, each step included.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with the timeline there.")
+@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="A line there for each step as it is done.")
+@release_option
+@timeout_option_of(DEFAULT_TIMEOUT_S, "Time one run of the model may take.")
+@interruptible()
+def plan_command(
+    model: str,
+    input_: str | None,
+    boards: str,
+    policy: str,
+    rewrites: tuple[str, ...],
+    search: bool,
+    allow_stand_ins: bool,
+    partial: bool,
+    l1_small: int,
+    as_json: bool,
+    html: Path | None,
+    journal: Path | None,
+    release: Release | None,
+    timeout: float,
+) -> None:
+    """Does a whole model fit on a board, where does it peak, and what makes it fit? No card needed.
+
+    \b
+      ssinghal plan yolo12x --input 1,3,2176,3840 --board n150,p150
+      ssinghal plan torchvision/swin_b --input 1,3,1280,800 --policy both --html plan.html
+      ssinghal plan my_models.segmenter:small --board all
+
+    MODEL: package/name, a recorded trace (FILE.trace.json.gz), or module:function. Its calls run in their order on a virtual
+    board, with real allocation and freeing. Exit code 0 where every plan fits, 1 where one does not, 2 for bad input.
+    """
+    names = board_names(boards)
+    policies = policies_of(policy, rewrites)
+    inputs = None if input_ is None else (tuple(parse_shape(input_)),)
+    with Captures(timeout) as captures:
+        trace = trace_for(model, inputs, captures)
+    notes = check_trace(trace, partial=partial)
+    if not as_json:
+        from ssinghal.plan.arithmetic import arithmetics
+        from ssinghal.plan.telling import arithmetic_lines
+
+        click.echo("\n".join(arithmetic_lines(arithmetics(trace, [load_board(name) for name in names]))) + "\n")
+    settings = Settings(l1_small, allow_stand_ins, timeout_s=timeout)
+    wanted = [(name, chosen) for name in names for chosen in policies]
+    made: list[Plan] = []
+    with Boards(settings, release) as workers:
+        for name, chosen in track(wanted, "planning", len(wanted)):
+            found = with_notes(plan(trace, chosen, name, workers, journal=journal, search=search), notes)
+            made.append(found)
+            if not as_json:
+                _tell(found)
+    _write(made, as_json, html)
+    sys.exit(0 if all(Status.FITS in (p.result.status, p.remedy and p.remedy.status) for p in made) else 1)
+
+
+def _tell(found: Plan) -> None:
+    from ssinghal.plan.telling import lines
+
+    click.echo("\n".join(lines(found)) + "\n")
+
+
+def _write(made: Sequence[Plan], as_json: bool, html: Path | None) -> None:
+    from ssinghal.plan.telling import table
+
+    facts = [run.to_json() for found in made for run in (found.result, *found.tried)]
+    if html is not None:
+        from ssinghal.plan.page import page
+
+        write_text(html, page(facts))
+    if as_json:
+        click.echo(json.dumps([_plan_json(found) for found in made], indent=2))
+    elif len(made) > 1:
+        click.echo("\n".join(table(made)))
+
+
+def _plan_json(found: Plan) -> dict[str, object]:
+    tried = [run.without_steps().to_json() for run in found.tried]
+    remedy = found.remedy.policy["rewrites"] if found.remedy is not None else None
+    return {"plan": found.result.to_json(), "tried": tried, "fits_with": remedy}
+
+
+def board_names(text: str) -> list[str]:
+    """Names by comma; ``all`` is every current board."""
+    if text == ALL:
+        return current_boards()
+    names = [board_name(name.strip()) for name in text.split(",") if name.strip()]
+    if not names:
+        raise InvalidCase("--board: expected names by comma, like n150,p150, or all")
+    return list(dict.fromkeys(names))
+
+
+def policies_of(name: str, rewrites: tuple[str, ...]) -> list[Policy]:
+    return [find_policy(one, rewrites) for one in (POLICIES if name == "both" else (name,))]
+
+
+__all__ = ["plan_command"]
