@@ -202,13 +202,6 @@ def _shapes(traces: Sequence[Trace]) -> str:
 
 
 __all__ = [
-    "SHIPPED",
-    "file_name",
-    "find_trace",
-    "full_name",
-    "kept_folder",
-    "trace_files",
-    "trace_for",
-    "trace_request",
+    "SHIPPED", "file_name", "find_trace", "full_name", "kept_folder", "trace_files", "trace_for", "trace_request",
     "write_trace",
-]
+]  # fmt: skip

@@ -162,11 +162,9 @@ class _Counted:
     @cached_property
     def _specs(self) -> Mapping[Counting, list[TensorSpec | None]]:
         values, maps = self.trace.values, self.sharing.maps
-        flat = (channels_last(value.shape) if number in maps else value.shape for number, value in enumerate(values))
-        return {
-            Counting.TORCH_ORDER: [tiles(value.shape, value.dtype) for value in values],
-            Counting.CHANNELS_LAST: [tiles(shape, value.dtype) for shape, value in zip(flat, values, strict=True)],
-        }
+        plain = [tiles(value.shape, value.dtype) for value in values]
+        flat = [channels_last(value) if number in maps else plain[number] for number, value in enumerate(values)]
+        return {Counting.TORCH_ORDER: plain, Counting.CHANNELS_LAST: flat}
 
     @cached_property
     def _residents(self) -> Mapping[Counting, list[TensorSpec | None]]:

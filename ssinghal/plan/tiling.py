@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 from ssinghal.operators.core import PLACED_DTYPES
 from ssinghal.plan.sharing import CONVOLUTIONS, MAP_RANK, NORMS, Sharing, name_of
-from ssinghal.specs import MAX_RANK, TILE_EDGE, TILE_ELEMENTS, DType, Shape, TensorSpec, round_up
-from ssinghal.trace import Step, Trace, Value
+from ssinghal.specs import MAX_RANK, TILE_EDGE, TILE_ELEMENTS, DType, Layout, Shape, TensorSpec, round_up
+from ssinghal.trace import Step, Trace, Value, ValueKind
 
 _COMPLEX = frozenset({"complex64", "complex128"})
 _WIDE = _COMPLEX | {"float64"}
@@ -29,13 +30,10 @@ def tiles(shape: Shape, dtype: str) -> TensorSpec | None:
     return TensorSpec(shape or (1,), _placed(dtype))
 
 
-def channels_last(shape: Shape) -> Shape:
-    """[N, C, ...] as rows of channels.
-
-    >>> channels_last((2, 64, 8, 16))
-    (1, 1, 256, 64)
-    """
-    return (1, 1, shape[0] * math.prod(shape[2:]), shape[1])
+def channels_last(value: Value) -> TensorSpec | None:
+    """A map [N, C, ...] as rows of channels: tiles of [1, 1, N*H*W, C]; an image that is given as plain rows."""
+    spec = tiles((1, 1, value.shape[0] * math.prod(value.shape[2:]), value.shape[1]), value.dtype)
+    return replace(spec, layout=Layout.ROW_MAJOR) if spec and value.kind is ValueKind.INPUT else spec
 
 
 def least_bytes(shape: Shape, dtype: str) -> int:
