@@ -11,7 +11,8 @@ Makes .venv (first run only), runs ssinghal/tests and ssinghal/oom_tests on a Te
 device, writes results/<run>/ (run.json, records.jsonl, summary.txt; results/latest points to it), prints the summary and
 reports the run: results/<run>/report/report.html beside documents and tables.
 
-  --board NAME    board to run on: n150 (default), n300, p100, p150
+  --board NAME    board to run on: n150 (default), n300, p100, p150 … (ssinghal doctor lists them), or the whole path of a
+                  machine's own cluster descriptor
   --device MODE   auto (default), silicon, simulator or virtual
   --memory NAME   put inputs into dram or l1 (default: what each catalog says)
   --no-torch      install without torch: a virtual device needs none, comparing values on a card does
