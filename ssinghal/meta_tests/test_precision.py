@@ -95,6 +95,14 @@ def test_what_ttnn_does_not_take_is_told_and_not_saved(name, shapes, attrs, reas
         assert results[0] == results[1]
 
 
+def test_the_reason_is_the_dtypes_own():
+    """A batch norm of volumes is refused in bfloat16 too, for another reason."""
+    plan = plan_call(make_case("native_batch_norm", ((1, 64, 2, 7, 7), *((64,),) * 4), {"eps": 1e-5}), N150)
+    assert plan.plans[BF16].kept == "ttnn.batch_norm takes rank 4 only"
+    assert plan.plans[BF8].kept == "ttnn.batch_norm takes bfloat16 and float32 only"
+    assert plan.plans[BF8].case == plan.case
+
+
 def test_a_call_on_whole_numbers_stays():
     plan = plan_call(make_case("add", ((32, 32), (32, 32)), {}, Placement(dtype=DType.INT32)), N150)
     assert {made.dtype for made in plan.plans.values()} == {DType.INT32}
