@@ -12,16 +12,17 @@ import click
 from ssinghal.boards import current_boards, load_board
 from ssinghal.boards.own import board_name
 from ssinghal.capture.session import Captures
-from ssinghal.cases import DEFAULT_L1_SMALL_BYTES
+from ssinghal.cli.far import Far
 from ssinghal.cli.options import interruptible, release_option, timeout_option_of, write_text
 from ssinghal.cli.progress import track
 from ssinghal.errors import InvalidCase
+from ssinghal.plan.far import STRIDE, Goal
 from ssinghal.plan.planning import DEFAULT_TIMEOUT_S, Boards, Plan, Settings, check_trace, plan, with_notes
 from ssinghal.plan.policy import POLICIES, Policy, Rewrite, find_policy
 from ssinghal.records import Status
 from ssinghal.releases import Release
 from ssinghal.traces import trace_for
-from ssinghal.values import parse_shape
+from ssinghal.values import one_of, parse_shape
 
 ALL = "all"
 
@@ -35,7 +36,15 @@ ALL = "all"
 @click.option("--search/--no-search", default=True, help="Where it does not fit, try the other rewrites one by one.")
 @click.option("--allow-stand-ins", is_flag=True, help="Decide although calls that TTNN lacks make more than 1 % of the bytes.")
 @click.option("--partial", is_flag=True, help="Plan what was recorded of a model that cannot be recorded whole.")
-@click.option("--l1-small", default=DEFAULT_L1_SMALL_BYTES, show_default=True, type=click.IntRange(0), help="l1_small_size.")
+@click.option("--l1-small", type=click.IntRange(1), help="l1_small_size in bytes [default: as much as the model needs].")
+@click.option("--max", "goal", metavar="GOAL", help="The largest batch or resolution that fits, instead of the one asked for.")
+@click.option("--tiers", is_flag=True, help="The largest batch at 720p, 1080p, 1440p, 4K and 8K, a table per policy.")
+@click.option(
+    "--stride", default=STRIDE, show_default=True, type=click.IntRange(1), help="Heights and widths are multiples of it."
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Runs of --max and --tiers: resumes there."
+)
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON, each step included.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with the timeline there.")
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="A line there for each step as it is done.")
@@ -51,7 +60,11 @@ def plan_command(
     search: bool,
     allow_stand_ins: bool,
     partial: bool,
-    l1_small: int,
+    l1_small: int | None,
+    goal: str | None,
+    tiers: bool,
+    stride: int,
+    output: Path | None,
     as_json: bool,
     html: Path | None,
     journal: Path | None,
@@ -64,6 +77,7 @@ def plan_command(
       ssinghal plan yolo12x --input 1,3,2176,3840 --board n150,p150
       ssinghal plan torchvision/swin_b --input 1,3,1280,800 --policy both --html plan.html
       ssinghal plan my_models.segmenter:small --board all
+      ssinghal plan yolo12x --input 1,3,640,640 --board n150,p150 --max resolution -o edges.jsonl
 
     MODEL: package/name, a recorded trace (FILE.trace.json.gz), or module:function. Its calls run in their order on a virtual
     board, with real allocation and freeing. Exit code 0 where every plan fits, 1 where one does not, 2 for bad input.
@@ -71,6 +85,12 @@ def plan_command(
     names = board_names(boards)
     policies = policies_of(policy, rewrites)
     inputs = None if input_ is None else (tuple(parse_shape(input_)),)
+    if goal is not None or tiers:
+        wanted_goal = Goal.BATCH if goal is None else one_of(Goal, "--max", goal)
+        far = Far(model, inputs, names, policies, Settings(l1_small, allow_stand_ins, to_the_end=False, timeout_s=timeout))
+        sys.exit(far.run(wanted_goal, tiers=tiers, stride=stride, output=output, release=release, as_json=as_json, html=html))
+    if output is not None:
+        raise InvalidCase("-o holds the runs of --max and --tiers; a plan goes to --html, --json or --journal")
     with Captures(timeout) as captures:
         trace = trace_for(model, inputs, captures)
     notes = check_trace(trace, partial=partial)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ssinghal.cases import DEFAULT_L1_SMALL_BYTES
 from ssinghal.device.modes import DeviceMode, choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.policy import Policy, Rewrite
@@ -14,23 +15,29 @@ from ssinghal.plan.result import PlanResult
 from ssinghal.plan.rewrites import rewritten
 from ssinghal.plan.running import PlanTask
 from ssinghal.pool import Pool, PoolOptions
-from ssinghal.records import Status
+from ssinghal.records import Resource, Status
 from ssinghal.releases import Release
 from ssinghal.trace import Trace
 
 DEFAULT_TIMEOUT_S = 600.0
+MOST_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, all of which the calls themselves want too
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``l1_small_bytes``: of every core. ``allow_stand_ins``: whatever share of the bytes they make. ``inside``: also watch
+    """``l1_small_bytes``: of every core; None: as much as the model wants, from ``DEFAULT_L1_SMALL_BYTES`` on in steps that
+    double, up to ``MOST_L1_SMALL_BYTES``. ``allow_stand_ins``: whatever share of the bytes they make. ``inside``: also watch
     what TTNN allocates within its calls. ``to_the_end``: go on after the first failure, with stand-ins."""
 
-    l1_small_bytes: int
+    l1_small_bytes: int | None = None
     allow_stand_ins: bool = False
     inside: bool = True
     to_the_end: bool = True
     timeout_s: float = DEFAULT_TIMEOUT_S
+
+    @property
+    def switches(self) -> tuple[bool, bool, bool]:
+        return self.allow_stand_ins, self.inside, self.to_the_end
 
 
 @dataclass(frozen=True)
@@ -64,16 +71,15 @@ class Boards:
 
     def run(self, trace: Trace, policy: Policy, board: str, journal: Path | None = None) -> PlanResult:
         settings = self.settings
-        task = PlanTask(
-            rewritten(trace, policy),
-            policy,
-            settings.l1_small_bytes,
-            journal,
-            settings.allow_stand_ins,
-            settings.inside,
-            settings.to_the_end,
-        )
-        return self._pool(board).run(task).result()
+        size = settings.l1_small_bytes or DEFAULT_L1_SMALL_BYTES
+        changed, (stand_ins, inside, to_the_end) = rewritten(trace, policy), settings.switches
+        task = PlanTask(changed, policy, size, journal, stand_ins, inside, to_the_end)
+        pool = self._pool(board)
+        result = pool.run(task).result()
+        while settings.l1_small_bytes is None and _wants_l1_small(result) and size < MOST_L1_SMALL_BYTES:
+            size *= 2
+            result = pool.run(replace(task, l1_small_bytes=size)).result()
+        return result
 
     def ttnn(self, board: str) -> str:
         return self._pool(board).facts.ttnn
@@ -84,6 +90,12 @@ class Boards:
             options = PoolOptions(timeout_s=self.settings.timeout_s, release=self._release)
             self._pools[board] = self._stack.enter_context(Pool(choice, options))
         return self._pools[board]
+
+
+def _wants_l1_small(result: PlanResult) -> bool:
+    """Programs of pools and convolutions keep their tables there: a device that was opened with too little says nothing of the
+    model."""
+    return result.failure is not None and result.failure.verdict.resource is Resource.L1_SMALL_BUFFER
 
 
 def check_trace(trace: Trace, *, partial: bool) -> tuple[str, ...]:

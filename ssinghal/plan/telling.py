@@ -57,16 +57,17 @@ def _peak(result: PlanResult) -> list[str]:
     before = "" if result.status is Status.FITS else "before that, "
     told = [f"{before}peak at {at}: {_split(split)}"]
     told.append(
-        f"L1 tensors {result.l1_peak_bytes:,} of {result.l1_bank_bytes:,} B per core; L1_SMALL {result.l1_small_peak_bytes:,} of"
-        f" {result.l1_small_size:,} B"
+        f"L1 tensors {result.l1_peak_bytes:,} of {result.l1_bank_bytes:,} B per core;"
+        f" L1_SMALL {result.l1_small_peak_bytes:,} of {result.l1_small_size:,} B"
     )
     return [*told, *_alive(result.alive)] if result.failure is None else told
 
 
 def _split(split: Split) -> str:
     return (
-        f"weights {split.weights_bytes:,}, activations {split.activations_bytes:,}, program cache {split.program_cache_bytes:,},"
-        f" within calls {split.temporaries_bytes:,} B per bank; padding {split.padding_bytes:,} B of it"
+        f"weights {split.weights_bytes:,}, activations {split.activations_bytes:,}, program cache"
+        f" {split.program_cache_bytes:,}, within calls {split.temporaries_bytes:,} B per bank; padding"
+        f" {split.padding_bytes:,} B of it"
     )
 
 

@@ -1,0 +1,217 @@
+"""How far a model goes on a board: the largest batch, the largest resolution, both sides of the edge run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ssinghal.boards import load_board
+from ssinghal.capture.request import CaptureError
+from ssinghal.capture.session import Captures
+from ssinghal.edges.journal import _GrowingFile as GrowingFile
+from ssinghal.edges.search import EDGE_ALONE, Edge, last_possible, search_edge
+from ssinghal.errors import InvalidCase
+from ssinghal.plan.arithmetic import Counting, Outlook, arithmetic
+from ssinghal.plan.planning import Boards
+from ssinghal.plan.policy import Policy, Rewrite
+from ssinghal.plan.result import PlanResult
+from ssinghal.plan.telling import verdict_line
+from ssinghal.records import Status
+from ssinghal.specs import Shape, TextEnum, format_shape
+from ssinghal.trace import Trace
+from ssinghal.traces import trace_for
+
+KIND = "plan edge"
+MOST_VALUES = 256
+STRIDE = 32  # pixels that the deepest maps of most vision models stand for
+
+# Height x width of video frames, heights as models with a stride of 32 take them.
+TIERS: Mapping[str, tuple[int, int]] = {
+    "720p": (736, 1280), "1080p": (1088, 1920), "1440p": (1440, 2560), "4K": (2176, 3840), "8K": (4320, 7680),
+}  # fmt: skip
+
+
+class Goal(TextEnum):
+    BATCH = "batch"
+    RESOLUTION = "resolution"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What one run of a model said, as a search keeps it."""
+
+    input_shape: Shape
+    status: Status
+    message: str
+    peak_bytes: int
+    peak_share: float
+    steps_sha256: str
+
+    @property
+    def fits(self) -> bool:
+        return self.status is Status.FITS
+
+
+@dataclass(frozen=True)
+class Reach:
+    """An edge of one model on one board under one policy."""
+
+    model: str
+    board: str
+    policy: str
+    goal: Goal
+    shape: Shape
+    edge: Edge[Shape, Tried]
+
+    @property
+    def fit(self) -> Tried | None:
+        return None if self.edge.fit is None else self.edge.tried[self.edge.fit]
+
+    @property
+    def fail(self) -> Tried | None:
+        return None if self.edge.fail is None else self.edge.tried[self.edge.fail]
+
+
+def shapes_of(goal: Goal, shape: Shape, stride: int = STRIDE) -> list[Shape]:
+    """The inputs that a search goes through, from the least demanding: batches from 1; or heights and widths in multiples of
+    ``stride``, as near to the aspect of ``shape`` as those allow.
+
+    InvalidCase for an input that has no height and width.
+    """
+    if goal is Goal.BATCH:
+        return [(batch, *shape[1:]) for batch in range(1, MOST_VALUES + 1)]
+    if len(shape) < 4:
+        raise InvalidCase(f"--max resolution: an input {format_shape(shape)} has no height and width")
+    *lead, height, width = shape
+    short, long = min(height, width), max(height, width)
+    found: list[Shape] = []
+    for n in range(1, MOST_VALUES + 1):
+        edges = (stride * n, stride * max(1, (2 * n * long + short) // (2 * short)))
+        found.append((*lead, *(edges if height <= width else edges[::-1])))
+    return list(dict.fromkeys(found))
+
+
+class Explorer:
+    """Runs a model at many inputs. ``journal``: a file of runs, which are taken from it instead of being made again."""
+
+    def __init__(self, model: str, boards: Boards, captures: Captures, journal: Path | None = None) -> None:
+        self.model, self._boards, self._captures = model, boards, captures
+        self._traces: dict[Shape, Trace | str] = {}
+        self._known: dict[str, Tried] = {}
+        self._file: GrowingFile | None = None
+        if journal is not None:
+            self._known = dict(_read(journal))
+            self._file = GrowingFile(journal)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def reach(self, goal: Goal, shape: Shape, policy: Policy, board: str, stride: int = STRIDE) -> Reach:
+        values = shapes_of(goal, shape, stride)
+
+        def hint(value: Shape) -> bool | None:
+            return self._hint(value, policy, board)
+
+        def expected(value: Shape) -> bool | None:
+            return self._expected(value, policy, board)
+
+        start = last_possible(values[: _bound(values, expected)], expected)
+        edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, effort=EDGE_ALONE)
+        return Reach(self.model, board, str(policy), goal, shape, edge)
+
+    def _hint(self, value: Shape, policy: Policy, board: str) -> bool | None:
+        """False where arithmetic leaves no way; what fits is for a run to say."""
+        trace = self._trace(value)
+        if isinstance(trace, str):
+            return None
+        found = arithmetic(trace, load_board(board))
+        writes_over = Rewrite.SOFTMAX_IN_PLACE in policy.rewrites
+        outlook = found.outlook_in_place if writes_over or Rewrite.SDPA in policy.rewrites else found.outlook
+        return False if outlook is Outlook.EXCEEDS else None
+
+    def _expected(self, value: Shape, policy: Policy, board: str) -> bool | None:
+        """False where the policy's own layout and freeing would take more than the board: about where the edge is."""
+        trace = self._trace(value)
+        if isinstance(trace, str):
+            return False
+        found = arithmetic(trace, load_board(board))
+        counting = Counting.CHANNELS_LAST if policy.lazy_views else Counting.TORCH_ORDER
+        return None if found.share(found.peak(policy.lifetime, counting).moment) <= 1 else False
+
+    def _trace(self, value: Shape) -> Trace | str:
+        """The model recorded at this input, or why it cannot be."""
+        if value not in self._traces:
+            try:
+                self._traces[value] = trace_for(self.model, (value,), self._captures)
+            except CaptureError as error:
+                self._traces[value] = str(error)
+        return self._traces[value]
+
+    def _run(self, value: Shape, policy: Policy, board: str) -> Tried:
+        trace = self._trace(value)
+        if isinstance(trace, str):
+            return Tried(value, Status.INVALID, trace, 0, 0.0, "")
+        key = self._key(trace, policy, board)
+        if key not in self._known:
+            self._known[key] = _tried(value, self._boards.run(trace, policy, board))
+            if self._file is not None:
+                facts = {**asdict(self._known[key]), "status": self._known[key].status.value}
+                self._file.write(json.dumps({"kind": KIND, "key": key, **facts}))
+        return self._known[key]
+
+    def _key(self, trace: Trace, policy: Policy, board: str) -> str:
+        settings = self._boards.settings
+        what = (trace.head, len(trace.steps), str(policy), policy.to_json(), board, self._boards.ttnn(board), settings)
+        return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+
+
+def _bound(values: Sequence[Shape], hint: Any) -> int:
+    """How many of the values are worth asking arithmetic for: up to the first doubling that it rules out. Each costs a
+    recording."""
+    size = 1
+    while size < len(values) and hint(values[size - 1]) is not False:
+        size *= 2
+    return min(size, len(values))
+
+
+def _tried(value: Shape, result: PlanResult) -> Tried:
+    return Tried(value, result.status, verdict_line(result), result.peak_bytes, result.peak_share, result.steps_sha256)
+
+
+def _read(path: Path) -> Iterator[tuple[str, Tried]]:
+    """The runs that a file holds; a torn last line is left out. InvalidCase for a file of something else."""
+    if not path.exists():
+        return
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        with suppress(json.JSONDecodeError, KeyError, TypeError, ValueError):
+            data = json.loads(line)
+            if data.pop("kind") == KIND:
+                key = data.pop("key")
+                yield key, Tried(**{**data, "input_shape": tuple(data["input_shape"]), "status": Status(data["status"])})
+                continue
+        if number < len(lines):
+            raise InvalidCase(f"{path}:{number}: no run of a model's edge; name another file")
+
+
+def cell(reach: Reach) -> str:
+    """An edge in a table: what fits, and the next that does not."""
+    fits = "none" if reach.fit is None else size_of(reach.goal, reach.fit.input_shape)
+    if reach.edge.is_open:
+        return f"{fits} and more"
+    return fits if reach.fail is None else f"{fits}, not {size_of(reach.goal, reach.fail.input_shape)}"
+
+
+def size_of(goal: Goal, shape: Shape) -> str:
+    return str(shape[0]) if goal is Goal.BATCH else "x".join(map(str, shape[-2:]))
+
+
+__all__ = ["STRIDE", "TIERS", "Explorer", "Goal", "Reach", "Tried", "cell", "shapes_of", "size_of"]
