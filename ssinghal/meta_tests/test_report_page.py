@@ -1,10 +1,8 @@
 """report.html in a browser: what a reader sees, links that reproduce it, and texts of catalogs and logs that do nothing."""
 
 import json
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
@@ -54,25 +52,9 @@ RECORDS = [
 OTHER = [a_record("relu", SHAPE, board="n300"), a_record("tanh", SHAPE, board="n300", status="oom", verdict=oom(9_000_000))]
 
 
-@pytest.fixture(scope="session")
-def browser():
-    """Debian's Chromium, headless. In CI it must be there."""
-    found = shutil.which("chromium")
-    if not found:
-        assert not os.environ.get("CI"), "no chromium on the PATH: apt-get install chromium"
-        pytest.skip("no chromium on the PATH: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 @pytest.fixture
-def visit(browser, tmp_path: Path) -> Iterator[Callable]:
-    """``visit(records)`` opens their page in a tab; at the end: a silent console, no dialog, no request elsewhere."""
-    faults: list[str] = []
+def visit(open_tab, tmp_path: Path) -> Callable:
+    """``visit(records)`` opens their page in a tab, which is watched."""
 
     def open_page(records, hash: str = "", width: int = 1440, before=None, file: str = "report.html", **info):
         path = tmp_path / file
@@ -80,19 +62,9 @@ def visit(browser, tmp_path: Path) -> Iterator[Callable]:
             run = read_run(write_run(tmp_path / f"of-{file}", records, **info))
             earlier = read_run(write_run(tmp_path / f"before-{file}", before, "20260101T000000.000000Z")) if before else None
             path.write_text(page(run, Changes.of(earlier, run) if earlier else None), encoding="utf-8")
-        tab = browser.new_page(viewport={"width": width, "height": 900})
-        tab.set_default_timeout(5000)
-        tab.on("console", lambda message: faults.append(f"console: {message.text}"))
-        tab.on("pageerror", lambda error: faults.append(f"error: {error}"))
-        tab.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-        tab.on("request", lambda asked: None if asked.url.startswith(path.as_uri()) else faults.append(f"asks for {asked.url}"))
-        tab.goto(path.as_uri() + hash)
-        return tab
+        return open_tab(path, hash, width)
 
-    yield open_page
-    for context in browser.contexts:
-        context.close()
-    assert not faults
+    return open_page
 
 
 def cases(tab) -> list[str]:

@@ -39,8 +39,8 @@ class EdgeTable:
     """
 
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str | int | None, ...], ...]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | int | None]]
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -60,7 +60,8 @@ class Told:
 
     @property
     def name(self) -> str:
-        return f"{self.plan.board}, {self.plan.policy_name}"
+        on = f"{self.plan.model} on " if "model" in self.facts else ""
+        return f"{on}{self.plan.board}, {self.plan.policy_name}"
 
     @property
     def outcome(self) -> str:
@@ -93,7 +94,7 @@ def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -
         style=Markup(style),
         script=Markup(script),
         data=Markup(script_data(_data(results))),
-        title="Plan of " + (", ".join(dict.fromkeys(result.model for result in results)) or "edges"),
+        title="Plan of " + ", ".join(dict.fromkeys(r.model for r in results)) if results else "How far models go",
         common=common,
         told=told,
         tables=tables,
@@ -131,7 +132,7 @@ def _facts(plan: PlanResult) -> dict[str, str]:
     return {
         "model": plan.model,
         "input": ", ".join(map(format_shape, plan.input_shapes)),
-        "device": plan.device_mode,
+        "device mode": plan.device_mode,
         "ttnn": plan.ttnn,
         "L1_SMALL region": format_bytes(plan.l1_small_size),
         "trace sha-256": plan.trace_sha256,
@@ -195,6 +196,8 @@ def percent(share: float) -> str:
     >>> percent(0.1532), percent(0.0004), percent(0.9999)
     ('15.3 %', '< 0.1 %', '> 99.9 %')
     """
+    if not share:
+        return "0 %"
     if 0 < share < 0.001:
         return "< 0.1 %"
     return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:,.1f} %"
@@ -212,6 +215,11 @@ def _shapes(shapes: Sequence[Shape]) -> str:
     return ", ".join(map(format_shape, shapes)) or "–"
 
 
+def _failed(failure: Failure) -> str:
+    where = f"step {failure.step} {failure.operator}" if failure.step >= 0 else failure.doing
+    return f"{where} in {failure.at}" if failure.at else where
+
+
 def _step(use: StepUse | None) -> str:
     return "before the first step" if use is None else f"step {use.number} {use.operator} in {use.at or '(top)'}"
 
@@ -221,21 +229,26 @@ def _cell(value: str | int | None) -> str:
 
 
 def _figures(verdict: Verdict) -> list[tuple[str, int, int | None]]:
-    """(what, bytes per bank, in all banks) of a buffer that had no room, as far as the message tells."""
-    short = verdict.shortfall_bytes if verdict.bytes_per_bank is not None else None
+    """(what, bytes per bank, in all banks) of a buffer that had no room, else (what, bytes per core, None) of program buffers;
+    as far as the message tells."""
+    if verdict.bytes_per_bank is None:
+        reach = "end at" if verdict.ends_at_address else "need"
+        rows: list[tuple[str, int | None]] = [
+            (f"program buffers {reach}", verdict.program_bytes),
+            ("limit", verdict.limit_bytes),
+            ("an L1 tensor begins at", verdict.tensor_address),
+            ("short", verdict.shortfall_bytes),
+        ]
+        return [(name, size, None) for name, size in rows if size is not None]
     rows = [
-        ("needs", verdict.bytes_per_bank, verdict.total_bytes),
-        ("allocated", verdict.allocated_bytes, None),
-        ("free", verdict.free_bytes, None),
-        ("largest free block", verdict.largest_free_bytes, None),
-        ("short", short, None),
+        ("needs", verdict.bytes_per_bank),
+        ("allocated", verdict.allocated_bytes),
+        ("free", verdict.free_bytes),
+        ("largest free block", verdict.largest_free_bytes),
+        ("short", verdict.shortfall_bytes),
     ]
     banks = verdict.banks
-    return [
-        (name, one, whole if whole is not None or banks is None else one * banks)
-        for name, one, whole in rows
-        if one is not None
-    ]
+    return [(name, size, size * banks if banks else None) for name, size in rows if size is not None]
 
 
 @cache
@@ -248,7 +261,8 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     made.filters.update(
-        bytes=format_bytes, size=_size, percent=percent, shape=format_shape, shapes=_shapes, step=_step, sentence=sentence,
+        bytes=format_bytes, size=_size, percent=percent, shape=format_shape, shapes=_shapes, step=_step, failed=_failed,
+        sentence=sentence,
         cell=_cell, count=lambda number: f"{number:,}",
     )  # fmt: skip
     made.globals.update(figures_of=_figures)

@@ -18,7 +18,7 @@ HEIGHT = 1000
 HEADROOM = 1.06  # over the highest thing that is drawn
 REACH = 2.0  # the end of a bank is drawn where it is not farther above the highest bytes than by this factor
 MOST_ASKED = 1.3  # banks: a call that asks for more is cut off there
-X_TICKS, Y_TICKS = 5, 6  # at most
+X_TICKS, Y_TICKS = 8, 6  # at most
 _BUFFERS = (Resource.DRAM_BUFFER, Resource.FRAGMENTATION)
 
 
@@ -49,8 +49,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Plot:
-    """``steps``: the width of the paths' box. Places are per cent; those that are None are not drawn. ``bank``: where a bank
-    ends; ``peak``: x and y; ``failed``: the middle of the first failing step; ``after``: where what is no evidence begins."""
+    """``steps``: the width of the paths' box. Places are per cent; those that are None are not drawn. ``within``: a line over
+    the areas of calls that take more while they run. ``bank``: where a bank ends; ``peak``: x and y; ``failed``: the middle of
+    the first failing step; ``after``: where that begins, which ends as all that follow: beside stand-ins."""
 
     steps: int
     areas: tuple[Area, ...]
@@ -62,6 +63,11 @@ class Plot:
     failed: float | None
     after: float | None
     asked: Asked | None
+
+    @property
+    def is_left_free(self) -> bool:
+        """Whether a text has room at the left of the failure."""
+        return self.failed is None or self.failed > 50
 
 
 def plot_of(plan: PlanResult) -> Plot | None:
@@ -86,13 +92,13 @@ def plot_of(plan: PlanResult) -> Plot | None:
     return Plot(
         len(steps),
         tuple(areas),
-        _line(_heights([use.dram_peak_bytes for use in steps], top)),
+        _within(steps, top),
         _x_ticks(steps),
         _y_ticks(top),
         _from_top(plan.dram_bank_bytes, top) if has_bank else None,
         ((plan.peak_step + 0.5) * width, _from_top(plan.peak_bytes, top)) if 0 <= plan.peak_step < len(steps) else None,
         (failed + 0.5) * width if failed is not None else None,
-        (failed + 1) * width if failed is not None and failed + 1 < len(steps) else None,
+        failed * width if failed is not None else None,
         _asked(plan, top),
     )
 
@@ -138,6 +144,15 @@ def _heights(sizes: Iterable[int], top: float) -> list[float]:
 def _line(heights: Sequence[float]) -> str:
     """Steps of a stair: each goes over its whole width."""
     return f"M0 {heights[0]:g}" + "".join(_stairs(heights, 0))
+
+
+def _within(steps: Sequence[StepUse], top: float) -> str:
+    parts = []
+    for x, use in enumerate(steps):
+        if use.dram_peak_bytes > use.dram_bytes:
+            low, high = _heights([use.dram_bytes, use.dram_peak_bytes], top)
+            parts.append(f"M{x} {low:g}V{high:g}h1V{low:g}")
+    return "".join(parts)
 
 
 def _outline(ceiling: Sequence[float], floor: Sequence[float]) -> str:

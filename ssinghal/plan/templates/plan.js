@@ -2,6 +2,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const ROWS = 100;
+const AFTER = "after the first failure: not evidence";
 
 for (const section of document.querySelectorAll("[data-plan]")) {
   const plan = DATA.plans[Number(section.dataset.plan)];
@@ -27,6 +28,7 @@ function stepOf(plan, place) {
     activations: dram - cache - plan.weights,
     l1: columns.l1[place],
     small: columns.small[place],
+    isFirst: columns.number[place] === plan.first,
     isAfter: plan.first !== null && columns.number[place] > plan.first,
     said: plan.said[columns.number[place]],
   };
@@ -105,7 +107,8 @@ function told(step, plan) {
     el("span.much", "DRAM, per bank: ", el("b", both(step.dram)), " when it is done"),
     el("span.parts", parts.map(([name, value]) => el("span", `${name} `, el("span.figure", both(value))))),
     step.said && el("span.lack", step.said),
-    step.isAfter && el("span.lack", "After the first failure: not evidence."),
+    step.isFirst && el("span.lack", "Among these bytes is a stand-in for its result, where that fitted."),
+    step.isAfter && el("span.lack", AFTER),
   ].filter(Boolean);
 }
 
@@ -175,8 +178,8 @@ function stepTable(details, plan, pointer) {
     const go = el("button.go", { type: "button", title: "Show it in the timeline", onclick: () => pointer(step.place) }, count(step.number));
     const cells = COLUMNS.map(({ key, number, isBytes }) => {
       if (key === "number") return el("td.number", go);
-      if (key === "status") return el("td", status(step), step.isAfter && el("span.exact", "after the first failure"));
-      if (isBytes) return el("td.number", bytes(step[key]), el("span.exact", exact(step[key])));
+      if (key === "status") return el("td", status(step), (step.isFirst || step.isAfter) && el("span.exact", step.isFirst ? "first failure" : AFTER));
+      if (isBytes) return el("td.number", bytes(step[key]), step[key] >= 1024 && el("span.exact", exact(step[key])));
       return el("td.id", { class: key === "at" && "wide" }, step[key]);
     });
     return el("tr", { class: step.isAfter ? "after" : null }, cells);
