@@ -83,13 +83,15 @@ release_option = click.option(
 
 
 def _board(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
-    """The board's name; what must be told with it, on standard error."""
+    """The board's name, or those of several parted by commas; what must be told with one, on standard error."""
     if given is None:
         return None
-    name = board_name(given)
-    if name != given and board_note(name):
-        click.echo(f"ssinghal: {given}: {board_note(name)}", err=True)
-    return name
+    names = []
+    for text in map(str.strip, given.split(",")):
+        names.append(board_name(text))
+        if names[-1] != text and board_note(names[-1]):
+            click.echo(f"ssinghal: {text}: {board_note(names[-1])}", err=True)
+    return ",".join(names)
 
 
 def board_option_of(default: str | None, what: str) -> Callable[[F], F]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -175,6 +176,8 @@ def test_commands_take_a_descriptor(run, cache, tmp_path, serialized):
     assert f"on virtual machine.yaml@{digest}, ttnn" in run("probe", *wide).out
     assert run("estimate", *wide).out.splitlines()[0] == run("estimate", *wide[:-1], "n150").out.splitlines()[0]
     assert f"device: virtual machine.yaml@{digest}: auto: a cluster descriptor" in run("doctor", "--board", "machine.yaml").out
+    edges = run("edge", "place", "1,1,32,32", "--max", "batch", "--upto", "2", "--board", "p150, machine.yaml", "--json")
+    assert [json.loads(line)["board"] for line in edges.out.splitlines()] == ["p150", f"machine.yaml@{digest}"]
     done = run("exec", "--board", "machine.yaml", "true")
     assert (done.code, f"virtual machine.yaml@{digest}: memory verdicts" in done.err) == (0, True)
     made = run("run", "vgg16-1280x800", "--op", "relu", "--sample", "1", "--board", "machine.yaml", "--results", "made")
