@@ -75,8 +75,8 @@ def _attention(trace: Trace, read: Mapping[int, list[int]], made: Mapping[int, i
     inner = second.operands["self" if turned else "other"]
     query, keys = first.inputs
     head = trace.values[query].shape[-1]
-    shapes = {len(trace.values[v].shape) for v in (query, keys, inner)}
-    if inner == weights or shapes != {_HEADS} or head % TILE_EDGE or trace.values[inner].shape[2 if turned else 3] != head:
+    batches = {trace.values[v].shape[:-2] for v in (query, keys, inner)}
+    if inner == weights or batches != {shape[:2]} or head % TILE_EDGE or trace.values[inner].shape[2 if turned else 3] != head:
         return None
     return _Attention((*steps, read[weights][0]), query, keys, inner, scale, turned, second.results[0])
 
@@ -149,13 +149,20 @@ def _heads_of(trace: Trace, read: Mapping[int, list[int]], number: int) -> dict[
         return {}
     selects = read[value]
     steps = [trace.steps[n] for n in selects if n < len(trace.steps)]
+    if size % TILE_EDGE or len(steps) != len(selects):
+        return {}
     cut: dict[int, int] = {}
     for select in steps:
         if select.overload == "aten.select.int" and select.args["dim"] == 0:
-            cut[select.args["index"] % 3] = select.results[0]
+            parts = {select.args["index"] % 3: select.results[0]}
         elif select.overload == "aten.unbind.int" and select.args.get("dim", 0) == 0:
-            cut = dict(enumerate(select.results))
-    if len(cut) != 3 or len(steps) != len(selects):
+            parts = dict(enumerate(select.results))
+        else:
+            return {}
+        if parts.keys() & cut.keys():
+            return {}
+        cut |= parts
+    if len(cut) != 3:
         return {}
     args: dict[str, Any] = {"chunks": 3, "dim": 2, f"{EXTRAS}heads": count}
     results = (cut[0], cut[1], cut[2])

@@ -469,7 +469,7 @@ def _conv3d(work: Work) -> list[Held]:
         groups=work.attrs["groups"],
         dtype=tensor.dtype,
         **{name: list(spatial(step, name, 3)) for name in ("stride", "padding", "dilation")},
-        **step.extras,
+        **{name: step.extras[name] for name in ("padding_mode",) if name in step.extras},
         **hand.in_dram,
     )
     return [Held(result, Form.plain(work.shapes[0], order))]

@@ -12,6 +12,7 @@ from ssinghal.plan.steps import EXTRAS
 from ssinghal.trace import Step, Trace, Value
 
 CONVOLUTIONS = frozenset(f"aten.conv{dims}d.{kind}" for dims in (1, 2, 3) for kind in ("default", "padding"))
+_PADDING = frozenset(name for name in CONVOLUTIONS if name.endswith(".default"))  # told how much in numbers
 FRAMES = 2  # the dim of [N, C, D, H, W]
 
 
@@ -22,26 +23,33 @@ def pad_into_convolution(trace: Trace) -> Trace:
     changed: dict[int, list[Step]] = {}
     values: list[Value] = []
     for number, conv in enumerate(trace.steps):
-        if conv.overload not in CONVOLUTIONS:
+        if conv.overload not in _PADDING:
             continue
-        source = conv.inputs[0]
+        source, weight = conv.operands["input"], trace.values[conv.operands["weight"]]
         before = made.get(source)
-        if before is None or read[source] != [number] or before in changed:
+        if before is None or read[source] != [number] or any(_numbers(conv.args.get("padding", 0))):
             continue
         pad = trace.steps[before]
-        if pad.overload != "aten.pad.default" or conv.args.get("padding", 0) not in (0, [0], [0, 0], [0, 0, 0]):
+        if pad.overload != "aten.pad.default":
             continue
-        dims = len(trace.values[source].shape) - 2
-        sides = [tuple(pad.args["pad"][2 * d : 2 * d + 2]) or (0, 0) for d in reversed(range(dims))]
+        dims, given = len(weight.shape) - 2, pad.args["pad"]
+        pairs = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
+        sides = [*pairs, *[(0, 0)] * (dims - len(pairs))][::-1]
+        if len(trace.values[source].shape) != dims + 2 or len(sides) != dims or min(given, default=0) < 0:
+            continue  # of channels, or a cut
         mode = pad.args.get("mode", "constant")
         if mode == "constant" and not pad.args.get("value") and all(a == b for a, b in sides):
             padding = [a for a, _ in sides]
             operands = {**conv.operands, "input": pad.operands["self"]}
             changed[before] = []
             changed[number] = [replace(conv, operands=operands, args={**conv.args, "padding": padding})]
-        elif mode == "replicate" and dims == 3 and all(a == b for a, b in sides[1:]):
+        elif mode == "replicate" and dims == 3 and weight.is_resident and all(a == b for a, b in sides[1:]):
             changed |= _frames_only(trace, before, number, sides, values)
     return with_steps(trace, changed, values)
+
+
+def _numbers(value: int | Sequence[int]) -> Sequence[int]:
+    return (value,) if isinstance(value, int) else value
 
 
 def _frames_only(
@@ -60,6 +68,9 @@ def _frames_only(
     values.append(replace(padded, shape=(*padded.shape[:-2], *image[-2:])))
     frames = replace(pad, args={**pad.args, "pad": [0, 0, 0, 0, *sides[0]]}, results=(framed,))
     return {before: [frames], number: [replace(conv, operands={**conv.operands, "input": framed}, args=args)]}
+
+
+_ALONG_FRAMES = {"stride": 1, "padding": 0, "dilation": 1}
 
 
 class _Range(NamedTuple):
@@ -133,12 +144,10 @@ def _joined(trace: Trace, read: Mapping[int, list[int]], ranges: Mapping[int, _R
     first = calls[0]
     alike = all(c.args == first.args and c.inputs[1:] == first.inputs[1:] and read[c.results[0]] == [number] for c in calls)
     parts = [ranges.get(c.inputs[0]) for c in calls]
-    strides = first.args.get("stride", 1)
-    padding = first.args.get("padding", 0)
-    moves = strides in (1, [1], [1, 1, 1]) and (padding == 0 or (isinstance(padding, list) and padding[0] == 0))
-    if not alike or not moves or any(part is None for part in parts):
+    stride, padding, dilation = (_numbers(first.args.get(name, usual))[0] for name, usual in _ALONG_FRAMES.items())
+    if not alike or stride != 1 or padding or any(part is None for part in parts):
         return {}
-    reach = trace.values[first.inputs[1]].shape[2] - 1
+    reach = dilation * (trace.values[first.inputs[1]].shape[2] - 1)
     known = [part for part in parts if part is not None]
     frames = trace.values[known[0].base].shape[FRAMES]
     windows = [(part.base, part.start, part.end - reach) for part in known]

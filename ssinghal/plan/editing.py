@@ -44,27 +44,25 @@ def makers(trace: Trace) -> Mapping[int, int]:
 
 
 def with_steps(trace: Trace, changed: Mapping[int, Iterable[Step]], values: Iterable[Value] = ()) -> Trace:
-    """Each of these steps replaced by others, or by none: what died after one that is gone dies after the step before it.
-    ``values``: new ones, numbered after those of the trace."""
+    """Each of these steps replaced by others, or by none. ``values``: new ones, numbered after those of the trace.
+
+    A value dies where it did, after the step before where that one is gone; but not before the last step that reads it now, nor
+    before the one that makes it. New ones die after their last reader."""
+    if not changed:
+        return trace
     steps: list[Step] = []
+    died: dict[int, int] = {}  # value -> place of the step after which it is gone
     for number, step in enumerate(trace.steps):
-        news = list(changed.get(number, [step]))
-        if number in changed:
-            news = [replace(new, dead=()) for new in news]
-            if news:
-                news[-1] = replace(news[-1], dead=step.dead)
-            elif steps:
-                steps[-1] = replace(steps[-1], dead=(*steps[-1].dead, *step.dead))
-        steps += news
-    made = {value for step in steps for value in step.results} | {v for v, value in enumerate(trace.values) if not _made(value)}
-    steps = [
-        step if made.issuperset(step.dead) else replace(step, dead=tuple(v for v in step.dead if v in made)) for step in steps
-    ]
-    return Trace(trace.head, (*trace.values, *values), tuple(steps), trace.results, trace.path)
-
-
-def _made(value: Value) -> bool:
-    return value.kind is ValueKind.ACTIVATION
+        steps += changed.get(number, [step])
+        died.update(dict.fromkeys(step.dead, max(len(steps) - 1, 0)))
+    made = {value for step in steps for value in step.results}
+    edited = Trace(trace.head, (*trace.values, *values), tuple(steps), trace.results, trace.path)
+    dead: list[list[int]] = [[] for _ in steps]
+    for value in (*died, *range(len(trace.values), len(edited.values))):
+        last = edited.last_use.get(value, 0)
+        if last < len(steps) and (value in made or edited.values[value].kind is ValueKind.INPUT):
+            dead[max(died.get(value, 0), last)].append(value)
+    return replace(edited, steps=tuple(replace(step, dead=tuple(gone)) for step, gone in zip(steps, dead, strict=True)))
 
 
 def view_of(form: Form, step: Step, shape: Shape) -> Form | None:

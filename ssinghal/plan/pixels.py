@@ -18,7 +18,7 @@ def depth_to_space(trace: Trace) -> Trace:
     read = readers(trace)
     changed: dict[int, list[Step]] = {}
     for number, step in enumerate(trace.steps):
-        if step.overload != "aten.linear.default":
+        if step.overload != "aten.linear.default" or not all(trace.values[n].is_resident for n in step.inputs[1:]):
             continue
         inner = _spread(trace, read, step.results[0])
         if inner is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from ssinghal.device.session import Session
 from ssinghal.operators.core import input_specs
@@ -40,13 +40,25 @@ class Prepared:
 Spec = Union[TensorSpec, Prepared]  # noqa: UP007 (evaluated: Python 3.10 has no | of classes at run time)
 
 
+class Made(NamedTuple):
+    """A tensor that is placed: the ``value`` it is made of, what it is like, and what is done to its elements first: one weight
+    in two such ways takes two tensors. ``transposed``: the last two dims swapped; ``features_inner`` and ``folded`` as the
+    rewrites tell them."""
+
+    value: int
+    spec: Spec
+    transposed: bool = False
+    features_inner: int | None = None
+    folded: tuple[Any, ...] = ()
+
+
 class Residents:
-    """``tensors``: of each distinct (value, spec), in the order in which they were placed."""
+    """``tensors``: each once, in the order in which they were placed."""
 
     def __init__(self, session: Session, trace: Trace) -> None:
         self.session, self.trace = session, trace
-        self.tensors: dict[tuple[int, Spec], Any] = {}
-        self._specs: dict[tuple[int, int], Spec] = {}
+        self.tensors: dict[Made, Any] = {}
+        self._made: dict[tuple[int, int], Made] = {}
         self._prepared: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def spec_all(self, steps: Iterable[PlannedStep]) -> None:
@@ -54,18 +66,24 @@ class Residents:
         for step in steps:
             for position, number in enumerate(step.operands):
                 if self.trace.values[number].is_resident and step.case is not None:
-                    self._specs[step.number, position] = self._spec(step, position)
+                    self._made[step.number, position] = Made(
+                        number,
+                        self._spec(step, position),
+                        position in step.info.traits.transposed,
+                        step.extras.get("features_inner"),
+                        tuple(step.extras.get("folded", ())),
+                    )
 
     def place_all(self, steps: Iterable[PlannedStep]) -> None:
         """Allocates them. RuntimeError of TTNN where the weights alone do not fit."""
         for step in steps:
-            for position, number in enumerate(step.operands):
-                spec = self._specs.get((step.number, position))
-                if spec is not None and (number, spec) not in self.tensors:
-                    self.tensors[number, spec] = self._placed(spec)
+            for position in range(len(step.operands)):
+                made = self._made.get((step.number, position))
+                if made is not None and made not in self.tensors:
+                    self.tensors[made] = self._placed(made)
 
     def tensor(self, step: PlannedStep, position: int) -> Any:
-        return self.tensors[step.operands[position], self._specs[step.number, position]]
+        return self.tensors[self._made[step.number, position]]
 
     def held(self, step: PlannedStep, position: int) -> Held:
         """A constant that is laid out like an activation."""
@@ -74,10 +92,10 @@ class Residents:
     def clear(self) -> None:
         self.tensors.clear()
 
-    def _placed(self, spec: Spec) -> Any:
-        if isinstance(spec, TensorSpec):
-            return self.session.empty(spec)
-        return self.session.ttnn.allocate_tensor_on_device(spec.spec, self.session.device)
+    def _placed(self, made: Made) -> Any:
+        if isinstance(made.spec, TensorSpec):
+            return self.session.empty(made.spec)
+        return self.session.ttnn.allocate_tensor_on_device(made.spec.spec, self.session.device)
 
     def _spec(self, step: PlannedStep, position: int) -> Spec:
         assert step.case is not None
@@ -157,4 +175,4 @@ def _volume_weight(shape: Shape, dtype: DType) -> TensorSpec:
     return TensorSpec((positions * round_up(shape[1], TILE_EDGE), shape[0]), dtype, Layout.TILE)
 
 
-__all__ = ["MAP", "VOLUME", "Residents", "conv_arguments", "spatial"]
+__all__ = ["MAP", "VOLUME", "Made", "Prepared", "Residents", "conv_arguments", "spatial"]

@@ -10,9 +10,11 @@ from ssinghal.plan.convolutions import CONVOLUTIONS, pad_into_convolution, whole
 from ssinghal.plan.editing import makers, readers, with_steps
 from ssinghal.plan.pixels import depth_to_space
 from ssinghal.plan.policy import Policy, Rewrite
+from ssinghal.plan.steps import EXTRAS
 from ssinghal.trace import Step, Trace
 
 _NORMS = frozenset({"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"})
+_VECTORS = ("weight", "bias", "running_mean", "running_var")
 
 
 def rewritten(trace: Trace, policy: Policy) -> Trace:
@@ -25,21 +27,29 @@ def rewritten(trace: Trace, policy: Policy) -> Trace:
 
 
 def fold_batch_norm(trace: Trace) -> Trace:
-    """Into the convolution before it, whose weight is scaled and whose bias takes the rest: the result is the norm's."""
+    """Into the convolution before it, whose weight is scaled and whose bias takes the rest: the result is the norm's.
+
+    ``folded`` tells the call what its weight and bias are made of: the values of the convolution's own bias and of the norm's
+    weight, bias, mean and variance (None where there is none), and epsilon. Statistics of the batch itself are not folded."""
     read, made = readers(trace), makers(trace)
     changed: dict[int, list[Step]] = {}
     for number, step in enumerate(trace.steps):
-        if step.overload not in _NORMS:
+        if step.overload not in _NORMS or step.args.get("training"):
             continue
         source = step.operands["input"]
         before = made.get(source)
         if before is None or trace.steps[before].overload not in CONVOLUTIONS or read[source] != [number]:
             continue
         conv = trace.steps[before]
-        bias = conv.operands.get("bias")
-        shift = bias if bias is not None else step.operands.get("bias") or step.operands["running_mean"]
+        parts = [conv.operands.get("bias"), *map(step.operands.get, _VECTORS)]
+        weight = trace.values[conv.operands["weight"]]
+        resident = weight.is_resident and all(trace.values[n].is_resident for n in parts if n is not None)
+        if not resident or len(weight.shape) != len(trace.values[source].shape) or any(read[n] for n in step.results[1:]):
+            continue
+        shift = next(n for n in (parts[0], parts[2], parts[3]) if n is not None)
         operands = {**{k: v for k, v in conv.operands.items() if k != "bias"}, "bias": shift}
-        changed[before] = [replace(conv, operands=operands, results=step.results)]
+        args = {**conv.args, f"{EXTRAS}folded": [*parts, step.args["eps"]]}
+        changed[before] = [replace(conv, operands=operands, args=args, results=step.results[:1])]
         changed[number] = []
     return with_steps(trace, changed)
 
