@@ -412,6 +412,18 @@ def test_a_call_that_the_moved_base_alone_stops_from_fitting_newly_fails(run, tm
     assert (new_base - old_base, failed["program_bytes"] - (new_base - old_base)) == (6_080, 117_568)
 
 
+@device_tests
+def test_tilizing_a_wide_row_of_dram_shards_fails_up_to_0_80_0_and_fits_on_0_81_1(run):
+    """One core holds the row twice, as it comes and in tiles: 2 x 1,336 tiles of 2,048 B above the base."""
+    versions = here("0.75.0", "0.80.0", "0.81.1")
+    told, cells = cells_of(run("releases", "known_changes", "--op", "tilize", "--ttnn", versions, "--json"))
+    tilize = cells["tilize"]
+    assert [c["status"] for c in tilize] == ["oom", "oom", "fits"]
+    assert [c["program_bytes"] for c in tilize[:2]] == [2 * 1336 * 2048 + base for base in (105_536, 105_696)]
+    (row,) = told["rows"]
+    assert [(c["turn"], c["before"], c["after"]) for c in row["changes"]] == [("newly-fits", "0.80.0", "0.81.1")]
+
+
 RELU = '{"op": "relu", "inputs": [[1, 1, 64, %d]]}\n'
 
 

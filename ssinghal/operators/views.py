@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ssinghal.cases import Case
@@ -26,7 +27,7 @@ from ssinghal.operators.core import (
     operand_spec,
     to_nhwc,
 )
-from ssinghal.specs import TILE_EDGE, DType, Layout, Shape, TensorSpec
+from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, ShardKind, ShardSpec, TensorSpec
 
 Specs = Sequence[TensorSpec]
 
@@ -315,6 +316,28 @@ def _laid_out_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTy
     return (None if attrs["dtype"] is None else _dtype_attr(attrs),)
 
 
+def _row_shards(case: Case, shape: Shape, attrs: Attrs) -> TensorSpec:
+    """A row-major operand in DRAM whose rows are cut over ``shards`` banks; with 1 it is interleaved as any other."""
+    plain = operand_spec(case, shape, layout=Layout.ROW_MAJOR)
+    count = attrs["shards"]
+    if count == 1:
+        return plain
+    height, width = plain.padded_2d
+    if count < 1 or width % count or plain.memory.buffer is not BufferType.DRAM:
+        raise InvalidCase(f"tilize: shards {count}: expected a divisor of the width, {width}, of an operand in DRAM")
+    shard = ShardSpec(ShardKind.WIDTH, (height, width // count), (count, 1))
+    return replace(plain, memory=MemoryConfig(BufferType.DRAM, shard))
+
+
+def _tilize(c: Call) -> Any:
+    """``to_layout`` wants shards of whole tiles; the operation below it takes any."""
+    if c.attrs["shards"] == 1:
+        return _to_layout(c, Layout.TILE)
+    padded = TensorSpec(tuple(c.inputs[0].shape)).padded_shape
+    cast = {} if c.attrs["dtype"] is None else {"dtype": getattr(c.ttnn, _dtype_attr(c.attrs).value)}
+    return c.ttnn.tilize_with_val_padding(c.inputs[0], list(padded), 0.0, **cast, **c.out)
+
+
 def _one_way(name: str, source: Layout, target: Layout) -> OperatorInfo:
     """``to_layout`` in one direction, whatever layout the placement names."""
 
@@ -355,7 +378,12 @@ LAYOUTS = (
             output_dtypes=_laid_out_dtypes,
         ),
     ),
-    _one_way("tilize", Layout.ROW_MAJOR, Layout.TILE),
+    replace(
+        _one_way("tilize", Layout.ROW_MAJOR, Layout.TILE),
+        call=_tilize,
+        attrs={"dtype": DTYPE, "shards": Attr("int", 1)},
+        place=lambda case, shapes, attrs: [_row_shards(case, shape, attrs) for shape in shapes],
+    ),
     _one_way("untilize", Layout.TILE, Layout.ROW_MAJOR),
 )
 
