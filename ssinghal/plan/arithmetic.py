@@ -180,11 +180,11 @@ class _Counted:
         shapes = resident_shapes(self.trace, self.sharing, folds=True, padded=False)
         return [(value.kind, least_bytes(shape, value.dtype)) for value, shape in shapes]
 
-    @property
+    @cached_property
     def _dense_bytes(self) -> int:
         return sum(size for _, size in self._dense)
 
-    @property
+    @cached_property
     def _weights_bytes(self) -> int:
         """Without constants: a port may make those when it wants them."""
         return sum(size for kind, size in self._dense if kind is ValueKind.WEIGHT)
