@@ -15,6 +15,7 @@ from ssinghal.cli.edge import edge
 from ssinghal.cli.execute import execute
 from ssinghal.cli.history import history
 from ssinghal.cli.inspect import doctor, estimate, operators
+from ssinghal.cli.plan import plan_command
 from ssinghal.cli.precision import precision
 from ssinghal.cli.probe import probe
 from ssinghal.cli.releases import releases
@@ -51,6 +52,7 @@ for command in (
     remedy,
     edge,
     releases,
+    plan_command,
     precision,
 ):
     cli.add_command(command)
