@@ -1,7 +1,8 @@
 // Of each plan: a pointer over its timeline that says what a step is, and a table of all steps that is filtered by text.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const ROWS = 100;
+const ROWS = 100; // at first, and then so many more at a time, for a browser lays out no more at once
+const MORE = 500;
 const AFTER = "after the first failure: not evidence";
 
 for (const section of document.querySelectorAll("[data-plan]")) {
@@ -135,7 +136,7 @@ function stepTable(details, plan, pointer) {
   const found = el("span.hint", { role: "status" });
   const heads = COLUMNS.map((column) => header(column));
   const body = el("tbody");
-  const more = el("button", { type: "button", onclick: showAll });
+  const more = el("button", { type: "button", onclick: showMore });
   const table = el("table", { "aria-label": "Steps" }, el("thead", el("tr", heads.map((head) => head.cell))), body);
   details.append(
     el("p.tools", search, found),
@@ -156,8 +157,8 @@ function stepTable(details, plan, pointer) {
     most = ROWS;
     draw();
   }
-  function showAll() {
-    most = steps.length;
+  function showMore() {
+    most += MORE;
     draw();
   }
   function draw() {
@@ -168,7 +169,7 @@ function stepTable(details, plan, pointer) {
     body.replaceChildren(...passing.slice(0, most).map(row));
     found.textContent = `${count(passing.length)} of ${plural(steps.length, "step")}`;
     more.hidden = passing.length <= most;
-    more.textContent = `Show the other ${count(passing.length - most)}`;
+    more.textContent = `Show ${count(Math.min(MORE, passing.length - most))} more`;
     for (const { column, cell } of heads) {
       if (column.key === key) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
