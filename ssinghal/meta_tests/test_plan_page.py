@@ -172,8 +172,8 @@ def test_the_timeline_is_drawn_to_scale(visit):
 
     bank = height("line.bank")
     for selector, size in (
-        ("path.weights", WEIGHTS), ("path.within", 300_000_000), ("path.activations", 599_734_272), ("circle.peak", 599_734_272),
-        ("line.asked", 595_556_352 + 532_684_800),
+        ("path.weights", WEIGHTS), ("path.within", 300_000_000), ("path.activations", 599_734_272),
+        ("circle.peak", 599_734_272), ("line.asked", 595_556_352 + 532_684_800),
     ):  # fmt: skip
         assert height(selector) / bank == pytest.approx(size / BANK, abs=0.002), selector
     field, after = (tab.locator(selector).bounding_box() for selector in (".field", ".field rect.after"))
