@@ -432,6 +432,10 @@ def _convolution(work: Work) -> list[Held]:
 
 def _conv2d(work: Work) -> list[Held]:
     hand, x, step = work.hand, work.operand(0), work.planned
+    refusal = work.residents.refusal(step)
+    if refusal is not None:
+        hand.doing = "ttnn.prepare_conv_weights"
+        raise refusal
     n, c, h, w = work.case.inputs[0]
     hand.arrange(x, CHANNELS_LAST, (1, 1, n * h * w, c))
     bias = work.residents.tensor(step, 2) if work.count > 2 else None

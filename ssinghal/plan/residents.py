@@ -59,7 +59,7 @@ class Residents:
         self.session, self.trace = session, trace
         self.tensors: dict[Made, Any] = {}
         self._made: dict[tuple[int, int], Made] = {}
-        self._prepared: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._prepared: dict[tuple[Any, ...], tuple[Any, Any] | RuntimeError] = {}
 
     def spec_all(self, steps: Iterable[PlannedStep]) -> None:
         """Decides the spec of every resident operand. The device must be empty: convolutions are asked there."""
@@ -89,6 +89,12 @@ class Residents:
         """A constant that is laid out like an activation."""
         return Held(self.tensor(step, position), Form.plain(self.trace.values[step.operands[position]].shape))
 
+    def refusal(self, step: PlannedStep) -> RuntimeError | None:
+        """What TTNN said where it would not prepare this convolution. It is the call that fails then, not the loading: what
+        comes before it may fit."""
+        prepared = self._prepared.get(_signature(step))
+        return prepared if isinstance(prepared, RuntimeError) else None
+
     def clear(self) -> None:
         self.tensors.clear()
 
@@ -112,15 +118,20 @@ class Residents:
             return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)
         return input_specs(step.info, step.case, step.attrs)[position]
 
-    def _map_weight(self, step: PlannedStep, position: int, dtype: DType) -> Prepared:
-        """As TTNN prepares it, asked once for each kind of convolution."""
+    def _map_weight(self, step: PlannedStep, position: int, dtype: DType) -> Spec:
+        """As TTNN prepares it, asked once for each kind of convolution; dense and in tiles where TTNN refuses."""
         assert step.case is not None
-        arguments = conv_arguments(step)
-        weight = step.case.inputs[1]
-        signature = (weight, dtype, len(step.operands), *arguments.items())
+        weight, signature = step.case.inputs[1], _signature(step)
         if signature not in self._prepared:
-            self._prepared[signature] = self._asked(weight, dtype, len(step.operands) > 2, arguments)
-        return Prepared(signature, position, self._prepared[signature][position - 1])
+            try:
+                self._prepared[signature] = self._asked(weight, dtype, len(step.operands) > 2, conv_arguments(step))
+            except RuntimeError as error:
+                self._prepared[signature] = error.with_traceback(None)
+        prepared = self._prepared[signature]
+        if not isinstance(prepared, RuntimeError):
+            return Prepared(signature, position, prepared[position - 1])
+        rows = math.prod(weight[1:]) * step.attrs["groups"]
+        return TensorSpec((1, 1, rows if position == 1 else 1, weight[0]), dtype)
 
     def _asked(self, weight: Shape, dtype: DType, has_bias: bool, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """Always for rows: told of tiles TTNN pads the channels of a first layer to 32, which its convolution does not."""
@@ -143,6 +154,12 @@ class Residents:
         prepared = ttnn.prepare_conv_weights(weight_tensor=host(weight), weights_format="OIHW", has_bias=has_bias, **how)
         bias = ttnn.prepare_conv_bias(bias_tensor=host((1, 1, 1, weight[0])), **how) if has_bias else None
         return prepared.spec, None if bias is None else bias.spec
+
+
+def _signature(step: PlannedStep) -> tuple[Any, ...]:
+    """What decides how TTNN prepares a convolution over maps."""
+    assert step.case is not None
+    return (step.case.inputs[1], step.case.placement.dtype, len(step.operands), *conv_arguments(step).items())
 
 
 def conv_arguments(step: PlannedStep) -> dict[str, Any]:
