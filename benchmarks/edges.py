@@ -2,8 +2,8 @@
 
     python benchmarks/edges.py [--catalog NAME] [--calls 60] [--memory l1] [--board n150] [--slowest 5]
 
-As many calls of each operator in the catalogs, spread evenly, each towards its largest batch and its largest resolution where it
-has one. Host time of each search, runs and doubts as ``ssinghal edge`` makes them; the start of a worker is told apart.
+As many calls of each operator in the catalogs, spread evenly, each towards its largest batch and its largest resolution where
+it has one. Host time of each search, runs and doubts as ``ssinghal edge`` makes them; the start of a worker is told apart.
 """
 
 from __future__ import annotations
@@ -84,9 +84,8 @@ def report(found: Sequence[Found], start: float, calls: int, slowest: int) -> No
     ends = Counter(_end(f) for f in found)
     print("; ".join(f"{n} {what}" for what, n in ends.most_common()))
     odd = [f for f in found if f.edge.holes or f.edge.contradicted]
-    print(
-        f"{sum(f.edge.is_confirmed for f in found)} confirmed on both sides, {len(odd)} with something before the edge that fails"
-    )
+    confirmed = sum(f.edge.is_confirmed for f in found)
+    print(f"{confirmed} confirmed on both sides; {len(odd)} fail before the edge as well, or contradict arithmetic")
     for f in odd:
         print(f"  {f.knob.goal} of {call_text(f.case)}: {'; '.join(remarks(f, odd_alone=True))}")
     for f in sorted(found, key=lambda f: -f.seconds)[:slowest]:
@@ -98,8 +97,9 @@ def _end(f: Found) -> str:
         return "no edge"
     if f.fit is None:
         return "nothing fits"
-    assert f.fail is not None
-    return f"end with {f.fail.verdict.resource or f.fail.verdict.status}" if f.edge.is_confirmed else "not narrowed"
+    if f.fail is None or not f.edge.is_confirmed:
+        return "not narrowed"
+    return f"end with {f.fail.verdict.resource or f.fail.verdict.status}"
 
 
 if __name__ == "__main__":

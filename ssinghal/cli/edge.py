@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ssinghal.boards import load_board
 from ssinghal.cli.options import (
     case_arguments,
     case_from_arguments,
@@ -101,6 +102,8 @@ def edge(
         Effort(runs=runs, seconds=seconds, doubt_seconds=doubts),
     )
     choices = [choose_device(mode, name, ttnn_log=ttnn_log) for name in _names(board)]
+    for choice in choices:
+        search.check(load_board(choice.board))  # before any device is opened
     several = []
     with Journal(output) if output else nullcontext() as journal:
         for choice in choices:

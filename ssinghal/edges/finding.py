@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from ssinghal.cases import Case
 from ssinghal.edges.journal import Journal
 from ssinghal.edges.knobs import Bounds, Goal, Knob, knob_of
-from ssinghal.edges.search import Edge, Effort, search_edge
+from ssinghal.edges.search import Edge, Effort, last_possible, search_edge
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import Prediction, estimate
+from ssinghal.operators import find_operator
 from ssinghal.pool import Pool
 from ssinghal.records import Status, Verdict
 from ssinghal.runs import Setting
@@ -75,6 +76,10 @@ class Search:
     bounds: Bounds = field(default_factory=Bounds)
     effort: Effort = field(default_factory=Effort)
 
+    def check(self, board: Board) -> None:
+        """InvalidCase where the call cannot be made on ``board``, or does not have what the goal turns."""
+        knob_of(self.goal, self.case, board, self.bounds)
+
     def on(self, pool: Pool, journal: Journal | None = None, told: Callable[[Knob, Ran], None] | None = None) -> Found:
         """On the device of ``pool``. Each run is in the ``journal``, and ``told``, before the next begins.
 
@@ -100,17 +105,28 @@ class Search:
                 told(knob, ran)
             return ran
 
+        def hint(value: int) -> bool | None:
+            return _certain(knob, value, board)
+
         started = time.perf_counter()
-        edge = search_edge(knob.values, run, lambda value: _certain(knob, value, board), start=knob.start, effort=self.effort)
+        start = last_possible(knob.values, hint) if self._is_soon_refused else knob.start
+        edge = search_edge(knob.values, run, hint, start=start, favoured=knob.favoured, effort=self.effort)
         return Found(self.case, knob, setting, edge, time.perf_counter() - started)
+
+    @property
+    def _is_soon_refused(self) -> bool:
+        """Whether a call that is far too large costs little: TTNN allocates before it does work on the host that grows with
+        the call, such as lists of windows and of pages. Then the search may begin where arithmetic has its limit."""
+        traits = find_operator(self.case.name).traits
+        return not (self.goal.is_smallest or traits.l1_small_bytes or traits.host_map)
 
 
 def _certain(knob: Knob, value: int, board: Board) -> bool | None:
-    """What arithmetic knows of the call at a value."""
+    """What arithmetic knows of the call at a value. One that cannot be made does not fit."""
     try:
         return _CERTAIN[estimate(knob.case_of(value), board).verdict]
     except InvalidCase:
-        return None
+        return False
 
 
 __all__ = ["Found", "Ran", "Search", "lean"]

@@ -244,8 +244,8 @@ def _resolution(case: Case, board: Board, bounds: Bounds) -> Knob:
 
 
 def _lattices(height: int, width: int, stride: int, step: int | None) -> Iterator[_Lattice]:
-    """Those that the call as given lies on, the preferred first: multiples of 32 pixels, of the stride, then of less; at least
-    a few of them up to the size as given. With ``step``, the one whose sizes are multiples of it."""
+    """Those that the call as given lies on, the preferred first: multiples of the stride, and of 32 pixels or a part of that,
+    at least a few of them up to the size as given. With ``step``, the one whose sizes are multiples of it."""
     common = math.gcd(height, width)
     if step:
         sides = height // common, width // common
@@ -253,7 +253,7 @@ def _lattices(height: int, width: int, stride: int, step: int | None) -> Iterato
         return
     grains = sorted(_divisors(common), reverse=True)
     wanted = [g for g in grains if g <= TILE_EDGE and common // g >= FEW_STEPS]
-    for grain in sorted(wanted, key=lambda g: (common % stride == 0 and g % stride != 0, -g)):
+    for grain in sorted(wanted, key=lambda g: (common % stride == 0 and g % stride != 0, -math.gcd(g, TILE_EDGE), -g)):
         yield _Lattice(height, width, grain, exact=True)
     for grain in sorted(grains, key=lambda g: g % stride != 0):
         if max(height, width) // grain >= FEW_STEPS:

@@ -32,7 +32,7 @@ def table(several: Sequence[Found]) -> list[str]:
     rows = [["board", "fits", "does not", "why"]]
     for found in several:
         fit, fail = found.fit, found.fail
-        why = why_not(fail) if fail else f"no edge up to {_last(found)}"
+        why = why_not(fail) if fail else _beyond(found)
         rows.append([found.setting.board, _shown(found, fit), _shown(found, fail), why])
     odd = [f"{found.setting.board}: {remark}" for found in several for remark in remarks(found, odd_alone=True)]
     first = several[0]
@@ -103,10 +103,10 @@ def _sides(found: Found) -> list[str]:
     at = "" if found.knob.goal.is_smallest else f": {' '.join(map(format_shape, fit.case.inputs))}"
     told = [f"{_shown(found, fit)} fits{at}"]
     if fail is None:
-        return [*told, f"no edge up to {_last(found)}"]
+        return [*told, _beyond(found)]
     told.append(f"{_shown(found, fail)} does not: {why_not(fail)}")
     if fail.verdict.status is not Status.OOM:
-        told.append(f"it ends because that is {fail.verdict.status}, not for memory")
+        told.append(f"what ends it is not memory: {fail.verdict.status}")
     return told
 
 
@@ -115,8 +115,11 @@ def _wanted(found: Found) -> str:
     return f"{'smallest' if goal.is_smallest else 'largest'} {goal}"
 
 
-def _last(found: Found) -> str:
-    return found.knob.shown(found.knob.values[-1])
+def _beyond(found: Found) -> str:
+    """Where nothing beyond the answer was run."""
+    if not found.edge.is_open:
+        return "nothing beyond it was run"
+    return f"no edge up to {found.knob.shown(found.knob.values[-1])}, the last value"
 
 
 def _shown(found: Found, ran: Ran | None) -> str:

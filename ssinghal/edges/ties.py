@@ -35,13 +35,9 @@ def spatial_dims(case: Case) -> tuple[int, int]:
 
     InvalidCase where the subject is no map.
     """
-    rank = len(subject_of(case))
-    if rank not in (4, 5):
-        raise InvalidCase(
-            f"{case.name}: resolution is of maps, of rank 4 or 5, not of {list(subject_of(case))}; --dim H,W says which"
-        )
-    if find_operator(case.name) in families()["matmul"]:
-        raise InvalidCase(f"{case.name}: resolution is of maps, and matrices are none; --dim H,W says which dims are meant")
+    shape, rank = subject_of(case), len(subject_of(case))
+    if rank not in (4, 5) or find_operator(case.name) in families()["matmul"]:
+        raise InvalidCase(f"{case.name}: {list(shape)} is no map of rank 4 or 5; --dim H,W says which dims to take for one")
     as_nhwc = rank == 4 and find_operator(case.name).traits.nhwc and case.placement.channels_last is False
     return (1, 2) if as_nhwc else (rank - 2, rank - 1)
 
