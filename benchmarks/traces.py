@@ -99,13 +99,12 @@ def main() -> None:
     if options.json:
         print(json.dumps([asdict(figures) for figures in found], indent=1))
         return
-    print(
-        f"{'model':32} {'input':20} steps values   KB  record s  (CPU)  further s    MB  same bytes  read ms  arithmetic ms, all boards"
-    )
+    print(f"{'':76} recording, s {'':14} same   reading  arithmetic,")
+    print(f"{'model':32} {'input':20} steps values   KB  alone  (CPU)  further    MB  bytes       ms  all boards, ms")
     for f in found:
         print(
-            f"{f.model:32} {f.input:20} {f.steps:5} {f.values:6} {f.file_kb:4.0f} {f.record_s:9.2f} {f.record_cpu_s:6.2f} {f.further_s:10.2f} {f.record_mb:5.0f}"
-            f"  {f.same_bytes!s:10} {f.read_s * 1e3:8.0f} {f.arithmetic_s * 1e3:14.0f}"
+            f"{f.model:32} {f.input:20} {f.steps:5} {f.values:6} {f.file_kb:4.0f} {f.record_s:6.2f} {f.record_cpu_s:6.2f}"
+            f" {f.further_s:8.2f} {f.record_mb:5.0f}  {f.same_bytes!s:6} {f.read_s * 1e3:7.0f} {f.arithmetic_s * 1e3:15.0f}"
         )
     over = [
         f"{f.model} {f.input}" for f in found
