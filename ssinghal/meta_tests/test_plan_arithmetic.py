@@ -107,9 +107,7 @@ def test_views_cost_nothing_but_tiles_of_their_own_where_each_is_made():
     r = f.call("neg", [v], (16, 64, 2, 2))
     found = arithmetic(f.returns(r), N150)
     assert found.peak(LAST_USE, LOGICAL).moment.activations_bytes == 2 * 8192  # a with v, r
-    assert (
-        found.peak(LAST_USE, TORCH_ORDER).bytes_per_bank == 2 * -(-1024 // 12) * TILE
-    )  # v and r, 86 tiles of the fullest bank
+    assert found.peak(LAST_USE, TORCH_ORDER).bytes_per_bank == 2 * 86 * TILE  # v and r: 1,024 tiles over 12 banks
     assert found.peak(LAST_USE, CHANNELS_LAST).bytes_per_bank == (1 + 86) * TILE  # a, 4 tiles over the banks; r
 
 
@@ -292,10 +290,7 @@ def test_what_one_call_and_those_after_it_need_is_the_least_of_any_policy():
 )
 def test_exceeds_is_said_where_it_is_certain_and_from_which_step_on(tiles_of_dram, outlook, in_place, over):
     found = arithmetic(attention(), with_dram(tiles_of_dram * TILE // 12))
-    dram_bytes = tiles_of_dram * TILE // 12 * 12
-    assert found.dram_bytes == dram_bytes
-    if dram_bytes < tiles_of_dram * TILE:  # banks hold whole bytes
-        found = arithmetic(attention(), with_dram(tiles_of_dram * TILE // 12 + 1))
+    assert found.dram_bytes == tiles_of_dram * TILE // 12 * 12
     assert (found.outlook, found.outlook_in_place) == (Outlook(outlook), Outlook(in_place))
     assert (found.first_over and found.first_over.step) == over
 
