@@ -176,7 +176,7 @@ def _pad(line: CapturedLine, dtype: str) -> _Rewritten:
 def _convolution(line: CapturedLine, dtype: str) -> _Rewritten:
     """Padding in words: none, or as much as keeps the size, which must be the same on both sides."""
     padding = [0] * (len(line.inputs["weight"]) - 2)
-    if line.args["padding"] == "same":
+    if line.args.get("padding", "valid") == "same":
         reach = [_for_dim(line.args.get("dilation", 1), i) * (k - 1) for i, k in enumerate(line.inputs["weight"][2:])]
         if any(r % 2 for r in reach):
             raise _NoCase("padding that differs from side to side")

@@ -60,6 +60,14 @@ class Work:
         held = self.held[self.planned.operands[position]]
         return held if self.hand.policy.replace_on_conversion else replace(held)
 
+    def is_shared(self, tensor: Any) -> bool:
+        """Whether another value than the first operand lies in its buffer, so that it must not be written over. What torch
+        copies may be such a value: here it lies as it lies."""
+        others = [held.tensor for number, held in self.held.items() if number != self.planned.operands[0]]
+        weights = [] if self.is_resident(0) else self.residents.tensors.values()
+        address = tensor.buffer_address()
+        return any(other.buffer_address() == address for other in (*others, *weights))
+
     def placement(self, layout: Layout) -> Placement:
         return replace(self.case.placement, layout=layout, channels_last=False)
 
@@ -72,6 +80,9 @@ class Work:
     def run(self, case: Case, tensors: Sequence[Any], attrs: Mapping[str, Any], hand: Hand) -> list[Any]:
         info = self.planned.info
         assert info.call is not None
+        if info.traits.in_place and self.is_shared(tensors[0]):
+            hand.doing = "ttnn.clone"
+            tensors = [hand.ttnn.clone(tensors[0], **hand.in_dram), *tensors[1:]]
         hand.doing = info.ttnn
         returned = info.call(Call(hand.ttnn, hand.session.device, list(tensors), attrs, hand.in_dram, case))
         return list(returned) if isinstance(returned, (list, tuple)) else [returned]
@@ -110,6 +121,11 @@ def _same(work: Work) -> list[Held]:
     """What torch copies to have it in another order: on the device it lies as it lies."""
     x = work.operand(0)
     return [Held(x.tensor, x.form)]
+
+
+def _dropout(work: Work) -> list[Held]:
+    """Outside training it is the identity."""
+    return _registry(work) if work.attrs["train"] and work.attrs["p"] else _same(work)
 
 
 def _expand(work: Work) -> list[Held]:
@@ -317,7 +333,9 @@ def _softmax(work: Work) -> list[Held]:
     else:
         hand._reshape_and_layout(x, shape, Layout.TILE)
     in_place = Rewrite.SOFTMAX_IN_PLACE in hand.policy.rewrites and place == 3
-    if in_place and work.planned.operands[0] in work.dies:
+    if in_place and work.planned.operands[0] in work.dies and not work.is_shared(x.tensor):
+        if len(x.shape) > MAP:
+            hand.reshape(x, (math.prod(x.shape[:-3]), *x.shape[-3:]))
         hand.doing = "ttnn.softmax_in_place"
         return [Held(hand.ttnn.softmax_in_place(x.tensor), x.form)]
     (result,) = work.call([x.tensor], {**work.case.attrs, "dim": -1 if place == 3 else place})
@@ -425,7 +443,8 @@ def _matmul(work: Work) -> list[Held]:
 
 def _convolution(work: Work) -> list[Held]:
     rank = len(work.case.inputs[0])
-    if work.attrs["transposed"] or rank not in (MAP, VOLUME) or not work.is_resident(1):
+    resident = all(work.is_resident(position) for position in range(1, work.count))
+    if work.attrs["transposed"] or rank not in (MAP, VOLUME) or not resident:
         return _registry(work)
     return _conv3d(work) if rank == VOLUME else _conv2d(work)
 
@@ -529,13 +548,14 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_BROADCAST.split(), _broadcast),
     **dict.fromkeys("view flatten unflatten unsqueeze squeeze".split(), _view),
     **dict.fromkeys("permute transpose t".split(), _permute),
-    **dict.fromkeys("clone identity dropout".split(), _same),
+    **dict.fromkeys("clone identity".split(), _same),
     **dict.fromkeys("split chunk slice select unbind".split(), _cut),
     **dict.fromkeys("cat stack".split(), _cat),
     **dict.fromkeys("linear native_layer_norm rms_norm".split(), _rowwise),
     **dict.fromkeys("mean sum amax amin".split(), _reduce),
     **dict.fromkeys("constant_pad_nd replication_pad2d replication_pad3d".split(), _pad),
     **dict.fromkeys("matmul bmm mm".split(), _matmul),
+    "dropout": _dropout,
     "expand": _expand,
     "roll": _roll,
     "softmax": _softmax,

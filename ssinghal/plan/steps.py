@@ -67,9 +67,20 @@ def _planned(trace: Trace, number: int, step: Step) -> PlannedStep:
         found = captured_case(step.overload, line, Placement(dtype=DType(trace.dtype)), source)
     except (InvalidCase, ValueError) as error:  # pydantic's errors of a line are ValueErrors
         return PlannedStep(number, step, None, str(error).splitlines()[0], step.inputs, extras)
-    if isinstance(found, Unmapped):
-        return PlannedStep(number, step, None, found.reason, step.inputs, extras)
+    reason = found.reason if isinstance(found, Unmapped) else _limitation(found, trace.values[step.results[0]].shape)
+    if isinstance(found, Unmapped) or reason:
+        return PlannedStep(number, step, None, reason, step.inputs, extras)
     return PlannedStep(number, step, found, "", step.inputs[: len(found.inputs)], extras)
+
+
+def _limitation(case: Case, result: Shape) -> str:
+    """Why TTNN has no such call, whatever the layout: some it would make in silence, and compute something else. Resizing to
+    the size that is there is no call."""
+    info = find_operator(case.operator)
+    if case.operator.startswith("upsample") and case.inputs[0] == result:
+        return ""
+    attrs = info.complete_attrs(case.attrs)
+    return next((x.reason for x in info.limitations if not x.layouts and x.applies(info, case, attrs, None)), "")
 
 
 def _line(trace: Trace, step: Step, args: Mapping[str, Any]) -> CapturedLine:
