@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from ssinghal.boards import current_boards, load_board
+from ssinghal.boards import board_names as all_boards
+from ssinghal.boards import load_board
 from ssinghal.boards.own import board_name
 from ssinghal.capture.session import Captures
 from ssinghal.cli.far import Far
@@ -139,9 +140,9 @@ def _plan_json(found: Plan) -> dict[str, object]:
 
 
 def board_names(text: str) -> list[str]:
-    """Names by comma; ``all`` is every current board."""
+    """Names by comma; ``all`` is every board of the product: each chip of a mesh holds what one alone does."""
     if text == ALL:
-        return current_boards()
+        return all_boards()
     names = [board_name(name.strip()) for name in text.split(",") if name.strip()]
     if not names:
         raise InvalidCase("--board: expected names by comma, like n150,p150, or all")
