@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,9 +15,9 @@ from ssinghal.boards import load_board
 from ssinghal.capture.request import CaptureError
 from ssinghal.capture.session import Captures
 from ssinghal.edges.journal import _GrowingFile as GrowingFile
-from ssinghal.edges.search import EDGE_ALONE, Edge, last_possible, search_edge
+from ssinghal.edges.search import EDGE_ALONE, Edge, search_edge
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.arithmetic import Counting, Outlook, arithmetic
+from ssinghal.plan.arithmetic import Outlook, arithmetic
 from ssinghal.plan.planning import Boards
 from ssinghal.plan.policy import Policy, Rewrite
 from ssinghal.plan.result import PlanResult
@@ -113,15 +114,13 @@ class Explorer:
             self._file.close()
 
     def reach(self, goal: Goal, shape: Shape, policy: Policy, board: str, stride: int = STRIDE) -> Reach:
+        """Begins with the input that was asked for: a run takes the longer the more a model has to do."""
         values = shapes_of(goal, shape, stride)
 
         def hint(value: Shape) -> bool | None:
             return self._hint(value, policy, board)
 
-        def expected(value: Shape) -> bool | None:
-            return self._expected(value, policy, board)
-
-        start = last_possible(values[: _bound(values, expected)], expected)
+        start = next((i for i, value in enumerate(values) if math.prod(value) >= math.prod(shape)), 0)
         edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, effort=EDGE_ALONE)
         return Reach(self.model, board, str(policy), goal, shape, edge)
 
@@ -134,15 +133,6 @@ class Explorer:
         writes_over = Rewrite.SOFTMAX_IN_PLACE in policy.rewrites
         outlook = found.outlook_in_place if writes_over or Rewrite.SDPA in policy.rewrites else found.outlook
         return False if outlook is Outlook.EXCEEDS else None
-
-    def _expected(self, value: Shape, policy: Policy, board: str) -> bool | None:
-        """False where the policy's own layout and freeing would take more than the board: about where the edge is."""
-        trace = self._trace(value)
-        if isinstance(trace, str):
-            return False
-        found = arithmetic(trace, load_board(board))
-        counting = Counting.CHANNELS_LAST if policy.lazy_views else Counting.TORCH_ORDER
-        return None if found.share(found.peak(policy.lifetime, counting).moment) <= 1 else False
 
     def _trace(self, value: Shape) -> Trace | str:
         """The model recorded at this input, or why it cannot be."""
@@ -169,15 +159,6 @@ class Explorer:
         settings = self._boards.settings
         what = (trace.head, len(trace.steps), str(policy), policy.to_json(), board, self._boards.ttnn(board), settings)
         return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
-
-
-def _bound(values: Sequence[Shape], hint: Any) -> int:
-    """How many of the values are worth asking arithmetic for: up to the first doubling that it rules out. Each costs a
-    recording."""
-    size = 1
-    while size < len(values) and hint(values[size - 1]) is not False:
-        size *= 2
-    return min(size, len(values))
 
 
 def _tried(value: Shape, result: PlanResult) -> Tried:
