@@ -32,7 +32,9 @@ PLANS = (
     ("transformers/segformer-b0", (1, 3, 1280, 800), (), 5),
     ("ultralytics/yolo12x", (1, 3, 640, 640), (), 12),
     ("ultralytics/yolo12x", (1, 3, 1280, 1280), (), 12),
+    ("ultralytics/yolo12x", (1, 3, 2176, 3840), (), 30),
     ("ultralytics/yolo12x", (1, 3, 2176, 3840), (Rewrite.SOFTMAX_IN_PLACE,), 30),
+    ("diffusers/mochi-decoder", (1, 12, 4, 60, 106), (), 15),
     ("diffusers/mochi-decoder", (1, 12, 4, 60, 106), MOCHI, 15),
 )
 
@@ -62,9 +64,13 @@ def one(model: str, shape: Shape, rewrites: tuple[Rewrite, ...], goal_s: int, bo
         first, second = (pool.run(task).result() for _ in range(2))
     rss = format_bytes(1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
     same = "same steps twice" if first.steps_sha256 == second.steps_sha256 else "NOT THE SAME STEPS"
+    share = f"{second.peak_bytes:,} B per bank ({100 * second.peak_share:.1f} %)"
+    where = f" at {second.failure.operator} in {second.failure.at}" if second.failure is not None else ""
     print(
-        f"{model} {format_shape(shape)} on {board}, {second.policy_name}: {second.status}, {second.peak_bytes:,} B per bank;"
-        f" {second.duration_s:.1f} s (goal {goal_s} s; first {first.duration_s:.1f} s), {rss}; {same}"
+        f"{model} {format_shape(shape)} on {board}, {second.policy_name}: {second.status}{where}, {share};"
+        f" checked {second.checked} of {second.total_steps + 1}, {len(second.stand_ins)} stand-ins, {same};"
+        f" {second.duration_s:.1f} s (goal {goal_s} s; first {first.duration_s:.1f} s), {rss}",
+        flush=True,
     )
 
 
