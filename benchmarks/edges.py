@@ -1,6 +1,6 @@
 """How long edge searches take, of calls of the catalogs, on a virtual board.
 
-    python benchmarks/edges.py [--catalog NAME] [--calls 60] [--memory l1] [--board n150] [--slowest 5]
+    python benchmarks/edges.py [--catalog NAME] [--calls 60] [--memory l1] [--board n150] [--seconds 60]
 
 As many calls of each operator in the catalogs, spread evenly, each towards its largest batch and its largest resolution where
 it has one. Host time of each search, runs and doubts as ``ssinghal edge`` makes them; the start of a worker is told apart.
@@ -34,12 +34,13 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=60)
     parser.add_argument("--memory", choices=["dram", "l1"], help="instead of where the catalog puts operands")
     parser.add_argument("--board", default="n150")
+    parser.add_argument("--seconds", type=float, default=60, help="of a search, after which no run begins")
     parser.add_argument("--slowest", type=int, default=5, help="searches to name")
     options = parser.parse_args()
     memory = BufferType(options.memory) if options.memory else None
     cases = spread(expand(load_catalogs(tuple(options.catalog)), memory=memory).cases, options.calls)
     choice = choose_device("virtual", options.board)
-    effort = Effort(seconds=120, doubt_seconds=2)
+    effort = Effort(seconds=options.seconds, doubt_seconds=2)
     found: list[Found] = []
     refused: Counter[str] = Counter()
     started = time.perf_counter()

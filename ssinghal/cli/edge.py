@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("--step", type=click.IntRange(1), help="Between values; of a resolution, of which its sizes are multiples.")
 @click.option("--upto", type=click.IntRange(0), help="The largest value to try; of a resolution, its height.")
 @click.option("--runs", type=click.IntRange(1), default=64, show_default=True, help="Most runs of one search.")
-@seconds_option_of("--seconds", 120.0, "Begin no run of a search after this time.")
+@seconds_option_of("--seconds", 60.0, "Begin no run of a search after this time.")
 @seconds_option_of("--doubts", 2.0, "After this time, run nothing but what the edge itself needs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each board.")
 @click.option(
