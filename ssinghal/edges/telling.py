@@ -8,6 +8,7 @@ from typing import Any
 
 from ssinghal.edges.finding import Found, Ran
 from ssinghal.edges.search import Stretch
+from ssinghal.edges.ties import subject_of
 from ssinghal.records import Status
 from ssinghal.remedy.telling import call_text
 from ssinghal.specs import TextEnum, format_shape
@@ -100,7 +101,8 @@ def _sides(found: Found) -> list[str]:
         reasons = list(dict.fromkeys(why_not(ran) for ran in edge.tried.values()))
         more = f"; and {len(reasons) - 1} other reasons" if len(reasons) > 2 else f"; {reasons[1]}" if len(reasons) == 2 else ""
         return [f"nothing fits of {tried}: {reasons[0]}{more}"]
-    at = "" if found.knob.goal.is_smallest else f": {' '.join(map(format_shape, fit.case.inputs))}"
+    shapes = fit.case.inputs or [subject_of(fit.case)]  # of a creation, the size that it is told
+    at = "" if found.knob.goal.is_smallest else f": {' '.join(map(format_shape, shapes))}"
     told = [f"{_shown(found, fit)} fits{at}"]
     if fail is None:
         return [*told, _beyond(found)]

@@ -136,6 +136,8 @@ def test_nothing_fits_and_no_edge(pool):
     none = edge_of(pool, Goal.BATCH, "add", (1, 64, 640, 400), (1, 64, 640, 400), placement=L1)
     assert values(none) == (None, 1)
     assert any(line.startswith("nothing fits of 1: L1 bank needs 532,480 B, 328,352 B free (output)") for line in lines(none))
+    made = edge_of(pool, Goal.BATCH, "ones", placement=L1, size=[1, 64, 32, 32])
+    assert f"{L1_BANK // TILE} fits: [{L1_BANK // TILE},64,32,32]" in lines(made), "64 tiles for each n, one in every bank"
     every = edge_of(pool, Goal.BATCH, "relu", (1, 64, 32, 32), placement=L1, bounds=Bounds(upto=4))
     assert values(every) == (4, None)
     assert "no edge up to 4, the last value" in lines(every)
