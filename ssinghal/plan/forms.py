@@ -140,16 +140,17 @@ class Form:
             keys.append((following, d))
         return [d for _, d in sorted(keys)]
 
-    def shuffle(self, dims: Sequence[int], device: Sequence[int] = ()) -> Shuffle | None:
+    def shuffle(self, dims: Sequence[int], device: Sequence[int] = (), *, by_dims: bool = False) -> Shuffle | None:
         """What brings the device tensor into the order of ``dims``; None where it is so. With as few axes as possible, or with
-        the dims of ``device``, the shape that it has, where these need no splitting."""
+        the dims of ``device``, the shape that it has, where these need no splitting. ``by_dims``: no axis joins two dims."""
         wanted = self.in_order(dims)
         if self.order == wanted:
             return None
         target = {atom: i for i, atom in enumerate(wanted)}
+        home = {atom: d if by_dims else 0 for d, atoms in enumerate(self.dims) for atom in atoms}
         runs: list[list[int]] = []
         for atom in self.order:
-            if runs and target[atom] == target[runs[-1][-1]] + 1:
+            if runs and target[atom] == target[runs[-1][-1]] + 1 and home[atom] == home[runs[-1][-1]]:
                 runs[-1].append(atom)
             else:
                 runs.append([atom])

@@ -81,6 +81,8 @@ class Hand:
         """Brings the dims into this order on the device, grouped as ``shape`` and in ``layout`` where they are given."""
         shuffle = held.form.shuffle(dims, held.shape)
         if shuffle is not None:
+            if shape is not None and not keeps_tiles(shuffle.result, shape) and self._is_long(shuffle.result, self.dtype(held)):
+                shuffle = held.form.shuffle(dims, by_dims=True) or shuffle  # rows as long as one dim, not as several
             order = held.form.in_order(dims)
             layout_meanwhile = self._for_permute(shuffle.shape, shuffle.result, self.dtype(held), shuffle.dims)
             self._reshape_and_layout(held, shuffle.shape, layout_meanwhile)
@@ -103,12 +105,15 @@ class Hand:
         def both(layout: Layout) -> int:
             return self.bytes_as(before, dtype, layout) + self.bytes_as(after, dtype, layout)
 
-        row_bytes = max(TensorSpec(shape, dtype, Layout.ROW_MAJOR).page_bytes for shape in (before, after))
-        if 2 * row_bytes > self.session.board.l1.bank_bytes:
+        if self._is_long(before, dtype) or self._is_long(after, dtype):
             return Layout.TILE
         tiles, rows = both(Layout.TILE), both(Layout.ROW_MAJOR)
         stays = dims[-1] == len(dims) - 1
         return Layout.ROW_MAJOR if (rows <= tiles if stays else 2 * rows < tiles) else Layout.TILE
+
+    def _is_long(self, shape: Shape, dtype: DType) -> bool:
+        """Whether a core cannot hold two rows, as the kernels that break up tiles do."""
+        return 2 * TensorSpec(shape, dtype, Layout.ROW_MAJOR).page_bytes > self.session.board.l1.bank_bytes
 
     # Shapes that calls like ---------------------------------------------------------------------------------------------
 
