@@ -273,3 +273,13 @@ class LineFile:
             yield
         except OSError as error:
             raise HarnessError(f"cannot write {self._path}: {error.strerror}") from error
+
+
+class GrowingFile(LineFile):
+    """Lines that join those of earlier sessions; a last one that was cut short is cut off."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._writing():
+            self._file = path.open("ab", buffering=0)
+            self._file.truncate(path.read_bytes().rfind(b"\n") + 1)

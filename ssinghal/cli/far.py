@@ -14,7 +14,9 @@ from ssinghal.capture.session import Captures
 from ssinghal.cli.options import write_text
 from ssinghal.cli.progress import track
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.far import TIERS, Explorer, Goal, Reach, cell, size_of
+from ssinghal.plan.far import Explorer, Reach, cell
+from ssinghal.plan.inputs import TIERS, Goal, size_of
+from ssinghal.plan.page import EdgeTable, page
 from ssinghal.plan.planning import Boards, Settings
 from ssinghal.plan.policy import Policy
 from ssinghal.releases import Release
@@ -28,7 +30,9 @@ class Far:
     inputs: tuple[Shape, ...] | None
     boards: Sequence[str]
     policies: Sequence[Policy]
-    settings: Settings
+    l1_small_bytes: int | None
+    allow_stand_ins: bool
+    timeout_s: float
 
     def run(
         self,
@@ -54,9 +58,10 @@ class Far:
             (name, size, policy, board) for name, size in sizes.items() for policy in self.policies for board in self.boards
         ]
         found: dict[tuple[str, str, str], Reach] = {}
+        settings = Settings(self.l1_small_bytes, self.allow_stand_ins, to_the_end=False, timeout_s=self.timeout_s)
         with (
-            Captures(self.settings.timeout_s) as captures,
-            Boards(self.settings, release) as boards,
+            Captures(self.timeout_s) as captures,
+            Boards(settings, release) as boards,
             closing(Explorer(self.model, boards, captures, output)) as explorer,
         ):
             for name, size, policy, board in track(wanted, "searching", len(wanted)):
@@ -89,8 +94,6 @@ class Far:
         return told
 
     def _page(self, html: Path, goal: Goal, sizes: dict[str, Shape], found: dict[tuple[str, str, str], Reach]) -> None:
-        from ssinghal.plan.page import EdgeTable, page
-
         note = "What fits, and the next that does not; both were run."
         tables = []
         for policy in self.policies:

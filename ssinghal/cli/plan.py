@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from ssinghal.boards import board_names as all_boards
-from ssinghal.boards import load_board
 from ssinghal.boards.own import board_name
-from ssinghal.capture.session import Captures
-from ssinghal.cli.far import Far
-from ssinghal.cli.options import interruptible, release_option, timeout_option_of, write_text
-from ssinghal.cli.progress import track
+from ssinghal.cli.options import interruptible, release_option, timeout_option_of
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.far import STRIDE, Goal
-from ssinghal.plan.planning import DEFAULT_TIMEOUT_S, Boards, Plan, Settings, check_trace, plan, with_notes
+from ssinghal.plan.inputs import STRIDE, Goal
 from ssinghal.plan.policy import POLICIES, Policy, Rewrite, find_policy
-from ssinghal.records import Status
 from ssinghal.releases import Release
-from ssinghal.traces import trace_for
 from ssinghal.values import one_of, parse_shape
 
+DEFAULT_TIMEOUT_S = 600.0
 ALL = "all"
 
 
@@ -86,57 +78,18 @@ def plan_command(
     names = board_names(boards)
     policies = policies_of(policy, rewrites)
     inputs = None if input_ is None else (tuple(parse_shape(input_)),)
-    if goal is not None or tiers:
-        wanted_goal = Goal.BATCH if goal is None else one_of(Goal, "--max", goal)
-        far = Far(model, inputs, names, policies, Settings(l1_small, allow_stand_ins, to_the_end=False, timeout_s=timeout))
-        sys.exit(far.run(wanted_goal, tiers=tiers, stride=stride, output=output, release=release, as_json=as_json, html=html))
-    if output is not None:
-        raise InvalidCase("-o holds the runs of --max and --tiers; a plan goes to --html, --json or --journal")
-    with Captures(timeout) as captures:
-        trace = trace_for(model, inputs, captures)
-    notes = check_trace(trace, partial=partial)
-    if not as_json:
-        from ssinghal.plan.arithmetic import arithmetics
-        from ssinghal.plan.telling import arithmetic_lines
+    if goal is None and not tiers:
+        if output is not None:
+            raise InvalidCase("-o holds the runs of --max and --tiers; a plan goes to --html, --json or --journal")
+        from ssinghal.cli.whole import Whole
 
-        click.echo("\n".join(arithmetic_lines(arithmetics(trace, [load_board(name) for name in names]))) + "\n")
-    settings = Settings(l1_small, allow_stand_ins, timeout_s=timeout)
-    wanted = [(name, chosen) for name in names for chosen in policies]
-    made: list[Plan] = []
-    with Boards(settings, release) as workers:
-        for name, chosen in track(wanted, "planning", len(wanted)):
-            found = with_notes(plan(trace, chosen, name, workers, journal=journal, search=search), notes)
-            made.append(found)
-            if not as_json:
-                _tell(found)
-    _write(made, as_json, html)
-    sys.exit(0 if all(Status.FITS in (p.result.status, p.remedy and p.remedy.status) for p in made) else 1)
+        whole = Whole(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
+        sys.exit(whole.run(partial=partial, search=search, journal=journal, release=release, as_json=as_json, html=html))
+    from ssinghal.cli.far import Far
 
-
-def _tell(found: Plan) -> None:
-    from ssinghal.plan.telling import lines
-
-    click.echo("\n".join(lines(found)) + "\n")
-
-
-def _write(made: Sequence[Plan], as_json: bool, html: Path | None) -> None:
-    from ssinghal.plan.telling import table
-
-    facts = [run.to_json() for found in made for run in (found.result, *found.tried)]
-    if html is not None:
-        from ssinghal.plan.page import page
-
-        write_text(html, page(facts))
-    if as_json:
-        click.echo(json.dumps([_plan_json(found) for found in made], indent=2))
-    elif len(made) > 1:
-        click.echo("\n".join(table(made)))
-
-
-def _plan_json(found: Plan) -> dict[str, object]:
-    tried = [run.without_steps().to_json() for run in found.tried]
-    remedy = found.remedy.policy["rewrites"] if found.remedy is not None else None
-    return {"plan": found.result.to_json(), "tried": tried, "fits_with": remedy}
+    far = Far(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
+    chosen = Goal.BATCH if goal is None else one_of(Goal, "--max", goal)
+    sys.exit(far.run(chosen, tiers=tiers, stride=stride, output=output, release=release, as_json=as_json, html=html))
 
 
 def board_names(text: str) -> list[str]:

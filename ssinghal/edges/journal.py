@@ -12,7 +12,7 @@ from types import TracebackType
 
 from ssinghal.cases import Case
 from ssinghal.errors import HarnessError
-from ssinghal.records import SCHEMA_VERSION, LineFile, Record, Resource, Status, Verdict
+from ssinghal.records import SCHEMA_VERSION, GrowingFile, Record, Resource, Status, Verdict
 from ssinghal.runs import INFO, RECORDS, Setting, stored_records
 
 _OPENING = f'{{"schema": {SCHEMA_VERSION}, '.encode()  # of each line, as ``Record.to_json`` orders its keys
@@ -31,7 +31,7 @@ class Journal:
             raise HarnessError(f"{path}: holds the records of a run; name another file for the runs of a search")
         if path.exists():
             _refuse_other(path)
-        self._file = _GrowingFile(path)
+        self._file = GrowingFile(path)
         self._known = {
             (Setting.of(record), record.key): record.verdict
             for record in stored_records(path)[0]
@@ -64,16 +64,6 @@ def _refuse_other(path: Path) -> None:
     torn = bool(last) and (last.startswith(_OPENING) or _OPENING.startswith(last))
     if len(losses) > torn or (last and not torn) or any(line and not line.startswith(_OPENING) for line in lines):
         raise HarnessError(f"{path}: expected records, one a line, as an edge search or probe writes them; name another file")
-
-
-class _GrowingFile(LineFile):
-    """Lines that join those of earlier searches; a last one that was cut short is cut off."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._writing():
-            self._file = path.open("ab", buffering=0)
-            self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
 
 
 __all__ = ["Journal"]

@@ -43,9 +43,9 @@ COMMANDS = dict(commands(cli))
 def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
-        "catalog list", "catalog recapture", "compare", "diagnose", "doctor", "estimate", "exec", "export-visualizer",
-        "history", "operators", "probe", "releases", "releases add", "releases list", "releases remove", "remedy", "report",
-        "run",
+        "catalog list", "catalog recapture", "compare", "diagnose", "doctor", "edge", "estimate", "exec", "export-visualizer",
+        "history", "operators", "plan", "precision", "probe", "releases", "releases add", "releases list", "releases remove",
+        "releases timeline", "remedy", "report", "run",
     }  # fmt: skip
 
 

@@ -20,8 +20,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.estimate import Prediction
 from ssinghal.operators import make_case
 from ssinghal.pool import Pool
-from ssinghal.precision import PLAN_DTYPES, plan_bytes, plan_call
-from ssinghal.precision.bytes import Role
+from ssinghal.precision.bytes import PLAN_DTYPES, Role, plan_bytes, plan_call
 from ssinghal.precision.model import plan_model
 from ssinghal.precision.packing import Measured, StorageTask, storage_loss
 from ssinghal.precision.samples import SAMPLES

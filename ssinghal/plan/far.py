@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,32 +13,20 @@ from pathlib import Path
 from ssinghal.boards import load_board
 from ssinghal.capture.request import CaptureError
 from ssinghal.capture.session import Captures
-from ssinghal.edges.journal import _GrowingFile as GrowingFile
 from ssinghal.edges.search import EDGE_ALONE, Edge, search_edge
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.arithmetic import Outlook, arithmetic
+from ssinghal.plan.inputs import STRIDE, Goal, shapes_of, size_of
 from ssinghal.plan.planning import Boards
 from ssinghal.plan.policy import Policy, Rewrite
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.telling import verdict_line
-from ssinghal.records import Status
-from ssinghal.specs import Shape, TextEnum, format_shape
+from ssinghal.records import GrowingFile, Status
+from ssinghal.specs import Shape
 from ssinghal.trace import Trace
 from ssinghal.traces import trace_for
 
 KIND = "plan edge"
-MOST_VALUES = 256
-STRIDE = 32  # pixels that the deepest maps of most vision models stand for
-
-# Height x width of video frames, heights as models with a stride of 32 take them.
-TIERS: Mapping[str, tuple[int, int]] = {
-    "720p": (736, 1280), "1080p": (1088, 1920), "1440p": (1440, 2560), "4K": (2176, 3840), "8K": (4320, 7680),
-}  # fmt: skip
-
-
-class Goal(TextEnum):
-    BATCH = "batch"
-    RESOLUTION = "resolution"
 
 
 @dataclass(frozen=True)
@@ -75,25 +63,6 @@ class Reach:
     @property
     def fail(self) -> Tried | None:
         return None if self.edge.fail is None else self.edge.tried[self.edge.fail]
-
-
-def shapes_of(goal: Goal, shape: Shape, stride: int = STRIDE) -> list[Shape]:
-    """The inputs that a search goes through, from the least demanding: batches from 1; or heights and widths in multiples of
-    ``stride``, as near to the aspect of ``shape`` as those allow.
-
-    InvalidCase for an input that has no height and width.
-    """
-    if goal is Goal.BATCH:
-        return [(batch, *shape[1:]) for batch in range(1, MOST_VALUES + 1)]
-    if len(shape) < 4:
-        raise InvalidCase(f"--max resolution: an input {format_shape(shape)} has no height and width")
-    *lead, height, width = shape
-    short, long = min(height, width), max(height, width)
-    found: list[Shape] = []
-    for n in range(1, MOST_VALUES + 1):
-        edges = (stride * n, stride * max(1, (2 * n * long + short) // (2 * short)))
-        found.append((*lead, *(edges if height <= width else edges[::-1])))
-    return list(dict.fromkeys(found))
 
 
 class Explorer:
@@ -190,8 +159,4 @@ def cell(reach: Reach) -> str:
     return fits if reach.fail is None else f"{fits}, not {size_of(reach.goal, reach.fail.input_shape)}"
 
 
-def size_of(goal: Goal, shape: Shape) -> str:
-    return str(shape[0]) if goal is Goal.BATCH else "x".join(map(str, shape[-2:]))
-
-
-__all__ = ["STRIDE", "TIERS", "Explorer", "Goal", "Reach", "Tried", "cell", "shapes_of", "size_of"]
+__all__ = ["Explorer", "Reach", "Tried", "cell"]

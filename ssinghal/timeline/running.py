@@ -19,7 +19,7 @@ from ssinghal.device.session import DeviceFacts
 from ssinghal.errors import DeviceError, HarnessError
 from ssinghal.estimate import estimate
 from ssinghal.pool import Pool
-from ssinghal.records import LineFile, Record, RunInfo
+from ssinghal.records import GrowingFile, Record, RunInfo
 from ssinghal.releases import Release
 from ssinghal.results import new_run, now, package_versions, write_whole
 from ssinghal.runs import INFO, RECORDS, Run, Setting, read_run, stored_records
@@ -97,23 +97,12 @@ class ReleaseFolder:
         begun = new_run(Path.cwd(), self.options, None, asdict(facts))
         info = replace(begun, run=f"{self.parent.name}-{self.version}", versions={**package_versions(), "ttnn": self.version})
         self._describe(info)
-        with _GrowingFile(self._lines) as file:
+        with GrowingFile(self._lines) as file:
             yield lambda record: file.write(json.dumps(replace(record, run=info.run).to_json()))
         self._describe(replace(info, finished=now()))
 
     def _describe(self, info: RunInfo) -> None:
         write_whole(self._info, json.dumps(asdict(info), indent=2))
-
-
-class _GrowingFile(LineFile):
-    """Lines that join those of earlier sessions."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._writing():
-            self._file = path.open("ab", buffering=0)
-            whole = path.read_bytes().rfind(b"\n") + 1
-            self._file.truncate(whole)
 
 
 @dataclass(frozen=True)
