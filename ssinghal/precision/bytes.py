@@ -15,9 +15,9 @@ from ssinghal.errors import InvalidCase
 from ssinghal.estimate import Allocation, MemoryEstimate, Prediction, estimate
 from ssinghal.expand import specs_of
 from ssinghal.operators import find_operator
+from ssinghal.precision.dtypes import PLAN_DTYPES
 from ssinghal.specs import Board, DType, Layout, TensorSpec, TextEnum
 
-PLAN_DTYPES = (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B)
 _FLOATS = (*PLAN_DTYPES, DType.FLOAT32)
 
 
@@ -208,4 +208,4 @@ def _refusal(case: Case, board: Board) -> str:
     return next((x.reason for x in info.limitations if x.applies(info, case, attrs, board)), "")
 
 
-__all__ = ["PLAN_DTYPES", "CallPlan", "DTypePlan", "Footprint", "PlannedTensor", "Role", "plan_bytes", "plan_call"]
+__all__ = ["CallPlan", "DTypePlan", "Footprint", "PlannedTensor", "Role", "plan_bytes", "plan_call"]

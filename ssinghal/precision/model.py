@@ -17,7 +17,8 @@ from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
 from ssinghal.errors import InvalidCase
 from ssinghal.estimate import Prediction
 from ssinghal.expand import catalog_cases
-from ssinghal.precision.bytes import PLAN_DTYPES, CallPlan, Footprint, Role, plan_call
+from ssinghal.precision.bytes import CallPlan, Footprint, Role, plan_call
+from ssinghal.precision.dtypes import PLAN_DTYPES
 from ssinghal.specs import Board, BufferType, DType
 
 _NOTHING = Footprint()

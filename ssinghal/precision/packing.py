@@ -20,7 +20,7 @@ from ssinghal.device.modes import DeviceMode, choose_device
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.pool import Pool
-from ssinghal.precision.bytes import PLAN_DTYPES
+from ssinghal.precision.dtypes import PLAN_DTYPES
 from ssinghal.precision.files import check_file, read_tensors
 from ssinghal.precision.samples import SAMPLES, as_stored
 from ssinghal.records import Status, Verdict

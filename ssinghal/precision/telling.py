@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ssinghal.estimate import Prediction
-from ssinghal.precision.bytes import PLAN_DTYPES, CallPlan, DTypePlan, Footprint, Role
+from ssinghal.precision.bytes import CallPlan, DTypePlan, Footprint, Role
+from ssinghal.precision.dtypes import PLAN_DTYPES
 from ssinghal.precision.model import ModelPlan, OperatorPlan, PlannedCall
 from ssinghal.precision.packing import GOOD_PCC, RUINED_SHARE, Measured, StorageLoss
 from ssinghal.specs import DType, format_bytes, format_shape
