@@ -19,7 +19,7 @@ from ssinghal.plan.hand import Hand, Held, padding_factor
 from ssinghal.plan.policy import Rewrite
 from ssinghal.plan.residents import MAP, VOLUME, Residents, conv_arguments, spatial
 from ssinghal.plan.steps import PlannedStep
-from ssinghal.specs import TILE_EDGE, Layout, Shape
+from ssinghal.specs import TILE_EDGE, Layout, Shape, round_up
 
 CHANNELS_LAST = (0, 2, 3, 1)
 WIDE = 2.0  # tiles that take more than this many times their elements are not made where rows do as well
@@ -334,8 +334,8 @@ def _softmax(work: Work) -> list[Held]:
         hand._reshape_and_layout(x, shape, Layout.TILE)
     in_place = Rewrite.SOFTMAX_IN_PLACE in hand.policy.rewrites and place == 3
     if in_place and work.planned.operands[0] in work.dies and not work.is_shared(x.tensor):
-        if len(x.shape) > MAP:
-            hand.reshape(x, (math.prod(x.shape[:-3]), *x.shape[-3:]))
+        shape = (1, 1, 1, *x.shape)
+        hand.reshape(x, (math.prod(shape[:-3]), *shape[-3:]))  # of rank 4, in the same tiles
         hand.doing = "ttnn.softmax_in_place"
         return [Held(hand.ttnn.softmax_in_place(x.tensor), x.form)]
     (result,) = work.call([x.tensor], {**work.case.attrs, "dim": -1 if place == 3 else place})
@@ -471,7 +471,8 @@ def _conv2d(work: Work) -> list[Held]:
 
 
 def _conv3d(work: Work) -> list[Held]:
-    """On [N, D, H, W, C] in rows, whole tiles of channels."""
+    """On [N, D, H, W, C] in rows, whole tiles of channels, and to such: what TTNN adds to fewer by itself it does not count when
+    the result gets another shape. The weight is dense over its groups, so that the call has one."""
     hand, x, step = work.hand, work.operand(0), work.planned
     order = (0, 2, 3, 4, 1)
     n, c, *volume = work.case.inputs[0]
@@ -480,21 +481,25 @@ def _conv3d(work: Work) -> list[Held]:
     if c % TILE_EDGE:
         hand.doing = "pad of the channels"
         tensor = hand.ttnn.pad(tensor, [(0, 0)] * 4 + [(0, -c % TILE_EDGE)], 0.0)
-    weight = work.case.inputs[1]
+    out, *kernel = work.case.inputs[1][0], *work.case.inputs[1][2:]
     hand.doing = "ttnn.experimental.conv3d"
     result = hand.ttnn.experimental.conv3d(
         input_tensor=tensor,
         weight_tensor=work.residents.tensor(step, 1),
         bias_tensor=work.residents.tensor(step, 2) if work.count > 2 else None,
         device=hand.session.device,
-        output_channels=weight[0],
-        kernel_size=list(weight[2:]),
-        groups=work.attrs["groups"],
+        output_channels=round_up(out, TILE_EDGE),
+        kernel_size=kernel,
+        groups=1,
         dtype=tensor.dtype,
         **{name: list(spatial(step, name, 3)) for name in ("stride", "padding", "dilation")},
         **{name: step.extras[name] for name in ("padding_mode",) if name in step.extras},
         **hand.in_dram,
     )
+    if out % TILE_EDGE:
+        hand.doing = "slice of the channels"
+        ends = [*tuple(result.shape)[:-1], out]
+        result = hand.ttnn.slice(result, [0] * len(ends), ends, [1] * len(ends), **hand.in_dram)
     return [Held(result, Form.plain(work.shapes[0], order))]
 
 

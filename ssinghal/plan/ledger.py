@@ -38,7 +38,6 @@ class Ledger:
         self.cached: Mapping[BufferType, int] = dict.fromkeys(KINDS, 0)
         self._programs = -1
         self._weights: Buffers = {}
-        self._padded: Buffers = {}
         self._kinds = {getattr(session.ttnn.BufferType, kind.name): kind for kind in KINDS}
 
     def keep(self, tensors: Iterable[Any]) -> None:
@@ -50,18 +49,12 @@ class Ledger:
         return _sum(self._weights, BufferType.DRAM)
 
     def buffers(self, tensors: Iterable[Any]) -> Buffers:
-        """By the formula; a buffer that several tensors share counts once. Rows that a call padded stay padded under any other
-        name, which does not tell."""
+        """By the formula; a buffer that several tensors share counts once."""
         board = self.session.board
         found: Buffers = {}
         for tensor in tensors:
             spec = stored_spec(self.session, tensor)
-            key, size = (spec.memory.buffer, tensor.buffer_address()), spec.booked_bytes_per_bank(board)
-            if spec.layout is Layout.ROW_MAJOR and spec.row_alignment > 1:
-                self._padded[key] = size
-            elif spec.layout is Layout.ROW_MAJOR:
-                size = self._padded.get(key, size)
-            found[key] = size
+            found[spec.memory.buffer, tensor.buffer_address()] = spec.booked_bytes_per_bank(board)
         return found
 
     def check(self, where: str, tensors: Iterable[Any]) -> Mapping[BufferType, int]:

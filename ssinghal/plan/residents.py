@@ -112,7 +112,7 @@ class Residents:
             if rank == MAP:
                 return self._map_weight(step, position, dtype)
             if rank == VOLUME:
-                return _volume_weight(shape, dtype) if position == 1 else TensorSpec((1, *shape), dtype)
+                return _volume(shape, step.attrs["groups"], dtype)
         if step.operator in BROADCASTING:
             long = [size for size in shape if size != 1]
             return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)
@@ -186,10 +186,12 @@ def spatial(step: PlannedStep, name: str, dims: int) -> tuple[int, ...]:
     return numbers * dims if len(numbers) == 1 else numbers
 
 
-def _volume_weight(shape: Shape, dtype: DType) -> TensorSpec:
-    """conv3d takes [kernel positions x channels, out channels], the channels in whole tiles."""
-    positions = math.prod(shape[2:])
-    return TensorSpec((positions * round_up(shape[1], TILE_EDGE), shape[0]), dtype, Layout.TILE)
+def _volume(shape: Shape, groups: int, dtype: DType) -> TensorSpec:
+    """conv3d takes [kernel positions x channels, out channels], dense over its groups, and a bias [1, out channels]; both kinds
+    of channels in whole tiles."""
+    out, *rest = shape
+    rows = math.prod(rest[1:]) * round_up(rest[0] * groups, TILE_EDGE) if rest else 1
+    return TensorSpec((rows, round_up(out, TILE_EDGE)), dtype, Layout.TILE)
 
 
 __all__ = ["MAP", "VOLUME", "Made", "Prepared", "Residents", "conv_arguments", "spatial"]
