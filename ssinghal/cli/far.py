@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ssinghal.capture.session import Captures
+from ssinghal.cli.asked import Asked
 from ssinghal.cli.options import write_text
 from ssinghal.cli.progress import track
 from ssinghal.errors import InvalidCase
@@ -24,16 +23,7 @@ from ssinghal.specs import Shape, format_shape
 from ssinghal.text import aligned
 
 
-@dataclass(frozen=True)
-class Far:
-    model: str
-    inputs: tuple[Shape, ...] | None
-    boards: Sequence[str]
-    policies: Sequence[Policy]
-    l1_small_bytes: int | None
-    allow_stand_ins: bool
-    timeout_s: float
-
+class Far(Asked):
     def run(
         self,
         goal: Goal,

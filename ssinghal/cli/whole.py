@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ssinghal.boards import load_board
 from ssinghal.capture.session import Captures
+from ssinghal.cli.asked import Asked
 from ssinghal.cli.options import write_text
 from ssinghal.cli.progress import track
 from ssinghal.plan.arithmetic import arithmetics
 from ssinghal.plan.page import page
 from ssinghal.plan.planning import Boards, Plan, Settings, check_trace, plan, with_notes
-from ssinghal.plan.policy import Policy
 from ssinghal.plan.telling import arithmetic_lines, lines, table
 from ssinghal.records import Status
 from ssinghal.releases import Release
-from ssinghal.specs import Shape
 from ssinghal.traces import trace_for
 
 
-@dataclass(frozen=True)
-class Whole:
-    model: str
-    inputs: tuple[Shape, ...] | None
-    boards: Sequence[str]
-    policies: Sequence[Policy]
-    l1_small_bytes: int | None
-    allow_stand_ins: bool
-    timeout_s: float
-
+class Whole(Asked):
     def run(
         self,
         *,
