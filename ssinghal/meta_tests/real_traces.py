@@ -1,11 +1,12 @@
 """Small models of torch, recorded by the real recorder on real tensors: the trace, and every value that it speaks of.
 
-Weights and inputs are of float32; the trace says bfloat16 in its place, so that it is lowered as a model of a port is.
+Everything is computed in float64, so that another order of a sum is no difference and every other one is. The trace says
+bfloat16 in its place, so that it is lowered as a model of a port is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,25 +64,41 @@ def recorded(model: torch.nn.Module, *inputs: torch.Tensor | tuple[int, ...], se
     """One forward in evaluation mode. Inputs that are given as shapes are normal; weights and statistics are made anew, so that
     none is a special value (a norm begins with 1 and 0)."""
     generator = torch.Generator().manual_seed(seed)
-    tensors = [x if isinstance(x, torch.Tensor) else torch.randn(x, generator=generator) for x in inputs]
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+    tensors = [x if isinstance(x, torch.Tensor) else _normal(x, generator) for x in inputs]
+    for name, tensor in (*model.double().named_parameters(), *model.named_buffers()):
         if tensor.is_floating_point():
-            fresh = torch.randn(tensor.shape, generator=generator)
+            fresh = _normal(tensor.shape, generator)
             tensor.data.copy_(fresh.abs() + 0.5 if name.endswith("running_var") else fresh)
     model.eval()
-    paths = ModulePaths(model, torch.float32, nearest=True)
+    paths = ModulePaths(model, torch.float64, nearest=True)
     recorder = _Keeping(paths, model, tensors)
-    with torch.inference_mode(), paths.followed(), recorder:
-        returned = model(*tensors)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.inference_mode(), paths.followed(), recorder:
+            returned = model(*tensors)
+    finally:
+        torch.set_default_dtype(torch.float32)
     results = recorder.results_of(returned)
     recorder.finish()
-    values = tuple(replace(v, dtype="bfloat16") if v.dtype == "float32" else v for v in recorder.values)
+    values = tuple(replace(v, dtype="bfloat16") if v.dtype == "float64" else v for v in recorder.values)
     head = {
         "model": {"name": "net", "package": "mine==local", "config": "", "params": 0, "fused": False},
         "input": {"shapes": [list(t.shape) for t in tensors], "dtype": "bfloat16"},
-        "capture": {"torch": torch.__version__, "level": "torch", "device": "cpu", "guessed": 0},
+        "capture": {"torch": str(torch.__version__), "level": "torch", "device": "cpu", "guessed": 0},
     }
     return Recorded(Trace(head, values, tuple(recorder.steps), results), recorder.kept)
+
+
+def _normal(shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(tuple(shape), generator=generator, dtype=torch.float64)
+
+
+def close(actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
+    """Shapes and values, to what float64 leaves of them."""
+    return len(actual) == len(expected) and all(
+        a.shape == e.shape and torch.allclose(a.double(), e.double(), rtol=1e-9, atol=1e-9 * float(e.double().abs().max()))
+        for a, e in zip(actual, expected, strict=True)
+    )
 
 
 # What a trace computes ------------------------------------------------------------------------------------------------------
@@ -115,7 +132,8 @@ def _called(step: Step, values: Values) -> Any:
         else:
             given[argument] = None if operand is None else values[operand].clone()  # some calls write in place
     if "folded" in extras:
-        given["weight"], given["bias"] = folded(given["weight"], extras["folded"], values)
+        parts = extras["folded"]
+        given["weight"], given["bias"] = folded_weight(given["weight"], parts, values), folded_bias(parts, values)
     if "heads" in extras:
         return heads(given["self"], extras["heads"])
     if extras.get("padding_mode") == "replicate":
@@ -125,14 +143,20 @@ def _called(step: Step, values: Values) -> Any:
     return function(**{**absent, **given})
 
 
-def folded(weight: torch.Tensor, parts: list[Any], values: Values) -> tuple[torch.Tensor, torch.Tensor]:
+def folded_weight(weight: torch.Tensor, parts: Sequence[Any], values: Values) -> torch.Tensor:
     """norm(conv(x)) = gamma (W x + b - mean) / sqrt(variance + eps) + beta, so W is scaled by s = gamma / sqrt(variance + eps)
-    for each out channel, and the bias is (b - mean) s + beta."""
-    own, gamma, beta, mean, variance = (None if n is None else values[n] for n in parts[:5])
+    for each out channel."""
+    _, gamma, _, _, variance = (None if n is None else values[n] for n in parts[:5])
     scale = 1 / torch.sqrt(variance + parts[5])
     scale = scale if gamma is None else gamma * scale
-    bias = (-mean if own is None else own - mean) * scale
-    return weight * scale.reshape(-1, *[1] * (weight.dim() - 1)), bias if beta is None else bias + beta
+    return weight * scale.reshape(-1, *[1] * (weight.dim() - 1))
+
+
+def folded_bias(parts: Sequence[Any], values: Values) -> torch.Tensor:
+    """And the bias is (b - mean) s + beta."""
+    own, _, beta, mean, _ = (None if n is None else values[n] for n in parts[:5])
+    bias = folded_weight(-mean if own is None else own - mean, parts, values)
+    return bias if beta is None else bias + beta
 
 
 def heads(packed: torch.Tensor, count: int) -> list[torch.Tensor]:
@@ -164,4 +188,4 @@ def checked(trace: Trace) -> Trace:
     return trace_of(trace_text(Trace(trace.head, values, tuple(steps), numbered(trace.results))))
 
 
-__all__ = ["Net", "Recorded", "Values", "checked", "folded", "heads", "interpreted", "recorded"]
+__all__ = ["Net", "Recorded", "Values", "checked", "close", "folded_bias", "folded_weight", "heads", "interpreted", "recorded"]

@@ -17,7 +17,7 @@ from ssinghal.operators.core import Call, input_specs, normal_dim, normal_dims
 from ssinghal.plan.forms import Form
 from ssinghal.plan.hand import Hand, Held, padding_factor
 from ssinghal.plan.policy import Rewrite
-from ssinghal.plan.residents import MAP, VOLUME, Residents, conv_arguments, spatial
+from ssinghal.plan.residents import VOLUME, Residents, conv_arguments, spatial
 from ssinghal.plan.steps import PlannedStep
 from ssinghal.specs import TILE_EDGE, Layout, Shape, round_up
 
@@ -442,11 +442,9 @@ def _matmul(work: Work) -> list[Held]:
 
 
 def _convolution(work: Work) -> list[Held]:
-    rank = len(work.case.inputs[0])
-    resident = all(work.is_resident(position) for position in range(1, work.count))
-    if work.attrs["transposed"] or rank not in (MAP, VOLUME) or not resident:
+    if not work.residents.prepares(work.planned):
         return _registry(work)
-    return _conv3d(work) if rank == VOLUME else _conv2d(work)
+    return _conv3d(work) if len(work.case.inputs[0]) == VOLUME else _conv2d(work)
 
 
 def _conv2d(work: Work) -> list[Held]:
@@ -471,8 +469,8 @@ def _conv2d(work: Work) -> list[Held]:
 
 
 def _conv3d(work: Work) -> list[Held]:
-    """On [N, D, H, W, C] in rows, whole tiles of channels, and to such: what TTNN adds to fewer by itself it does not count when
-    the result gets another shape. The weight is dense over its groups, so that the call has one."""
+    """On [N, D, H, W, C] in rows, whole tiles of channels, and to such: what TTNN adds to fewer by itself it does not count
+    when the result gets another shape. The weight is dense over its groups, so that the call has one."""
     hand, x, step = work.hand, work.operand(0), work.planned
     order = (0, 2, 3, 4, 1)
     n, c, *volume = work.case.inputs[0]

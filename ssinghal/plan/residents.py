@@ -89,6 +89,13 @@ class Residents:
         """A constant that is laid out like an activation."""
         return Held(self.tensor(step, position), Form.plain(self.trace.values[step.operands[position]].shape))
 
+    def prepares(self, step: PlannedStep) -> bool:
+        """Whether this is a convolution whose weights TTNN is given in its own form: those that are there from the start."""
+        if step.operator != "convolution" or step.attrs["transposed"] or step.case is None:
+            return False
+        resident = all(self.trace.values[number].is_resident for number in step.operands[1:])
+        return resident and len(step.case.inputs[0]) in (MAP, VOLUME)
+
     def refusal(self, step: PlannedStep) -> RuntimeError | None:
         """What TTNN said where it would not prepare this convolution. It is the call that fails then, not the loading: what
         comes before it may fit."""
@@ -107,12 +114,9 @@ class Residents:
         assert step.case is not None
         dtype = step.case.placement.dtype
         shape = self.trace.values[step.operands[position]].shape or (1,)
-        if step.operator == "convolution" and not step.attrs["transposed"] and position:
-            rank = len(step.case.inputs[0])
-            if rank == MAP:
-                return self._map_weight(step, position, dtype)
-            if rank == VOLUME:
-                return _volume(shape, step.attrs["groups"], dtype)
+        if position and self.prepares(step):
+            is_map = len(step.case.inputs[0]) == MAP
+            return self._map_weight(step, position, dtype) if is_map else _volume(shape, step.attrs["groups"], dtype)
         if step.operator in BROADCASTING:
             long = [size for size in shape if size != 1]
             return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)

@@ -1,0 +1,93 @@
+"""The calls of TTNN that a plan makes, noted as they are made: on a virtual device, or in torch. Imports neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.plan.result import PlanResult
+from ssinghal.plan.running import PlanTask
+from ssinghal.records import Verdict
+from ssinghal.tasks import PoolOptions, Task
+
+LOADING = ("prepare_", "allocate_", "empty")  # what is called before the first step begins with these
+
+
+class NotedCall(NamedTuple):
+    """``arguments``: numbers and text; tensors and what TTNN calls memory are left out. ``results``: (shape, layout, dtype)."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    results: tuple[tuple[tuple[int, ...], str, str], ...]
+
+
+class Noting:
+    """A session whose calls of ttnn are noted in ``calls``; everything else is the session's own."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.calls: list[NotedCall] = []
+        self.ttnn = _Module(session.ttnn, self.calls)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+
+class _Module:
+    def __init__(self, module: Any, calls: list[NotedCall]) -> None:
+        self._module, self._calls = module, calls
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        if isinstance(value, ModuleType) and not name.startswith("_"):
+            return _Module(value, self._calls)
+        noted = callable(value) and not isinstance(value, type) and not name.startswith(LOADING)
+        return self._noted(name, value) if noted else value
+
+    def _noted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            returned = function(*args, **kwargs)
+            results = [t for t in (returned if isinstance(returned, (list, tuple)) else [returned]) if _is_tensor(t)]
+            if results:
+                told = [*map(_plain, args), *((key, _plain(value)) for key, value in sorted(kwargs.items()))]
+                specs = tuple((tuple(t.shape), t.layout.name, t.dtype.name) for t in results)
+                self._calls.append(NotedCall(name, tuple(a for a in told if a not in (None, (), *_named_nothing(a))), specs))
+            return returned
+
+        return call
+
+
+def _named_nothing(argument: Any) -> tuple[Any, ...]:
+    """A keyword whose value is left out is left out too."""
+    return (argument,) if isinstance(argument, tuple) and argument[1:] in ((None,), ((),)) else ()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return tuple(found for found in map(_plain, value) if found is not None)
+    return value if isinstance(value, (bool, int, float, str)) and type(value) in (bool, int, float, str) else None
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "padded_shape")
+
+
+@dataclass(frozen=True)
+class NotedPlan(Task["tuple[PlanResult, list[NotedCall]]"]):
+    """The product's own run of a model, and the calls that it made."""
+
+    plan: PlanTask
+
+    def run(self, session: Session, options: PoolOptions) -> tuple[PlanResult, list[NotedCall]]:
+        noting = Noting(session)
+        result = self.plan.run(noting, options)  # type: ignore[arg-type]
+        return result, noting.calls
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> tuple[PlanResult, list[NotedCall]]:
+        return self.plan.lost(verdict, facts), []
+
+
+__all__ = ["NotedCall", "NotedPlan", "Noting"]
