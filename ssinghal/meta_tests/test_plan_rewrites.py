@@ -18,6 +18,15 @@ from ssinghal.plan.rewrites import CHANGES, fold_batch_norm, rewritten  # noqa: 
 from ssinghal.trace import ValueKind  # noqa: E402
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Threads that wait for each other cost more than such tensors are worth."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def names(trace):
     return [step.overload.split(".")[1] for step in trace.steps]
 

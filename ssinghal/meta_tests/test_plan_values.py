@@ -44,6 +44,15 @@ def policies(name, trace):
     return list(found)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Threads that wait for each other cost more than such tensors are worth."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="module")
 def pool():
     with Pool(choose_device("virtual", "n150"), PoolOptions()) as pool:
