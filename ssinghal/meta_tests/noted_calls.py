@@ -8,10 +8,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.plan.residents import Residents, conv_arguments
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.running import PlanTask
+from ssinghal.plan.steps import planned_steps
 from ssinghal.records import Verdict
+from ssinghal.specs import Layout, TensorSpec
 from ssinghal.tasks import PoolOptions, Task
+from ssinghal.trace import Trace
 
 LOADING = ("prepare_", "allocate_", "empty")  # what is called before the first step begins with these
 
@@ -90,4 +94,57 @@ class NotedPlan(Task["tuple[PlanResult, list[NotedCall]]"]):
         return self.plan.lost(verdict, facts), []
 
 
-__all__ = ["NotedCall", "NotedPlan", "Noting"]
+Specs = list[tuple[tuple[int, ...], tuple[int, ...], str, str]]  # shape, padded shape, layout, dtype of weight and bias
+
+
+@dataclass(frozen=True)
+class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
+    """What a plan places for the one convolution of a trace, and what ttnn.conv2d itself returns as its prepared weights when it
+    is given those of the host. ``layout``: of the map."""
+
+    trace: Trace
+    layout: Layout
+
+    def run(self, session: Session, options: PoolOptions) -> tuple[Specs, Specs]:
+        session.use_regions(32768)
+        try:
+            return self._placed(session), self._returned(session)
+        finally:
+            session.clear()
+
+    def _placed(self, session: Session) -> Specs:
+        residents, steps = Residents(session, self.trace), planned_steps(self.trace)
+        residents.spec_all(steps)
+        residents.place_all(steps)
+        return [_told(tensor) for tensor in residents.tensors.values()]
+
+    def _returned(self, session: Session) -> Specs:
+        ttnn, (step,) = session.ttnn, planned_steps(self.trace)
+        arguments = conv_arguments(step)
+        rows = arguments["batch_size"] * arguments["input_height"] * arguments["input_width"]
+        weight, *bias = (self.trace.values[number].shape for number in step.operands[1:])
+
+        def host(shape: tuple[int, ...]) -> Any:
+            spec = ttnn.TensorSpec(list(shape), ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
+            return ttnn.allocate_tensor_on_host(spec, session.device)
+
+        _, (weights, vector) = ttnn.conv2d(
+            input_tensor=session.empty(TensorSpec((1, 1, rows, arguments["in_channels"]), layout=self.layout)),
+            weight_tensor=host(weight),
+            bias_tensor=host((1, 1, 1, *bias[0])) if bias else None,
+            device=session.device,
+            memory_config=ttnn.DRAM_MEMORY_CONFIG,
+            return_weights_and_bias=True,
+            **arguments,
+        )
+        return [_told(tensor) for tensor in (weights, vector) if tensor is not None]
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> tuple[Specs, Specs]:
+        raise AssertionError(verdict.message)
+
+
+def _told(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...], str, str]:
+    return tuple(tensor.shape), tuple(tensor.padded_shape), tensor.layout.name, tensor.dtype.name
+
+
+__all__ = ["NotedCall", "NotedPlan", "Noting", "WeightsOfConv2d"]

@@ -21,6 +21,8 @@ from ssinghal.meta_tests.small_models import MODELS  # noqa: E402
 from ssinghal.plan import calls  # noqa: E402
 from ssinghal.plan.policy import POLICIES, Rewrite  # noqa: E402
 from ssinghal.plan.rewrites import rewritten  # noqa: E402
+from ssinghal.plan.rules import products  # noqa: E402
+from ssinghal.plan.rules.elementwise import unary  # noqa: E402
 from ssinghal.plan.running import PlanTask  # noqa: E402
 from ssinghal.plan.steps import planned_steps  # noqa: E402
 from ssinghal.pool import Pool, PoolOptions  # noqa: E402
@@ -139,6 +141,8 @@ def test_the_calls_of_a_random_program_are_made(seed, pool):
         (lambda m, x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True), [(1, 32, 4, 4)], "does not align"),
         (lambda m, x: x.as_strided((2, 2), (1, 2)), [(2, 3)], "TTNN tensors have no strides"),
         (lambda m, x: x.half(), [(2, 3)], "TTNN has none of"),
+        (lambda m, x: x.max(1), [(2, 3)], "ttnn.max returns 1 of its 2 results, and another one is read"),
+        (lambda m, x: x.max(1).values, [(2, 3)], ""),
         (lambda m, x: F.dropout(x, 0.5, training=True), [(2, 3)], ""),  # it drops, but other elements than torch
     ],
 )
@@ -163,12 +167,12 @@ def test_a_wrong_order_is_found_out(monkeypatch):
     """Rows before columns, in a map that has as many of both: shapes alone would not tell."""
     made = recorded(nn.Conv2d(3, 4, (1, 3), padding=(0, 1)), (1, 3, 6, 6))
     assert close(run_in_torch(made, PORT)[0], made.results())
-    monkeypatch.setattr(calls, "CHANNELS_LAST", (0, 3, 2, 1))
+    monkeypatch.setattr(products, "channels_last", lambda rank: (0, 3, 2, 1))
     assert not close(run_in_torch(made, PORT)[0], made.results())
 
 
 def test_a_call_too_many_is_found_out(pool, monkeypatch):
     made = recorded(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), (1, 3, 6, 6))
     assert same_calls(pool, made, PORT)
-    monkeypatch.setitem(calls.RULES, "relu", lambda work: calls._unary(work) and calls._unary(work))
+    monkeypatch.setitem(calls.RULES, "relu", lambda work: unary(work) and unary(work))
     assert not same_calls(pool, made, PORT), "the worker has the rule as it is"

@@ -12,7 +12,7 @@ from ssinghal.cases import Case, Placement, Source
 from ssinghal.catalog.schema import CapturedLine
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator
-from ssinghal.operators.core import Attrs, OperatorInfo
+from ssinghal.operators.core import Attrs, OperatorInfo, working_shapes
 from ssinghal.specs import DType, Shape
 from ssinghal.trace import Step, Trace
 
@@ -67,19 +67,23 @@ def _planned(trace: Trace, number: int, step: Step) -> PlannedStep:
         found = captured_case(step.overload, line, Placement(dtype=DType(trace.dtype)), source)
     except (InvalidCase, ValueError) as error:  # pydantic's errors of a line are ValueErrors
         return PlannedStep(number, step, None, str(error).splitlines()[0], step.inputs, extras)
-    reason = found.reason if isinstance(found, Unmapped) else _limitation(found, trace.values[step.results[0]].shape)
+    reason = found.reason if isinstance(found, Unmapped) else _limitation(found, trace, number)
     if isinstance(found, Unmapped) or reason:
         return PlannedStep(number, step, None, reason, step.inputs, extras)
     return PlannedStep(number, step, found, "", step.inputs[: len(found.inputs)], extras)
 
 
-def _limitation(case: Case, result: Shape) -> str:
+def _limitation(case: Case, trace: Trace, number: int) -> str:
     """Why TTNN has no such call, whatever the layout: some it would make in silence, and compute something else. Resizing to
     the size that is there is no call."""
-    info = find_operator(case.operator)
-    if case.operator.startswith("upsample") and case.inputs[0] == result:
+    results = trace.steps[number].results
+    if case.operator.startswith("upsample") and case.inputs[0] == trace.values[results[0]].shape:
         return ""
+    info = find_operator(case.operator)
     attrs = info.complete_attrs(case.attrs)
+    returned = len(info.infer(working_shapes(info, case), attrs))
+    if any(trace.last_use[value] > number for value in results[returned:]):
+        return f"{info.ttnn} returns {returned} of its {len(results)} results, and another one is read"
     return next((x.reason for x in info.limitations if not x.layouts and x.applies(info, case, attrs, None)), "")
 
 

@@ -1,0 +1,49 @@
+"""Other shapes and orders of the same elements."""
+
+from __future__ import annotations
+
+import math
+
+from ssinghal.operators.core import normal_dim
+from ssinghal.plan.forms import Form
+from ssinghal.plan.hand import Held
+from ssinghal.plan.rules.work import Work, registry
+from ssinghal.specs import Layout
+
+
+def view(work: Work) -> list[Held]:
+    """Another shape of the same elements: free, unless the order on the device stands against it."""
+    x, shape = work.operand(0), work.shapes[0]
+    form = x.form.viewed(shape)
+    if form is None:
+        work.hand.plain(x, Layout.ROW_MAJOR)
+        form = Form.plain(shape)
+    return [Held(x.tensor, form)]
+
+
+def permute(work: Work) -> list[Held]:
+    x, attrs = work.operand(0), work.attrs
+    rank = len(x.form.dims)
+    if work.planned.operator == "permute":
+        dims = [normal_dim(d, rank) for d in attrs["dims"]]
+    elif work.planned.operator == "t":
+        dims = list(reversed(range(rank)))
+    else:
+        a, b = normal_dim(attrs["dim0"], rank), normal_dim(attrs["dim1"], rank)
+        dims = [b if d == a else a if d == b else d for d in range(rank)]
+    return [Held(x.tensor, x.form.permuted(dims))]
+
+
+def same(work: Work) -> list[Held]:
+    """What torch copies to have it in another order: on the device it lies as it lies."""
+    x = work.operand(0)
+    return [Held(x.tensor, x.form)]
+
+
+def dropout(work: Work) -> list[Held]:
+    """Outside training it is the identity."""
+    return registry(work) if work.attrs["train"] and work.attrs["p"] else same(work)
+
+
+def expand(work: Work) -> list[Held]:
+    return view(work) if math.prod(work.shapes[0]) == work.operand(0).form.volume else registry(work)
