@@ -99,6 +99,9 @@ def _lines(name: str, reach: Reach) -> list[str]:
     for tried in (reach.fit, reach.fail):
         if tried is not None:
             told.append(f"  {format_shape(tried.input_shape)}: {tried.message}")
+    for hole in reach.edge.holes:
+        tried = reach.edge.tried[hole.last_index]
+        told.append(f"  but {format_shape(tried.input_shape)}, which asks for less, does not: {tried.message}")
     if reach.edge.is_spent:
         told.append("  runs were used up: the edge may lie further on")
     return told

@@ -13,7 +13,7 @@ from pathlib import Path
 from ssinghal.boards import load_board
 from ssinghal.capture.request import CaptureError
 from ssinghal.capture.session import Captures
-from ssinghal.edges.search import EDGE_ALONE, Edge, search_edge
+from ssinghal.edges.search import Edge, Effort, search_edge
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.arithmetic import Outlook, arithmetic
 from ssinghal.plan.inputs import STRIDE, Goal, shapes_of, size_of
@@ -27,6 +27,9 @@ from ssinghal.trace import Trace
 from ssinghal.traces import trace_for
 
 KIND = "plan edge"
+# A run of a whole model takes seconds to minutes, so one value beyond the edge and one below it is doubted: sizes that suit
+# TTNN's slices of a map may fit where a smaller one does not.
+EFFORT = Effort(neighbours=1, samples=0)
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Explorer:
             return self._hint(value, policy, board)
 
         start = next((i for i, value in enumerate(values) if math.prod(value) >= math.prod(shape)), 0)
-        edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, effort=EDGE_ALONE)
+        edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, effort=EFFORT)
         return Reach(self.model, board, str(policy), goal, shape, edge)
 
     def _hint(self, value: Shape, policy: Policy, board: str) -> bool | None:
