@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from ssinghal.device.session import DeviceFacts, Session
-from ssinghal.plan.residents import Residents, conv_arguments
+from ssinghal.plan.residents import Residents, conv_arguments, map_layout
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.running import PlanTask
 from ssinghal.plan.steps import planned_steps
 from ssinghal.records import Verdict
-from ssinghal.specs import Layout, TensorSpec
+from ssinghal.specs import TensorSpec
 from ssinghal.tasks import PoolOptions, Task
 from ssinghal.trace import Trace
 
@@ -99,11 +100,10 @@ Specs = list[tuple[tuple[int, ...], tuple[int, ...], str, str]]  # shape, padded
 
 @dataclass(frozen=True)
 class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
-    """What a plan places for the one convolution of a trace, and what ttnn.conv2d itself returns as its prepared weights when it
-    is given those of the host. ``layout``: of the map."""
+    """What a plan places for the one convolution of a trace, and what ttnn.conv2d itself returns as its prepared weights when
+    it is given those of the host."""
 
     trace: Trace
-    layout: Layout
 
     def run(self, session: Session, options: PoolOptions) -> tuple[Specs, Specs]:
         session.use_regions(32768)
@@ -121,7 +121,10 @@ class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
     def _returned(self, session: Session) -> Specs:
         ttnn, (step,) = session.ttnn, planned_steps(self.trace)
         arguments = conv_arguments(step)
-        rows = arguments["batch_size"] * arguments["input_height"] * arguments["input_width"]
+        rows, channels = (
+            math.prod(arguments[f] for f in ("batch_size", "input_height", "input_width")),
+            arguments["in_channels"],
+        )
         weight, *bias = (self.trace.values[number].shape for number in step.operands[1:])
 
         def host(shape: tuple[int, ...]) -> Any:
@@ -129,7 +132,7 @@ class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
             return ttnn.allocate_tensor_on_host(spec, session.device)
 
         _, (weights, vector) = ttnn.conv2d(
-            input_tensor=session.empty(TensorSpec((1, 1, rows, arguments["in_channels"]), layout=self.layout)),
+            input_tensor=session.empty(TensorSpec((1, 1, rows, channels), layout=map_layout(channels))),
             weight_tensor=host(weight),
             bias_tensor=host((1, 1, 1, *bias[0])) if bias else None,
             device=session.device,

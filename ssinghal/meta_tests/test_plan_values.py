@@ -108,6 +108,15 @@ def test_every_rewrite_is_shown():
     assert set(REWRITTEN) == set(Rewrite)
 
 
+@pytest.mark.parametrize(
+    ("channels", "calls"), [(32, ["to_layout", "conv2d", "conv2d"]), (16, ["conv2d", "to_layout", "conv2d"])]
+)
+def test_a_map_comes_in_the_layout_for_which_its_weights_were_prepared(channels, calls):
+    """An input is in rows, a convolution's result in tiles."""
+    made = recorded(nn.Sequential(nn.Conv2d(channels, channels, 3), nn.Conv2d(channels, 4, 3)), (1, channels, 8, 8))
+    assert [call.name for call in run_in_torch(made, PORT)[1]] == calls
+
+
 # Programs that nobody thought of --------------------------------------------------------------------------------------------
 
 

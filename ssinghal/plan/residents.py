@@ -138,12 +138,12 @@ class Residents:
         return TensorSpec((1, 1, rows if position == 1 else 1, weight[0]), dtype)
 
     def _asked(self, weight: Shape, dtype: DType, has_bias: bool, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Always for rows: told of tiles TTNN pads the channels of a first layer to 32, which its convolution does not."""
+        """For a map in the layout in which it will come."""
         ttnn, device = self.session.ttnn, self.session.device
         kind = getattr(ttnn, dtype.value)
         how = {
             "input_memory_config": ttnn.DRAM_MEMORY_CONFIG,
-            "input_layout": ttnn.ROW_MAJOR_LAYOUT,
+            "input_layout": getattr(ttnn, f"{map_layout(arguments['in_channels']).name}_LAYOUT"),
             "input_dtype": kind,
             "output_dtype": kind,
             "device": device,
@@ -164,6 +164,13 @@ def _signature(step: PlannedStep) -> tuple[Any, ...]:
     """What decides how TTNN prepares a convolution over maps."""
     assert step.case is not None
     return (step.case.inputs[1], step.case.placement.dtype, len(step.operands), *conv_arguments(step).items())
+
+
+def map_layout(channels: int) -> Layout:
+    """In which a convolution is given its map. What TTNN prepares of a weight depends on it, so it is decided before: tiles, as
+    most calls leave it; but rows where the channels fill no whole tiles, as in a first layer, since of those TTNN prepares the
+    weight for more channels than its convolution then counts."""
+    return Layout.ROW_MAJOR if channels % TILE_EDGE else Layout.TILE
 
 
 def conv_arguments(step: PlannedStep) -> dict[str, Any]:
@@ -198,4 +205,4 @@ def _volume(shape: Shape, groups: int, dtype: DType) -> TensorSpec:
     return TensorSpec((rows, round_up(out, TILE_EDGE)), dtype, Layout.TILE)
 
 
-__all__ = ["MAP", "VOLUME", "Made", "Prepared", "Residents", "conv_arguments", "spatial"]
+__all__ = ["MAP", "VOLUME", "Made", "Prepared", "Residents", "conv_arguments", "map_layout", "spatial"]

@@ -6,7 +6,7 @@ import math
 
 from ssinghal.plan.forms import Form
 from ssinghal.plan.hand import Held
-from ssinghal.plan.residents import MAP, VOLUME, conv_arguments, spatial
+from ssinghal.plan.residents import MAP, VOLUME, conv_arguments, map_layout, spatial
 from ssinghal.plan.rules.views import same
 from ssinghal.plan.rules.work import Work, channels_last, registry
 from ssinghal.specs import TILE_EDGE, Layout, round_up
@@ -48,7 +48,7 @@ def _conv2d(work: Work) -> list[Held]:
         raise refusal
     n, c, h, w = work.case.inputs[0]
     order = channels_last(MAP)
-    hand.arrange(x, order, (1, 1, n * h * w, c))
+    hand.arrange(x, order, (1, 1, n * h * w, c), map_layout(c))
     bias = work.residents.tensor(step, 2) if work.count > 2 else None
     hand.doing = "ttnn.conv2d"
     result = hand.ttnn.conv2d(
