@@ -70,10 +70,11 @@ class ValuedResidents(Residents):
         return F.pad(dense, (0, 0) * 3 + (0, -dense.shape[1] % TILE_EDGE, 0, missing)).permute(2, 3, 4, 1, 0)
 
 
-def run_in_torch(made: Recorded, policy: Policy) -> tuple[list[torch.Tensor], list[NotedCall]]:
-    """The results of the model as this policy runs it, in torch's order, and the calls that were made."""
+def run_in_torch(made: Recorded, policy: Policy, board: str = "n150") -> tuple[list[torch.Tensor], list[NotedCall]]:
+    """The results of the model as this policy runs it, in torch's order, and the calls that were made. Some layouts depend on
+    what they take in the banks of the board."""
     trace = rewritten(made.trace, policy)
-    session = Noting(SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board("n150")))
+    session = Noting(SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board(board)))
     hand, residents = Hand(session, policy), ValuedResidents(session, trace, made.values)
     steps = planned_steps(trace)
     residents.spec_all(steps)

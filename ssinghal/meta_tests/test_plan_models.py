@@ -26,7 +26,7 @@ def run(boards, model, board="n150", policy="port", *rewrites):
 
 def test_the_4k_detector_fails_at_its_first_attention_map(boards):
     """The scores [4, 12, 8160, 8160] in tiles: 4 x 12 x 255 x 255 tiles of 2,048 B over 12 banks, and a second time for the
-    softmax. The prototype had 480,057,280 B free: its weights lacked the padding to blocks of cores that TTNN asks for."""
+    softmax. The prototype had 480,057,280 B free: it kept no program cache, and its weights lacked TTNN's padding."""
     result = run(boards, YOLO_4K)
     failure, verdict = result.failure, result.failure.verdict
     assert (result.status, verdict.resource, failure.operator) == (Status.OOM, Resource.DRAM_BUFFER, "softmax")

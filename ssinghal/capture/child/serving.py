@@ -71,6 +71,7 @@ def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
     from ssinghal.capture.child.capturing import Capturing
 
     request = CaptureRequest.from_json(data)
+    sys.dont_write_bytecode = True  # of a factory that is changed within a second, Python would take the old one again
     os.chdir(data["folder"])  # where a user's factory lies: this process imports from its current folder
     warnings.filterwarnings("ignore")
     guards = Guards()
