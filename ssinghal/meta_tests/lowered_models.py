@@ -51,7 +51,6 @@ class ValuedResidents(Residents):
         layout = TILE if made.spec.layout is Layout.TILE else ROW_MAJOR
         return Tensor(values.reshape(made.spec.shape).clone(), layout, DTYPES[made.spec.dtype.value])
 
-
     def _is_of_volumes(self, made: Made) -> bool:
         reads = (s for s in self.trace.steps if s.overload == "aten.conv3d.default" and made.value in s.inputs[1:])
         return next(reads, None) is not None
