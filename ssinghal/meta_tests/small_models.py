@@ -121,7 +121,7 @@ VOLUMES: dict[str, Model] = {
     "volume": of(lambda m, x: F.relu(m.c(x)), (2, 32, 4, 5, 6), c=nn.Conv3d(32, 16, 3, padding=1)),
     "volume of few channels": of(lambda m, x: m.c(x), (1, 12, 4, 5, 6), c=nn.Conv3d(12, 8, (1, 3, 3), (1, 2, 2), (0, 1, 1))),
     "volume in groups": of(
-        lambda m, x: F.relu(m.b(m.a(x))), (1, 8, 3, 5, 6), a=nn.Conv3d(8, 10, 3, padding=1, groups=2),
+        lambda m, x: F.relu(m.b(m.a(x))), (1, 64, 3, 5, 6), a=nn.Conv3d(64, 10, 3, padding=1, groups=2),
         b=nn.Conv3d(10, 10, (1, 3, 3), groups=10),
     ),
     "depth to space": of(_depth_to_space, (1, 8, 2, 3, 4), proj=nn.Linear(8, 32), after=nn.Conv3d(4, 4, 1)),

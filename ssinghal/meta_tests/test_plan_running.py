@@ -5,6 +5,7 @@ over the banks, so 768 tiles take 64 x 2,048 B of each.
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -122,6 +123,9 @@ def test_a_map_lies_channels_last_and_views_of_it_cost_nothing(pool):
     result = ran(pool, trace)
     assert [use.dram_bytes for use in result.steps] == [rows, rows, 2 * tiles], "only the last call needs tiles"
     assert result.alive[0].placed == (1, 1, 1024, 64)
+    beside = ran(pool, trace, replace(PORT, replace_on_conversion=False))
+    assert [use.dram_bytes for use in beside.steps] == [rows, rows, rows + tiles], "the rows stay, the converted tensor goes"
+    assert beside.steps[-1].dram_peak_bytes == rows + 2 * tiles
 
 
 # Weights --------------------------------------------------------------------------------------------------------------------
