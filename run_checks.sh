@@ -11,7 +11,7 @@ Makes .venv (as run_all_tests.sh --ultralytics does: all that models are capture
 neither torch nor ttnn) and .venv-visualizer (ttnn-visualizer, which opens what is exported for it), installs Debian's
 chromium where that is missing and we are root, then runs, each even if one before it failed: ruff check, ruff format, mypy,
 the other TTNN releases that tests ask (450 MiB once, in the user's cache folder: ssinghal releases; without them those tests
-are skipped), the meta tests, the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of each operator's cases (all of
+are skipped), the tests of the product itself (tests/), the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of each operator's cases (all of
 them: ssinghal run).
 
 Exit code: 0 all passed, 1 a check failed, 2 bad use, no usable Python or no chromium, 130 interrupted.
@@ -49,7 +49,7 @@ if .venv/bin/python -m ssinghal releases add 0.66.0 0.75.0; then
 else
   outcomes+=($'NOT THERE\tother TTNN releases: the tests that ask them were skipped')
 fi
-check "meta tests" .venv/bin/python -m pytest ssinghal/meta_tests -n 2
+check "tests" .venv/bin/python -m pytest tests -n 2
 check "memory estimates without torch and ttnn" .venv-base/bin/python -m pytest ssinghal/oom_tests -k memory_estimation
 check "both suites on a virtual device, a sample" .venv/bin/python -m pytest --oom-device virtual --oom-sample 12
 

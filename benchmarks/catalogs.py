@@ -19,9 +19,9 @@ SETUP = """
     started = time.perf_counter()
     from pathlib import Path
     import yaml
-    from ssinghal.catalog.finding import find, parse_pattern
-    from ssinghal.catalog.reading import catalog_files, load_catalogs
-    from ssinghal.expand import expand
+    from ssinghal.catalog.search import find, parse_pattern
+    from ssinghal.catalog.loader import catalog_files, load_catalogs
+    from ssinghal.catalog.expansion import expand
     imported = time.perf_counter()
 """
 FIGURES = {
@@ -53,7 +53,7 @@ def measure(statement: str, repeat: int) -> dict[str, float]:
 
 def sizes() -> dict[str, int]:
     """What there is to read."""
-    from ssinghal.catalog.reading import load_catalogs
+    from ssinghal.catalog.loader import load_catalogs
 
     catalogs = load_catalogs()
     captured = [c for c in catalogs if c.head.kind == "captured"]

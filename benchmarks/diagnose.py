@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ssinghal.diagnose.logs import read_log
+from ssinghal.diagnose.log_reader import read_log
 
 FAILURE = (
     "2026-01-01 11:00:00.000 | critical |          Always | TT_THROW: Statically allocated circular buffers on core range"

@@ -14,18 +14,17 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from ssinghal.cases import Case
-from ssinghal.catalog.reading import load_catalogs
+from ssinghal.capacity.finder import Found, Search, lean
+from ssinghal.capacity.parameters import Goal
+from ssinghal.capacity.search import Effort
+from ssinghal.capacity.text import remarks
+from ssinghal.catalog.expansion import expand
+from ssinghal.catalog.loader import load_catalogs
+from ssinghal.core.case import Case, call_text
+from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
-from ssinghal.edges.finding import Found, Search, lean
-from ssinghal.edges.knobs import Goal
-from ssinghal.edges.search import Effort
-from ssinghal.edges.telling import remarks
 from ssinghal.errors import InvalidCase
-from ssinghal.expand import expand
-from ssinghal.pool import Pool, PoolOptions
-from ssinghal.remedy.telling import call_text
-from ssinghal.specs import BufferType
+from ssinghal.runner.pool import Pool, PoolOptions
 
 
 def main() -> None:

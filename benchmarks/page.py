@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.report.page import SCRIPTS, page
-from ssinghal.runs import RECORDS, find_run, read_run, run_folders
+from ssinghal.runs.reader import RECORDS, find_run, read_run, run_folders
 
 VIEWS = ("overview", "matrix", "cases", "models", "padding")
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -14,15 +14,15 @@ import resource
 import subprocess
 import sys
 
-from ssinghal.cases import DEFAULT_L1_SMALL_BYTES
+from ssinghal.capture.trace_library import find_trace
+from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES
+from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.device.modes import DeviceMode, choose_device
-from ssinghal.plan.planning import DEFAULT_TIMEOUT_S
+from ssinghal.plan.executor import PlanTask
+from ssinghal.plan.passes.registry import rewritten
+from ssinghal.plan.planner import DEFAULT_TIMEOUT_S
 from ssinghal.plan.policy import Rewrite, find_policy
-from ssinghal.plan.rewrites import rewritten
-from ssinghal.plan.running import PlanTask
-from ssinghal.pool import Pool, PoolOptions
-from ssinghal.specs import Shape, format_bytes, format_shape
-from ssinghal.traces import find_trace
+from ssinghal.runner.pool import Pool, PoolOptions
 
 MOCHI = (Rewrite.DEPTH_TO_SPACE, Rewrite.PAD_INTO_CONV, Rewrite.WHOLE_CONVOLUTION)
 # model, input, rewrites, most seconds

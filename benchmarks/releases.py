@@ -13,16 +13,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from ssinghal.catalog.reading import load_catalogs
+from ssinghal.catalog.expansion import expand
+from ssinghal.catalog.loader import load_catalogs
 from ssinghal.device.modes import choose_device
-from ssinghal.expand import expand
-from ssinghal.pool import PoolOptions
-from ssinghal.releases import find_release
-from ssinghal.timeline.asking import parse_versions
-from ssinghal.timeline.page import page
-from ssinghal.timeline.rows import Timeline
-from ssinghal.timeline.running import Part, run_parts
-from ssinghal.timeline.text import lines
+from ssinghal.device.releases import find_release
+from ssinghal.release_matrix.matrix import Timeline
+from ssinghal.release_matrix.page import page
+from ssinghal.release_matrix.runner import Part, run_parts
+from ssinghal.release_matrix.selection import parse_versions
+from ssinghal.release_matrix.text import lines
+from ssinghal.runner.pool import PoolOptions
 
 
 def main() -> None:

@@ -11,16 +11,16 @@ import argparse
 import statistics
 from collections import Counter
 
-from ssinghal.catalog.reading import load_catalogs
+from ssinghal.catalog.expansion import expand
+from ssinghal.catalog.loader import load_catalogs
+from ssinghal.core.record import Status
 from ssinghal.device.modes import choose_device
-from ssinghal.expand import expand
-from ssinghal.pool import Pool, PoolOptions
-from ssinghal.records import Status
-from ssinghal.remedy.bench import Bench
-from ssinghal.remedy.live import live_set
-from ssinghal.remedy.solving import solve_all
-from ssinghal.remedy.telling import Told
-from ssinghal.remedy.trials import Contract
+from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.resident_buffers import live_set
+from ssinghal.remedy.solver import solve_all
+from ssinghal.remedy.text import Told
+from ssinghal.remedy.trial import Contract
+from ssinghal.runner.pool import Pool, PoolOptions
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ssinghal.report.writing import files_of
-from ssinghal.runs import find_run, read_run
+from ssinghal.report.writer import files_of
+from ssinghal.runs.reader import find_run, read_run
 
 
 def main(arguments: list[str]) -> None:

@@ -21,14 +21,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ssinghal.boards import load_board
-from ssinghal.cases import Case
-from ssinghal.catalog.reading import load_catalogs
+from ssinghal.catalog.expansion import expand
+from ssinghal.catalog.loader import load_catalogs
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Case
 from ssinghal.device.modes import choose_device
-from ssinghal.estimate import estimate
-from ssinghal.expand import expand, specs_of
+from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import find_operator
-from ssinghal.pool import Pool, PoolOptions
+from ssinghal.operators.binding import specs_of
+from ssinghal.runner.pool import Pool, PoolOptions
 
 SEED = 20250818
 SMALL_MAP_TILES = 200
@@ -82,12 +83,12 @@ START = """
     import json, resource, sys, time
     from pathlib import Path
     from tempfile import TemporaryDirectory
-    from ssinghal.cases import Placement
+    from ssinghal.core.case import Placement
     from ssinghal.device.modes import choose_device
     from ssinghal.device.session import Session, _import_ttnn
     from ssinghal.device.virtual import apply_environment, environment_for
     from ssinghal.operators import make_case
-    from ssinghal.probe import probe
+    from ssinghal.runner.probe import probe
     WITH_TORCH = {with_torch}
     rss = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     with TemporaryDirectory() as scratch:
@@ -110,7 +111,7 @@ COLD = """
     import json, time
     from benchmarks.speed import mixed
     from ssinghal.device.modes import choose_device
-    from ssinghal.pool import Pool, PoolOptions
+    from ssinghal.runner.pool import Pool, PoolOptions
     if __name__ == "__main__":
         cases = mixed({count})
         with Pool(choose_device("virtual"), PoolOptions(workers=1)) as pool:

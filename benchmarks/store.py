@@ -22,9 +22,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from ssinghal.catalog.finding import parse_pattern
-from ssinghal.history import History
-from ssinghal.store import STORE, Store
+from ssinghal.core.shape_pattern import parse_pattern
+from ssinghal.runs.history import History
+from ssinghal.runs.index import STORE, Store
 
 ASKED = (("add", "1,96,2160,3840"), ("mm", "*,*"))  # two cases; more than fifty
 REPEAT = 5

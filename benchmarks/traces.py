@@ -18,12 +18,12 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from ssinghal.boards import board_names, load_board
-from ssinghal.capture.session import Captures
-from ssinghal.plan.arithmetic import arithmetics
-from ssinghal.specs import format_shape
-from ssinghal.trace import Trace, read_trace, trace_of, trace_text
-from ssinghal.traces import trace_files, trace_request
+from ssinghal.capture.client import Captures
+from ssinghal.capture.trace import Trace, read_trace, trace_of, trace_text
+from ssinghal.capture.trace_library import trace_files, trace_request
+from ssinghal.core.boards import board_names, load_board
+from ssinghal.core.tensors import format_shape
+from ssinghal.plan.liveness import arithmetics
 
 RECORD_GOAL_S, RECORD_GOAL_MB, ARITHMETIC_GOAL_S = 4.0, 800.0, 0.5
 

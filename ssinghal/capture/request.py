@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssinghal.core.tensors import Shape, TextEnum
 from ssinghal.errors import HarnessError, unknown
-from ssinghal.specs import Shape, TextEnum
 
 DEFAULT_TIMEOUT_S = 600.0
 # package -> (the extra that brings it, further packages whose versions decide what a capture of it holds)

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StrictBool, StrictInt, model_validator
 
-from ssinghal.cases import KnownOom, OutputMemory, Placement
+from ssinghal.core.case import KnownOom, OutputMemory, Placement
+from ssinghal.core.tensors import MAX_DIM, MAX_RANK, BufferType, DType, Layout, Shape, check_shape
 from ssinghal.errors import InvalidCase, unknown
-from ssinghal.specs import MAX_DIM, MAX_RANK, BufferType, DType, Layout, Shape, check_shape
 
 Operand = Shape | tuple[Shape | None, ...]
 

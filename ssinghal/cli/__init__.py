@@ -12,7 +12,7 @@ from ssinghal.cli.catalog import baseline, catalog
 from ssinghal.cli.compare import compare
 from ssinghal.cli.diagnose import diagnose
 from ssinghal.cli.edge import edge
-from ssinghal.cli.execute import execute
+from ssinghal.cli.exec_command import execute
 from ssinghal.cli.history import history
 from ssinghal.cli.inspect import doctor, estimate, operators
 from ssinghal.cli.plan import plan_command

@@ -13,13 +13,13 @@ import click
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
 from ssinghal.cli.options import timeout_option_of
 from ssinghal.cli.progress import track
+from ssinghal.core.parsing import one_of, parse_shape
+from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import InvalidCase
-from ssinghal.specs import Shape, format_bytes, format_shape
-from ssinghal.values import one_of, parse_shape
 
 if TYPE_CHECKING:
+    from ssinghal.capture.trace import Trace
     from ssinghal.catalog.schema import CapturedCatalog
-    from ssinghal.trace import Trace
 
 timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one capture may take.")
 
@@ -46,8 +46,8 @@ def capture_command(
     Models are named package/name: torchvision, timm, transformers, diffusers, ultralytics. The same command with the same
     packages gives the same bytes. A trace is compressed JSON; standard output gets it as it is, and so does a file *.json.
     """
-    from ssinghal.capture.session import capture, write_capture
-    from ssinghal.traces import write_trace
+    from ssinghal.capture.client import capture, write_capture
+    from ssinghal.capture.trace_library import write_trace
 
     inputs = () if input_ is None else (tuple(parse_shape(input_)),)
     known_level = one_of(Level, "level", level) if level is not None else Level.TORCH if as_trace else Level.ATEN
@@ -64,7 +64,7 @@ def capture_command(
 
 
 def _summary(catalog: CapturedCatalog) -> list[str]:
-    from ssinghal.coverage import coverage
+    from ssinghal.catalog.coverage import coverage
 
     head = catalog.head
     lines = [
@@ -79,7 +79,7 @@ def _summary(catalog: CapturedCatalog) -> list[str]:
 
 
 def _trace_summary(trace: Trace) -> list[str]:
-    from ssinghal.trace import ValueKind, resident_bytes
+    from ssinghal.capture.trace import ValueKind, resident_bytes
 
     capture = trace.head["capture"]
     weights, constants = (resident_bytes(trace, kind) for kind in (ValueKind.WEIGHT, ValueKind.CONSTANT))
@@ -116,7 +116,7 @@ def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) ->
 
     A trace is named by its file.
     """
-    from ssinghal.capture.session import Captures
+    from ssinghal.capture.client import Captures
 
     captured = _captured(catalogs)
     if not captured:
@@ -143,11 +143,11 @@ class _Captured(NamedTuple):
 
 
 def _captured(named: Sequence[str]) -> list[_Captured]:
-    from ssinghal.capture.session import request_of, write_capture
-    from ssinghal.catalog.reading import load_catalogs
+    from ssinghal.capture.client import request_of, write_capture
+    from ssinghal.capture.trace import SUFFIX, read_trace, trace_text
+    from ssinghal.capture.trace_library import trace_files, trace_request, write_trace
+    from ssinghal.catalog.loader import load_catalogs
     from ssinghal.catalog.schema import CapturedCatalog
-    from ssinghal.trace import SUFFIX, read_trace, trace_text
-    from ssinghal.traces import trace_files, trace_request, write_trace
 
     files = [Path(name) for name in named if name.endswith(SUFFIX)] if named else trace_files()
     rest = [name for name in named if not name.endswith(SUFFIX)]

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
-from ssinghal.baseline import write_baseline
-from ssinghal.boards import DEFAULT_BOARD
-from ssinghal.cases import OutputMemory
 from ssinghal.cli.options import board_option_of, timeout_option_of
 from ssinghal.cli.progress import track
+from ssinghal.core.boards import DEFAULT_BOARD
+from ssinghal.core.case import OutputMemory
+from ssinghal.core.parsing import one_of, tensor_memory
+from ssinghal.core.tensors import DType, Layout
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
-from ssinghal.pool import Pool, PoolOptions
-from ssinghal.specs import DType, Layout
-from ssinghal.values import one_of, tensor_memory
+from ssinghal.estimation.baseline import write_baseline
+from ssinghal.runner.pool import Pool, PoolOptions
 
 BASELINE_TIMEOUT_S = 900.0  # every case is to have an answer: the slowest convolution takes TTNN minutes of host work
 
@@ -31,7 +31,7 @@ def catalog() -> None:
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
     """Check catalog files (default: the product's own); every fault at once as file:line: path: what, exit code 2."""
-    from ssinghal.catalog.reading import load_catalogs
+    from ssinghal.catalog.loader import load_catalogs
 
     catalogs = load_catalogs(files, thorough=True)
     click.echo(f"{_number(len(catalogs), 'catalog')}, {_number(sum(c.line_count for c in catalogs), 'line')}: ok")
@@ -42,7 +42,7 @@ def check(files: tuple[Path, ...]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 def list_all(catalogs: tuple[str, ...], as_json: bool) -> None:
     """Catalogs (default: the product's own) with their lines, the calls these stand for, and their level or kind."""
-    from ssinghal.catalog.reading import load_catalogs, summary
+    from ssinghal.catalog.loader import load_catalogs, summary
 
     rows = [summary(c) for c in load_catalogs(catalogs)]
     if as_json:
@@ -81,8 +81,8 @@ def import_list(
     the product or torch has for them. Equal rows are merged. Rows that cannot be read are listed as file:line: why, and nothing
     is written unless told to: exit code 2.
     """
-    from ssinghal.catalog.importing import read_list
-    from ssinghal.catalog.reading import SUFFIXES, write_checked
+    from ssinghal.catalog.csv_import import read_list
+    from ssinghal.catalog.loader import SUFFIXES, write_checked
     from ssinghal.catalog.schema import PlacementForm
 
     target = output or Path()
@@ -135,8 +135,8 @@ def diff(old: str, new: str, everything: bool, as_json: bool) -> None:
 
     Exit code 0 where nothing did, 1 where something did, 2 for catalogs that cannot be compared.
     """
-    from ssinghal.catalog.comparing import SHOWN, compare
-    from ssinghal.catalog.reading import load_catalog
+    from ssinghal.catalog.diff import SHOWN, compare
+    from ssinghal.catalog.loader import load_catalog
 
     difference = compare(load_catalog(old), load_catalog(new))
     if as_json:
@@ -159,8 +159,9 @@ def find_shape(shape: str, catalogs: tuple[str, ...], as_json: bool) -> None:
 
     Exit code 1 where none has it; the nearest shapes (other order, one other size, as many elements) are named then.
     """
-    from ssinghal.catalog.finding import find, parse_pattern
-    from ssinghal.catalog.reading import load_catalogs
+    from ssinghal.catalog.loader import load_catalogs
+    from ssinghal.catalog.search import find
+    from ssinghal.core.shape_pattern import parse_pattern
 
     pattern = parse_pattern(shape)
     found = find(load_catalogs(catalogs), pattern)
@@ -176,8 +177,8 @@ def find_shape(shape: str, catalogs: tuple[str, ...], as_json: bool) -> None:
 @timeout_option_of(BASELINE_TIMEOUT_S, "Time one case may take on the device.")
 def baseline(board: str, timeout: float) -> None:
     """Ask TTNN's allocator for every catalog case and write the board's baseline, which estimates are tested against."""
-    from ssinghal.catalog.reading import load_catalogs
-    from ssinghal.expand import expand
+    from ssinghal.catalog.expansion import expand
+    from ssinghal.catalog.loader import load_catalogs
 
     choice = choose_device("virtual", board)
     cases = list({c.key: c for c in expand(load_catalogs(None)).cases}.values())

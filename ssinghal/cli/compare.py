@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.change_kinds import WORSE, Kind
 from ssinghal.cli.options import interruptible, nothing_collected, results_option
+from ssinghal.core.parsing import one_of
 from ssinghal.errors import HarnessError
-from ssinghal.results import write_whole
-from ssinghal.values import one_of
+from ssinghal.runs.change_kinds import WORSE, Kind
+from ssinghal.runs.files import write_whole
 
 if TYPE_CHECKING:
-    from ssinghal.changes import Changes
+    from ssinghal.runs.diff import Changes
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 SUMMARY_LIMIT_BYTES = 1024 * 1024  # GitHub drops a larger one whole
@@ -72,9 +72,9 @@ def compare(
     A run is a folder, a records.jsonl, what the id of a run in --results begins with, or latest. A reserved base that moved,
     and every figure with it, is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
-    from ssinghal.changes import Changes
-    from ssinghal.changes_text import in_short, lines, markdown
-    from ssinghal.runs import find_run, read_run
+    from ssinghal.runs.diff import Changes
+    from ssinghal.runs.diff_text import in_short, lines, markdown
+    from ssinghal.runs.reader import find_run, read_run
 
     if as_json and as_markdown:
         raise click.UsageError("--json and --markdown: one of them")
@@ -109,7 +109,7 @@ def _summary_file() -> Path:
 
 
 def _append(path: Path, changes: Changes) -> None:
-    from ssinghal.changes_text import markdown_within
+    from ssinghal.runs.diff_text import markdown_within
 
     there = path.stat().st_size if path.exists() else 0
     document = markdown_within(changes, SUMMARY_LIMIT_BYTES - there - 1)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ssinghal.cases import Case
 from ssinghal.cli.options import (
     case_arguments,
     case_from_arguments,
@@ -21,21 +20,22 @@ from ssinghal.cli.options import (
     timeout_option,
     write_text,
 )
+from ssinghal.core.case import Case, call_text
 from ssinghal.device.modes import choose_device
+from ssinghal.device.releases import added_releases, find_release, installed_release
 from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.pool import PoolOptions
-from ssinghal.releases import added_releases, find_release, installed_release
-from ssinghal.remedy.bench import Bench, why_no_values
-from ssinghal.remedy.levers import HOST_TILES
-from ssinghal.remedy.live import live_set
+from ssinghal.remedy.device_pools import Bench, why_no_values
+from ssinghal.remedy.equivalence import MANY_ELEMENTS
+from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget
-from ssinghal.remedy.telling import call_text, script
-from ssinghal.remedy.values import MANY_ELEMENTS
+from ssinghal.remedy.strategies.placement import HOST_TILES
+from ssinghal.remedy.text import script
+from ssinghal.runner.pool import PoolOptions
 
 if TYPE_CHECKING:
-    from ssinghal.diagnose.diagnosing import Diagnosis
-    from ssinghal.diagnose.reading import Reading
-    from ssinghal.remedy.trials import LiveSet
+    from ssinghal.diagnose.model import Reading
+    from ssinghal.diagnose.pipeline import Diagnosis
+    from ssinghal.remedy.trial import LiveSet
 
 
 @click.command()
@@ -81,10 +81,10 @@ def diagnose(
 
     Exit code 0 no failure in the log, 1 failures, 2 bad input.
     """
-    from ssinghal.diagnose import telling
-    from ssinghal.diagnose.diagnosing import tried, understand
-    from ssinghal.diagnose.logs import read_log
-    from ssinghal.diagnose.mlir import read_module
+    from ssinghal.diagnose import text as telling
+    from ssinghal.diagnose.log_reader import read_log
+    from ssinghal.diagnose.parse.mlir import read_module
+    from ssinghal.diagnose.pipeline import tried, understand
 
     if str(log) == str(module) == "-":
         raise click.UsageError("log and module cannot both be standard input")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ssinghal.boards import load_board
+from ssinghal.capacity.parameters import LARGEST, SMALLEST, Bounds, Goal, Knob
+from ssinghal.capacity.search import Effort
 from ssinghal.cli.options import (
     case_arguments,
     case_from_arguments,
@@ -21,16 +22,15 @@ from ssinghal.cli.options import (
     seconds_option_of,
     timeout_option,
 )
+from ssinghal.core.boards import load_board
+from ssinghal.core.parsing import parse_shape
 from ssinghal.device.modes import choose_device
-from ssinghal.edges.knobs import LARGEST, SMALLEST, Bounds, Goal, Knob
-from ssinghal.edges.search import Effort
+from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
-from ssinghal.pool import Pool, PoolOptions
-from ssinghal.releases import Release
-from ssinghal.values import parse_shape
+from ssinghal.runner.pool import Pool, PoolOptions
 
 if TYPE_CHECKING:
-    from ssinghal.edges.finding import Ran
+    from ssinghal.capacity.finder import Ran
 
 
 @click.command()
@@ -86,9 +86,9 @@ def edge(
     Values beside, beyond and below the edge are run as well: more than one edge is told. --board takes several, parted by
     commas. Exit code 0 where something fits on each board, 1 where nothing does, 2 for bad input.
     """
-    from ssinghal.edges.finding import Search, lean  # they bring along what reads records, and what searches for remedies
-    from ssinghal.edges.journal import Journal
-    from ssinghal.edges.telling import lines, table, to_json
+    from ssinghal.capacity.finder import Search, lean  # they bring along what reads records, and what searches for remedies
+    from ssinghal.capacity.journal import Journal
+    from ssinghal.capacity.text import lines, table, to_json
 
     if operator is None:
         raise click.UsageError("give an operator and its shapes")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from ssinghal.boards import load_board
 from ssinghal.cli.options import board_option_of, interruptible, nothing_collected, results_option
 from ssinghal.cli.progress import track
+from ssinghal.core.boards import load_board
+from ssinghal.core.parsing import one_of
 from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.operators import find_operator
-from ssinghal.values import one_of
 
 
 @click.command()
@@ -41,10 +41,10 @@ def history(
     store.sqlite there is an index of them, brought up to date first, and can be deleted at any time. Exit code 0, also where
     there is no record (the nearest shapes are named then), 2 for an unknown operator, board or mode.
     """
-    from ssinghal.catalog.finding import parse_pattern
-    from ssinghal.history import History
-    from ssinghal.runs import run_folders
-    from ssinghal.store import STORE, Store
+    from ssinghal.core.shape_pattern import parse_pattern
+    from ssinghal.runs.history import History
+    from ssinghal.runs.index import STORE, Store
+    from ssinghal.runs.reader import run_folders
 
     if shape is None and not (rebuild and operator is None):
         raise click.UsageError("expected OPERATOR and SHAPE, or --rebuild alone")

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ssinghal.boards import DEFAULT_BOARD, load_board
 from ssinghal.cli.options import board_option_of, case_arguments, case_from_arguments, device_options
-from ssinghal.doctor import clean, examine
-from ssinghal.estimate import Prediction, explain
-from ssinghal.estimate import estimate as estimate_case
+from ssinghal.core.boards import DEFAULT_BOARD, load_board
+from ssinghal.core.parsing import one_of
+from ssinghal.core.tensors import ONE_CHIP, ShardKind
+from ssinghal.estimation.estimator import Prediction, explain
+from ssinghal.estimation.estimator import estimate as estimate_case
 from ssinghal.operators import families
-from ssinghal.operators.core import OperatorInfo
-from ssinghal.operators.not_operators import NOT_OPERATORS
-from ssinghal.specs import ONE_CHIP, ShardKind
-from ssinghal.text import aligned
-from ssinghal.values import one_of
+from ssinghal.operators.operator_info import OperatorInfo
+from ssinghal.operators.unsupported import NOT_OPERATORS
+from ssinghal.render.tables import aligned
+from ssinghal.runner.doctor import clean, examine
 
 if TYPE_CHECKING:
     from ssinghal.catalog.schema import Catalog
@@ -68,8 +68,8 @@ def _device_lines(device: dict[str, Any]) -> list[str]:
 @click.option("--catalog", "catalogs", multiple=True, metavar="NAME|FILE", help="Only these catalogs [default: all].")
 def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
     """The support matrix: operator, TTNN function, layouts, limitation, number of catalog cases."""
-    from ssinghal.catalog.reading import load_catalogs
-    from ssinghal.expand import expand
+    from ssinghal.catalog.expansion import expand
+    from ssinghal.catalog.loader import load_catalogs
 
     loaded = load_catalogs(catalogs or None)
     if missing:
@@ -94,7 +94,7 @@ def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
 
 def _tell_missing(catalogs: Sequence[Catalog], as_json: bool) -> None:
     """Calls of captured catalogs that are no cases, most frequent first, and the share of those that are."""
-    from ssinghal.coverage import coverage
+    from ssinghal.catalog.coverage import coverage
 
     found = coverage(catalogs)
     if as_json:
@@ -150,7 +150,7 @@ def estimate(
     case = case_from_arguments(operator, shapes, attrs, **placement)
     made = estimate_case(case, load_board(board), None if shard is None else one_of(ShardKind, "shard kind", shard))
     if made.verdict is Prediction.UNKNOWN:
-        from ssinghal.expand import specs_of
+        from ssinghal.operators.binding import specs_of
 
         specs_of(case)  # refuses a call that cannot be made; operands that exceed do so whatever the call
     click.echo(json.dumps({**case.identity(), "board": board, **made.to_json()}) if as_json else explain(made))

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 
 import click
 
-from ssinghal.boards import board_names, board_note
-from ssinghal.boards.own import board_name
-from ssinghal.caselines import case_from_json, parse_json, unique_keys
-from ssinghal.cases import Case
+from ssinghal.core.boards import board_names, board_note
+from ssinghal.core.case import Case
+from ssinghal.core.parsing import parse_shape, seconds
+from ssinghal.device.releases import Release, find_release
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
-from ssinghal.pool import DEFAULT_TIMEOUT_S
-from ssinghal.probe import Limits
-from ssinghal.releases import Release, find_release
-from ssinghal.values import parse_shape, seconds
+from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
+from ssinghal.runner.custom_boards import board_name
+from ssinghal.runner.pool import DEFAULT_TIMEOUT_S
+from ssinghal.runner.probe import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 

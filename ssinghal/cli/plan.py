@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from ssinghal.boards import board_names as all_boards
-from ssinghal.boards.own import board_name
 from ssinghal.cli.options import interruptible, release_option, timeout_option_of
+from ssinghal.core.boards import board_names as all_boards
+from ssinghal.core.parsing import one_of, parse_shape
+from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.inputs import STRIDE, Goal
+from ssinghal.plan.input_sizes import STRIDE, Goal
 from ssinghal.plan.policy import POLICIES, Policy, Rewrite, find_policy
-from ssinghal.releases import Release
-from ssinghal.values import one_of, parse_shape
+from ssinghal.runner.custom_boards import board_name
 
 DEFAULT_TIMEOUT_S = 600.0
 ALL = "all"
@@ -81,11 +81,11 @@ def plan_command(
     if goal is None and not tiers:
         if output is not None:
             raise InvalidCase("-o holds the runs of --max and --tiers; a plan goes to --html, --json or --journal")
-        from ssinghal.cli.whole import Whole
+        from ssinghal.cli.plan_run import Whole
 
         whole = Whole(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
         sys.exit(whole.run(partial=partial, search=search, journal=journal, release=release, as_json=as_json, html=html))
-    from ssinghal.cli.far import Far
+    from ssinghal.cli.plan_run import Far
 
     far = Far(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
     chosen = Goal.BATCH if goal is None else one_of(Goal, "--max", goal)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ssinghal.boards import DEFAULT_BOARD, load_board
 from ssinghal.cli.options import case_arguments, case_from_arguments, interruptible, release_option, timeout_option_of
+from ssinghal.core.boards import DEFAULT_BOARD, load_board
+from ssinghal.core.parsing import tensor_memory
+from ssinghal.core.tensors import Board
+from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import operators
-from ssinghal.operators.not_operators import NOT_OPERATORS
-from ssinghal.precision.packing import MEASURE_TIMEOUT_S, measure_storage
-from ssinghal.releases import Release
-from ssinghal.specs import Board
-from ssinghal.values import tensor_memory
+from ssinghal.operators.unsupported import NOT_OPERATORS
+from ssinghal.precision.storage_error import MEASURE_TIMEOUT_S, measure_storage
 
 if TYPE_CHECKING:
-    from ssinghal.precision.bytes import CallPlan
-    from ssinghal.precision.model import ModelPlan
+    from ssinghal.precision.footprint import CallPlan
+    from ssinghal.precision.model_footprint import ModelPlan
 
 OF_CALLS_ALONE = ("attrs", "dtype", "layout", "output_memory", "channels_last", "l1_small_size")
 
@@ -69,7 +69,7 @@ def precision(
 
     Exit code 0; 1 where a call exceeds in all three dtypes; 2 for bad input.
     """
-    from ssinghal.precision.telling import plan_json, plan_lines, storage_json, storage_lines
+    from ssinghal.precision.text import plan_json, plan_lines, storage_json, storage_lines
 
     if bytes_only and (values is not None or operator is None):
         raise click.UsageError("--bytes-only measures nothing: name an operator or a catalog, and no --values")
@@ -91,9 +91,9 @@ def _planned(
     name: str, shapes: tuple[str, ...], attrs: tuple[str, ...], board: Board, placement: dict[str, Any]
 ) -> CallPlan | ModelPlan:
     """The plan of a call, or of the catalog of that name or path: no operator's name, and no shapes with it."""
-    from ssinghal.catalog.reading import load_catalog
-    from ssinghal.precision.bytes import plan_call
-    from ssinghal.precision.model import plan_model
+    from ssinghal.catalog.loader import load_catalog
+    from ssinghal.precision.footprint import plan_call
+    from ssinghal.precision.model_footprint import plan_model
 
     bare = name.removeprefix("ttnn.")
     if shapes or bare in operators() or bare in NOT_OPERATORS:
@@ -108,7 +108,7 @@ def _planned(
 
 def _check_catalog(name: str) -> None:
     """InvalidCase for what is part of no catalog's name and no path, either: perhaps an operator was meant."""
-    from ssinghal.catalog.reading import catalog_files
+    from ssinghal.catalog.loader import catalog_files
 
     files = catalog_files()
     if os.sep not in name and not Path(name).exists() and not any(name in known for known in files):

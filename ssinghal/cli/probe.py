@@ -12,9 +12,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ssinghal.boards import load_board
-from ssinghal.caselines import read_cases
-from ssinghal.cases import Case
 from ssinghal.cli.options import (
     case_arguments,
     case_from_arguments,
@@ -27,15 +24,17 @@ from ssinghal.cli.options import (
     workers_option,
 )
 from ssinghal.cli.progress import track
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Case
+from ssinghal.core.record import FAULTS, Record, Status, sentence
+from ssinghal.core.tensors import format_bytes, format_shape
 from ssinghal.device.modes import DeviceChoice, choose_device
+from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
-from ssinghal.estimate import MemoryEstimate, estimate
-from ssinghal.pool import Pool, PoolOptions
-from ssinghal.records import LineFile, Record, Status
-from ssinghal.releases import Release
-from ssinghal.specs import format_bytes, format_shape
-from ssinghal.summary import FAULTS
-from ssinghal.text import aligned, sentence
+from ssinghal.estimation.estimator import MemoryEstimate, estimate, read_cases
+from ssinghal.render.tables import aligned
+from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runs.files import LineFile
 
 
 @click.command()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ssinghal.records import Record, Status
+from ssinghal.core.record import Record, Status
 
 T = TypeVar("T")
 

@@ -18,12 +18,12 @@ from ssinghal.cli.options import (
     workers_option,
 )
 from ssinghal.cli.progress import VerdictProgress, track
+from ssinghal.core.tensors import format_bytes
 from ssinghal.device.modes import DeviceMode, choose_device
+from ssinghal.device.releases import add_release, added_releases, installed_release, remove_release, why_not
 from ssinghal.device.virtual import remove_root
 from ssinghal.errors import HarnessError
-from ssinghal.releases import add_release, added_releases, installed_release, remove_release, why_not
-from ssinghal.specs import format_bytes
-from ssinghal.text import aligned
+from ssinghal.render.tables import aligned
 
 TIMELINE = "timeline"
 
@@ -151,13 +151,14 @@ def timeline(
     and timeline.html; an interrupted run goes on where it was with the same -o. Exit code 0, 1 where a case newly fails, 2 for
     bad input or a release that gives no full verdicts, 130 interrupted.
     """
-    from ssinghal.pool import PoolOptions
-    from ssinghal.results import new_run_id, write_whole
-    from ssinghal.timeline.asking import asked_cases, asked_releases, parse_versions
-    from ssinghal.timeline.page import PAGE, page
-    from ssinghal.timeline.rows import Timeline, Turn
-    from ssinghal.timeline.running import Part, run_parts
-    from ssinghal.timeline.text import lines
+    from ssinghal.core.versions import new_run_id
+    from ssinghal.release_matrix.matrix import Timeline, Turn
+    from ssinghal.release_matrix.page import PAGE, page
+    from ssinghal.release_matrix.runner import Part, run_parts
+    from ssinghal.release_matrix.selection import asked_cases, asked_releases, parse_versions
+    from ssinghal.release_matrix.text import lines
+    from ssinghal.runner.pool import PoolOptions
+    from ssinghal.runs.files import write_whole
 
     choice = choose_device(DeviceMode.VIRTUAL.value, board)
     cases, notes = asked_cases(source, choice.board, input_lines, operators=operators, per_operator=per_operator)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ssinghal.caselines import case_from_json, read_lines
-from ssinghal.cases import Case
 from ssinghal.cli.options import (
     case_arguments,
     case_from_arguments,
@@ -26,17 +24,19 @@ from ssinghal.cli.options import (
     write_text,
 )
 from ssinghal.cli.progress import track
+from ssinghal.core.case import Case
+from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.device.modes import choose_device
+from ssinghal.device.releases import Release
 from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.pool import PoolOptions
-from ssinghal.records import LineFile, Status, Verdict
-from ssinghal.releases import Release
-from ssinghal.remedy.levers import HOST_TILES
-from ssinghal.text import sentence
+from ssinghal.operators.case_json import case_from_json, read_lines
+from ssinghal.remedy.strategies.placement import HOST_TILES
+from ssinghal.runner.pool import PoolOptions
+from ssinghal.runs.files import LineFile
 
 if TYPE_CHECKING:
-    from ssinghal.remedy.solving import Unsolved
-    from ssinghal.remedy.telling import Told
+    from ssinghal.remedy.solver import Unsolved
+    from ssinghal.remedy.text import Told
 
 Failing = list[tuple[Case, Verdict | None]]
 
@@ -98,11 +98,11 @@ def remedy(
     other layout, re-arranged, chunked, other dtype, other board or release; the first that works of each, three at most.
     Exit code 0 where each case has a remedy or fits, 1 where one has none, 2 for bad input.
     """
-    from ssinghal.remedy.bench import Bench, why_no_values
-    from ssinghal.remedy.live import live_set
+    from ssinghal.remedy.device_pools import Bench, why_no_values
+    from ssinghal.remedy.equivalence import MANY_ELEMENTS, MOST_ELEMENTS
+    from ssinghal.remedy.resident_buffers import live_set
     from ssinghal.remedy.search import Budget
-    from ssinghal.remedy.solving import Unsolved, solve_all
-    from ssinghal.remedy.values import MANY_ELEMENTS, MOST_ELEMENTS
+    from ssinghal.remedy.solver import Unsolved, solve_all
 
     failing = _selected(operator, shapes, attrs, placement, source, run_name, results, catalogs)
     single = operator is not None
@@ -157,8 +157,8 @@ def _selected(
         return found
     if run_name is not None:
         return _failures_of(run_name, results)
-    from ssinghal.catalog.reading import load_catalogs
-    from ssinghal.expand import expand
+    from ssinghal.catalog.expansion import expand
+    from ssinghal.catalog.loader import load_catalogs
 
     return [(case, None) for case in expand(load_catalogs(catalogs)).cases]
 
@@ -173,8 +173,8 @@ def _cases_of(fields: Any) -> Failing:
 
 
 def _failures_of(name: str, results: Path) -> Failing:
-    from ssinghal.runs import find_run, read_run
-    from ssinghal.stored import case_or_none
+    from ssinghal.runs.reader import find_run, read_run
+    from ssinghal.runs.stored_record import case_or_none
 
     run = read_run(find_run(name, results))
     return [(case, None) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
@@ -185,7 +185,7 @@ FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of thos
 
 def _outcomes(told: Told | Unsolved) -> list[str]:
     """What became of the case, one of a few words, then the kinds of its remedies."""
-    from ssinghal.remedy.telling import Told
+    from ssinghal.remedy.text import Told
 
     if not isinstance(told, Told):
         return [FITS if told.verdict.status is Status.FITS else f"not searched, {told.verdict.status}"]
@@ -195,7 +195,7 @@ def _outcomes(told: Told | Unsolved) -> list[str]:
 
 def _summary(count: int, outcomes: Counter[str]) -> list[str]:
     """Each case once, then the kinds of remedies, of which a case has up to three."""
-    from ssinghal.remedy.trials import Contract
+    from ssinghal.remedy.trial import Contract
 
     kinds = {str(contract) for contract in Contract}
     states = [f"{n:,} {what}" for what, n in outcomes.most_common() if what not in kinds]
@@ -205,7 +205,7 @@ def _summary(count: int, outcomes: Counter[str]) -> list[str]:
 
 
 def _json_of(told: Told | Unsolved) -> dict[str, Any]:
-    from ssinghal.remedy.telling import Told, to_json
+    from ssinghal.remedy.text import Told, to_json
 
     if isinstance(told, Told):
         return {**to_json(told), "status": str(Status.OOM)}
@@ -215,7 +215,8 @@ def _json_of(told: Told | Unsolved) -> dict[str, Any]:
 
 
 def _lines_of(told: Told | Unsolved, *, blank: bool) -> list[str]:
-    from ssinghal.remedy.telling import Told, call_text, lines
+    from ssinghal.core.case import call_text
+    from ssinghal.remedy.text import Told, lines
 
     end = [""] if blank else []
     if isinstance(told, Told):
@@ -228,7 +229,7 @@ def _lines_of(told: Told | Unsolved, *, blank: bool) -> list[str]:
 
 
 def _write_script(path: Path, told: Told | Unsolved) -> None:
-    from ssinghal.remedy.telling import Told, facts, script
+    from ssinghal.remedy.text import Told, facts, script
 
     if not isinstance(told, Told) or not told.remedies.found:
         raise HarnessError(f"{path}: there is no remedy to write")

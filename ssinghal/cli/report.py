@@ -14,9 +14,9 @@ from ssinghal.cli.progress import track
 from ssinghal.errors import HarnessError
 
 if TYPE_CHECKING:
-    from ssinghal.changes import Changes
-    from ssinghal.records import Record
-    from ssinghal.runs import Run
+    from ssinghal.core.record import Record
+    from ssinghal.runs.diff import Changes
+    from ssinghal.runs.reader import Run
 
 
 @click.command()
@@ -52,10 +52,10 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     --try asks less: whether three changes of placement fit, where arithmetic cannot tell. Both need the run's ttnn, and keep
     what they find in RUN/remedies.jsonl.
     """
-    from ssinghal.changes import Changes
-    from ssinghal.report.trying import search_remedies, try_remedies
-    from ssinghal.report.writing import PAGE, write_report
-    from ssinghal.runs import counted, find_run, read_run
+    from ssinghal.report.retry import search_remedies, try_remedies
+    from ssinghal.report.writer import PAGE, write_report
+    from ssinghal.runs.diff import Changes
+    from ssinghal.runs.reader import counted, find_run, read_run
 
     path = find_run(run, results)
     found = read_run(path)
@@ -94,8 +94,8 @@ def _searched(records: Sequence[Record]) -> str:
 
 def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:
     """Since the last run with equal options that can be compared; those that cannot join ``skipped``, with the reason."""
-    from ssinghal.changes import Changes
-    from ssinghal.runs import earlier_runs, read_run
+    from ssinghal.runs.diff import Changes
+    from ssinghal.runs.reader import earlier_runs, read_run
 
     for path in earlier_runs(run.path):
         try:

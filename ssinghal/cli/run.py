@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ import click
 
 from ssinghal.cli.options import device_options, host_tiles_option, interruptible, timeout_option, workers_option
 from ssinghal.cli.progress import VerdictProgress
+from ssinghal.core.parsing import tensor_memory
+from ssinghal.core.tensors import format_bytes
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
-from ssinghal.pool import PoolOptions
-from ssinghal.results import RunFolder, new_run
-from ssinghal.specs import format_bytes
-from ssinghal.summary import Summary, left_out
-from ssinghal.sweep import sweep
-from ssinghal.values import tensor_memory
+from ssinghal.remedy.probing import probing
+from ssinghal.runner.pool import PoolOptions
+from ssinghal.runner.sweep import sweep
+from ssinghal.runs.summary import Summary, left_out
+from ssinghal.runs.writer import RunFolder, new_run
 
 
 @click.command()
@@ -71,9 +73,9 @@ def run(
     With --remedies the record of a case that runs out of memory tells what was tried on the device to make it fit.
     Exit code 0 no finding, 1 an error, mismatch, crash, timeout or leak, 2 bad input, 130 interrupted.
     """
-    from ssinghal.catalog.reading import load_catalogs
-    from ssinghal.expand import expand
-    from ssinghal.sampling import sample
+    from ssinghal.catalog.expansion import expand
+    from ssinghal.catalog.loader import load_catalogs
+    from ssinghal.catalog.sampling import sample
 
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
     options = PoolOptions.of(choice, workers=workers, timeout_s=timeout, host_tiles=host_tiles)
@@ -92,7 +94,7 @@ def run(
     notes = left_out(unmapped)
     with VerdictProgress(len(cases)) as progress:
         try:
-            ended = sweep(cases, choice, options, folder, progress.told, remedies=remedies)
+            ended = sweep(cases, choice, options, folder, progress.told, submitting=partial(probing, remedies=remedies))
         finally:
             host_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
             notes.append(f"host memory of the largest device process: {format_bytes(host_bytes)}")

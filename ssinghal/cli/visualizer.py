@@ -49,9 +49,8 @@ def export_visualizer(
     One report holds one case, on the board of its record; it takes about 0.2 MB and 40 ms. Needs torch. Exit code 0, 1 where a
     case crashed or hung and has no report, or TTNN's verdict is not the record's, 2 bad input.
     """
-    from ssinghal.runs import read_run
-    from ssinghal.visualizer import REPORTS, Exported, describe, export
-    from ssinghal.visualizer_choice import chosen_records, named_run
+    from ssinghal.report.visualizer_export import REPORTS, Exported, chosen_records, describe, export, named_run
+    from ssinghal.runs.reader import read_run
 
     path, case = named_run(run, results)
     keys = (*case, *keys)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ssinghal.boards import DEFAULT_BOARD, board_note, is_own, load_board
+from ssinghal.core.boards import DEFAULT_BOARD, board_note, is_own, load_board
+from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import DeviceUnavailable, unknown
-from ssinghal.specs import TextEnum
 
 SIMULATOR_VARIABLE = "TT_METAL_SIMULATOR"
 MOCK_VARIABLE = "TT_METAL_MOCK_CLUSTER_DESC_PATH"

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ssinghal.boards import load_board
+from ssinghal.core.boards import load_board
+from ssinghal.core.tensors import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
-from ssinghal.specs import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 
 T = TypeVar("T")
 

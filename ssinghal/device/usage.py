@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.specs import Board, BufferType, ceil_div
+from ssinghal.core.record import Usage
+from ssinghal.core.tensors import Board, BufferType, ceil_div
 
 _BUFFER_KINDS = {0: BufferType.DRAM, 1: BufferType.L1, 3: BufferType.L1_SMALL}
 _WRAP = 2**32  # TTNN's graph keeps a buffer's bytes per bank in 32 bits
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Peaks of one call on an empty device, operands included, and what TTNN's program cache keeps of it afterwards.
-
-    ``l1_bytes``, ``program_bytes`` (circular + dataflow buffers and scratch) and ``total_bytes`` are per core, where a core is
-    an L1 bank; ``dram_bytes`` and ``l1_small_bytes`` are per bank.
-    """
-
-    l1_bytes: int
-    circular_bytes: int
-    dataflow_bytes: int
-    scratch_bytes: int
-    l1_total_bytes: int
-    l1_small_bytes: int
-    dram_bytes: int
 
 
 def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[BufferType, int], board: Board) -> Usage:

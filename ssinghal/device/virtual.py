@@ -20,11 +20,11 @@ from pathlib import Path
 
 import platformdirs
 
-from ssinghal.boards import cluster_descriptor
+from ssinghal.core.boards import cluster_descriptor
+from ssinghal.device.compiler_stub import is_standin, write_standin
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
-from ssinghal.device.standin import is_standin, write_standin
+from ssinghal.device.releases import Release, installed_release
 from ssinghal.errors import DeviceUnavailable
-from ssinghal.releases import Release, installed_release
 
 LAYOUT_REVISION = 3
 MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was at the time

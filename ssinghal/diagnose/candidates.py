@@ -11,19 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ssinghal.boards import load_board
-from ssinghal.captured_calls import Unmapped
-from ssinghal.cases import Case, OutputMemory, Placement, Source
-from ssinghal.catalog.reading import load_catalogs
+from ssinghal.catalog.aten_calls import Unmapped
+from ssinghal.catalog.expansion import catalog_cases
+from ssinghal.catalog.loader import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
-from ssinghal.diagnose.functions import operators_calling
-from ssinghal.diagnose.origin import Origin, core_ranges, memory_of
-from ssinghal.diagnose.source_calls import SourceCall
-from ssinghal.errors import InvalidCase
-from ssinghal.expand import catalog_cases, specs_of
-from ssinghal.operators import make_case
-from ssinghal.records import Verdict
-from ssinghal.specs import (
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Case, OutputMemory, Placement, Source
+from ssinghal.core.record import Verdict
+from ssinghal.core.tensors import (
     PAGE_COUNT_LIMIT,
     TILE_EDGE,
     Board,
@@ -35,6 +30,12 @@ from ssinghal.specs import (
     format_shape,
     round_up,
 )
+from ssinghal.diagnose.fingerprint import Origin, core_ranges, memory_of
+from ssinghal.diagnose.source_calls import SourceCall
+from ssinghal.diagnose.ttnn_functions import operators_calling
+from ssinghal.errors import InvalidCase
+from ssinghal.operators import make_case
+from ssinghal.operators.binding import specs_of
 
 MOST_SHAPES = 2  # of models, that a line of arithmetic names
 

@@ -6,18 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ssinghal.cases import Case
-from ssinghal.diagnose.calls import case_of
-from ssinghal.diagnose.origin import memory_of
-from ssinghal.diagnose.reading import Operation
+from ssinghal.core.case import Case
+from ssinghal.core.record import Resource, Status, Verdict, sentence
+from ssinghal.core.tensors import Board, BufferType, round_up
+from ssinghal.diagnose.fingerprint import memory_of
+from ssinghal.diagnose.mlir_to_case import case_of
+from ssinghal.diagnose.model import Operation
 from ssinghal.errors import InvalidCase
-from ssinghal.estimate import MemoryEstimate, estimate
-from ssinghal.records import Resource, Status, Verdict
-from ssinghal.remedy.bench import Bench
+from ssinghal.estimation.estimator import MemoryEstimate, estimate
+from ssinghal.remedy.device_pools import Bench
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.trials import LiveSet, Resident, Tried
-from ssinghal.specs import Board, BufferType, round_up
-from ssinghal.text import sentence
+from ssinghal.remedy.trial import LiveSet, Resident, Tried
 
 FIGURES = (
     "total_bytes", "banks", "bytes_per_bank", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",

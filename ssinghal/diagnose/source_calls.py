@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.cases import Case, OutputMemory
-from ssinghal.diagnose.calls import case_of
-from ssinghal.diagnose.functions import PREFIX
-from ssinghal.diagnose.reading import Operation, PythonCall, Value
+from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
+from ssinghal.diagnose.mlir_to_case import case_of
+from ssinghal.diagnose.model import Operation, PythonCall, Value
+from ssinghal.diagnose.ttnn_functions import PREFIX
 from ssinghal.errors import InvalidCase
-from ssinghal.specs import BufferType, DType, Layout, TensorSpec
 
 _WINDOW: Mapping[str, Any] = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1]}  # TTNN's own defaults
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {

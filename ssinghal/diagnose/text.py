@@ -1,194 +1,229 @@
-"""Bytes of a log to lines of text: any encoding, any length, in bounded memory.
-
-A log of a gigabyte has few lines that say something about a failure. Lines without an ``ANCHORS`` word are skipped as bytes,
-unless the reader of the lines is in the middle of something (``Lines.busy``) or they are among the first of the file.
-"""
+"""A diagnosis in words, in the order in which one asks, and as JSON."""
 
 from __future__ import annotations
 
-import codecs
-import re
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
-READ_BYTES = 1 << 20
-WHOLE_BYTES = 1 << 20  # of the file's start, of which every line is read: a pasted text is no longer
-LONG_LINE_BYTES = 1 << 18  # a line with no end by then is read in pieces
-AHEAD_BYTES = 1 << 14  # that a piece shows of the next: longer than any message
-TERMINALS = (80, 100, 120, 132, 160)  # columns at which lines are broken; any other width needs two full lines to be believed
+from ssinghal.core.case import call_text
+from ssinghal.core.record import Resource, sentence
+from ssinghal.core.tensors import BufferType
+from ssinghal.diagnose.candidates import Candidate
+from ssinghal.diagnose.model import Operation
+from ssinghal.diagnose.pipeline import MOST_CANDIDATES, MOST_LATER, Diagnosis, memory_asked
+from ssinghal.diagnose.replay import Replay
+from ssinghal.diagnose.ttnn_functions import operators_calling
+from ssinghal.remedy.text import Told, to_json
+from ssinghal.remedy.text import lines as remedy_lines
+from ssinghal.remedy.trial import LiveSet
 
-_BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
-         (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
-# Colours and cursor movements, also those whose escape character was lost on the way.
-_ESCAPES = re.compile(r"\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]")
-_LOST_ESCAPES = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m")
-
-
-class Line(NamedTuple):
-    """``text`` without colours and line end. ``own``: how many of its characters belong here; the rest is a look ahead, given
-    where a line is read in pieces, and comes again as the start of the next. ``cut``: the line goes on after this piece;
-    ``inside``: it began before it."""
-
-    number: int
-    text: str
-    own: int
-    cut: bool = False
-    inside: bool = False
+ASKED = ("total_bytes", "banks", "bytes_per_bank", "program_bytes")  # what a message has of the call alone
 
 
-class Lines:
-    """The lines of ``stream``, numbered from 1 by their newlines; a carriage return alone also ends one.
-
-    ``busy`` is for the reader of the lines to set: whether it wants the next one whatever it says. ``count``: lines passed.
-    """
-
-    def __init__(self, stream: BinaryIO, anchors: Sequence[bytes] = ()) -> None:
-        self.busy = False
-        self.count = 0
-        self._stream = stream
-        self._anchors = anchors
-        self._oddities: dict[str, None] = {}
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return tuple(self._oddities)
-
-    def __iter__(self) -> Iterator[Line]:
-        passed = 0
-        inside = False
-        ended = True
-        for piece, own in _pieces(self._decoded()):
-            self._look_at(piece, own)
-            everything = not self._anchors or passed < WHOLE_BYTES
-            passed += own
-            ended = piece.endswith(b"\n")
-            finder = _Finder(piece, self._anchors)
-            at = 0
-            while at < own:
-                if not (everything or self.busy):
-                    hit = finder.next(at)
-                    skipped = own if hit is None or hit >= own else piece.rfind(b"\n", at, hit) + 1
-                    self.count += piece.count(b"\n", at, skipped)
-                    at = max(at, skipped)
-                    if at >= own:
-                        break
-                end = piece.find(b"\n", at, own)
-                if end >= 0:
-                    yield from self._lines(piece[at:end], inside and at == 0)
-                    self.count += 1
-                    at = end + 1
-                elif own == len(piece):  # the last line of the file has no newline
-                    yield from self._lines(piece[at:], inside and at == 0)
-                    break
-                else:
-                    yield self._part(piece[at:own], piece[own:], inside)
-                    break
-            inside = own < len(piece)
-        self.count += not ended
-
-    def _lines(self, raw: bytes, inside: bool) -> Iterator[Line]:
-        for part in raw.removesuffix(b"\r").split(b"\r") if b"\r" in raw else (raw,):
-            text = _text(part)
-            yield Line(self.count + 1, text, len(text), inside=inside)
-            inside = False
-
-    def _part(self, raw: bytes, ahead: bytes, inside: bool) -> Line:
-        self._oddities["lines longer than 256 KiB were read in pieces"] = None
-        text = _text(raw)
-        return Line(self.count + 1, text + _text(ahead), len(text), cut=True, inside=inside)
-
-    def _look_at(self, piece: bytes, own: int) -> None:
-        if b"\0" in piece:
-            self._oddities["the file has NUL bytes: it is not plain text"] = None
-        if own == len(piece) and not piece.isascii():
-            try:
-                piece.decode()
-            except UnicodeDecodeError:
-                self._oddities["some bytes are not UTF-8: they are shown as \N{REPLACEMENT CHARACTER}"] = None
-
-    def _decoded(self) -> Iterator[bytes]:
-        """The stream as UTF-8, whatever its byte order mark says that it is."""
-        chunk = self._stream.read(READ_BYTES)
-        encoding = _encoding(chunk)
-        if encoding is None:
-            chunk = chunk.removeprefix(codecs.BOM_UTF8)
-            while chunk:
-                yield chunk
-                chunk = self._stream.read(READ_BYTES)
-            return
-        self._oddities[f"the file is {encoding.upper()}"] = None
-        decoder = codecs.getincrementaldecoder(encoding)("replace")
-        while chunk:
-            yield decoder.decode(chunk).encode("utf-8", "replace")
-            chunk = self._stream.read(READ_BYTES)
-        yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+def explained(known: Diagnosis) -> list[str]:
+    """What needs no device, in the order in which one asks: what failed, where, why, which call it was."""
+    failure = known.failure
+    times = f", {failure.times} times" if failure.times > 1 else ""
+    process = f" (process {failure.process})" if failure.process else ""
+    headline = known.explanation.headline
+    is_one = len(known.functions) == 1 or _is_in_source(known)
+    within = f"{known.functions[0]}: " if known.functions and is_one and failure.operation is None else ""
+    out = [f"line {failure.line}{process}{times}: {within}{headline}"]
+    out += [f"  {line}" for line in _where(known)]
+    why = [f"  {line}" for line in known.explanation.lines() if line != headline]
+    out += ["why:", *why] if why else []
+    return [*out, *_call_lines(known)] if known.is_memory else out
 
 
-def _encoding(start: bytes) -> str | None:
-    """Of a text of more than one byte a character: by its byte order mark, or because every other byte of ASCII in it is 0."""
-    marked = next((name for bom, name in _BOMS if start.startswith(bom)), None)
-    if marked:
-        return marked
-    even, odd = start[0:256:2], start[1:256:2]
-    if len(odd) < 4 or any(even) == any(odd):
-        return None
-    return "utf-16-le" if any(even) else "utf-16-be"
+def found_out(known: Diagnosis) -> list[str]:
+    """What a device said: does it fail here too, and what would help."""
+    out = _replay_lines(known)
+    if known.padded and known.gather:
+        out += [f"{known.gather.padding_line()}; as slices and concat in the model's own code:"]
+        out += [f"  {line}" for padded in known.padded for line in padded.lines()]
+    if isinstance(known.remedies, Told):
+        out += ["what would make it fit" + (", were it the candidate" if known.candidate else "") + ":"]
+        out += [f"  {line}" if line else "" for line in remedy_lines(known.remedies)[2:]]
+    elif known.remedies is not None:
+        out += [f"no remedy was searched: {sentence(known.remedies.verdict)}"]
+    return [*out, *known.notes]
 
 
-class _Finder:
-    """Where the next anchor is. Each anchor is looked for once over the whole piece, however often that is asked."""
-
-    def __init__(self, piece: bytes, anchors: Sequence[bytes]) -> None:
-        self._piece = piece
-        self._next = {anchor: -1 for anchor in anchors}  # no more of it: removed
-
-    def next(self, start: int) -> int | None:
-        for anchor, at in list(self._next.items()):
-            if at < start:
-                found = self._piece.find(anchor, start)
-                if found < 0:
-                    del self._next[anchor]
-                else:
-                    self._next[anchor] = found
-        return min(self._next.values(), default=None)
+def _is_in_source(known: Diagnosis) -> bool:
+    """Whether the line of the program has the likeliest function."""
+    call = known.failure.call
+    return call is not None and bool(known.functions) and known.functions[0] in call.source
 
 
-def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Bytes, and how many of them belong to this piece: whole lines, the file's end, or a part of a line without end."""
-    rest = b""
-    for chunk in chunks:
-        rest += chunk
-        whole = rest.rfind(b"\n") + 1
-        if whole:
-            yield rest[:whole], whole
-            rest = rest[whole:]
-        start = 0
-        while len(rest) - start > LONG_LINE_BYTES + AHEAD_BYTES:
-            yield rest[start : start + LONG_LINE_BYTES + AHEAD_BYTES], LONG_LINE_BYTES
-            start += LONG_LINE_BYTES
-        rest = rest[start:]
-    if rest:
-        yield rest, len(rest)
+def _where(known: Diagnosis) -> list[str]:
+    failure, out = known.failure, []
+    if failure.operation is not None:
+        results = ", ".join(value.name for value in failure.operation.results)
+        name = f"{results} {failure.operation.name}" if results else failure.operation.name
+        out.append(f"operation: {name} (line {failure.operation.line}, the last of {failure.started:,} that started)")
+        if failure.operation.location:
+            out.append(f"location: {failure.operation.location}")
+    elif known.functions:
+        said = "the source line" if _is_in_source(known) else "the log"
+        out.append(f"function: {', or '.join(known.functions)}, as {said} says")
+    if known.gather is not None:
+        out.append(known.gather.line())
+    if failure.call is not None:
+        out.append(f"called from {failure.call.where or 'a line of unknown place'}: {failure.call.source}")
+    if failure.test:
+        out.append(f"test: {failure.test}")
+    if failure.verdict.thrown_at:
+        out.append(f"thrown at {failure.verdict.thrown_at}")
+    if known.never_ran:
+        names = [f"{op.results[0].name} {op.name}" if op.results else op.name for op in known.never_ran]
+        more = f" and {len(names) - MOST_LATER} more" if len(names) > MOST_LATER else ""
+        out.append(f"never ran: {', '.join(names[:MOST_LATER])}{more}")
+    return out
 
 
-def _text(raw: bytes) -> str:
-    text = raw.decode("utf-8", "replace")
-    if "\x1b" in text or "\x9b" in text:
-        text = _ESCAPES.sub("", text)
-    if "[" in text:
-        text = _LOST_ESCAPES.sub("", text)
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text  # dropped, it would join two numbers
+def _call_lines(known: Diagnosis) -> list[str]:
+    if known.case is not None:
+        beside = f" (without {', '.join(known.left_out)}: program buffers may differ)" if known.left_out else ""
+        return [f"call: {call_text(known.case)}{beside}"]
+    out = [f"call: unknown; {known.why_no_case}"]
+    if told := [c for c in known.candidates if c.told_by]:
+        out += ["candidates, no finding: what the text has the sizes of", *(f"  {c.line()}" for c in told)]
+    if sought := [c for c in known.candidates if not c.told_by]:
+        more = f", {MOST_CANDIDATES} of {known.candidate_count} calls" if known.candidate_count > MOST_CANDIDATES else ""
+        out += [f"candidates, no finding: what asks for exactly these bytes{more}", *(f"  {c.line()}" for c in sought)]
+    if known.functions and not known.candidate_count and not told and _names_bytes(known):
+        out.append(f"no call of the catalogs to {' or '.join(known.functions)} asks for these bytes")
+    if known.failure.verdict.resource not in (Resource.HOST, Resource.TRACE_BUFFER):
+        out.append(f"say the call itself with --call '{_call_to_say(known)}' (as for ssinghal probe)")
+    return out
 
 
-def joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """The lines as one: broken by a terminal wherever a line was full, or between words. ``widths`` are as printed."""
-    full = terminal(widths[: len(lines) - 1])
-    if full:
-        yield "".join(line if width == full else line + " " for line, width in zip(lines, widths, strict=False)).rstrip()
-    yield " ".join(lines)
+def _names_bytes(known: Diagnosis) -> bool:
+    """Whether the message has the bytes of a buffer, by which calls are sought."""
+    return memory_asked(known) in (BufferType.L1, BufferType.DRAM)
 
 
-def terminal(widths: Sequence[int]) -> int:
-    """The width at which a terminal broke lines of these widths, 0 where none seems to have."""
-    widest = max(widths, default=0)
-    return widest if widest in TERMINALS or (widest >= min(TERMINALS) and widths.count(widest) > 1) else 0
+def _call_to_say(known: Diagnosis) -> str:
+    operators = sorted(operators_calling(known.functions[0])) if known.functions else []
+    return f"{operators[0] if len(operators) == 1 else 'OPERATOR'} SHAPE … --memory dram|l1"
+
+
+def _replay_lines(known: Diagnosis) -> list[str]:
+    out = []
+    bases = known.explanation.origin.bases
+    for made in known.replays:
+        what = "replay of the candidate" if known.candidate else "replay"
+        least = ", the least that must have lived" if made.live_is_least else ""
+        live = f" beside {_live_text(made.live)}{least}" if made.live else ""
+        out.append(
+            f"{what} on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}{live}: {made.outcome(bases)}"
+        )
+        out += [f"  then {later.line()}" for later in made.later]
+    if known.candidate is not None and known.candidate.case is not None:
+        out.append(f"  the candidate: {call_text(known.candidate.case)}; {_no_proof(known.candidate, known.candidate_count)}")
+    if known.case_given and known.replays and not any(_explains(made, bases) for made in known.replays):
+        out.append(f"the call given does not explain the figures: {_unexplained(known.replays[0])}")
+    return [*out, *known.not_replayed]
+
+
+def _no_proof(candidate: Candidate, count: int) -> str:
+    if candidate.told_by:
+        return f"its sizes are those of {candidate.told_by}, the rest is assumed"
+    among = f"one of {count} calls of the catalogs that ask" if count > 1 else "the only call of the catalogs that asks"
+    return f"no proof, for it was chosen for these bytes, {among} for them"
+
+
+def _explains(made: Replay, bases: Sequence[int]) -> bool:
+    """Whether the call asks for what the message says, but for the bytes that another release reserves at the bottom of L1."""
+    here = made.tried.reserved_base_bytes
+    shifts = {0, *(here - base for base in bases if here is not None and made.reported.ends_at_address)}
+    asked = [figure for figure in made.figures if figure.name in ASKED]
+    return made.same_kind and all(
+        figure.equal
+        or (
+            isinstance(figure.reported, int)
+            and isinstance(figure.replayed, int)
+            and figure.replayed - figure.reported in shifts
+        )
+        for figure in asked
+    )
+
+
+def _unexplained(made: Replay) -> str:
+    if made.tried.works:
+        return "it fits"
+    return "it asks for other bytes" if made.same_kind else "it ends otherwise"
+
+
+def _live_text(live: LiveSet) -> str:
+    held = {r.memory: sum(x.bytes_per_bank for x in live if x.memory is r.memory and not x.freed) for r in live}
+    return " and ".join(f"{size:,} B of each {str(memory).upper()} bank" for memory, size in held.items())
+
+
+def as_json(known: Diagnosis) -> dict[str, Any]:
+    failure, operation = known.failure, known.failure.operation
+    verdict = failure.verdict
+    is_cut = failure.is_cut
+    numbers = {k: v for k, v in vars(verdict).items() if isinstance(v, int) and not isinstance(v, bool)}
+    return {
+        "line": failure.line,
+        "times": failure.times,
+        "process": failure.process,
+        "test": failure.test,
+        "memory_failure": None if is_cut and not known.is_memory else known.is_memory,
+        "cut": is_cut,
+        "headline": known.explanation.headline,
+        "functions": list(known.functions),
+        "status": str(verdict.status),
+        "resource": str(verdict.resource) if verdict.resource else None,
+        "message": verdict.message,
+        "numbers": numbers,
+        "cores": verdict.cores,
+        "operation": None if operation is None else _operation_json(operation),
+        "call_line": None if failure.call is None else {"where": failure.call.where, "source": failure.call.source},
+        "never_ran": [_operation_json(op) for op in known.never_ran],
+        "explanation": known.explanation.to_json(),
+        "case": None if known.case is None else known.case.identity(),
+        "why_no_case": known.why_no_case,
+        "case_given": known.case_given,
+        "candidates": [_candidate_json(candidate) for candidate in known.candidates],
+        "candidate_count": known.candidate_count,
+        "replays": [made.to_json() for made in known.replays],
+        "of_candidate": known.candidate is not None,
+        "not_replayed": list(known.not_replayed),
+        "gather": None if known.gather is None else known.gather.line(),
+        "indices_known": None if known.gather is None else known.gather.indices_known,
+        "padding": [
+            {
+                "ttnn": p.tried.ttnn,
+                "fits": p.tried.works,
+                "code": list(p.tried.code),
+                "values": asdict(p.changes.values) if p.changes else None,
+            }
+            for p in known.padded
+        ],
+        "remedies": to_json(known.remedies) if isinstance(known.remedies, Told) else None,
+        "notes": list(known.notes),
+    }
+
+
+def _candidate_json(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "text": candidate.line(),
+        "case": None if candidate.case is None else candidate.case.identity(),
+        "told_by": candidate.told_by,
+        "calls": candidate.calls,
+    }
+
+
+def _operation_json(operation: Operation) -> dict[str, Any]:
+    return {
+        "name": operation.name,
+        "results": [value.name for value in operation.results],
+        "location": operation.location,
+        "line": operation.line,
+    }
+
+
+__all__ = ["as_json", "explained", "found_out"]

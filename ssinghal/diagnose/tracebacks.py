@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ssinghal.diagnose.arguments import Arguments
-from ssinghal.diagnose.named import calls_ttnn, functions_called, own_operation
-from ssinghal.diagnose.reading import PythonCall
-from ssinghal.specs import TensorSpec
+from ssinghal.core.tensors import TensorSpec
+from ssinghal.diagnose.model import PythonCall
+from ssinghal.diagnose.pytest_arguments import Arguments
+from ssinghal.diagnose.running_function import calls_ttnn, functions_called, own_operation
 
 SOURCE_CHARS = 400
 

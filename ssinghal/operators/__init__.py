@@ -9,10 +9,10 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from ssinghal.cases import Case, KnownOom, OutputMemory, Placement, Source
+from ssinghal.core.case import Case, KnownOom, OutputMemory, Placement, Source
+from ssinghal.core.tensors import Shape, check_shape
 from ssinghal.errors import InvalidCase, RegistryError, unknown
-from ssinghal.operators.core import OperatorInfo, to_nhwc
-from ssinghal.specs import Shape, check_shape
+from ssinghal.operators.operator_info import OperatorInfo, to_nhwc
 
 FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing")
 
@@ -45,7 +45,7 @@ def operators() -> Mapping[str, OperatorInfo]:
 
 def find_operator(name: str) -> OperatorInfo:
     """The operator of this name; InvalidCase with the nearest names, or the reason why the name is no operator."""
-    from ssinghal.operators.not_operators import NOT_OPERATORS
+    from ssinghal.operators.unsupported import NOT_OPERATORS
 
     if name in NOT_OPERATORS:
         raise InvalidCase(f"{name!r} is not an operator: {NOT_OPERATORS[name]}")

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.core.tensors import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import INTEGERS, Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, operand_spec
-from ssinghal.operators.views import where_asked
-from ssinghal.specs import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
+from ssinghal.operators.operator_info import INTEGERS, Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, operand_spec
+from ssinghal.operators.reshape import where_asked
 
 MAP, VOLUME = 4, 5  # ranks
 SPATIAL = ("stride", "padding", "dilation", "output_padding")

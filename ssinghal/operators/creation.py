@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ssinghal.core.tensors import BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import (
+from ssinghal.operators.operator_info import (
     BLOCK_FLOATS,
     Attr,
     Attrs,
@@ -24,7 +25,6 @@ from ssinghal.operators.core import (
     same_as_first,
     tiles_twice,
 )
-from ssinghal.specs import BufferType, DType, Layout, Shape, TensorSpec
 
 IGNORED = {name: Attr("str|int|bool|none", None) for name in ("dtype", "layout", "device", "pin_memory", "memory_format")}
 FILLED_ON_HOST = (DType.UINT8,)  # ttnn.fill does not take it

@@ -10,8 +10,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ssinghal.core.tensors import DType, Layout, Shape
 from ssinghal.errors import InvalidCase, unknown
-from ssinghal.operators.core import (
+from ssinghal.operators.comparison import MASKS
+from ssinghal.operators.elementwise_base import (
+    ELEMENTWISE,
+    FLOATS_ONLY,
+    NO_BYTES,
+    NO_FRACTIONS,
+    NO_HIGH_RANK_BROADCAST,
+    SIGNED_ONLY,
+    binary,
+    copied_pages,
+    copied_tiles,
+    unary,
+)
+from ssinghal.operators.operator_info import (
     INTEGERS,
     PLACED_DTYPES,
     Attr,
@@ -26,20 +40,6 @@ from ssinghal.operators.core import (
     broadcast,
     tiles_twice,
 )
-from ssinghal.operators.masks import MASKS
-from ssinghal.operators.pointwise import (
-    ELEMENTWISE,
-    FLOATS_ONLY,
-    NO_BYTES,
-    NO_FRACTIONS,
-    NO_HIGH_RANK_BROADCAST,
-    SIGNED_ONLY,
-    binary,
-    copied_pages,
-    copied_tiles,
-    unary,
-)
-from ssinghal.specs import DType, Layout, Shape
 
 # clamp, pow, division -----------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ssinghal.cases import Case
+from ssinghal.core.case import Case
+from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import (
+from ssinghal.operators.operator_info import (
     INTEGERS,
     Attr,
     Attrs,
@@ -26,7 +27,6 @@ from ssinghal.operators.core import (
     aten,
     operand_spec,
 )
-from ssinghal.specs import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec
 
 MATMUL = Traits(ttnn_output=BufferType.DRAM)
 LIMITATIONS = (

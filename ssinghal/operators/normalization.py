@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ssinghal.cases import Case
+from ssinghal.core.case import Case
+from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, ceil_div
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import (
+from ssinghal.operators.operator_info import (
     BLOCK_FLOATS,
     INTEGERS,
     Attr,
@@ -20,7 +21,6 @@ from ssinghal.operators.core import (
     Traits,
     operand_spec,
 )
-from ssinghal.specs import TILE_EDGE, DType, Layout, Shape, TensorSpec, ceil_div
 
 
 def _optional(inputs: Sequence[Any], position: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ssinghal.operators.core import OperatorInfo, Traits
+from ssinghal.operators.operator_info import OperatorInfo, Traits
 
 OPERATORS = (
     OperatorInfo(

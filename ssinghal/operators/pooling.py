@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.core.tensors import BufferType, DType, Layout, Shape, TensorSpec, ceil_div
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import (
+from ssinghal.operators.operator_info import (
     INTEGERS,
     Attr,
     Attrs,
@@ -28,9 +29,8 @@ from ssinghal.operators.core import (
     pair,
     to_nchw,
 )
+from ssinghal.operators.reshape import where_asked
 from ssinghal.operators.upsampling import UPSAMPLING, fitted, need_rank
-from ssinghal.operators.views import where_asked
-from ssinghal.specs import BufferType, DType, Layout, Shape, TensorSpec, ceil_div
 
 POOL = Traits(
     nhwc="flat",

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import (
+from ssinghal.operators.operator_info import (
     BLOCK_FLOATS,
     INTEGERS,
     Attr,
@@ -26,8 +27,7 @@ from ssinghal.operators.core import (
     normal_dim,
     normal_dims,
 )
-from ssinghal.operators.views import where_asked
-from ssinghal.specs import DType, Layout, Shape, TensorSpec
+from ssinghal.operators.reshape import where_asked
 
 IGNORED_DTYPE = Attr("str|int|none", None)
 DIMS = Attr("int|ints|none", None)

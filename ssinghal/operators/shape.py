@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ssinghal.operators.core import OperatorInfo
-from ssinghal.operators.lookups import LOOKUPS
-from ssinghal.operators.pads import PADS
-from ssinghal.operators.pieces import PIECES
-from ssinghal.operators.views import VIEWS
+from ssinghal.operators.concat_split import PIECES
+from ssinghal.operators.indexing import LOOKUPS
+from ssinghal.operators.operator_info import OperatorInfo
+from ssinghal.operators.padding import PADS
+from ssinghal.operators.reshape import VIEWS
 
 OPERATORS: tuple[OperatorInfo, ...] = (*VIEWS, *PIECES, *PADS, *LOOKUPS)
 

@@ -7,9 +7,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from ssinghal.cases import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.core.tensors import MAX_DIM, TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.core import (
+from ssinghal.operators.operator_info import (
     INTEGERS,
     Attr,
     Attrs,
@@ -22,8 +23,7 @@ from ssinghal.operators.core import (
     to_nchw,
     to_nhwc,
 )
-from ssinghal.operators.views import is_unchanged, where_asked
-from ssinghal.specs import MAX_DIM, TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec
+from ssinghal.operators.reshape import is_unchanged, where_asked
 
 AXES = ("d", "h", "w")
 _WORDS = {2: "two", 3: "three"}

@@ -16,14 +16,12 @@ import jinja2
 from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
+from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import HarnessError
-from ssinghal.inline import content_policy, script_data
 from ssinghal.plan.plot import Plot, plot_of
 from ssinghal.plan.result import SCHEMA, Failure, PlanResult, StepUse
-from ssinghal.records import Status, Verdict
-from ssinghal.specs import Shape, format_bytes, format_shape
-from ssinghal.text import sentence
-from ssinghal.timeline.page import in_words, kind_of
+from ssinghal.render.html import content_policy, in_words, kind_of, script_data
 
 _REPORTS = ("dom.js", "format.js")  # scripts that the report's page runs, too
 _FIELDS = {field.name for field in fields(PlanResult)}

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from ssinghal.core.record import Resource
+from ssinghal.core.tensors import format_bytes
 from ssinghal.plan.result import PlanResult, StepUse
-from ssinghal.records import Resource
-from ssinghal.specs import format_bytes
 
 HEIGHT = 1000
 HEADROOM = 1.06  # over the highest thing that is drawn

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
+from ssinghal.core.parsing import one_of
+from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import InvalidCase, unknown
-from ssinghal.specs import TextEnum
-from ssinghal.values import one_of
 
 VERSION = 1  # of what the names below mean; it changes with every change that moves bytes
 

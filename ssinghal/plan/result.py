@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
 
-from ssinghal.records import Status, Verdict
-from ssinghal.specs import Shape
+from ssinghal.core.record import Status, Verdict
+from ssinghal.core.tensors import Shape
 
 SCHEMA = 1
 

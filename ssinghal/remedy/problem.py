@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.cases import Case, OutputMemory
+from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.record import Verdict
+from ssinghal.core.tensors import Board, BufferType, TensorSpec, format_bytes
 from ssinghal.errors import InvalidCase
-from ssinghal.estimate import MemoryEstimate, Prediction, estimate
+from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
 from ssinghal.operators import find_operator
-from ssinghal.operators.core import Attrs, OperatorInfo, input_specs, output_specs
-from ssinghal.records import Verdict
-from ssinghal.remedy.axes import as_placed
-from ssinghal.remedy.trials import LiveSet, Trial
-from ssinghal.specs import Board, BufferType, TensorSpec, format_bytes
+from ssinghal.operators.dims import as_placed
+from ssinghal.operators.operator_info import Attrs, OperatorInfo, input_specs, output_specs
+from ssinghal.remedy.trial import LiveSet, Trial
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How a call is made otherwise: as pieces, folded, turned, in place, with what else lives on the device moved away.
 
 A rewrite is written once, against a ``Hand``. On a device the hand's ``ttnn`` is TTNN itself, every call noted; in
-``ssinghal.remedy.values`` it is torch, which shows that the values stay. Imports neither.
+``ssinghal.remedy.equivalence`` it is torch, which shows that the values stay. Imports neither.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from ssinghal.cases import Case
-from ssinghal.remedy.axes import Axes, Dims, axes_of
-from ssinghal.specs import BufferType, ceil_div
+from ssinghal.core.case import Case
+from ssinghal.core.tensors import BufferType, ceil_div
+from ssinghal.operators.dims import Axes, Dims, axes_of
 
 Params = Mapping[str, Any]
 Rewrite = Callable[["Hand", Params], Sequence[Any]]

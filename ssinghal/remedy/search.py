@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
-from ssinghal.records import Resource, Status, Verdict
-from ssinghal.remedy.levers import HOST_TILES, L1_SMALL, Finding, Lever
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.registry import LEVERS
-from ssinghal.remedy.trials import Contract, Trial, Tried
+from ssinghal.remedy.strategies.placement import HOST_TILES, L1_SMALL, Finding, Lever
+from ssinghal.remedy.strategies.registry import LEVERS
+from ssinghal.remedy.trial import Contract, Trial, Tried
 
 Run = Callable[[Trial], Tried]
 MOST_REMEDIES = 3

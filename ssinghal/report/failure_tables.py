@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ssinghal.markdown import Markup, code, names, percent, shape, size, table
-from ssinghal.report.alternatives import Answer
-from ssinghal.report.chapter import Chapter
-from ssinghal.report.facts import BANDS, Pair, ShapeFailures
-from ssinghal.report.size_cells import SIZE_COLUMNS, sizes
-from ssinghal.stored import StoredRecord
+from ssinghal.render.markdown import Markup, code, names, percent, shape, size, table
+from ssinghal.report.group_report import Chapter
+from ssinghal.report.placement_alternatives import Answer
+from ssinghal.report.result_tables import SIZE_COLUMNS, sizes
+from ssinghal.report.statistics import BANDS, Pair, ShapeFailures
+from ssinghal.runs.stored_record import StoredRecord
 
 MOST_SHAPES = 20
 MOST_CASES = 10

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ssinghal.markdown import Markup, code, shape, size, table
-from ssinghal.records import Status
-from ssinghal.report.chapter import Chapter
-from ssinghal.report.facts import OperatorResults, Size
-from ssinghal.report.size_cells import SIZE_COLUMNS, padded, sizes
-from ssinghal.stored import StoredRecord
+from ssinghal.core.record import Status
+from ssinghal.render.markdown import Markup, code, shape, size, table
+from ssinghal.report.group_report import Chapter
+from ssinghal.report.result_tables import SIZE_COLUMNS, padded, sizes
+from ssinghal.report.statistics import OperatorResults, Size
+from ssinghal.runs.stored_record import StoredRecord
 
 MOST_CASES = 10
 

@@ -18,19 +18,17 @@ from importlib.resources import files
 from string import Template
 from typing import Any, Generic, TypeVar
 
-from ssinghal.caselines import KEYS
-from ssinghal.change_kinds import TITLES, WORSE, Kind
-from ssinghal.changes import Changes
-from ssinghal.device.usage import Usage
-from ssinghal.records import Resource, Status
-from ssinghal.report.alternatives import Alternative, Answer
-from ssinghal.report.banks import Bar, Segment, bars_of, board_of
-from ssinghal.report.chapter import Chapter
-from ssinghal.report.facts import Size
-from ssinghal.runs import Run
-from ssinghal.specs import Board, format_shape
-from ssinghal.stored import StoredRecord, StoredSource
-from ssinghal.summary import FAULTS
+from ssinghal.core.record import FAULTS, Resource, Status, Usage
+from ssinghal.core.tensors import Board, format_shape
+from ssinghal.operators.case_json import KEYS
+from ssinghal.report.bank_occupancy import Bar, Segment, bars_of, board_of
+from ssinghal.report.group_report import Chapter
+from ssinghal.report.placement_alternatives import Alternative, Answer
+from ssinghal.report.statistics import Size
+from ssinghal.runs.change_kinds import TITLES, WORSE, Kind
+from ssinghal.runs.diff import Changes
+from ssinghal.runs.reader import Run
+from ssinghal.runs.stored_record import StoredRecord, StoredSource
 
 SCRIPTS = (
     "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "overview.js", "matrix.js",

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ssinghal.markdown import Markup, code, names, percent, shape, size, table, text
+from ssinghal.core.record import Status
 from ssinghal.operators import operators as registry
-from ssinghal.records import Status
-from ssinghal.report.chapter import Chapter
-from ssinghal.report.facts import Size, Statistics
-from ssinghal.report.size_cells import SIZE_COLUMNS, sizes
-from ssinghal.report.support import support_matrix
-from ssinghal.stored import StoredAllocation, StoredRecord
-from ssinghal.text import status_columns
+from ssinghal.render.markdown import Markup, Number, code, names, percent, shape, size, table, text
+from ssinghal.render.tables import status_columns
+from ssinghal.report.group_report import Chapter
+from ssinghal.report.statistics import Size, Statistics
+from ssinghal.report.support_matrix import support_matrix
+from ssinghal.runs.stored_record import StoredAllocation, StoredRecord
 
 MOST_SHAPES = 20
 
@@ -145,3 +144,17 @@ def _sum_calls(records: Iterable[StoredRecord]) -> int:
 
 def _modules(modules: Iterable[tuple[str, StoredRecord]]) -> Markup:
     return names(sorted({f"{path or '(top)'}: {record.op}" for path, record in modules}))
+
+
+SIZE_COLUMNS = ("logical", "allocated, x logical", "per bank")
+
+
+def padded(size_: Size) -> Number:
+    """Allocated bytes and how many times the logical ones they are."""
+    factor = f"{size_.padding or 1:.3f}".rstrip("0").rstrip(".")
+    return Number(size(size_.allocated_bytes) + (f", {factor}x" if factor != "1" else ""))
+
+
+def sizes(size_: Size) -> list[Number]:
+    """Three cells: logical, allocated, per bank. See ``SIZE_COLUMNS``."""
+    return [size(size_.logical_bytes), padded(size_), size(size_.bytes_per_bank)]

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from ssinghal.capture.request import PACKAGES, CaptureError
+from ssinghal.core.tensors import Shape
 from ssinghal.errors import unknown
-from ssinghal.specs import Shape
 
 DTYPE = "bfloat16"  # of parameters and of activations that float: what models run in on these boards
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ssinghal.capture.request import CaptureError
 from ssinghal.capture.zoo import DTYPE, Built
-from ssinghal.specs import Shape
+from ssinghal.core.tensors import Shape
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ssinghal.capture.zoo import Built, image_size
-from ssinghal.specs import Shape
+from ssinghal.core.tensors import Shape
 
 
 def names() -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ssinghal.capture.request import CaptureError
 from ssinghal.capture.zoo import Built, image_size
-from ssinghal.specs import Shape
+from ssinghal.core.tensors import Shape
 
 ONE_STAGE = "anchors, box decoding and non-maximum suppression depend on values: backbone and heads are recorded"
 TWO_STAGE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ssinghal.capture.zoo import Built, image_size
-from ssinghal.specs import Shape
+from ssinghal.core.tensors import Shape
 
 # name -> (model type, what its configuration has otherwise than the type's default)
 _MIT = {"hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768}

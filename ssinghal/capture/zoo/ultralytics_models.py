@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.capture.zoo import Built, image_size
-from ssinghal.specs import Shape
+from ssinghal.core.tensors import Shape
 
 _SCALED = re.compile(r"(yolov?e?-?v?\d+)(?=-|$)")
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ssinghal.plan.forms import Form
-from ssinghal.plan.hand import Hand, Held, padding_factor
-from ssinghal.plan.rules.work import WIDE, Work, device_dims
-from ssinghal.specs import Layout, Shape
+from ssinghal.core.tensors import Layout, Shape
+from ssinghal.plan.axis_layout import Form
+from ssinghal.plan.layout_ops import Hand, Held, padding_factor
+from ssinghal.plan.rules.base import WIDE, Work, device_dims
 
 
 def unary(work: Work) -> list[Held]:

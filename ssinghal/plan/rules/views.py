@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ssinghal.operators.core import normal_dim
-from ssinghal.plan.forms import Form
-from ssinghal.plan.hand import Held
-from ssinghal.plan.rules.work import Work, registry
-from ssinghal.specs import Layout
+from ssinghal.core.tensors import Layout
+from ssinghal.operators.operator_info import normal_dim
+from ssinghal.plan.axis_layout import Form
+from ssinghal.plan.layout_ops import Held
+from ssinghal.plan.rules.base import Work, registry
 
 
 def view(work: Work) -> list[Held]:

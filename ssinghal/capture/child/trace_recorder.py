@@ -1,0 +1,213 @@
+"""The recorder of a trace: every call in order, with the identity and the lifetime of the tensors it takes and gives.
+
+A value is a view of a storage: (storage, offset, shape, strides, dtype). Calls that return what they were given (dropout in
+evaluation, contiguous of what is so already) then merge by themselves. A value dies when the last Python object of its view
+does; one that is written in place dies at that call, and all objects of its view are of the new value from then on. The garbage
+collector is off in this process, so what the model ties up in cycles lives to the end, each time.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_iter
+
+from ssinghal.capture.child.call_recorder import MADE_LIKE, MAX_CALLS, NOT_ARGUMENTS, TooManyCalls, plain
+from ssinghal.capture.child.meta_device import MetaMode, written
+from ssinghal.capture.trace import Step, Value, ValueKind
+from ssinghal.operators.unsupported import NO_DEVICE_CALL
+
+# Calls that take shape or dtype from their second operand, but no value.
+TAKES_FORM_ONLY = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})
+_Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
+
+
+class TraceRecorder(MetaMode):
+    """``steps`` and ``values`` of the forward; ``left_out``: how many calls are no steps, by kind."""
+
+    def __init__(self, where: Callable[[], str], root: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> None:
+        super().__init__(where)
+        self.values: list[Value] = []
+        self.steps: list[Step] = []
+        self.left_out: Counter[str] = Counter()
+        self._numbers: dict[_Key, int] = {}
+        self._storages: dict[int, tuple[int, Any]] = {}  # holds them, so that no address is used twice
+        self._active: set[int] = set()
+        self._twins: dict[_Key, _Key] = {}
+        self._views: defaultdict[int, set[_Key]] = defaultdict(set)
+        self._objects: Counter[_Key] = Counter()
+        self._watched: dict[int, tuple[_Key, weakref.ref[Any]]] = {}
+        self._dead: list[int] = []
+        named = (*root.named_parameters(remove_duplicate=False), *root.named_buffers(remove_duplicate=False))
+        self._names = {tensor.untyped_storage()._cdata: name for name, tensor in reversed(list(named))}
+        for number, tensor in enumerate(inputs):
+            self._active.add(self._storage(tensor))
+            self._new(tensor, ValueKind.INPUT, f"input {number}")
+            self._watch(tensor)
+
+    def results_of(self, returned: Any) -> tuple[int, ...]:
+        """The values that forward returns, each once."""
+        keys = map(self._key, _tensors(returned))
+        return tuple(dict.fromkeys(self._numbers[key] for key in keys if key in self._numbers))
+
+    def finish(self) -> None:
+        self._bury()
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._bury()
+        result = super().run(func, args, kwargs)
+        name = func._schema.name.partition("::")[2]
+        given = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
+        made = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
+        changed = list(written(func, args, kwargs))
+        self._pair(changed, _aliases(func, made))
+        if name in TAKES_FORM_ONLY:
+            given = given[:1]
+        for tensor in (*given, *made):
+            self._views[self._storage(tensor)].add(self._key(tensor))
+        if not any(self._storage(t) in self._active for t in given):
+            self.left_out["constants"] += 1
+            return result
+        if name not in MADE_LIKE:
+            self._active |= {self._storage(t) for t in (*made, *changed)}
+        if name in NO_DEVICE_CALL:
+            self.left_out["bookkeeping"] += 1
+        elif not (made or changed):
+            self.left_out["without_result"] += 1
+        elif name in MADE_LIKE:
+            self.left_out["constants"] += 1
+        elif not changed and all(map(self._is_there, made)):
+            self.left_out["same_tensor"] += 1
+        else:
+            self._record(func, args, kwargs, made, changed)
+        for tensor in (*made, *changed):
+            self._watch(tensor)
+        return result
+
+    def _record(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: list[torch.Tensor], changed: list[torch.Tensor]
+    ) -> None:
+        if len(self.steps) >= MAX_CALLS:
+            raise TooManyCalls
+        operands: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        form_only = func._schema.name.partition("::")[2] in TAKES_FORM_ONLY
+        for i, argument in enumerate(func._schema.arguments):
+            value = args[i] if i < len(args) else kwargs.get(argument.name)
+            if isinstance(value, torch.Tensor):
+                if not (form_only and i):
+                    operands[argument.name] = self._number(value)
+            elif isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+                operands[argument.name] = tuple(None if v is None else self._number(v) for v in value)
+            elif value is not None and argument.name not in NOT_ARGUMENTS:
+                given = plain(value)
+                if not argument.has_default_value() or given != plain(argument.default_value):
+                    others[argument.name] = given
+        through_view = any(self._has_other_views(t) for t in changed)
+        where = self.where()
+        told = made if len(_aliases(func, made)) == len(changed) else [*made, *changed]
+        results: dict[_Key, int] = {}  # one that is returned twice is one value
+        for tensor in told:
+            if self._key(tensor) not in results:
+                results[self._key(tensor)] = self._new(tensor, ValueKind.ACTIVATION, where)
+        numbers = tuple(results[self._key(t)] for t in told)
+        overload = f"{func._schema.name.replace('::', '.')}.{func._overloadname}"
+        self.steps.append(Step(overload, operands, others, numbers, where, writes=through_view))
+
+    # Identity -----------------------------------------------------------------------------------------------------------
+
+    def _storage(self, tensor: torch.Tensor) -> int:
+        storage = tensor.untyped_storage()
+        return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
+
+    def _key(self, tensor: torch.Tensor) -> _Key:
+        key = (self._storage(tensor), tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
+        return self._twins.get(key, key)
+
+    def _pair(self, changed: Sequence[torch.Tensor], aliases: Sequence[torch.Tensor]) -> None:
+        """A real tensor that is written comes back as a meta one: the two are the same view from then on."""
+        if len(changed) == len(aliases):
+            for real, alias in zip(changed, aliases, strict=True):
+                if not real.is_meta:
+                    self._twins[self._key(alias)] = self._key(real)
+
+    def _number(self, tensor: torch.Tensor) -> int:
+        """Of an operand: one that no call has made is there from the start."""
+        found = self._numbers.get(self._key(tensor))
+        if found is not None:
+            return found
+        if self._storage(tensor) in self._active:  # made by a call that is no step, as an alias of an active storage
+            return self._new(tensor, ValueKind.CONSTANT, self.where())
+        name = self._names.get(tensor.untyped_storage()._cdata, "")
+        return self._new(tensor, ValueKind.WEIGHT if name else ValueKind.CONSTANT, name or self.where())
+
+    def _new(self, tensor: torch.Tensor, kind: ValueKind, name: str) -> int:
+        key = self._key(tensor)
+        if self._objects[key]:
+            self._dead.append(self._numbers[key])  # the objects of this view are of the new value now
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        self.values.append(Value(tuple(tensor.shape), dtype, kind, key[0], name))
+        self._numbers[key] = len(self.values) - 1
+        self._views[key[0]].add(key)
+        return self._numbers[key]
+
+    def _is_there(self, tensor: torch.Tensor) -> bool:
+        """Whether it is a value that lives: a view that is taken again after its objects were gone is a new one."""
+        key = self._key(tensor)
+        return key in self._numbers and (self._objects[key] > 0 or self.values[self._numbers[key]].is_resident)
+
+    def _has_other_views(self, tensor: torch.Tensor) -> bool:
+        """Whether its storage may be read through other views than the one that is written. Of constants all count."""
+        key = self._key(tensor)
+        others = self._views[key[0]] - {key}
+        return any(self._objects[o] or o not in self._numbers or self.values[self._numbers[o]].is_resident for o in others)
+
+    # Lifetime -----------------------------------------------------------------------------------------------------------
+
+    def _watch(self, tensor: torch.Tensor) -> None:
+        key = self._key(tensor)
+        if key not in self._numbers or self.values[self._numbers[key]].is_resident:
+            return
+        mark = id(tensor)
+        known = self._watched.get(mark)
+        if known is not None and known[1]() is tensor:
+            if known[0] == key:
+                return
+            self._release(known[0])  # transposed in place, or the like
+        self._objects[key] += 1
+        self._watched[mark] = (key, weakref.ref(tensor, lambda _: self._release(self._watched.pop(mark)[0])))
+
+    def _release(self, key: _Key) -> None:
+        self._objects[key] -= 1
+        if not self._objects[key]:
+            self._dead.append(self._numbers[key])
+
+    def _bury(self) -> None:
+        """What died since the last call belongs to it."""
+        dead = tuple(dict.fromkeys(self._dead))
+        self._dead.clear()
+        if dead and self.steps:
+            self.steps[-1] = replace(self.steps[-1], dead=(*self.steps[-1].dead, *dead))
+
+
+def _aliases(func: Any, made: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Of what a call returns, the operands that it wrote."""
+    returns = func._schema.returns
+    return [t for t, told in zip(made, returns, strict=False) if told.alias_info is not None and told.alias_info.is_write]
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    for leaf in tree_iter(value):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            for each in fields(leaf):
+                yield from _tensors(getattr(leaf, each.name))
+
+
+__all__ = ["TraceRecorder"]

@@ -1,0 +1,125 @@
+"""The process that answers a capture. Nothing of torch is imported here, and a capture that dies takes nothing with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureError, CaptureRequest, Level
+from ssinghal.catalog.loader import write_checked
+from ssinghal.catalog.schema import CapturedCatalog, Catalog
+
+_MEND = "pip install 'ssinghal[capture]'"
+
+
+class Captures:
+    """The process that captures, for one request or many; a context manager. It is started at the first request."""
+
+    def __init__(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._child: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Captures:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def capture(self, request: CaptureRequest) -> str:
+        """The text of the catalog or trace. CaptureError with one line for what the model, its package or its size refuses."""
+        child = self._child = self._child or self._start()
+        stdin, stdout = child.stdin, child.stdout
+        assert stdin is not None
+        assert stdout is not None
+        expired = threading.Event()
+        late = threading.Timer(self._timeout_s, self._expire, [expired])
+        late.start()
+        try:
+            stdin.write(json.dumps({**request.to_json(), "folder": os.getcwd()}) + "\n")
+            stdin.flush()
+            line = stdout.readline()
+        except (BrokenPipeError, ValueError):
+            line = ""
+        finally:
+            late.cancel()
+        if expired.is_set():
+            raise CaptureError(f"capture {request.what}: not done after {self._timeout_s:g} s; --timeout gives it more")
+        if not line:
+            code = child.wait()
+            self.close()
+            raise CaptureError(f"capture {request.what}: its process {_ended(code)}")
+        answer = json.loads(line)
+        if "text" in answer:
+            return str(answer["text"])
+        if "refused" in answer:
+            raise CaptureError(answer["refused"])
+        raise CaptureError(f"capture {request.what}: its process {_ended(answer['ended'])}{_last_line(answer['said'])}")
+
+    def _expire(self, expired: threading.Event) -> None:
+        expired.set()
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process, with the capture that it may be at."""
+        child, self._child = self._child, None
+        if child is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+    def _start(self) -> subprocess.Popen[str]:
+        if find_spec("torch") is None:
+            raise CaptureError(f"capture: torch is not installed; {_MEND}")
+        environ = {**os.environ, "PYTHONHASHSEED": "0"}  # sets that some package iterates over shall not change a capture
+        return subprocess.Popen(
+            [sys.executable, "-c", "from ssinghal.capture.child.server import main; main()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, start_new_session=True,
+        )  # fmt: skip
+
+
+def capture(request: CaptureRequest, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+    """One capture, in a process of its own; see ``Captures``."""
+    with Captures(timeout_s) as captures:
+        return captures.capture(request)
+
+
+def write_capture(text: str, target: Path) -> CapturedCatalog:
+    """Puts a captured text at ``target``, whole or not at all; in a folder it gets the name of its model and size."""
+    catalog = write_checked(text, target, file_name)
+    assert isinstance(catalog, CapturedCatalog)
+    return catalog
+
+
+def request_of(catalog: CapturedCatalog) -> CaptureRequest:
+    """What was asked for when this catalog was captured."""
+    head = catalog.head
+    level = Level(head.capture.level)
+    if head.model.factory is not None:
+        return CaptureRequest(factory=head.model.factory, level=level)
+    return CaptureRequest(head.model.full_name, inputs=head.input.shapes[:1], level=level)
+
+
+def file_name(catalog: Catalog) -> str:
+    """``ultralytics-yolo12x-2176x3840.yaml``; of a batch the whole input; the level where it is not ATen's."""
+    assert isinstance(catalog, CapturedCatalog)
+    level = catalog.head.capture.level
+    first = catalog.head.input.shapes[0]
+    size = "x".join(map(str, first)) if len(first) > 3 and first[0] > 1 else catalog.input_size
+    parts = [catalog.head.model.full_name.replace("/", "-"), size, *([level] if level != Level.ATEN.value else [])]
+    return "-".join(parts) + ".yaml"
+
+
+def _ended(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f": {lines[-1]}" if lines else ""

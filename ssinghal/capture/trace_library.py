@@ -1,0 +1,207 @@
+"""Traces by the name of their model: those of the product, those kept from earlier captures, and new ones."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from ssinghal.capture.request import PACKAGES, CaptureRequest, Level
+from ssinghal.capture.trace import SUFFIX, Trace, packed, read_trace, trace_of, trace_text
+from ssinghal.core.tensors import Shape, format_shape
+from ssinghal.errors import InvalidCase, unknown
+
+if TYPE_CHECKING:
+    from ssinghal.capture.client import Captures
+
+_PACKAGE = Path(__file__).parents[1]
+SHIPPED = _PACKAGE / "shapes" / "traces"
+
+
+def trace_files() -> list[Path]:
+    """The traces of the product."""
+    return sorted(SHIPPED.glob(f"*{SUFFIX}"))
+
+
+def file_name(model: str, inputs: Sequence[Shape]) -> str:
+    """``ultralytics-yolo12x-2176x3840.trace.json.gz``; of a batch, and of what is no map, the whole first input.
+
+    >>> file_name("torchvision/resnet50", [(2, 3, 224, 224)])
+    'torchvision-resnet50-2x3x224x224.trace.json.gz'
+    """
+    sizes = inputs[0]
+    size = "x".join(map(str, sizes[2:] if len(sizes) > 3 and sizes[0] == 1 else sizes)) or "scalar"
+    return f"{model.replace('/', '-').replace(':', '-')}-{size}{SUFFIX}"
+
+
+def is_path(model: str) -> bool:
+    """Whether this names a file, not a model."""
+    return model.endswith((".json", ".gz")) or Path(model).is_file()
+
+
+def find_trace(model: str, inputs: Sequence[Shape] | None = None) -> Trace:
+    """The trace in a file; or one of the product, by model (``ultralytics/yolo12x``, or ``yolo12x`` where that is one model)
+    and the shape of its first input, which may be left out where there is but one.
+
+    InvalidCase says what there is, and how to record what is not.
+    """
+    if is_path(model):
+        trace = read_trace(Path(model))
+        if inputs and tuple(inputs[0]) != trace.input_shapes[0]:
+            raise InvalidCase(f"{model}: a trace of input {_shapes([trace])}, not {format_shape(tuple(inputs[0]))}")
+        return trace
+    name = full_name(model)
+    traces = _shipped(name)
+    if not traces:
+        raise InvalidCase(f"{unknown('traced model', model, _shipped_models())}; any other: {_how(model, inputs)}")
+    found = [t for t in traces if not inputs or t.input_shapes[0] == tuple(inputs[0])]
+    if not found:
+        asked = format_shape(tuple(inputs[0])) if inputs else ""
+        raise InvalidCase(f"{name}: no trace of input {asked} is there, only of {_shapes(traces)}; {_how(name, inputs)}")
+    if len(found) > 1:
+        raise InvalidCase(f"{name}: give its input; traces are there of {_shapes(found)}")
+    return found[0]
+
+
+def trace_for(model: str, inputs: Sequence[Shape] | None, captures: Captures) -> Trace:
+    """``find_trace``; where that has none, one kept from a capture by the same packages, else a new one, which is kept.
+
+    A factory, ``module:function``, is recorded each time: its code may have changed. CaptureError where a model cannot be.
+    """
+    if is_path(model):
+        return find_trace(model, inputs)
+    if ":" in model:
+        shapes = tuple(map(tuple, inputs or ()))
+        return trace_of(captures.capture(CaptureRequest(factory=model, inputs=shapes, level=Level.TORCH, trace=True)))
+    name = full_name(model)
+    traces = _shipped(name)
+    if traces and (not inputs or tuple(inputs[0]) in {trace.input_shapes[0] for trace in traces}):
+        return find_trace(name, inputs)
+    if "/" not in name:
+        raise InvalidCase(f"{unknown('traced model', model, _shipped_models())}; any other is named package/name")
+    request = CaptureRequest(name, inputs=tuple(map(tuple, inputs or ())), level=Level.TORCH, trace=True)
+    kept = kept_folder() / _kept_name(request)
+    if kept.is_file():
+        with suppress(InvalidCase):  # a damaged one is recorded again
+            return read_trace(kept)
+    text = captures.capture(request)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    return write_trace(text, kept)
+
+
+def full_name(model: str) -> str:
+    """``yolo12x`` as ``ultralytics/yolo12x``, where the product has traces of one such model; else as it is given.
+
+    InvalidCase for a name that several packages have.
+    """
+    models = [name for name in _shipped_models() if model == name.partition("/")[2]]
+    if len(models) > 1:
+        raise InvalidCase(f"{model}: one of {', '.join(models)}?")
+    return models[0] if models else model
+
+
+def write_trace(text: str, target: Path) -> Trace:
+    """Puts a recorded trace at ``target``, whole or not at all, as plain JSON where that is its suffix.
+
+    In a folder it is named after its model and input, and replaces none that says something else. InvalidCase for what stands
+    in the way, or a text that is no trace.
+    """
+    trace = trace_of(text, target)
+    file = target / file_name(trace.model, trace.input_shapes) if target.is_dir() else target
+    data = trace_text(trace).encode() if file.suffix == ".json" else packed(trace)
+    if file.exists() and not file.is_file():
+        raise InvalidCase(f"{file} is no file that could be replaced")
+    if not file.parent.is_dir():
+        raise InvalidCase(f"{file}: there is no folder {file.parent}")
+    if file != target and file.exists() and file.read_bytes() != data:
+        raise InvalidCase(f"{file} is there already and differs: name the file with -o")
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".trace-") as folder:
+        aside = Path(folder, "trace")
+        aside.write_bytes(data)
+        aside.replace(file.resolve())  # a link goes on pointing to what it names
+    return replace(trace, path=file)
+
+
+def trace_request(trace: Trace) -> CaptureRequest:
+    """What was asked for when this trace was recorded."""
+    if "factory" in trace.head["model"]:
+        return CaptureRequest(factory=trace.model, level=Level.TORCH, trace=True)
+    return CaptureRequest(trace.model, inputs=trace.input_shapes[:1], level=Level.TORCH, trace=True)
+
+
+# Kept traces --------------------------------------------------------------------------------------------------------------
+
+
+def kept_folder() -> Path:
+    """Where traces of models that the product has none of are kept."""
+    return platformdirs.user_cache_path("ssinghal").absolute() / "traces"
+
+
+def _kept_name(request: CaptureRequest) -> str:
+    """A name that changes with the model, its input, the packages that decide what is recorded, and the recorder itself."""
+    package = request.model.partition("/")[0]
+    versions = [f"{name}=={_version(name)}" for name in ("torch", package, *PACKAGES[package][1])]
+    mark = hashlib.sha256(repr((request.to_json(), versions, _recorder_mark())).encode()).hexdigest()[:12]
+    return file_name(request.model, request.inputs).removesuffix(SUFFIX) + f"-{mark}{SUFFIX}"
+
+
+@cache
+def _recorder_mark() -> str:
+    files = [_PACKAGE / "operators" / "unsupported.py", *sorted((_PACKAGE / "capture").rglob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+# The product's ------------------------------------------------------------------------------------------------------------
+
+
+def _shipped(model: str) -> list[Trace]:
+    """The product's traces of this model, small inputs first."""
+    files = [file for file in trace_files() if _model_of(file) == model]
+    return sorted(map(_read_shipped, files), key=lambda trace: (math.prod(trace.input_shapes[0]), trace.path.name))
+
+
+def _shipped_models() -> list[str]:
+    return list(dict.fromkeys(map(_model_of, trace_files())))
+
+
+def _model_of(file: Path) -> str:
+    """From the name that ``file_name`` gave it: no package has a hyphen, and no size."""
+    package, _, rest = file.name.partition("-")
+    return f"{package}/{rest.rpartition('-')[0]}"
+
+
+@cache
+def _read_shipped(file: Path) -> Trace:
+    return read_trace(file)
+
+
+def _how(model: str, inputs: Sequence[Shape] | None) -> str:
+    size = ",".join(map(str, inputs[0])) if inputs else "SHAPE"
+    extra = PACKAGES.get(model.partition("/")[0], ("capture",))[0]
+    return f"record it: ssinghal catalog capture {model} --input {size} --trace (needs pip install 'ssinghal[{extra}]')"
+
+
+def _shapes(traces: Sequence[Trace]) -> str:
+    return ", ".join(format_shape(trace.input_shapes[0]) for trace in traces)
+
+
+__all__ = [
+    "SHIPPED", "file_name", "find_trace", "full_name", "kept_folder", "trace_files", "trace_for", "trace_request",
+    "write_trace",
+]  # fmt: skip

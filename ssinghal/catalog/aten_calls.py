@@ -1,0 +1,236 @@
+"""One line of a captured catalog to the case that TTNN runs, or to the reason why there is none.
+
+torch's arguments are taken as they stand. Three things differ on a device: a few overloads say by a tensor what TTNN is told
+by a number (``expand_as``), torch has dtypes that TTNN lacks, and no tensor has rank 0 or no elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from ssinghal.catalog.schema import CapturedLine
+from ssinghal.core.case import Case, Placement, Source
+from ssinghal.core.tensors import DType
+from ssinghal.errors import InvalidCase, RegistryError
+from ssinghal.operators import families, make_case
+from ssinghal.operators.operator_info import PLACED_DTYPES, OperatorInfo, output_specs, working_shapes
+from ssinghal.operators.unsupported import unmapped_reason
+
+
+@dataclass(frozen=True)
+class Unmapped:
+    """A captured call that no operator of the registry makes."""
+
+    catalog: str
+    overload: str
+    count: int
+    reason: str
+
+
+class _NoCase(Exception):
+    """Why a line is none; never leaves this module."""
+
+
+def captured_case(overload: str, line: CapturedLine, base: Placement, source: Source) -> Case | Unmapped:
+    """The call of one captured line under the operator's canonical name, or why it cannot be a case.
+
+    Raises:
+        InvalidCase: an argument that the operator does not have, or of another kind than it has.
+    """
+    try:
+        return _case(overload, line, base, source)
+    except _NoCase as reason:
+        return Unmapped(source.catalog, overload, line.n, str(reason))
+
+
+def _case(overload: str, line: CapturedLine, base: Placement, source: Source) -> Case:
+    if overload in _REWRITTEN:
+        overload, line = _REWRITTEN[overload](line, base.dtype.value)
+    info = operators_by_overload().get(overload)
+    if info is None:
+        raise _NoCase(unmapped_reason(overload))
+    if line.has_empty:
+        raise _NoCase("a tensor without elements, which TTNN does not take")
+    _check_operands(info, line)
+    dtype = _dtype(info, line, base.dtype)
+    placement = base if dtype is base.dtype else replace(base, dtype=dtype)
+    case = make_case(info.name, line.shapes(), line.args, placement, (source,))
+    attrs = info.complete_attrs(case.attrs)
+    info.check_operands(case.inputs)
+    try:
+        results = info.infer(working_shapes(info, case), attrs)
+    except InvalidCase as error:
+        raise _NoCase(f"{info.name} does not take this form of the call: {error}") from error
+    if () in results:
+        raise _NoCase(unmapped_reason("aten.sum.default"))
+    if line.dtypes:
+        _check_result(info, line, case)
+    return case
+
+
+@cache
+def operators_by_overload() -> Mapping[str, OperatorInfo]:
+    """``aten.add.Tensor`` -> its operator. RegistryError when two operators claim one overload."""
+    table: dict[str, OperatorInfo] = {}
+    for members in families().values():
+        for info in members:
+            for overload in info.aten:
+                if overload in table or overload in _REWRITTEN:
+                    other = table[overload].name if overload in table else "the overloads that are rewritten"
+                    raise RegistryError(f"overload {overload} is declared by {other} and {info.name}")
+                table[overload] = info
+    return MappingProxyType(table)
+
+
+def _check_operands(info: OperatorInfo, line: CapturedLine) -> None:
+    """Operands are told apart by their order, so none may be absent before one that is given."""
+    declared = [name.rstrip("?*") for name in info.operands]
+    places = [declared.index(name) for name in line.inputs if name in declared]
+    absent = [declared[i] for i in range(max(places, default=0)) if i not in places]
+    if absent and len(places) == len(line.inputs):
+        raise _NoCase(f"without {' and '.join(absent)}, but with {declared[max(places)]}: cases have no gaps among operands")
+
+
+# Dtypes -------------------------------------------------------------------------------------------------------------------
+
+_MASK = "bool"  # TTNN has no bool: masks are 0 and 1 in the dtype of the tensors they go with
+
+
+def _dtype(info: OperatorInfo, line: CapturedLine, usual: DType) -> DType:
+    """The one dtype of a case. Scalars follow the tensors they go with, as in torch; a tensor made from nothing, its result."""
+    if not line.dtypes:
+        return usual
+    operands = [(i, line.dtypes.get(name, usual.value), shape) for i, (name, shape) in enumerate(line.operands())]
+    given = {dtype for i, dtype, shape in operands if i not in info.traits.indices and shape != ()}
+    given = given or {dtype for i, dtype, _ in operands if i not in info.traits.indices}
+    if not operands:
+        given = {line.dtypes.get("out", usual.value)}
+    given.discard(_MASK)
+    if len(given) > 1:
+        raise _NoCase(f"operands of dtypes {' and '.join(sorted(given))}: a case has one")
+    (name,) = given or {usual.value}
+    if name not in PLACED_DTYPES:
+        raise _NoCase(f"TTNN has no {name}")
+    return PLACED_DTYPES[name]
+
+
+def _check_result(info: OperatorInfo, line: CapturedLine, case: Case) -> None:
+    """A call whose operands have one dtype may still promote, or be told its result's. Where TTNN refuses it, that is said
+    by the limitation."""
+    attrs = info.complete_attrs(case.attrs)
+    wanted = PLACED_DTYPES.get(line.dtypes.get("out", ""))
+    given = output_specs(info, case, attrs)[0].dtype
+    if wanted not in (None, given) and not any(x.applies(info, case, attrs, None) for x in info.limitations):
+        raise _NoCase(f"torch gives {line.dtypes['out']}, TTNN {given}")
+
+
+# Overloads that are run as another one ------------------------------------------------------------------------------------
+
+_Rewritten = tuple[str, CapturedLine]
+
+
+def _as_other(overload: str, attribute: str) -> Callable[[CapturedLine, str], _Rewritten]:
+    """The second tensor gives its shape and nothing else."""
+
+    def rewrite(line: CapturedLine, dtype: str) -> _Rewritten:
+        return overload, _changed(line, ("self",), {attribute: list(line.inputs["other"])})
+
+    return rewrite
+
+
+def _cast_as_other(line: CapturedLine, dtype: str) -> _Rewritten:
+    return "aten._to_copy.default", _changed(line, ("self",), {"dtype": line.dtypes.get("out", dtype)})
+
+
+def _index(line: CapturedLine, dtype: str) -> _Rewritten:
+    """Rows of a table are an embedding, the one indexing that TTNN has a kernel for."""
+    table, indices = line.inputs["self"], line.inputs["indices"]
+    if line.dtypes.get("indices") in ("bool", "uint8"):
+        raise _NoCase("a mask picks the elements: " + unmapped_reason("aten.nonzero.default"))
+    if len(table) != 2 or len(indices) != 1 or indices[0] is None:
+        raise _NoCase("TTNN looks up rows of a table (one index, dim 0, rank 2) and nothing else")
+    return "aten.embedding.default", _renamed(line, self="weight")
+
+
+def _index_select(line: CapturedLine, dtype: str) -> _Rewritten:
+    if len(line.inputs["self"]) != 2 or line.args["dim"] not in (0, -2):
+        raise _NoCase("TTNN looks up rows of a table (one index, dim 0, rank 2) and nothing else")
+    return "aten.embedding.default", _renamed(_changed(line, ("self", "index"), {}), self="weight", index="indices")
+
+
+def _pad(line: CapturedLine, dtype: str) -> _Rewritten:
+    """One overload for all modes; those that copy edges are operators of their own here."""
+    mode = line.args.get("mode", "constant")
+    if mode == "constant":
+        return "aten.constant_pad_nd.default", _changed(line, ("self",), {k: v for k, v in line.args.items() if k != "mode"})
+    if mode != "replicate":
+        raise _NoCase(f"TTNN pads with a constant, or by copied edges; not by {mode}")
+    overload = f"aten.replication_pad{len(line.args['pad']) // 2}d.default"
+    return overload, _changed(line, ("self",), {"padding": line.args["pad"]})
+
+
+def _convolution(line: CapturedLine, dtype: str) -> _Rewritten:
+    """Padding in words: none, or as much as keeps the size, which must be the same on both sides."""
+    padding = [0] * (len(line.inputs["weight"]) - 2)
+    if line.args.get("padding", "valid") == "same":
+        reach = [_for_dim(line.args.get("dilation", 1), i) * (k - 1) for i, k in enumerate(line.inputs["weight"][2:])]
+        if any(r % 2 for r in reach):
+            raise _NoCase("padding that differs from side to side")
+        padding = [r // 2 for r in reach]
+    return "aten.convolution.default", _changed(line, tuple(line.inputs), {**line.args, "padding": padding})
+
+
+def _for_dim(value: int | list[int], dim: int) -> int:
+    return value if isinstance(value, int) else value[dim if len(value) > 1 else 0]
+
+
+def _logical(overload: str) -> Callable[[CapturedLine, str], _Rewritten]:
+    """Bits of a bool are its truth; of integers TTNN has functions too, which no model here calls."""
+
+    def rewrite(line: CapturedLine, dtype: str) -> _Rewritten:
+        if {line.dtypes.get(name, dtype) for name in line.inputs} != {_MASK}:
+            raise _NoCase("bits of integers: only those of a bool are mapped, as its truth")
+        return overload, line
+
+    return rewrite
+
+
+def _rounded(line: CapturedLine, dtype: str) -> _Rewritten:
+    """Without a rounding mode this is the plain quotient."""
+    return ("aten.floor_divide.default" if "rounding_mode" in line.args else "aten.div.Tensor"), line
+
+
+def _changed(line: CapturedLine, operands: tuple[str, ...], args: Mapping[str, Any]) -> CapturedLine:
+    """``line`` with only these of its operands, and with other arguments."""
+    return line.model_copy(update={"inputs": {name: line.inputs[name] for name in operands}, "args": dict(args)})
+
+
+def _renamed(line: CapturedLine, **names: str) -> CapturedLine:
+    def rename(table: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in table.items()}
+
+    return line.model_copy(update={"inputs": rename(line.inputs), "dtypes": rename(line.dtypes)})
+
+
+_REWRITTEN: Mapping[str, Callable[[CapturedLine, str], _Rewritten]] = {
+    "aten.expand_as.default": _as_other("aten.expand.default", "size"),
+    "aten.view_as.default": _as_other("aten.view.default", "size"),
+    "aten.reshape_as.default": _as_other("aten.reshape.default", "shape"),
+    "aten.type_as.default": _cast_as_other,
+    "aten.pad.default": _pad,
+    **{f"aten.conv{dims}d.padding": _convolution for dims in (1, 2, 3)},
+    "aten.div.Tensor_mode": _rounded,
+    "aten.div_.Tensor_mode": _rounded,
+    "aten.index.Tensor": _index,
+    "aten.index_select.default": _index_select,
+    **{f"aten.{name}.Tensor": _logical("aten.logical_and.default") for name in ("bitwise_and", "bitwise_and_", "__and__")},
+    **{f"aten.{name}.Tensor": _logical("aten.logical_or.default") for name in ("bitwise_or", "bitwise_or_", "__or__")},
+    **{f"aten.{name}.default": _logical("aten.logical_not.default") for name in ("bitwise_not", "bitwise_not_")},
+}
+
+
+__all__ = ["Unmapped", "captured_case", "operators_by_overload"]

@@ -1,0 +1,111 @@
+"""Catalogs to cases: every line becomes one call of one operator, equal calls of several catalogs are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ssinghal.catalog.aten_calls import Unmapped, captured_case
+from ssinghal.catalog.schema import Catalog, CrossedCatalog, CrossedLine, ImportedCatalog
+from ssinghal.core.case import Case, Placement, Source
+from ssinghal.core.tensors import BufferType
+from ssinghal.operators import find_operator, make_case, suite_name
+from ssinghal.operators.binding import specs_of
+from ssinghal.operators.operator_info import Sample
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Cases in the order of the catalogs, and the captured calls that are none."""
+
+    cases: tuple[Case, ...]
+    unmapped: tuple[Unmapped, ...]
+
+
+def expand(
+    catalogs: Sequence[Catalog],
+    *,
+    operators: Collection[str] | None = None,
+    memory: BufferType | None = None,
+    max_bytes: int | None = None,
+) -> Expansion:
+    """The cases of ``catalogs``, each under the name of its suite; equal calls of one suite are one case, sources joined.
+
+    ``operators``: names to keep (exact, any alias). ``memory``: overrides every catalog's; what a card said of another memory
+    is then dropped. ``max_bytes``: leaves out cases whose largest operand has more logical bytes. InvalidCase for an unknown
+    name.
+    """
+    wanted = None if operators is None else {suite_name(name) for name in operators}
+    merged: dict[tuple[str, str], Case] = {}
+    unmapped: list[Unmapped] = []
+    for catalog in catalogs:
+        for found in catalog_cases(catalog):
+            if isinstance(found, Unmapped):
+                unmapped.append(found)
+                continue
+            name = suite_name(found.name)
+            case = found if found.name == name else replace(found, name=name)
+            if wanted is not None and case.name not in wanted:
+                continue
+            if memory is not None:
+                case = _moved(case, memory)
+            if max_bytes is not None and _largest_bytes(case) > max_bytes:
+                continue
+            identity = (case.name, case.key)
+            merged[identity] = merged[identity].merged(case) if identity in merged else case
+    return Expansion(tuple(merged.values()), tuple(unmapped))
+
+
+def catalog_cases(catalog: Catalog) -> Iterator[Case | Unmapped]:
+    """One case, or the reason why not, for every line in the file's order.
+
+    A crossed line's source tells the origin of its shape, with count 0: no model is known to make that very call.
+    """
+    base = catalog.head.placement.placement()
+    if isinstance(catalog, CrossedCatalog):
+        origins = {o.shape: o for o in catalog.origins}
+        for name, lines in catalog.sections.items():
+            for line in lines:
+                o = origins[line.first_shape]
+                yield crossed_case(name, line, base, Source(catalog.name, o.model or "", o.input or "", 0, o.at or ""))
+        return
+    if isinstance(catalog, ImportedCatalog):
+        for name, listed in catalog.sections.items():
+            for row in listed:
+                source = Source(catalog.name, row.model or "", row.input or "", row.n, row.at or "")
+                yield crossed_case(name, row, base, source)
+        return
+    head = catalog.head
+    base = replace(base, dtype=head.input.dtype)
+    for overload, calls in catalog.sections.items():
+        for call in calls:
+            source = Source(catalog.name, head.model.full_name, catalog.input_size, call.n, call.at)
+            yield captured_case(overload, call, base, source)
+
+
+def crossed_case(name: str, line: CrossedLine, base: Placement, source: Source) -> Case:
+    """The call of one crossed line, whose catalog places tensors by ``base``. InvalidCase if there is no such call."""
+    info = find_operator(name)
+    if line.shape is None:
+        sample = Sample(line.inputs or (), {})
+    else:
+        sample = info.sample(line.shape) if info.sample else Sample((line.shape,), {})
+    placement = base if sample.channels_last is None else replace(base, channels_last=sample.channels_last)
+    if line.placement is not None:
+        placement = line.placement.applied_to(placement)
+    known_oom = line.oom.known() if line.oom else None
+    return make_case(name, sample.inputs, {**sample.attrs, **line.args}, placement, (source,), known_oom, line.shape)
+
+
+def _moved(case: Case, memory: BufferType) -> Case:
+    if case.placement.memory is memory:
+        return case
+    return replace(case, placement=replace(case.placement, memory=memory), known_oom=None)
+
+
+def _largest_bytes(case: Case) -> int:
+    operands, results = specs_of(case)
+    return max(spec.logical_bytes for spec in operands or results)
+
+
+__all__ = ["Expansion", "catalog_cases", "crossed_case", "expand"]

@@ -1,0 +1,409 @@
+"""Finding, reading and checking catalogs. Whatever is wrong in any of them is told at once, before anything runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ssinghal.catalog.aten_calls import Unmapped, captured_case
+from ssinghal.catalog.expansion import crossed_case
+from ssinghal.catalog.located_yaml import WHOLE_FILE, Fault, Location, MarkedYaml
+from ssinghal.catalog.schema import (
+    FUNCTION,
+    PINNED,
+    CapturedCatalog,
+    CapturedHead,
+    CapturedLine,
+    Catalog,
+    Counts,
+    CrossedCatalog,
+    CrossedHead,
+    CrossedLine,
+    Form,
+    ImportedCatalog,
+    ImportedHead,
+    ImportedLine,
+    Input,
+    Origin,
+    PlacementForm,
+)
+from ssinghal.core.case import Placement, Source
+from ssinghal.core.tensors import Shape
+from ssinghal.errors import CatalogError, InvalidCase, unknown
+from ssinghal.operators import find_operator
+from ssinghal.operators.binding import specs_of
+from ssinghal.operators.operator_info import input_specs, working_shapes
+
+SHAPES_FOLDER = Path(__file__).parents[1] / "shapes"
+SUFFIXES = (".yaml", ".yml")
+
+_KINDS = ("crossed", "captured", "imported")
+_LISTS = (WHOLE_FILE, "operators", "origins", "ops")
+
+Selection = Sequence[str | Path] | None
+F = TypeVar("F", bound=Form)
+_Sections = Mapping[str, Mapping[int, F]]
+
+
+def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> list[Catalog]:
+    """The selected catalogs, or all of the package when none is; CatalogError with every fault of every file.
+
+    A selection is a name (``mochi``), a part of ``kind/name`` (``yolo12x``, ``crossed/``), or the path of a file or folder.
+
+    Form, names, origins and sums of every catalog are checked. That each line is a whole call, whose results are those that it
+    says, is checked of files given by path. The package's own do not change after their tests, which check it, as does
+    ``catalog check``; only ``thorough`` loading does it again, in twice the time.
+    """
+    files, faults = _select(selection)
+    catalogs = []
+    for file, own in files.items():
+        reading = _Reading(file, arithmetic=thorough or not own)
+        faults += map(str, sorted(reading.faults, key=lambda fault: fault.line))
+        if reading.catalog is not None:
+            catalogs.append(reading.catalog)
+    if faults:
+        raise CatalogError(faults)
+    return catalogs
+
+
+def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None = None) -> Catalog:
+    """Puts the text of a catalog at ``target``, whole or not at all, after it was read back as any other is.
+
+    With ``name``, ``target`` may be a folder, where the file is called so, and replaces none that says something else.
+    CatalogError with the faults of a wrong text, InvalidCase for a file that stands in the way.
+    """
+    if target.exists() and not (target.is_file() or (name is not None and target.is_dir())):
+        raise InvalidCase(f"{target} is no file that could be replaced")
+    parent = target if name is not None and target.is_dir() else target.parent
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".catalog-") as folder:
+        aside = Path(folder, "catalog.yaml")
+        aside.write_text(text, encoding="utf-8")
+        try:
+            (catalog,) = load_catalogs([aside])
+        except CatalogError as error:
+            raise CatalogError(fault.replace(str(aside), str(target)) for fault in error.faults) from None
+        file = target
+        if name is not None and target.is_dir():
+            file = target / name(catalog)
+            if file.exists() and file.read_text(encoding="utf-8", errors="replace") != text:
+                raise InvalidCase(f"{file} is there already and differs: name the file with -o")
+        aside.replace(file.resolve())  # a link goes on pointing to what it names
+    return replace(catalog, name=file.stem, path=file)
+
+
+def load_catalog(wanted: str) -> Catalog:
+    """The one catalog of this name or path. CatalogError where it has faults, InvalidCase where the name is part of several."""
+    catalogs = load_catalogs([wanted])
+    if len(catalogs) != 1:
+        names = ", ".join(c.name for c in catalogs) or "none"
+        raise InvalidCase(f"{wanted!r} is to name one catalog; it names {len(catalogs)}: {names}")
+    return catalogs[0]
+
+
+def summary(catalog: Catalog) -> dict[str, Any]:
+    """What a list of catalogs says of one. ``calls`` is None for a crossed one: no model is known to make them."""
+    row = {
+        "catalog": f"{catalog.head.kind}/{catalog.name}",
+        "kind": catalog.head.kind,
+        "lines": catalog.line_count,
+        "calls": None,
+        "title": catalog.title,
+        "model": None,
+        "input": None,
+        "level": None,
+    }
+    if isinstance(catalog, CapturedCatalog):
+        head = catalog.head
+        row |= {"calls": head.counts.calls, "level": head.capture.level}
+        row |= {"model": head.model.full_name, "input": catalog.input_size}
+    elif isinstance(catalog, ImportedCatalog):
+        row["calls"] = sum(line.n for lines in catalog.sections.values() for line in lines)
+    return row
+
+
+def catalog_files() -> dict[str, Path]:
+    """The catalogs of the package: ``kind/name`` -> file, sorted."""
+    found = (file for file in SHAPES_FOLDER.rglob("*") if file.suffix in SUFFIXES)
+    return {f"{file.parent.name}/{file.stem}": file for file in sorted(found)}
+
+
+def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
+    """Files in the order asked for, each once, with whether it was named as one of the package's; and what was not found."""
+    known = catalog_files()
+    if not selection:
+        return dict.fromkeys(known.values(), True), []
+    files: dict[Path, bool] = {}
+    faults = []
+    for wanted in map(str, selection):
+        own = [f for n, f in known.items() if wanted in (n, f.stem)]
+        own = own or [f for n, f in known.items() if wanted and wanted in n]
+        path = Path(wanted)
+        given = []
+        if not own and wanted and path.is_dir():
+            given = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        elif not own and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
+            given = [path]
+        if not own and not given:
+            faults.append(unknown("catalog", wanted, (file.stem for file in known.values())))
+        files |= {file: bool(own) for file in own or given if file not in files}
+    return files, faults
+
+
+class _Reading:
+    """One file being read. ``catalog`` is set when nothing is wrong with it, else ``faults`` has something to say.
+
+    Head and lines are checked one by one, so that a fault in one hides none in another. ``arithmetic``: whether every line is a
+    whole call, and no other line's, is checked too.
+    """
+
+    def __init__(self, file: Path, *, arithmetic: bool) -> None:
+        self.file = file
+        self._arithmetic = arithmetic
+        self.catalog: Catalog | None = None
+        self._document = MarkedYaml(file)
+        self._all_read = not any(fault.path.startswith(_LISTS) for fault in self.faults)
+        if isinstance(self._document.data, dict):
+            self._read(dict(self._document.data))
+        elif not self.faults:
+            self._fault((), "expected a mapping with schema and kind")
+
+    @property
+    def faults(self) -> list[Fault]:
+        return self._document.faults
+
+    def _fault(self, location: Location, what: str) -> None:
+        self._document.fault(location, what)
+
+    def _read(self, data: dict[str, Any]) -> None:
+        """A catalog whose kind is wrong is read as that which its lists are."""
+        kind = data.get("kind")
+        if kind not in _KINDS:
+            self._fault(("kind",), unknown("kind", str(kind), _KINDS) if "kind" in data else "missing")
+            lists = [name for name in ("ops", "origins", "operators") if name in data]
+            kind = {"ops": "captured", "origins": "crossed", "operators": "imported"}[lists[0]] if lists else None
+        if kind == "crossed":
+            self._crossed({**data, "kind": kind})
+        elif kind == "captured":
+            self._captured({**data, "kind": kind})
+        elif kind == "imported":
+            self._imported({**data, "kind": kind})
+
+    def _crossed(self, data: dict[str, Any]) -> None:
+        origins = self._lines(Origin, ("origins",), data.pop("origins", None))
+        sections = self._sections(CrossedLine, "operators", data.pop("operators", None))
+        head = self._form(CrossedHead, (), data)
+        placement = _part(PlacementForm, data.get("placement"))
+        self._check_lines(sections, placement.placement() if placement else None)
+        if isinstance(runs := data.get("runs", {}), dict):
+            self._check_runs(runs, sections)
+        if self._all_read:  # a line that could not be read may be the one that uses an origin, or tells it
+            self._check_origins(origins, sections)
+        if head and not self.faults:
+            self.catalog = CrossedCatalog(self.file.stem, self.file, head, tuple(origins.values()), _plain(sections))
+
+    def _imported(self, data: dict[str, Any]) -> None:
+        sections = self._sections(ImportedLine, "operators", data.pop("operators", None))
+        head = self._form(ImportedHead, (), data)
+        placement = _part(PlacementForm, data.get("placement"))
+        self._check_lines(sections, placement.placement() if placement else None)
+        if head and not self.faults:
+            self.catalog = ImportedCatalog(self.file.stem, self.file, head, _plain(sections))
+
+    def _captured(self, data: dict[str, Any]) -> None:
+        sections = self._sections(CapturedLine, "ops", data.pop("ops", None))
+        head = self._form(CapturedHead, (), data)
+        placement, given = _part(PlacementForm, data.get("placement")), _part(Input, data.get("input"))
+        self._check_calls(sections, replace(placement.placement(), dtype=given.dtype) if placement and given else None)
+        counts = _part(Counts, data.get("counts"))
+        if counts and self._all_read:
+            self._check_counts(counts, [line for section in sections.values() for line in section.values()])
+        if head and not self.faults:
+            self.catalog = CapturedCatalog(self.file.stem, self.file, head, _plain(sections))
+
+    def _form(self, form: type[F], location: Location, raw: Any) -> F | None:
+        try:
+            return form.model_validate(raw)
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                self._fault((*location, *details["loc"]), _explain(details))
+            return None
+
+    def _lines(self, form: type[F], location: Location, raw: Any) -> dict[int, F]:
+        """Index -> line, of the right lines."""
+        lines: dict[int, F] = {}
+        if not isinstance(raw, list):
+            self._fault(location, "missing" if raw is None else f"expected a list, got {raw!r}")
+            self._all_read = False
+            return lines
+        for i, item in enumerate(raw):
+            if line := self._form(form, (*location, i), item):
+                lines[i] = line
+            else:
+                self._all_read = False
+        return lines
+
+    def _sections(self, form: type[F], key: str, raw: Any) -> dict[str, dict[int, F]]:
+        if not isinstance(raw, dict):
+            self._fault((key,), "missing" if raw is None else f"expected a mapping, got {raw!r}")
+            return {}
+        for name, lines in raw.items():
+            if lines == []:
+                self._fault((key, name), "has no line")
+        return {name: self._lines(form, (key, name), lines) for name, lines in raw.items()}
+
+    def _check_lines(self, sections: _Sections[CrossedLine] | _Sections[ImportedLine], base: Placement | None) -> None:
+        """Every line is a call of its operator, and no other line's; without a right ``base`` only the operators are known."""
+        for name, lines in sections.items():
+            try:
+                find_operator(name)
+            except InvalidCase as error:
+                self._fault(("operators", name), str(error))
+                continue
+            if base is None or not self._arithmetic:
+                continue
+            seen: dict[str, Location] = {}
+            for i, line in lines.items():
+                location: Location = ("operators", name, i)
+                try:
+                    case = crossed_case(name, line, base, Source(self.file.stem))
+                    specs_of(case)
+                except InvalidCase as error:
+                    self._fault(location, str(error))
+                else:
+                    said_by = (line.model, line.input) if isinstance(line, ImportedLine) else ()
+                    self._once(seen, repr((case.key, said_by)), location)
+
+    def _check_runs(self, runs: Mapping[str, Any], sections: _Sections[CrossedLine]) -> None:
+        named = {line.oom.run for lines in sections.values() for line in lines.values() if line.oom}
+        for run in sorted(named ^ set(runs)):
+            self._fault(("runs", run), f"no oom names {run}" if run in runs else f"missing: an oom names {run}")
+
+    def _check_origins(self, origins: Mapping[int, Origin], sections: _Sections[CrossedLine]) -> None:
+        """Every line's first shape has one origin, every origin but an artefact is some operand's."""
+        told: dict[Shape, Origin] = {}
+        seen: dict[str, Location] = {}
+        for i, origin in origins.items():
+            told.setdefault(origin.shape, origin)
+            self._once(seen, str(origin.shape), ("origins", i))
+        used: set[Shape] = set()
+        for name, lines in sections.items():
+            for i, line in lines.items():
+                used.update((line.first_shape, *(line.inputs or ())))
+                if line.first_shape not in told:
+                    self._fault(("operators", name, i), f"{list(line.first_shape)} has no entry in origins")
+                elif artefact := told[line.first_shape].artefact:
+                    self._fault(("operators", name, i), f"{list(line.first_shape)} is an artefact: {artefact}")
+        for i, origin in origins.items():
+            if origin.shape not in used and not origin.artefact:
+                self._fault(("origins", i), f"no line uses {list(origin.shape)}")
+
+    def _check_calls(self, sections: _Sections[CapturedLine], base: Placement | None) -> None:
+        for overload, lines in sections.items():
+            seen: dict[str, Location] = {}
+            for i, line in lines.items():
+                location: Location = ("ops", overload, i)
+                self._once(seen, repr((line.inputs, line.w, sorted(line.args.items()), line.dtypes)), location)
+                if base is None or not self._arithmetic:
+                    continue
+                try:
+                    self._check_call(overload, line, base, location)
+                except InvalidCase as error:
+                    self._fault(location, str(error))
+
+    def _check_call(self, overload: str, line: CapturedLine, base: Placement, location: Location) -> None:
+        """By the operator's arithmetic a captured call gives the shapes that torch gave; a scalar is [1] on a device.
+
+        So where the call has scalars, only the sizes other than 1 must agree.
+        """
+        case = captured_case(overload, line, base, Source(self.file.stem))
+        if isinstance(case, Unmapped):
+            return
+        info = find_operator(case.operator)
+        attrs = info.complete_attrs(case.attrs)
+        info.check_operands(case.inputs)
+        inferred = info.infer(working_shapes(info, case), attrs)[: len(line.out)]
+        compared: Callable[[Iterable[Shape]], list[Shape]] = _without_ones if line.has_scalar else list
+        if compared(inferred) != compared(line.out):
+            self._fault(location, f"out is {_listed(line.out)}, but {info.name} gives {_listed(inferred)}")
+        input_specs(info, case, attrs)
+
+    def _check_counts(self, counts: Counts, lines: Sequence[CapturedLine]) -> None:
+        calls = sum(line.n for line in lines)
+        if counts.cases != len(lines):
+            self._fault(("counts", "cases"), f"says {counts.cases}, but ops has {len(lines)} lines")
+        if counts.calls != calls:
+            self._fault(("counts", "calls"), f"says {counts.calls}, but the n of all lines add up to {calls}")
+
+    def _once(self, seen: dict[str, Location], content: str, location: Location) -> None:
+        first = seen.setdefault(content, location)
+        if first != location:
+            self._fault(location, f"says the same as line {self._document.line(first)}")
+
+
+def _part(form: type[F], raw: Any) -> F | None:
+    """What can be read of a head that may have faults elsewhere; the part's own are told with the head."""
+    try:
+        return form.model_validate(raw)
+    except ValidationError:
+        return None
+
+
+def _plain(sections: _Sections[F]) -> dict[str, tuple[F, ...]]:
+    return {name: tuple(lines.values()) for name, lines in sections.items()}
+
+
+def _listed(shapes: Sequence[Sequence[int]]) -> str:
+    return ", ".join(str(list(shape)) for shape in shapes)
+
+
+def _without_ones(shapes: Iterable[Shape]) -> list[Shape]:
+    return [tuple(size for size in shape if size != 1) for shape in shapes]
+
+
+def _explain(error: ErrorDetails) -> str:
+    """A pydantic error in the words of a catalog's author."""
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    last = str(error["loc"][-1]) if error["loc"] else ""
+    if kind == "missing":
+        return "missing"
+    if kind == "extra_forbidden":
+        return unknown("key", last, set(_keys(Form)))
+    if kind in ("enum", "literal_error"):
+        return unknown(last, str(given), re.findall(r"\w+", context["expected"].replace(" or ", " ")))
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "string_pattern_mismatch":
+        return f"expected {_PATTERNS[context['pattern']]}, got {given!r}"
+    expected = _EXPECTED.get(kind)
+    return f"expected {expected.format(**context)}, got {given!r}" if expected else error["msg"]
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_too_short": "text",
+    "tuple_type": "a list",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "too_short": "at least one",
+    "greater_than_equal": "at least {ge}",
+}
+
+
+_PATTERNS = {PINNED: "name==version", FUNCTION: "package.module:function"}
+
+
+def _keys(form: type[Form]) -> Iterator[str]:
+    """Every key that any mapping of any catalog may have."""
+    yield from (field.alias or name for name, field in form.model_fields.items())
+    for sub in form.__subclasses__():
+        yield from _keys(sub)

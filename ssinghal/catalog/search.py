@@ -1,0 +1,167 @@
+"""Which model, size, call and module yields a shape: every use of it in the catalogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog, ImportedCatalog, Origin
+from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
+from ssinghal.core.tensors import Shape, format_shape
+
+MAX_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Use:
+    """A shape in one place of one call of a model: ``calls`` in ``lines`` of the catalog, the first of them in ``module``.
+
+    ``role``: in, weight or out. An imported list has no out, and tells model, size and module as far as it does.
+    """
+
+    catalog: str
+    model: str
+    input_size: str
+    shape: Shape
+    call: str
+    role: str
+    calls: int
+    lines: int
+    module: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A shape that a crossed catalog tries on ``operators``, or that is an operand there, with what is known of its origin."""
+
+    catalog: str
+    shape: Shape
+    operators: tuple[str, ...]
+    origin: Origin | None
+
+    @property
+    def tried(self) -> str:
+        if len(self.operators) > MAX_NAMED:
+            return f"tried on {len(self.operators)} operators"
+        return f"tried on {', '.join(self.operators)}" if self.operators else "not tried"
+
+    @property
+    def told(self) -> str:
+        """The origin in words."""
+        o = self.origin
+        if o is None:
+            return "an operand beside the listed shape"
+        if o.none or o.artefact:
+            return f"no model has it: {o.none}" if o.none else f"no shape of a tensor: {o.artefact}"
+        packages = f", with {', '.join(o.traced_with)}" if o.traced_with else ""
+        return f"from {o.model} at {o.input}: {o.call} {o.role}  {o.at}{packages}{f'; {o.note}' if o.note else ''}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Every use of the shapes of a pattern, and where there is none, shapes that are like it."""
+
+    uses: tuple[Use, ...]
+    listings: tuple[Listing, ...]
+    near: tuple[Shape, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.uses or self.listings)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "uses": [vars(use) for use in self.uses],
+            "listings": [{**vars(x), "origin": x.origin and x.origin.model_dump(exclude_defaults=True)} for x in self.listings],
+            "near": self.near,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Human text: a block for each model and size, then one for each crossed list."""
+        several = len({use.shape for use in self.uses} | {listing.shape for listing in self.listings}) > 1
+        last = ""
+        for use in self.uses:
+            who = f"{use.model or '(no model named)'}{f' at {use.input_size}' if use.input_size else ''}  ({use.catalog})"
+            if who != last:
+                yield who
+            last = who
+            shape = f"{format_shape(use.shape)}  " if several else ""
+            at = f"  {use.module}" if use.module else ""
+            yield f"  {use.calls:5,}x {shape}{use.call} {use.role}{at}"
+        for listing in self.listings:
+            yield f"{format_shape(listing.shape)} in the lists of {listing.catalog}: {listing.tried}"
+            yield f"  {listing.told}"
+        if not self:
+            yield "no catalog has this shape" + (f"; near: {' '.join(map(format_shape, self.near))}" if self.near else "")
+
+
+def find(catalogs: Iterable[Catalog], pattern: Pattern) -> Found:
+    """All uses in order: captured catalogs, then imported ones, then the lists of the crossed ones with their origins."""
+
+    def matches(shape: Shape) -> bool:
+        return fits_pattern(shape, pattern)
+
+    catalogs = sorted(catalogs, key=lambda catalog: (catalog.head.kind != "captured", catalog.head.kind, catalog.name))
+    uses: list[Use] = []
+    listings: list[Listing] = []
+    for catalog in catalogs:
+        if isinstance(catalog, CrossedCatalog):
+            listings += _listings(catalog, matches)
+        else:
+            uses += _joined(
+                _captured(catalog, matches) if isinstance(catalog, CapturedCatalog) else _imported(catalog, matches)
+            )
+    near = () if uses or listings else nearest((shape for catalog in catalogs for shape in _shapes(catalog)), pattern)
+    return Found(tuple(uses), tuple(listings), near)
+
+
+def _captured(catalog: CapturedCatalog, matches: Callable[[Shape], bool]) -> Iterator[Use]:
+    model = catalog.head.model.full_name
+    for call, lines in catalog.sections.items():
+        for line in lines:
+            places = [("weight" if name in line.w else "in", shape) for name, shape in line.operands()]
+            for role, shape in dict.fromkeys([*places, *(("out", shape) for shape in line.out)]):
+                if matches(shape):
+                    yield Use(catalog.name, model, catalog.input_size, shape, call, role, line.n, 1, line.at)
+
+
+def _imported(catalog: ImportedCatalog, matches: Callable[[Shape], bool]) -> Iterator[Use]:
+    for call, lines in catalog.sections.items():
+        for line in lines:
+            for shape in dict.fromkeys(line.inputs or (line.first_shape,)):
+                if matches(shape):
+                    who = (line.model or "", line.input or "")
+                    yield Use(catalog.name, *who, shape, call, "in", line.n, 1, line.at or "")
+
+
+def _joined(uses: Iterable[Use]) -> list[Use]:
+    """One use for each model, shape, call and role; the most frequent first."""
+    joined: dict[tuple[Any, ...], Use] = {}
+    for use in uses:
+        key = (use.model, use.input_size, use.shape, use.call, use.role)
+        known = joined.get(key)
+        joined[key] = replace(known, calls=known.calls + use.calls, lines=known.lines + 1) if known else use
+    return sorted(joined.values(), key=lambda use: (use.model, use.input_size, use.shape, -use.calls, use.call, use.role))
+
+
+def _listings(catalog: CrossedCatalog, matches: Callable[[Shape], bool]) -> list[Listing]:
+    origins = {origin.shape: origin for origin in catalog.origins if matches(origin.shape)}
+    tried: dict[Shape, list[str]] = {shape: [] for shape in origins}
+    for name, lines in catalog.sections.items():
+        for line in lines:
+            for shape in dict.fromkeys(line.inputs or (line.first_shape,)):
+                if matches(shape) and name not in tried.setdefault(shape, []):
+                    tried[shape].append(name)
+    return [Listing(catalog.name, shape, tuple(names), origins.get(shape)) for shape, names in sorted(tried.items())]
+
+
+def _shapes(catalog: Catalog) -> Iterator[Shape]:
+    if isinstance(catalog, CapturedCatalog):
+        for calls in catalog.sections.values():
+            for call in calls:
+                yield from (shape for _, shape in call.operands())
+                yield from call.out
+        return
+    for lines in catalog.sections.values():
+        for line in lines:
+            yield from line.inputs or (line.first_shape,)

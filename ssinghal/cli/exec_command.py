@@ -1,0 +1,89 @@
+"""``ssinghal exec``: the user's own program on the virtual device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from ssinghal.cli.options import board_option_of, release_option
+from ssinghal.device.modes import choose_device
+from ssinghal.device.releases import Release
+from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
+from ssinghal.errors import InvalidCase
+
+
+@click.command("exec", context_settings={"allow_interspersed_args": False})
+@board_option_of(None, "Board to open [default: n150]")
+@release_option
+@click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def execute(board: str | None, ttnn_log: bool, release: Release | None, command: tuple[str, ...]) -> None:
+    """Run any TTNN program or pytest command on the virtual device.
+
+    \b
+      ssinghal exec --board n150 -- python my_model.py
+      ssinghal exec --ttnn 0.66.0 python repro.py
+      ssinghal exec -- pytest my_tests
+
+    Only the environment is set, nothing is patched: TTNN's own memory verdicts reach the program as on a card. Every value
+    read back is meaningless. ``python`` and ``pytest`` are those of the environment that ssinghal runs in. The exit code is the
+    program's.
+    """
+    choice = choose_device("virtual", board, ttnn_log=ttnn_log)
+    environ = dict(os.environ)
+    environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
+    program = shutil.which(command[0], path=environ["PATH"])
+    if program is None:
+        raise InvalidCase(f"exec: no program {command[0]!r} on PATH")
+    with scratch_folder() as scratch:
+        apply_environment(environment_for(choice, scratch, environ, release=release), environ)
+        if release is not None:
+            environ["PYTHONPATH"] = os.pathsep.join([*release.import_paths, *filter(None, [environ.get("PYTHONPATH")])])
+        environ.update({name: value for name, value in os.environ.items() if name.startswith("TTNN_")})  # the program's own
+        click.echo(
+            f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
+        )
+        code = _run([program, *command[1:]], environ)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def _run(command: list[str], environ: dict[str, str]) -> int:
+    """The program's exit code, negative for a signal. SIGTERM and Ctrl-C are the program's to die of, not ours."""
+    child: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
+
+    def forward(number: int, _: object) -> None:
+        if child is None:
+            early.append(number)
+        elif number != signal.SIGINT or not _typed_here():
+            child.send_signal(number)
+
+    previous = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        child = subprocess.Popen(command, env=environ)
+        for signal_number in early:
+            child.send_signal(signal_number)
+        return child.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _typed_here() -> bool:
+    """True where Ctrl-C comes from a terminal that we are in the foreground of: it then has sent it to the program as well."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -1,0 +1,111 @@
+"""The boards the product knows: memory facts (``<name>.yaml``) and the cluster descriptor a virtual one opens from.
+
+Files of the product's lie in this folder, those of boards that were taken from a machine's own descriptor (``boards.own``) in
+the user's cache folder.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import yaml
+
+from ssinghal.core.tensors import ONE_CHIP, Board, MemoryRegion
+from ssinghal.errors import InvalidCase, unknown
+
+_FOLDER = Path(__file__).parents[1] / "boards"
+_DESCRIPTOR = ".cluster.yaml"
+DEFAULT_BOARD = "n150"
+DIGEST_MARK = "@"  # in the name of a board that was taken from a descriptor: FILE@DIGEST
+
+
+def board_names() -> list[str]:
+    """Of the product."""
+    return sorted(p.stem for p in _FOLDER.glob("*.yaml") if not p.name.endswith(_DESCRIPTOR))
+
+
+def current_boards() -> list[str]:
+    """Those that are worth trying instead of another one: no meshes, each chip of which holds what one alone does, and no
+    variants of a board's grid."""
+    return [name for name in board_names() if not {"mesh", "variant_of"} & _facts(name).keys()]
+
+
+def own_boards_home() -> Path:
+    return platformdirs.user_cache_path("ssinghal").absolute() / "boards"
+
+
+def is_own(name: str) -> bool:
+    """Whether the board was taken from a descriptor."""
+    return DIGEST_MARK in name
+
+
+@cache
+def load_board(name: str) -> Board:
+    """The named board, or InvalidCase with the nearest names."""
+    facts = _facts(name)
+    columns, rows = facts["grid"]
+    mesh_rows, mesh_columns = facts.get("mesh", ONE_CHIP)
+    return Board(
+        name=name,
+        arch=facts["arch"],
+        grid=(columns, rows),
+        l1=MemoryRegion(**facts["l1"]),
+        dram=MemoryRegion(**facts["dram"]),
+        l1_end_bytes=facts["l1_end_bytes"],
+        granule_bytes=facts["granule_bytes"],
+        provenance=f"ttnn {facts['ttnn']}",
+        mesh=(mesh_rows, mesh_columns),
+    )
+
+
+def board_note(name: str) -> str:
+    """What must be told with a board: where it is not opened quite as its descriptor has it. Empty for most."""
+    return str(_facts(name).get("note", ""))
+
+
+def cluster_descriptor(name: str) -> Path:
+    """The YAML file that TT-Metalium opens as a mock cluster of this board."""
+    _facts(name)
+    return cluster_file(name)
+
+
+def cluster_file(name: str) -> Path:
+    """Where a board's cluster descriptor is, or would be."""
+    return _place(name, _DESCRIPTOR)
+
+
+def facts_file(name: str) -> Path:
+    """Where a board's memory facts are, or would be."""
+    return _place(name, ".yaml")
+
+
+def _place(name: str, suffix: str) -> Path:
+    if is_own(name):
+        return own_boards_home() / f"{name.rpartition(DIGEST_MARK)[2]}{suffix}"
+    return _FOLDER / f"{name}{suffix}"
+
+
+def _facts(name: str) -> dict[str, Any]:
+    if is_own(name):
+        if not (facts_file(name).is_file() and cluster_file(name).is_file()):
+            file = name.rpartition(DIGEST_MARK)[0]
+            raise InvalidCase(f"board {name} is not known here; give the descriptor that it was taken from: PATH/{file}")
+    elif name not in board_names():
+        raise InvalidCase(unknown("board", name, board_names()))
+    facts: dict[str, Any] = yaml.safe_load(facts_file(name).read_text())
+    return facts
+
+
+__all__ = [
+    "DEFAULT_BOARD",
+    "board_names",
+    "board_note",
+    "cluster_descriptor",
+    "current_boards",
+    "is_own",
+    "load_board",
+    "own_boards_home",
+]

@@ -1,0 +1,152 @@
+"""A case: one operator call with shapes, attributes and placement. Imports neither torch nor ttnn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
+
+DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape measured
+
+
+class OutputMemory(TextEnum):
+    """Where the result goes: with its inputs, L1, DRAM, or wherever TTNN puts it when not told."""
+
+    SAME = "same"
+    L1 = "l1"
+    DRAM = "dram"
+    TTNN = "ttnn"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How the shapes of a case go to the device.
+
+    ``channels_last``: rank-4 inputs are written NCHW and put on the device as NHWC. ``None`` leaves it to the operator
+    (yes for those whose TTNN call takes NHWC: pool, conv, upsample). Attributes always speak of the tensor as placed,
+    except for those NHWC operators, whose attributes keep their torch meaning.
+    ``l1_small_bytes``: ``None`` leaves it to the operator (0 unless it needs the region).
+    """
+
+    dtype: DType = DType.BFLOAT16
+    layout: Layout = Layout.TILE
+    memory: BufferType = BufferType.DRAM
+    output_memory: OutputMemory = OutputMemory.SAME
+    channels_last: bool | None = None
+    l1_small_bytes: int | None = None
+
+    @property
+    def memory_config(self) -> MemoryConfig:
+        return MemoryConfig(self.memory)
+
+    @property
+    def output_config(self) -> MemoryConfig | None:
+        """The memory config to ask for, or None where TTNN is to choose."""
+        if self.output_memory is OutputMemory.TTNN:
+            return None
+        if self.output_memory is OutputMemory.SAME:
+            return self.memory_config
+        return MemoryConfig(BufferType(self.output_memory.value))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a case comes from: catalog, and for captured ones model, input size, call count and first module path."""
+
+    catalog: str
+    model: str = ""
+    input_size: str = ""
+    count: int = 1
+    module_path: str = ""
+
+
+@dataclass(frozen=True)
+class KnownOom:
+    """What a real card said of this case: the run it was seen in and its bytes, where the log gives them."""
+
+    run: str
+    stage: str = ""
+    total_bytes: int | None = None
+    bytes_per_bank: int | None = None
+    banks: int | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator call. ``name`` is the name it was selected by (an alias, or ``operator`` itself).
+
+    ``inputs`` and ``attrs`` follow the ATen schema: tensor arguments in order, the others by name.
+    """
+
+    operator: str
+    name: str
+    inputs: tuple[Shape, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    placement: Placement = Placement()
+    sources: tuple[Source, ...] = ()
+    known_oom: KnownOom | None = None
+    listed_shape: Shape | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """All that decides the verdict on a given board and release: the JSON object ``probe --from`` reads."""
+        return {
+            "op": self.name,
+            "inputs": [list(s) for s in self.inputs],
+            "attrs": dict(self.attrs),
+            "dtype": self.placement.dtype.value,
+            "layout": self.placement.layout.value,
+            "memory": self.placement.memory.value,
+            "output_memory": self.placement.output_memory.value,
+            "channels_last": self.placement.channels_last,
+            "l1_small_size": self.placement.l1_small_bytes,
+        }
+
+    @cached_property
+    def key(self) -> str:
+        """Content hash of the identity, the operator counted under its canonical name."""
+        text = json.dumps({**self.identity(), "op": self.operator}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def id(self) -> str:
+        """Readable, unique per identity, usable in ``-k``: shapes, attributes, and of the placement what is not bf16 tile."""
+        p = self.placement
+        parts = ["+".join("x".join(map(str, s)) for s in self.inputs) or "no_inputs"]
+        parts += [f"{k}={_compact(v)}" for k, v in sorted(self.attrs.items())]
+        parts += [p.dtype.value] if p.dtype is not DType.BFLOAT16 else []
+        parts += [p.layout.value] if p.layout is not Layout.TILE else []
+        parts.append(p.memory.value if p.output_memory is OutputMemory.SAME else f"{p.memory.value}>{p.output_memory.value}")
+        parts += ["nhwc"] if p.channels_last else []
+        parts += [f"l1_small={p.l1_small_bytes}"] if p.l1_small_bytes else []
+        return "-".join(parts)
+
+    def merged(self, other: Case) -> Case:
+        """The same case seen by two catalogs: sources are joined, a known OOM and a listed shape of either are kept."""
+        return replace(
+            self,
+            sources=(*self.sources, *other.sources),
+            known_oom=self.known_oom or other.known_oom,
+            listed_shape=self.listed_shape or other.listed_shape,
+        )
+
+
+def _compact(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "x".join(_compact(v) for v in value)
+    return re.sub(r"[^A-Za-z0-9_.+-]", "", str(value))
+
+
+def call_text(case: Case) -> str:
+    shapes = " ".join(format_shape(s) for s in case.inputs)
+    attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
+    p = case.placement
+    return " ".join(x for x in (case.name, shapes, attrs, f"({p.dtype}, {p.layout}, {p.memory})") if x)
+
+
+__all__ = ["call_text"]

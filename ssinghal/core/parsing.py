@@ -1,0 +1,63 @@
+"""Single values as users type them, in options, ini files and JSON: read, or refused with what was expected."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from ssinghal.core.tensors import BufferType, TextEnum
+from ssinghal.errors import InvalidCase, unknown
+
+T = TypeVar("T", bound=TextEnum)
+
+MAX_SECONDS = 1_000_000
+_SIZE = r"-?[0-9]{1,20}"
+_SIZES = re.compile(rf"{_SIZE}(?: *, *{_SIZE})* *,?|{_SIZE}(?: *x *{_SIZE})+")
+TENSOR_MEMORIES = (BufferType.DRAM, BufferType.L1)
+
+
+def one_of(names: Iterable[T], what: str, value: Any) -> T:
+    """The member of ``names`` (an enum class, or some of its members) that reads ``value``; InvalidCase with the nearest."""
+    known = {str(name): name for name in names}
+    if not isinstance(value, str) or str(value) not in known:
+        raise InvalidCase(unknown(what, str(value), known))
+    return known[str(value)]
+
+
+def tensor_memory(value: Any) -> BufferType:
+    """DRAM or L1: L1_SMALL is TTNN's own."""
+    return one_of(TENSOR_MEMORIES, "memory", value)
+
+
+def parse_shape(text: str) -> list[int]:
+    """``1,64,80,80`` or ``1x64x80x80`` or ``[1, 64, 80, 80]`` or ``(1, 64, 80, 80)`` as a list of sizes."""
+    sizes = text.strip()
+    if (sizes[:1], sizes[-1:]) in (("[", "]"), ("(", ")")):
+        sizes = sizes[1:-1].strip()
+    if not _SIZES.fullmatch(sizes):
+        raise InvalidCase(f"shape {text!r}: expected whole numbers like 1,64,80,80")
+    return [int(size) for size in re.findall("-?[0-9]+", sizes)]
+
+
+def whole_number(text: str) -> int:
+    """A count from 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise InvalidCase(f"expected a whole number from 1, got {text!r}")
+    return number
+
+
+def seconds(value: str | float) -> float:
+    """A time above 0, of days at most (the system's clocks count milliseconds in 31 bits)."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 < number <= MAX_SECONDS:
+        raise InvalidCase(f"expected a number of seconds above 0 and up to {MAX_SECONDS:,}, got {value!r}")
+    return number

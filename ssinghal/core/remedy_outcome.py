@@ -1,0 +1,107 @@
+"""What a search for remedies found of a failing case, as its record keeps it. Imports neither torch nor ttnn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ssinghal.core.tensors import TextEnum, format_bytes
+
+NOT_TRIED = "impossible by arithmetic, or too slow here"
+
+
+class Values(TextEnum):
+    """What is known of a remedy's values, beside those of the call as it was."""
+
+    SAME_CALL = "the same call"
+    EQUAL = "equal in torch"
+    ROUNDED = "equal in torch up to rounding"
+    NOT_COMPARED = "values not compared"
+    NARROWER = "values rounded to the narrower dtype"
+
+
+@dataclass(frozen=True)
+class Working:
+    """A remedy that ran on the record's device, and whose result had the wanted shape, dtype, layout and memory.
+
+    ``contract``: what it asks of the code around the call. ``peak_bytes_per_bank``: most that was allocated after any of its
+    calls, by kind of memory. ``moved_bytes``: allocated bytes of operands and results over its ``calls``. ``probes``: trials
+    that it took to find.
+    """
+
+    contract: str
+    lever: str
+    note: str
+    peak_bytes_per_bank: Mapping[str, int]
+    moved_bytes: int
+    calls: int
+    probes: int
+    values: Values
+
+    def __str__(self) -> str:
+        note = f" ({self.note})" if self.note else ""
+        known = f"; {self.values}" if self.values in (Values.NOT_COMPARED, Values.NARROWER) else ""
+        return f"{self.contract}: {self.lever}{note}{known}"
+
+    @property
+    def cost(self) -> str:
+        """What it takes, without a clock: bytes and calls."""
+        peaks = ", ".join(f"{kind.upper()} {size:,} B" for kind, size in sorted(self.peak_bytes_per_bank.items(), reverse=True))
+        calls = "1 call" if self.calls == 1 else f"{self.calls:,} calls"
+        return f"peak per bank: {peaks or 'nothing'}; {calls}, {format_bytes(self.moved_bytes)} moved"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A lever that does not help. ``probes`` 0: arithmetic says so, it would keep the host too busy to be tried, or the budget
+    was spent before it."""
+
+    contract: str
+    lever: str
+    reason: str
+    probes: int
+
+
+@dataclass(frozen=True)
+class Searched:
+    """``found``: the first that works of each contract, the least change first. ``reason``: why nothing was searched for."""
+
+    found: tuple[Working, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    probes: int = 0
+    budget_spent: bool = False
+    reason: str = ""
+
+    @property
+    def first(self) -> Working | None:
+        return next(iter(self.found), None)
+
+    def __str__(self) -> str:
+        """The first remedy, or that there is none.
+
+        >>> str(Searched(refused=(Refused("other memory", "all in DRAM", "tried: …", 1), Refused("chunked", "pieces", "…", 0))))
+        'no remedy: 1 tried and 1 not tried (impossible by arithmetic, or too slow here)'
+        """
+        if self.first is not None:
+            return f"remedy, {self.first}"
+        if self.reason:
+            return f"no remedy searched for: {self.reason}"
+        tried = sum(refused.probes > 0 for refused in self.refused)
+        untried = len(self.refused) - tried
+        parts = [f"{tried} tried"] * bool(tried) + [f"{untried} not tried ({NOT_TRIED})"] * bool(untried)
+        spent = "; the budget was spent" if self.budget_spent else ""
+        return f"no remedy: {' and '.join(parts) or 'none is known for it'}{spent}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, which cross from process to process of xdist as well."""
+        return {**asdict(self), "found": [{**asdict(working), "values": working.values.value} for working in self.found]}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Every number in it, none of which is negative."""
+        found = [(w.moved_bytes, w.calls, w.probes, *w.peak_bytes_per_bank.values()) for w in self.found]
+        return (self.probes, *(r.probes for r in self.refused), *(size for sizes in found for size in sizes))
+
+
+__all__ = ["Refused", "Searched", "Values", "Working"]

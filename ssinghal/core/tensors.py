@@ -1,0 +1,373 @@
+"""Tensors and boards as arithmetic: padded shapes, pages, bytes per bank. Imports neither torch nor ttnn.
+
+The footprint formula is TTNN's own, checked against its allocator by ``tests/agreement/test_allocator.py``. A buffer is cut
+into equal pages, each stored at a multiple of the memory's alignment. Interleaved, the pages go round robin over all banks, so
+the fullest bank holds ``ceil(pages / banks) * round_up(page, alignment)`` bytes; sharded, every bank in use holds one whole
+shard. The allocator books that much in every bank, rounded up to its granule.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Context
+from enum import Enum
+from functools import cached_property
+
+from ssinghal.errors import InvalidCase
+
+TILE_EDGE = 32
+TILE_ELEMENTS = TILE_EDGE * TILE_EDGE
+MAX_RANK = 8
+MAX_DIM = 2**32 - 1
+PAGE_COUNT_LIMIT = 2**32  # TTNN counts pages in 32 bits; at this count the allocator silently wraps to a tiny buffer
+SIZE_LIMIT = 2**64  # and sums bytes in 64
+SHARD_LIMIT = 2**32  # but those of one shard in 32
+
+ONE_CHIP = (1, 1)
+
+Shape = tuple[int, ...]
+
+
+class TextEnum(str, Enum):
+    """Members are their text, printed as such (Python 3.10 has no StrEnum)."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class DType(TextEnum):
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+    BFLOAT8_B = "bfloat8_b"
+    BFLOAT4_B = "bfloat4_b"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    INT32 = "int32"
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of one 32x32 tile; block floats add one shared exponent byte per 16 elements."""
+        return _TILE_BYTES[self]
+
+    @property
+    def is_block_float(self) -> bool:
+        return self in (DType.BFLOAT8_B, DType.BFLOAT4_B)
+
+
+_TILE_BYTES = {
+    DType.BFLOAT16: 2048, DType.FLOAT32: 4096, DType.BFLOAT8_B: 1088, DType.BFLOAT4_B: 576,
+    DType.UINT8: 1024, DType.UINT16: 2048, DType.UINT32: 4096, DType.INT32: 4096,
+}  # fmt: skip
+
+
+class Layout(TextEnum):
+    TILE = "tile"
+    ROW_MAJOR = "row_major"
+
+
+class BufferType(TextEnum):
+    DRAM = "dram"
+    L1 = "l1"
+    L1_SMALL = "l1_small"
+
+
+class ShardKind(TextEnum):
+    HEIGHT = "height"
+    WIDTH = "width"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True)
+class ShardSpec:
+    """A tensor cut into equal shards, one per core of a ``grid`` = (columns, rows) that starts at core (0, 0).
+
+    ``shape`` is the shard's (height, width) in elements, over the padded tensor seen as 2-D (leading dims folded into the
+    height). HEIGHT and WIDTH shards fill the cores row by row; BLOCK shards follow rows and columns of the grid. In DRAM a
+    "core" is a bank, so the grid has one row.
+    """
+
+    kind: ShardKind
+    shape: tuple[int, int]
+    grid: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Where a tensor lives: interleaved over all banks of ``buffer``, or sharded."""
+
+    buffer: BufferType = BufferType.DRAM
+    shard: ShardSpec | None = None
+
+    def __str__(self) -> str:
+        return self.buffer.value if self.shard is None else f"{self.buffer.value} {self.shard.kind.value}-sharded"
+
+
+@dataclass(frozen=True)
+class MemoryRegion:
+    """One kind of memory of a board: ``num_banks`` banks of ``bank_bytes``; pages start at multiples of ``alignment_bytes``."""
+
+    num_banks: int
+    bank_bytes: int
+    alignment_bytes: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """One chip as TTNN's allocator sees it. ``reserved_base_bytes`` is what TTNN keeps at the bottom of each L1.
+
+    ``mesh``: rows and columns of chips that are opened together. Tensors are replicated, so that each chip holds what one alone
+    would: all figures are those of any one of them.
+    """
+
+    name: str
+    arch: str
+    grid: tuple[int, int]
+    l1: MemoryRegion
+    dram: MemoryRegion
+    l1_end_bytes: int
+    granule_bytes: int
+    l1_small_bytes: int = 0
+    provenance: str = ""
+    mesh: tuple[int, int] = ONE_CHIP
+
+    @property
+    def reserved_base_bytes(self) -> int:
+        return self.l1_end_bytes - self.l1.bank_bytes - self.l1_small_bytes
+
+    def with_l1_small(self, size_bytes: int) -> Board:
+        """The board opened with ``l1_small_size``: the region, rounded up to a granule, is cut from the top of every L1 bank.
+
+        InvalidCase where nothing would be left of the bank.
+        """
+        booked = round_up(size_bytes, self.granule_bytes)
+        whole = self.l1.bank_bytes + self.l1_small_bytes
+        if size_bytes < 0 or booked >= whole:
+            raise InvalidCase(f"l1_small_size {size_bytes} is outside 0..{whole - 1}, the L1 of one core of {self.name}")
+        if booked == self.l1_small_bytes:
+            return self
+        return replace(self, l1=replace(self.l1, bank_bytes=whole - booked), l1_small_bytes=booked)
+
+    def region(self, buffer: BufferType) -> MemoryRegion:
+        if buffer is BufferType.DRAM:
+            return self.dram
+        if buffer is BufferType.L1:
+            return self.l1
+        return MemoryRegion(self.l1.num_banks, self.l1_small_bytes, self.l1.alignment_bytes)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor as it lies on the device: shape, dtype, layout and memory config.
+
+    ``row_alignment``: elements to whose multiple an operator pads the rows of a row-major result, 1 for none.
+
+    InvalidCase for what TTNN refuses on every board: impossible shapes, block floats in row-major layout, shards that do not
+    tile the tensor, interleaved L1_SMALL.
+    """
+
+    shape: Shape
+    dtype: DType = DType.BFLOAT16
+    layout: Layout = Layout.TILE
+    memory: MemoryConfig = MemoryConfig()
+    row_alignment: int = 1
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
+        if self.dtype.is_block_float and self.layout is Layout.ROW_MAJOR:
+            raise InvalidCase(f"{self.dtype.value} exists in tile layout only, not row_major")
+        if self.memory.shard is not None:
+            self._check_shards(self.memory.shard)
+        elif self.memory.buffer is BufferType.L1_SMALL:
+            raise InvalidCase("l1_small holds sharded tensors only")
+
+    def _check_shards(self, shard: ShardSpec) -> None:
+        """TTNN's own conditions on a shard spec (those on the board's grid are in ``num_banks``)."""
+        where = f"{self.memory} shards of {shard.shape[0]}x{shard.shape[1]} on a grid of {shard.grid[0]}x{shard.grid[1]}"
+        if min(*shard.shape, *shard.grid) < 1 or max(shard.shape) > MAX_DIM:
+            raise InvalidCase(f"{where}: sizes must be at least 1, and edges at most {MAX_DIM}")
+        if self.layout is Layout.TILE and any(edge % TILE_EDGE for edge in shard.shape):
+            raise InvalidCase(f"{where}: in tile layout both edges must be multiples of {TILE_EDGE}")
+        height, width = self.padded_2d
+        if shard.kind is ShardKind.HEIGHT and shard.shape[1] != width:
+            raise InvalidCase(f"{where}: a height shard must be as wide as the padded tensor, {width}")
+        if shard.kind is ShardKind.WIDTH and shard.shape[0] != height:
+            raise InvalidCase(f"{where}: a width shard must be as high as the padded tensor, {height}")
+        if self.layout is Layout.ROW_MAJOR and len(self.shape) == 1 and shard.shape[0] != 1:
+            raise InvalidCase(f"{where}: a row-major tensor of rank 1 has shards of height 1")
+        if self.memory.buffer is BufferType.DRAM and self._shard_cores[1] > 1:
+            raise InvalidCase(f"{where}: DRAM banks form one row")
+        down, across = self._shards
+        columns, rows = shard.grid
+        fits = (down <= rows and across <= columns) if shard.kind is ShardKind.BLOCK else down * across <= columns * rows
+        if not fits:
+            raise InvalidCase(f"{where}: {down} shards down and {across} across are more than the grid has cores")
+
+    @property
+    def volume(self) -> int:
+        return math.prod(self.shape)
+
+    @cached_property
+    def padded_shape(self) -> Shape:
+        """Tile layout pads the last two dims to multiples of 32 (a rank-1 tensor becomes one row of tiles).
+
+        Row-major layout pads the last dim to a multiple of the shard's width, or of ``row_alignment``.
+        """
+        if self.layout is Layout.TILE:
+            height = self.shape[-2] if len(self.shape) > 1 else 1
+            return (*self.shape[:-2], round_up(height, TILE_EDGE), round_up(self.shape[-1], TILE_EDGE))
+        if self.memory.shard is not None:
+            return (*self.shape[:-1], round_up(self.shape[-1], self.memory.shard.shape[1]))
+        return (*self.shape[:-1], round_up(self.shape[-1], self.row_alignment))
+
+    @cached_property
+    def padded_2d(self) -> tuple[int, int]:
+        """(height, width) of the padded tensor with all dims but the last folded into the height."""
+        *leading, width = self.padded_shape
+        return math.prod(leading), width
+
+    @cached_property
+    def _shards(self) -> tuple[int, int]:
+        """Shards down the folded height and across the width; (1, 1) when interleaved."""
+        if self.memory.shard is None:
+            return 1, 1
+        (height, width), (shard_height, shard_width) = self.padded_2d, self.memory.shard.shape
+        return ceil_div(height, shard_height), ceil_div(width, shard_width)
+
+    @property
+    def _shard_cores(self) -> tuple[int, int]:
+        """(columns, rows) of cores that must exist: the whole grid, but for block shards only those that get one."""
+        shard = self.memory.shard
+        if shard is None or shard.kind is ShardKind.BLOCK:
+            return self._shards[::-1]
+        return shard.grid
+
+    @cached_property
+    def page_bytes(self) -> int:
+        """A page is one tile, or in row-major layout one row (one row of the shard, if sharded)."""
+        if self.layout is Layout.TILE:
+            return self.dtype.tile_bytes
+        width = self.memory.shard.shape[1] if self.memory.shard else self.padded_shape[-1]
+        return width * self.dtype.tile_bytes // TILE_ELEMENTS
+
+    @cached_property
+    def num_pages(self) -> int:
+        height, width = self.padded_2d
+        return height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height * self._shards[1]
+
+    @property
+    def logical_bytes(self) -> int:
+        """Bytes of the values alone, without padding (block floats count their exponents)."""
+        return ceil_div(self.volume * self.dtype.tile_bytes, TILE_ELEMENTS)
+
+    @property
+    def wraps_page_count(self) -> bool:
+        """True where TTNN's counters overflow and its allocator would pass a buffer far too small.
+
+        Measured: 2^32 + k pages are booked as k, a buffer of 2^64 bytes as nothing, and so is a shard of 2^32 bytes.
+        """
+        shard = self.memory.shard
+        shard_bytes = math.prod(shard.shape) * self.dtype.tile_bytes // TILE_ELEMENTS if shard else 0
+        return (
+            shard_bytes >= SHARD_LIMIT or self.num_pages >= PAGE_COUNT_LIMIT or self.num_pages * self.page_bytes >= SIZE_LIMIT
+        )
+
+    def num_banks(self, board: Board) -> int:
+        """Banks the buffer is spread over: all of its memory, or one per shard. InvalidCase if the board lacks shard cores."""
+        region = board.region(self.memory.buffer)
+        if self.memory.shard is None:
+            return region.num_banks
+        columns, rows = (region.num_banks, 1) if self.memory.buffer is BufferType.DRAM else board.grid
+        across, down = self._shard_cores
+        if across > columns or down > rows:
+            raise InvalidCase(f"shards on {across}x{down} cores; {board.name} has {columns}x{rows} for {self.memory.buffer}")
+        return math.prod(self._shards)
+
+    def aligned_page_bytes(self, board: Board) -> int:
+        """Distance between two pages of a bank: tiles are aligned as they are, rows are often not."""
+        return round_up(self.page_bytes, board.region(self.memory.buffer).alignment_bytes)
+
+    def bytes_per_bank(self, board: Board) -> int:
+        """What the fullest bank must store: the "each bank needs to store" of TTNN's text."""
+        if self.memory.shard is None:
+            return ceil_div(self.num_pages, self.num_banks(board)) * self.aligned_page_bytes(board)
+        height, width = self.memory.shard.shape
+        pages = height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height
+        return pages * self.aligned_page_bytes(board)
+
+    def allocated_bytes(self, board: Board) -> int:
+        """Bytes of all pages, padding and alignment included: the "Not enough space to allocate" of TTNN's text.
+
+        Sharded, every shard counts whole, also one that the tensor fills in part.
+        """
+        if self.memory.shard is None:
+            return self.num_pages * self.aligned_page_bytes(board)
+        return self.num_banks(board) * self.bytes_per_bank(board)
+
+    def booked_bytes_per_bank(self, board: Board) -> int:
+        """What the allocator's memory view shows as allocated: ``bytes_per_bank`` rounded up to its granule."""
+        return round_up(self.bytes_per_bank(board), board.granule_bytes)
+
+
+def shard_evenly(spec: TensorSpec, kind: ShardKind, board: Board) -> TensorSpec:
+    """``spec`` in L1, cut over the whole core grid: the smallest equal shards whose edges TTNN takes.
+
+    Edges are multiples of a tile, or in row-major layout of one row and of the L1 alignment. Some cores may stay empty.
+    """
+    plain = replace(spec, memory=MemoryConfig(BufferType.L1))
+    height, width = plain.padded_2d
+    columns, rows = board.grid
+    element_bytes = plain.dtype.tile_bytes // TILE_ELEMENTS
+    tall, wide = (TILE_EDGE, TILE_EDGE) if plain.layout is Layout.TILE else (1, board.l1.alignment_bytes // element_bytes)
+    down, across = {
+        ShardKind.HEIGHT: (columns * rows, 1),
+        ShardKind.WIDTH: (1, columns * rows),
+        ShardKind.BLOCK: (rows, columns),
+    }[kind]
+    shape = (round_up(ceil_div(height, down), tall) if down > 1 else height, round_up(ceil_div(width, across), wide))
+    return replace(plain, memory=MemoryConfig(BufferType.L1, ShardSpec(kind, shape, board.grid)))
+
+
+def ceil_div(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
+def round_up(value: int, multiple: int) -> int:
+    return ceil_div(value, multiple) * multiple
+
+
+def check_shape(shape: Shape, what: str = "shape") -> Shape:
+    """``shape`` unchanged, or InvalidCase: rank 1 to 8, every size a whole number from 1 to 2^32-1.
+
+    TTNN divides by zero on empty tensors and wraps at 2^32, so such shapes never reach it.
+    """
+    if not 1 <= len(shape) <= MAX_RANK:
+        raise InvalidCase(f"{what} {list(shape)} has rank {len(shape)}; expected 1 to {MAX_RANK}")
+    for size in shape:
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise InvalidCase(f"{what} {list(shape)}: size {size!r} is not a whole number")
+        if not 1 <= size <= MAX_DIM:
+            raise InvalidCase(f"{what} {list(shape)}: size {size} is outside 1..{MAX_DIM}")
+    return shape
+
+
+def format_bytes(size_bytes: int) -> str:
+    """Binary units under their own names, with the exact figure.
+
+    >>> format_bytes(34078720)
+    '32.5 MiB (34,078,720 B)'
+    """
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    if unit == "B":
+        return f"{size_bytes:,} B"
+    shown = Context(prec=4, rounding=ROUND_HALF_UP).create_decimal_from_float(size).normalize()
+    return f"{shown:,f} {unit} ({size_bytes:,} B)"
+
+
+def format_shape(shape: Shape) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"

@@ -1,0 +1,103 @@
+"""What is found in a log: failures, and the TTNN operations that a compiler's runtime named before them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ssinghal.core.record import Verdict
+from ssinghal.core.tensors import TensorSpec
+
+
+@dataclass(frozen=True)
+class Value:
+    """An operand or result of an operation: ``%8`` and, where the text gives its type, what it is on the device.
+
+    ``spec`` has shape and dtype from the tensor type; layout and memory from the layout that goes with it (``known_layout``),
+    else TTNN's usual ones. ``grid``: cores that the layout spreads it over, (columns, rows); None where that is not said.
+    """
+
+    name: str
+    spec: TensorSpec | None = None
+    known_layout: bool = False
+    grid: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """``%9 = "ttnn.to_layout"(%8) <{layout = …}> : (…) -> … loc("…")`` of a runtime's log or an MLIR module.
+
+    ``attributes``: as parsed, numbers and lists of them as such, everything else as text. ``line``: of the file, from 1.
+    """
+
+    name: str
+    results: tuple[Value, ...] = ()
+    operands: tuple[Value, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    location: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Module:
+    """An MLIR module of its own file. ``remarks``: what is odd about it."""
+
+    operations: tuple[Operation, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_ttnn(self) -> bool:
+        return any(operation.name.startswith("ttnn.") for operation in self.operations)
+
+
+@dataclass(frozen=True)
+class PythonCall:
+    """The innermost line of a traceback that calls TTNN: ``file:line`` and its source text."""
+
+    where: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One error that was raised, or a crash. ``verdict`` is ``translate_error``'s: ``oom`` with its numbers, ``unsupported``,
+    ``error``; or ``crash``, of a process that a signal ended, which says nothing of memory.
+
+    ``line``: where its text starts. ``times``: how often the same text came (a log repeats an error on its way up).
+    ``process``: the rank or process that a prefix of the line names, "" where none does.
+    ``operation``: the last one that the same process started before it. ``started``: how many it had started by then.
+    ``test``: the pytest node id that the failure belongs to, where the log says.
+    ``functions``: of TTNN, without ``ttnn.``, that may have been running by what the text names, the likeliest first; empty
+    where it names none. ``tensors``: the operands in order, where the text shows all of them; their memory is assumed.
+    ``is_cut``: only the start of the message is in the text, so that what failed is unknown.
+    """
+
+    verdict: Verdict
+    line: int
+    times: int = 1
+    process: str = ""
+    operation: Operation | None = None
+    started: int = 0
+    call: PythonCall | None = None
+    test: str = ""
+    functions: tuple[str, ...] = ()
+    tensors: tuple[TensorSpec, ...] = ()
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All of a log. ``never_ran``: operations of the module (in the log or beside it) after the one that failed first, in its
+    order; empty where there is no module to tell. ``remarks``: what was odd in the text (bytes that are no text, lines cut)."""
+
+    name: str
+    lines: int
+    failures: tuple[Failure, ...] = ()
+    module: tuple[Operation, ...] = ()
+    never_ran: tuple[Operation, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def memory_failures(self) -> tuple[Failure, ...]:
+        return tuple(f for f in self.failures if f.verdict.resource is not None)

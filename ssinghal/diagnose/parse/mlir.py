@@ -1,0 +1,422 @@
+"""MLIR of the TTNN dialect, as compilers and their runtimes print it, to operations. Text that is not understood is left out.
+
+Reads both printed forms of types (``#ttnn_layout16`` by alias, and spelled out), of names over the releases (``!tt.tile``,
+``!ttcore.tile``) and loose ones that people write: ``tensor<4x32xbf16, row_major>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
+
+from ssinghal.core.tensors import (
+    TILE_EDGE,
+    BufferType,
+    DType,
+    Layout,
+    MemoryConfig,
+    Shape,
+    ShardKind,
+    ShardSpec,
+    TensorSpec,
+    ceil_div,
+)
+from ssinghal.diagnose.model import Module, Operation, Value
+from ssinghal.diagnose.parse.line_reader import Lines, joined
+from ssinghal.errors import InvalidCase
+
+STATEMENT_CHARS = 1 << 16  # the longest statement that is read whole; a constant can print its values
+STATEMENT_LINES = 40
+OPERATION_LIMIT = 200_000  # of a module that are kept
+ALIAS_DEPTH = 20
+
+_DTYPES = {
+    "bf16": DType.BFLOAT16, "f32": DType.FLOAT32, "bfp_bf8": DType.BFLOAT8_B, "bfp8": DType.BFLOAT8_B,
+    "bfp_bf4": DType.BFLOAT4_B, "bfp4": DType.BFLOAT4_B, "u8": DType.UINT8, "ui8": DType.UINT8, "u16": DType.UINT16,
+    "ui16": DType.UINT16, "u32": DType.UINT32, "ui32": DType.UINT32, "i32": DType.INT32, "si32": DType.INT32,
+}  # fmt: skip
+_TOKEN = re.compile(r'->|loc\(|[<>()\[\]{},"]')
+_CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
+_HEAD = re.compile(
+    r"(?:(?P<results>%[\w$.#:-]+(?:\s*,\s*%[\w$.#:-]+)*)\s*=\s*)?(?:\"(?P<quoted>[\w.]+)\"|(?P<bare>ttnn\.\w+))\s*\("
+)
+_ALIAS = re.compile(r"([#!][A-Za-z_][\w.$-]*)\s*=\s*(?=\S)")
+_DIMS = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
+_REMARK = re.compile(r"\s*(?:[←✓✗⊗✅❌].*|\s//(?=\s)[^\"]*)$")  # of someone who explains the listing
+_QUOTED = re.compile(r'"[^"]*"')
+_MEMORY = re.compile(r"#(?:\w+\.)?memory_config<\s*(#[\w.]+(?:<\w+>)?)")
+_ENUM = re.compile(r"#[\w.]+<([A-Za-z_]\w*)>")
+_NUMBER = re.compile(r"(-?\d+)(?:\s*:\s*(?:[su]?i\d+|index))?")
+_FLOAT = re.compile(r"(-?\d+\.\d*(?:[eE][+-]?\d+)?)(?:\s*:\s*\w+)?")
+_GRID = re.compile(r"(?:\w+\s*=\s*)?(?:#\w+\.grid)?<\s*(\d{1,6})x(\d{1,6})\s*(?:,(.*))?>", re.DOTALL)
+_SHARDED = re.compile(r"\b(height|width|block)_sharded\b")
+_COLUMNS = re.compile(r"(?:floordiv|mod)\s+(\d{1,6})\b")
+
+
+@dataclass
+class ModuleText:
+    """The operations of a module, put together statement by statement; with the aliases that their types and locations use.
+
+    Locations are named after the module, so operations are parsed when asked for.
+    """
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    statements: list[tuple[str, int]] = field(default_factory=list)
+    left_out: int = 0
+
+    def add(self, lines: Sequence[str], widths: Sequence[int], number: int) -> None:
+        """A statement that begins on line ``number``. A layout defined after operations begins another module."""
+        text = next(joined([without_remark(line) for line in lines], widths))[:STATEMENT_CHARS].strip()
+        alias = _ALIAS.match(text)
+        if alias:
+            if self.statements and not alias[1].startswith("#loc"):
+                self.aliases, self.statements, self.left_out = {}, [], 0
+            self.aliases[alias[1]] = text[alias.end() :].strip()
+        elif _HEAD.match(text):
+            if len(self.statements) < OPERATION_LIMIT:
+                self.statements.append((text, number))
+            else:
+                self.left_out += 1
+
+    def operations(self) -> tuple[Operation, ...]:
+        found = (parse_operation(text, self.aliases, number) for text, number in self.statements)
+        return tuple(op for op in found if op is not None and not op.name.startswith(("func.", "builtin.")))
+
+
+def read_module(stream: BinaryIO, name: str) -> Module:
+    """The operations of the MLIR module in ``stream``, in its order; none where it is not one. ``name`` is the file's."""
+    module = ModuleText()
+    open_braces = 0
+    held: list[str] = []
+    widths: list[int] = []
+    number = 0
+    for line in Lines(stream):
+        text = line.text[: line.own]
+        unquoted = _QUOTED.sub("", text)
+        open_braces += unquoted.count("{") - unquoted.count("}")
+        if not held or begins_statement(text.lstrip()) or not continues(held, text.strip()):
+            if held:
+                module.add(held, widths, number)
+            held, widths, number = [], [], line.number
+        if held or begins_statement(text.lstrip()):
+            held.append(text)
+            widths.append(len(text))
+    if held:
+        module.add(held, widths, number)
+    found = Module(module.operations())
+    remarks = []
+    if not found.is_ttnn:
+        why = "it ends after its definitions" if module.aliases else "it is no module in the TTNN dialect"
+        remarks.append(f"{name} holds no TTNN operation: {why}")
+    if open_braces > 0 or (held and _open_brackets(" ".join(map(without_remark, held))) > 0):
+        remarks.append(f"{name} ends in the middle of a module: what follows is not known")
+    return replace(found, remarks=tuple(remarks))
+
+
+def begins_statement(text: str) -> bool:
+    """Whether a line begins an operation or an alias of a module."""
+    return text[:1] in ("%", '"', "#", "!") and (_ALIAS.match(text) is not None or _HEAD.match(text) is not None)
+
+
+def continues(lines: Sequence[str], text: str) -> bool:
+    """Whether ``text`` belongs to the statement that ``lines`` began: a bracket is open, or it can begin none by itself."""
+    if not text or len(lines) > STATEMENT_LINES or sum(map(len, lines)) > STATEMENT_CHARS:
+        return False
+    if text.startswith((":", "->", "loc(", "<{", "(", "{")) or lines[-1].rstrip().endswith(("->", ":", "=")):
+        return True
+    before = " ".join(without_remark(line) for line in lines)
+    return before.count('"') % 2 == 1 or _open_brackets(before) > 0
+
+
+def without_remark(text: str) -> str:
+    return _REMARK.sub("", text)
+
+
+def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Operation | None:
+    """The operation that ``text`` is the statement of, with what can be told of its values; None where it is none."""
+    head = _HEAD.match(text)
+    if head is None:
+        return None
+    operands, rest = bracketed(text, head.end() - 1)
+    attributes: dict[str, Any] = {}
+    types = location = ""
+    while rest:
+        rest = rest.lstrip()
+        if rest.startswith("<{"):
+            inner, rest = bracketed(rest, 0)
+            attributes |= _attributes(inner.strip()[1:-1], aliases)
+        elif rest.startswith("{"):
+            inner, rest = bracketed(rest, 0)
+            attributes = _attributes(inner, aliases) | attributes
+        elif rest.startswith("("):  # regions
+            rest = bracketed(rest, 0)[1]
+        elif rest.startswith("loc("):
+            location, rest = bracketed(rest, 3)
+        elif rest.startswith(":"):
+            at = _top_level(rest, "loc(")
+            types, rest = (rest[1:], "") if at is None else (rest[1:at], rest[at:])
+        else:
+            break
+    arrow = _top_level(types, "->")
+    given, returned = (types, "") if arrow is None else (types[:arrow], types[arrow + 2 :])
+    results = _result_names(head["results"] or "")
+    told = _told_by(attributes, aliases) if len(results) == 1 else _Layout()
+    names = [name for name in split(operands) if name.startswith("%")]
+    return Operation(
+        head["quoted"] or head["bare"],
+        tuple(_values(results, returned, aliases, told)),
+        tuple(_values(names, given, aliases, _Layout())),
+        attributes,
+        _location(location, aliases),
+        line,
+    )
+
+
+def _result_names(text: str) -> list[str]:
+    """``%0:2`` stands for two results, ``%0#0`` and ``%0#1``."""
+    names: list[str] = []
+    for name in split(text):
+        base, _, count = name.partition(":")
+        names += [f"{base}#{i}" for i in range(int(count))] if re.fullmatch(r"[2-9]|\d\d", count) else [base]
+    return names
+
+
+def _told_by(attributes: Mapping[str, Any], aliases: Mapping[str, str]) -> _Layout:
+    """What an operation's attributes say of its result."""
+    layout, memory = str(attributes.get("layout", "")), _MEMORY.match(str(attributes.get("memory_config", "")))
+    return _Layout(
+        layout=Layout(layout) if layout in tuple(Layout) else None,
+        dtype=_DTYPES.get(str(attributes.get("dtype", ""))),
+        buffer=_buffer(_resolved(memory[1], aliases)) if memory else None,
+    )
+
+
+def _values(names: Sequence[str], types: str, aliases: Mapping[str, str], told: _Layout) -> Iterator[Value]:
+    """``told``: by the operation, for where a type says less."""
+    inner = types.strip()
+    inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
+    texts = split(inner)
+    for i, name in enumerate(names):
+        yield _value(name, texts[i] if len(texts) == len(names) else "", aliases, told)
+
+
+def _value(name: str, text: str, aliases: Mapping[str, str], told: _Layout) -> Value:
+    """``tensor<4x4884480xbf16, #ttnn_layout16>``: the shape is the logical one, the layout's element is what is stored."""
+    text = _resolved(text, aliases)
+    text = text[: text.rfind(">") + 1]
+    if not text.startswith("tensor<"):
+        return Value(name)
+    content, *layouts = split(text[len("tensor<") : -1]) or [""]
+    shape, dtype = _shape_and_dtype(content)
+    if shape is None:
+        return Value(name)
+    layout = _Layout.of(_resolved(layouts[0], aliases) if layouts else "", aliases)
+    dtype = layout.dtype or told.dtype or dtype
+    if dtype is None:
+        return Value(name, grid=layout.grid)
+    usual = Layout.ROW_MAJOR if layouts and "row_major" in layouts[0] else told.layout or Layout.TILE
+    memory = MemoryConfig(layout.buffer or told.buffer or BufferType.DRAM)
+    try:
+        plain = TensorSpec(shape, dtype, layout.layout or usual, memory)
+    except InvalidCase:
+        return Value(name, grid=layout.grid)
+    return layout.placed(Value(name, plain, layout.is_known, layout.grid))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the text of a layout says. ``grid``: (columns, rows) as printed; ``columns`` of the cores that shards fill row by
+    row, where the text has the mapping."""
+
+    layout: Layout | None = None
+    dtype: DType | None = None
+    buffer: BufferType | None = None
+    grid: tuple[int, int] | None = None
+    kind: ShardKind | None = None
+    interleaved: bool = False
+    shard: tuple[int, int] | None = None
+    columns: int | None = None
+
+    @classmethod
+    def of(cls, text: str, aliases: Mapping[str, str]) -> _Layout:
+        if "layout<" not in text:
+            return cls()
+        parts = split(text[text.find("<") + 1 : -1])
+        memref = next((part for part in parts if part.startswith("memref<")), "")
+        grid = next((found for part in parts if (found := _GRID.fullmatch(part))), None)
+        rest = [part for part in parts if part not in (memref, grid[0] if grid else "")]
+        sharded = next((found[1] for part in rest if (found := _SHARDED.search(part))), None)
+        element, *spaces = split(memref[len("memref<") : -1]) or [""]
+        shape, dtype = _shape_and_dtype(element)
+        tiled = "tile<" in element
+        edge = TILE_EDGE if tiled else 1
+        columns = _COLUMNS.search(grid[3] or "") if grid else None
+        return cls(
+            layout=(Layout.TILE if tiled else Layout.ROW_MAJOR) if shape else None,
+            dtype=dtype,
+            buffer=_buffer(_resolved(spaces[-1], aliases) if spaces else ""),
+            grid=(int(grid[2]), int(grid[1])) if grid else None,
+            kind=ShardKind(sharded) if sharded else None,
+            interleaved=any("interleaved" in part for part in rest),
+            shard=(shape[0] * edge, shape[1] * edge) if shape and len(shape) == 2 else None,
+            columns=int(columns[1]) if columns else None,
+        )
+
+    @property
+    def is_known(self) -> bool:
+        return None not in (self.layout, self.buffer) and self.interleaved and self.kind is None
+
+    def placed(self, value: Value) -> Value:
+        """``value`` with its shards, where their shape and cores follow from the text and TTNN would take them."""
+        cores = self._shard_grid()
+        if value.spec is None or self.kind is None or self.shard is None or self.buffer is None or cores is None:
+            return value
+        try:
+            memory = MemoryConfig(self.buffer, ShardSpec(self.kind, self.shard, cores))
+            return replace(value, spec=replace(value.spec, memory=memory), known_layout=True, grid=cores)
+        except InvalidCase:
+            return value
+
+    def _shard_grid(self) -> tuple[int, int] | None:
+        """A grid of one row or column counts shards, which cores they are on is in its mapping; any other is of cores."""
+        if self.grid is None or self.kind is ShardKind.BLOCK or min(self.grid) > 1 or self.grid == (1, 1):
+            return self.grid
+        if not self.columns:
+            return None
+        shards = max(self.grid)
+        full = min(shards, self.columns)
+        return (full, ceil_div(shards, full)) if shards % full == 0 else None
+
+
+def _buffer(text: str) -> BufferType | None:
+    """The alias is enough where its definition is missing: its name is the memory's."""
+    name = re.fullmatch(r"#(?:\w+\.buffer_type<)?(dram|l1_small|l1)(?:_?\d*|>)", text)
+    return BufferType(name[1]) if name else None
+
+
+def _shape_and_dtype(text: str) -> tuple[Shape | None, DType | None]:
+    """``4x4884480xbf16``, ``1x152640x!ttcore.tile<32x32, bf16>``; no shape where it has no or a dynamic dimension."""
+    found = _DIMS.fullmatch(text.strip())
+    if found is None or not found[1] or len(found[1]) > 200:
+        return None, None
+    element = found[2]
+    if "tile<" in element:
+        element = split(element[element.find("<") + 1 : -1])[-1]
+    return tuple(int(size) for size in found[1].split("x")[:-1]), _DTYPES.get(element.strip())
+
+
+def _attributes(text: str, aliases: Mapping[str, str]) -> dict[str, Any]:
+    attributes: dict[str, Any] = {}
+    for part in split(text):
+        name, equals, value = part.partition("=")
+        if name.strip():
+            attributes[name.strip().strip('"')] = _attribute(value.strip(), aliases) if equals else True
+    return attributes
+
+
+def _attribute(text: str, aliases: Mapping[str, str]) -> Any:
+    text = _resolved(text, aliases)
+    if found := _NUMBER.fullmatch(text):
+        return int(found[1]) if len(found[1]) < 30 else text
+    if found := _FLOAT.fullmatch(text):
+        return float(found[1])
+    if text in ("true", "false"):
+        return text == "true"
+    if text.startswith("[") and text.endswith("]"):
+        return [_flat(part) for part in split(text[1:-1])]
+    if text.startswith("array<") and text.endswith(">"):
+        return [_flat(part) for part in split(text[len("array<") : -1].partition(":")[2])]
+    if text.startswith("#ttnn.shape<") and text.endswith(">"):
+        sizes = text[len("#ttnn.shape<") : -1].split("x")
+        return [int(size) for size in sizes] if all(s.isdecimal() and len(s) < 20 for s in sizes) else text
+    if found := _ENUM.fullmatch(text):
+        return found[1]
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def _flat(text: str) -> Any:
+    """An element of a list: a list in it stays text."""
+    return text if text.startswith("[") else _attribute(text, {})
+
+
+def _location(text: str, aliases: Mapping[str, str]) -> str:
+    """``"5|.../aten__index_workaround"(…)`` is named by its first text, ``"model.py":12:3`` by all of it."""
+    for _ in range(ALIAS_DEPTH):
+        text = text.strip()
+        if text.startswith("loc(") and text.endswith(")"):
+            text = text[4:-1]
+        elif text in aliases:
+            text = aliases[text]
+        else:
+            break
+    named = re.match(r'"([^"]*)"(:\d+:\d+)?', text)
+    if named:
+        return named[1] + (named[2] or "")
+    return "" if text in ("unknown", "") else text
+
+
+def _resolved(text: str, aliases: Mapping[str, str]) -> str:
+    """``text``, or what it is the alias of."""
+    text = text.strip()
+    for _ in range(ALIAS_DEPTH):
+        if text not in aliases:
+            break
+        text = aliases[text]
+    return text
+
+
+def split(text: str) -> list[str]:
+    """The parts of ``text`` between commas that are in no bracket and no quotes, stripped; none of an empty text.
+
+    >>> split('tensor<4x32xbf16, #a>, (d0, d1) -> (d0, d1), "x, y"')
+    ['tensor<4x32xbf16, #a>', '(d0, d1) -> (d0, d1)', '"x, y"']
+    """
+    parts: list[str] = []
+    start = 0
+    for at, depth in _depths(text):
+        if depth == 0 and text[at] == ",":
+            parts.append(text[start:at].strip())
+            start = at + 1
+    parts.append(text[start:].strip())
+    return parts if any(parts) else []
+
+
+def _top_level(text: str, what: str) -> int | None:
+    """Where ``what`` first is in no bracket and no quotes."""
+    return next((at for at, depth in _depths(text) if depth == 0 and text.startswith(what, at)), None)
+
+
+def bracketed(text: str, start: int) -> tuple[str, str]:
+    """What is in the bracket that opens at ``start``, and what follows it; all the rest where it is never closed."""
+    for at, depth in _depths(text, start):
+        if depth == 0 and at > start:
+            return text[start + 1 : at], text[at + 1 :]
+    return text[start + 1 :], ""
+
+
+def _open_brackets(text: str) -> int:
+    depth = 0
+    for at, before in _depths(text):
+        depth = before + (text[at] in _CLOSING or text.startswith("loc(", at))
+    return depth
+
+
+def _depths(text: str, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Where separators and brackets are outside quotes, and how many are open there: not counting one that opens or closes.
+
+    A bracket that closes another kind than the last one opened closes nothing.
+    """
+    closers: list[str] = []
+    quoted = False
+    for found in _TOKEN.finditer(text, start):
+        token = found[0]
+        if token == '"':
+            quoted = not quoted
+        elif not quoted:
+            if closers and token == closers[-1]:
+                closers.pop()
+            yield found.start(), len(closers)
+            if token[-1] in _CLOSING:
+                closers.append(_CLOSING[token[-1]])

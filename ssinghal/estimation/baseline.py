@@ -1,0 +1,122 @@
+"""What TTNN's allocator said of every catalog case, committed, so that estimates can be held against it without a device.
+
+``baselines/<board>.jsonl``: a header line (ttnn version, command), then one line per case, sorted by operator name and id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Record
+from ssinghal.errors import HarnessError
+from ssinghal.estimation.estimator import MemoryEstimate
+
+FOLDER = Path(__file__).parents[1] / "baselines"
+COMMAND = "ssinghal baseline --board {board}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The allocator's answer to one case. ``booked``: bytes per bank each operand took; ``resident``: operands and results
+    together when the call returned, by kind of memory; ``program_bytes``: program buffers per core."""
+
+    status: str
+    resource: str | None = None
+    stage: str = ""
+    total_bytes: int | None = None
+    bytes_per_bank: int | None = None
+    booked: tuple[int, ...] = ()
+    resident: Mapping[str, int] | None = None
+    program_bytes: int | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> Entry:
+        verdict, usage = record.verdict, record.usage
+        return cls(
+            status=verdict.status.value,
+            resource=verdict.resource.value if verdict.resource else None,
+            stage=verdict.stage,
+            total_bytes=verdict.total_bytes,
+            bytes_per_bank=verdict.bytes_per_bank,
+            booked=tuple(t.booked_bytes for t in record.tensors if t.booked_bytes is not None),
+            resident=dict(record.resident) or None,
+            program_bytes=usage["circular_bytes"] + usage["dataflow_bytes"] + usage["scratch_bytes"] if usage else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items() if v not in (None, "", ())}
+
+
+def baseline_path(board: str) -> Path:
+    return FOLDER / f"{board}.jsonl"
+
+
+@cache
+def load_baseline(board: str) -> Mapping[str, Entry]:
+    """Case key -> entry; empty for a board without a baseline. HarnessError with ``file:line`` for a broken one."""
+    path = baseline_path(board)
+    if not path.exists():
+        return {}
+    entries = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[1:], 2):
+        try:
+            fields = json.loads(line)
+            key = fields.pop("key")
+            fields.pop("op")
+            fields.pop("id")
+            entries[key] = Entry(**{**fields, "booked": tuple(fields.get("booked", ()))})
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise HarnessError(f"{path}:{number}: not a baseline entry: {error}") from error
+    return entries
+
+
+def write_baseline(board: str, ttnn: str, records: Iterable[Record]) -> Path:
+    """Writes the board's baseline whole, or not at all."""
+    header = {"board": board, "ttnn": ttnn, "command": COMMAND.format(board=board)}
+    unique = {r.key: r for r in sorted(records, key=lambda r: (r.operator, r.id))}
+    lines = [json.dumps(header)]
+    lines += [json.dumps({"op": r.operator, "id": r.id, "key": r.key, **Entry.of(r).to_json()}) for r in unique.values()]
+    path = baseline_path(board)
+    path.parent.mkdir(exist_ok=True)
+    aside = path.with_suffix(".tmp")
+    aside.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    aside.replace(path)
+    return path
+
+
+def disagreements(case: Case, estimate: MemoryEstimate, entry: Entry | None) -> list[str]:
+    """Where the arithmetic and the allocator (or the card that ran out, for a known OOM) name different bytes or verdicts."""
+    found = []
+    by_label = {a.label: a for a in estimate.allocations}
+    if entry is not None:
+        for number, booked in enumerate(entry.booked, 1):
+            allocation = by_label.get(f"input {number}")
+            estimated = allocation.booked_bytes_per_bank if allocation else None
+            if estimated != booked:
+                found.append(f"input {number}: estimated {estimated} B per bank, the allocator booked {booked} B")
+        if entry.resident is not None and entry.status == "fits":
+            peak = {str(kind): size for kind, size in estimate.peak_bytes_per_bank.items() if size}
+            if peak != dict(entry.resident):
+                found.append(f"operands and results: estimated {peak}, allocator booked {dict(entry.resident)}")
+        if entry.stage in by_label and entry.bytes_per_bank is not None:
+            found += _same_bytes(by_label[entry.stage], entry, "allocator")
+        if estimate.verdict == "exceeds" and entry.status != "oom":
+            found.append(f"estimated to exceed {estimate.resource} at {estimate.stage}; the allocator says {entry.status}")
+        if estimate.verdict == "fits" and entry.status == "oom":
+            found.append(f"estimated to fit; the allocator says oom of {entry.resource} at {entry.stage}")
+    known = case.known_oom
+    if known is not None and known.bytes_per_bank is not None and known.stage in by_label:
+        found += _same_bytes(by_label[known.stage], known, f"card ({known.run})")
+    return found
+
+
+def _same_bytes(allocation: Any, said: Any, who: str) -> list[str]:
+    wanted = (said.total_bytes, said.bytes_per_bank)
+    got = (allocation.allocated_bytes, allocation.bytes_per_bank)
+    return [] if got == wanted else [f"{allocation.label}: estimated {got} B (total, per bank), {who} asked for {wanted} B"]

@@ -1,0 +1,368 @@
+"""Whether a case fits, by arithmetic alone: no device, neither torch nor ttnn.
+
+TTNN places the operands in order, then the results; nothing is freed meanwhile, and L1 buffers grow down from the top of each
+bank while program buffers grow up from the reserved base. What TTNN allocates besides (temporaries, program buffers without a
+formula) is not guessed: such a case is ``unknown`` and needs a probe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Resource
+from ssinghal.core.tensors import (
+    Board,
+    BufferType,
+    Layout,
+    ShardKind,
+    TensorSpec,
+    TextEnum,
+    ceil_div,
+    format_bytes,
+    format_shape,
+    shard_evenly,
+)
+from ssinghal.errors import InvalidCase
+from ssinghal.operators import find_operator
+from ssinghal.operators.case_json import case_from_json, read_lines
+from ssinghal.operators.operator_info import input_specs, output_specs, plain_specs
+
+_RESOURCES = {
+    BufferType.L1: Resource.L1_BUFFER,
+    BufferType.DRAM: Resource.DRAM_BUFFER,
+    BufferType.L1_SMALL: Resource.L1_SMALL_BUFFER,
+}
+
+
+class Prediction(TextEnum):
+    """``unknown``: all that arithmetic knows of fits, but TTNN allocates more on the way."""
+
+    FITS = "fits"
+    EXCEEDS = "exceeds"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A tensor of the call: ``label`` is "input 1", …, "output", or "output 1", … where there are several."""
+
+    label: str
+    spec: TensorSpec
+    logical_bytes: int
+    allocated_bytes: int
+    bytes_per_bank: int
+    booked_bytes_per_bank: int
+
+    @classmethod
+    def of(cls, label: str, spec: TensorSpec, board: Board) -> Allocation:
+        return cls(
+            label,
+            spec,
+            spec.logical_bytes,
+            spec.allocated_bytes(board),
+            spec.bytes_per_bank(board),
+            spec.booked_bytes_per_bank(board),
+        )
+
+    @property
+    def padding_factor(self) -> float:
+        """Allocated over logical bytes; 1.0 where nothing is padded."""
+        return self.allocated_bytes / self.logical_bytes
+
+    @property
+    def padding_cause(self) -> str:
+        """Every dim that was padded, in words, what inflates the tensor most first; empty where nothing does."""
+        grown = sorted((p for p in self._paddings() if p[0] > 1), key=lambda p: -p[0])
+        return ", ".join(f"{cause} ({factor:.4g}x)" for factor, cause in grown)
+
+    def _paddings(self) -> list[tuple[float, str]]:
+        spec = self.spec
+        width, padded_width = spec.shape[-1], spec.padded_shape[-1]
+        found = [(padded_width / width, f"last dim {width} padded to {padded_width}")]
+        if spec.layout is Layout.TILE:
+            height = spec.shape[-2] if len(spec.shape) > 1 else 1
+            padded_height = spec.padded_shape[-2]
+            name = "second last dim" if len(spec.shape) > 1 else "rank 1, height"
+            found.append((padded_height / height, f"{name} {height} padded to {padded_height}"))
+        stored = ceil_div(self.allocated_bytes, spec.num_pages)
+        if spec.memory.shard is not None:
+            found.append((stored / spec.page_bytes, "shards filled in part, or rows aligned"))
+        else:
+            found.append((stored / spec.page_bytes, f"rows of {spec.page_bytes} B stored as {stored} B"))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "shape": list(self.spec.shape),
+            "padded_shape": list(self.spec.padded_shape),
+            "dtype": self.spec.dtype.value,
+            "layout": self.spec.layout.value,
+            "memory": str(self.spec.memory),
+            "logical_bytes": self.logical_bytes,
+            "allocated_bytes": self.allocated_bytes,
+            "bytes_per_bank": self.bytes_per_bank,
+            "booked_bytes_per_bank": self.booked_bytes_per_bank,
+            "padding_factor": round(self.padding_factor, 4),
+            "padding_cause": self.padding_cause,
+        }
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """What arithmetic says of a case on ``board`` (opened with the case's ``l1_small_size``).
+
+    ``allocations`` are all tensors of the call that take memory, also those after the first that does not fit;
+    ``peak_bytes_per_bank`` is what they would take together. ``program_bytes`` are program buffers per core, where a formula
+    is known. Where ``verdict`` is "exceeds", ``stage`` names the tensor or "program", and the other numbers are those of
+    TTNN's own message: for a tensor ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed, ``bank_bytes`` there with
+    ``allocated_bytes``/``free_bytes``/``largest_free_bytes``; for program buffers the address ``program_end`` they reach and
+    ``limit_bytes``, the end of L1 or the lowest tensor's address.
+
+    ``complete``: the results are among the allocations; False where the call cannot be made, or where TTNN places them by rules
+    of its own. ``temporaries``: TTNN allocates more on the way. A result that does not fit is certain all the same, but TTNN's
+    message may then name a temporary that failed before it.
+    """
+
+    board: Board
+    allocations: tuple[Allocation, ...]
+    peak_bytes_per_bank: Mapping[BufferType, int]
+    verdict: Prediction = Prediction.UNKNOWN
+    reason: str = ""
+    resource: Resource | None = None
+    stage: str = ""
+    total_bytes: int | None = None
+    bytes_per_bank: int | None = None
+    banks: int | None = None
+    bank_bytes: int | None = None
+    allocated_bytes: int | None = None
+    free_bytes: int | None = None
+    largest_free_bytes: int | None = None
+    complete: bool = True
+    temporaries: bool = False
+    program_bytes: int | None = None
+    program_end: int | None = None
+    limit_bytes: int | None = None
+
+    @property
+    def shortfall_bytes(self) -> int | None:
+        """Missing bytes: per bank for a tensor, per core for program buffers."""
+        if self.bytes_per_bank is not None and self.largest_free_bytes is not None:
+            return self.bytes_per_bank - self.largest_free_bytes
+        if self.program_end is not None and self.limit_bytes is not None:
+            return self.program_end - self.limit_bytes
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict with its numbers (those that apply), then every tensor."""
+        numbers = (
+            "total_bytes", "bytes_per_bank", "banks", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
+            "program_bytes", "program_end", "limit_bytes", "shortfall_bytes",
+        )  # fmt: skip
+        return {
+            "verdict": self.verdict.value,
+            **({"resource": self.resource.value, "stage": self.stage} if self.resource else {}),
+            "reason": self.reason,
+            "complete": self.complete,
+            "temporaries": self.temporaries,
+            **{name: getattr(self, name) for name in numbers if getattr(self, name) is not None},
+            "peak_bytes_per_bank": {str(kind): size for kind, size in self.peak_bytes_per_bank.items()},
+            "allocations": [a.to_json() for a in self.allocations],
+        }
+
+
+def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> MemoryEstimate:
+    """What arithmetic knows of ``case`` on ``board``; with ``shard``, all its L1 tensors cut evenly over the cores.
+
+    A call that is not complete (an operand or attribute is missing or wrong), or that TTNN lacks, is judged by the placing of
+    its operands alone: it exceeds, or is unknown for that reason.
+
+    Raises:
+        InvalidCase: an operand that no device can hold, such as bfloat8_b in row-major layout.
+    """
+    board = board.with_l1_small(case.placement.l1_small_bytes or 0)
+    plan = _plan_of(case, board)
+    if shard is not None:
+        plan = _sharded(plan, shard, board)
+    allocations = tuple(Allocation.of(label, spec, board) for label, spec in _labelled(plan.inputs, plan.outputs))
+    peak: Counter[BufferType] = Counter()
+    for allocation in allocations:
+        peak[allocation.spec.memory.buffer] += allocation.booked_bytes_per_bank
+    made = MemoryEstimate(
+        board,
+        allocations,
+        peak,
+        complete=plan.complete,
+        temporaries=plan.temporaries,
+        program_bytes=plan.program_bytes,
+    )
+    exceeded = _first_that_does_not_fit(made) or _program_failure(made)
+    if exceeded is not None:
+        return exceeded
+    if plan.unknown:
+        return replace(made, reason=plan.unknown)
+    return replace(made, verdict=Prediction.FITS, reason="its tensors and program buffers fit")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The tensors that a call allocates, and why they are not all there is to say (``unknown``)."""
+
+    inputs: Sequence[TensorSpec]
+    outputs: Sequence[TensorSpec] = ()
+    complete: bool = True
+    temporaries: bool = False
+    program_bytes: int | None = None
+    unknown: str = ""
+
+
+def _plan_of(case: Case, board: Board) -> _Plan:
+    info = find_operator(case.operator)
+    try:
+        info.check_operands(case.inputs)
+        attrs = info.complete_attrs(case.attrs)
+        outputs = output_specs(info, case, attrs)  # first: it checks the shapes that the operands' specs are made from
+        inputs = input_specs(info, case, attrs)
+    except InvalidCase as error:
+        return _operands_alone(plain_specs(case), f"the call cannot be made: {error}")
+    for limitation in info.limitations:
+        if limitation.applies(info, case, attrs, board):
+            return _operands_alone(inputs, f"TTNN cannot make the call: {limitation.reason}")
+    traits = info.traits
+    if traits.moves_output and case.placement.output_config is None:
+        return _operands_alone(inputs, "where TTNN puts the result is known only from a probe")
+    is_alias = traits.alias is not None and traits.alias(inputs, outputs)
+    temporaries = traits.temporaries and not is_alias
+    program_bytes = 0 if is_alias else None
+    if traits.program is not None:
+        program_bytes = traits.program(inputs, outputs)
+    unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)
+    unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
+    allocated = () if is_alias or traits.in_place else outputs
+    return _Plan(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
+
+
+def _sharded(plan: _Plan, kind: ShardKind, board: Board) -> _Plan:
+    """Sharded tensors run other programs, which have no formula here."""
+
+    def cut(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+        return [shard_evenly(spec, kind, board) if spec.memory.buffer is BufferType.L1 else spec for spec in specs]
+
+    unknown = plan.unknown or "its tensors fit, but the program buffers of a sharded call are known only from a probe"
+    return replace(plan, inputs=cut(plan.inputs), outputs=cut(plan.outputs), program_bytes=None, unknown=unknown)
+
+
+def _operands_alone(inputs: Sequence[TensorSpec], gap: str) -> _Plan:
+    return _Plan(inputs, complete=False, unknown=f"its operands fit, but {gap}")
+
+
+def _labelled(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[tuple[str, TensorSpec]]:
+    operands = [(f"input {number}", spec) for number, spec in enumerate(inputs, 1)]
+    if len(outputs) == 1:
+        return [*operands, ("output", outputs[0])]
+    return [*operands, *((f"output {number}", spec) for number, spec in enumerate(outputs, 1))]
+
+
+def _first_that_does_not_fit(made: MemoryEstimate) -> MemoryEstimate | None:
+    """The estimate with the first tensor that finds too little memory left by those before it; None where all fit."""
+    taken: Counter[BufferType] = Counter()
+    for allocation in made.allocations:
+        spec, label = allocation.spec, allocation.label
+        kind = spec.memory.buffer
+        region = made.board.region(kind)
+        free = region.bank_bytes - taken[kind]
+        if allocation.booked_bytes_per_bank <= free:
+            taken[kind] += allocation.booked_bytes_per_bank
+            continue
+        if spec.wraps_page_count:
+            reason = f"{label} has {spec.num_pages:,} pages of {spec.page_bytes:,} B, too many for TTNN to count"
+        else:
+            need, bank = f"{allocation.bytes_per_bank:,} B", f"{kind.value.upper()} bank"
+            reason = f"{label} needs {need} in each {bank}, where {free:,} of {region.bank_bytes:,} B are free"
+        return replace(
+            made,
+            verdict=Prediction.EXCEEDS,
+            reason=reason,
+            resource=_RESOURCES[kind],
+            stage=label,
+            total_bytes=allocation.allocated_bytes,
+            bytes_per_bank=allocation.bytes_per_bank,
+            banks=spec.num_banks(made.board),
+            bank_bytes=region.bank_bytes,
+            allocated_bytes=taken[kind],
+            free_bytes=free,
+            largest_free_bytes=free,
+        )
+    return None
+
+
+def _program_failure(made: MemoryEstimate) -> MemoryEstimate | None:
+    """The estimate with program buffers that reach beyond L1 or into its tensors; None where they do not, or are unknown."""
+    if made.program_bytes is None:
+        return None
+    board, l1_bytes = made.board, made.peak_bytes_per_bank.get(BufferType.L1, 0)
+    end = board.reserved_base_bytes + made.program_bytes
+    if end > board.l1_end_bytes:
+        resource, limit = Resource.CIRCULAR_BUFFER, board.l1_end_bytes
+        reason = f"program buffers reach address {end:,}, beyond the end of L1 at {limit:,}"
+    elif l1_bytes and end > board.l1_end_bytes - board.l1_small_bytes - l1_bytes:
+        resource, limit = Resource.CLASH, board.l1_end_bytes - board.l1_small_bytes - l1_bytes
+        reason = f"program buffers reach address {end:,}, but L1 tensors begin at {limit:,}"
+    else:
+        return None
+    return replace(
+        made,
+        verdict=Prediction.EXCEEDS,
+        reason=reason,
+        resource=resource,
+        stage="program",
+        program_end=end,
+        limit_bytes=limit,
+    )
+
+
+# In words ----------------------------------------------------------------------------------------------------------------
+
+
+def explain(made: MemoryEstimate) -> str:
+    """Lines for a terminal: every tensor with its sizes, its share of a bank and what pads it most; then the verdict."""
+    lines = []
+    for allocation in made.allocations:
+        spec = allocation.spec
+        bank_bytes = made.board.region(spec.memory.buffer).bank_bytes
+        share = f"{allocation.booked_bytes_per_bank / bank_bytes:.1%}" if bank_bytes else "no bank"
+        lines += [
+            f"{allocation.label}: {format_shape(spec.shape)} {spec.dtype} {spec.layout} {spec.memory}",
+            f"  logical {format_bytes(allocation.logical_bytes)}, allocated {format_bytes(allocation.allocated_bytes)}",
+            f"  per bank {format_bytes(allocation.bytes_per_bank)}, {share} of a bank of {format_bytes(bank_bytes)}",
+        ]
+        if allocation.padding_cause:
+            lines.append(f"  padding {allocation.padding_factor:.4g}x, mostly {allocation.padding_cause}")
+    if made.program_bytes:
+        lines.append(f"program buffers: {format_bytes(made.program_bytes)} per core")
+    where = f" ({made.resource})" if made.resource else ""
+    missing = f"; {format_bytes(made.shortfall_bytes)} too many" if made.shortfall_bytes and made.shortfall_bytes > 0 else ""
+    lines.append(f"{made.verdict}{where}: {made.reason}{missing}")
+    return "\n".join(lines)
+
+
+def read_cases(path: Path, lines: Iterable[str], board: Board) -> list[tuple[Case, MemoryEstimate]]:
+    """All cases of a JSONL file (blank lines are skipped), each with what arithmetic says of it on ``board``.
+
+    Raises:
+        CatalogError: every faulty line as ``file:line: what``.
+    """
+
+    def parse(fields: Any) -> tuple[Case, MemoryEstimate]:
+        case = case_from_json(fields)
+        return case, estimate(case, board)
+
+    return read_lines(path, lines, parse)
+
+
+__all__ = ["Allocation", "MemoryEstimate", "Prediction", "estimate", "explain"]

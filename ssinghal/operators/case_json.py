@@ -1,0 +1,128 @@
+"""Cases as JSON objects, one a line: what ``probe --from`` reads and what a record repeats."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ssinghal.core.case import Case, OutputMemory, Placement
+from ssinghal.core.parsing import one_of, tensor_memory
+from ssinghal.core.tensors import BufferType, DType, Layout
+from ssinghal.errors import CatalogError, InvalidCase, unknown
+from ssinghal.operators import make_case
+
+T = TypeVar("T")
+
+MAX_NESTING = 16  # no ATen argument nests deeper than a list of lists
+KEYS = ("op", "inputs", "attrs", "dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
+
+
+def case_from_json(fields: Any) -> Case:
+    """The case of one JSON object; InvalidCase names the key that is wrong and what was expected.
+
+    Only ``op`` is required (and ``inputs``, but for creation operators). Keys left out take the defaults: bfloat16, tile,
+    dram, output with its inputs, channels-last and L1_SMALL as the operator needs.
+    """
+    if not isinstance(fields, Mapping):
+        raise InvalidCase(f"expected a JSON object, got {type(fields).__name__}")
+    for key in fields:
+        if key not in KEYS:
+            raise InvalidCase(unknown("key", str(key), KEYS))
+    name = fields.get("op")
+    if not isinstance(name, str):
+        raise InvalidCase(f"op: expected an operator's name, got {name!r}")
+    inputs = fields.get("inputs", [])
+    if not isinstance(inputs, list) or not all(isinstance(s, list) for s in inputs):
+        raise InvalidCase(f"inputs: expected a list of shapes like [[1, 64, 80, 80]], got {inputs!r}")
+    attrs = {} if fields.get("attrs") is None else fields["attrs"]
+    if not isinstance(attrs, dict):
+        raise InvalidCase(f"attrs: expected an object, got {attrs!r}")
+    placement = Placement(
+        dtype=one_of(DType, "dtype", fields.get("dtype", DType.BFLOAT16)),
+        layout=one_of(Layout, "layout", fields.get("layout", Layout.TILE)),
+        memory=tensor_memory(fields.get("memory", BufferType.DRAM)),
+        output_memory=one_of(OutputMemory, "output_memory", fields.get("output_memory", OutputMemory.SAME)),
+        channels_last=_optional(fields, "channels_last", bool),
+        l1_small_bytes=_optional(fields, "l1_small_size", int),
+    )
+    return make_case(name, tuple(tuple(s) for s in inputs), attrs, placement)
+
+
+def parse_json(text: str) -> Any:
+    """JSON without what its readers disagree on: a key given twice, NaN and infinities, whole numbers beyond 64 bits.
+
+    Raises:
+        InvalidCase: one of these, or nested more than ``MAX_NESTING`` deep.
+        json.JSONDecodeError: not JSON.
+    """
+    try:
+        value = json.loads(
+            text, object_pairs_hook=unique_keys, parse_constant=_number, parse_float=_number, parse_int=_whole_number
+        )
+    except RecursionError:
+        raise InvalidCase("nested too deep") from None
+    level = [value]
+    for _ in range(MAX_NESTING):
+        level = [inner for outer in level for inner in _inside(outer)]
+    if level:
+        raise InvalidCase("nested too deep")
+    return value
+
+
+def read_lines(path: Path, lines: Iterable[str], parse: Callable[[Any], T]) -> list[T]:
+    """What ``parse`` makes of each line's JSON; blank lines are skipped.
+
+    Raises:
+        CatalogError: every line that is no JSON, or for which ``parse`` raises InvalidCase, as ``file:line: what``.
+    """
+    parsed, faults = [], []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            parsed.append(parse(parse_json(line)))
+        except json.JSONDecodeError as error:
+            faults.append(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})")
+        except InvalidCase as error:
+            faults.append(f"{path}:{number}: {error}")
+    if faults:
+        raise CatalogError(faults)
+    return parsed
+
+
+def unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as a dict; InvalidCase for a key that comes twice."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise InvalidCase(f"{key} is given twice")
+        found[key] = value
+    return found
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise InvalidCase(f"{text} is not a finite number")
+    return value
+
+
+def _whole_number(text: str) -> int:
+    if len(text) > 20 or abs(int(text)) >= 2**63:
+        raise InvalidCase(f"{text[:20]}{'…' if len(text) > 20 else ''} is beyond 64 bits")
+    return int(text)
+
+
+def _optional(fields: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = fields.get(key)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if value is None or (is_count if kind is int else isinstance(value, bool)):
+        return value
+    raise InvalidCase(f"{key}: expected {'true or false' if kind is bool else 'a whole number of bytes'}, got {value!r}")

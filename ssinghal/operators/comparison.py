@@ -1,0 +1,66 @@
+"""Comparisons, logic, and choice by a mask. TTNN has no bool: a mask is a tensor of 0 and 1 in the dtype of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ssinghal.core.case import Case
+from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
+from ssinghal.operators.elementwise_base import binary, equal_shapes_program, unary
+from ssinghal.operators.operator_info import Attr, Attrs, Limitation, OperatorInfo, Sample, Traits, broadcast, operand_spec
+
+
+def comparison(name: str) -> OperatorInfo:
+    """Of two tensors, or of a tensor and a number, as a listed shape is compared."""
+    return binary((name,), name, number=0.0)
+
+
+def logical(name: str) -> OperatorInfo:
+    """The kernel brings each operand to 0 and 1 first, in buffers of its own."""
+    overloads = (f"aten.{name}.default", f"aten.{name}_.default")
+    return binary((name,), name, overloads=overloads, takes_number=False, program=None)
+
+
+def _placed_alike(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    """All operands in the case's dtype, masks too."""
+    return [operand_spec(case, shape) for shape in shapes]
+
+
+MASKS = (
+    *map(comparison, ("eq", "ne", "gt", "ge", "lt", "le")),
+    *map(logical, ("logical_and", "logical_or", "logical_xor")),
+    unary(
+        ("logical_not",),
+        torch=lambda t, tensors, a: t.logical_not(tensors[0]).to(tensors[0].dtype),
+        limitations=(Limitation("ttnn.logical_not does not take uint8", dtypes=(DType.UINT8,)),),
+    ),
+    OperatorInfo(
+        names=("where",),
+        aten=("aten.where.self",),
+        operands=("condition", "self", "other"),
+        ttnn="ttnn.where",
+        call=lambda c: c.ttnn.where(*c.inputs, **c.out),
+        torch=lambda t, tensors, a: t.where(tensors[0] != 0, tensors[1], tensors[2]),
+        infer=broadcast,
+        place=_placed_alike,
+        sample=lambda shape: Sample((shape, shape, shape), {}),
+        traits=Traits(program=equal_shapes_program),
+        limitations=(Limitation("ttnn.where takes tile layout only", layouts=(Layout.ROW_MAJOR,)),),
+    ),
+    OperatorInfo(
+        names=("masked_fill",),
+        aten=("aten.masked_fill.Scalar",),
+        operands=("self", "mask"),
+        ttnn="ttnn.where",
+        call=lambda c: c.ttnn.where(c.inputs[1], c.attrs["value"], c.inputs[0], **c.out),
+        torch=lambda t, tensors, a: t.masked_fill(tensors[0], tensors[1] != 0, a["value"]),
+        infer=broadcast,
+        attrs={"value": Attr("float")},
+        place=_placed_alike,
+        sample=lambda shape: Sample((shape, shape), {"value": 0.0}),
+        traits=Traits(program=equal_shapes_program),
+        limitations=(Limitation("ttnn.where puts no number into 8- and 16-bit integers", dtypes=(DType.UINT8, DType.UINT16)),),
+    ),
+)
+
+__all__ = ["MASKS"]

@@ -1,0 +1,340 @@
+"""What one operator is: its declaration, and the arithmetic every operator shares.
+
+An operator is declared once, as an ``OperatorInfo`` in one of the family modules beside this file. The declaration is data
+plus small functions that receive ``ttnn`` or ``torch`` as an argument, so importing a declaration needs neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ssinghal.core.case import Case
+from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
+from ssinghal.errors import InvalidCase, RegistryError, unknown
+
+REQUIRED = object()
+
+Attrs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Attr:
+    """A non-tensor argument: ``kind`` is int, ints, float, bool, str, or several joined by ``|``."""
+
+    kind: str
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True)
+class Limitation:
+    """A known gap of TTNN as data: where it applies, the call is ``unsupported`` for ``reason`` instead of being tried.
+
+    Empty conditions apply always. ``when(shapes, attrs)`` sees the working shapes and the completed attributes.
+    """
+
+    reason: str
+    layouts: tuple[Layout, ...] = ()
+    dtypes: tuple[DType, ...] = ()
+    arch: str = ""
+    when: Callable[[Sequence[Shape], Attrs], bool] | None = None
+
+    def applies(self, info: OperatorInfo, case: Case, attrs: Attrs, board: Board | None) -> bool:
+        """``board``: None for any, on which what only one kind of chip refuses is no limitation."""
+        return (
+            (not self.layouts or case.placement.layout in self.layouts)
+            and (not self.dtypes or case.placement.dtype in self.dtypes)
+            and (not self.arch or (board is not None and board.arch == self.arch))
+            and (self.when is None or self.when(working_shapes(info, case), attrs))
+        )
+
+
+class Sample(NamedTuple):
+    """Operands and attributes made from one listed shape, for the crossed catalogs (shapes x operators)."""
+
+    inputs: tuple[Shape, ...]
+    attrs: dict[str, Any]
+    channels_last: bool | None = None
+
+
+@dataclass
+class Call:
+    """All a TTNN call needs. ``out`` is ``{"memory_config": …}``, or empty where TTNN is to choose. ``values``: the result's
+    will be looked at."""
+
+    ttnn: Any
+    device: Any
+    inputs: list[Any]
+    attrs: Attrs
+    out: dict[str, Any]
+    case: Case
+    values: bool = False
+
+
+Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]
+Program = Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int | None]
+DTypes = tuple[DType | None, ...]
+ResultForm = Callable[[Shape, Attrs], tuple[Shape, Layout | None]]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Facts that only some operators have.
+
+    ``nhwc``: the TTNN call takes channels-last maps; its result comes as "nhwc" or as "flat" = [1, 1, N*H*W, C].
+    ``in_place``: the result is input 0. ``alias(inputs, outputs)``: the result shares input 0's buffer, nothing is allocated,
+    and nothing runs unless ``program`` is given.
+    ``program(inputs, outputs)``: exact bytes of program buffers per core; None where they are not known by formula.
+    ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
+    ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
+    ``moves_output``: left to itself TTNN shards or moves the result by rules of its own.
+    ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
+    ``output_dtypes``: of each result, None = the case's; ``(dtype, shapes, attrs)`` -> dtypes where they depend on the call.
+    ``transposed``: operands that go to the device with their last two dims swapped (the weight of a linear layer).
+    ``positive``: operands whose values must be, for a result that can be compared (a logarithm's, a variance).
+    ``indices``: operands that hold indices: uint32 on the device, whatever the case's dtype.
+    ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
+    decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
+    ``row_alignment``: elements to whose multiple TTNN pads the rows of a row-major result.
+    ``host_map(inputs, outputs)``: output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB
+    each), 0 where it does not.
+    """
+
+    nhwc: str = ""
+    l1_small_bytes: int = 0
+    in_place: bool = False
+    alias: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], bool] | None = None
+    program: Program | None = None
+    temporaries: bool = False
+    ttnn_output: BufferType | None = None
+    moves_output: bool = False
+    output_fixed: bool = False
+    output_dtypes: DTypes | Callable[[DType, Sequence[Shape], Attrs], DTypes] = ()
+    transposed: tuple[int, ...] = ()
+    output_layout: Layout | None = None
+    result_form: ResultForm | None = None
+    row_alignment: int = 1
+    host_map: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int] | None = None
+    positive: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
+    min_pcc: float = 0.999
+
+
+def same_as_first(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    return [inputs[0]]
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """One operator. ``names[0]`` is canonical, the others are names of the seeds and of torch for the same thing.
+
+    ``operands``: tensor arguments in ATen order; a trailing ``?`` marks an optional one, ``*`` any number.
+    ``call(Call)`` runs it on the device; ``torch(torch, tensors, attrs)`` is the reference on the tensors as placed (NCHW for
+    ``nhwc`` operators). ``infer(shapes, attrs)`` gives the result shapes in the same order of dims.
+    ``place(case, shapes, attrs)`` gives each operand's spec; ``sample(shape)`` makes a whole call from one listed shape.
+    """
+
+    names: tuple[str, ...]
+    aten: tuple[str, ...]
+    operands: tuple[str, ...]
+    ttnn: str
+    call: Callable[[Call], Any] | None
+    torch: Callable[[Any, Sequence[Any], Attrs], Any]
+    infer: Infer = same_as_first
+    attrs: Mapping[str, Attr] = field(default_factory=dict)
+    place: Callable[[Case, Sequence[Shape], Attrs], list[TensorSpec]] | None = None
+    sample: Callable[[Shape], Sample] | None = None
+    traits: Traits = Traits()
+    limitations: tuple[Limitation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise RegistryError("an operator needs a name")
+        if self.call is None and not self.limitations:
+            raise RegistryError(f"{self.name}: an operator without a TTNN call needs a Limitation that says why")
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Those in which it can be called at all: none without a TTNN call, and none that a limitation rules out everywhere."""
+        everywhere = (x for x in self.limitations if x.when is None and not x.arch and not x.dtypes)
+        blocked = {layout for limitation in everywhere for layout in limitation.layouts}
+        return () if self.call is None else tuple(layout for layout in Layout if layout not in blocked)
+
+    @cached_property
+    def min_operands(self) -> int:
+        return sum(not o.endswith(("?", "*")) for o in self.operands) + any(o.endswith("*") for o in self.operands)
+
+    @cached_property
+    def max_operands(self) -> int | None:
+        return None if any(o.endswith("*") for o in self.operands) else len(self.operands)
+
+    def complete_attrs(self, attrs: Attrs) -> dict[str, Any]:
+        """Attributes with defaults filled in; InvalidCase for an unknown, ill-typed or missing one."""
+        for name, value in attrs.items():
+            if name not in self.attrs:
+                raise InvalidCase(f"{self.name}: {unknown('attribute', name, self.attrs)}")
+            if not _is_kind(value, self.attrs[name].kind):
+                raise InvalidCase(f"{self.name}: attribute {name}={value!r} is not {self.attrs[name].kind}")
+        missing = [n for n, a in self.attrs.items() if a.default is REQUIRED and n not in attrs]
+        if missing:
+            raise InvalidCase(f"{self.name}: attribute {', '.join(missing)} is missing")
+        return {n: attrs.get(n, a.default) for n, a in self.attrs.items()}
+
+    def check_operands(self, inputs: Sequence[Shape]) -> None:
+        """InvalidCase unless the number of tensor operands is one the operator takes."""
+        most = self.max_operands
+        if len(inputs) < self.min_operands or (most is not None and len(inputs) > most):
+            takes = ", ".join(self.operands) or "none"
+            raise InvalidCase(f"{self.name} takes tensor operands ({takes}); got {len(inputs)}")
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "int": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "ints": lambda v: isinstance(v, (list, tuple)) and all(_KINDS["int"](x) for x in v),
+    "float": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
+    "floats": lambda v: isinstance(v, (list, tuple)) and all(_KINDS["float"](x) for x in v),
+    "bool": lambda v: isinstance(v, bool),
+    "str": lambda v: isinstance(v, str),
+    "none": lambda v: v is None,
+}
+
+
+def _is_kind(value: Any, kinds: str) -> bool:
+    return any(_KINDS[kind](value) for kind in kinds.split("|"))
+
+
+def to_nhwc(shape: Shape) -> Shape:
+    """[N, C, H, W] -> [N, H, W, C]; other ranks unchanged."""
+    return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else shape
+
+
+def to_nchw(shape: Shape) -> Shape:
+    """[N, H, W, C] -> [N, C, H, W]; other ranks unchanged."""
+    return (shape[0], shape[3], shape[1], shape[2]) if len(shape) == 4 else shape
+
+
+def flat_nhwc(shape: Shape) -> Shape:
+    """[N, C, H, W], or [N, C, L] -> [1, 1, N*H*W, C]: how TTNN's pools take and return maps."""
+    return (1, 1, shape[0] * math.prod(shape[2:]), shape[1])
+
+
+def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
+    """Input shapes in the order that ``infer`` and ``torch`` speak of: as placed, but NCHW maps for ``nhwc`` operators."""
+    if info.traits.nhwc:
+        as_written_nhwc = case.placement.channels_last is False
+        return [to_nchw(case.inputs[0]) if as_written_nhwc else case.inputs[0], *case.inputs[1:]] if case.inputs else []
+    return [to_nhwc(s) if case.placement.channels_last else s for s in case.inputs]
+
+
+def operand_spec(case: Case, shape: Shape, **changes: Any) -> TensorSpec:
+    """``shape`` under the case's dtype, layout and memory, with ``changes`` to any of them."""
+    p = case.placement
+    return TensorSpec(**{"shape": shape, "dtype": p.dtype, "layout": p.layout, "memory": p.memory_config, **changes})
+
+
+def plain_specs(case: Case) -> list[TensorSpec]:
+    """Every input placed as it is (channels-last if asked for): all that can be said of a call that is not complete."""
+    placed = [to_nhwc(s) if case.placement.channels_last else s for s in case.inputs]
+    return [operand_spec(case, s) for s in placed]
+
+
+def input_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpec]:
+    """Each operand as it goes to the device."""
+    if info.place is not None:
+        return info.place(case, working_shapes(info, case), attrs)
+    return plain_specs(case)
+
+
+def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpec]:
+    """Each result as TTNN must return it. InvalidCase where the shapes do not go together."""
+    memory = case.placement.output_config
+    if memory is None or info.traits.output_fixed:
+        memory = MemoryConfig(info.traits.ttnn_output) if info.traits.ttnn_output else case.placement.memory_config
+    shapes = working_shapes(info, case)
+    results = info.infer(shapes, attrs)  # first: what follows takes shapes that go together
+    given = info.traits.output_dtypes
+    dtypes = given(case.placement.dtype, shapes, attrs) if callable(given) else given
+    specs = []
+    for i, shape in enumerate(results):
+        check_shape(shape, f"{info.name}: output shape")
+        layout = info.traits.output_layout or case.placement.layout
+        if info.traits.result_form is not None:
+            shape, form_layout = info.traits.result_form(shape, attrs)
+            layout = form_layout or layout
+        elif info.traits.nhwc == "nhwc":
+            shape = to_nhwc(shape)
+        elif info.traits.nhwc == "flat":
+            shape = flat_nhwc(shape)
+        dtype = (dtypes[i] if i < len(dtypes) else None) or case.placement.dtype
+        alignment = info.traits.row_alignment if layout is Layout.ROW_MAJOR else 1
+        specs.append(TensorSpec(shape, dtype, layout, memory, alignment))
+    return specs
+
+
+# What operators have in common -----------------------------------------------------------------------------------------
+
+# torch's dtypes on a device. int64 holds indices and counts in models, and int32 is TTNN's one integer with a sign.
+PLACED_DTYPES: Mapping[str, DType] = {**{dtype.value: dtype for dtype in DType}, "int64": DType.INT32}
+
+INTEGERS = (DType.UINT8, DType.UINT16, DType.UINT32, DType.INT32)
+BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)
+
+
+def aten(name: str) -> Callable[[Any, Sequence[Any], Attrs], Any]:
+    """The reference that is the ATen operator itself: it takes the attributes by the names they have here."""
+
+    def reference(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
+        return getattr(torch.ops.aten, name)(*tensors, **attrs)
+
+    return reference
+
+
+def broadcast(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """Result of an elementwise call: trailing dims equal or 1."""
+    rank = max(len(s) for s in inputs)
+    padded = [(1,) * (rank - len(s)) + tuple(s) for s in inputs]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        wide = {s for s in sizes if s != 1}
+        if len(wide) > 1:
+            raise InvalidCase(f"shapes {' and '.join(str(list(s)) for s in inputs)} do not broadcast")
+        result.append(wide.pop() if wide else 1)
+    return [tuple(result)]
+
+
+def normal_dim(dim: int, rank: int) -> int:
+    """``dim`` counted from the front; InvalidCase outside -rank..rank-1."""
+    if not -rank <= dim < rank:
+        raise InvalidCase(f"dim {dim} is outside -{rank}..{rank - 1}")
+    return dim % rank
+
+
+def normal_dims(dims: int | Sequence[int] | None, rank: int) -> list[int]:
+    """Sorted dims counted from the front; None or an empty list means all."""
+    if dims is None or (not isinstance(dims, int) and not dims):
+        return list(range(rank))
+    listed = [dims] if isinstance(dims, int) else list(dims)
+    normal = sorted(normal_dim(d, rank) for d in listed)
+    if len(set(normal)) != len(normal):
+        raise InvalidCase(f"dims {listed} name one dim twice")
+    return normal
+
+
+def pair(value: int | Sequence[int]) -> tuple[int, int]:
+    """A torch argument that is one number for both spatial dims, or one each."""
+    numbers = [value] if isinstance(value, int) else list(value)
+    if len(numbers) not in (1, 2):
+        raise InvalidCase(f"expected one or two numbers, got {numbers}")
+    return numbers[0], numbers[-1]
+
+
+def tiles_twice(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
+    """Program buffers of a plain elementwise kernel: two pages for every operand and result, on each core."""
+    return sum(2 * spec.dtype.tile_bytes for spec in (*inputs, *outputs))

@@ -1,0 +1,147 @@
+"""Which values of a trace need no memory of their own, and which lie channels-last: what arithmetic must know of torch's calls.
+
+A *root* is the value whose buffer others live in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from math import prod
+
+from ssinghal.capture.trace import Step, Trace, ValueKind
+
+Roots = list[int]
+_Rule = Callable[[int, Step, int], "int | None"]  # a step's number, the step, one of its results -> what that shares with
+
+# Other names for the same elements in the same order. Some of these are copies in torch, where its strides stand against it.
+VIEWS = frozenset(
+    "alias clone contiguous detach expand expand_as flatten movedim permute ravel reshape reshape_as squeeze swapaxes swapdims"
+    " t transpose unflatten unsqueeze view view_as".split()
+)
+CASTS = frozenset("_to_copy to type_as".split())
+NORMS = frozenset("batch_norm native_batch_norm _native_batch_norm_legit_no_training".split())
+CONVOLUTIONS = frozenset("conv1d conv2d conv3d convolution".split())
+# What makes maps of [N, C, ...] whatever it reads.
+_MAKES_MAPS = CONVOLUTIONS | NORMS | {"group_norm", "native_group_norm", "instance_norm", "pixel_shuffle", "pixel_unshuffle"}
+_MAKES_MAPS_BEGIN = ("conv_transpose", "max_pool", "avg_pool", "adaptive_", "upsample_", "_upsample_")
+# What makes no map, even of maps: dims get another meaning.
+_NO_MAPS = VIEWS - {"alias", "clone", "contiguous", "detach"} | frozenset(
+    "baddbmm bmm linear matmul mm scaled_dot_product_attention softmax _softmax".split()
+)
+# Calls that make each element of many: none can write over its operand.
+_READS_MANY = CONVOLUTIONS | frozenset(
+    "addmm baddbmm bmm cumsum flip gather index linear matmul mm roll scaled_dot_product_attention sort take_along_dim".split()
+)
+MAP_RANK = 4
+
+
+def name_of(step: Step) -> str:
+    """``aten.conv2d.default`` -> ``conv2d``."""
+    return step.overload.partition(".")[2].partition(".")[0]
+
+
+class Sharing:
+    """Of one trace. Every ``Roots`` gives the root of each value."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._names = [name_of(step) for step in trace.steps]
+
+    @cached_property
+    def by_storage(self) -> Roots:
+        """As torch has it: views of one storage share it, and so does what is written in place."""
+        first: dict[int, int] = {}
+        return [first.setdefault(value.storage, number) for number, value in enumerate(self._trace.values)]
+
+    @cached_property
+    def in_place(self) -> Roots:
+        """Only what is written in place shares: every view is a tensor of its own."""
+        return self._roots(self._written)
+
+    @cached_property
+    def free_views(self) -> Roots:
+        """As a port with lazy views has it: cuts are copies, all other views cost nothing, and batch norms are folded."""
+        values = self._trace.values
+
+        def rule(number: int, step: Step, result: int) -> int | None:
+            source = step.inputs[0] if step.inputs else result
+            same_size = prod(values[source].shape) == prod(values[result].shape)
+            if number in self.folded or (self._names[number] in VIEWS and same_size):
+                return source
+            return self._written(number, step, result)
+
+        return self._roots(rule)
+
+    @cached_property
+    def least(self) -> Roots:
+        """What no policy gets below: views, cuts, casts and folded norms cost nothing."""
+        return self._roots(self._free)
+
+    @cached_property
+    def least_in_place(self) -> Roots:
+        """Nor do results of the shape of an operand that nobody reads afterwards, unless each of their elements takes many."""
+        trace = self._trace
+
+        def rule(number: int, step: Step, result: int) -> int | None:
+            free = self._free(number, step, result)
+            if free is not None or self._names[number] in _READS_MANY:
+                return free
+            shape = trace.values[result].shape
+            dying = (n for n in step.inputs if trace.last_use[n] == number and trace.values[n].shape == shape)
+            return next((n for n in dying if not trace.values[n].is_resident), None)
+
+        return self._roots(rule)
+
+    @cached_property
+    def folded(self) -> Mapping[int, Step]:
+        """Batch norm -> the convolution before it, whose result nobody else reads."""
+        reads = Counter(n for step in self._trace.steps for n in set(step.inputs))
+        reads.update(self._trace.results)
+        named = list(zip(self._trace.steps, self._names, strict=True))
+        alone = {s.results[0]: s for s, name in named if name in CONVOLUTIONS and reads[s.results[0]] == 1}
+        norms = ((number, step.inputs[0]) for number, (step, name) in enumerate(named) if name in NORMS)
+        return {number: alone[source] for number, source in norms if source in alone}
+
+    @cached_property
+    def maps(self) -> frozenset[int]:
+        """Values of [N, C, ...] that a port keeps channels-last: images, what convolutions, pools and norms of maps make, and
+        what is made of such maps without giving their dims another meaning."""
+        values = self._trace.values
+        found = {n for n, v in enumerate(values) if v.kind is ValueKind.INPUT and len(v.shape) >= MAP_RANK}
+        for step, name in zip(self._trace.steps, self._names, strict=True):
+            makes = name in _MAKES_MAPS or name.startswith(_MAKES_MAPS_BEGIN)
+            for result in step.results:
+                rank = len(values[result].shape)
+                like = any(n in found and len(values[n].shape) == rank for n in step.inputs)
+                if rank >= MAP_RANK and (makes or (like and name not in _NO_MAPS)):
+                    found.add(result)
+        return frozenset(found)
+
+    def _free(self, number: int, step: Step, result: int) -> int | None:
+        storage_root = self.by_storage[result]
+        if storage_root != result:
+            return storage_root
+        if step.inputs and (number in self.folded or self._names[number] in VIEWS | CASTS):
+            return step.inputs[0]
+        return None
+
+    def _written(self, number: int, step: Step, result: int) -> int | None:
+        """The operand that an in-place call writes."""
+        if not self._names[number].endswith("_"):
+            return None
+        storage = self._trace.values[result].storage
+        return next((n for n in step.inputs if self._trace.values[n].storage == storage), None)
+
+    def _roots(self, rule: _Rule) -> Roots:
+        roots = list(range(len(self._trace.values)))
+        for number, step in enumerate(self._trace.steps):
+            for result in step.results:
+                base = rule(number, step, result)
+                if base is not None:
+                    roots[result] = roots[base]
+        return roots
+
+
+__all__ = ["CONVOLUTIONS", "NORMS", "Roots", "Sharing", "name_of"]

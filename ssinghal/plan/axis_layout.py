@@ -1,0 +1,176 @@
+"""How the values of a model lie in device tensors: views that cost nothing, as torch's strides do it.
+
+A device tensor is written row by row, so what it holds is an order of axes. A ``Form`` says which axes (*atoms*) make up each
+dim of the tensor that the model speaks of, and in which order the device has them. Reshapes, permutes and transposes change the
+first and leave the second alone: they cost nothing until a call wants the axes in another order. Atoms of size 1 do not exist.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ssinghal.core.tensors import Shape
+
+Atoms = tuple[int, ...]
+
+
+class Shuffle(NamedTuple):
+    """What brings a device tensor into another order: seen as ``shape``, permuted by ``dims``."""
+
+    shape: Shape
+    dims: tuple[int, ...]
+
+    @property
+    def result(self) -> Shape:
+        return tuple(self.shape[d] for d in self.dims)
+
+
+@dataclass(frozen=True)
+class Form:
+    """``sizes`` of the atoms; ``dims``: the atoms of each dim, outermost first; ``order``: all atoms as the device has them."""
+
+    sizes: Shape
+    dims: tuple[Atoms, ...]
+    order: Atoms
+
+    @staticmethod
+    def plain(shape: Sequence[int], order: Sequence[int] | None = None) -> Form:
+        """A tensor whose dims lie on the device in ``order`` (default: as they are).
+
+        >>> Form.plain((1, 64, 8, 8), (0, 2, 3, 1)).order  # channels last: atoms 1 and 2 (height, width) before 0 (channels)
+        (1, 2, 0)
+        """
+        real = [d for d, size in enumerate(shape) if size != 1]
+        atoms = {d: i for i, d in enumerate(real)}
+        dims = tuple((atoms[d],) if d in atoms else () for d in range(len(shape)))
+        placed = range(len(shape)) if order is None else order
+        return Form(tuple(shape[d] for d in real), dims, tuple(atoms[d] for d in placed if d in atoms))
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(self._size(atoms) for atoms in self.dims)
+
+    @property
+    def volume(self) -> int:
+        return math.prod(self.sizes)
+
+    def _size(self, atoms: Sequence[int]) -> int:
+        return math.prod(self.sizes[a] for a in atoms)
+
+    def in_order(self, dims: Sequence[int]) -> Atoms:
+        """The atoms as a device tensor would have them whose dims are ``dims`` of this one."""
+        return tuple(a for d in dims for a in self.dims[d])
+
+    @property
+    def is_plain(self) -> bool:
+        return self.lies(range(len(self.dims)))
+
+    def lies(self, dims: Sequence[int]) -> bool:
+        """Whether the device has the dims in this order."""
+        return self.order == self.in_order(dims)
+
+    def permuted(self, dims: Sequence[int]) -> Form:
+        return Form(self.sizes, tuple(self.dims[d] for d in dims), self.order)
+
+    def viewed(self, shape: Sequence[int]) -> Form | None:
+        """The same elements under another shape. None where the order on the device stands against it."""
+        merged = self._merged()
+        sizes, order = list(merged.sizes), list(merged.order)
+        left = [a for atoms in merged.dims for a in atoms]
+        dims: list[Atoms] = []
+        for size in shape:
+            taken: list[int] = []
+            missing = size
+            while missing > 1:
+                atom = left.pop(0)
+                if missing % sizes[atom] == 0:
+                    missing //= sizes[atom]
+                elif sizes[atom] % missing == 0:
+                    sizes.append(sizes[atom] // missing)  # the inner part becomes an atom of its own
+                    sizes[atom] = missing
+                    order.insert(order.index(atom) + 1, len(sizes) - 1)
+                    left.insert(0, len(sizes) - 1)
+                    missing = 1
+                else:
+                    return None
+                taken.append(atom)
+            dims.append(tuple(taken))
+        return Form(tuple(sizes), tuple(dims), tuple(order))
+
+    def last_turned(self, inner: int) -> Form:
+        """The same dims, but the last one = (outer, ``inner``) lies as (inner, outer): features in another order than torch's.
+        The last dim must be one atom that lies last."""
+        (atom,) = self.dims[-1]
+        sizes = (*self.sizes, inner)
+        outer = self.sizes[atom] // inner
+        sizes = tuple(outer if i == atom else size for i, size in enumerate(sizes))
+        new = len(self.sizes)
+        return Form(sizes, (*self.dims[:-1], (atom, new)), (*self.order[:-1], new, atom))
+
+    def _merged(self) -> Form:
+        """Neighbours both in the tensor and on the device made one atom, whatever dims they belong to: one long dim."""
+        logical = [a for atoms in self.dims for a in atoms]
+        place = {atom: i for i, atom in enumerate(self.order)}
+        runs: list[list[int]] = []
+        for atom in logical:
+            if runs and place[atom] == place[runs[-1][-1]] + 1:
+                runs[-1].append(atom)
+            else:
+                runs.append([atom])
+        first = {run[0]: i for i, run in enumerate(runs)}
+        order = tuple(first[a] for a in self.order if a in first)
+        return Form(tuple(self._size(run) for run in runs), (tuple(range(len(runs))),), order)
+
+    def device_dims(self) -> list[int] | None:
+        """The dims in the order in which the device has them, those of size 1 before the one that follows them. None where the
+        atoms of a dim are not together, in their order."""
+        place = {atom: i for i, atom in enumerate(self.order)}
+        keys: list[tuple[int, int]] = []
+        following = len(self.order)
+        for d in reversed(range(len(self.dims))):
+            atoms = self.dims[d]
+            if atoms:
+                start = place[atoms[0]]
+                if self.order[start : start + len(atoms)] != atoms:
+                    return None
+                following = start
+            keys.append((following, d))
+        return [d for _, d in sorted(keys)]
+
+    def shuffle(self, dims: Sequence[int], device: Sequence[int] = (), *, by_dims: bool = False) -> Shuffle | None:
+        """What brings the device tensor into the order of ``dims``; None where it is so. With as few axes as possible, or with
+        the dims of ``device``, the shape that it has, where these need no splitting. ``by_dims``: no axis joins two dims."""
+        wanted = self.in_order(dims)
+        if self.order == wanted:
+            return None
+        target = {atom: i for i, atom in enumerate(wanted)}
+        home = {atom: d if by_dims else 0 for d, atoms in enumerate(self.dims) for atom in atoms}
+        runs: list[list[int]] = []
+        for atom in self.order:
+            if runs and target[atom] == target[runs[-1][-1]] + 1 and home[atom] == home[runs[-1][-1]]:
+                runs[-1].append(atom)
+            else:
+                runs.append([atom])
+        runs = self._cut_as(device, runs) or runs
+        first = [target[run[0]] if run else -1 for run in runs]  # dims of size 1 go first
+        permutation = sorted(range(len(runs)), key=lambda i: first[i])
+        return Shuffle(tuple(self._size(run) for run in runs), tuple(permutation))
+
+    def _cut_as(self, device: Sequence[int], runs: list[list[int]]) -> list[list[int]]:
+        """The runs cut at the edges of the device's dims; nothing where a dim holds parts of several runs."""
+        starts = {run[0] for run in runs}
+        left, found = list(self.order), []
+        for size in device:
+            taken: list[int] = []
+            while self._size(taken) < size and left:
+                taken.append(left.pop(0))
+            if self._size(taken) != size or starts & set(taken[1:]):
+                return []
+            found.append(taken)
+        return [] if left else found
+
+
+__all__ = ["Form", "Shuffle"]

@@ -1,0 +1,84 @@
+"""How large weights and activations are on the device, by their shapes alone: what arithmetic counts with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+from ssinghal.capture.trace import Step, Trace, Value, ValueKind
+from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, TILE_ELEMENTS, DType, Layout, Shape, TensorSpec, round_up
+from ssinghal.operators.operator_info import PLACED_DTYPES
+from ssinghal.plan.aliasing import CONVOLUTIONS, MAP_RANK, NORMS, Sharing, name_of
+
+_COMPLEX = frozenset({"complex64", "complex128"})
+_WIDE = _COMPLEX | {"float64"}
+
+
+@cache
+def tiles(shape: Shape, dtype: str) -> TensorSpec | None:
+    """In tiles, in DRAM, of torch's dtype as TTNN has it (bool: a mask in bfloat16; complex: pairs). None for no elements.
+
+    Beyond TTNN's ranks the leading dims are one, which pads nothing more.
+    """
+    if 0 in shape:
+        return None
+    if dtype in _COMPLEX:
+        shape = (*shape, 2)
+    if len(shape) > MAX_RANK:
+        shape = (math.prod(shape[:-2]), *shape[-2:])
+    return TensorSpec(shape or (1,), _placed(dtype))
+
+
+def channels_last(value: Value) -> TensorSpec | None:
+    """A map [N, C, ...] as rows of channels: tiles of [1, 1, N*H*W, C]; an image that is given as plain rows."""
+    spec = tiles((1, 1, value.shape[0] * math.prod(value.shape[2:]), value.shape[1]), value.dtype)
+    return replace(spec, layout=Layout.ROW_MAJOR) if spec and value.kind is ValueKind.INPUT else spec
+
+
+def least_bytes(shape: Shape, dtype: str) -> int:
+    """Of the elements alone, each float as bfloat16."""
+    return math.prod(shape) * (DType.BFLOAT16 if "float" in dtype else _placed(dtype)).tile_bytes // TILE_ELEMENTS
+
+
+def _placed(dtype: str) -> DType:
+    return DType.FLOAT32 if dtype in _WIDE else PLACED_DTYPES.get(dtype, DType.BFLOAT16)
+
+
+def resident_shapes(trace: Trace, sharing: Sharing, *, folds: bool, padded: bool) -> list[tuple[Value, Shape]]:
+    """Each weight or constant with its shape on the device, as often as it takes different ones.
+
+    A convolution's weight is a matrix of kernel positions x channels, dense over its groups; vectors are one row. With
+    ``folds``, a batch norm behind a convolution leaves a bias where that has none; else its four vectors are [1, C, 1, 1] each.
+    With ``padded``, the channels of each position of a conv3d come in whole tiles, as TTNN's own wants them.
+    """
+    found: dict[tuple[int, Shape], None] = {}
+    for number, step in enumerate(trace.steps):
+        conv = sharing.folded.get(number) if folds else None
+        for name, operand in step.operands.items():
+            if conv is not None and (name != "bias" or conv.operands.get("bias") is not None):
+                continue
+            for value in operand if isinstance(operand, tuple) else (operand,):
+                if value is not None and trace.values[value].is_resident:
+                    shape = trace.values[value].shape
+                    found[value, shape if conv is not None else _resident_shape(step, name, shape, padded)] = None
+    return [(trace.values[value], _as_row(shape)) for value, shape in found]
+
+
+def _resident_shape(step: Step, argument: str, shape: Shape, padded: bool) -> Shape:
+    called = name_of(step)
+    if called in NORMS:
+        return (1, shape[0], 1, 1)
+    if called in CONVOLUTIONS and argument == "weight" and len(shape) > 2:
+        channels = shape[1] * step.args.get("groups", 1)
+        wanted = round_up(channels, TILE_EDGE) if padded and len(shape) > MAP_RANK else channels
+        return (1, 1, math.prod(shape[2:]) * wanted, shape[0])
+    return shape
+
+
+def _as_row(shape: Shape) -> Shape:
+    """A vector lies in one row of tiles."""
+    return (1, 1, 1, *shape) if len(shape) == 1 else shape
+
+
+__all__ = ["channels_last", "least_bytes", "resident_shapes", "tiles"]

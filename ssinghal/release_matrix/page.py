@@ -1,0 +1,129 @@
+"""A timeline as one self-contained page: counts and a grid as SVG, then a table. It runs no script and asks for nothing.
+
+All texts pass through the template's escaping, so what catalogs and messages hold is never markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import jinja2
+
+from ssinghal.core.record import Outcome
+from ssinghal.release_matrix.matrix import Row, Timeline, outcome_of
+from ssinghal.release_matrix.text import cell, outcome_rows, step_line, turned_text
+from ssinghal.render.html import in_words, kind_of
+from ssinghal.render.tables import status_columns
+
+PAGE = "timeline.html"
+MAX_FIGURES = 6  # of one change
+
+BAR_LEFT, BAR_WIDTH, BAR_HEIGHT = 100, 720, 22
+CELL_WIDTH, CELL_HEIGHT = 84, 12
+LABEL_WIDTH, HEAD_HEIGHT = 420, 20
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in pixels of its drawing, coloured by ``kind``; ``title`` is what it says when pointed at."""
+
+    x: float
+    y: float
+    width: float
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """``turned``: x of the left edges with which the case changed."""
+
+    row: Row
+    label: str
+    y: float
+    boxes: tuple[Box, ...]
+    turned: tuple[float, ...]
+
+
+def page(timeline: Timeline, title: str) -> str:
+    """The HTML."""
+    style = (files("ssinghal.release_matrix") / "templates" / "timeline.css").read_text(encoding="utf-8")
+    outcomes = status_columns(outcome for counts in timeline.outcomes for outcome in counts)
+    grid = list(_grid(timeline))
+    return _template().render(
+        title=title,
+        style=style,
+        policy=f"default-src 'none'; style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'",
+        timeline=timeline,
+        steps=[step_line(step) for step in timeline.steps],
+        outcomes=outcome_rows(timeline),
+        legend=[(kind_of(outcome), in_words(outcome)) for outcome in outcomes],
+        bars=_bars(timeline, outcomes),
+        grid=grid,
+        columns=[(LABEL_WIDTH + (i + 0.5) * CELL_WIDTH, version) for i, version in enumerate(timeline.versions)],
+        sizes={
+            "bar": BAR_HEIGHT,
+            "bars_width": BAR_LEFT + BAR_WIDTH,
+            "bars_height": (BAR_HEIGHT + 6) * len(timeline.groups),
+            "cell_width": CELL_WIDTH,
+            "cell": CELL_HEIGHT,
+            "label": LABEL_WIDTH,
+            "head": HEAD_HEIGHT,
+            "grid_width": LABEL_WIDTH + CELL_WIDTH * len(timeline.groups),
+            "grid_height": HEAD_HEIGHT + CELL_HEIGHT * len(grid),
+        },
+    )
+
+
+def _bars(timeline: Timeline, outcomes: list[Outcome]) -> list[tuple[str, list[Box]]]:
+    """Of each release, a bar whose parts are as wide as their share of the cases."""
+    bars = []
+    for i, (version, counts) in enumerate(zip(timeline.versions, timeline.outcomes, strict=True)):
+        boxes, x = [], float(BAR_LEFT)
+        for outcome in outcomes:
+            if counts[outcome]:
+                width = BAR_WIDTH * counts[outcome] / len(timeline.rows)
+                title = f"{version}: {counts[outcome]:,} {in_words(outcome)}"
+                boxes.append(Box(x, i * (BAR_HEIGHT + 6), width, kind_of(outcome), title))
+                x += width
+        bars.append((version, boxes))
+    return bars
+
+
+def _grid(timeline: Timeline) -> Iterator[Drawn]:
+    """Cases that changed first, then the others in their order."""
+    for i, row in enumerate([*timeline.changed, *(row for row in timeline.rows if not row.turned)]):
+        y = HEAD_HEIGHT + CELL_HEIGHT * i
+        label = f"{row.first.op} {row.first.id}"
+        lefts = {version: LABEL_WIDTH + CELL_WIDTH * k for k, version in enumerate(timeline.versions)}
+        boxes = tuple(
+            Box(x, y, CELL_WIDTH, kind_of(outcome_of(record)), f"{version}: {cell(record)}")
+            for record, (version, x) in zip(row.records, lefts.items(), strict=True)
+        )
+        yield Drawn(row, label, y, boxes, tuple(lefts[turned.after] for turned in row.turned))
+
+
+@cache
+def _template() -> jinja2.Template:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("ssinghal.release_matrix"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(cell=cell, turned=lambda turned: turned_text(turned, MAX_FIGURES), count=lambda number: f"{number:,}")
+    return made.get_template("release_matrix.html.j2")
+
+
+def _digest(text: str) -> str:
+    """The one inline style that a browser may use, in the words of a Content-Security-Policy."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+__all__ = ["PAGE", "page"]

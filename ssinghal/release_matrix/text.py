@@ -1,0 +1,100 @@
+"""A timeline as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ssinghal.core.record import Status
+from ssinghal.errors import cut
+from ssinghal.release_matrix.matrix import Row, Step, Timeline, Turned, needs_bytes, room_bytes
+from ssinghal.render.tables import aligned, status_columns
+from ssinghal.runs.stored_record import StoredRecord
+
+ID_LIMIT = 60
+MESSAGE_LIMIT = 80
+MAX_FIGURES = 2  # of one change
+
+
+def lines(timeline: Timeline, *, everything: bool = False) -> Iterator[str]:
+    """Outcomes of each release, what moved between neighbours, then a row for each case that changed, or for each case."""
+    where = f"{timeline.device_mode} {timeline.board}"
+    yield f"{_cases(len(timeline.rows))} on {where}, ttnn {', '.join(timeline.versions)}; {timeline.numerics}"
+    yield from aligned(outcome_rows(timeline))
+    yield from map(step_line, timeline.steps)
+    yield from (f"note: {note}" for note in timeline.notes)
+    shown = timeline.rows if everything else timeline.changed
+    if shown:
+        yield ""
+        yield from _table(timeline.versions, shown)
+    same = len(timeline.rows) - len(timeline.changed)
+    if same and not everything:
+        yield f"{_cases(same)} without a change of their own"
+
+
+def outcome_rows(timeline: Timeline) -> list[list[str]]:
+    """A header, then a row a release: cases by outcome, and where its L1 begins."""
+    columns = status_columns(outcome for counts in timeline.outcomes for outcome in counts)
+    header = ["ttnn", *(f"{status} {resource}" if resource else status for status, resource in columns), "L1 base B"]
+    rows = [header]
+    for group, counts in zip(timeline.groups, timeline.outcomes, strict=True):
+        base = group.device.l1_base_bytes
+        told = [f"{counts[column]:,}" if counts[column] else "" for column in columns]
+        rows.append([group.setting.ttnn, *told, f"{base:,}" if base is not None else ""])
+    return rows
+
+
+def step_line(step: Step) -> str:
+    """One line for a pair of releases: what changed, and what is no change of a case."""
+    counts = ", ".join(f"{count:,} {turn}" for turn, count in step.counts.items() if count) or "no change"
+    told = [counts]
+    moves = [
+        f"{what} by {moved:+,} B ({before:,} → {after:,})"
+        for what, (before, after), moved in (
+            ("L1 base moved", step.l1_base_bytes, step.l1_base_moved_bytes),
+            ("DRAM banks changed", step.dram_bank_bytes, step.dram_bank_moved_bytes),
+        )
+        if moved
+    ]
+    if moves:
+        alone = f": {_cases(step.alone)} differ{'s' * (step.alone == 1)} by that alone" if step.alone else ""
+        told.append(", ".join(moves) + alone)
+    if step.other_kind:
+        told.append(f"{_cases(step.other_kind)} with program buffers of another kind and the same bytes")
+    return f"{step.before} → {step.after}: {'; '.join(told)}"
+
+
+def cell(record: StoredRecord) -> str:
+    """One outcome in few words: what ran out with need and room, else the status and the reason."""
+    if record.status is Status.FITS:
+        return f"{record.status}, leak" if record.left_allocated else str(record.status)
+    if not record.is_oom:
+        return f"{record.status}: {_one_line(record.message, MESSAGE_LIMIT)}" if record.message else str(record.status)
+    needs, room = needs_bytes(record), room_bytes(record)
+    numbers = "" if needs is None else f" {needs:,}" + (f" of {room:,} B" if room is not None else " B")
+    return f"{record.status} {record.resource or ''}{numbers}"
+
+
+def turned_text(turned: Turned, most: int = MAX_FIGURES) -> str:
+    figures = turned.change.figures_told(most)
+    return f"{turned.turn} {turned.after}" + (f" ({figures})" if figures else "")
+
+
+def _table(versions: Sequence[str], rows: Iterable[Row]) -> list[str]:
+    """The changes stand after the table: they are of very different lengths."""
+    listed = list(rows)
+    cells = [[f"{row.first.op} {_one_line(row.first.id, ID_LIMIT)}", *map(cell, row.records)] for row in listed]
+    table = aligned([["case", *versions], *cells])
+    width = max(map(len, table))
+    changes = ["change", *("; ".join(map(turned_text, row.turned)) for row in listed)]
+    return [f"{line.ljust(width)}  {change}".rstrip() for line, change in zip(table, changes, strict=True)]
+
+
+def _one_line(text: str, limit: int) -> str:
+    return cut(" ".join(text.split()), limit)
+
+
+def _cases(count: int) -> str:
+    return f"{count:,} case{'' if count == 1 else 's'}"
+
+
+__all__ = ["cell", "lines", "outcome_rows", "step_line", "turned_text"]

@@ -1,0 +1,146 @@
+"""The devices that trials run on: worker processes of a board and a release, started when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib.util import find_spec
+from threading import Lock
+from typing import TypeVar
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Record, Status, Verdict
+from ssinghal.core.tensors import Board, BufferType, DType
+from ssinghal.device.modes import DeviceChoice
+from ssinghal.device.releases import find_release
+from ssinghal.errors import HarnessError
+from ssinghal.precision.block_float_error import StorageError, StorageTask
+from ssinghal.remedy.equivalence import MOST_ELEMENTS, ValueCheck, ValuesTask
+from ssinghal.remedy.replicate_padding import PadTask, PadValues
+from ssinghal.remedy.trial import Trial, Tried
+from ssinghal.remedy.trial_runner import BoardTask, InsideTask, TrialTask
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions, Task
+
+NO_TORCH = "torch is not installed here"
+T = TypeVar("T")
+
+
+class Bench:
+    """``choice`` and ``options``: of the board and release that a trial names no other than. ``no_values``: why values are not
+    compared; ``most_elements``: of a call whose values are compared as it is. ``home``: workers of that board and release that
+    run already, and are closed by whoever started them. Use as a context manager.
+
+    Raises:
+        DeviceError: no device opens.
+    """
+
+    def __init__(
+        self,
+        choice: DeviceChoice,
+        options: PoolOptions,
+        *,
+        no_values: str = "",
+        most_elements: int = MOST_ELEMENTS,
+        home: Pool | None = None,
+    ) -> None:
+        self.choice, self.options, self._no_values = choice, replace(options, numerics=False), no_values
+        self._most_elements = most_elements
+        self._stack = ExitStack()
+        self._pools: dict[tuple[str, str, bool], Pool] = {} if home is None else {("", "", False): home}
+        self._lock = Lock()
+        self._home_ttnn = ""
+        self._home = self._pool("", "")
+        self._home_ttnn = self._home.facts.ttnn
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    @property
+    def ttnn(self) -> str:
+        return self._home.facts.ttnn
+
+    @property
+    def board(self) -> Board:
+        """With the bank sizes of the release."""
+        return self._home.facts.opened_board
+
+    def board_of(self, release: str, trace_region_bytes: int = 0) -> Board:
+        """With the bank sizes of ``release``, the bench's own where empty, less a trace region."""
+        pool = self._pool("", release)
+        return pool.run(BoardTask(trace_region_bytes)).result() if trace_region_bytes else pool.facts.opened_board
+
+    def on(self, release: str, trial: Trial) -> Trial:
+        """``trial`` on that release."""
+        return replace(trial, release="" if release == self.ttnn else release)
+
+    def probe(self, case: Case) -> Record:
+        return self._home.submit(case).result()
+
+    def run(self, trial: Trial) -> Tried:
+        """Elsewhere, a board or release that does not open costs this trial."""
+        try:
+            pool = self._pool(trial.board, trial.release)
+        except HarnessError as error:
+            where, ttnn = trial.board or self.board.name, trial.release or self.ttnn
+            return Tried(
+                trial, Verdict(Status.ERROR, stage="device", decided_by="harness", message=str(error)), where, ttnn, ""
+            )
+        return pool.run(TrialTask(trial)).result()
+
+    def inside(self, trial: Trial) -> Mapping[BufferType, int]:
+        """Peaks per bank of a trial that works, with what TTNN's calls hold on the way; empty where TTNN does not tell."""
+        return self._pool(trial.board, trial.release).run(InsideTask(trial)).result()
+
+    def values(self, trial: Trial) -> ValueCheck:
+        """Whether the trial's rewrite keeps the values, by torch in a worker of its own."""
+        made = self._in_torch(ValuesTask(trial, self._most_elements))
+        return ValueCheck(None, reason=made) if isinstance(made, str) else made
+
+    def padding(self, case: Case) -> PadValues | None:
+        """What a replicate padding's parts give, and what constant padding would; None without torch."""
+        made = self._in_torch(PadTask(case))
+        return None if isinstance(made, str) else made
+
+    def storage(self, dtype: DType) -> tuple[StorageError, ...]:
+        """What is lost by keeping values in ``dtype``; nothing where torch is not there to measure it."""
+        made = self._in_torch(StorageTask(dtype))
+        return () if isinstance(made, str) else made
+
+    def _in_torch(self, task: Task[T]) -> T | str:
+        """The task's result, or why there is none."""
+        if self._no_values:
+            return self._no_values
+        try:
+            return self._pool("", "", torch=True).run(task).result()
+        except HarnessError as error:
+            self._no_values = str(error)
+            return self._no_values
+
+    def _pool(self, board: str, release: str, *, torch: bool = False) -> Pool:
+        key = (board, "" if release == self._home_ttnn else release, torch)
+        with self._lock:
+            if key not in self._pools:
+                choice = replace(self.choice, board=board) if board else self.choice
+                options = replace(self.options, release=find_release(release)) if key[1] else self.options
+                if torch:
+                    options = replace(options, torch=True, workers=1)
+                self._pools[key] = self._stack.enter_context(Pool(choice, options))
+            return self._pools[key]
+
+
+def why_no_values(wanted: bool = True) -> str:
+    """Why the values of rewrites are not compared; empty where they are."""
+    if not wanted:
+        return "it was not asked for"
+    return "" if find_spec("torch") is not None else NO_TORCH
+
+
+__all__ = ["Bench", "why_no_values"]

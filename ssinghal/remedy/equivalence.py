@@ -1,0 +1,275 @@
+"""Whether a rewrite keeps the values: the same rewrite run in torch, beside the call as it was.
+
+A device is not asked: a virtual one computes nothing. Shapes that are too large for the host are shrunk along the axes that the
+rewrite only walks over, and the answer names the shapes it was found with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Verdict
+from ssinghal.core.tensors import BufferType, DType, Shape
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.operators import find_operator
+from ssinghal.operators.dims import axes_of
+from ssinghal.operators.operator_info import input_specs, output_specs, working_shapes
+from ssinghal.remedy.rewrites import Hand
+from ssinghal.remedy.strategies.registry import REWRITES
+from ssinghal.remedy.trial import Trial
+from ssinghal.runner.numerics import from_device_form, is_channels_last, make_values, to_device_form
+from ssinghal.runner.tasks import PoolOptions, Task
+
+_JOINED = {"pieces apart": "pieces"}  # whose values are compared in the place where they belong
+ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of some thousand terms lose a few bits of it
+MOST_ELEMENTS = 2**22  # of operands and results together, in float32: some hundredths of a second
+MANY_ELEMENTS = 2**26  # a second or two, and 256 MiB for each copy
+
+
+@dataclass(frozen=True)
+class ValueCheck:
+    """``equal``: every element of every result. None: not computed, ``reason`` says why. ``inputs``: shapes it was found with,
+    ``reduced`` where they are not the call's own. ``differing``: share of the elements; ``largest``: absolute difference.
+    ``rounding``: no difference is more than a sum of float32 in another order makes."""
+
+    equal: bool | None
+    rounding: bool = False
+    inputs: tuple[Shape, ...] = ()
+    reduced: bool = False
+    differing: float = 0.0
+    largest: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ValuesTask(Task[ValueCheck]):
+    """In a worker with torch, so that an operator that takes too long or too much costs this answer alone."""
+
+    trial: Trial
+    most: int = MOST_ELEMENTS
+
+    def run(self, session: Session, options: PoolOptions) -> ValueCheck:
+        return check_values(self.trial, self.most)
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> ValueCheck:
+        return ValueCheck(None, reason=verdict.message)
+
+
+def check_values(trial: Trial, most: int = MOST_ELEMENTS) -> ValueCheck:
+    """Runs the trial's rewrite in torch and compares it with the plain call."""
+    torch = import_module("torch")
+    if "original" in trial.params:
+        return _check_rearranged(torch, trial, most)
+    small = _reduced(trial, most)
+    if small is None:
+        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, none of them to be left out")
+    case, params = small
+    reduced = case.inputs != trial.case.inputs
+    try:
+        plain, rewritten = TorchHand(torch, case), TorchHand(torch, case)
+        expected, actual = (
+            plain.call(case, plain.tensors),
+            list(REWRITES[_JOINED.get(trial.rewrite, trial.rewrite)](rewritten, params)),
+        )
+    except (RuntimeError, NotImplementedError, MemoryError) as error:
+        return ValueCheck(
+            None, inputs=case.inputs, reduced=reduced, reason=str(error).splitlines()[0] if str(error) else "host memory"
+        )
+    return replace(compare(torch, expected, actual), inputs=case.inputs, reduced=reduced)
+
+
+def _check_rearranged(torch: Any, trial: Trial, most: int) -> ValueCheck:
+    """The same values in another form: the changed call on re-arranged operands must give the plain result, re-arranged."""
+    original = fewer_elements(trial.params["original"], most, {})
+    if original is None:
+        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, none of them to be left out")
+    reduced, order = original.inputs != trial.params["original"].inputs, tuple(trial.params["order"])
+
+    def form(tensor: Any, shape: Shape) -> Any:
+        return tensor.permute(order) if order and tensor.ndim == len(order) else tensor.reshape(shape)
+
+    plain = TorchHand(torch, original)
+    shapes = trial.case.inputs
+    if reduced and not order:  # as a matrix of one row: the sizes of the changed case are too large
+        shapes = tuple((1, math.prod(shape)) for shape in original.inputs)
+    given = [form(x, shape) for x, shape in zip(plain.tensors, shapes, strict=True)]
+    case = replace(trial.case, inputs=tuple(tuple(x.shape) for x in given))
+    actual = plain.call(case, given)
+    expected = [form(e, tuple(a.shape)) for e, a in zip(plain.call(original, plain.tensors), actual, strict=True)]
+    return replace(compare(torch, expected, actual), inputs=original.inputs, reduced=reduced)
+
+
+def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> ValueCheck:
+    """Shapes too: a rewrite whose result has another one is not equal."""
+    if [tuple(e.shape) for e in expected] != [tuple(a.shape) for a in actual]:
+        return ValueCheck(False, differing=1.0, reason="the shapes differ")
+    differing, largest, count, rounding = 0, 0.0, 0, True
+    for e, a in zip(expected, actual, strict=True):
+        same = (e == a) | (torch.isnan(e) & torch.isnan(a))
+        differing, count = differing + int((~same).sum()), count + e.numel()
+        if not bool(same.all()):
+            error = (e.double() - a.double()).abs()
+            largest = max(largest, float(error.max()))
+            rounding = rounding and largest <= ROUNDING * float(e.double().abs().max())
+    return ValueCheck(not differing, bool(differing) and rounding, differing=differing / count, largest=largest)
+
+
+def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
+    """A case of the same structure that the host can compute, and the rewrite's parameters for it; None if there is none."""
+    cut = (trial.params["axis"], trial.params["count"]) if trial.rewrite in ("pieces", "pieces apart") else None
+    small = fewer_elements(trial.case, most, {cut[0]: 2 * cut[1] - 1} if cut else {})
+    if small is None or small == trial.case:
+        return (small, trial.params) if small else None
+    return _in_as_many(small, *cut) if cut else small, {**trial.params, "multiple": 1}
+
+
+def _in_as_many(case: Case, axis: int, count: int) -> Case:
+    """``case`` with so many units along ``axis`` that it has ``count`` pieces, the last one smaller; as it is if it has few."""
+    axes = axes_of(case, find_operator(case.operator).complete_attrs(case.attrs))
+    size = axes.units[axis] // count if axes else 1
+    return axes.case_of(case, {axis: size * count - 1}) if axes and size > 1 else case
+
+
+def fewer_elements(case: Case, most: int, least: Mapping[int, int]) -> Case | None:
+    """``case``, its axes halved until it has at most ``most`` elements; ``least``: units that an axis keeps, else 2. None if it
+    cannot have so few."""
+    info = find_operator(case.operator)
+    if _elements(case) <= most:
+        return case
+    axes = axes_of(case, info.complete_attrs(case.attrs))
+    if axes is None:
+        return None
+    units, small = dict(axes.units), case
+    while _elements(small) > most:
+        axis = max(units, key=lambda axis: units[axis] / least.get(axis, 2))
+        if units[axis] <= least.get(axis, 2):
+            return None
+        units[axis] = max(units[axis] // 2, least.get(axis, 2))
+        small = axes.case_of(case, units)
+    return small
+
+
+def _elements(case: Case) -> int:
+    info = find_operator(case.operator)
+    attrs = info.complete_attrs(case.attrs)
+    return sum(spec.volume for spec in (*input_specs(info, case, attrs), *output_specs(info, case, attrs)))
+
+
+class TorchHand(Hand):
+    """A rewrite's hand in torch: operands in the form they have on the device, values of float32 or whole numbers."""
+
+    def __init__(self, torch: Any, case: Case) -> None:
+        self.torch, self.ttnn = torch, InTorch(torch)
+        self.case, self.residents = case, []
+        self.info = find_operator(case.operator)
+        self.attrs = self.info.complete_attrs(case.attrs)
+        floats = case.placement.dtype not in (DType.INT32, DType.UINT32, DType.UINT16, DType.UINT8)
+        wide = replace(case, placement=replace(case.placement, dtype=DType.FLOAT32)) if floats else case
+        specs = input_specs(self.info, wide, self.attrs)
+        values = make_values(torch, wide, self.info, specs)
+        self.tensors = [to_device_form(v, s, i, self.info) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
+
+    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
+        info = find_operator(case.operator)
+        attrs = info.complete_attrs(case.attrs)
+        shapes = working_shapes(info, case)
+        given = [self._as_written(x, tuple(shape), i) for i, (x, shape) in enumerate(zip(tensors, shapes, strict=True))]
+        returned = info.torch(self.torch, given, attrs)
+        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        specs = output_specs(info, case, attrs)
+        return [self._placed(r, s.shape) for r, s in zip(results, specs, strict=True)]
+
+    def _as_written(self, tensor: Any, shape: Shape, index: int) -> Any:
+        if index in self.info.traits.transposed:
+            return tensor.transpose(-2, -1)
+        return (from_device_form(tensor, shape, self.info) if index == 0 else tensor).reshape(shape)
+
+    def _placed(self, result: Any, shape: Shape) -> Any:
+        """torch's result in the form that it has on the device: channels last, or folded."""
+        return (result.movedim(1, -1) if is_channels_last(self.info, tuple(result.shape)) else result).reshape(shape)
+
+    def in_memory(self, buffer: BufferType) -> Any:
+        return buffer
+
+    def is_in(self, tensor: Any, buffer: BufferType) -> bool:
+        return False
+
+    def shares(self, a: Any, b: Any) -> bool:
+        return False
+
+    def piece(self, number: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class InTorch:
+    """What the calls that rewrites are made of mean for values. Memory and layout are no matter of values."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+
+    def slice(self, x: Any, starts: Sequence[int], ends: Sequence[int], **_: Any) -> Any:
+        return x[tuple(slice(start, end) for start, end in zip(starts, ends, strict=True))]
+
+    def concat(self, parts: Sequence[Any], dim: int, **_: Any) -> Any:
+        return self._torch.cat(list(parts), dim)
+
+    def reshape(self, x: Any, shape: Sequence[int], **_: Any) -> Any:
+        return x.reshape(tuple(shape))
+
+    def permute(self, x: Any, order: Sequence[int], **_: Any) -> Any:
+        return x.permute(tuple(order))
+
+    def to_memory_config(self, x: Any, **_: Any) -> Any:
+        return x
+
+    def deallocate(self, x: Any) -> None:
+        pass
+
+    def reallocate(self, x: Any) -> Any:
+        return x
+
+    def max_pool2d(self, x: Any, **how: Any) -> Any:
+        return self._pool(x, float("-inf"), self._torch.nn.functional.max_pool2d, how, dilation=how["dilation"])
+
+    def avg_pool2d(self, x: Any, **how: Any) -> Any:
+        return self._pool(x, 0.0, self._torch.nn.functional.avg_pool2d, how)
+
+    def _pool(self, x: Any, filling: float, function: Any, how: Mapping[str, Any], **more: Any) -> Any:
+        """A map as one matrix, padded at each side by its own number of rows or columns."""
+        top, bottom, left, right = how["padding"]
+        maps = x.reshape(how["batch_size"], how["input_h"], how["input_w"], how["channels"]).movedim(-1, 1)
+        padded = self._torch.nn.functional.pad(maps, (left, right, top, bottom), value=filling)
+        made = function(padded, how["kernel_size"], how["stride"], **more)
+        return made.movedim(1, -1).reshape(1, 1, -1, how["channels"])
+
+    def upsample(self, x: Any, scale: Sequence[int], mode: str, **_: Any) -> Any:
+        given = {} if mode == "nearest" else {"align_corners": False}
+        made = self._torch.nn.functional.interpolate(
+            x.movedim(-1, 1), scale_factor=tuple(map(float, scale)), mode=mode, **given
+        )
+        return made.movedim(1, -1)
+
+    def to_layout(self, x: Any, layout: Any, **_: Any) -> Any:
+        return x
+
+    def softmax_in_place(self, x: Any, dim: int) -> Any:
+        return self._torch.softmax(x, dim)
+
+
+__all__ = [
+    "MANY_ELEMENTS",
+    "MOST_ELEMENTS",
+    "InTorch",
+    "TorchHand",
+    "ValueCheck",
+    "ValuesTask",
+    "check_values",
+    "compare",
+    "fewer_elements",
+]

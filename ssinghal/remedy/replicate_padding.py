@@ -1,0 +1,113 @@
+"""Replicate padding: that its parts give its values, and what constant padding would give instead.
+
+Constant padding is a change of the model, never a remedy: its edges hold other values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.core.tensors import Layout, Shape, format_shape
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.operators import find_operator, make_case
+from ssinghal.operators.operator_info import Call
+from ssinghal.remedy.equivalence import MANY_ELEMENTS, InTorch, TorchHand, ValueCheck, compare, fewer_elements
+from ssinghal.remedy.trial import Tried
+from ssinghal.runner.tasks import PoolOptions, Task
+
+_WHY_NOT = {Status.MISMATCH: "gives a wrong result", Status.UNSUPPORTED: "is not supported", Status.OOM: "does not fit"}
+REPLICATE = ("replication_pad2d", "replication_pad3d")
+
+
+@dataclass(frozen=True)
+class PadValues:
+    """``composed``: slices and concat against torch's replicate padding. ``constant``: zeros at the edges against it, and
+    whether the interior is equal."""
+
+    composed: ValueCheck
+    constant: ValueCheck
+    interior_equal: bool | None = None
+
+
+@dataclass(frozen=True)
+class PadTask(Task[PadValues]):
+    case: Case
+
+    def run(self, session: Session, options: PoolOptions) -> PadValues:
+        return pad_values(self.case)
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> PadValues:
+        missing = ValueCheck(None, reason=verdict.message)
+        return PadValues(missing, missing)
+
+
+def pad_values(case: Case) -> PadValues:
+    """All three in torch, on the same random values."""
+    torch = import_module("torch")
+    small = fewer_elements(case, MANY_ELEMENTS, {})
+    if small is None:
+        missing = ValueCheck(None, inputs=case.inputs, reason="too many elements for the host")
+        return PadValues(missing, missing)
+    hand = TorchHand(torch, small)
+    (values,) = hand.tensors
+    expected = hand.call(small, [values])
+    info = find_operator(case.operator)
+    assert info.call is not None
+    parts = info.call(Call(InTorch(torch), None, [values], hand.attrs, {}, small))
+    constant = torch.nn.functional.pad(values, tuple(hand.attrs["padding"]))
+    inside = _interior(values.shape, hand.attrs["padding"])
+    reduced = small.inputs != case.inputs
+    return PadValues(
+        replace(compare(torch, expected, [parts]), inputs=small.inputs, reduced=reduced),
+        replace(compare(torch, expected, [constant]), inputs=small.inputs, reduced=reduced),
+        bool(torch.equal(expected[0][inside], constant[inside])),
+    )
+
+
+def _interior(shape: Shape, padding: Sequence[int]) -> tuple[slice, ...]:
+    before = [0] * len(shape)
+    for i, size in enumerate(padding[::2]):
+        before[len(shape) - 1 - i] = size
+    return tuple(slice(start, start + size) for start, size in zip(before, shape, strict=True))
+
+
+def constant_case(case: Case) -> Case:
+    """The same sizes padded with zeros, in row-major layout: TTNN pads no front of tiles."""
+    placement = replace(case.placement, layout=Layout.ROW_MAJOR)
+    return make_case("constant_pad_nd", case.inputs, {"pad": list(case.attrs["padding"])}, placement)
+
+
+@dataclass(frozen=True)
+class ModelChange:
+    """Of a replicate padding: ``constant`` is the trial of constant padding in its place."""
+
+    values: PadValues
+    constant: Tried
+
+    def lines(self) -> list[str]:
+        out = [f"as slices and concat: {_told(self.values.composed)}"]
+        check, constant = self.values.constant, self.constant
+        if check.equal is not None:
+            inside = "equal" if self.values.interior_equal else "NOT equal"
+            ran = (
+                "runs" if constant.works else f"{_WHY_NOT.get(constant.verdict.status, 'fails')} ({sentence(constant.verdict)})"
+            )
+            out.append(
+                f"constant padding instead {ran} on ttnn {constant.ttnn}; it is another model: {check.differing:.1%} of the"
+                f" result's elements differ, by up to {check.largest:.3g} on normal values; its interior is {inside}"
+            )
+        return out
+
+
+def _told(check: ValueCheck) -> str:
+    if check.equal is None:
+        return f"values not compared ({check.reason})"
+    reduced = " (reduced)" if check.reduced else ""
+    return f"{'equal' if check.equal else 'OTHER'} values in torch at {' '.join(map(format_shape, check.inputs))}{reduced}"
+
+
+__all__ = ["REPLICATE", "ModelChange", "PadTask", "PadValues", "constant_case", "pad_values"]

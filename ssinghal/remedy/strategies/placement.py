@@ -1,0 +1,445 @@
+"""What can be changed about a call that does not fit, in the order in which it is tried. Imports neither torch nor ttnn.
+
+A lever's search is a generator: it yields trials, is sent what came of each, and returns what it found. Arithmetic comes first:
+what cannot fit is never tried, and the reason is the finding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ssinghal.core.boards import current_boards, load_board
+from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.record import Resource, Status, sentence
+from ssinghal.core.tensors import (
+    TILE_EDGE,
+    Board,
+    BufferType,
+    DType,
+    Layout,
+    Shape,
+    ceil_div,
+    format_bytes,
+    format_shape,
+    round_up,
+)
+from ssinghal.errors import InvalidCase
+from ssinghal.estimation.estimator import Prediction, estimate
+from ssinghal.operators import families
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.trial import Contract, LiveSet, Resident, Trial, Tried
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``tried``: the trial that works; without one, ``reason`` says why none does. ``note``: what to know of it."""
+
+    tried: Tried | None
+    reason: str = ""
+    note: str = ""
+
+
+HOST_TILES = 40_000  # which TTNN maps in about a second
+WIDTHS = (1024, 512, 256, 128, 64, TILE_EDGE)  # of a matrix that a tensor is kept as
+Search = Generator[Trial, Tried, Finding]
+
+
+@dataclass(frozen=True)
+class Lever:
+    """``applies``: whether the change means anything for the call; False is no finding at all."""
+
+    name: str
+    contract: Contract
+    applies: Callable[[Problem], bool]
+    search: Callable[[Problem], Search]
+
+
+def said(tried: Tried) -> str:
+    """Why a trial does not work, in a line."""
+    return tried.verdict.message if tried.verdict.status is Status.NOT_RUN else f"tried: {sentence(tried.verdict)}"
+
+
+def once(problem: Problem, trial: Trial, note: str = "") -> Search:
+    """One trial, unless arithmetic rules it out."""
+    if reason := problem.ruled_out(trial.case):
+        return Finding(None, reason)
+    tried = yield trial
+    return Finding(tried, note=note) if tried.works else Finding(None, said(tried))
+
+
+def first_that_works(problem: Problem, tries: Iterable[tuple[Trial, str]], otherwise: str) -> Search:
+    """``tries``: trials with their notes. ``otherwise``: why none works, where there is none; else the last one's reason."""
+    reason = otherwise
+    for trial, note in tries:
+        found = yield from once(problem, trial, note)
+        if found.tried:
+            return found
+        reason = found.reason
+    return Finding(None, reason)
+
+
+# The same tensor ----------------------------------------------------------------------------------------------------------
+
+
+def _is_elementwise(problem: Problem) -> bool:
+    return problem.info in families()["elementwise"]
+
+
+NOT_IN_PLACE = ("clone",)  # the one elementwise function that takes no ``output_tensor``
+
+
+def _can_be_in_place(problem: Problem) -> bool:
+    shape_kept = len(problem.outputs) == 1 and bool(problem.inputs) and problem.inputs[0] == problem.outputs[0]
+    in_itself = problem.info.traits.in_place or problem.info.name in NOT_IN_PLACE
+    return shape_kept and not in_itself and (_is_elementwise(problem) or problem.info.name == "softmax")
+
+
+def _in_place(problem: Problem) -> Search:
+    need, bank = problem.held(problem.inputs, problem.memory), problem.bank_bytes(problem.memory)
+    if need > bank:
+        return Finding(None, f"its operands alone take {need:,} B of each {str(problem.memory).upper()} bank of {bank:,} B")
+    tried = yield problem.trial(rewrite="in place")
+    note = "the first operand is overwritten: only where nothing needs it afterwards"
+    return Finding(tried, note=note) if tried.works else Finding(None, said(tried))
+
+
+def _wants_l1(problem: Problem) -> bool:
+    config = problem.case.placement.output_config
+    return bool(problem.outputs) and problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
+
+
+def _operands_from_dram(problem: Problem) -> Search:
+    """The result stays in L1. Convolutions and pools then cut their work into slices by themselves."""
+    if proof := problem.results_beyond(BufferType.L1):
+        return Finding(None, proof)
+    trial = problem.trial(problem.placed(memory=BufferType.DRAM, output_memory=OutputMemory.L1))
+    if any(spec.memory.buffer is not BufferType.L1 for spec in trial.wanted):
+        return Finding(None, f"{problem.info.ttnn} puts its result where its operand is, and cannot be told otherwise")
+    note = "the operands are made in DRAM; the result stays in L1"
+    return (yield from once(problem, replace(trial, any_memory=False), note))
+
+
+def _has_residents(problem: Problem) -> bool:
+    return any(r.memory is BufferType.L1 and not r.freed for r in problem.live)
+
+
+def _spill(problem: Problem) -> Search:
+    for back in (True, False):
+        tried = yield problem.trial(rewrite="spilled", back=back)
+        if tried.works:
+            return Finding(tried, note="what else lives in L1 is in DRAM " + ("meanwhile" if back else "from then on"))
+    return Finding(None, said(tried))
+
+
+def _free_residents(problem: Problem) -> Search:
+    """How much of what lives beside the call may stay; the rest must be dead by then. To a 64th of it, or a KiB."""
+    memory = _memory_that_ran_out(problem)
+    held = sum(r.bytes_per_bank for r in problem.live if r.memory is memory and not r.freed)
+    if not held:
+        return Finding(None, "nothing lives beside it")
+    fits: Tried | None = None
+    low, high = 0, held  # of what stays
+    while fits is None or high - low > max(held // 64, 1024):
+        stays = low if fits is None else (low + high) // 2
+        tried = yield problem.trial(live=_shrunk(problem.live, memory, stays, held))
+        if tried.works:
+            fits, low = tried, stays
+        elif fits is None:
+            return Finding(None, f"not even alone: {said(tried)}")
+        else:
+            high = stays
+    return Finding(
+        fits, note=f"free {format_bytes(held - low)} per {str(memory).upper()} bank of what else lives, before the call"
+    )
+
+
+def _memory_that_ran_out(problem: Problem) -> BufferType:
+    """Where something lives: DRAM if that ran out, else L1, for tensors or for program buffers."""
+    ran_out = BufferType.DRAM if problem.verdict.resource is Resource.DRAM_BUFFER else BufferType.L1
+    lives = [r.memory for r in problem.live if not r.freed]
+    return ran_out if ran_out in lives else lives[0]
+
+
+def _shrunk(live: LiveSet, memory: BufferType, stays: int, held: int) -> LiveSet:
+    return tuple(
+        r if r.memory is not memory or r.freed else replace(r, bytes_per_bank=r.bytes_per_bank * stays // held) for r in live
+    )
+
+
+def _is_fragmented(problem: Problem) -> bool:
+    return bool(problem.live) and problem.verdict.resource is Resource.FRAGMENTATION
+
+
+def _reallocate(problem: Problem) -> Search:
+    tried = yield problem.trial(rewrite="reallocated")
+    return Finding(tried, note="each tensor that lives is moved once") if tried.works else Finding(None, said(tried))
+
+
+def _l1_small(problem: Problem) -> Search:
+    """The smallest region that will do, to the allocator's granule."""
+    granule = problem.board.granule_bytes
+    low = problem.case.placement.l1_small_bytes or 0
+    high = max(round_up(low + (problem.verdict.bytes_per_bank or granule), granule), granule)
+    limit = problem.board.l1.bank_bytes // 2
+    best: Tried | None = None
+    while best is None and high <= limit:
+        tried = yield problem.trial(problem.placed(l1_small_bytes=high))
+        if tried.works:
+            best = tried
+        elif tried.verdict.resource is not Resource.L1_SMALL_BUFFER:
+            return Finding(None, f"with l1_small_size={high:,} the region suffices, and then: {said(tried)}")
+        else:
+            low, high = high, high * 2
+    if best is None:
+        return Finding(None, f"not even with half of L1 as L1_SMALL ({limit:,} B)")
+    while high - low > granule:
+        middle = round_up((low + high) // 2, granule)
+        if middle == high:
+            break
+        tried = yield problem.trial(problem.placed(l1_small_bytes=middle))
+        if tried.works:
+            best, high = tried, middle
+        else:
+            low = middle
+    note = (
+        f"open the device with l1_small_size={high}, in steps of {granule} B the smallest for this call alone; calls whose"
+        " programs stay in the cache add up, and 32,768 was enough for every one measured"
+    )
+    return Finding(best, note=note)
+
+
+def _can_shrink_region(problem: Problem) -> bool:
+    """What the region has, tensors in L1 have not: they begin lower, and program buffers run into them."""
+    in_l1 = problem.verdict.resource in (Resource.CLASH, Resource.L1_BUFFER)
+    return in_l1 and bool(problem.case.placement.l1_small_bytes)
+
+
+def _smaller_region(problem: Problem) -> Search:
+    """Half of it, and half of that, as long as the call still finds what it needs there."""
+    size, granule, reason = problem.case.placement.l1_small_bytes or 0, problem.board.granule_bytes, ""
+    gained = problem.verdict.shortfall_bytes
+    if gained is not None and gained > size:
+        return Finding(None, f"{gained:,} B are missing, and the whole region has {size:,} B")
+    while size > granule:
+        size = round_up(size // 2, granule)
+        tried = yield problem.trial(problem.placed(l1_small_bytes=size))
+        if tried.works:
+            return Finding(tried, note=f"open the device with l1_small_size={size}: what the region leaves, L1 gains")
+        reason = f"l1_small_size {size:,}: {said(tried)}"
+        if tried.verdict.resource is Resource.L1_SMALL_BUFFER:
+            break
+    return Finding(None, reason)
+
+
+# Other memory, other layout ---------------------------------------------------------------------------------------------
+
+
+def _is_in_l1(problem: Problem) -> bool:
+    return problem.memory is BufferType.L1
+
+
+def _all_in_dram(problem: Problem) -> Search:
+    return (yield from once(problem, problem.trial(problem.in_dram())))
+
+
+def _result_in_dram(problem: Problem) -> Search:
+    case = problem.placed(output_memory=OutputMemory.DRAM)
+    return (yield from once(problem, problem.trial(case), "the operands stay in L1"))
+
+
+def _is_tiled(problem: Problem) -> bool:
+    """An operand that could as well be row-major; one whose layout is to be changed could not."""
+    changes_layout = problem.info.name in ("to_layout", "tilize", "untilize")
+    return problem.case.placement.layout is Layout.TILE and Layout.ROW_MAJOR in problem.info.layouts and not changes_layout
+
+
+def _row_major(problem: Problem) -> Search:
+    return (yield from once(problem, problem.trial(problem.placed(layout=Layout.ROW_MAJOR))))
+
+
+def _row_major_in_dram(problem: Problem) -> Search:
+    dram = problem.in_dram()
+    if not problem.ruled_out(dram) and problem.host_tiles(dram) <= HOST_TILES:
+        return Finding(None, "nothing is gained: tiles fit into DRAM as well")
+    return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
+
+
+# Re-arranged ------------------------------------------------------------------------------------------------------------
+
+
+def _is_map(problem: Problem) -> bool:
+    """Maps that were put channels last, of a call that treats every element alike."""
+    return problem.channels_last and _is_elementwise(problem) and any(len(s) == 4 for s in problem.case.inputs)
+
+
+def _channels_first(problem: Problem) -> Search:
+    case = replace(problem.case, inputs=tuple((s[0], s[3], s[1], s[2]) if len(s) == 4 else s for s in problem.case.inputs))
+    note = "every map as [N, C, H, W], and so is the result"
+    return (yield from once(problem, rearranged(problem, case, (0, 3, 1, 2)), note))
+
+
+def rearranged(problem: Problem, case: Case, order: tuple[int, ...] = ()) -> Trial:
+    """A trial of ``case``, whose operands are the problem's in another form: their maps permuted by ``order``, or reshaped."""
+    return replace(problem.trial(case), params={"original": problem.case, "order": order})
+
+
+def _is_flat(problem: Problem) -> bool:
+    shapes = {s.shape for s in (*problem.inputs, *problem.outputs)}
+    return _is_elementwise(problem) and len(shapes) == 1 and len(problem.outputs) == 1
+
+
+def _as_matrix(problem: Problem) -> Search:
+    """[volume / w, w]: no dim is padded, whatever the shape was."""
+    volume = math.prod(problem.case.inputs[0])
+    shapes = [(volume // width, width) for width in WIDTHS if volume % (width * TILE_EDGE) == 0]
+    cases = [replace(problem.case, inputs=tuple(shape for _ in problem.case.inputs)) for shape in shapes]
+    if cases and _bytes(problem, cases[0]) >= _bytes(problem, problem.case):
+        return Finding(None, "the shape pads nothing that a matrix would not")
+    notes = [f"operands and result are made and kept as {format_shape(shape)}" for shape in shapes]
+    tries = [(rearranged(problem, case), note) for case, note in zip(cases, notes, strict=True)]
+    return (yield from first_that_works(problem, tries, f"{volume:,} elements are no matrix of whole tiles"))
+
+
+def _bytes(problem: Problem, case: Case) -> int:
+    return sum(spec.allocated_bytes(problem.board) for spec in problem.results_of(case))
+
+
+def _adds_small_dims(problem: Problem) -> bool:
+    """A reshape whose result ends in small dims, which tiles pad to 32 each."""
+    shape = problem.outputs[0].shape if problem.outputs else ()
+    return problem.info.name in ("view", "unsqueeze", "flatten", "unflatten", "squeeze") and any(
+        s < TILE_EDGE for s in shape[-2:]
+    )
+
+
+def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:
+    shape = problem.outputs[0].shape
+    if 1 in shape[-2:]:
+        yield (*(s for s in shape if s == 1), *(s for s in shape if s != 1)), "dims of size 1 in front"
+    volume = math.prod(shape)
+    for width in WIDTHS:
+        if volume % (width * TILE_EDGE) == 0:
+            yield (volume // width, width), "as a matrix of whole tiles"
+            return
+
+
+def _other_view(problem: Problem) -> Search:
+    tries = []
+    for shape, note in _other_shapes(problem):
+        case = replace(problem.case, operator="view", name="view", attrs={"size": list(shape)})
+        if _bytes(problem, case) < _bytes(problem, problem.case):
+            told = f"the result is made and kept as {format_shape(shape)}: {note}"
+            tries.append((rearranged(problem, case), told))
+    return (yield from first_that_works(problem, tries, "no other shape of these elements pads less"))
+
+
+# Other dtype, other board ------------------------------------------------------------------------------------------------
+
+NARROWER = {
+    DType.FLOAT32: (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B),
+    DType.BFLOAT16: (DType.BFLOAT8_B, DType.BFLOAT4_B),
+}
+
+
+def _can_narrow(problem: Problem) -> bool:
+    return problem.case.placement.dtype in NARROWER and not problem.info.traits.indices
+
+
+def _narrower(problem: Problem) -> Search:
+    reason = ""
+    for dtype in NARROWER[problem.case.placement.dtype]:
+        try:
+            trial = problem.trial(problem.placed(dtype=dtype))
+        except InvalidCase as error:
+            reason = str(error)
+            continue
+        found = yield from once(problem, trial, f"operands and result in {dtype}")
+        if found.tried:
+            return found
+        reason = f"{dtype}: {found.reason}"
+    return Finding(None, reason)
+
+
+def _other_board(problem: Problem) -> Search:
+    """The first board of another size on which it fits as it is."""
+    here = load_board(problem.board.name)
+    same_release = here.provenance == problem.board.provenance  # a board's file has the banks of one release
+    reasons, sizes = [], {(here.l1, here.dram)}
+    for name in reversed(current_boards()):  # the largest first
+        board = load_board(name)
+        if (board.l1, board.dram) in sizes:
+            continue
+        sizes.add((board.l1, board.dram))
+        opened = board.with_l1_small(problem.board.l1_small_bytes)
+        if same_release and estimate(problem.case, board).verdict is Prediction.EXCEEDS:
+            reasons.append(f"{name}: beyond it by arithmetic")
+            continue
+        tried = yield replace(problem.trial(live=_spread(problem, opened)), board=name)
+        if tried.works:
+            return Finding(tried, note=f"on a {name}, the same call")
+        reasons.append(f"{name}: {said(tried)}")
+    return Finding(None, "; ".join(reasons))
+
+
+def _spread(problem: Problem, board: Board) -> LiveSet:
+    """What lives, as many bytes in all, over the banks of another board."""
+
+    def on(resident: Resident) -> Resident:
+        here, there = problem.board.region(resident.memory).num_banks, board.region(resident.memory).num_banks
+        return replace(resident, bytes_per_bank=round_up(ceil_div(resident.bytes_per_bank * here, there), board.granule_bytes))
+
+    return tuple(map(on, problem.live))
+
+
+def _newer_release(problem: Problem) -> Search:
+    reasons = []
+    for release in problem.newer:
+        tried = yield replace(problem.trial(), release=release)
+        if tried.works:
+            return Finding(tried, note=f"with ttnn {release}, the same call")
+        reasons.append(f"ttnn {release}: {said(tried)}")
+    return Finding(None, "; ".join(reasons))
+
+
+def _always(problem: Problem) -> bool:
+    return True
+
+
+def placement_levers() -> tuple[Lever, ...]:
+    """Levers that change where and how the operands lie, or what lives beside them; in their order within each contract."""
+    return (
+        Lever("reallocate what lives", Contract.SAME, _is_fragmented, _reallocate),
+        Lever("in place", Contract.SAME, _can_be_in_place, _in_place),
+        Lever("spill what lives to DRAM", Contract.SAME, _has_residents, _spill),
+        Lever("a smaller L1_SMALL region", Contract.SAME, _can_shrink_region, _smaller_region),
+        Lever("free what is dead", Contract.SAME, lambda p: any(not r.freed for r in p.live), _free_residents),
+        Lever("operands from DRAM", Contract.SAME, _wants_l1, _operands_from_dram),
+        Lever("all in DRAM", Contract.MEMORY, _is_in_l1, _all_in_dram),
+        Lever("result in DRAM", Contract.MEMORY, _is_in_l1, _result_in_dram),
+        Lever("row-major layout", Contract.LAYOUT, _is_tiled, _row_major),
+        Lever("row-major layout in DRAM", Contract.LAYOUT, lambda p: _is_tiled(p) and _is_in_l1(p), _row_major_in_dram),
+        Lever("channels first", Contract.REARRANGED, _is_map, _channels_first),
+        Lever("as a matrix", Contract.REARRANGED, _is_flat, _as_matrix),
+        Lever("another shape of the result", Contract.REARRANGED, _adds_small_dims, _other_view),
+        Lever("narrower dtype", Contract.DTYPE, _can_narrow, _narrower),
+        Lever("a newer release", Contract.ELSEWHERE, lambda p: bool(p.newer), _newer_release),
+        Lever("another board", Contract.ELSEWHERE, _always, _other_board),
+    )
+
+
+L1_SMALL = Lever("l1_small_size", Contract.SAME, _always, _l1_small)
+
+__all__ = [
+    "HOST_TILES",
+    "L1_SMALL",
+    "Finding",
+    "Lever",
+    "Search",
+    "first_that_works",
+    "once",
+    "placement_levers",
+    "rearranged",
+    "said",
+]

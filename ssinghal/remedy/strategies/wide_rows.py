@@ -1,0 +1,139 @@
+"""Rows so wide that a program would have to hold a whole one: dims turned for the call and back, the tensor folded, or its
+pieces left apart. Imports neither torch nor ttnn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Resource
+from ssinghal.core.tensors import TILE_EDGE, format_shape
+from ssinghal.operators import families
+from ssinghal.operators.operator_info import Attrs, normal_dim
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.rewrites import Hand, Params, Rewrite, pieces_apart
+from ssinghal.remedy.strategies.chunking import Cut, cuts_of
+from ssinghal.remedy.strategies.count_search import smallest_count
+from ssinghal.remedy.strategies.placement import Finding, Lever, Search, first_that_works, rearranged, said
+from ssinghal.remedy.trial import Contract, Trial
+
+LAYOUT_CHANGES = ("to_layout", "tilize", "untilize")
+FOLDED_HEIGHTS = (4096, 2048, 1024, 512, 256, 128, 64, TILE_EDGE)
+
+
+# Turned -------------------------------------------------------------------------------------------------------------------
+
+
+def turned(hand: Hand, params: Params) -> Sequence[Any]:
+    """Operands permuted by ``order``, the call with its dims so, and the result permuted back."""
+    order = list(params["order"])
+    back = [order.index(d) for d in range(len(order))]
+    given = [hand.ttnn.permute(x, order) for x in hand.tensors]
+    results = hand.call(turned_case(hand.case, order), given)
+    hand.free(*given)
+    return [hand.ttnn.permute(r, back) for r in results]
+
+
+def turned_case(case: Case, order: Sequence[int]) -> Case:
+    """The same call on operands whose dims are in this order."""
+    inputs = tuple(tuple(shape[d] for d in order) for shape in case.inputs)
+    return replace(case, inputs=inputs, attrs=_turned_attrs(case, order))
+
+
+def _turned_attrs(case: Case, order: Sequence[int]) -> Attrs:
+    rank = len(order)
+    if case.operator == "constant_pad_nd":
+        given = list(case.attrs["pad"])
+        pairs = [(given[2 * i], given[2 * i + 1]) if 2 * i < len(given) else (0, 0) for i in range(rank)]  # last dim first
+        by_dim = pairs[::-1]
+        return {**case.attrs, "pad": [n for d in reversed(order) for n in by_dim[d]]}
+    if "dim" in case.attrs:
+        return {**case.attrs, "dim": list(order).index(normal_dim(case.attrs["dim"], rank))}
+    return case.attrs
+
+
+def _can_turn(problem: Problem) -> bool:
+    known = (
+        problem.info.name in (*LAYOUT_CHANGES, "constant_pad_nd", "slice", "cat") or problem.info in families()["elementwise"]
+    )
+    ranks = {len(shape) for shape in problem.case.inputs}
+    return _overflows(problem) and known and len(ranks) == 1 and max(ranks) > 1
+
+
+def _overflows(problem: Problem) -> bool:
+    return problem.verdict.resource is Resource.CIRCULAR_BUFFER
+
+
+def _turn(problem: Problem) -> Search:
+    """Every dim but the last in its place, each once."""
+    rank, reason = len(problem.case.inputs[0]), "no other dim could be the last"
+    for other in range(rank - 1):
+        order = list(range(rank))
+        order[other], order[-1] = order[-1], order[other]
+        tried = yield replace(problem.trial(rewrite="turned"), params={"order": order})
+        if tried.works:
+            return Finding(tried, note=f"dims in the order {order} for the call, and back")
+        reason = f"order {order}: {said(tried)}"
+    return Finding(None, reason)
+
+
+# Folded ------------------------------------------------------------------------------------------------------------------
+
+
+def _can_fold(problem: Problem) -> bool:
+    return _overflows(problem) and problem.info.name in LAYOUT_CHANGES
+
+
+def _fold(problem: Problem) -> Search:
+    """To a matrix of more and shorter rows before the layout changes; it stays so."""
+    volume = math.prod(problem.case.inputs[0])
+    shapes = [(height, volume // height) for height in FOLDED_HEIGHTS if volume % height == 0]
+    tries = [
+        (rearranged(problem, replace(problem.case, inputs=(shape,))), f"operand and result are kept as {format_shape(shape)}")
+        for shape in shapes
+    ]
+    return (yield from first_that_works(problem, tries, f"{volume:,} elements have no other matrix of whole tiles"))
+
+
+# Apart ---------------------------------------------------------------------------------------------------------------------
+
+
+def _can_stay_apart(problem: Problem) -> bool:
+    return _overflows(problem) and len(problem.outputs) == 1
+
+
+def _apart(problem: Problem) -> Search:
+    """Pieces of the last dim that are not joined: what comes next must take several tensors."""
+    reason = "no dim can be cut"
+    for cut in cuts_of(problem):
+
+        def trial(count: int, cut: Cut = cut) -> Trial:
+            return _apart_trial(problem, cut, count)
+
+        counted = yield from smallest_count(trial, cut.most)
+        if counted.tried is not None:
+            return Finding(counted.tried, note=f"{counted.count} tensors, pieces along {cut.what} of the result, not joined")
+        reason = counted.reason
+    return Finding(None, reason)
+
+
+def _apart_trial(problem: Problem, cut: Cut, count: int) -> Trial:
+    how = {"axis": cut.axis, "count": count, "multiple": cut.multiple, "memory": cut.memory.value}
+    sizes = [end - begin for begin, end in cut.stretches(count)]
+    cases = [cut.axes.case_of(cut.case, {cut.axis: size}) for size in sizes]
+    wanted = tuple(spec for case in cases for spec in problem.results_of(case))
+    return replace(problem.trial(cut.case, "pieces apart"), params=how, wanted=wanted)
+
+
+WIDE_REWRITES: Mapping[str, Rewrite] = {"turned": turned, "pieces apart": pieces_apart}
+
+WIDE_LEVERS = (
+    Lever("dims turned and back", Contract.REARRANGED, _can_turn, _turn),
+    Lever("folded to shorter rows", Contract.REARRANGED, _can_fold, _fold),
+    Lever("pieces, not joined", Contract.CHUNKED, _can_stay_apart, _apart),
+)
+
+__all__ = ["WIDE_LEVERS", "WIDE_REWRITES", "turned_case"]

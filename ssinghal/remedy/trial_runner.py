@@ -1,0 +1,287 @@
+"""One trial on one device: what lives there, the operands, the rewritten call, what came back. Leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import PlacedTensor, Resource, Status, Verdict
+from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div
+from ssinghal.device.call_recorder import Transcript
+from ssinghal.device.error_patterns import translate_error
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.usage import buffer_peaks
+from ssinghal.errors import DeviceError, InvalidCase
+from ssinghal.operators import find_operator
+from ssinghal.operators.operator_info import Call, input_specs
+from ssinghal.remedy.rewrites import PREPARATIONS, Hand
+from ssinghal.remedy.strategies.registry import REWRITES
+from ssinghal.remedy.trial import LiveSet, Resident, Trial, Tried
+from ssinghal.runner.probe import TTNN_ERRORS
+from ssinghal.runner.tasks import PoolOptions, Task
+
+# What only gives a tensor another name, if it shares its buffer: no bytes move.
+_VIEWS = ("ttnn.reshape", "ttnn.view", "ttnn.unsqueeze", "ttnn.squeeze", "ttnn.to_memory_config", "ttnn.to_layout")
+INPUT_NAMES = "abcdefgh"
+
+
+@dataclass(frozen=True)
+class TrialTask(Task[Tried]):
+    trial: Trial
+
+    def run(self, session: Session, options: PoolOptions) -> Tried:
+        return run_trial(self.trial, session)
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> Tried:
+        return Tried(self.trial, verdict, facts.board, facts.ttnn, facts.mode)
+
+    def exhausted_host(self, result: Tried) -> bool:
+        return result.verdict.resource is Resource.HOST
+
+
+@dataclass(frozen=True)
+class BoardTask(Task[Board]):
+    """The board as it opens with a trace region, and no L1_SMALL region."""
+
+    trace_region_bytes: int
+
+    def run(self, session: Session, options: PoolOptions) -> Board:
+        session.use_regions(0, self.trace_region_bytes)
+        return session.board
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> Board:
+        raise DeviceError(f"no board with a trace region of {self.trace_region_bytes:,} B: {verdict.message}")
+
+
+@dataclass(frozen=True)
+class InsideTask(Task[Mapping[BufferType, int]]):
+    """Most that buffers take per bank while the trial's calls run, those inside TTNN's calls among them, and what lives. Empty
+    where TTNN does not tell, as 0.66.0 does not."""
+
+    trial: Trial
+
+    def run(self, session: Session, options: PoolOptions) -> Mapping[BufferType, int]:
+        return peaks_inside(self.trial, session) if session.can_capture else {}
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> Mapping[BufferType, int]:
+        return {}
+
+
+def peaks_inside(trial: Trial, session: Session) -> Mapping[BufferType, int]:
+    session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
+    transcript = Transcript(session.ttnn, session.device)
+    peaks: Counter[BufferType] = Counter()
+    try:
+        with _living(trial.live, session, transcript) as residents:
+            lives = session.allocated_bytes()
+            trace = session.capture_running(lambda: _run(trial, session, transcript, residents))
+            peaks.update(buffer_peaks(trace, session.board))
+            peaks.update(lives)
+    except TTNN_ERRORS:
+        peaks.clear()
+    if session.clear():
+        session.reopen()
+    return dict(peaks)
+
+
+def run_trial(trial: Trial, session: Session) -> Tried:
+    """What TTNN says of the trial. The device is empty before and after."""
+    session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
+    watch = _Watch(session)
+    transcript = Transcript(session.ttnn, session.device, watch)
+    results: tuple[PlacedTensor, ...] = ()
+    lines_of_live = 0
+    try:
+        with _living(trial.live, session, transcript) as residents:
+            lines_of_live = len(transcript.calls)
+            verdict, results = _run(trial, session, transcript, residents)
+    except TTNN_ERRORS as error:
+        verdict = replace(translate_error(type(error).__name__, str(error)), stage="live set")
+    if session.clear():
+        session.reopen()
+    facts = session.facts
+    return Tried(
+        trial,
+        verdict,
+        facts.board,
+        facts.ttnn,
+        facts.mode,
+        results,
+        watch.peak_bytes,
+        watch.moved_bytes,
+        watch.calls,
+        tuple(transcript.source()) if verdict.status is Status.FITS or trial.rewrite == "call" else (),
+        session.board.reserved_base_bytes,
+        lines_of_live,
+    )
+
+
+def _run(
+    trial: Trial, session: Session, transcript: Transcript, residents: list[Any]
+) -> tuple[Verdict, tuple[PlacedTensor, ...]]:
+    hand = DeviceHand(trial.case, session, transcript, residents)
+    results: list[Any] = []
+    try:
+        if trial.rewrite in PREPARATIONS:
+            PREPARATIONS[trial.rewrite](hand)
+        hand.place()
+        results += REWRITES[trial.rewrite](hand, trial.params)
+        found = [session.spec_of(r) for r in results]
+        sharded = [session.is_sharded(r) for r in results]
+        return judged(trial, found, sharded), tuple(map(_placed_as(session), found))
+    except TTNN_ERRORS as error:
+        return replace(translate_error(type(error).__name__, str(error)), stage=hand.stage), ()
+    except InvalidCase as error:
+        return Verdict(
+            Status.INVALID, stage=hand.stage, decided_by="arithmetic", error_type="InvalidCase", message=str(error)
+        ), ()
+    finally:
+        for tensor in (*results, *hand.tensors):
+            if tensor.is_allocated():
+                tensor.deallocate()
+
+
+def _placed_as(session: Session) -> Any:
+    def placed(spec: TensorSpec) -> PlacedTensor:
+        allocated = spec.allocated_bytes(session.board)
+        return PlacedTensor(
+            "output", spec.shape, spec.dtype.value, spec.layout.value, str(spec.memory), spec.logical_bytes, allocated
+        )
+
+    return placed
+
+
+def judged(trial: Trial, found: Sequence[TensorSpec], sharded: Sequence[bool]) -> Verdict:
+    """Fits only if all that was wanted came back: number of results, shapes, dtypes, layouts, memory."""
+    wanted = trial.wanted
+    names = ("shape", "dtype", "layout") if trial.any_memory else ("shape", "dtype", "layout", "memory")
+    faults = [f"{len(found)} results; expected {len(wanted)}"] if len(found) != len(wanted) else []
+    for want, got, is_sharded in zip(wanted, found, sharded, strict=False):
+        faults += [
+            f"{name} {getattr(got, name)}; expected {getattr(want, name)}"
+            for name in names
+            if getattr(want, name) != getattr(got, name)
+        ]
+        faults += ["a sharded result; expected an interleaved one"] if is_sharded and not trial.any_memory else []
+    if faults:
+        return Verdict(Status.MISMATCH, stage="output", decided_by="harness", message=f"TTNN returned {', '.join(faults)}")
+    return Verdict(Status.FITS)
+
+
+class DeviceHand(Hand):
+    """A rewrite's hand on a device; every call is noted. ``stage``: what was being done when TTNN refused."""
+
+    def __init__(self, case: Case, session: Session, transcript: Transcript, residents: list[Any]) -> None:
+        self.session, self.transcript, self.ttnn = session, transcript, transcript.ttnn
+        self.case, self.residents = case, residents
+        self.info = find_operator(case.operator)
+        self.attrs = self.info.complete_attrs(case.attrs)
+        self.tensors: list[Any] = []
+        self.stage = "call"
+
+    def place(self) -> None:
+        for number, spec in enumerate(input_specs(self.info, self.case, self.attrs), 1):
+            self.stage = f"input {number}"
+            tensor = self.session.empty(spec, self.ttnn)
+            name = INPUT_NAMES[number - 1] if number <= len(INPUT_NAMES) else f"x{number}"
+            self.tensors.append(self.transcript.named(tensor, name))
+        self.stage = "call"
+
+    def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
+        config = case.placement.output_config
+        if not out and config is not None:
+            out = {"memory_config": self.session.memory_config(config, self.ttnn)}
+        info = find_operator(case.operator)
+        assert info.call is not None
+        attrs = self.attrs if case is self.case else info.complete_attrs(case.attrs)
+        returned = info.call(Call(self.ttnn, self.session.device, list(tensors), attrs, out, case))
+        return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+
+    def in_memory(self, buffer: BufferType) -> Any:
+        return self.session.memory_config(MemoryConfig(buffer), self.ttnn)
+
+    def is_in(self, tensor: Any, buffer: BufferType) -> bool:
+        return self.session.spec_of(tensor).memory.buffer is buffer and not self.session.is_sharded(tensor)
+
+    def shares(self, a: Any, b: Any) -> bool:
+        return bool(a.buffer_address() == b.buffer_address() and self.is_in(a, self.session.spec_of(b).memory.buffer))
+
+    def piece(self, number: int) -> Any:
+        return self.transcript.piece(number)
+
+
+@dataclass
+class _Watch:
+    """Told of each call: what the allocator holds after it, and how many bytes its operands and results have."""
+
+    session: Session
+    peak_bytes: dict[BufferType, int] = field(default_factory=dict)
+    moved_bytes: int = 0
+    calls: int = 0
+
+    def __call__(self, function: str, operands: Sequence[Any], results: Sequence[Any]) -> None:
+        for kind in (BufferType.L1, BufferType.DRAM):
+            held = self.session.memory(kind).allocated_bytes
+            if held > self.peak_bytes.get(kind, 0):
+                self.peak_bytes[kind] = held
+        if function in ("ttnn.empty", "ttnn.deallocate") or (function in _VIEWS and _shared(operands, results)):
+            return
+        self.calls += 1
+        if self._in_place(operands, results):
+            operands = operands[:-1]  # the tensor to write to is an argument as well
+        self.moved_bytes += sum(map(self._bytes, (*operands, *results)))
+
+    def _in_place(self, operands: Sequence[Any], results: Sequence[Any]) -> bool:
+        return len(operands) > 1 and len(results) == 1 and any(operands[-1] is x for x in operands[:-1])
+
+    def _bytes(self, tensor: Any) -> int:
+        on_device = tensor.is_allocated() and tensor.storage_type() == self.session.ttnn.StorageType.DEVICE
+        return self.session.spec_of(tensor).allocated_bytes(self.session.board) if on_device else 0
+
+
+def _shared(operands: Sequence[Any], results: Sequence[Any]) -> bool:
+    return (
+        len(operands) == len(results) == 1
+        and all(t.is_allocated() for t in (*operands, *results))
+        and operands[0].buffer_address() == results[0].buffer_address()
+    )
+
+
+@contextmanager
+def _living(live: LiveSet, session: Session, transcript: Transcript) -> Iterator[list[Any]]:
+    """Tensors of the live set, without those that leave their place free. A rewrite may put others into the list."""
+    tensors: list[Any] = []
+    leaving: list[Any] = []
+    try:
+        for resident in live:
+            for spec in _specs(resident, session):
+                tensor = session.empty(spec, transcript.ttnn)
+                placed = leaving if resident.freed else tensors
+                placed.append(transcript.named(tensor, f"held{len(tensors) + len(leaving)}"))
+        for tensor in leaving:
+            transcript.ttnn.deallocate(tensor)
+        yield tensors
+    finally:
+        for tensor in (*tensors, *leaving):
+            if tensor.is_allocated():
+                tensor.deallocate()
+
+
+ROW_BYTES = 2048  # of residents: a kernel that moves them holds some rows at a time
+
+
+def _specs(resident: Resident, session: Session) -> Iterator[TensorSpec]:
+    """Two tensors that take ``bytes_per_bank`` of every bank, up to the allocator's granule: whole rows, and the rest."""
+    banks = session.board.region(resident.memory).num_banks
+    rows, rest = divmod(resident.bytes_per_bank, ROW_BYTES)
+    for height, row_bytes in ((rows, ROW_BYTES), (1, rest)):
+        if height and row_bytes:
+            shape = (banks * height, ceil_div(row_bytes, 4))
+            yield TensorSpec(shape, DType.UINT32, Layout.ROW_MAJOR, MemoryConfig(resident.memory))
+
+
+__all__ = ["BoardTask", "DeviceHand", "InsideTask", "TrialTask", "judged", "run_trial"]

@@ -1,0 +1,45 @@
+"""Verdicts and totals in words. Everything here reads records; nothing reads text back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ssinghal.core.record import Resource, Status
+
+
+def totals(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Records by status; the values add up to the number of records."""
+    return Counter(str(record["status"]) for record in records)
+
+
+def status_columns(seen: Iterable[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    """Which status, and for an OOM which resource, a table of outcomes has a column for: those ``seen``, in order."""
+    columns: list[tuple[str, str | None]] = []
+    for status in Status:
+        columns += [(status.value, None), *((status.value, r.value) for r in Resource if status is Status.OOM)]
+    found = set(seen)
+    return [column for column in columns if column in found]
+
+
+def summary_rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A header, one row per operator name and a row of sums: cases, then one column per status and OOM resource seen."""
+    counted: dict[str, Counter[tuple[str, str | None]]] = {}
+    for record in records:
+        kind = (str(record["status"]), record.get("resource") if record["status"] == Status.OOM.value else None)
+        counted.setdefault(str(record["op"]), Counter())[kind] += 1
+    sums: Counter[tuple[str, str | None]] = sum(counted.values(), Counter())
+    shown = status_columns(sums)
+    header = ["operator", "cases", *(f"oom {r}" if r else s for s, r in shown)]
+    rows = [[name, str(sum(c.values())), *(str(c[k] or "") for k in shown)] for name, c in sorted(counted.items())]
+    return [header, *rows, ["total", str(sum(sums.values())), *(str(sums[k]) for k in shown)]]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a plain text table, first column left, the others right; empty columns cost nothing."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+        for r in rows
+    ]

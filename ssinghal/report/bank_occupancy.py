@@ -1,0 +1,261 @@
+"""What one bank of each memory holds in a case, as segments that add up to the bank. Imports neither torch nor ttnn.
+
+Segments come in the order in which they are taken, not by address; what does not fit comes last and goes on beyond the bank's
+end. Only what the record knows is told: bytes that the allocator booked, those of TTNN's message, and the peaks of its graph
+capture. Where these cannot be told apart, one segment holds them together and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ssinghal.core.boards import load_board
+from ssinghal.core.record import Resource
+from ssinghal.core.tensors import Board, BufferType, MemoryRegion, TextEnum, format_bytes
+from ssinghal.errors import InvalidCase
+from ssinghal.runs.reader import Group
+from ssinghal.runs.stored_record import StoredRecord
+
+_MEMORIES = {
+    Resource.L1_BUFFER: BufferType.L1,
+    Resource.DRAM_BUFFER: BufferType.DRAM,
+    Resource.L1_SMALL_BUFFER: BufferType.L1_SMALL,
+}
+_PROGRAM = (Resource.CIRCULAR_BUFFER, Resource.CLASH)
+_NAMES = {BufferType.L1: "L1", BufferType.DRAM: "DRAM", BufferType.L1_SMALL: "L1_SMALL"}
+_NOT_RETURNED = "the call did not return: results that were already placed are not known"
+
+
+class Part(TextEnum):
+    """What a segment is. ``WANTED`` did not fit as a whole: the part for which there is room, or the rest beyond the end."""
+
+    RESERVED = "reserved"
+    INPUT = "input"
+    OUTPUT = "output"
+    OTHER = "other"
+    PROGRAM = "program"
+    WANTED = "wanted"
+    FREE = "free"
+
+
+@dataclass(frozen=True)
+class Segment:
+    part: Part
+    label: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bank: ``segments`` add up to ``size_bytes``, ``beyond`` is what it lacks. ``bank_bytes`` are those that tensors and
+    program buffers may take. ``notes``: what the figures do not say."""
+
+    memory: str
+    size_bytes: int
+    bank_bytes: int
+    segments: tuple[Segment, ...]
+    beyond: tuple[Segment, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def load(self) -> float:
+        """What is taken and wanted, over what may be taken: above 1 where something does not fit."""
+        taken = sum(s.size_bytes for s in self.segments if s.part not in (Part.RESERVED, Part.FREE))
+        return (taken + sum(s.size_bytes for s in self.beyond)) / self.bank_bytes if self.bank_bytes else 0.0
+
+
+def board_of(group: Group) -> Board | None:
+    """The board as the group's run opened it, else as its file has it; None for one that has no file here."""
+    try:
+        board = load_board(group.setting.board)
+    except InvalidCase:
+        return None
+    opened = group.device
+    if opened.l1 is None or opened.dram is None or opened.l1_base_bytes is None:
+        return board
+    l1, dram = (MemoryRegion(**region.model_dump()) for region in (opened.l1, opened.dram))
+    return replace(board, l1=l1, dram=dram, l1_end_bytes=opened.l1_base_bytes + l1.bank_bytes)
+
+
+def bars_of(record: StoredRecord, board: Board) -> tuple[Bar, ...]:
+    """L1, DRAM and L1_SMALL, as far as the case has to do with them; the one that ran out first.
+
+    A memory whose figures do not go together has no bar: those of another release's banks, where no run.json tells them.
+    """
+    board = board.with_l1_small(record.l1_small_size or 0)
+    failed = _memory_that_failed(record, board)
+    kinds = [kind for kind in (BufferType.L1, BufferType.DRAM, BufferType.L1_SMALL) if _concerns(record, kind, board)]
+    kinds.sort(key=lambda kind: kind is not failed)
+    bars = (_bar(record, kind, board, failed is kind) for kind in kinds)
+    return tuple(bar for bar in bars if all(s.size_bytes > 0 for s in (*bar.segments, *bar.beyond)))
+
+
+def _memory_that_failed(record: StoredRecord, board: Board) -> BufferType | None:
+    """A fragmented memory has no name in the record; its bank's size tells which it was."""
+    if not record.is_oom or record.resource is None:
+        return None
+    if record.resource is Resource.FRAGMENTATION:
+        return BufferType.DRAM if record.bank_bytes == board.dram.bank_bytes else BufferType.L1
+    return BufferType.L1 if record.resource in _PROGRAM else _MEMORIES.get(record.resource)
+
+
+def _concerns(record: StoredRecord, kind: BufferType, board: Board) -> bool:
+    usage = record.usage or {}
+    if kind is BufferType.L1_SMALL:
+        return usage.get("l1_small_bytes", 0) > 0 or record.resource is Resource.L1_SMALL_BUFFER
+    placed = any(_kind(t.memory) == kind.value for t in record.tensors)
+    named = kind is _memory_that_failed(record, board) or placed or record.resident.get(kind.value, 0) > 0
+    peak = usage.get("l1_total_bytes", 0) if kind is BufferType.L1 else usage.get("dram_bytes", 0)
+    return named or peak > 0
+
+
+def _bar(record: StoredRecord, kind: BufferType, board: Board, failed: bool) -> Bar:
+    bank = board.region(kind).bank_bytes
+    if failed and record.resource not in _PROGRAM and record.bank_bytes is not None:
+        bank = record.bank_bytes
+    reserved = _reserved(board, bank) if kind is BufferType.L1 else []
+    if failed and record.resource in _PROGRAM:
+        taken, beyond, notes = _program_failure(record, board, bank)
+    elif failed and record.bytes_per_bank is not None:
+        taken, beyond, notes = _buffer_failure(record, kind, bank)
+    else:
+        taken, beyond, notes = _held_and_peaks(record, kind, bank)
+    segments = [*reserved, *taken]
+    return Bar(
+        _NAMES[kind],
+        bank + sum(s.size_bytes for s in reserved),
+        bank,
+        tuple(s for s in segments if s.size_bytes),
+        tuple(s for s in beyond if s.size_bytes),
+        tuple(notes),
+    )
+
+
+_Parts = tuple[list[Segment], list[Segment], list[str]]  # in the bank, beyond its end, notes
+
+
+def _reserved(board: Board, bank_bytes: int) -> list[Segment]:
+    """What lies below and above the bank in the L1 of a core."""
+    base = max(0, board.l1_end_bytes - bank_bytes - board.l1_small_bytes)
+    small = Segment(Part.RESERVED, "L1_SMALL region", board.l1_small_bytes)
+    return [Segment(Part.RESERVED, "reserved by TTNN", base), small]
+
+
+def _buffer_failure(record: StoredRecord, kind: BufferType, bank: int) -> _Parts:
+    """A tensor of which the bank can hold a part at most: its largest free block."""
+    need = record.bytes_per_bank or 0
+    inputs = _inputs(record, kind)
+    held = record.allocated_bytes if record.allocated_bytes is not None else _sum(inputs)
+    if held < _sum(inputs):  # a view of the allocator that knows less than was booked: not told apart
+        inputs = []
+    taken = [*inputs, Segment(Part.OTHER, "other buffers of the call", held - _sum(inputs))]
+    block = record.largest_free_bytes if record.largest_free_bytes is not None else max(0, bank - held)
+    room = min(need, block)
+    stage = record.stage or "a buffer"
+    free = Segment(Part.FREE, "free, in smaller blocks" if need > block else "free", bank - held - room)
+    taken += [free, Segment(Part.WANTED, f"{stage}: as much as fits", room)]
+    usage = record.usage or {}
+    peak = usage.get("l1_total_bytes" if kind is BufferType.L1 else f"{kind.value}_bytes", 0)
+    believed = peak >= held + need  # TTNN's capture counts bytes per bank in 32 bits
+    notes = [f"by TTNN's capture the whole call would take {format_bytes(peak)} of each bank"] if believed else []
+    return taken, [Segment(Part.WANTED, f"{stage}: does not fit", need - room)], notes
+
+
+def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
+    """Program buffers that reach beyond L1 or into its tensors. The record has an address, or the bytes of one buffer and the
+    budget that an operator gives it."""
+    tensors = _tensors_of_program(record, board)
+    room = max(0, bank - _sum(tensors))
+    if record.program_bytes is None:
+        limit = f"; its buffers may take {format_bytes(record.limit_bytes)}" if record.limit_bytes is not None else ""
+        free = Segment(Part.FREE, "free, but too little for the program", room)
+        return [*tensors, free], [], [f"TTNN names no need of this program{limit}"]
+    is_address = record.verdict.ends_at_address
+    need = record.program_bytes - (board.reserved_base_bytes if is_address else 0)
+    budget = room if is_address or record.limit_bytes is None else min(record.limit_bytes, room)
+    fitting = min(need, budget)
+    buffers = f"{record.buffer_kind or 'program'} buffers"
+    taken = [
+        *tensors,
+        Segment(Part.FREE, "free, but not for these buffers", room - fitting),
+        Segment(Part.WANTED, f"{buffers}: as much as fits", fitting),
+    ]
+    return taken, [Segment(Part.WANTED, f"{buffers}: do not fit", need - fitting)], []
+
+
+def _tensors_of_program(record: StoredRecord, board: Board) -> list[Segment]:
+    """L1 tensors above the program: the operands, and what lies between them and the lowest address that the message names."""
+    inputs = _inputs(record, BufferType.L1)
+    if record.tensor_address is None:
+        return inputs
+    below = board.l1_end_bytes - board.l1_small_bytes - record.tensor_address - _sum(inputs)
+    results = [a for a in record.allocations if a.label.startswith("output") and _kind(a.memory) == "l1"]
+    if sum(a.booked_bytes_per_bank for a in results) == below:
+        return [*inputs, *(Segment(Part.OUTPUT, a.label, a.booked_bytes_per_bank) for a in results)]
+    return [*inputs, Segment(Part.OTHER, "other L1 buffers of the call", max(0, below))]
+
+
+def _held_and_peaks(record: StoredRecord, kind: BufferType, bank: int) -> _Parts:
+    """Operands and results, then what the call takes besides at its peak, by TTNN's graph capture."""
+    held = [*_inputs(record, kind), *_results(record, kind)]
+    stopped = record.is_oom and not record.stage.startswith("input")
+    notes = [_NOT_RETURNED] if stopped else []
+    usage = record.usage
+    if usage is None:
+        notes += [f"peaks of the call are not known: {record.usage_note}"] if record.usage_note and not record.is_oom else []
+        label = "free, or taken during the call" if record.resident else "free"
+        return [*held, Segment(Part.FREE, label, bank - _sum(held))], [], notes
+    besides, more = _besides(usage, kind, _sum(held), bank)
+    taken = [*held, *besides]
+    return [*taken, Segment(Part.FREE, "free", bank - _sum(taken))], [], [*notes, *more]
+
+
+def _besides(usage: Mapping[str, int], kind: BufferType, held: int, bank: int) -> tuple[list[Segment], list[str]]:
+    """What a call takes at its peak besides ``held`` bytes, and what the capture says that cannot be drawn."""
+    if kind is not BufferType.L1:
+        peak = usage[f"{kind.value}_bytes"]
+        if peak > bank:
+            return [], [_more_than_the_bank(peak)]
+        return [Segment(Part.OTHER, "temporaries, at the peak", max(0, peak - held))], []
+    tensors, together = usage["l1_bytes"], usage["l1_total_bytes"]
+    program = usage["circular_bytes"] + usage["dataflow_bytes"] + usage["scratch_bytes"]
+    if max(together, held) > bank or held + program > bank >= tensors + program:
+        return [], [_more_than_the_bank(max(together, held + program))]
+    if together == tensors + program:
+        temporaries = Segment(Part.OTHER, "temporaries, at the peak", max(0, tensors - held))
+        return [temporaries, Segment(Part.PROGRAM, "program buffers, at the peak", program)], []
+    rest = max(0, together - held)
+    if tensors <= held:
+        return [Segment(Part.PROGRAM, "program buffers, at the peak", rest)], []
+    apart = f"tensors take {format_bytes(tensors)} and program buffers {format_bytes(program)} at most, at different moments"
+    return [Segment(Part.PROGRAM, "temporaries and program buffers together, at the peak", rest)], [apart]
+
+
+def _more_than_the_bank(peak_bytes: int) -> str:
+    return f"not drawn: by TTNN's capture, made without tensors in place, the call takes {format_bytes(peak_bytes)} at its peak"
+
+
+def _inputs(record: StoredRecord, kind: BufferType) -> list[Segment]:
+    """Operands that were placed, by what the allocator booked."""
+    placed = (t for t in record.tensors if t.label.startswith("input") and _kind(t.memory) == kind.value)
+    return [Segment(Part.INPUT, t.label, t.booked_bytes) for t in placed if t.booked_bytes]
+
+
+def _results(record: StoredRecord, kind: BufferType) -> list[Segment]:
+    """What the call left besides its operands; by tensor where their sizes by arithmetic are just that."""
+    left = record.resident.get(kind.value, 0) - _sum(_inputs(record, kind))
+    placed = {t.label for t in record.tensors if _kind(t.memory) == kind.value}
+    known = [a for a in record.allocations if a.label.startswith("output") and a.label in placed]
+    if known and sum(a.booked_bytes_per_bank for a in known) == left:
+        return [Segment(Part.OUTPUT, a.label, a.booked_bytes_per_bank) for a in known]
+    return [Segment(Part.OUTPUT, "results", max(0, left))]
+
+
+def _sum(segments: Iterable[Segment]) -> int:
+    return sum(segment.size_bytes for segment in segments)
+
+
+def _kind(memory: str) -> str:
+    """The memory of "l1 height-sharded"."""
+    return memory.partition(" ")[0]

@@ -1,0 +1,294 @@
+"""The same counts as the documents, for programs: JSON objects and the table of failures as CSV. Sizes are integer bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ssinghal.core.tensors import Shape, format_shape
+from ssinghal.operators import operators as registry
+from ssinghal.report.group_report import Chapter
+from ssinghal.report.resolution_tiers import tiers_of
+from ssinghal.report.statistics import OperatorResults, Pair, Size, Statistics, TierResults, band_of
+from ssinghal.report.support_matrix import operator_mapping, support_matrix
+from ssinghal.runs.reader import Run
+from ssinghal.runs.stored_record import StoredRecord
+
+REPORT_SCHEMA = 1
+FAILURE_COLUMNS = (
+    "run", "device_mode", "board", "ttnn", "numerics",
+    "op", "operator", "id", "key", "shape", "band", "dtype", "layout", "memory",
+    "logical_bytes", "allocated_bytes", "bytes_per_bank", "padding_factor", "padding_cause",
+    "resource", "stage", "failing_logical_bytes", "failing_allocated_bytes", "needed_bytes_per_bank", "banks", "bank_bytes",
+    "free_bytes", "largest_free_bytes", "program_bytes", "limit_bytes", "tensor_address", "shortfall_bytes",
+    "tiers", "models", "callers", "calls", "remedies", "message",
+)  # fmt: skip
+
+
+def oom_report(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+    """``comprehensive_oom_report.json``: failures by band, operator, shape, tier and model, with remedies."""
+    return _of_groups(run, chapters, _oom)
+
+
+def analysis(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+    """``detailed_analysis_data.json``: every operator with its outcomes and byte statistics, every case with its own."""
+    return _of_groups(run, chapters, _analysis)
+
+
+def mapping(run: Run, _: Sequence[Chapter]) -> dict[str, Any]:
+    """``operator_mapping.json``: names and ATen overloads -> TTNN functions, as this version declares them."""
+    return {**_head(run), **operator_mapping()}
+
+
+def mapping_analysis(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+    """``mapping_analysis.json``: operators by support, beside what the run found of each."""
+
+    def of(chapter: Chapter) -> dict[str, Any]:
+        matrix = support_matrix(chapter.facts)
+        by_support: dict[str, list[str]] = defaultdict(list)
+        for row in matrix:
+            by_support[row.support].append(row.operator)
+        return {
+            "counts": {support: len(names) for support, names in by_support.items()},
+            "support": dict(by_support),
+            "not_in_this_run": [row.operator for row in matrix if not row.cases],
+            "operators": [vars(row) for row in matrix],
+        }
+
+    return _of_groups(run, chapters, of)
+
+
+def basic_operators(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+    """``basic_operators.json``: every operator name of the run with the shapes that it was tried at."""
+
+    def of(chapter: Chapter) -> dict[str, Any]:
+        return {found.op: _shapes_of(found) for found in chapter.facts.operators}
+
+    return _of_groups(run, chapters, of)
+
+
+def failures_csv(run: Run, chapters: Sequence[Chapter]) -> str:
+    """``oom_failures_detailed.csv``: a line for each failing case; ``FAILURE_COLUMNS``, unknown ones empty."""
+    text = io.StringIO()
+    written = csv.DictWriter(text, FAILURE_COLUMNS, lineterminator="\r\n")
+    written.writeheader()
+    for chapter in chapters:
+        for record in chapter.facts.oom:
+            row = {**_failure(record), "run": run.id, "shape": format_shape(record.shape), "message": record.message}
+            row["remedies"] = chapter.remedies_of(record)
+            row |= {name: "; ".join(row[name]) for name in ("tiers", "models", "callers", "remedies")}
+            written.writerow({name: _cell(row[name]) for name in FAILURE_COLUMNS})
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A text that a spreadsheet would take for a formula gets a mark before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _head(run: Run) -> dict[str, Any]:
+    described = run.head.model_dump(include={"started", "finished", "command", "commit", "versions", "selected"})
+    return {
+        "report_schema": REPORT_SCHEMA,
+        "run": run.id,
+        **described,
+        "losses": list(run.losses),
+        "remarks": list(run.remarks),
+    }
+
+
+def _of_groups(run: Run, chapters: Sequence[Chapter], of: Callable[[Chapter], dict[str, Any]]) -> dict[str, Any]:
+    """``groups``: one for each board, device mode and release; never added up."""
+    groups = []
+    for chapter in chapters:
+        group = chapter.group
+        numerics = {"numerics": group.numerics, "cases": len(group.records), "totals": chapter.facts.statuses}
+        groups.append({**group.setting.to_json(), **numerics, **of(chapter)})
+    return {**_head(run), "groups": groups}
+
+
+def _oom(chapter: Chapter) -> dict[str, Any]:
+    facts = chapter.facts
+    return {
+        "failing_cases": len(facts.oom),
+        "failing_cases_of_models": len(facts.called),
+        "failing_calls_of_models": facts.failing_calls,
+        "failing_pairs": len(facts.pairs),
+        "failing_shapes": len(facts.shapes),
+        "failing_operators": len(facts.failing_operators),
+        "resources": facts.resources,
+        "bands": [
+            {"band": band.name, "logical_size": band.range, "above_bytes": max(band.above_bytes, 0), "pairs": len(pairs),
+             "operators": len({p.op for p in pairs}), "shapes": len({p.shape for p in pairs})}
+            for band, pairs in facts.bands.items()
+        ],
+        "operators": [_operator(found) for found in facts.failing_operators],
+        "shapes": [
+            {"shape": s.shape, "band": s.band.name, **_size(s.size), "operators": [p.op for p in s.pairs], "cases": s.cases}
+            for s in facts.shapes
+        ],
+        "tiers": [_tier(tier) for tier in facts.tiers],
+        "models": _models(chapter),
+        "remedies": [
+            {"remedy": a.remedy.value, "cases": a.cases, "calls": a.calls,
+             "answers": {answer.value: cases for answer, cases in a.answers.items()}}
+            for a in chapter.advice
+        ],
+        "searched": {
+            "cases": len(chapter.searched),
+            "first": Counter(s.first.contract if s.first else "none" for _, s in chapter.searched),
+        },
+        "failures": [
+            {**_failure(r), "alternatives": [
+                {"remedy": a.remedy.value, "answer": a.answer.value, "memory": a.memory.value,
+                 "bytes_per_bank": a.bytes_per_bank, "bank_bytes": a.bank_bytes}
+                for a in chapter.alternatives_of(r)
+            ], "searched": searched.to_json() if (searched := chapter.searched_of(r)) is not None else None}
+            for r in facts.oom
+        ],
+    }  # fmt: skip
+
+
+def _analysis(chapter: Chapter) -> dict[str, Any]:
+    facts = chapter.facts
+    return {
+        "operators": [
+            {**_operator(found), "declared": found.op in registry(), "bytes": _statistics(found.records)}
+            for found in facts.operators
+        ],
+        "bytes": _statistics(facts.records),
+        "records": [
+            {
+                "op": r.op, "operator": r.operator, "id": r.id, "key": r.key, "shape": r.shape, "status": r.status.value,
+                "resource": r.resource.value if r.resource else None, "stage": r.stage, **_size(Size.of_shape(r)),
+                "usage": r.usage, "shortfall_bytes": r.shortfall_bytes, "calls": r.calls,
+            }
+            for r in facts.records
+        ],
+    }  # fmt: skip
+
+
+def _operator(found: OperatorResults) -> dict[str, Any]:
+    return {
+        "op": found.op,
+        "operator": found.operator,
+        "cases": len(found.records),
+        "statuses": found.statuses,
+        "resources": found.resources,
+        "failing_cases": len(found.oom),
+        "failing_pairs": len(found.pairs),
+        "failing_calls": found.failing_calls,
+        "worst": _pair(found.worst) if found.worst else None,
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {"op": pair.op, "shape": pair.shape, "band": pair.band.name, **_size(pair.size), "cases": len(pair.records)}
+
+
+def _tier(tier: TierResults) -> dict[str, Any]:
+    return {
+        "tier": tier.name,
+        "input_sizes": tier.input_sizes,
+        "cases": tier.cases,
+        "failing_cases": tier.failing_cases,
+        "failing_pairs": len(tier.pairs),
+        "pairs_first_here": tier.here,
+        "worst": _pair(tier.pairs[0]) if tier.pairs else None,
+    }
+
+
+def _models(chapter: Chapter) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": m.model,
+            "input_size": m.input_size,
+            "catalog": m.catalog,
+            "calls": m.calls,
+            "fitting_calls": m.fitting_calls,
+            "cases": len(m.cases),
+            "failing_cases": len(m.oom),
+            "failing_calls": m.failing_calls,
+            "failures": [{"module": path, "op": r.op, "id": r.id, "key": r.key} for path, r in m.modules],
+        }
+        for m in chapter.facts.models
+    ]
+
+
+def _failure(record: StoredRecord) -> dict[str, Any]:
+    """All of a failing case but its alternatives; the second size is that of the tensor which did not fit."""
+    where, failed = Size.of_shape(record), record.failed
+    return {
+        "device_mode": record.device_mode,
+        "board": record.board,
+        "ttnn": record.ttnn,
+        "numerics": record.numerics,
+        "op": record.op,
+        "operator": record.operator,
+        "id": record.id,
+        "key": record.key,
+        "shape": record.shape,
+        "band": band_of(where.logical_bytes).name,
+        "dtype": record.dtype,
+        "layout": record.layout,
+        "memory": record.memory,
+        **_size(where),
+        "padding_factor": round(where.padding, 4) if where.padding else None,
+        "padding_cause": record.subject.padding_cause if record.subject else "",
+        "resource": record.resource.value if record.resource else None,
+        "stage": record.stage,
+        "failing_logical_bytes": failed.logical_bytes if failed else None,
+        "failing_allocated_bytes": record.total_bytes,
+        "needed_bytes_per_bank": record.bytes_per_bank,
+        "banks": record.banks,
+        "bank_bytes": record.bank_bytes,
+        "free_bytes": record.free_bytes,
+        "largest_free_bytes": record.largest_free_bytes,
+        "program_bytes": record.program_bytes,
+        "limit_bytes": record.limit_bytes,
+        "tensor_address": record.tensor_address,
+        "shortfall_bytes": record.shortfall_bytes,
+        "tiers": sorted(tiers_of(record)),
+        "models": sorted({s.model for s in record.sources if s.model}),
+        "callers": record.callers,
+        "calls": record.calls,
+    }
+
+
+def _size(size: Size) -> dict[str, int | None]:
+    return {
+        "logical_bytes": size.logical_bytes,
+        "allocated_bytes": size.allocated_bytes,
+        "bytes_per_bank": size.bytes_per_bank,
+    }
+
+
+def _statistics(records: Iterable[StoredRecord]) -> dict[str, Mapping[str, int]]:
+    """Over the cases that have the number: bytes asked for by what did not fit, missing bytes, peaks of calls that fit."""
+    listed = list(records)
+    values = {
+        "asked_bytes": [r.total_bytes for r in listed if r.is_oom],
+        "shortfall_bytes": [r.shortfall_bytes for r in listed if r.is_oom],
+        **{f"peak_{kind}": [r.usage.get(kind) for r in listed if r.usage and not r.is_oom] for kind in _PEAKS},
+    }
+    made = {name: Statistics.of(v for v in found if v is not None) for name, found in values.items()}
+    return {name: vars(found) for name, found in made.items() if found}
+
+
+_PEAKS = ("l1_bytes", "l1_total_bytes", "l1_small_bytes", "dram_bytes")
+
+
+def _shapes_of(found: OperatorResults) -> list[dict[str, Any]]:
+    by_shape: dict[Shape, list[StoredRecord]] = defaultdict(list)
+    for record in found.records:
+        by_shape[record.shape].append(record)
+    return [
+        {"shape": shape, "cases": len(rs), "failing": sum(r.is_oom for r in rs), "calls": sum(r.calls for r in rs)}
+        for shape, rs in sorted(by_shape.items())
+    ]
+
+
+__all__ = ["FAILURE_COLUMNS", "analysis", "basic_operators", "failures_csv", "mapping", "mapping_analysis", "oom_report"]

@@ -1,0 +1,52 @@
+"""The Markdown documents: tables counted elsewhere, prose in ``templates``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any
+
+import jinja2
+
+from ssinghal.operators import operators as registry
+from ssinghal.render.markdown import code, text
+from ssinghal.report import failure_tables, operator_tables, result_tables
+from ssinghal.report.group_report import Chapter
+from ssinghal.runs.diff_text import SHOWN
+from ssinghal.runs.diff_text import markdown as changes_markdown
+from ssinghal.runs.reader import Run
+
+
+def document(name: str, run: Run, chapters: Sequence[Chapter], **more: Any) -> str:
+    """The Markdown of ``templates/<name>.j2`` for all groups of the run, each a chapter of its own. ``more``: what the template
+    asks for besides, such as the ``changes`` since an earlier run."""
+    return _templates().get_template(f"{name}.j2").render(run=run, chapters=chapters, **more).strip() + "\n"
+
+
+def operator_document(op: str, run: Run, chapters: Sequence[Chapter]) -> str:
+    """All groups' cases of one operator."""
+    found = [(chapter, results) for chapter in chapters for results in chapter.facts.operators if results.op == op]
+    return document("operator.md", run, chapters, op=op, info=registry().get(op), found=found)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("ssinghal.report"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown: every text passes through the filters or ``table``
+    )
+    made.filters.update(text=text, code=code, count=lambda number: f"{number:,}")
+    made.globals.update(
+        failures=failure_tables,
+        results=result_tables,
+        of_operator=operator_tables,
+        since=partial(changes_markdown, shown=SHOWN),
+    )
+    return made
+
+
+__all__ = ["document", "operator_document"]

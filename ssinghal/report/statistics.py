@@ -1,0 +1,345 @@
+"""What a group of records says, counted: failing pairs of operator and shape, bands of size, tiers, models.
+
+Three things are counted and never mixed up: *cases* (records), *pairs* (an operator at a shape; several cases of a captured
+model may be one pair) and *calls* (how often a model makes a case, by its catalog).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import TypeVar
+
+from ssinghal.core.record import Resource, Status
+from ssinghal.core.tensors import DType, Shape, TensorSpec
+from ssinghal.report.resolution_tiers import NAMES, smallest, tiers_of
+from ssinghal.runs.reader import Group, counted
+from ssinghal.runs.stored_record import StoredRecord, StoredSource
+
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+
+MIB = 1024**2
+GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class Band:
+    """A range of logical sizes: above ``above_bytes``, up to the next larger band's."""
+
+    name: str
+    above_bytes: int
+    range: str
+
+
+BANDS = (
+    Band("critical", GIB, "> 1 GiB"),
+    Band("large", 500 * MIB, "> 500 MiB to 1 GiB"),
+    Band("medium", 100 * MIB, "> 100 MiB to 500 MiB"),
+    Band("small", -1, "up to 100 MiB"),
+)
+
+
+def band_of(logical_bytes: int) -> Band:
+    return next(band for band in BANDS if logical_bytes > band.above_bytes)
+
+
+@dataclass(frozen=True)
+class Size:
+    """One tensor: its numbers, what they take on the device with tile padding, and what each bank holds of it.
+
+    ``allocated_bytes`` and ``bytes_per_bank`` are None where arithmetic has no placement for the tensor.
+    """
+
+    logical_bytes: int
+    allocated_bytes: int | None
+    bytes_per_bank: int | None
+
+    @classmethod
+    def of_shape(cls, record: StoredRecord) -> Size:
+        """Of the tensor that has the record's ``shape``."""
+        subject = record.subject
+        if subject is not None:
+            return cls(subject.logical_bytes, subject.allocated_bytes, subject.bytes_per_bank)
+        return cls(TensorSpec(record.shape, DType(record.dtype)).logical_bytes if record.shape else 0, None, None)
+
+    @property
+    def padding(self) -> float | None:
+        """Allocated over logical bytes."""
+        return self.allocated_bytes / self.logical_bytes if self.allocated_bytes and self.logical_bytes else None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.logical_bytes, self.allocated_bytes or 0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An operator at a shape, with its failing cases."""
+
+    op: str
+    shape: Shape
+    records: tuple[StoredRecord, ...]
+
+    @cached_property
+    def size(self) -> Size:
+        """Of the shape's tensor, in its largest placement among the failing cases."""
+        return max((Size.of_shape(r) for r in self.records), key=lambda size: size.order)
+
+    @property
+    def band(self) -> Band:
+        return band_of(self.size.logical_bytes)
+
+    @cached_property
+    def tiers(self) -> dict[str, set[str]]:
+        return _joined(map(tiers_of, self.records))
+
+    @property
+    def order(self) -> tuple[int, str, Shape]:
+        """Largest first, then by name."""
+        return -self.size.logical_bytes, self.op, self.shape
+
+
+@dataclass(frozen=True)
+class ShapeFailures:
+    """One shape and the operators that fail at it."""
+
+    shape: Shape
+    pairs: tuple[Pair, ...]
+
+    @property
+    def size(self) -> Size:
+        return max((pair.size for pair in self.pairs), key=lambda size: size.order)
+
+    @property
+    def band(self) -> Band:
+        return band_of(self.size.logical_bytes)
+
+    @property
+    def cases(self) -> int:
+        return sum(len(pair.records) for pair in self.pairs)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """How some cases ended: by status, and failing ones by what ran out."""
+
+    records: tuple[StoredRecord, ...]
+
+    @cached_property
+    def statuses(self) -> dict[str, int]:
+        return counted(self.records)
+
+    @cached_property
+    def oom(self) -> tuple[StoredRecord, ...]:
+        return tuple(r for r in self.records if r.is_oom)
+
+    @cached_property
+    def resources(self) -> dict[str, int]:
+        return by_resource(self.oom)
+
+    @cached_property
+    def called(self) -> tuple[StoredRecord, ...]:
+        """Failing cases that models make; the others are shapes tried on every operator, or given by hand."""
+        return tuple(r for r in self.oom if r.calls)
+
+    @property
+    def failing_calls(self) -> int:
+        return sum(r.calls for r in self.called)
+
+
+@dataclass(frozen=True)
+class OperatorResults(Outcomes):
+    """All cases of one operator name."""
+
+    op: str
+    pairs: tuple[Pair, ...]
+
+    @property
+    def operator(self) -> str:
+        return self.records[0].operator
+
+    @property
+    def worst(self) -> Pair | None:
+        """The failing pair of the largest logical size."""
+        return min(self.pairs, key=lambda pair: pair.order, default=None)
+
+
+@dataclass(frozen=True)
+class TierResults:
+    """One resolution tier. ``here``: failing pairs that no smaller tier has; over all tiers they add up to all pairs."""
+
+    name: str
+    input_sizes: tuple[str, ...]
+    cases: int
+    failing_cases: int
+    pairs: tuple[Pair, ...]
+    here: int
+
+
+@dataclass(frozen=True)
+class ModelResults:
+    """What one catalog says that a model at one input size makes (``cases``), and what fails of it.
+
+    ``calls`` count as often as they are made. A model captured at two levels is two of these: the same calls in two forms.
+    ``modules``: failing cases by the first module that makes them.
+    """
+
+    model: str
+    input_size: str
+    catalog: str
+    cases: tuple[StoredRecord, ...]
+    calls: int
+    fitting_calls: int
+    oom: tuple[StoredRecord, ...]
+    failing_calls: int
+    modules: tuple[tuple[str, StoredRecord], ...]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of some sizes in bytes; ``mean`` rounded to whole bytes."""
+
+    count: int
+    minimum: int
+    maximum: int
+    mean: int
+
+    @classmethod
+    def of(cls, sizes: Iterable[int]) -> Statistics | None:
+        listed = list(sizes)
+        return cls(len(listed), min(listed), max(listed), round(fmean(listed))) if listed else None
+
+
+@dataclass(frozen=True)
+class Facts(Outcomes):
+    """Everything that the documents tell of one group."""
+
+    group: Group
+
+    @classmethod
+    def of(cls, group: Group) -> Facts:
+        return cls(group.records, group)
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Failing pairs, largest first."""
+        found: dict[tuple[str, Shape], list[StoredRecord]] = defaultdict(list)
+        for record in self.oom:
+            found[record.op, record.shape].append(record)
+        pairs = (Pair(op, shape, tuple(records)) for (op, shape), records in found.items())
+        return tuple(sorted(pairs, key=lambda pair: pair.order))
+
+    @cached_property
+    def shapes(self) -> tuple[ShapeFailures, ...]:
+        """Failing shapes, largest first."""
+        found = _grouped(self.pairs, lambda pair: pair.shape)
+        shapes = (ShapeFailures(shape, tuple(pairs)) for shape, pairs in found.items())
+        return tuple(sorted(shapes, key=lambda s: (-s.size.logical_bytes, s.shape)))
+
+    @cached_property
+    def most_problematic(self) -> tuple[ShapeFailures, ...]:
+        """Failing shapes, those of the most operators first."""
+        return tuple(sorted(self.shapes, key=lambda s: -len(s.pairs)))
+
+    @cached_property
+    def bands(self) -> dict[Band, tuple[Pair, ...]]:
+        """Every band with its failing pairs; they add up to all pairs."""
+        found = _grouped(self.pairs, lambda pair: pair.band)
+        return {band: tuple(found.get(band, ())) for band in BANDS}
+
+    @cached_property
+    def operators(self) -> tuple[OperatorResults, ...]:
+        """By name."""
+        records = _grouped(self.records, lambda record: record.op)
+        pairs = _grouped(self.pairs, lambda pair: pair.op)
+        return tuple(OperatorResults(tuple(rs), op, tuple(pairs.get(op, ()))) for op, rs in sorted(records.items()))
+
+    @cached_property
+    def failing_operators(self) -> tuple[OperatorResults, ...]:
+        """Those with the most failing pairs first."""
+        return tuple(sorted((o for o in self.operators if o.oom), key=lambda o: (-len(o.pairs), o.op)))
+
+    @cached_property
+    def tiers(self) -> tuple[TierResults, ...]:
+        """Largest inputs first; tiers of no case are left out."""
+        cases: Counter[str] = Counter()
+        failing: Counter[str] = Counter()
+        sizes: dict[str, set[str]] = defaultdict(set)
+        for record in self.records:
+            for tier, inputs in tiers_of(record).items():
+                cases[tier] += 1
+                failing[tier] += record.is_oom
+                sizes[tier] |= inputs
+        here = Counter(smallest(pair.tiers) for pair in self.pairs)
+        return tuple(
+            TierResults(
+                tier, tuple(sorted(sizes[tier])), cases[tier], failing[tier],
+                tuple(pair for pair in self.pairs if tier in pair.tiers), here[tier],
+            )
+            for tier in NAMES if cases[tier]
+        )  # fmt: skip
+
+    @cached_property
+    def models(self) -> tuple[ModelResults, ...]:
+        """Models whose own calls are among the cases, those with the most failing calls first."""
+        made: dict[tuple[str, str, str], dict[int, list[StoredSource]]] = defaultdict(lambda: defaultdict(list))
+        for number, record in enumerate(self.records):
+            for source in record.sources:
+                if source.model and source.count:
+                    made[source.model, source.input_size, source.catalog][number].append(source)
+        found = [self._model(*named, sources) for named, sources in made.items()]
+        return tuple(sorted(found, key=lambda m: (-m.failing_calls, m.model, m.input_size, m.catalog)))
+
+    def _model(self, model: str, input_size: str, catalog: str, made: Mapping[int, Sequence[StoredSource]]) -> ModelResults:
+        cases = tuple(self.records[number] for number in made)
+        calls = {number: sum(source.count for source in sources) for number, sources in made.items()}
+        fitting = [number for number in made if self.records[number].status is Status.FITS]
+        failing = [number for number in made if self.records[number].is_oom]
+        modules = [(source.module_path, self.records[number]) for number in failing for source in made[number]]
+        return ModelResults(
+            model,
+            input_size,
+            catalog,
+            cases,
+            sum(calls.values()),
+            sum(calls[number] for number in fitting),
+            tuple(self.records[number] for number in failing),
+            sum(calls[number] for number in failing),
+            tuple(sorted(modules, key=lambda found: found[0])),
+        )
+
+    @cached_property
+    def shape_only_models(self) -> dict[tuple[str, str], int]:
+        """Model and input size -> failing cases whose shape it has, of crossed catalogs: it need not make the call."""
+        found = Counter(
+            named
+            for record in self.oom
+            for named in {(s.model, s.input_size) for s in record.sources if s.model and not s.count}
+        )
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def by_resource(oom: Iterable[StoredRecord]) -> dict[str, int]:
+    """Failing cases by what ran out, in the order of ``Resource``; the values add up."""
+    found = Counter(r.resource for r in oom)
+    named = {resource.value: found[resource] for resource in Resource if found[resource]}
+    return {**named, **({"not named": found[None]} if found[None] else {})}
+
+
+def _grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
+    found: dict[_K, list[_T]] = defaultdict(list)
+    for item in items:
+        found[key(item)].append(item)
+    return found
+
+
+def _joined(parts: Iterable[Mapping[str, set[str]]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for part in parts:
+        for name, values in part.items():
+            found[name] |= values
+    return dict(found)

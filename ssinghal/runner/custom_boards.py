@@ -1,0 +1,81 @@
+"""A machine's own cluster descriptor as a board: opened once to read its memory facts off, then a board like any other.
+
+Its files lie in the user's cache folder, named by the descriptor's digest: what is opened, and the facts, which are read off
+anew where another TTNN is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from ssinghal.core.boards import cluster_file, facts_file
+from ssinghal.core.tensors import Board
+from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.releases import installed_release
+from ssinghal.errors import DeviceUnavailable
+from ssinghal.runner.pool import Pool
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def board_name(text: str) -> str:
+    """The name of the board that ``text`` gives: a name as it is, or the path of a cluster descriptor, which becomes a board.
+
+    Raises:
+        InvalidCase: a file that is no cluster descriptor.
+        DeviceError: TTNN is not here, or opens no device from it that could be trusted.
+    """
+    if os.sep not in text and not text.endswith(_SUFFIXES):
+        return text
+    from ssinghal.core.cluster_descriptor import read_descriptor  # imports pydantic
+
+    descriptor = read_descriptor(Path(text))
+    if not _is_known(descriptor.name):
+        opened = cluster_file(descriptor.name)
+        _write(opened, descriptor.content)
+        choice = DeviceChoice(DeviceMode.VIRTUAL, descriptor.name, "to learn what it is", descriptor=opened)
+        with Pool(choice) as pool:
+            _write(facts_file(descriptor.name), _facts(pool.facts.opened_board, descriptor.note))
+    return descriptor.name
+
+
+def _is_known(name: str) -> bool:
+    """Whether its files are there, and the facts are of the TTNN that is installed."""
+    installed = installed_release()
+    if installed is None or not (cluster_file(name).is_file() and facts_file(name).is_file()):
+        return False
+    return bool(yaml.safe_load(facts_file(name).read_text())["ttnn"] == installed.version)
+
+
+def _facts(board: Board, note: str) -> bytes:
+    """As the files of the product's boards have them."""
+    regions = {name: asdict(region) for name, region in (("l1", board.l1), ("dram", board.dram))}
+    facts = {
+        "arch": board.arch,
+        "mesh": list(board.mesh),
+        "grid": list(board.grid),
+        **regions,
+        "l1_end_bytes": board.l1_end_bytes,
+        "granule_bytes": board.granule_bytes,
+        "ttnn": board.provenance.removeprefix("ttnn "),
+        "note": note,
+    }
+    return yaml.safe_dump(facts, sort_keys=False).encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The old file or the new one, whichever process comes first."""
+    aside = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_bytes(content)
+        aside.replace(path)
+    except OSError as error:
+        raise DeviceUnavailable(f"cannot write {path}: {error.strerror}") from error
+
+
+__all__ = ["board_name"]

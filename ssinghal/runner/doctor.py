@@ -1,0 +1,100 @@
+"""What this machine can do, and for what it cannot, the command that mends it."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ssinghal.core.boards import DEFAULT_BOARD, board_names, load_board, own_boards_home
+from ssinghal.core.versions import package_versions
+from ssinghal.device.modes import choose_device, silicon_nodes
+from ssinghal.device.virtual import INSTALL_HINT, scratch_folders, virtual_home
+from ssinghal.errors import DeviceUnavailable, HarnessError
+from ssinghal.runner.pool import Pool
+
+MIN_GLIBC = (2, 34)
+TTNN_PYTHONS = ((3, 10), (3, 12))
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at. ``mend`` is the command or step that helps where it is not ok, unless ``found`` says it."""
+
+    name: str
+    ok: bool
+    found: str
+    mend: str = ""
+
+
+def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[list[Check], dict[str, Any]]:
+    """All checks, and the facts of the device that opened (empty if none did). InvalidCase for an unknown board."""
+    load_board(board or DEFAULT_BOARD)  # an unknown name is the caller's to mend, not a finding
+    checks = [_python(), _glibc(), _ttnn(), _torch()]
+    checks.append(Check("virtual device cache", True, f"{virtual_home()} (remove with: ssinghal doctor --clean)"))
+    checks.append(Check("boards", True, f"{', '.join(board_names())}; taken from descriptors: {own_boards_home()}"))
+    nodes = silicon_nodes()
+    checks.append(Check("silicon", True, ", ".join(nodes) or "none (virtual devices need none)"))
+    facts: dict[str, Any] = {}
+    try:
+        choice = choose_device(mode, board, ttnn_log=ttnn_log)
+        with Pool(choice) as pool:
+            facts = asdict(pool.facts)
+        checks.append(Check("device", True, f"{choice.mode} {choice.board}: {choice.reason}; {pool.facts.proof}"))
+    except (HarnessError, OSError) as error:
+        checks.append(Check("device", False, str(error)))
+    return checks, {"device": facts, "versions": package_versions()}
+
+
+def clean() -> Path:
+    """Removes the virtual device's runtime roots and kernel caches; they are made again when needed.
+
+    Raises:
+        DeviceUnavailable: a process has a virtual device open, or seems to (its folder's name begins with its number).
+    """
+    home = virtual_home()
+    used = [str(folder) for folder in scratch_folders(in_use=True)]
+    if used:
+        raise DeviceUnavailable(f"{home} is in use; end what uses it, or remove its folder: {', '.join(used)}")
+    if home.exists():
+        shutil.rmtree(home)
+    return home
+
+
+def _python() -> Check:
+    ok = sys.version_info[:2] in TTNN_PYTHONS
+    return Check(
+        "python",
+        ok,
+        platform.python_version(),
+        "ttnn has wheels for Python 3.10 and 3.12: PYTHON=python3.12 ./run_all_tests.sh",
+    )
+
+
+def _glibc() -> Check:
+    name, found = platform.libc_ver()
+    ok = name == "glibc" and tuple(int(x) for x in found.split(".")[:2]) >= MIN_GLIBC
+    return Check(
+        "glibc",
+        ok,
+        f"{name} {found}".strip() or "not glibc",
+        "ttnn's wheel needs glibc 2.34 or newer: use a newer Linux or container",
+    )
+
+
+def _ttnn() -> Check:
+    try:
+        return Check("ttnn", True, version("ttnn"))
+    except PackageNotFoundError:
+        return Check("ttnn", False, "not installed", INSTALL_HINT)
+
+
+def _torch() -> Check:
+    try:
+        return Check("torch", True, version("torch"))
+    except PackageNotFoundError:
+        return Check("torch", True, "not installed (only numerics on silicon and catalog capture need it)")

@@ -1,0 +1,124 @@
+"""TTNN's values against torch's, on a device that computes. On a virtual device every value is zero and this is never run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Comparison
+from ssinghal.core.tensors import DType, Shape, TensorSpec
+from ssinghal.device.session import Session
+from ssinghal.errors import NotProven
+from ssinghal.operators.operator_info import Attrs, Call, OperatorInfo, working_shapes
+
+_TORCH_DTYPES = {
+    DType.BFLOAT16: "bfloat16", DType.FLOAT32: "float32", DType.BFLOAT8_B: "bfloat16", DType.BFLOAT4_B: "bfloat16",
+    DType.UINT8: "uint8", DType.UINT16: "int32", DType.UINT32: "int32", DType.INT32: "int32",
+}  # fmt: skip
+INDEX_LIMIT = 2  # index operands hold 0 or 1: valid for every table of at least two rows
+
+
+def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Comparison:
+    """Shape equality first, then Pearson's correlation and the largest absolute error, over finite float64 values.
+
+    A constant result has no correlation: it agrees (PCC 1) only if equal to within bf16's 2^-8, relative.
+    """
+    if tuple(expected.shape) != tuple(actual.shape):
+        return Comparison(math.nan, math.inf, min_pcc, f"shape {list(actual.shape)}; torch gives {list(expected.shape)}")
+    a, b = expected.flatten().to(torch.float64), actual.flatten().to(torch.float64)
+    if not torch.equal(torch.isfinite(a), torch.isfinite(b)):
+        return Comparison(math.nan, math.inf, min_pcc, "finite in one, not in the other")
+    finite = torch.isfinite(a)
+    a, b = a[finite], b[finite]
+    error = float((a - b).abs().max()) if a.numel() else 0.0
+    spread_a, spread_b = float(a.std(correction=0)) if a.numel() else 0.0, float(b.std(correction=0)) if b.numel() else 0.0
+    if spread_a == 0.0 or spread_b == 0.0:
+        near = error <= 2**-8 * max(float(a.abs().max()) if a.numel() else 0.0, 1.0)
+        return Comparison(1.0 if near else 0.0, error, min_pcc, "" if near else "a constant result that differs")
+    pcc = float(((a - a.mean()) * (b - b.mean())).mean() / (spread_a * spread_b))
+    return Comparison(pcc, error, min_pcc, "" if pcc >= min_pcc else f"PCC {pcc:.5f} is below {min_pcc}")
+
+
+def compare_with_torch(
+    case: Case, info: OperatorInfo, attrs: Attrs, specs: Sequence[TensorSpec], session: Session
+) -> Comparison:
+    """Runs the case with values, on the device and in torch, and returns the worst result's comparison.
+
+    Raises:
+        NotProven: on a virtual device, whose values are meaningless.
+        RuntimeError: TTNN's own, when placing values needs more memory than placing nothing did.
+    """
+    if session.facts.mode == "virtual":
+        raise NotProven("a virtual device computes nothing: its values must not be compared")
+    expected, actual = run_both(case, info, attrs, specs, session)
+    torch = import_module("torch")
+    results = [compare_values(torch, e, a, info.traits.min_pcc) for e, a in zip(expected, actual, strict=True)]
+    return min(results, key=lambda c: -1.0 if math.isnan(c.pcc) else c.pcc)
+
+
+def run_both(
+    case: Case, info: OperatorInfo, attrs: Attrs, specs: Sequence[TensorSpec], session: Session
+) -> tuple[list[Any], list[Any]]:
+    """torch's results and TTNN's, both as torch tensors of the reference's shapes."""
+    torch = import_module("torch")
+    values = make_values(torch, case, info, specs)
+    reference = info.torch(torch, [v.clone() for v in values], attrs)
+    expected = list(reference) if isinstance(reference, (list, tuple)) else [reference]
+    tensors = [session.from_torch(to_device_form(v, s, i, info), s) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
+    results: list[Any] = []
+    try:
+        assert info.call is not None
+        config = case.placement.output_config
+        out = {} if config is None else {"memory_config": session.memory_config(config)}
+        returned = info.call(Call(session.ttnn, session.device, list(tensors), attrs, out, case, values=True))
+        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        actual = [from_device_form(session.to_torch(r), tuple(e.shape), info) for r, e in zip(results, expected, strict=True)]
+    finally:
+        for tensor in (*results, *tensors):
+            if tensor.is_allocated():
+                tensor.deallocate()
+    return expected, actual
+
+
+def make_values(torch: Any, case: Case, info: OperatorInfo, specs: Sequence[TensorSpec]) -> list[Any]:
+    """Operands of the reference's shapes, the same for the same case: normal for floats, 0 or 1 for integers.
+
+    Operands that must be positive are 0.5 and more.
+    """
+    generator = torch.Generator().manual_seed(int(case.key, 16))
+    values = []
+    for index, (shape, spec) in enumerate(zip(working_shapes(info, case), specs, strict=True)):
+        dtype = getattr(torch, _TORCH_DTYPES[spec.dtype])
+        if dtype.is_floating_point:
+            normal = torch.randn(shape, generator=generator)
+            values.append((normal.abs() + 0.5 if index in info.traits.positive else normal).to(dtype))
+        else:
+            values.append(torch.randint(0, INDEX_LIMIT, shape, generator=generator, dtype=torch.int64).to(dtype))
+    return values
+
+
+def to_device_form(value: Any, spec: TensorSpec, index: int, info: OperatorInfo) -> Any:
+    """The reference's operand in the form its spec has on the device: last two dims swapped, channels last, or folded."""
+    if index in info.traits.transposed:
+        value = value.transpose(-2, -1)
+    elif index == 0 and is_channels_last(info, tuple(value.shape)):
+        value = value.movedim(1, -1)
+    return value.reshape(spec.shape).contiguous()
+
+
+def from_device_form(value: Any, shape: Shape, info: OperatorInfo) -> Any:
+    """The device's result, or first operand, in the reference's form of ``shape``: unfolded, channels back in place."""
+    if is_channels_last(info, shape):
+        return value.reshape(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
+    return value
+
+
+def is_channels_last(info: OperatorInfo, shape: Shape) -> bool:
+    """Whether a map of the operator has its channels last on the device. Not to be told from sizes: they may all be equal."""
+    return bool(info.traits.nhwc) and len(shape) >= 3
+
+
+__all__ = ["compare_values", "compare_with_torch", "run_both"]

@@ -1,0 +1,107 @@
+"""What worker processes run, and how: a task goes there whole, and its result comes back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Record, Resource, Verdict
+from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.releases import Release
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.runner.probe import Limits, probe
+
+R = TypeVar("R")
+
+DEFAULT_TIMEOUT_S = 120.0
+# Host address space of a worker on a virtual board. TTNN's page maps of some reshapes would take tens of GiB.
+DEFAULT_HOST_LIMIT_BYTES = 6 * 2**30
+TORCH_BYTES = 4 * 2**30  # address space that torch takes by being imported, 3.2 GiB where it is a CUDA build
+
+
+@dataclass(frozen=True)
+class PoolOptions:
+    """How workers run.
+
+    ``numerics``: also compare with torch (needs a device that computes, and torch). ``reports``: a folder for TTNN's report
+    database of each case, in ``reports / report_name(case)`` (needs torch). ``torch``: tasks need it. ``release``: the TTNN
+    that runs, the installed one if None.
+    """
+
+    workers: int = 1
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    host_limit_bytes: int = DEFAULT_HOST_LIMIT_BYTES
+    numerics: bool = False
+    limits: Limits = field(default_factory=Limits)
+    reports: Path | None = None
+    torch: bool = False
+    release: Release | None = None
+
+    @classmethod
+    def of(
+        cls,
+        choice: DeviceChoice,
+        *,
+        workers: int | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        host_tiles: int | None = None,
+        release: Release | None = None,
+    ) -> PoolOptions:
+        """What the kind of device asks for, where the user does not: a card takes one process, and computes."""
+        virtual = choice.mode is DeviceMode.VIRTUAL
+        limits = Limits() if host_tiles is None else replace(Limits(), host_tiles=host_tiles)
+        return cls(workers or (2 if virtual else 1), timeout_s, numerics=not virtual, limits=limits, release=release)
+
+    @property
+    def with_torch(self) -> bool:
+        return self.torch or self.numerics or self.reports is not None
+
+    @property
+    def address_space_bytes(self) -> int:
+        """``host_limit_bytes``, and what torch takes besides where a worker imports it."""
+        return self.host_limit_bytes + (TORCH_BYTES if self.with_torch else 0)
+
+
+class Task(ABC, Generic[R]):
+    """Work on an open device. Task and result are pickled, so their classes must be found in an importable module."""
+
+    @abstractmethod
+    def run(self, session: Session, options: PoolOptions) -> R:
+        """In the worker. Must leave the device as empty as it was; an exception ends the worker, and the task is lost."""
+
+    @abstractmethod
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> R:
+        """The result, in the parent, where there is none from a worker: ``verdict`` says why (crash, timeout, no device)."""
+
+    def exhausted_host(self, result: R) -> bool:
+        """Whether ``run`` met the limit of host memory: the worker is replaced, for what it still holds is not the next
+        task's fault."""
+        return False
+
+
+@dataclass(frozen=True)
+class ProbeTask(Task[Record]):
+    """One case, one record."""
+
+    case: Case
+
+    def run(self, session: Session, options: PoolOptions) -> Record:
+        report = options.reports and options.reports / report_name(self.case)
+        return probe(self.case, session, numerics=options.numerics, limits=options.limits, report=report)
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> Record:
+        return Record.of(self.case, verdict, device_mode=facts.mode, board=facts.board, ttnn=facts.ttnn)
+
+    def exhausted_host(self, result: Record) -> bool:
+        return result.verdict.resource is Resource.HOST
+
+
+def report_name(case: Case) -> str:
+    """The folder's name: safe in a path, and no other case's."""
+    return f"{case.name}-{case.key}"
+
+
+__all__ = ["DEFAULT_TIMEOUT_S", "PoolOptions", "ProbeTask", "Task", "report_name"]

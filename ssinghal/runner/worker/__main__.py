@@ -1,0 +1,57 @@
+"""A worker's life: open the device, say what it is, then answer each task with its result. Started by ``ssinghal.runner.pool``.
+
+``python FOLDER_OF_THIS_FILE DESCRIPTOR``: a connection to the parent, which sends the device choice, the options, then tasks.
+Its end is this process's end.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.session import Session
+from ssinghal.errors import DeviceError
+from ssinghal.runner.tasks import PoolOptions, Task
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers itself
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)  # a compiler that outlives this process must not hold the parent's answer back
+    with Connection(descriptor) as connection:
+        choice, options = connection.recv()
+        _limit_resources(choice, options)
+        try:
+            session = Session(choice, with_torch=options.with_torch)
+        except DeviceError as error:
+            connection.send(error)
+            return
+        connection.send(session.facts)
+        with session:
+            _serve(connection, session, options)
+
+
+def _limit_resources(choice: DeviceChoice, options: PoolOptions) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if choice.mode is DeviceMode.VIRTUAL:
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = options.address_space_bytes
+        limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _serve(connection: Connection, session: Session, options: PoolOptions) -> None:
+    while True:
+        try:
+            task: Task[object] = connection.recv()
+        except EOFError:
+            return
+        connection.send(task.run(session, options))
+
+
+if __name__ == "__main__":
+    main()

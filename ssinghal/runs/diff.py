@@ -1,0 +1,357 @@
+"""What differs between two runs: verdicts, bytes, cases. Imports neither torch nor ttnn.
+
+Cases are matched by operator and key, within groups of one device mode and board; the TTNN release is what may differ. A
+reserved base that moved shifts every figure that is counted from it: that is told once, and only what moved otherwise is a
+change. Estimates are not compared: they are this program's own, not the device's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ssinghal.core.record import FAULTS, Resource, Status
+from ssinghal.errors import HarnessError
+from ssinghal.runs.change_kinds import Kind
+from ssinghal.runs.reader import Group, Run, Setting
+from ssinghal.runs.stored_record import StoredRecord
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of bytes, or an address, that both runs have and that is not the same."""
+
+    name: str
+    before_bytes: int
+    after_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before_bytes:,} → {self.after_bytes:,} B"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "before_bytes": self.before_bytes, "after_bytes": self.after_bytes}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One case that is not what it was. ``before`` and ``after`` are verdicts in words, empty where there is no record.
+
+    ``calls``: how often ``models`` make it; 0 for a call of crossed catalogs alone.
+    """
+
+    kind: Kind
+    setting: Setting
+    op: str
+    key: str
+    id: str
+    before: str
+    after: str
+    figures: tuple[Figure, ...] = ()
+    calls: int = 0
+    models: tuple[str, ...] = ()
+
+    def figures_told(self, most: int) -> str:
+        """The first figures in words, and how many there are besides."""
+        told = [str(figure) for figure in self.figures[:most]]
+        more = len(self.figures) - len(told)
+        return ", ".join([*told, *([f"and {more} more"] if more else [])])
+
+    def to_json(self) -> dict[str, Any]:
+        where = self.setting.to_json()
+        case = {"op": self.op, "key": self.key, "id": self.id}
+        verdicts = {"before": self.before, "after": self.after}
+        hit = {"calls": self.calls, "models": list(self.models)}
+        return {"kind": self.kind.value, **where, **case, **verdicts, **hit, "figures": [f.to_json() for f in self.figures]}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """``before`` and ``after`` are ids of runs; ``settings`` the pairs compared, ``heads`` a line on each; ``notes`` what is
+    true of more than a case."""
+
+    before: str
+    after: str
+    settings: tuple[tuple[Setting, Setting], ...]
+    heads: tuple[str, ...]
+    notes: tuple[str, ...]
+    found: tuple[Change, ...]
+    cases: int  # that both have
+
+    @classmethod
+    def of(cls, before: Run, after: Run, *, across: bool = False) -> Changes:
+        """``across``: also groups of other boards and device modes are compared, as the first note says.
+
+        Raises:
+            HarnessError: no group of the one can be compared with one of the other.
+        """
+        pairs = _paired(before.groups, after.groups, across)
+        if not pairs:
+            have = [f"{run.id} has {'; '.join(str(g.setting) for g in run.groups)}" for run in (before, after)]
+            hint = "" if across else "; --across compares other boards and device modes"
+            raise HarnessError(f"nothing to compare: {', '.join(have)}{hint}")
+        compared = [_Comparison(*pair, before, after) for pair in pairs]
+        found = [change for comparison in compared for change in comparison.changes()]
+        order = list(Kind)
+        found.sort(key=lambda c: (order.index(c.kind), c.op, c.id, str(c.setting)))
+        notes = [
+            *(note for comparison in compared for note in comparison.across_notes()),
+            *_left_out(before, [pair[0] for pair in pairs]),
+            *_left_out(after, [pair[1] for pair in pairs]),
+            *(f"{run.id}: {loss}" for run in (before, after) for loss in run.losses),
+            *(note for comparison in compared for note in comparison.notes()),
+        ]
+        settings = tuple((one.setting, other.setting) for one, other in pairs)
+        cases = sum(len(comparison.common) for comparison in compared)
+        heads = tuple(comparison.head for comparison in compared)
+        return cls(before.id, after.id, settings, heads, tuple(notes), tuple(found), cases)
+
+    @property
+    def counts(self) -> dict[Kind, int]:
+        """Of every kind, also those of which there is none."""
+        counted = Counter(change.kind for change in self.found)
+        return {kind: counted[kind] for kind in Kind}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "before": self.before,
+            "after": self.after,
+            "settings": [[str(one), str(other)] for one, other in self.settings],
+            "heads": list(self.heads),
+            "cases": self.cases,
+            "counts": {kind.value: count for kind, count in self.counts.items()},
+            "notes": list(self.notes),
+            "changes": [change.to_json() for change in self.found],
+        }
+
+
+def _cases(count: int) -> str:
+    return f"{count:,} case{'' if count == 1 else 's'}"
+
+
+def _paired(before: Iterable[Group], after: Iterable[Group], across: bool) -> list[tuple[Group, Group]]:
+    """Groups of one setting first, then those of one board and mode where each run has just one such. ``across``: then by
+    board, then by mode, then the one that is left on either side."""
+    keys: list[Callable[[Setting], Any]] = [lambda s: s, lambda s: (s.device_mode, s.board)]
+    if across:
+        keys += [lambda s: s.board, lambda s: s.device_mode]
+    ones, others = list(before), list(after)
+    pairs = []
+    for key in keys:
+        counted = [Counter(key(g.setting) for g in groups) for groups in (before, after)]
+        for one in list(ones):
+            same = [other for other in others if key(other.setting) == key(one.setting)]
+            if same and all(counts[key(one.setting)] == 1 for counts in counted):
+                pairs.append((one, same[0]))
+                ones.remove(one)
+                others.remove(same[0])
+    if across and len(ones) == len(others) == 1:
+        pairs.append((ones[0], others[0]))
+    return pairs
+
+
+def _left_out(run: Run, compared: Iterable[Group]) -> Iterator[str]:
+    settings = {group.setting for group in compared}
+    for group in run.groups:
+        if group.setting not in settings:
+            yield f"{run.id}: {_cases(len(group.records))} of {group.setting} without a counterpart, not compared"
+
+
+# Figures of a message that move when the reserved base of a memory does: by how many bytes for each byte that a bank grows.
+# Room is counted from the base. A limit is such room, or the fixed end of L1. Program buffers are told by their size, or by
+# the address where they end, which the base shifts the other way. Tensors are placed from the end of L1 down: they stay.
+_MOVES: Mapping[str, tuple[int, ...]] = {
+    "bank_bytes": (1,),
+    "free_bytes": (1,),
+    "largest_free_bytes": (1,),
+    "limit_bytes": (0, 1),
+    "program_bytes": (0, -1),
+}
+_MESSAGE = ("total_bytes", "bytes_per_bank", "allocated_bytes", "tensor_address", *_MOVES)
+_ROOM = {"bank_bytes", "free_bytes", "largest_free_bytes", "limit_bytes", "tensor_address"}  # the less, the worse
+_MEMORIES: Mapping[Resource, tuple[str, ...]] = {
+    Resource.L1_BUFFER: ("L1",),
+    Resource.CIRCULAR_BUFFER: ("L1",),
+    Resource.CLASH: ("L1",),
+    Resource.DRAM_BUFFER: ("DRAM",),
+    Resource.L1_SMALL_BUFFER: ("L1_SMALL",),
+    Resource.TRACE_BUFFER: ("trace",),
+    Resource.FRAGMENTATION: ("L1", "DRAM"),  # either
+}
+_NO_TRIAL = (Status.NOT_RUN, Status.UNSUPPORTED, Status.INVALID)
+_Pair = tuple[StoredRecord, StoredRecord]
+
+
+def _cases_beside(run: Run, group: Group) -> set[tuple[str, str]]:
+    """Cases that the run has under another release of the group's board and mode: not compared, but not gone either."""
+    same = (group.setting.device_mode, group.setting.board)
+    others = [g for g in run.groups if g is not group and (g.setting.device_mode, g.setting.board) == same]
+    return {(record.op, record.key) for other in others for record in other.records}
+
+
+class _Comparison:
+    """One group against another."""
+
+    def __init__(self, one: Group, other: Group, before: Run, after: Run) -> None:
+        self.one, self.other = one, other
+        self.before, self.after = before, after
+        self._old = {(r.op, r.key): r for r in one.records}
+        self._new = {(r.op, r.key): r for r in other.records}
+        elsewhere = _cases_beside(after, other), _cases_beside(before, one)
+        self._gone = [record for case, record in self._old.items() if case not in self._new and case not in elsewhere[0]]
+        self._added = [record for case, record in self._new.items() if case not in self._old and case not in elsewhere[1]]
+        self.common = [(record, self._new[case]) for case, record in self._old.items() if case in self._new]
+        self.per_bank = one.setting.board == other.setting.board
+        self.shifts = _shifts(self.common, one, other) if self.per_bank else {}
+
+    @property
+    def head(self) -> str:
+        one, other = self.one, self.other
+        where = str(one.setting) if one.setting == other.setting else f"{one.setting} → {other.setting}"
+        numerics = one.numerics if one.numerics == other.numerics else f"{one.numerics} → {other.numerics}"
+        return f"{where}: {_cases(len(self.common))} in both; {numerics}"
+
+    def changes(self) -> Iterator[Change]:
+        for old, new in self.common:
+            kind, figures = self._judged(old, new)
+            if kind:
+                yield self._change(kind, new, _told(old), _told(new), figures)
+        for record in self._gone:
+            if record.status is Status.FITS:
+                why = f"no record: {self.after.id} is not whole" if self.after.losses else "no record"
+                yield self._change(Kind.LOST_FIT, record, _told(record), why)
+            elif not self.after.losses:
+                yield self._change(Kind.VANISHED, record, _told(record), "")
+        for record in self._added if not self.before.losses else ():
+            yield self._change(Kind.NEW_CASE, record, "", _told(record))
+
+    def across_notes(self) -> Iterator[str]:
+        one, other = self.one.setting, self.other.setting
+        if one.board != other.board:
+            yield f"across: {one} → {other}; figures per bank are not compared across boards"
+        elif one.device_mode != other.device_mode:
+            yield f"across: {one} → {other}"
+
+    def notes(self) -> Iterator[str]:
+        for memory, (old_bytes, new_bytes) in self.shifts.items():
+            alike = sum(self._only_shifted(memory, *pair) for pair in self.common)
+            lost = old_bytes - new_bytes
+            base_grew, bank_grew = lost > 0, lost < 0
+            what, grew = ("the reserved base", base_grew) if memory == "L1" else ("a bank", bank_grew)
+            why = f"{what} {'grew' if grew else 'shrank'} by {abs(lost):,} B"
+            yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(alike)}: {why}"
+        for run, missing, not_counted in ((self.after, self._gone, "vanished"), (self.before, self._added, "new")):
+            if run.losses and missing:
+                yield f"{_cases(len(missing))} without a record in {run.id}, which is not whole: not counted as {not_counted}"
+
+    def _change(self, kind: Kind, record: StoredRecord, before: str, after: str, figures: tuple[Figure, ...] = ()) -> Change:
+        setting = self.one.setting if kind is Kind.VANISHED else self.other.setting
+        case = (record.op, record.key, record.id)
+        return Change(kind, setting, *case, before, after, figures, record.calls, record.callers)
+
+    def _judged(self, old: StoredRecord, new: StoredRecord) -> tuple[Kind | None, tuple[Figure, ...]]:
+        worse, moved = self._moved(old, new)
+        kind = _verdict_kind(old, new)
+        if kind is None and moved:
+            kind = Kind.GROWN if worse else Kind.SHRUNK
+        return kind, moved
+
+    def _moved(self, old: StoredRecord, new: StoredRecord) -> tuple[bool, tuple[Figure, ...]]:
+        """Figures that moved otherwise than by the shift of their memory, and whether one of them is for the worse."""
+        figures = list(_figures(old, new, self.per_bank))
+        tried = [[(f, _excess(f, shift)) for f in figures] for shift in [0, *self._shifts_of(new)]]
+        best = min(tried, key=lambda excesses: sum(excess != 0 for _, excess in excesses))
+        moved = [(figure, excess) for figure, excess in best if excess]
+        worse = any((excess > 0) != (figure.name in _ROOM) for figure, excess in moved)
+        return worse, tuple(figure for figure, _ in moved)
+
+    def _shifts_of(self, record: StoredRecord) -> list[int]:
+        memories = _MEMORIES.get(record.resource, ()) if record.resource else ()
+        return [self.shifts[m][1] - self.shifts[m][0] for m in memories if m in self.shifts]
+
+    def _only_shifted(self, memory: str, old: StoredRecord, new: StoredRecord) -> bool:
+        counts = new.resource is not None and memory in _MEMORIES.get(new.resource, ())
+        return counts and not self._moved(old, new)[1] and any(True for _ in _figures(old, new, self.per_bank))
+
+
+def _told(record: StoredRecord) -> str:
+    """The status, with what ran out or the reason; a leak beside it."""
+    status = record.status.value
+    text = status if record.sentence == status else f"{status}: {record.sentence}"
+    return f"{text}; left allocated on the device" if record.left_allocated else text
+
+
+def _verdict_kind(old: StoredRecord, new: StoredRecord) -> Kind | None:
+    """None: the same verdict. A case that was not run has none, so it neither newly fails nor newly fits; that it has none any
+    more is told."""
+    if bool(new.left_allocated) and not old.left_allocated:
+        return Kind.NEW_FAULT
+    if _verdict(old) == _verdict(new):
+        return None
+    if new.status in FAULTS:
+        return Kind.NEW_FAULT
+    if old.status is Status.FITS and new.status in _NO_TRIAL:
+        return Kind.LOST_FIT
+    if Status.NOT_RUN in (old.status, new.status):
+        return Kind.OTHER_VERDICT
+    if new.is_oom and not old.is_oom:
+        return Kind.NEW_OOM
+    return Kind.NOW_FITS if new.status is Status.FITS else Kind.OTHER_VERDICT
+
+
+def _verdict(record: StoredRecord) -> tuple[Status, Resource | None, str]:
+    return record.status, record.resource, record.stage if record.is_oom else ""
+
+
+def _figures(old: StoredRecord, new: StoredRecord, per_bank: bool) -> Iterator[Figure]:
+    """What both have and what differs. Numbers of messages only where both speak of the same memory and stage."""
+    comparable = _verdict(old) == _verdict(new)
+    after = _sizes(new, per_bank, comparable)
+    for name, before_bytes in _sizes(old, per_bank, comparable).items():
+        if name in after and after[name] != before_bytes:
+            yield Figure(name, before_bytes, after[name])
+
+
+def _sizes(record: StoredRecord, per_bank: bool, message: bool) -> dict[str, int]:
+    names = (_MESSAGE if per_bank else ("total_bytes",)) if message else ()
+    sizes = {name: value for name in names if (value := getattr(record, name)) is not None}
+    for tensor in record.tensors:
+        sizes[f"{tensor.label}: allocated_bytes"] = tensor.allocated_bytes
+        if per_bank and tensor.booked_bytes is not None:
+            sizes[f"{tensor.label}: booked_bytes"] = tensor.booked_bytes
+    if per_bank:
+        sizes.update({f"peak {name}": value for name, value in (record.usage or {}).items()})
+        sizes.update({f"resident {name}": value for name, value in record.resident.items()})
+    return sizes
+
+
+def _excess(figure: Figure, shift: int) -> int:
+    """How far a figure moved beyond what a bank that grew by ``shift`` explains."""
+    moved = figure.after_bytes - figure.before_bytes
+    return min((moved - times * shift for times in _MOVES.get(figure.name, (0,))), key=abs)
+
+
+def _shifts(pairs: Iterable[_Pair], one: Group, other: Group) -> dict[str, tuple[int, int]]:
+    """By memory: the bank's bytes before and after, where most of its cases say the same move; else what the device says."""
+    moves: dict[str, Counter[tuple[int, int]]] = {}
+    for old, new in pairs:
+        if new.resource is None or old.resource is not new.resource or old.bank_bytes is None or new.bank_bytes is None:
+            continue
+        memories = _MEMORIES.get(new.resource, ())
+        if len(memories) == 1:
+            moves.setdefault(memories[0], Counter())[old.bank_bytes, new.bank_bytes] += 1
+    devices = one.device, other.device
+    for memory, regions in {"L1": [d.l1 for d in devices], "DRAM": [d.dram for d in devices]}.items():
+        banks = [region.bank_bytes for region in regions if region is not None]
+        if memory not in moves and len(banks) == 2:
+            moves[memory] = Counter([(banks[0], banks[1])])
+    found = {}
+    for memory, counted in moves.items():
+        shifts: Counter[int] = Counter()
+        for (old_bytes, new_bytes), cases in counted.items():
+            shifts[new_bytes - old_bytes] += cases
+        (shift, _), *_ = shifts.most_common(1)
+        if shift:
+            found[memory] = next(banks for banks, _ in counted.most_common() if banks[1] - banks[0] == shift)
+    return found

@@ -1,0 +1,179 @@
+"""A case over runs, boards and releases: how it ended in each, and where that changed. Imports neither torch nor ttnn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
+from ssinghal.core.tensors import Shape, format_shape
+from ssinghal.errors import cut
+from ssinghal.runs.diff import Change, Changes
+from ssinghal.runs.index import Indexed, Store
+from ssinghal.runs.reader import Group, Run
+from ssinghal.runs.stored_record import StoredHead
+
+MAX_NOTES = 10
+MAX_FIGURES = 3  # of one change
+_ROOM = ("free_bytes", "bank_bytes", "limit_bytes", "tensor_address")
+_NUMBERS = ("total_bytes", "bytes_per_bank", "largest_free_bytes", "program_bytes", *_ROOM, "shortfall_bytes")
+_HEADER = ("started", "run", "ttnn", "status", "resource", "stage", "needs B", "of B", "short B", "change")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A case in one run. ``change``: from the entry before, None where there is none."""
+
+    indexed: Indexed
+    change: Change | None = None
+
+    @property
+    def row(self) -> list[str]:
+        """Bytes per bank, or per core for program buffers: needed (or the address where they end), and what there is of it."""
+        record, run = self.indexed.record, self.indexed.run
+        needs = record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes
+        room = next((getattr(record, name) for name in _ROOM if getattr(record, name) is not None), None)
+        numbers = ("" if n is None else f"{n:,}" for n in (needs, room, record.shortfall_bytes))
+        started = run.started[:19].replace("T", " ")
+        resource = str(record.resource or "")
+        return [started, run.id, self.indexed.setting.ttnn, str(record.status), resource, record.stage, *numbers, self.told]
+
+    @property
+    def told(self) -> str:
+        if self.change is None:
+            return ""
+        told = self.change.figures_told(MAX_FIGURES)
+        return f"{self.change.kind}: {told}" if told else str(self.change.kind)
+
+    def to_json(self) -> dict[str, Any]:
+        record, run = self.indexed.record, self.indexed.run
+        return {
+            "run": run.id,
+            "folder": run.folder,
+            "started": run.started,
+            "ttnn": self.indexed.setting.ttnn,
+            "status": record.status.value,
+            "resource": record.resource.value if record.resource else None,
+            "stage": record.stage,
+            **{name: getattr(record, name) for name in _NUMBERS},
+            "message": record.message,
+            "change": self.change.to_json() if self.change else None,
+        }
+
+
+@dataclass(frozen=True)
+class CaseHistory:
+    """One case on one board in one device mode: a run is an entry, oldest first."""
+
+    entries: tuple[Entry, ...]
+
+    @property
+    def first(self) -> Indexed:
+        return self.entries[0].indexed
+
+    @property
+    def numerics(self) -> str:
+        return "/".join(sorted({entry.indexed.record.numerics for entry in self.entries}))
+
+    def to_json(self) -> dict[str, Any]:
+        record, setting = self.first.record, self.first.setting
+        return {
+            "op": record.op,
+            "key": record.key,
+            "id": record.id,
+            "device_mode": setting.device_mode,
+            "board": setting.board,
+            "numerics": self.numerics,
+            "runs": [entry.to_json() for entry in self.entries],
+        }
+
+
+@dataclass(frozen=True)
+class History:
+    """``near``: shapes like the asked one, where no case has it. ``notes``: runs that lack records, and why."""
+
+    operator: str
+    shape: Pattern
+    cases: tuple[CaseHistory, ...]
+    near: tuple[Shape, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, store: Store, operator: str, shape: Pattern, *, board: str | None = None, mode: str | None = None) -> History:
+        """``operator`` by its canonical name. Every case that is listed with the shape, or has it as an operand."""
+        known = store.shapes(operator)
+        found = store.find(operator, [s for s in known if fits_pattern(s, shape)], board, mode)
+        cases = tuple(CaseHistory(tuple(_entries(list(same)))) for _, same in groupby(found, _line))
+        near = () if cases else nearest(known, shape)
+        return cls(operator, shape, cases, near, tuple(_notes(store)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operator": self.operator,
+            "shape": list(self.shape),
+            "cases": [case.to_json() for case in self.cases],
+            "near": [list(shape) for shape in self.near],
+            "notes": list(self.notes),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Human text: a table for each case, board and device mode."""
+        asked = "[" + ",".join("*" if size is None else str(size) for size in self.shape) + "]"
+        if not self.cases:
+            near = f"; near: {' '.join(map(format_shape, self.near))}" if self.near else ""
+            yield f"no record of {self.operator} {asked}{near}"
+        for case in self.cases:
+            record, setting = case.first.record, case.first.setting
+            yield f"{record.op} {cut(record.id, 150)}  on {setting.device_mode} {setting.board}, numerics {case.numerics}"
+            yield from (f"  {line}" for line in _table([list(_HEADER), *(entry.row for entry in case.entries)]))
+        yield from (f"note: {note}" for note in self.notes[:MAX_NOTES])
+        if more := len(self.notes) - len(self.notes[:MAX_NOTES]):
+            yield f"note: … and {more:,} more runs that lack records"
+
+
+def _line(indexed: Indexed) -> tuple[str, str, str, str]:
+    """What is told in one table: runs of all releases."""
+    return indexed.record.op, indexed.record.key, indexed.setting.device_mode, indexed.setting.board
+
+
+def _entries(found: Sequence[Indexed]) -> Iterator[Entry]:
+    yield Entry(found[0])
+    for before, after in pairwise(found):
+        yield Entry(after, _change(before, after))
+
+
+def _change(before: Indexed, after: Indexed) -> Change | None:
+    """As ``compare`` says it of two runs that have this case alone."""
+    if before.record is after.record:
+        return None
+    found = Changes.of(_alone(before), _alone(after)).found
+    return found[0] if found else None
+
+
+def _alone(indexed: Indexed) -> Run:
+    group = Group.of(indexed.setting, [indexed.record], indexed.run.device)
+    return Run(Path(indexed.run.folder), StoredHead(run=indexed.run.id), (group,))
+
+
+def _notes(store: Store) -> Iterator[str]:
+    for run in store.runs():
+        if run.refused:
+            yield f"run {run.folder} is not in here: {run.refused.splitlines()[0]}"
+        elif run.losses:
+            more = f" (and {len(run.losses) - 1} more losses)" if len(run.losses) > 1 else ""
+            yield f"run {run.folder}: {run.losses[0]}{more}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns of bytes to the right, all others to the left; columns without a value are left out."""
+    kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in kept}
+    sides: dict[int, Callable[[str, int], str]] = {i: str.rjust if rows[0][i].endswith(" B") else str.ljust for i in kept}
+    for row in rows:
+        yield "  ".join(sides[i](row[i], widths[i]) for i in kept).rstrip()
+
+
+__all__ = ["CaseHistory", "Entry", "History"]

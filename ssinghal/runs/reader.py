@@ -1,0 +1,276 @@
+"""Runs read back: a run's folder, or a bare ``records.jsonl``, as typed records. Imports neither torch nor ttnn.
+
+What is whole is read, and what is not is told: a run that was killed leaves a last line cut short, or fewer records than it
+selected. Records of different boards, device modes or TTNN releases are kept apart, never added up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ssinghal.core.record import SCHEMA_VERSION, Status
+from ssinghal.errors import HarnessError
+from ssinghal.runs.stored_record import NOT_OPENED, StoredDevice, StoredHead, StoredRecord
+
+LATEST = "latest"
+RECORDS = "records.jsonl"
+INFO = "run.json"
+NO_DEVICE = "none"  # the device mode of a record that no device answered
+MAX_LOSSES_TOLD = 20
+_INDIFFERENT = {
+    "results",
+    "workers",
+    "as_json",
+    "ttnn_log",
+    "ttnn-log",
+    "policy",
+    "remedies",
+}  # options of run and pytest that decide no verdict
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What records must share to be added up."""
+
+    device_mode: str
+    board: str
+    ttnn: str
+
+    @classmethod
+    def of(cls, record: StoredRecord) -> Setting:
+        return cls(record.device_mode, record.board, record.ttnn)
+
+    def to_json(self) -> dict[str, str]:
+        return {"device_mode": self.device_mode, "board": self.board, "ttnn": self.ttnn}
+
+    def __str__(self) -> str:
+        on = f"no device, {self.board}" if self.device_mode == NO_DEVICE else f"{self.device_mode} {self.board}"
+        return f"{on}, ttnn {self.ttnn or 'not installed'}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Records of one setting, in the file's order, each case once. ``device``: what the run opened, if it opened just that."""
+
+    setting: Setting
+    records: tuple[StoredRecord, ...]
+    device: StoredDevice = NOT_OPENED
+
+    @classmethod
+    def of(cls, setting: Setting, records: Iterable[StoredRecord], opened: StoredDevice) -> Group:
+        same = Setting(opened.mode, opened.board, opened.ttnn) == setting
+        return cls(setting, tuple(records), opened if same else NOT_OPENED)
+
+    @property
+    def numerics(self) -> str:
+        """For the head of every page."""
+        compared = sum(r.numerics == "compared" for r in self.records)
+        if not compared:
+            return "numerics not run: memory verdicts only"
+        return f"numerics compared for {compared:,} of {len(self.records):,} cases"
+
+
+@dataclass(frozen=True)
+class Run:
+    """``losses``: what the run does not have, in words; there are none of a whole run. ``remarks``: what else is odd about its
+    files. ``head``: what ``run.json`` says, empty where there is none."""
+
+    path: Path
+    head: StoredHead
+    groups: tuple[Group, ...]
+    losses: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.head.run or (self.path.parent.name if self.path.is_file() else self.path.name)
+
+    @property
+    def records(self) -> tuple[StoredRecord, ...]:
+        return tuple(record for group in self.groups for record in group.records)
+
+
+def find_run(text: str | None, results: Path) -> Path:
+    """The folder or file that ``text`` names: a path, or a run below ``results`` by its id or what that begins with; None
+    and ``latest``: the last.
+
+    Raises:
+        HarnessError: there is none, or several begin so.
+    """
+    if text in (None, LATEST):
+        latest = results / LATEST
+        if not (latest / RECORDS).is_file():
+            raise HarnessError(f"no run in {results}: expected {latest}; name a run, or begin with: ssinghal run")
+        return latest.resolve()
+    if text and Path(text).exists():
+        path = Path(text).resolve()
+        if path.name == RECORDS and (path.parent / INFO).is_file():
+            return path.parent
+        if path.is_dir() and not (path / RECORDS).is_file():
+            raise HarnessError(f"{text}: expected a run's folder, with {RECORDS} in it")
+        return path
+    known = [path for path in run_folders(results) if path.name.startswith(text)] if text else []
+    exact = [path for path in known if path.name == text]
+    if len(known) == 1 or exact:
+        return (exact or known)[0]
+    if known:
+        raise HarnessError(f"run {text!r}: {len(known)} runs in {results} begin so: {', '.join(p.name for p in known[:5])}")
+    raise HarnessError(f"no run {text!r}: expected a run's folder, a {RECORDS}, or the id of a run in {results}")
+
+
+def run_folders(results: Path) -> list[Path]:
+    """Folders of runs below ``results``, oldest first."""
+    if not results.is_dir():
+        return []
+    return sorted(p for p in results.iterdir() if not p.is_symlink() and (p / RECORDS).is_file())
+
+
+def earlier_runs(path: Path) -> Iterator[Path]:
+    """Runs before that of the folder ``path``, beside it, the last one first: those with equal options on the same board in the
+    same device mode. None where ``path`` has no ``run.json``."""
+    wanted = _selection(path) if path.is_dir() else {}
+    for other in reversed(run_folders(path.parent)):
+        if wanted and other.name < path.name and _selection(other) == wanted:
+            yield other
+
+
+def _selection(folder: Path) -> dict[str, Any]:
+    """What decided which cases were run and on what; {} if that is not known."""
+    try:
+        head, _ = _head(folder / INFO)
+    except HarnessError:  # of a newer version
+        return {}
+    deciding = {name: value for name, value in head.options.items() if name not in _INDIFFERENT}
+    return {**deciding, "opened": [head.device.mode, head.device.board]} if head.options else {}
+
+
+def read_run(path: Path) -> Run:
+    """The run of a folder or of a ``records.jsonl``.
+
+    Raises:
+        HarnessError: it cannot be read, holds no whole record, or was written by a newer version.
+    """
+    lines = path / RECORDS if path.is_dir() else path
+    head, remarks = _head(lines.parent / INFO) if lines.name == RECORDS else (StoredHead(), [])
+    read, losses = stored_records(lines)
+    if not read:
+        raise HarnessError(f"{lines}: no whole record in it" + (f"; {losses[0]}" if losses else ""))
+    kept = _kept(read)
+    if len(kept) < len(read):
+        remarks.append(f"{lines}: {len(read) - len(kept):,} records of cases that have another; the last answer of each counts")
+    missing = (head.selected or 0) - len(kept)
+    if missing > 0:
+        losses.append(f"{missing:,} of {head.selected:,} selected cases have no record: the run was killed, or goes on")
+    by_setting: dict[Setting, list[StoredRecord]] = {}
+    for (setting, _, _), record in kept.items():
+        by_setting.setdefault(setting, []).append(record)
+    largest_first = sorted(by_setting.items(), key=lambda item: (-len(item[1]), str(item[0])))
+    return Run(path, head, tuple(Group.of(*grouped, head.device) for grouped in largest_first), tuple(losses), tuple(remarks))
+
+
+def _kept(records: Iterable[StoredRecord]) -> dict[tuple[Setting, str, str], StoredRecord]:
+    """One record of each case and setting: the last that a device answered, else the last. A case that no device answered
+    belongs to the setting of its board, where there is just one."""
+    listed = list(records)
+    answered = {Setting.of(r) for r in listed if r.device_mode != NO_DEVICE}
+    kept: dict[tuple[Setting, str, str], StoredRecord] = {}
+    for record in listed:
+        setting = Setting.of(record)
+        if record.device_mode == NO_DEVICE:
+            homes = [s for s in answered if s.board == setting.board]
+            setting = homes[0] if len(homes) == 1 else setting
+        case = (setting, record.op, record.key)
+        if case in kept and record.device_mode == NO_DEVICE != kept[case].device_mode:
+            continue
+        kept[case] = record
+    return kept
+
+
+def _head(path: Path) -> tuple[StoredHead, list[str]]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return StoredHead(), []
+    except OSError as error:
+        raise HarnessError(f"cannot read {path}: {error.strerror}") from error
+    _refuse_newer(_schema_of(data), path)
+    try:
+        return StoredHead.model_validate_json(data), []
+    except ValidationError as error:
+        return StoredHead(), [f"{path}: not a run's head ({_fault(error)}); the run's options and device are not known"]
+
+
+def stored_records(path: Path) -> tuple[list[StoredRecord], list[str]]:
+    """Whole records of a file, and a word on every line that is none.
+
+    Raises:
+        HarnessError: it cannot be read, or was written by a newer version.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise HarnessError(f"cannot read {path}: {error.strerror}") from error
+    found, lost = [], []
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(StoredRecord.model_validate_json(line))
+        except ValidationError as error:
+            _refuse_newer(_schema_of(line), path, number)
+            cut_short = number == len(lines) and error.errors()[0]["type"] == "json_invalid"
+            what = f"cut short after {len(line):,} B; was the run killed?" if cut_short else _fault(error)
+            lost.append(f"{path}:{number}: not a whole record, left out: {what}")
+        else:
+            if b'"schema": 1,' not in line[:16]:  # as this version writes it; else the number is looked at
+                _refuse_newer(_schema_of(line), path, number)
+    more = len(lost) - MAX_LOSSES_TOLD
+    return found, [*lost[:MAX_LOSSES_TOLD], *([f"{path}: {more:,} more lines are no whole records"] if more > 0 else [])]
+
+
+def _schema_of(line: bytes) -> Any:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value.get("schema") if isinstance(value, dict) else None
+
+
+def _refuse_newer(schema: Any, path: Path, number: int | None = None) -> None:
+    if isinstance(schema, int) and schema > SCHEMA_VERSION:
+        where = path if number is None else f"{path}:{number}"
+        raise HarnessError(f"{where}: records of schema {schema}; this ssinghal reads up to {SCHEMA_VERSION}: use a newer one")
+
+
+def _fault(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
+def counted(records: Iterable[StoredRecord]) -> dict[str, int]:
+    """Cases by status, in the order of ``Status``; statuses without a case are left out. The values add up."""
+    found = dict.fromkeys(Status, 0)
+    for record in records:
+        found[record.status] += 1
+    return {status.value: cases for status, cases in found.items() if cases}
+
+
+__all__ = [
+    "Group",
+    "Run",
+    "Setting",
+    "counted",
+    "earlier_runs",
+    "find_run",
+    "read_run",
+    "run_folders",
+    "stored_records",
+]

@@ -1,0 +1,103 @@
+"""A run's folder: ``run.json``, ``records.jsonl`` (flushed case by case), ``summary.txt``, and the link ``latest``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Record, RunInfo, Status, Verdict
+from ssinghal.core.versions import commit_of, new_run_id, now, package_versions
+from ssinghal.device.modes import DeviceMode
+from ssinghal.errors import HarnessError
+from ssinghal.runs.files import LineFile, write_whole
+from ssinghal.runs.summary import Summary
+
+
+def new_run(repository: Path, options: Mapping[str, Any], selected: int | None, device: Mapping[str, Any]) -> RunInfo:
+    """What is known when a run of this program begins."""
+    command = " ".join(sys.argv)
+    return RunInfo(new_run_id(), now(), command, commit_of(repository), device, package_versions(), options, selected=selected)
+
+
+def unprobed(case: Case, status: Status, message: str, board: str) -> Record:
+    """The record of a case that no device answered, and why."""
+    verdict = Verdict(status, decided_by="harness", message=message)
+    return Record.of(case, verdict, device_mode="none", board=board, ttnn=package_versions().get("ttnn", ""))
+
+
+class RunFolder:
+    """Writes one run. Every record is on disk when ``append`` returns, so a killed run keeps all but the line that it was at.
+
+    Raises:
+        HarnessError: the folder cannot be written.
+    """
+
+    def __init__(self, parent: Path, info: RunInfo) -> None:
+        self.path = parent / info.run
+        self.info = info
+        self.records: list[dict[str, Any]] = []
+        with self._writing():
+            self.path.mkdir(parents=True)
+            self._write_info()
+            self._lines = LineFile(self.path / "records.jsonl")
+            self._link_latest(parent)
+
+    def set_device(self, device: Mapping[str, Any]) -> None:
+        """What was opened, where that is known only after the run began."""
+        self.info = replace(self.info, device=device)
+        with self._writing():
+            self._write_info()
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        stamped = {**record, "run": self.info.run}
+        self._lines.write(json.dumps(stamped))
+        self.records.append(stamped)
+
+    def finish(self, selected: int, notes: Sequence[str] = ()) -> list[str]:
+        """Closes the run with its totals and puts it into the index; returns the summary's lines. ``notes`` go into its file
+        as well. An index that cannot be written is the last line: the run stands without it."""
+        summary = Summary.of(self.records)
+        self.info = replace(self.info, finished=now(), selected=selected, totals=summary.totals)
+        lines = [*self._head(), *summary.lines()]
+        with self._writing():
+            self._write_info()
+            write_whole(self.path / "summary.txt", "\n".join([*lines, *notes]))
+        self._lines.close()
+        from ssinghal.runs.index import STORE, Store
+
+        try:
+            Store(self.path.parent / STORE).index(self.path)
+        except HarnessError as error:
+            return [*lines, f"not indexed: {error}"]
+        return lines
+
+    def _head(self) -> list[str]:
+        device = self.info.device
+        head = f"run {self.info.run}: {len(self.records)} of {self.info.selected} selected cases recorded"
+        opened = f"{device['mode']} {device['board']}" if device else "no device"
+        where = f"{opened}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
+        computes = device.get("mode", DeviceMode.VIRTUAL) != DeviceMode.VIRTUAL
+        return [head, where if computes else f"{where}; numerics not run: memory verdicts only"]
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HarnessError(f"cannot write results to {self.path}: {error.strerror}") from error
+
+    def _write_info(self) -> None:
+        write_whole(self.path / "run.json", json.dumps(asdict(self.info), indent=2))
+
+    def _link_latest(self, parent: Path) -> None:
+        aside = parent / f".latest-{os.getpid()}"
+        aside.unlink(missing_ok=True)
+        aside.symlink_to(self.info.run, target_is_directory=True)
+        aside.replace(parent / "latest")

@@ -1,0 +1,211 @@
+"""What users reported: every message read with its figures, every call replayed with those that a replay has, and remedied.
+
+``data/public_failures.yaml`` has the facts and says what they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.device.error_patterns import translate_error
+from ssinghal.device.modes import choose_device
+from ssinghal.device.releases import find_release
+from ssinghal.diagnose.fingerprint import origin
+from ssinghal.diagnose.log_reader import read_log
+from ssinghal.diagnose.replay import Replay, replay
+from ssinghal.errors import HarnessError
+from ssinghal.operators.case_json import case_from_json
+from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.solver import Unsolved, solve
+from ssinghal.remedy.text import Told, script
+from ssinghal.remedy.trial import LiveSet
+from ssinghal.runner.pool import PoolOptions
+from tests.support.wrapped_messages import WRAPPINGS
+
+REPORTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "data" / "public_failures.yaml").read_text())
+FACTS = Path(__file__).parents[3] / "shared" / "reports" / "public_failures.csv"
+FITS = "fits"
+
+MESSAGES = [
+    pytest.param(message, id=f"{report['ref']}-{i}")
+    for report in REPORTS
+    for i, message in enumerate(report.get("messages", []))
+]
+CALLS = [(report, i, call) for report in REPORTS for i, call in enumerate(report.get("calls", []))]
+REPLAYS = [
+    pytest.param(report, call, release, id=f"{report['ref']}-{i}-{release}")
+    for report, i, call in CALLS
+    for release in call["replays"]
+]
+FAILING = [param for param in REPLAYS if param.values[1]["replays"][param.values[2]] != FITS]
+NEVER_FAILING = [pytest.param(call, id=f"{report['ref']}-{i}") for report, i, call in CALLS if "remedies" not in call]
+
+
+class Benches:
+    """Each opened when first asked for, and kept."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack, self._opened = stack, dict[tuple[str, str], Bench]()
+
+    def of(self, call: dict[str, Any], release: str) -> Bench:
+        key = (call.get("board", "n150"), release)
+        if key not in self._opened:
+            choice = choose_device("virtual", key[0])
+            options = PoolOptions.of(choice, workers=1, release=found(release))
+            self._opened[key] = self._stack.enter_context(Bench(choice, options, no_values="not asked"))
+        return self._opened[key]
+
+
+def found(release: str) -> Any:
+    try:
+        return find_release(release)
+    except HarnessError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def benches() -> Iterator[Benches]:
+    with ExitStack() as stack:
+        yield Benches(stack)
+
+
+def read(text: str, wrapping: str) -> list[Verdict]:
+    return [f.verdict for f in read_log(io.BytesIO(WRAPPINGS[wrapping]({"text": text}).encode()), "log").failures]
+
+
+def figures(verdict: Verdict, names: Any) -> dict[str, Any]:
+    return {name: getattr(verdict, name) for name in names}
+
+
+def case_of(call: dict[str, Any]) -> Case:
+    return case_from_json(call["case"])
+
+
+def reported(report: dict[str, Any]) -> Verdict:
+    """The first message, or a failure of the kind that the report names."""
+    if "messages" in report:
+        return translate_error("RuntimeError", report["messages"][0]["text"])
+    return Verdict(Status.OOM, Resource(report["kind"]))
+
+
+def made_again(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> Replay:
+    verdict = reported(report)
+    live: LiveSet | None = () if call.get("alone") else None
+    return replay(case_of(call), verdict, benches.of(call, release), "", live, origin(verdict).trace_region_bytes)
+
+
+# ---- read ----
+
+
+@pytest.mark.parametrize("wrapping", ["pytest", "critical line", "80 columns, anywhere"])
+@pytest.mark.parametrize("message", MESSAGES)
+def test_message_is_read(message: dict[str, Any], wrapping: str) -> None:
+    (verdict,) = read(message["text"], wrapping)
+    assert (verdict.status, verdict.resource) == (Status.OOM, Resource(message["resource"]))
+    assert figures(verdict, message["numbers"]) == message["numbers"]
+
+
+# ---- replayed ----
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(("report", "call", "release"), REPLAYS)
+def test_replay(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
+    """Fits, or fails with these figures, and TTNN's own message is read back with all that it has."""
+    expected = call["replays"][release]
+    made = made_again(benches, report, call, release)
+    verdict = made.tried.verdict
+    if expected == FITS:
+        assert (verdict.status, verdict.message) == (Status.FITS, "")
+        return
+    numbers = {name: value for name, value in expected.items() if name != "resource"}
+    assert (verdict.status, verdict.resource) == (Status.OOM, Resource(expected["resource"]))
+    assert figures(verdict, numbers) == numbers
+    if verdict.resource is not Resource.CLASH:  # its message is kept without the number of the program
+        (again,) = read(verdict.message, "pytest")
+        assert figures(again, numbers) == numbers
+    if made.same_kind and release == next(iter(call["replays"])):
+        unequal = {f.name: f.replayed - f.reported for f in made.figures if not f.equal}  # type: ignore[operator]
+        assert unequal == call.get("differences", {})
+
+
+# ---- remedied ----
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(("report", "call", "release"), FAILING)
+def test_remedies(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
+    """Each ran on a device; on the first release they are, among others, of the contracts that are listed."""
+    made = made_again(benches, report, call, release)
+    verdict = reported(report)
+    trace = origin(verdict).trace_region_bytes
+    told = solve(case_of(call), benches.of(call, release), live=made.live, verdict=made.tried.verdict, trace_region_bytes=trace)
+    assert isinstance(told, Told)
+    remedies = told.remedies.found
+    assert all(remedy.tried.works for remedy in remedies)
+    contracts = {str(remedy.contract) for remedy in remedies}
+    assert contracts
+    if release == next(iter(call["replays"])):
+        assert contracts >= set(call["remedies"])
+        assert any(call.get("advice", "") in remedy.note for remedy in remedies)
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("call", NEVER_FAILING)
+def test_what_fits_needs_no_remedy(benches: Benches, call: dict[str, Any]) -> None:
+    told = solve(case_of(call), benches.of(call, next(iter(call["replays"]))))
+    assert isinstance(told, Unsolved)
+    assert told.verdict.status is Status.FITS
+
+
+# ---- the device as the report's was ----
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("release", "bank_bytes"), [("0.66.0", 1_073_741_792 - 1_920_000), ("0.81.1", 1_072_693_184 - 20 * 8192)]
+)
+def test_trace_region(benches: Benches, release: str, bank_bytes: int) -> None:
+    """0.66.0 takes ``trace_region_size`` from each DRAM bank; later releases from all together, in steps of 8 KiB of each:
+    1,920,000 / 12 is 19.5 of them. A program asks for it again."""
+    bench = benches.of({}, release)
+    assert bench.board_of("", 1_920_000).dram.bank_bytes == bank_bytes
+    assert bench.board_of("").dram.bank_bytes > bank_bytes
+    case = case_from_json({"op": "relu", "inputs": [[32, 32]]})
+    problem = Problem.of(case, Verdict(Status.FITS), bench.board_of("", 1_920_000), trace_region_bytes=1_920_000)
+    tried = bench.run(problem.trial())
+    assert tried.works
+    assert "ttnn.open_device(device_id=0, l1_small_size=0, trace_region_size=1920000)" in script(tried, [])
+
+
+# ---- all of them ----
+
+
+def test_every_report_says_enough() -> None:
+    for report in REPORTS:
+        assert ("messages" in report) != ("kind" in report), report["ref"]
+        assert ("calls" in report) != ("why_no_call" in report), report["ref"]
+    for report, _, call in CALLS:
+        assert any(told != FITS for told in call["replays"].values()) == ("remedies" in call), report["ref"]
+
+
+@pytest.mark.skipif(not FACTS.exists(), reason="the table of reports is not beside this repository")
+def test_every_report_of_the_table_is_here() -> None:
+    with FACTS.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [report["ref"] for report in REPORTS] == [row["ref"] for row in rows]
+    replayable = [row["ref"] for row in rows if row["replay_class"] in ("A", "A*", "B", "C", "D")]
+    replayed = [report["ref"] for report in REPORTS if "calls" in report]
+    assert set(replayed) <= set(replayable)
+    assert len(replayed) >= 0.9 * len(replayable)

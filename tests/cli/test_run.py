@@ -1,0 +1,270 @@
+"""``ssinghal run``: every selected case has its record, in the plugin's form, however the run ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes import (
+    BLOCKED,
+    UNMAPPED,
+    Suite,
+    all_ended,
+    catalog_text,
+    operator_module,
+    read_lines,
+    wait_for,
+    workers_of,
+)
+
+PROGRAM = [sys.executable, "-m", "ssinghal"]
+
+SMALL, LARGE = [1, 32, 64], [1, 64, 640, 400]
+# TTNN maps 2,097,152 tiles on the host for it: seconds of work.
+SLOW = {"in": [[1, 8192, 8192]], "args": {"dim": -1}}
+OPERATORS = {
+    "add": [{"shape": SMALL}, {"shape": LARGE}],
+    "relu": [{"shape": SMALL}, {"shape": LARGE}, {"shape": [1, 32, 96]}],
+    "as_strided": [{"in": [SMALL], "args": {"size": [32], "stride": [1]}}],
+}
+
+
+class Run:
+    """``ssinghal run`` on one catalog, in a folder of its own."""
+
+    def __init__(self, folder: Path, operators: dict[str, list[dict[str, Any]]], memory: str = "l1") -> None:
+        self.folder = folder
+        (folder / "catalog.yaml").write_text(catalog_text(operators, memory=memory))
+
+    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*PROGRAM, "run", "catalog.yaml", *arguments],
+            cwd=self.folder,
+            env={**os.environ, **environ},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def __call__(self, *arguments: str, **environ: str) -> tuple[int, str, str]:
+        process = self.start(*arguments, **environ)
+        out, err = process.communicate(timeout=180)
+        assert "Traceback" not in err
+        return process.returncode, out, err
+
+    @property
+    def latest(self) -> Path:
+        return self.folder / "results" / "latest"
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return read_lines(self.latest / "records.jsonl")
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return dict(json.loads((self.latest / "run.json").read_text()))
+
+    def statuses(self) -> Counter[str]:
+        records = self.records
+        assert len({(r["op"], r["key"]) for r in records}) == len(records), "a case has two records"
+        return Counter(r["status"] for r in records)
+
+
+@pytest.mark.virtual_device
+def test_a_run_and_its_folder(tmp_path):
+    run = Run(tmp_path, OPERATORS)
+    code, out, err = run("--workers", "1")
+
+    assert code == 0, err
+    assert run.statuses() == {"fits": 4, "oom": 1, "unsupported": 1}
+    info = run.info
+    assert (info["selected"], info["totals"]) == (6, {"fits": 4, "oom": 1, "unsupported": 1})
+    assert info["finished"] >= info["started"]
+    assert (info["device"]["mode"], info["device"]["board"]) == ("virtual", "n150")
+    assert (info["options"]["catalogs"], info["options"]["workers"]) == (["catalog.yaml"], 1)
+    assert {r["run"] for r in run.records} == {info["run"]} == {run.latest.resolve().name}
+    assert {p.name for p in run.latest.iterdir()} == {"run.json", "records.jsonl", "summary.txt"}
+
+    lines = out.splitlines()
+    assert lines[:-1] == (run.latest / "summary.txt").read_text().splitlines()
+    assert lines[0] == f"run {info['run']}: 6 of 6 selected cases recorded"
+    assert lines[-1] == f"records: results/{info['run']}/records.jsonl"
+    assert err.splitlines()[-1].startswith("probing: 6 of 6 (100 %) after ")
+    assert err.splitlines()[-1].endswith(" s: fits 4, oom 1, other 1")
+    # the largest goes first: three tensors of [1, 640, 400, 64], then two of them
+    assert [(r["op"], r["inputs"][0]) for r in run.records[:2]] == [("add", LARGE), ("relu", LARGE)]
+
+
+@pytest.mark.virtual_device
+def test_on_a_terminal_a_bar_counts_verdicts(tmp_path):
+    Run(tmp_path, OPERATORS)
+    terminal, theirs = pty.openpty()
+    with subprocess.Popen([*PROGRAM, "run", "catalog.yaml"], cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how a terminal says that nobody has it open any more
+            while chunk := os.read(terminal, 4096):
+                shown += chunk
+        assert process.stdout is not None
+        assert b"6 of 6 selected cases recorded" in process.stdout.read()
+    os.close(terminal)
+    assert process.returncode == 0
+    assert b"6/6" in shown
+    assert b"fits 4, oom 1, other 1" in shown
+    assert b"after" not in shown  # no plain lines beside it
+
+
+@pytest.mark.virtual_device
+def test_records_have_the_form_of_the_plugins(tmp_path):
+    """The same cases through pytest: each record is the same but for its run, its test and its time."""
+    (tmp_path / "suite").mkdir()
+    suite = Suite(tmp_path / "suite", OPERATORS, {f"test_{name}.py": operator_module(name) for name in OPERATORS})
+    code, output = suite.run()
+    assert code == 0, output
+    run = Run(tmp_path, OPERATORS)
+    run()
+    (tmp_path / "catalog.yaml").rename(tmp_path / "other.yaml")  # sources name the catalog, not its folder
+
+    def comparable(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        own = ("run", "test", "duration_s")
+        return {f"{r['op']} {r['id']}": {k: v for k, v in r.items() if k not in own} for r in records}
+
+    assert comparable(run.records) == comparable(suite.records)
+    assert all("test" not in r for r in run.records)
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("arguments", "selected"),
+    [
+        (["--op", "add", "--op", "ReLU", "--max-bytes", "4096"], {"add 1x32x64+1x32x64", "relu 1x32x64"}),  # 32 * 64 bf16
+        (["--op", "relu", "--sample", "2"], {"relu 1x32x64", "relu 1x64x640x400"}),
+        (["--memory", "dram", "--op", "as_strided"], {"as_strided 1x32x64-size=32-stride=1"}),
+    ],
+)
+def test_selection_and_json(tmp_path, arguments, selected):
+    run = Run(tmp_path, OPERATORS)
+    code, out, err = run("--json", *arguments)
+    said = json.loads(out)
+    memory = "dram" if "--memory" in arguments else "l1"
+    assert code == 0, err
+    assert {f"{r['op']} {r['id']}" for r in run.records} == {f"{name}-{memory}-nhwc" for name in selected}
+    assert (said["selected"], sum(said["totals"].values())) == (len(selected), len(selected))
+    assert (said["run"], said["folder"]) == (run.info["run"], f"results/{run.info['run']}")
+    assert (said["faults"], said["left_out"]) == ([], {"lines": 0, "calls": 0})
+
+
+@pytest.mark.virtual_device
+def test_calls_that_no_operator_makes_are_told(tmp_path):
+    run = Run(tmp_path, OPERATORS)
+    (tmp_path / "catalog.yaml").write_text(UNMAPPED)
+    code, out, _ = run()
+    assert code == 0
+    told = "left out: 5 captured calls in 2 catalog lines that no operator makes (ssinghal operators --missing)"
+    assert told in out.splitlines()
+    assert told in (run.latest / "summary.txt").read_text().splitlines()
+    assert json.loads(run("--json")[1])["left_out"] == {"lines": 2, "calls": 5}
+
+
+@pytest.mark.virtual_device
+def test_a_slow_case_costs_its_time_and_a_dying_worker_its_case(tmp_path):
+    """One call takes seconds of host work and may take two; the worker of another one is killed. Both are named with their
+    cause, the rest runs."""
+    slow = [{**SLOW, "in": [[1, 8192, 10240 + 32 * n]]} for n in range(2)]
+    run = Run(tmp_path, {"unsqueeze": slow, "relu": OPERATORS["relu"]}, memory="dram")
+    process = run.start("--host-tiles", "99999999", "--timeout", "2", "--workers", "2")
+    wait_for(lambda: len(workers_of(process.pid)) == 2, "two workers")
+    os.kill(workers_of(process.pid)[0], signal.SIGSEGV)
+    out, err = process.communicate(timeout=120)
+
+    assert process.returncode == 1, err
+    assert run.info["totals"] == {"crash": 1, "fits": 3, "timeout": 1}
+    assert run.statuses() == {"crash": 1, "fits": 3, "timeout": 1}
+    lines = out.splitlines()
+    assert len([x for x in lines if x.startswith("timeout: unsqueeze 1x8192x") and x.endswith(": no answer within 2 s")]) == 1
+    assert len([x for x in lines if x.startswith("crash: unsqueeze 1x8192x") and "ended with SIGSEGV" in x]) == 1
+    assert "Traceback" not in err
+
+
+@pytest.mark.virtual_device
+def test_costly_host_work_is_not_run_and_says_why(tmp_path):
+    run = Run(tmp_path, {"unsqueeze": [SLOW], "relu": [{"shape": SMALL}]}, memory="dram")
+    code, out, _ = run()
+    assert code == 0
+    assert run.statuses() == {"fits": 1, "not_run": 1}
+    # a tile for each of the values' rows: 8192 * 8192 / 32
+    reason = "TTNN maps 2,097,152 tiles on the host for this call; more than 200,000 are not tried"
+    assert f"not_run: unsqueeze 1x8192x8192-dim=-1-dram-nhwc: {reason}" in out.splitlines()
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_accounts_for_every_case(tmp_path, number):
+    run = Run(tmp_path, {"relu": OPERATORS["relu"], "unsqueeze": [SLOW]}, memory="dram")
+    process = run.start("--host-tiles", "99999999", "--workers", "2")
+    records = run.latest / "records.jsonl"
+    wait_for(lambda: records.exists() and len(records.read_text().splitlines()) == 3, "the quick cases")
+    workers = workers_of(process.pid)
+    assert len(workers) == 2
+
+    os.killpg(process.pid, number)  # as a terminal does: the workers get it too
+    out, err = process.communicate(timeout=60)
+
+    if number == signal.SIGKILL:
+        assert run.statuses() == {"fits": 3}
+        assert (run.info["selected"], run.info["finished"]) == (4, None)
+    else:
+        assert process.returncode == 128 + number
+        assert run.statuses() == {"fits": 3, "not_run": 1}
+        assert run.info["totals"] == {"fits": 3, "not_run": 1}
+        assert f"not_run: unsqueeze 1x8192x8192-dim=-1-dram-nhwc: the run ended before it: {number.name}" in out.splitlines()
+        assert "Traceback" not in err
+    wait_for(lambda: all_ended(workers), "the end of the device processes")
+
+
+def test_a_device_that_does_not_open_leaves_cases_that_were_not_run(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(BLOCKED)
+    run = Run(tmp_path, OPERATORS)
+    code, out, err = run(PYTHONPATH=str(tmp_path))
+    said = "ttnn is not installed in this environment; install it with: pip install 'ssinghal[device]'"
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == f"ssinghal: {said}"
+    assert run.statuses() == {"not_run": 6}
+    assert {r["message"] for r in run.records} == {f"the run ended before it: {said}"}
+    assert (run.info["totals"], run.info["device"]) == ({"not_run": 6}, {})
+    assert all(r["estimate"]["verdict"] for r in run.records)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--op", "rleu"], "ssinghal: unknown operator 'rleu'; did you mean"),
+        (["--op", "silu"], "ssinghal: no case is selected"),
+        (["--memory", "dam"], "ssinghal: unknown memory 'dam'; did you mean dram?"),
+        (["--board", "n15"], "ssinghal: unknown board 'n15'; did you mean n150, p150?"),
+        (["mochee"], "unknown catalog 'mochee'; did you mean mochi?"),
+        (["--sample", "0"], "Error: Invalid value for '--sample': 0 is not in the range x>=1."),
+        (
+            ["--timeout", "1e300"],
+            "Error: Invalid value for '--timeout': expected a number of seconds above 0 and up to 1,000,000",
+        ),
+        (["--results", "catalog.yaml/x"], "ssinghal: cannot write results to catalog.yaml/x/"),
+    ],
+)
+def test_bad_use_is_one_line_and_writes_nothing(tmp_path, arguments, line):
+    run = Run(tmp_path, OPERATORS)
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith(line)
+    assert not (tmp_path / "results").exists()

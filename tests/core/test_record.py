@@ -1,0 +1,259 @@
+"""Records, run folders and their words: plain values, whole lines, totals that add up."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+from ssinghal.core.record import Comparison, PlacedTensor, Record, Resource, RunInfo, Status, Verdict, sentence
+from ssinghal.core.versions import commit_of, new_run_id
+from ssinghal.errors import HarnessError
+from ssinghal.render.tables import aligned, summary_rows, totals
+from ssinghal.runs.files import LineFile
+from ssinghal.runs.writer import RunFolder
+from tests.support.processes import read_lines, wait_for
+
+# The message of a real card: 3 x 532,480 B asked of banks of 1,393,312 B.
+CARD_OOM = Verdict(
+    Status.OOM,
+    Resource.L1_BUFFER,
+    "output",
+    total_bytes=34_078_720,
+    bytes_per_bank=532_480,
+    banks=64,
+    bank_bytes=1_393_312,
+    allocated_bytes=1_064_960,
+    free_bytes=328_352,
+    largest_free_bytes=328_352,
+)
+
+
+def record(op: str = "add", verdict: Verdict = CARD_OOM, **changes: object) -> Record:
+    tensor = PlacedTensor("input 1", (1, 640, 400, 64), "bfloat16", "tile", "l1", 32_768_000, 34_078_720, 532_480)
+    fields = {
+        "case": {"op": op, "inputs": [[1, 64, 640, 400]], "attrs": {}},
+        "key": f"key of {op}",
+        "id": f"id of {op}",
+        "operator": op,
+        "verdict": verdict,
+        "device_mode": "virtual",
+        "board": "n150",
+        "ttnn": "0.81.1",
+        "tensors": (tensor, tensor),
+    }
+    return Record(**{**fields, **changes})
+
+
+def info(**changes: object) -> RunInfo:
+    fields = {"run": new_run_id(), "started": "", "command": "", "commit": "", "device": {}, "versions": {}, "options": {}}
+    return RunInfo(**{**fields, **changes})
+
+
+def leaves(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [leaf for item in value.items() for leaf in leaves(item)]
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+# Records -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_one_flat_object_of_plain_values():
+    made = record(comparison=Comparison(0.9999, 0.1, 0.999), usage={"l1_bytes": 5}, left_allocated={"l1": 32}).to_json()
+    assert not [leaf for leaf in leaves(made) if isinstance(leaf, Enum)]  # xdist sends none
+    again = json.loads(json.dumps(made))
+    assert (again["op"], again["status"], again["resource"], again["stage"]) == ("add", "oom", "l1_buffer", "output")
+    assert (again["total_bytes"], again["bytes_per_bank"], again["banks"]) == (34_078_720, 532_480, 64)
+    assert again["shortfall_bytes"] == 532_480 - 328_352
+    assert again["allocated_to_logical"] == 1.04  # 400 rows padded to 416
+    assert again["numerics"] == "compared"
+
+
+def test_a_comparison_without_numbers_is_json():
+    made = record(comparison=Comparison(math.nan, math.inf, 0.999, "shape [1]; torch gives [2]")).to_json()
+    again = json.loads(json.dumps(made, allow_nan=False))
+    assert again["comparison"] == {"pcc": None, "max_abs_error": None, "min_pcc": 0.999, "fault": "shape [1]; torch gives [2]"}
+
+
+def test_a_virtual_device_claims_no_numerics():
+    made = record(verdict=Verdict(Status.FITS)).to_json()
+    assert (made["numerics"], made["comparison"]) == ("not run", None)
+    assert "resource" not in made
+    assert "shortfall_bytes" not in made
+
+
+@pytest.mark.parametrize(
+    ("verdict", "missing"),
+    [
+        (CARD_OOM, 204_128),
+        (Verdict(Status.OOM, Resource.FRAGMENTATION, bytes_per_bank=500, free_bytes=600, largest_free_bytes=400), 100),
+        (Verdict(Status.OOM, Resource.CIRCULAR_BUFFER, program_bytes=2_000, limit_bytes=1_500), 500),
+        (Verdict(Status.OOM, Resource.CLASH, program_bytes=785_184, tensor_address=469_632), 315_552),
+        (Verdict(Status.OOM, Resource.HOST), None),
+        (Verdict(Status.FITS), None),
+    ],
+)
+def test_shortfall(verdict, missing):
+    assert verdict.shortfall_bytes == missing
+
+
+# In words ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        (CARD_OOM, "L1 bank needs 532,480 B, 328,352 B free (output)"),
+        (
+            Verdict(Status.OOM, Resource.DRAM_BUFFER, "input 1", bytes_per_bank=1_398_102_016, bank_bytes=1_072_693_184),
+            "DRAM bank needs 1,398,102,016 B of a bank of 1,072,693,184 B (input 1)",
+        ),
+        (Verdict(Status.OOM, Resource.L1_BUFFER, bytes_per_bank=500), "L1 bank needs 500 B"),
+        (
+            Verdict(Status.OOM, Resource.FRAGMENTATION, "output", bytes_per_bank=500, free_bytes=600, largest_free_bytes=400),
+            "a bank needs 500 B, 600 B free, largest block 400 B (output)",
+        ),
+        (
+            Verdict(
+                Status.OOM,
+                Resource.CIRCULAR_BUFFER,
+                "program",
+                program_bytes=9_991_296,
+                limit_bytes=1_499_136,
+                buffer_kind="circular",
+            ),
+            "circular buffers end at 9,991,296 B, L1 at 1,499,136 B (program)",
+        ),
+        (
+            Verdict(
+                Status.OOM, Resource.CLASH, "program", program_bytes=785_184, tensor_address=469_632, buffer_kind="dataflow"
+            ),
+            "dataflow buffers end at 785,184 B, an L1 tensor begins at 469,632 B (program)",
+        ),
+        (Verdict(Status.OOM, Resource.HOST, "call", message="std::bad_alloc"), "host: std::bad_alloc (call)"),
+        (Verdict(Status.ERROR, message="shapes differ"), "shapes differ"),
+        (Verdict(Status.FITS), "fits"),
+    ],
+)
+def test_a_verdict_in_one_line(verdict, text):
+    assert sentence(verdict) == text
+
+
+def test_the_summary_counts_every_record_once():
+    verdicts = {
+        "add": [CARD_OOM, Verdict(Status.OOM, Resource.CLASH), Verdict(Status.FITS)],
+        "mm": [Verdict(Status.FITS), Verdict(Status.FITS), Verdict(Status.CRASH), Verdict(Status.NOT_RUN)],
+    }
+    records = [record(op, verdict).to_json() for op, listed in verdicts.items() for verdict in listed]
+    assert totals(records) == {"fits": 3, "oom": 2, "crash": 1, "not_run": 1}
+    assert summary_rows(records) == [
+        ["operator", "cases", "fits", "oom l1_buffer", "oom clash", "crash", "not_run"],
+        ["add", "3", "1", "1", "1", "", ""],
+        ["mm", "4", "2", "", "", "1", "1"],
+        ["total", "7", "3", "1", "1", "1", "1"],
+    ]
+
+
+def test_a_table_is_aligned_without_trailing_blanks():
+    assert aligned([["operator", "cases", "oom"], ["add", "12", "3"], ["mm", "1", ""]]) == [
+        "operator  cases  oom",
+        "add          12    3",
+        "mm            1",
+    ]
+
+
+# Files ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_writer_cuts_its_last_line_at_most(tmp_path):
+    """Lines of 200 kB, far beyond any buffer; the kill comes while they are written, now and then between a line's pages."""
+    path = tmp_path / "lines.jsonl"
+    code = (
+        "import json, pathlib, sys\nfrom ssinghal.core.record import LineFile\n"
+        "file = LineFile(pathlib.Path(sys.argv[1]))\n"
+        'while True:\n    file.write(json.dumps({"text": "x" * 200_000}))\n'
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)])
+    try:
+        wait_for(lambda: path.exists() and path.stat().st_size > 2_000_000, "some lines")
+    finally:
+        process.kill()
+        process.wait()
+    *lines, last = path.read_bytes().split(b"\n")
+    assert {len(json.loads(line)["text"]) for line in lines} == {200_000}
+    assert json.dumps({"text": "x" * 200_000}).encode().startswith(last)
+
+
+def test_a_full_disk_is_one_line():
+    with (
+        LineFile(Path("/dev/full")) as file,
+        pytest.raises(HarnessError, match=r"^cannot write /dev/full: No space left on device$"),
+    ):
+        file.write("text")
+
+
+def test_a_runs_folder(tmp_path):
+    parent = tmp_path / "deep" / "results"
+    first = RunFolder(parent, info())
+    assert json.loads((first.path / "run.json").read_text())["finished"] is None  # there before the first record
+    first.append(record("add").to_json())
+    assert [r["op"] for r in read_lines(first.path / "records.jsonl")] == ["add"]  # on disk when append returns
+    first.set_device({"mode": "virtual", "board": "n150"})
+    first.append(record("mm", Verdict(Status.FITS)).to_json())
+    lines = first.finish(3, ["a note"])
+
+    written = json.loads((first.path / "run.json").read_text())
+    assert (written["selected"], written["totals"], written["device"]["board"]) == (3, {"fits": 1, "oom": 1}, "n150")
+    assert {r["run"] for r in read_lines(first.path / "records.jsonl")} == {written["run"]}
+    assert "2 of 3 selected cases recorded" in lines[0]
+    assert "numerics not run" in lines[1]
+    assert (first.path / "summary.txt").read_text().splitlines() == [*lines, "a note"]
+
+    second = RunFolder(parent, info())
+    assert (parent / "latest").resolve() == second.path.resolve() != first.path.resolve()
+    assert {p.name for p in parent.iterdir()} == {first.info.run, second.info.run, "latest", "store.sqlite"}
+
+
+def test_a_run_on_silicon_is_not_said_to_lack_numerics(tmp_path):
+    folder = RunFolder(tmp_path, info(device={"mode": "silicon", "board": "n150"}, versions={"ttnn": "0.81.1"}))
+    assert folder.finish(0)[1:] == ["silicon n150, ttnn 0.81.1"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(HarnessError, match=rf"^cannot write results to {file}/.*: Not a directory$"):
+        RunFolder(file, info())
+
+
+def test_run_ids_sort_by_time():
+    ids = [new_run_id() for _ in range(50)]
+    assert ids == sorted(ids)
+
+
+def test_commit(tmp_path):
+    assert commit_of(tmp_path) == ""
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def git(*arguments: str) -> None:
+        author = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+        subprocess.run(["git", *author, *arguments], cwd=tmp_path, env=environ, check=True, capture_output=True)
+
+    git("init", "-q")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    clean = commit_of(tmp_path)
+    assert len(clean) >= 12
+    assert int(clean, 16) > 0
+    (tmp_path / "file").write_text("two")
+    assert commit_of(tmp_path) == f"{clean}-dirty"

@@ -1,0 +1,342 @@
+"""Other TTNN releases: how they come and go, without the network, and what the real ones say where they were added."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ssinghal.core.record import Record, Resource, Status, Verdict
+from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.releases import (
+    Release,
+    add_release,
+    added_releases,
+    find_release,
+    installed_release,
+    releases_home,
+    remove_release,
+    why_not,
+)
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.virtual import environment_for
+from ssinghal.errors import DeviceUnavailable, HarnessError
+from ssinghal.operators.case_json import case_from_json
+from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.tasks import Task
+
+WHEEL_FILES = {
+    "ttnn/__init__.py": "",
+    "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so": "",
+    "ttnn/tt_metal/sfpi-version": "sfpi_version='1'\n",
+}
+
+
+# Coming and going ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wheels(tmp_path, monkeypatch) -> Path:
+    """An empty cache folder, and the only folder from which pip takes wheels."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+    for name, value in (settings | {"XDG_CACHE_HOME": str(tmp_path / "cache")}).items():
+        monkeypatch.setenv(name, value)
+    return folder
+
+
+def make_wheel(folder: Path, version: str, tag: str = "py3-none-any") -> Path:
+    """A wheel as pip installs it, with the two things in it that make a release."""
+    info = f"ttnn-{version}.dist-info"
+    files = WHEEL_FILES | {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: ttnn\nVersion: {version}\nRequires-Dist: nothing-that-is\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
+    }
+    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
+    wheel = folder / f"ttnn-{version}-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return wheel
+
+
+def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ssinghal", *arguments], capture_output=True, text=True, timeout=120)
+
+
+def left_behind() -> list[str]:
+    return sorted(path.name for path in releases_home().glob("*"))
+
+
+def test_a_release_is_added_once_and_removed(wheels):
+    wheel = make_wheel(wheels, "0.75.0")
+    added = add_release("0.75.0")
+    assert (added.folder / "ttnn" / "__init__.py").is_file()
+    assert (added_releases(), find_release("0.75.0"), left_behind()) == ([added], added, ["ttnn-0.75.0"])
+    wheel.unlink()
+    assert add_release("0.75.0") == added
+    assert remove_release("0.75.0") == added
+    assert (added_releases(), left_behind()) == ([], [])
+    with pytest.raises(HarnessError, match=r"ttnn 0\.75\.0 was not added; added: none"):
+        remove_release("0.75.0")
+
+
+def test_the_commands_say_what_is_there(wheels):
+    for version in ("0.75.0", "0.100.0"):
+        make_wheel(wheels, version)
+    assert program("releases", "add", "0.100.0", "0.75.0").returncode == 0
+    listed = json.loads(program("releases", "list", "--json").stdout)
+    added = [row for row in listed if not row["installed"]]
+    assert [(row["ttnn"], row["full_verdicts"]) for row in added] == [("0.75.0", True), ("0.100.0", True)]
+    lines = program("releases", "list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["ttnn", *(row["ttnn"] for row in listed)]
+    for row in added:
+        files = [path for path in Path(row["folder"]).rglob("*") if path.is_file()]
+        assert row["size_bytes"] == sum(path.stat().st_size for path in files)
+    assert program("releases", "remove", "0.75.0", "0.100.0").returncode == 0
+    assert left_behind() == []
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.65.0", "opens no virtual device"),
+        ("0.67.0", "programs that overflow L1 pass"),
+        ("0.74.3", "programs that overflow L1 pass"),
+        ("latest", "'latest' is no version of ttnn; expected one like 0.75.0"),
+        ("0.75", "is no version of ttnn"),
+        ("0.75.0 --pre", "is no version of ttnn"),
+        ("../0.75.0", "is no version of ttnn"),
+    ],
+)
+def test_what_gives_no_full_verdicts_is_refused_before_any_download(wheels, version, said):
+    make_wheel(wheels, "0.75.0")
+    done = program("releases", "add", "0.75.0", version)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
+    assert left_behind() == []
+    with pytest.raises(HarnessError, match=said.replace("(", r"\(")):
+        find_release(version)
+
+
+@pytest.mark.parametrize("version", ["0.66.0", "0.75.0", "0.81.1", "0.82.0rc1", "1.0.0"])
+def test_what_gives_them_or_is_not_known_yet_is_not_refused(version):
+    assert why_not(version) == ""
+
+
+def no_wheel(wheels):
+    pass
+
+
+def of_another_python(wheels):
+    make_wheel(wheels, "0.79.0", "cp38-cp38-manylinux_2_34_x86_64")
+
+
+def broken(wheels):
+    make_wheel(wheels, "0.79.0").write_bytes(b"PK, but no more")
+
+
+def of_something_else(wheels):
+    make_wheel(wheels, "0.79.1").rename(wheels / "ttnn-0.79.0-py3-none-any.whl")
+
+
+@pytest.mark.parametrize("offer", [no_wheel, of_another_python, broken, of_something_else], ids=lambda f: f.__name__)
+def test_what_pip_cannot_install_is_one_line_and_leaves_nothing(wheels, offer):
+    offer(wheels)
+    done = program("releases", "add", "0.79.0")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("ssinghal: ttnn 0.79.0 cannot be added: pip of Python ")
+    assert left_behind() == []
+
+
+def test_a_release_that_is_not_here_names_the_command_that_adds_it(wheels):
+    done = program("probe", "relu", "1,64", "--ttnn", "0.78.0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ssinghal: ttnn 0.78.0 is not here; add it with: ssinghal releases add 0.78.0\n"
+
+
+def test_a_timeline_adds_what_is_not_here_before_anything_runs(wheels, tmp_path):
+    """One line for each that cannot be had; what can be had is kept. A wheel that is no TTNN has no verdicts at all."""
+    make_wheel(wheels, "0.75.0")
+    out = str(tmp_path / "out")
+    done = program("releases", "known_changes", "--ttnn", "0.79.0,0.75.0,0.78.0", "-o", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    adding, faults = done.stderr.splitlines()[:3], done.stderr.splitlines()[3:]
+    assert adding == [f"adding ttnn {version}" for version in ("0.75.0", "0.78.0", "0.79.0")]
+    assert [line.split(":")[1] for line in faults] == [f" ttnn {v} cannot be added" for v in ("0.78.0", "0.79.0")]
+    assert (left_behind(), Path(out).exists()) == (["ttnn-0.75.0"], False)
+    done = program("releases", "known_changes", "--ttnn", "0.75.0", "-o", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("ssinghal: ttnn 0.75.0: ")
+    assert not Path(out).exists()
+
+
+@pytest.mark.parametrize(
+    "lost", ["ttnn/__init__.py", "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so", "ttnn-0.75.0.dist-info/RECORD"]
+)
+def test_a_damaged_release_is_added_anew(wheels, lost):
+    make_wheel(wheels, "0.75.0")
+    added = add_release("0.75.0")
+    (added.folder / lost).unlink()
+    assert added_releases() == []
+    with pytest.raises(HarnessError, match="is not here"):
+        find_release("0.75.0")
+    assert add_release("0.75.0") == added
+    assert (added.folder / lost).exists()
+    assert left_behind() == ["ttnn-0.75.0"]
+
+
+def test_what_killed_processes_left_is_gone_and_what_others_make_is_not(wheels):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for pid in (dead.pid, os.getpid()):
+        (releases_home() / f"making-{pid}-x" / "made").mkdir(parents=True)
+    make_wheel(wheels, "0.75.0")
+    add_release("0.75.0")
+    assert left_behind() == [f"making-{os.getpid()}-x", "ttnn-0.75.0"]
+
+
+def test_a_card_runs_the_installed_release_only(tmp_path):
+    card = DeviceChoice(DeviceMode.SILICON, "n150", "")
+    with pytest.raises(DeviceUnavailable, match="is not installed, and other releases run on --device virtual only"):
+        environment_for(card, tmp_path, {}, release=Release("0.75.0", tmp_path))
+    assert environment_for(card, tmp_path, {}, release=Release("0.75.0", tmp_path, installed=True))
+
+
+# What they say -------------------------------------------------------------------------------------------------------------
+
+pools = pytest.mark.virtual_device
+
+UNTILIZE = {"op": "to_layout", "inputs": [[4, 4884480]], "attrs": {"layout": "row_major"}}
+POOL = {
+    "op": "max_pool2d",
+    "inputs": [[6, 64, 464, 800]],
+    "attrs": {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]},
+    "layout": "row_major",
+    "l1_small_size": 65536,
+}
+ADD = {"op": "add", "inputs": [[1, 64, 640, 400]] * 2, "memory": "l1", "channels_last": True}
+
+
+@pytest.fixture(scope="module", params=["0.66.0", "0.75.0", "installed"])
+def pool(request) -> Iterator[Pool]:
+    """A virtual n150 on this release."""
+    version = request.param
+    if version == "installed":
+        release = installed_release()
+    else:
+        try:
+            release = find_release(version)
+        except HarnessError as error:
+            pytest.skip(str(error))
+    with Pool(choose_device("virtual", "n150"), PoolOptions(release=release)) as opened:
+        yield opened
+
+
+def ask(pool: Pool, case: dict[str, object]) -> Record:
+    record = pool.submit(case_from_json(case)).result()
+    assert record.ttnn == pool.facts.ttnn == pool.options.release.version
+    return record
+
+
+@pools
+def test_a_row_of_152640_tiles_overflows_the_program_of_0_66_0_alone(pool):
+    """One tile row is untilized by one core, the last, through program buffers of the whole row's length."""
+    verdict = ask(pool, UNTILIZE).verdict
+    if pool.facts.ttnn != "0.66.0":
+        assert verdict.status is Status.FITS
+        return
+    assert (verdict.status, verdict.resource) == (Status.OOM, Resource.CIRCULAR_BUFFER)
+    assert (verdict.program_bytes, verdict.limit_bytes, verdict.cores) == (9_991_296, 1_499_136, "7-6..7-6")
+    assert verdict.program_bytes - pool.facts.l1_base_bytes == 9_887_744
+
+
+@pools
+def test_a_pool_from_dram_goes_through_l1_in_0_66_0_alone(pool):
+    verdict = ask(pool, POOL).verdict
+    if pool.facts.ttnn != "0.66.0":
+        assert verdict.status is Status.FITS
+        return
+    assert (verdict.status, verdict.resource) == (Status.OOM, Resource.L1_BUFFER)
+    assert (verdict.total_bytes, verdict.banks) == (6 * 464 * 800 * 64 * 2, 64)
+    assert (verdict.bytes_per_bank, verdict.bank_bytes) == (4_454_400, 1_395_584 - 65_536)
+
+
+@pools
+def test_the_banks_are_the_releases_own(pool):
+    """Two operands of 532,480 B per bank leave less than a third needs; how much is there differs by release."""
+    verdict = ask(pool, ADD).verdict
+    bank_bytes = {"0.66.0": 1_395_584, "0.75.0": 1_393_600, "0.81.1": 1_393_312}[pool.facts.ttnn]
+    assert (verdict.status, verdict.resource, verdict.stage) == (Status.OOM, Resource.L1_BUFFER, "output")
+    assert (verdict.bank_bytes, verdict.free_bytes) == (bank_bytes, bank_bytes - 2 * 532_480)
+    assert pool.facts.opened_board.l1.bank_bytes == bank_bytes
+    assert pool.facts.l1_base_bytes + bank_bytes == 1_499_136
+
+
+@pools
+def test_peaks_are_told_or_it_is_said_why_not(pool):
+    record = ask(pool, {"op": "relu", "inputs": [[1, 1, 64, 64]], "memory": "l1"})
+    assert record.status is Status.FITS
+    if pool.facts.ttnn == "0.66.0":
+        assert (record.usage, record.usage_note) == (None, "graphs of ttnn 0.66.0 do not tell the bytes of a bank")
+    else:
+        assert record.usage is not None
+        assert record.usage["l1_bytes"] == 2 * 2048  # four tiles over 64 banks, and as many of the result
+
+
+@pools
+def test_group_norm_gets_its_grid_where_the_release_determines_none(pool):
+    call = {"op": "group_norm", "inputs": [[1, 320, 64, 64], [320], [320]], "attrs": {"group": 32}}
+    assert ask(pool, call).status is Status.FITS
+
+
+@pools
+def test_a_size_that_stays_is_no_huge_one(pool):
+    """Up to 0.75 TTNN takes -1 for 2**32 - 1 where the call adds a dim, and runs out of memory; it cannot add one at all."""
+    verdict = ask(pool, {"op": "expand", "inputs": [[2, 64, 96]], "attrs": {"size": [2, -1, -1, -1]}, "memory": "l1"}).verdict
+    if pool.facts.ttnn in ("0.66.0", "0.75.0"):
+        assert (verdict.status, verdict.message) == (Status.ERROR, "Only size 1 dimensions can be expanded in the output shape")
+    else:
+        assert verdict.status is Status.FITS
+
+
+@dataclass(frozen=True)
+class CallOfNothing(Task[str | None]):
+    """What is said of a function that TTNN does not have."""
+
+    def run(self, session: Session, options: PoolOptions) -> str | None:
+        try:
+            session.ttnn.operations.nothing()
+        except AttributeError as error:
+            return session.missing_function(error)
+        return None
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> str | None:
+        return verdict.message
+
+
+@pools
+def test_a_function_that_a_release_lacks_is_named(pool):
+    assert pool.run(CallOfNothing()).result() == f"ttnn {pool.facts.ttnn} has no ttnn.operations.nothing"
+
+
+@pools
+def test_the_command_asks_the_release(pool, tmp_path):
+    version = pool.facts.ttnn
+    cases, records = tmp_path / "cases.jsonl", tmp_path / "records.jsonl"
+    cases.write_text(json.dumps(ADD) + "\n")
+    done = program("probe", "--from", str(cases), "-o", str(records), "--ttnn", version, "--device", "virtual")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(records.read_text())
+    assert record["ttnn"] == version
+    assert record["estimate"]["bank_bytes"] == record["bank_bytes"] == pool.facts.l1.bank_bytes

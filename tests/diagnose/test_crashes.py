@@ -1,0 +1,96 @@
+"""Processes that a signal ended, and frameworks out of memory of their own: named as such, and never as a device's memory."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from ssinghal.core.record import Status
+from ssinghal.diagnose.log_reader import read_log
+from ssinghal.diagnose.model import Reading
+
+MESSAGE = (
+    "Statically allocated circular buffers on core range [0-0 - 7-7] grow to 2520320 B which is beyond max L1 size of 1499136 B"
+)
+
+
+def read(text: str) -> Reading:
+    return read_log(io.BytesIO(text.encode()), "log")
+
+
+SEGMENTATION = [
+    "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f1 (most recent call first):\n",
+    "Segmentation fault (core dumped)\n",
+    "Segmentation fault\n",
+    "run.sh: line 12:  4711 Segmentation fault      (core dumped) python model.py --batch 8\n",
+    "zsh: segmentation fault (core dumped)  python model.py\n",
+    "[1]    4711 segmentation fault (core dumped)  python model.py\n",
+    "[host:4711] *** Process received signal ***\n[host:4711] Signal: Segmentation fault (11)\n[host:4711] Signal code:  (1)\n",
+    "mpirun noticed that process rank 0 with PID 0 on node host exited on signal 11 (Segmentation fault).\n",
+    'Fatal Python error: Segmentation fault\n\nThread 0x1:\n  File "a.py", line 3 in f\nSegmentation fault (core dumped)\n',
+]
+OTHERS = [
+    ("Aborted (core dumped)\n", "SIGABRT"),
+    ("Fatal Python error: Aborted\n", "SIGABRT"),
+    ("Fatal Python error: none_dealloc: deallocating None\n", "SIGABRT"),
+    ("Killed\n", "SIGKILL"),
+    ("run.sh: line 12:  4711 Killed                  python model.py\n", "SIGKILL"),
+    ("[12345.678901] Out of memory: Killed process 4711 (python) total-vm:1kB\n", "SIGKILL"),
+    ("Nov 28 10:00:00 host kernel: Memory cgroup out of memory: Killed process 4711 (python)\n", "SIGKILL"),
+    ("Bus error (core dumped)\n", "SIGBUS"),
+    ("*** Process received signal ***\n[host:1] nothing more\n", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "signal"), [*((text, "SIGSEGV") for text in SEGMENTATION), *OTHERS])
+@pytest.mark.parametrize("plain", [0, 50_000], ids=["at the start", "after a mebibyte"])
+def test_crash(text: str, signal: str, plain: int) -> None:
+    (failure,) = read("nothing to be told of here\n" * plain + text).failures
+    assert (failure.verdict.status, failure.verdict.resource, failure.verdict.error_type) == (Status.CRASH, None, signal)
+    assert failure.line == plain + 1
+
+
+@pytest.mark.parametrize("text", [SEGMENTATION[1], SEGMENTATION[6], "Killed\n"])
+def test_crash_after_an_error_is_another_failure(text: str) -> None:
+    oom, crash = read(f"2026-01-01 10:00:00.000 | critical | Always | TT_THROW: {MESSAGE}\n{text}").failures
+    assert (oom.verdict.program_bytes, crash.verdict.status) == (2520320, Status.CRASH)
+
+
+def test_an_exception_that_ends_a_program_aborts_it() -> None:
+    text = f"terminate called after throwing an instance of 'x'\n  what():  TT_THROW @ a.cpp:1: x\ninfo:\n{MESSAGE}\n"
+    (failure,) = read(f"{text}Aborted (core dumped)\n").failures
+    assert failure.verdict.program_bytes == 2520320
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We saw a Segmentation fault (core dumped) yesterday.",
+        "Segmentation fault happens when the batch is large",
+        "Killed by a timeout, as the manual says",
+        "The job was Killed",
+        "- Aborted",
+        "Aborted!",
+        "INFO tests: Segmentation fault (core dumped)",
+        "2026-01-01 10:00:00.000 | info     | Docs | Killed",
+        "see: Fatal Python error: Segmentation fault",
+        "Signal: strong",
+        "4711 killed",
+        "std::abort, Killed and Bus error are signals",
+        "OutOfMemoryError: is a class of torch",
+    ],
+)
+def test_talk_about_crashes_is_none(text: str) -> None:
+    assert read(f"{text}\n").failures == ()
+
+
+@pytest.mark.parametrize("name", ["torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"])
+@pytest.mark.parametrize(
+    "before", ["", "[0] ", "E   ", 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n']
+)
+def test_a_frameworks_own_memory(name: str, before: str) -> None:
+    (failure,) = read(f"{before}{name}: CUDA out of memory. Tried to allocate 2.00 GiB.\n").failures
+    verdict = failure.verdict
+    assert (verdict.status, verdict.resource, verdict.error_type) == (Status.ERROR, None, name)
+    assert verdict.message.startswith("CUDA out of memory. Tried to allocate 2.00 GiB")

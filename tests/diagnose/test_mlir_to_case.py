@@ -1,0 +1,256 @@
+"""Operations of the ttnn dialect to cases: the call they make, and the reason where a case would be another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from ssinghal.core.boards import load_board
+from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec, shard_evenly
+from ssinghal.diagnose.mlir_to_case import FORMS, case_of, left_out
+from ssinghal.diagnose.model import Operation, Value
+from ssinghal.errors import InvalidCase
+from ssinghal.estimation.estimator import estimate
+from ssinghal.operators import find_operator
+
+TILE, ROWS = Layout.TILE, Layout.ROW_MAJOR
+
+
+def tensor(*shape: int, layout: Layout = TILE, dtype: DType = DType.BFLOAT16, memory: BufferType = BufferType.DRAM) -> Value:
+    return Value("%0", TensorSpec(shape, dtype, layout, MemoryConfig(memory)), known_layout=True)
+
+
+def operation(name: str, operands: Sequence[Value], result: Value, **attributes: Any) -> Operation:
+    return Operation(f"ttnn.{name}", (result,), tuple(operands), attributes)
+
+
+DEVICE = Value("%device")
+X = tensor(2, 64, 96)
+
+# operation, and the case: its operator, inputs and attributes
+CALLS: Mapping[str, tuple[Operation, str, list[tuple[int, ...]], dict[str, Any]]] = {
+    "add": (operation("add", [X, X], X), "add", [(2, 64, 96)] * 2, {}),
+    "subtract": (operation("subtract", [X, X], X), "sub", [(2, 64, 96)] * 2, {}),
+    "relu": (operation("relu", [X], X), "relu", [(2, 64, 96)], {}),
+    "clamp_scalar": (operation("clamp_scalar", [X], X, min=0.0, max=6.0), "clamp", [(2, 64, 96)], {"min": 0.0, "max": 6.0}),
+    "to_layout": (
+        operation("to_layout", [tensor(4, 4884480)], tensor(4, 4884480, layout=ROWS), layout="row_major"),
+        "to_layout",
+        [(4, 4884480)],
+        {"layout": "row_major"},
+    ),
+    "to_layout, layout only in the result": (
+        operation("to_layout", [tensor(4, 64)], tensor(4, 64, layout=ROWS)),
+        "to_layout",
+        [(4, 64)],
+        {"layout": "row_major"},
+    ),
+    "to_layout that casts as well": (
+        operation("to_layout", [tensor(4, 64, layout=ROWS, dtype=DType.FLOAT32)], tensor(4, 64), layout="tile"),
+        "to_layout",
+        [(4, 64)],
+        {"layout": "tile", "dtype": "bfloat16"},
+    ),
+    "untilize": (operation("untilize", [X], tensor(2, 64, 96, layout=ROWS)), "untilize", [(2, 64, 96)], {}),
+    "to_device: the result is put there": (operation("to_device", [Value("%1"), DEVICE], X), "place", [(2, 64, 96)], {}),
+    "typecast": (
+        operation("typecast", [X], tensor(2, 64, 96, dtype=DType.FLOAT32), dtype="f32"),
+        "_to_copy",
+        [(2, 64, 96)],
+        {"dtype": "float32"},
+    ),
+    "permute": (
+        operation("permute", [tensor(1, 4, 768, 60)], tensor(4, 1, 768, 60), permutation=[1, 0, 2, 3]),
+        "permute",
+        [(1, 4, 768, 60)],
+        {"dims": [1, 0, 2, 3]},
+    ),
+    "reshape": (operation("reshape", [X], tensor(128, 96), shape=[128, 96]), "view", [(2, 64, 96)], {"size": [128, 96]}),
+    "concat": (operation("concat", [X, X], tensor(2, 128, 96), dim=1), "cat", [(2, 64, 96)] * 2, {"dim": 1}),
+    "slice_static": (
+        operation("slice_static", [X], tensor(2, 32, 96), begins=[0, 32, 0], ends=[2, 64, 96], step=[1, 1, 1]),
+        "slice",
+        [(2, 64, 96)],
+        {"dim": 1, "start": 32, "end": 64, "step": 1},
+    ),
+    "pad": (
+        operation(
+            "pad",
+            [tensor(1, 60, 106, layout=ROWS)],
+            tensor(1, 61, 109, layout=ROWS),
+            padding=[0, 0, 0, 1, 1, 2], value=0.0,
+        ),
+        "constant_pad_nd",
+        [(1, 60, 106)],
+        {"pad": [1, 2, 0, 1, 0, 0], "value": 0.0},
+    ),
+    "embedding: indices come first": (
+        operation(
+            "embedding",
+            [tensor(1, 7, layout=ROWS, dtype=DType.UINT32), tensor(1000, 64, layout=ROWS)],
+            tensor(1, 7, 64, layout=TILE),
+        ),
+        "embedding",
+        [(1000, 64), (1, 7)],
+        {},
+    ),
+    "max_pool2d": (
+        operation(
+            "max_pool2d",
+            [tensor(1, 1, 6 * 464 * 800, 64, layout=ROWS), DEVICE],
+            tensor(1, 1, 6 * 232 * 400, 64, layout=ROWS),
+            batch_size=6, input_height=464, input_width=800, channels=64,
+            kernel_size=[3, 3], stride=[2, 2], padding=[1, 1, 1, 1], dilation=[1, 1], ceil_mode="false",
+        ),
+        "max_pool2d",
+        [(6, 64, 464, 800)],
+        {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1], "dilation": [1, 1], "ceil_mode": False},
+    ),
+    "conv2d: weights as torch has them": (
+        operation(
+            "conv2d",
+            [tensor(1, 1, 1024, 32, layout=ROWS), tensor(1, 1, 288, 64), tensor(1, 1, 1, 64), DEVICE],
+            tensor(1, 1, 1024, 64),
+            in_channels=32, out_channels=64, batch_size=1, input_height=32, input_width=32,
+            kernel_size=[3, 3], stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1,
+        ),
+        "convolution",
+        [(1, 32, 32, 32), (64, 32, 3, 3), (64,)],
+        {"stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "groups": 1},
+    ),
+    "conv3d": (
+        operation(
+            "conv3d",
+            [tensor(1, 6, 62, 108, 768, layout=ROWS), tensor(27 * 768, 768), tensor(1, 768), DEVICE],
+            tensor(1, 4, 60, 106, 768, layout=ROWS),
+            in_channels=768, out_channels=768, batch_size=1, input_depth=6, input_height=62, input_width=108,
+            kernel_size=[3, 3, 3], stride=[1, 1, 1], padding=[0, 0, 0], padding_mode="zeros", groups=1,
+        ),
+        "convolution",
+        [(1, 768, 6, 62, 108), (768, 768, 3, 3, 3), (768,)],
+        {"stride": [1, 1, 1], "padding": [0, 0, 0], "groups": 1},
+    ),
+    "matmul": (
+        operation("matmul", [tensor(2, 32, 64), tensor(2, 64, 96)], tensor(2, 32, 96), transpose_a=False, transpose_b="false"),
+        "matmul",
+        [(2, 32, 64), (2, 64, 96)],
+        {},
+    ),
+    "linear: the weight lies [in, out]": (
+        operation("linear", [tensor(1, 5, 64), tensor(64, 96), tensor(1, 96)], tensor(1, 5, 96)),
+        "linear",
+        [(1, 5, 64), (96, 64), (96,)],
+        {},
+    ),
+    "softmax": (operation("softmax", [X], X, dimension=-1), "softmax", [(2, 64, 96)], {"dim": -1}),
+    "mean": (
+        operation("mean", [X], tensor(2, 64, 1), dim_arg=[-1], keep_dim=True),
+        "mean",
+        [(2, 64, 96)],
+        {"dim": [-1], "keepdim": True},
+    ),
+    "layer_norm": (
+        operation("layer_norm", [X, tensor(96), tensor(96)], X, epsilon=1e-6),
+        "layer_norm",
+        [(2, 64, 96), (96,), (96,)],
+        {"normalized_shape": [96], "eps": 1e-6},
+    ),
+    "group_norm": (
+        operation("group_norm", [tensor(2, 1, 1024, 320)], tensor(2, 1, 1024, 320), num_groups=32, epsilon=1e-5),
+        "group_norm",
+        [(2, 320, 1, 1024)],
+        {"num_groups": 32, "eps": 1e-5},
+    ),
+    "upsample": (
+        operation("upsample", [tensor(1, 8, 8, 64, layout=ROWS)], tensor(1, 16, 16, 64, layout=ROWS), scale_factor=2),
+        "upsample_nearest2d",
+        [(1, 64, 8, 8)],
+        {"scale_factors": [2.0, 2.0]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("called", CALLS.values(), ids=CALLS)
+def test_the_case_of_an_operation(called: tuple[Operation, str, list[tuple[int, ...]], dict[str, Any]]) -> None:
+    given, operator, inputs, attrs = called
+    case = case_of(given)
+    assert (case.name, list(case.inputs), dict(case.attrs)) == (operator, inputs, attrs)
+
+
+def test_every_form_names_an_operator() -> None:
+    assert all(form.operator in find_operator(form.operator).names for form in FORMS.values())
+
+
+def test_the_case_has_the_bytes_of_the_operation() -> None:
+    """[4, 4884480]: 152,640 tiles of 2,048 B, and 4 rows of 9,768,960 B."""
+    case = case_of(CALLS["to_layout"][0])
+    source, target = estimate(case, load_board("n150")).allocations
+    assert source.allocated_bytes == 152_640 * 2_048
+    assert target.allocated_bytes == 4 * 9_768_960
+
+
+def test_memory_comes_from_operands_and_result() -> None:
+    moved = operation("to_memory_config", [tensor(64, 64)], tensor(64, 64, memory=BufferType.L1))
+    placement = case_of(moved).placement
+    assert (placement.memory.value, placement.output_memory.value) == ("dram", "l1")
+    stays = operation("relu", [tensor(64, 64, memory=BufferType.L1)], tensor(64, 64, memory=BufferType.L1))
+    assert case_of(stays).placement.output_memory.value == "same"
+
+
+def test_what_is_put_on_the_device_lies_as_the_result_does() -> None:
+    result = tensor(64, 64, layout=ROWS, dtype=DType.FLOAT32, memory=BufferType.L1)
+    placement = case_of(operation("to_device", [Value("%1")], result)).placement
+    assert (placement.dtype, placement.layout, placement.memory) == (DType.FLOAT32, ROWS, BufferType.L1)
+
+
+SHARDED = Value("%1", shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("n150")), known_layout=True)
+
+REFUSED: Mapping[str, tuple[Operation, str]] = {
+    "no such operation": (operation("point_to_point", [X], X), "unknown operation 'point_to_point'"),
+    "sharded": (operation("relu", [SHARDED], SHARDED), "l1 height-sharded"),
+    "two dtypes": (operation("add", [X, tensor(2, 64, 96, dtype=DType.FLOAT32)], X), "input 2 is float32"),
+    "two layouts": (operation("add", [X, tensor(2, 64, 96, layout=ROWS)], X), "input 2 is row_major"),
+    "two memories": (operation("add", [X, tensor(2, 64, 96, memory=BufferType.L1)], X), "input 2 is in l1"),
+    "another result": (operation("relu", [X], tensor(2, 64, 95)), "result is [2,64,95]"),
+    "a cast on the way": (operation("relu", [X], tensor(2, 64, 96, dtype=DType.FLOAT32)), "result is float32"),
+    "untyped operands": (operation("matmul", [Value("%1"), Value("%2")], X), "types of 0 operands; it takes 2"),
+    "one operand of a binary": (operation("add", [X, Value("%2")], X), "add takes two tensors"),
+    "rows to be untilized": (operation("untilize", [tensor(64, 64, layout=ROWS)], X), "input 1 is row_major, not tile"),
+    "no attribute": (operation("permute", [X], X), "no attribute permutation"),
+    "an attribute of another kind": (operation("permute", [X], X, permutation="rows"), "permutation is 'rows'"),
+    "a transposing product": (operation("matmul", [X, X], X, transpose_b=True), "transposes an operand"),
+    "two cuts": (
+        operation("slice_static", [X], tensor(2, 32, 64), begins=[0, 0, 0], ends=[2, 32, 64], step=[1, 1, 1]),
+        "cuts dims [1, 2]",
+    ),
+    "a tile table": (
+        operation("embedding", [tensor(1, 7, layout=ROWS, dtype=DType.UINT32), tensor(1000, 64)], tensor(1, 7, 64)),
+        "input 1 is tile, not row_major",
+    ),
+    "lopsided padding": (
+        operation(
+            "max_pool2d", [tensor(1, 1, 64, 32, layout=ROWS)], tensor(1, 1, 16, 32, layout=ROWS),
+            batch_size=1, input_height=8, input_width=8, channels=32, kernel_size=[2, 2], stride=[2, 2], dilation=[1, 1],
+            padding=[0, 0, 1, 1],
+        ),
+        "differs from side to side",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
+def test_an_operation_that_no_case_is(refused: tuple[Operation, str]) -> None:
+    given, reason = refused
+    with pytest.raises(InvalidCase) as error:
+        case_of(given)
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_tuning_that_a_case_does_not_have_is_named() -> None:
+    plain = CALLS["matmul"][0]
+    tuned = operation("matmul", plain.operands, plain.results[0], activation="relu", matmul_program_config={"x": 1})
+    assert left_out(plain) == ()
+    assert left_out(tuned) == ("matmul_program_config", "activation")

@@ -1,0 +1,94 @@
+"""What must have lived beside a call for its message's figures, and how a replay is put beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Case, Placement
+from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.tensors import BufferType
+from ssinghal.device.modes import choose_device
+from ssinghal.diagnose.replay import Figure, Replay, implied_lives, replay
+from ssinghal.operators import make_case
+from ssinghal.operators.dims import as_placed
+from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.trial import Resident, Trial, Tried
+from ssinghal.runner.tasks import PoolOptions
+
+BANK = 1_393_312  # of L1, of an n150 under ttnn 0.81.1
+L1 = Placement(memory=BufferType.L1)
+# Each map goes to the device as [1, 640, 400, 64]: 640 x 13 x 2 tiles of 2,048 B, 260 of them in each of 64 banks.
+MAP = 260 * 2_048
+SUM = make_case("add", ((1, 64, 640, 400),) * 2, {}, Placement(memory=BufferType.L1, channels_last=True))
+POOL = make_case("max_pool2d", ((1, 64, 400, 640),), {"kernel_size": 3, "stride": 1, "padding": 1}, L1)
+
+
+def no_room(allocated: int, need: int = MAP, bank: int = BANK) -> Verdict:
+    free = bank - allocated
+    return Verdict(
+        Status.OOM, Resource.L1_BUFFER, total_bytes=64 * need, banks=64, bytes_per_bank=need, bank_bytes=bank,
+        allocated_bytes=allocated, free_bytes=free, largest_free_bytes=free,
+    )  # fmt: skip
+
+
+def implied(reported: Verdict, case: Case, alone: Verdict) -> list[int]:
+    lives = implied_lives(reported, as_placed(case), load_board("n150"), alone)
+    return [sum(resident.bytes_per_bank for resident in residents) for residents in lives]
+
+
+def test_the_figures_must_all_be_equal() -> None:
+    """Of three figures one differs by a byte, or none; or they are of another kind of memory."""
+    reported = no_room(MAP)
+    tried = Tried(Trial(SUM, ()), reported, "n150", "0", "none")
+    equal = (Figure("banks", 64, 64), Figure("bytes_per_bank", MAP, MAP), Figure("cores", "0-0", "0-0"))
+    assert Replay(tried, reported, (), equal).same_figures
+    for at, figure in enumerate(equal):
+        figures = list(equal)
+        figures[at] = replace(figure, replayed=MAP + 1)
+        assert not Replay(tried, reported, (), tuple(figures)).same_figures
+    assert not Replay(tried, replace(reported, resource=Resource.DRAM_BUFFER), (), equal).same_figures
+
+
+def test_an_operand_may_be_what_failed() -> None:
+    """A sum of two maps: its result is as large as each of them, so that the message does not tell which one failed. Alone it
+    is the result, beside both; the second is beside the first alone, which leaves 434,848 B; the first beside nothing."""
+    alone = no_room(2 * MAP)
+    assert implied(no_room(434_848 + MAP), SUM, alone) == [434_848 + MAP, 434_848]
+    assert implied(no_room(200_000 + 2 * MAP), SUM, alone) == [200_000, 200_000 + 2 * MAP, 200_000 + MAP]
+
+
+def test_what_a_call_makes_on_the_way_did_not_live_before() -> None:
+    """A buffer that is of no tensor of the call: alone it fails beside the operand, 250 tiles in a bank, and as much again."""
+    operand = 400 * 640 * 2 // 32 // 64 * 2_048
+    assert operand == 512_000
+    alone = no_room(2 * operand, need=678_144)
+    assert implied(no_room(2 * operand + 100_000, need=678_144), POOL, alone) == [100_000, operand + 100_000]
+    other = replace(alone, bytes_per_bank=MAP, total_bytes=64 * MAP)  # alone it does not get as far
+    assert implied(no_room(2 * operand + 100_000, need=678_144), POOL, other) == [operand + 100_000]
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with Bench(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
+        yield opened
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("of", "lives", "stage", "found"),
+    [(SUM, 434_848, "input 2", 434_848 + MAP), (SUM, 200_000, "call", 200_000), (POOL, 100_000, "call", 100_000)],
+    ids=["second operand", "result", "on the way"],
+)
+def test_a_failure_beside_what_lived_is_made_again(bench: Bench, of: Case, lives: int, stage: str, found: int) -> None:
+    """All seven figures. The second operand's are the first's as well, beside as much more: either may have been."""
+    problem = Problem.of(of, Verdict(Status.OOM, Resource.L1_BUFFER), bench.board)
+    reported = bench.run(problem.trial(live=(Resident(BufferType.L1, lives),))).verdict
+    assert (reported.status, reported.stage) == (Status.OOM, stage)
+    made = replay(of, reported, bench)
+    assert (made.same_figures, len(made.figures)) == (True, 7)
+    assert sum(resident.bytes_per_bank for resident in made.live) == found

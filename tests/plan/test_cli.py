@@ -1,0 +1,167 @@
+"""``ssinghal plan`` as a program: what it says, what it writes, and one line for each kind of bad input."""
+
+import json
+
+import pytest
+
+from ssinghal.capture.trace import packed, read_trace, trace_text
+from ssinghal.capture.trace_library import trace_files
+
+RESNET = "torchvision/resnet50"
+
+
+@pytest.fixture
+def small(tmp_path):
+    """The first four calls of resnet50, as a file: conv, batch norm, relu, pool."""
+    trace = read_trace(next(file for file in trace_files() if "resnet50" in file.name))
+    data = json.loads(trace_text(trace))
+    data["steps"] = data["steps"][:4]
+    data["results"] = list(data["steps"][-1][3])
+    data["values"] = data["values"][: data["results"][-1] + 1]
+    path = tmp_path / "small.trace.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_a_plan_tells_its_verdict_its_peak_and_what_lives(run, small):
+    done = run("plan", str(small), "--journal", "journal.jsonl", "--html", "plan.html")
+    assert done.code == 0, done.err
+    assert "policy port v1" in done.out
+    assert "FITS: peak" in done.out
+    assert "numerics not run" in done.out
+    assert "formula and allocator differ by 0 B" in done.out
+    lines = [json.loads(line) for line in (small.parent / "journal.jsonl").read_text().splitlines()]
+    assert [line["operator"] for line in lines] == ["convolution", "relu", "max_pool2d"]
+    assert "<svg" in (small.parent / "plan.html").read_text()
+
+
+def test_json_has_every_step_and_both_policies(run, small):
+    done = run("plan", str(small), "--policy", "both", "--board", "n150,p150", "--json")
+    assert done.code == 0, done.err
+    plans = [found["plan"] for found in json.loads(done.out)]
+    assert [(p["board"], p["policy"]["name"]) for p in plans] == [
+        ("n150", "port"), ("n150", "eager"), ("p150", "port"), ("p150", "eager"),
+    ]  # fmt: skip
+    assert [len(p["steps"]) for p in plans] == [3, 4, 3, 4]  # port folds the batch norm
+    assert {p["numerics"] for p in plans} == {"not run"}
+    assert all(p["checked"] == p["total_steps"] + 1 for p in plans)
+
+
+def test_a_policy_of_ones_own(run, small):
+    (small.parent / "mine.yaml").write_text("base: port\nfold_batch_norm: false\n")
+    done = run("plan", str(small), "--policy", "mine.yaml", "--json")
+    (found,) = json.loads(done.out)
+    assert (found["plan"]["policy_name"], len(found["plan"]["steps"])) == ("mine v1", 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["no_such_model"], "unknown traced model 'no_such_model'"),
+        (["yolo12x"], "give its input"),
+        (["nothing.trace.json.gz"], "nothing.trace.json.gz: cannot be read as a trace"),
+        ([RESNET, "--board", "n15"], "unknown board 'n15'; did you mean"),
+        ([RESNET, "--board", ","], "--board: expected names by comma"),
+        ([RESNET, "--board", "none.yaml"], "none.yaml"),
+        ([RESNET, "--policy", "porter"], "unknown policy 'porter'; did you mean port?"),
+        ([RESNET, "--policy", "no.yaml"], "no.yaml: No such file"),
+        ([RESNET, "--rewrite", "softmax"], "softmax_in_place"),
+        ([RESNET, "--max", "width"], "unknown --max 'width'; Known: batch, resolution"),
+        ([RESNET, "--max", "batch"], "give an --input"),
+        ([RESNET, "-o", "runs.jsonl"], "-o holds the runs of --max and --tiers"),
+        ([RESNET, "--ttnn", "0.70.0"], "gives no full verdicts"),
+        ([RESNET, "--ttnn", "9.9.9"], "ssinghal releases add 9.9.9"),
+        ([RESNET, "--input", "1,3,0,224"], "0"),
+    ],
+)
+def test_bad_input_costs_a_line(run, arguments, told):
+    done = run("plan", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[port]", "expected a mapping"),
+        ("base: portt", "base: unknown policy 'portt'"),
+        ("fold: true", "unknown key 'fold'"),
+        ("fold_batch_norm: 1", "fold_batch_norm: expected true or false, got 1"),
+        ("lifetime: never", "lifetime"),
+        ("rewrites: sdpa", "rewrites: expected a list"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_a_bad_policy_file_costs_a_line(run, small, text, told):
+    (small.parent / "bad.yaml").write_text(text)
+    done = run("plan", str(small), "--policy", "bad.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("ssinghal: bad.yaml: ")
+    assert told in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_recording_that_stopped_is_refused_unless_asked_for(run, small):
+    data = json.loads(small.read_text())
+    data["capture"]["stopped"] = "in head: aten.nonzero.default cannot be told from shapes alone"
+    small.write_text(json.dumps(data))
+    done = run("plan", str(small))
+    assert done.code == 2
+    assert "the recording is not the whole model (in head: aten.nonzero" in done.err
+    assert "--partial" in done.err
+    done = run("plan", str(small), "--partial")
+    assert done.code == 0
+    assert "note: only what was recorded: in head" in done.out
+
+
+def test_calls_without_an_operator_decide_nothing_unless_allowed(run, small):
+    data = json.loads(small.read_text())
+    data["steps"][2][0] = "aten.erfinv_.default"  # relu_, under a name that no operator has
+    small.write_text(json.dumps(data))
+    done = run("plan", str(small))
+    assert done.code == 1
+    assert "UNSUPPORTED: stand-ins made" in done.out
+    assert "aten.erfinv_.default: no operator declares this overload" in done.out
+    assert run("plan", str(small), "--allow-stand-ins").code == 0
+
+
+def test_the_largest_batch_has_both_sides_and_resumes(run, small, monkeypatch):
+    """Of a trace in a file nothing but its own input can be planned, so the model is named; runs come from the file again."""
+    arguments = ("plan", RESNET, "--input", "1,3,224,224", "--max", "batch", "--json")
+    trace = read_trace(small)
+    monkeypatch.setattr("ssinghal.plan.capacity.trace_for", lambda model, inputs, captures: batched(trace, inputs[0][0]))
+    monkeypatch.setattr("ssinghal.plan.input_sizes.MOST_VALUES", 4)
+    done = run(*arguments, "-o", "runs.jsonl")
+    assert done.code == 0, done.err
+    (edge,) = json.loads(done.out)
+    assert (edge["fits"], edge["does_not"], edge["confirmed"]) == ([4, 3, 224, 224], None, True)
+    lines = (small.parent / "runs.jsonl").read_text()
+    again = run(*arguments, "-o", "runs.jsonl")
+    assert again.out == done.out
+    assert (small.parent / "runs.jsonl").read_text() == lines
+    (small.parent / "other.jsonl").write_text('{"op": "add"}\n')
+    refused = run(*arguments, "-o", "other.jsonl")
+    assert (refused.code, "other.jsonl:1: no run of a model's edge" in refused.err) == (2, True)
+
+
+def batched(trace, batch):
+    """The trace with another batch: all activations of the small model begin with it."""
+    from dataclasses import replace
+
+    values = tuple(v if v.is_resident else replace(v, shape=(batch, *v.shape[1:])) for v in trace.values)
+    head = {**trace.head, "input": {**trace.head["input"], "shapes": [[batch, *trace.input_shapes[0][1:]]]}}
+    return replace(trace, values=values, head=head)
+
+
+def test_a_crash_leaves_the_journal_and_costs_the_plan(run, small, monkeypatch):
+    """The time limit ends the worker in the middle, as a crash of native code would."""
+    done = run("plan", str(small), "--journal", "journal.jsonl", "--timeout", "0.001")
+    assert done.code == 1
+    assert "TIMEOUT: no answer within 0.001 s" in done.out
+    assert "steps were done" in done.out
+
+
+def test_a_packed_trace_is_read_too(run, small):
+    small.with_suffix(".gz").write_bytes(packed(read_trace(small)))
+    assert run("plan", str(small.with_suffix(".gz"))).code == 0

@@ -1,0 +1,338 @@
+"""Plans run on the virtual device: what they count is what TTNN's allocator has, and every figure here is arithmetic by hand.
+
+An n150 has 12 banks of DRAM, of 1,072,693,184 B each. A tile of bfloat16 is 2,048 B, and the tiles of a tensor go round robin
+over the banks, so 768 tiles take 64 x 2,048 B of each.
+"""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ssinghal.capture.trace import Step, Trace, Value, ValueKind, trace_of, trace_text
+from ssinghal.capture.trace_library import find_trace
+from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.device.modes import choose_device
+from ssinghal.plan.executor import PlanTask
+from ssinghal.plan.passes.registry import rewritten
+from ssinghal.plan.policy import POLICIES, Rewrite
+from ssinghal.plan.result import Split
+from ssinghal.runner.pool import Pool, PoolOptions
+from tests.support.ttnn_calls import WeightsOfConv2d
+
+PORT, EAGER = POLICIES["port"], POLICIES["eager"]
+BANK_BYTES, BANKS, TILE_BYTES = 1_072_693_184, 12, 2048
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(choose_device("virtual", "n150"), PoolOptions()) as pool:
+        yield pool
+
+
+class Model:
+    """A trace written by hand."""
+
+    def __init__(self):
+        self.values, self.steps = [], []
+
+    def value(self, shape, kind):
+        self.values.append(Value(tuple(shape), "bfloat16", kind, len(self.values), f"value {len(self.values)}"))
+        return len(self.values) - 1
+
+    def input(self, *shape):
+        return self.value(shape, ValueKind.INPUT)
+
+    def weight(self, *shape):
+        return self.value(shape, ValueKind.WEIGHT)
+
+    def call(self, name, shape, args=None, /, *, dead=(), **operands):
+        """``dead``: values whose last object is gone after the call."""
+        result = self.value(shape, ValueKind.ACTIVATION)
+        self.steps.append(Step(f"aten.{name}", operands, args or {}, (result,), f"part {len(self.steps)}", tuple(dead)))
+        return result
+
+    def trace(self, *results):
+        shapes = [list(v.shape) for v in self.values if v.kind is ValueKind.INPUT]
+        head = {
+            "model": {"name": "net", "package": "mine==1", "config": "", "params": 0, "fused": False},
+            "input": {"shapes": shapes, "dtype": "bfloat16"},
+            "capture": {"torch": "2.7", "level": "torch", "device": "meta", "guessed": 0},
+        }
+        return trace_of(trace_text(Trace(head, tuple(self.values), tuple(self.steps), results)))
+
+
+def ran(pool, trace, policy=PORT, **options):
+    return pool.run(PlanTask(rewritten(trace, policy), policy, 32768, **options)).result()
+
+
+# Peaks ----------------------------------------------------------------------------------------------------------------------
+
+
+def perceptron():
+    """[1024, 768] -> 3072 -> gelu -> 768."""
+    model = Model()
+    x, wide, bias, narrow = model.input(1024, 768), model.weight(3072, 768), model.weight(3072), model.weight(768, 3072)
+    y = model.call("linear.default", (1024, 3072), input=x, weight=wide, bias=bias)
+    z = model.call("gelu.default", (1024, 3072), self=y, dead=(y,))
+    return model.trace(model.call("linear.default", (1024, 768), input=z, weight=narrow, bias=None, dead=(z,)))
+
+
+def test_the_peak_of_a_perceptron_by_hand(pool):
+    """Weights: two of 24 x 96 tiles, 192 to a bank, and a bias of 96, 8 to a bank. The input and the last result have 32 x 24
+    tiles, 64 to a bank; the others 32 x 96, 256 to a bank. The most there is: both sides of the gelu, the input gone."""
+    result = ran(pool, perceptron())
+    weights, narrow, wide = (192 + 8 + 192) * TILE_BYTES, 64 * TILE_BYTES, 256 * TILE_BYTES
+    assert (weights, narrow, wide) == (802_816, 131_072, 524_288)
+    assert (result.status, result.checked, len(result.steps)) == (Status.FITS, 4, 3)
+    assert [use.dram_bytes for use in result.steps] == [weights + narrow + wide, weights + 2 * wide, weights + wide + narrow]
+    assert (result.peak_bytes, result.where.operator) == (weights + 2 * wide, "gelu")
+    assert result.peak_bytes == 1_851_392
+    bias = 8 * TILE_BYTES - 3072 * 2 // BANKS  # a row of 6,144 B lies in 96 tiles: 8 to a bank, where 512 B would do
+    assert result.peak == Split(weights, 2 * wide, program_cache_bytes=0, temporaries_bytes=0, padding_bytes=bias)
+    assert [(a.shape, a.placed, a.layout, a.bytes_per_bank, a.logical_bytes) for a in result.alive] == [
+        ((1024, 3072), (1024, 3072), "tile", wide, 1024 * 3072 * 2),
+        ((1024, 3072), (1024, 3072), "tile", wide, 1024 * 3072 * 2),
+    ]
+    assert (result.dram_bank_bytes, result.dram_banks) == (BANK_BYTES, BANKS)
+    assert result.peak_share == 1_851_392 / BANK_BYTES
+
+
+def test_python_keeps_what_it_has_names_for(pool):
+    """[320, 320] is 100 tiles, 9 to the fullest bank. The caller holds the input to the end; the first result dies with the
+    call that reads it, the second is returned."""
+    model = Model()
+    x = model.input(320, 320)
+    y = model.call("relu.default", (320, 320), self=x)
+    trace = model.trace(model.call("exp.default", (320, 320), self=y, dead=(y,)))
+    each = 9 * TILE_BYTES
+    last_use, python = ran(pool, trace), ran(pool, trace, EAGER)
+    assert [use.dram_bytes for use in last_use.steps] == [2 * each, 2 * each]
+    assert [use.dram_bytes for use in python.steps] == [2 * each, 3 * each]
+    assert (last_use.peak_bytes, python.peak_bytes) == (36_864, 55_296)
+
+
+def test_a_map_lies_channels_last_and_views_of_it_cost_nothing(pool):
+    """[1, 64, 32, 32]: 1,024 rows of 64 channels, 128 B each, 86 to the fullest bank; in tiles 32 x 2, 6 to a bank."""
+    model = Model()
+    x = model.input(1, 64, 32, 32)
+    y = model.call("flatten.using_ints", (1, 64, 1024), {"start_dim": 2}, self=x)
+    z = model.call("transpose.int", (1, 1024, 64), {"dim0": 1, "dim1": 2}, self=y, dead=(y,))
+    trace = model.trace(model.call("exp.default", (1, 1024, 64), self=z, dead=(z,)))
+    rows, tiles = 86 * 128, 6 * TILE_BYTES
+    result = ran(pool, trace)
+    assert [use.dram_bytes for use in result.steps] == [rows, rows, 2 * tiles], "only the last call needs tiles"
+    assert result.alive[0].placed == (1, 1, 1024, 64)
+    beside = ran(pool, trace, replace(PORT, replace_on_conversion=False))
+    assert [use.dram_bytes for use in beside.steps] == [rows, rows, rows + tiles], "the rows stay, the converted tensor goes"
+    assert beside.steps[-1].dram_peak_bytes == rows + 2 * tiles
+
+
+# Weights --------------------------------------------------------------------------------------------------------------------
+
+
+def test_one_weight_in_two_ways_takes_two_tensors(pool):
+    """As a layer takes it, transposed, and as a product does; twice in one way is once. 64 x 64 are four tiles, one a bank."""
+    model = Model()
+    x, w = model.input(64, 64), model.weight(64, 64)
+    y = model.call("linear.default", (64, 64), input=x, weight=w, bias=None)
+    y = model.call("linear.default", (64, 64), input=y, weight=w, bias=None)
+    assert ran(pool, model.trace(y)).peak.weights_bytes == TILE_BYTES
+    y = model.call("matmul.default", (64, 64), self=y, other=w)
+    assert ran(pool, model.trace(y)).peak.weights_bytes == 2 * TILE_BYTES
+
+
+def test_one_convolution_before_two_norms_takes_two_weights(pool):
+    """Each norm is folded into weight and bias of its own. [64, 64, 1, 1] are four tiles, one to a bank; a bias is two."""
+    model = Model()
+    x, w = model.input(1, 64, 8, 8), model.weight(64, 64, 1, 1)
+    found = []
+    for _ in range(2):
+        y = model.call("conv2d.default", (1, 64, 8, 8), input=x, weight=w)
+        vectors = dict(
+            zip(("weight", "bias", "running_mean", "running_var"), (model.weight(64) for _ in range(4)), strict=True)
+        )
+        args = {"training": False, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": True}
+        found.append(model.call("batch_norm.default", (1, 64, 8, 8), args, input=y, **vectors))
+    result = ran(pool, model.trace(*found))
+    assert result.status is Status.FITS
+    assert result.peak.weights_bytes == 2 * (TILE_BYTES + TILE_BYTES)
+
+
+SIGNATURES = [  # map, weight, stride, padding, groups, bias
+    ((1, 3, 1280, 800), (32, 3, 7, 7), 4, 3, 1, True),  # the first layer of Segformer
+    ((1, 640, 80, 50), (640, 1, 3, 3), 1, 1, 640, True),  # its third mixer: 409,600 x 9 where the parameters are 5,760
+    ((1, 3, 224, 224), (64, 3, 7, 7), 2, 3, 1, False),
+    ((1, 64, 56, 56), (64, 64, 3, 3), 1, 1, 1, True),
+    ((1, 256, 56, 56), (512, 256, 1, 1), 2, 0, 1, False),
+    ((1, 512, 7, 7), (512, 512, 3, 3), 1, 1, 1, True),
+    ((1, 3, 640, 640), (96, 3, 3, 3), 2, 1, 1, True),
+    ((1, 96, 320, 320), (192, 48, 3, 3), 2, 1, 2, True),
+    ((1, 384, 40, 40), (384, 1, 7, 7), 1, 3, 384, True),
+    ((4, 16, 32, 30), (24, 4, 3, 1), 2, (1, 0), 4, True),
+    ((1, 768, 1, 1), (1000, 768, 1, 1), 1, 0, 1, True),
+    ((2, 32, 160, 100), (64, 32, 2, 2), 2, 0, 1, True),
+]
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda s: f"{'x'.join(map(str, s[0]))} by {'x'.join(map(str, s[1]))}")
+def test_a_convolution_has_the_weights_that_ttnn_prepares(signature, pool):
+    """Held against what ttnn.conv2d returns when it prepares them itself, for a map in the layout in which plans give it."""
+    image, weight, stride, padding, groups, bias = signature
+    padding = (padding, padding) if isinstance(padding, int) else padding
+    sizes = [(size + 2 * p - k) // stride + 1 for size, p, k in zip(image[2:], padding, weight[2:], strict=True)]
+    model = Model()
+    args = {"stride": [stride, stride], "padding": list(padding), "groups": groups}
+    operands = {"input": model.input(*image), "weight": model.weight(*weight)}
+    if bias:
+        operands["bias"] = model.weight(weight[0])
+    trace = model.trace(model.call("conv2d.default", (image[0], weight[0], *sizes), args, **operands))
+    placed, returned = pool.run(WeightsOfConv2d(trace)).result()
+    assert placed == returned
+
+
+# Failures -------------------------------------------------------------------------------------------------------------------
+
+
+def giant():
+    """Three tensors of [32768, 65536], 1,024 x 2,048 tiles: 174,763 to the fullest bank, 357,914,624 B. Two fit, not three."""
+    model = Model()
+    shape = (32768, 65536)
+    x = model.input(*shape)
+    y = model.call("relu.default", shape, self=x)
+    z = model.call("exp.default", shape, self=y)
+    u = model.call("neg.default", shape, self=x)
+    return model.trace(model.call("abs.default", shape, self=z), u, y)
+
+
+def test_what_does_not_fit_is_told_with_need_and_free(pool):
+    result = ran(pool, giant())
+    each = 174_763 * TILE_BYTES
+    free = BANK_BYTES - 2 * each
+    assert (each, free) == (357_914_624, 356_863_936)
+    failure, verdict = result.failure, result.failure.verdict
+    assert (result.status, verdict.resource) == (Status.OOM, Resource.DRAM_BUFFER)
+    assert (failure.step, failure.operator, failure.at, failure.doing, failure.after) == (1, "exp", "part 1", "ttnn.exp", False)
+    assert (failure.operands, failure.results) == (((32768, 65536),), ((32768, 65536),))
+    assert (verdict.bytes_per_bank, verdict.free_bytes, verdict.largest_free_bytes) == (each, free, free)
+    assert verdict.shortfall_bytes == 1_050_688
+    assert [alive.bytes_per_bank for alive in failure.alive] == [each, each]
+    assert failure.split.activations_bytes == 2 * each
+    assert result.checked == 5, "after the failures too"
+
+
+def test_what_comes_after_a_failure_is_marked(pool):
+    """``neg`` finds no room either, since no value died; ``abs`` has no operand. Neither is evidence."""
+    result = ran(pool, giant())
+    assert [(f.step, f.operator, f.after) for f in result.later] == [(2, "neg", True)]
+    assert [use.status for use in result.steps] == [Status.FITS, Status.OOM, Status.OOM, Status.NOT_RUN]
+    assert result.peak_bytes == 2 * 357_914_624, "the peak is of what ran before"
+    short = ran(pool, giant(), to_the_end=False)
+    assert (short.failure, short.later) == (result.failure, ())
+
+
+def test_a_refused_call_leaves_a_stand_in_for_what_comes_after(pool):
+    """A row of 2 MiB is padded in the L1 of one core, which has 1.5 MiB: TTNN refuses, and the next call gets a tensor of the
+    size. It is no call without an operator, so it is not counted as one."""
+    model = Model()
+    x = model.input(2, 2**20)
+    y = model.call("pad.default", (2, 2**20 + 2), {"pad": [1, 1]}, self=x)
+    result = ran(pool, model.trace(model.call("exp.default", (2, 2**20 + 2), self=y)))
+    failure, verdict = result.failure, result.failure.verdict
+    assert (result.status, failure.operator, failure.after) == (Status.OOM, "constant_pad_nd", False)
+    assert (verdict.resource, verdict.program_bytes) == (Resource.CIRCULAR_BUFFER, (2**20 + 2) * 2 + 12)  # aligned to 16
+    assert [use.status for use in result.steps] == [Status.OOM, Status.FITS]
+    assert (result.stand_ins, result.later) == ((), ())
+
+
+def test_weights_that_do_not_fit_fail_before_the_first_step(pool):
+    """Four of 262,144 x 8,192: 174,763 tiles in the fullest bank each."""
+    model = Model()
+    x = model.input(32, 8192)
+    for _ in range(3):
+        model.call("linear.default", (32, 262144), input=x, weight=model.weight(262144, 8192), bias=None)
+    result = ran(pool, model.trace(len(model.values) - 1))
+    assert (result.status, result.failure.step, result.failure.doing) == (Status.OOM, -1, "place the weights")
+    assert result.failure.verdict.bytes_per_bank == 357_914_624
+    assert result.steps == ()
+
+
+# Stand-ins ------------------------------------------------------------------------------------------------------------------
+
+
+def with_an_unknown_call(size):
+    model = Model()
+    x = model.input(256, 256)
+    y = model.call("exp.default", (256, 256), self=x)
+    model.call("nobody.knows", size, self=y)
+    return model.trace(y, len(model.values) - 1)
+
+
+def test_stand_ins_are_counted_by_their_bytes(pool):
+    """256 x 256 values are known, 256 x 32 are not: 1/9 of the bytes that calls make."""
+    result = ran(pool, with_an_unknown_call((256, 32)))
+    assert (result.status, result.stand_in_share) == (Status.UNSUPPORTED, 1 / 9)
+    assert "stand-ins made 11.1 % of the bytes; more than 1 % decide nothing" in result.message
+    (stand_in,) = result.stand_ins
+    assert (stand_in.step, stand_in.overload, stand_in.at, stand_in.result_bytes) == (1, "aten.nobody.knows", "part 1", 16_384)
+    assert "no operator declares this overload" in stand_in.reason
+    assert result.steps[1].dram_bytes - result.steps[0].dram_bytes == TILE_BYTES - 6 * TILE_BYTES, "8 tiles, the input gone"
+
+
+def test_a_few_stand_ins_decide_nothing_and_more_are_allowed_where_asked(pool):
+    assert ran(pool, with_an_unknown_call((1, 512))).status is Status.FITS
+    assert ran(pool, with_an_unknown_call((256, 32)), allow_stand_ins=True).status is Status.FITS
+
+
+def test_a_write_through_a_view_is_a_stand_in(pool):
+    """Other values of that storage change too, which no call of TTNN does."""
+    model = Model()
+    x = model.input(64, 64)
+    model.steps.append(
+        Step("aten.relu_.default", {"self": x}, {}, (model.value((64, 64), ValueKind.ACTIVATION),), "", writes=True)
+    )
+    result = ran(pool, model.trace(1))
+    assert [s.reason for s in result.stand_ins] == ["writes in place through a view"]
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------------
+
+RESNET = ("torchvision/resnet50", [(1, 3, 224, 224)])
+
+
+@pytest.mark.parametrize("policy", [PORT, EAGER], ids=str)
+def test_two_runs_of_a_model_are_the_same_and_balance_at_every_step(policy, pool):
+    first, second = (ran(pool, find_trace(*RESNET), policy) for _ in range(2))
+    assert (first.status, first.checked) == (Status.FITS, first.total_steps + 1)
+    assert (first.steps_sha256, first.peak_bytes, first.steps) == (second.steps_sha256, second.peak_bytes, second.steps)
+
+
+def test_every_step_is_in_the_journal_when_it_is_done(pool, tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    result = ran(pool, perceptron(), journal=journal)
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [(line["number"], line["operator"], line["status"]) for line in lines] == [
+        (0, "linear", "fits"), (1, "gelu", "fits"), (2, "linear", "fits"),
+    ]  # fmt: skip
+    assert [line["dram_bytes"] for line in lines] == [use.dram_bytes for use in result.steps]
+
+
+def test_a_worker_that_is_lost_leaves_the_journal_up_to_there(pool, tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    task = PlanTask(perceptron(), PORT, 32768, journal)
+    pool.run(task).result()
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:2]))
+    lost = task.lost(Verdict(Status.CRASH, message="the process that ran the call was ended by SIGSEGV"), pool.facts)
+    assert lost.status is Status.CRASH
+    assert lost.message == "the process that ran the call was ended by SIGSEGV; 2 of 3 steps were done"
+    assert (lost.model, lost.board, lost.policy_name) == ("mine/net", "n150", "port v1")
+
+
+def test_softmax_in_place_takes_no_second_map_of_scores(pool):
+    """Scores [1, 4, 256, 256]: 4 x 64 tiles, 22 to the fullest bank."""
+    model = Model()
+    q, k = model.input(4, 256, 32), model.input(4, 32, 256)
+    scores = model.call("bmm.default", (4, 256, 256), self=q, mat2=k)
+    trace = model.trace(model.call("softmax.int", (4, 256, 256), {"dim": -1}, self=scores))
+    in_place = PORT.with_rewrite(Rewrite.SOFTMAX_IN_PLACE)
+    assert [ran(pool, trace, policy).steps[-1].dram_bytes for policy in (PORT, in_place)] == [44 * TILE_BYTES, 22 * TILE_BYTES]

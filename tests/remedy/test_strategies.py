@@ -1,0 +1,304 @@
+"""Every lever on calls of all catalogs, without a device; and the edges of the arithmetic that rules changes out."""
+
+from concurrent.futures import Future
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from ssinghal.catalog.expansion import expand
+from ssinghal.catalog.loader import load_catalogs
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Placement
+from ssinghal.core.record import Record, Resource, Status, Verdict
+from ssinghal.core.remedy_outcome import Values
+from ssinghal.core.tensors import BufferType, DType
+from ssinghal.device.modes import choose_device
+from ssinghal.errors import InvalidCase
+from ssinghal.operators import make_case
+from ssinghal.remedy.equivalence import ValueCheck
+from ssinghal.remedy.problem import Problem
+from ssinghal.remedy.record_remedies import Searcher, searched
+from ssinghal.remedy.resident_buffers import live_set
+from ssinghal.remedy.search import Budget, levers, search
+from ssinghal.remedy.solver import without_other_values
+from ssinghal.remedy.strategies.chunking import cuts_of
+from ssinghal.remedy.strategies.count_search import smallest_count
+from ssinghal.remedy.text import Told
+from ssinghal.remedy.trial import Contract, Resident, Tried
+from ssinghal.runner.tasks import PoolOptions
+
+BOARD = load_board("n150")
+FAILURES = (Resource.L1_BUFFER, Resource.DRAM_BUFFER, Resource.CIRCULAR_BUFFER, Resource.CLASH, Resource.L1_SMALL_BUFFER)
+
+
+L1, DRAM = BufferType.L1, BufferType.DRAM
+ROWS = "rows with their neighbours"
+HOLD = (Resident(L1, 64),)
+
+
+def problem(name, *shapes, resource=Resource.L1_BUFFER, live=(), memory=L1, placed=DType.BFLOAT16, small=None, **attrs):
+    case = make_case(name, shapes, attrs, Placement(placed, memory=memory, l1_small_bytes=small))
+    return Problem.of(case, Verdict(Status.OOM, resource), BOARD, live)
+
+
+def answering(verdict):
+    """A device that says the same of every trial."""
+    return lambda trial: Tried(trial, verdict, "n150", "0", "none")
+
+
+def test_every_lever_takes_every_call_of_the_catalogs():
+    """A fault of one lever would end a search of thousands of calls. Each operator's calls, every fifth of many."""
+    by_operator = {}
+    for case in expand(load_catalogs()).cases:
+        by_operator.setdefault((case.operator, len(case.inputs), tuple(len(s) for s in case.inputs)), []).append(case)
+    searched = 0
+    for number, cases in enumerate(by_operator.values()):
+        for case in cases[:: max(len(cases) // 4, 1)]:
+            resource = FAILURES[(number + searched) % len(FAILURES)]
+            live = (Resident(BufferType.L1, 4096),) if searched % 2 else ()
+            try:
+                made = Problem.of(case, Verdict(Status.OOM, resource), BOARD, live)
+            except InvalidCase:
+                continue
+            found = search(made, answering(Verdict(Status.OOM, resource, message="no")), Budget(probes=12, seconds=60))
+            assert found.found == ()
+            assert all(r.reason for r in found.refused)
+            searched += 1
+    assert searched > 500
+
+
+def names(made):
+    return {lever.name for lever in levers(made)}
+
+
+@pytest.mark.parametrize(
+    ("made", "lever", "applies"),
+    [
+        (problem("relu", (64, 64)), "in place", True),
+        (problem("clone", (64, 64)), "in place", False),
+        (problem("silu_", (64, 64)), "in place", False),
+        (problem("add", (64, 64), (1, 64)), "in place", True),
+        (problem("add", (1, 64), (64, 64)), "in place", False),
+        (problem("_to_copy", (64, 64), dtype="float32"), "in place", False),
+        (problem("add", (64, 64), (1, 64)), "as a matrix", False),
+        (problem("add", (64, 64), (64, 64)), "as a matrix", True),
+        (problem("embedding", (64, 64), (4, 8), memory=DRAM), "narrower dtype", False),
+        (problem("gather", (64, 64), (64, 64), dim=0), "narrower dtype", False),
+        (problem("relu", (64, 64), placed=DType.INT32), "narrower dtype", False),
+        (problem("avg_pool2d", (1, 8, 8, 8), kernel_size=2, padding=1, count_include_pad=False), ROWS, False),
+        (problem("avg_pool2d", (1, 8, 8, 8), kernel_size=2, padding=1), ROWS, True),
+        (problem("avg_pool2d", (1, 8, 8, 8), kernel_size=2, count_include_pad=False), ROWS, True),
+        (problem("max_pool2d", (1, 8, 8, 8), kernel_size=2, ceil_mode=True), ROWS, True),
+        (problem("place", (64, 64)), "operands from DRAM", False),
+        (problem("max_pool2d", (1, 8, 8, 8), kernel_size=2, resource=Resource.CLASH), "a smaller L1_SMALL region", True),
+        (problem("relu", (64, 64), resource=Resource.CLASH), "a smaller L1_SMALL region", False),
+        (problem("relu", (64, 64), live=HOLD), "reallocate what lives", False),
+        (problem("relu", (64, 64), live=HOLD, resource=Resource.FRAGMENTATION), "reallocate what lives", True),
+        (problem("untilize", (64, 64), resource=Resource.CIRCULAR_BUFFER), "folded to shorter rows", True),
+        (problem("untilize", (64, 64)), "folded to shorter rows", False),
+    ],
+)  # fmt: skip
+def test_when_a_lever_means_anything(made, lever, applies):
+    assert (lever in names(made)) == applies
+
+
+def test_a_region_of_the_device_is_mended_where_it_is_chosen():
+    assert names(problem("max_pool2d", (1, 8, 8, 8), kernel_size=2, resource=Resource.L1_SMALL_BUFFER)) == {"l1_small_size"}
+
+
+def test_proofs_know_what_lives_and_what_l1_small_takes():
+    """1,393,312 B of a bank less 400,000 B that live, or less 32,768 B of L1_SMALL. 485 tiles per bank are 993,280 B."""
+    tiles = 485
+    fits = problem("relu", (1, 1, 64 * 32, tiles * 32))
+    assert fits.held(fits.outputs, BufferType.L1) == tiles * 2048 == 993_280
+    assert fits.results_beyond(BufferType.L1) == ""
+    beside = problem("relu", (1, 1, 64 * 32, tiles * 32), live=(Resident(BufferType.L1, 400_064),))
+    assert "one has 970 KiB (993,248 B)" in beside.results_beyond(BufferType.L1)
+    assert problem("relu", (64, 64), live=(Resident(BufferType.L1, 64, freed=True),)).bank_bytes(BufferType.L1) == 1_393_312
+    assert problem("relu", (64, 64), small=32_768).bank_bytes(BufferType.L1) == 1_393_312 - 32_768
+
+
+def test_pieces_and_their_join_are_both_there():
+    """An operand and a result have 29,184 tiles in each DRAM bank, 59,768,832 B; of eight times as much three do not fit."""
+    per_bank = 29_184
+    shape = (12, 32 * 16, 32 * (per_bank // 16))
+    assert 3 * per_bank * 2048 <= 1_072_693_184 < 3 * 8 * per_bank * 2048
+    found = search(problem("relu", shape), answering(Verdict(Status.FITS)), Budget(), only=[Contract.CHUNKED])
+    assert found.found
+    big = (96, *shape[1:])
+    found = search(problem("relu", big), answering(Verdict(Status.FITS)), Budget(), only=[Contract.CHUNKED])
+    assert f"take {3 * 8 * per_bank * 2048:,} B of each DRAM bank" in found.refused[0].reason
+
+
+def test_a_batch_that_is_broadcast_is_not_cut():
+    axes = cuts_of(problem("matmul", (6, 64, 96), (1, 96, 128)))
+    assert {cut.axis for cut in axes} == {1, 2}
+    both = cuts_of(problem("matmul", (6, 64, 96), (6, 96, 128)))
+    assert {cut.axis for cut in both} == {0, 1, 2}
+
+
+def test_statistics_of_training_leave_the_channels_alone_to_be_cut():
+    stats = [(8,)] * 4
+    training = cuts_of(problem("native_batch_norm", (4, 8, 64, 64), *stats, training=True))
+    assert {cut.axis for cut in training} == {1}
+    given = cuts_of(problem("native_batch_norm", (4, 8, 64, 64), *stats))
+    assert {cut.axis for cut in given} == {0, 1, 2, 3}
+
+
+def test_a_bias_of_one_dim_is_cut_with_the_columns():
+    made = problem("addmm", (12800,), (5120, 96), (96, 12800))
+    assert {cut.axis for cut in cuts_of(made)} == {0, 1}
+
+
+def test_dtypes_are_narrowed_step_by_step():
+    asked = []
+
+    def run(trial):
+        asked.append(trial.case.placement.dtype)
+        return Tried(trial, Verdict(Status.OOM, Resource.DRAM_BUFFER), "n150", "0", "none")
+
+    made = problem("relu", (64, 64), memory=DRAM, placed=DType.FLOAT32)
+    search(made, run, Budget(), only=[Contract.DTYPE])
+    assert asked == [DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B]
+
+
+# What lives -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "each"), [("1B@l1", 32), ("2048B@l1", 32), ("2049B@l1", 64), ("13B@dram", 32)])
+def test_what_lives_takes_whole_granules_of_every_bank(text, each):
+    """2,049 B over 64 banks are 33 B in the fullest, which the allocator books as 64 B."""
+    (resident,) = live_set([text], BOARD)
+    assert resident.bytes_per_bank == each
+    assert BOARD.granule_bytes == 32
+
+
+@pytest.mark.parametrize("room", [0, 1, 300_000, 777_777, 999_999])
+def test_how_much_may_stay_is_found_to_a_64th(room):
+    held, asked = 1_000_000, []
+
+    def run(trial):
+        asked.append(trial)
+        fits = trial.rewrite == "call" and sum(r.bytes_per_bank for r in trial.live) <= room
+        verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
+        return Tried(trial, verdict, "n150", "0", "none")
+
+    made = problem("clone", (64, 64), live=(Resident(L1, 600_000), Resident(L1, 400_000)))
+    (freed,) = [r for r in search(made, run, Budget(), only=[Contract.SAME]).found if r.lever == "free what is dead"]
+    stays = sum(r.bytes_per_bank for r in freed.tried.trial.live)
+    assert room - held / 64 - 2 <= stays <= room
+    assert freed.probes <= 8
+
+
+@pytest.mark.parametrize("held", [32, 1024, 1056])
+def test_little_that_lives_can_be_freed_too(held):
+    """However few bytes are too many: the call fits alone, so all of them are freed."""
+
+    def run(trial):
+        fits = trial.rewrite == "call" and not sum(r.bytes_per_bank for r in trial.live)
+        verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
+        return Tried(trial, verdict, "n150", "0", "none")
+
+    made = problem("clone", (64, 64), live=(Resident(L1, held),))
+    (freed,) = [r for r in search(made, run, Budget(), only=[Contract.SAME]).found if r.lever == "free what is dead"]
+    assert sum(r.bytes_per_bank for r in freed.tried.trial.live) == 0
+
+
+def test_a_resident_without_bytes_is_none():
+    made = problem("clone", (64, 64), live=live_set(["0B@l1"], BOARD))
+    found = search(made, answering(Verdict(Status.OOM, Resource.L1_BUFFER, message="no")), Budget(), only=[Contract.SAME])
+    assert {r.lever: r.reason for r in found.refused}["free what is dead"] == "nothing lives beside it"
+
+
+# Recorded -------------------------------------------------------------------------------------------------------------------
+
+
+class OneRecord:
+    """Workers that give every case the same record; there is no device to search on."""
+
+    choice, options = choose_device("virtual", "n150"), PoolOptions(workers=1)
+    facts = SimpleNamespace(ttnn="0")
+
+    def __init__(self, record):
+        self.record = record
+
+    def submit(self, case):
+        future = Future()
+        future.set_result(self.record)
+        return future
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason"),
+    [
+        (Verdict(Status.OOM, Resource.HOST), "it is the host's memory that ran out"),
+        (Verdict(Status.FITS), None),
+        (Verdict(Status.ERROR), None),
+    ],
+)
+def test_what_is_not_the_devices_memory_is_not_searched(verdict, reason):
+    case = make_case("relu", ((64, 64),))
+    record = Record.of(case, verdict, device_mode="virtual", board="n150", ttnn="0")
+    with Searcher(OneRecord(record)) as searcher:
+        (made,) = searcher.map([case])
+    assert (made.remedies.reason if made.remedies else None) == reason
+
+
+CHECKS = [
+    (ValueCheck(True), Values.EQUAL),
+    (ValueCheck(False, rounding=True), Values.ROUNDED),
+    (ValueCheck(None), Values.NOT_COMPARED),
+    (ValueCheck(False), None),
+]
+
+
+@pytest.mark.parametrize(("check", "values"), CHECKS)
+def test_rounding_is_no_other_value(check, values):
+    """A rewrite whose sums are in another order is kept, and said to be rounded; one of other values is no remedy."""
+    made = search(problem("relu", (64, 1024, 1024)), answering(Verdict(Status.FITS)), Budget(), only=[Contract.CHUNKED])
+    checks = {remedy.lever: check for remedy in made.found}
+    told = Told(without_other_values(made, checks), checks)
+    record = searched(told)
+    assert [working.values for working in record.found] == ([] if values is None else [values])
+    assert ("it fits, with other values in torch" in [r.reason for r in record.refused]) == (values is None)
+
+
+# Counts ---------------------------------------------------------------------------------------------------------------------
+
+
+def counted(works, most, first=2, refused=0, ceiling=None):
+    """What the search finds where ``works`` says which counts do, and how many it tried; above ``ceiling`` TTNN refuses."""
+    steps, tried = smallest_count(lambda n: n, most, first, refused), 0
+    try:
+        count = next(steps)
+        while True:
+            tried += 1
+            beyond = ceiling is not None and count > ceiling
+            resource = None if beyond else Resource.L1_BUFFER
+            fits = works(count) and not beyond
+            verdict = Verdict(Status.FITS) if fits else Verdict(Status.ERROR if beyond else Status.OOM, resource, message="no")
+            count = steps.send(replace(Tried(None, verdict, "", "", ""), calls=count))
+    except StopIteration as stop:
+        return stop.value.count if stop.value.tried else None, tried
+
+
+@pytest.mark.parametrize("needed", [1, 2, 3, 5, 17, 46, 255, 256])
+def test_the_smallest_count_is_found(needed):
+    found, tried = counted(lambda n: n >= needed, 256)
+    assert found == needed
+    assert tried <= 17
+    assert counted(lambda n: n >= needed, needed)[0] == needed
+    assert counted(lambda n: n >= needed, needed - 1)[0] is None if needed > 2 else True
+
+
+@pytest.mark.parametrize("needed", range(1, 9))
+def test_a_ceiling_that_is_no_matter_of_memory_is_searched_below(needed):
+    """Width slices of a small map end at 8: a doubling that sees the refusal goes on below it."""
+    assert counted(lambda n: n >= needed, 64, ceiling=8)[0] == needed
+    assert counted(lambda n: n >= 9, 64, ceiling=8)[0] is None
+
+
+def test_counts_that_are_known_not_to_work_are_not_tried():
+    """32 no, 64 yes, 48 yes, 40 yes, 36 no, 38 no, 39 no; nothing below 32."""
+    assert counted(lambda n: n >= 40, 256, first=32, refused=31) == (40, 7)

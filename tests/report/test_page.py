@@ -1,0 +1,503 @@
+"""report.html in a browser: what a reader sees, links that reproduce it, and texts of catalogs and logs that do nothing."""
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Placement, Source
+from ssinghal.core.record import Resource, Status
+from ssinghal.core.tensors import BufferType
+from ssinghal.device.modes import choose_device
+from ssinghal.estimation.estimator import estimate, read_cases
+from ssinghal.operators import make_case
+from ssinghal.report.page import page, page_data
+from ssinghal.report.writer import write_report
+from ssinghal.runner.pool import Pool
+from ssinghal.runs.diff import Changes
+from ssinghal.runs.reader import read_run
+from tests.support.run_builder import a_record, write_run
+
+VIEWS = ("overview", "matrix", "cases", "models", "padding")
+SHAPE, WIDE = (1, 64, 640, 400), (1, 3, 4320, 7680)
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'`${x}&lt;!--\u2028\u202eabc " + "long" * 500
+NOT_RUN = "numerics not run: memory verdicts only"
+
+
+def source(model: str = "", count: int = 1, catalog: str = "crossed") -> Source:
+    return Source(catalog, model, "640x400" if model else "", count, f"{model}.head" if model else "")
+
+
+def oom(need: int, stage: str = "output") -> dict:
+    """Numbers of a message: an L1 bank of 1,000 B with nothing in it."""
+    room = {"bank_bytes": 1_393_312, "allocated_bytes": 0, "free_bytes": 1_393_312, "largest_free_bytes": 1_393_312}
+    return {"bytes_per_bank": need, "stage": stage, **room}
+
+
+RECORDS = [
+    a_record("relu", SHAPE, sources=[source("net", 3, "net-640")]),
+    a_record("relu", WIDE, status="oom", verdict=oom(2_000_000), sources=[source("net", 0)]),
+    a_record("silu", WIDE, status="oom", verdict=oom(1_400_000), sources=[source("net", 2, "net-640")]),
+    a_record("silu", SHAPE, memory="dram", status="oom", verdict={**oom(3_000_000), "resource": "dram_buffer"}),
+    a_record("abs", WIDE, status="unsupported", verdict={"message": "no such call", "decided_by": "registry"}),
+    a_record("abs", SHAPE, status="crash", verdict={"message": "the worker died"}),
+]
+OTHER = [a_record("relu", SHAPE, board="n300"), a_record("tanh", SHAPE, board="n300", status="oom", verdict=oom(9_000_000))]
+
+
+@pytest.fixture
+def visit(open_tab, tmp_path: Path) -> Callable:
+    """``visit(records)`` opens their page in a tab, which is watched."""
+
+    def open_page(records, hash: str = "", width: int = 1440, before=None, file: str = "report.html", **info):
+        path = tmp_path / file
+        if not path.exists():
+            run = read_run(write_run(tmp_path / f"of-{file}", records, **info))
+            earlier = read_run(write_run(tmp_path / f"before-{file}", before, "20260101T000000.000000Z")) if before else None
+            path.write_text(page(run, Changes.of(earlier, run) if earlier else None), encoding="utf-8")
+        return open_tab(path, hash, width)
+
+    return open_page
+
+
+def cases(tab) -> list[str]:
+    """ "relu fits", … as the table of cases lists them."""
+    rows = tab.locator("table[aria-label=Cases] tbody tr")
+    operators, badges = rows.locator("td:first-child a").all_inner_texts(), rows.locator(".badge").all_inner_texts()
+    return [f"{op} {' '.join(badge.split()[1:])}" for op, badge in zip(operators, badges, strict=True)]
+
+
+@contextmanager
+def hash_changes(tab):
+    """Until the page has drawn what its new hash says: this listener comes after the page's own."""
+    tab.evaluate(
+        "() => { window.drewHash = false; addEventListener('hashchange', () => { window.drewHash = true; }, { once: true }); }"
+    )
+    yield
+    tab.wait_for_function("() => window.drewHash")
+
+
+def shown(tab) -> str:
+    return tab.locator("main").inner_text()
+
+
+# What a reader does -------------------------------------------------------------------------------------------------------
+
+
+def test_the_overview_adds_up(visit):
+    tab = visit(RECORDS)
+    lead = tab.locator(".lead").inner_text()
+    assert "3 of 6 cases run out of memory" in lead.replace("\n", " ")
+    assert "3 pairs of operator and shape: 2 operators, 2 shapes." in lead
+    assert re.findall(r"(OOM|crash|unsupported|fits|total) (\d+)", lead) == [
+        ("OOM", "3"), ("crash", "1"), ("unsupported", "1"), ("fits", "1"), ("total", "6"),
+    ]  # fmt: skip
+    resources = tab.locator(".panel", has_text="What runs out").locator(".bars li").all_inner_texts()
+    assert [" ".join(text.split()) for text in resources] == ["L1 buffers 2 66.7 %", "DRAM buffers 1 33.3 %"]
+    assert "the worker died" in tab.locator(".panel", has_text="Faults").inner_text()
+
+
+def test_filters_narrow_every_view_and_clear(visit):
+    tab = visit(RECORDS, "#view=cases")
+    assert len(cases(tab)) == 6
+    with hash_changes(tab):
+        tab.get_by_label("Status").select_option("oom")
+    assert cases(tab) == ["relu OOM L1", "silu OOM L1", "silu OOM DRAM"]
+    with hash_changes(tab):
+        tab.get_by_label("Operator").select_option("silu")
+    with hash_changes(tab):
+        tab.get_by_label("Ran out").select_option("dram_buffer")
+    assert cases(tab) == ["silu OOM DRAM"]
+    assert "1 of 6 cases" in tab.locator("#filters").inner_text()
+    with hash_changes(tab):
+        tab.get_by_role("tab", name="Overview").click()
+    assert "1 of 1 case run out of memory" in shown(tab).replace("\n", " ")
+    with hash_changes(tab):
+        tab.get_by_role("link", name="clear filters").click()
+    assert "3 of 6 cases" in shown(tab).replace("\n", " ")
+
+
+def test_search_takes_words_in_any_order(visit):
+    tab = visit(RECORDS, "#view=cases")
+    for text, found in {"7680] RELU": ["relu OOM L1"], "net.head silu": ["silu OOM L1"], "nothing of the kind": []}.items():
+        with hash_changes(tab):
+            tab.get_by_role("searchbox").fill(text)
+        assert cases(tab) == found, text
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("[1,*,640,400]", 3), ("1,*,4320,*", 3), ("*", 6), ("[*,9,*", 0), ("1,64(,*", 0), ("net.h*d", 3)],
+)
+def test_a_star_stands_for_any_size_or_name(visit, query, found):
+    tab = visit(RECORDS, "#view=cases")
+    with hash_changes(tab):
+        tab.get_by_label("Search").fill(query)
+    assert len(cases(tab)) == found
+
+
+def test_a_header_sorts_and_sorts_the_other_way(visit):
+    tab = visit(RECORDS, "#view=cases&status=oom")
+    header = tab.get_by_role("columnheader", name="Asked per bank")
+    with hash_changes(tab):
+        header.get_by_role("link").click()
+    assert cases(tab) == ["silu OOM DRAM", "relu OOM L1", "silu OOM L1"]  # 3,000,000, 2,000,000, 1,400,000 B
+    assert header.get_attribute("aria-sort") == "descending"
+    with hash_changes(tab):
+        header.get_by_role("link").click()
+    assert cases(tab) == ["silu OOM L1", "relu OOM L1", "silu OOM DRAM"]
+
+
+def test_a_selected_case_tells_all(visit):
+    tab = visit(RECORDS, "#view=cases&op=relu&status=oom")
+    with hash_changes(tab):
+        tab.locator("table[aria-label=Cases] tbody tr td").nth(2).click()
+    detail = tab.locator("aside").inner_text()
+    assert "L1 bank needs 2,000,000 B, 1,393,312 B free (output)" in detail
+    lacking = 2_000_000 - 1_393_312
+    assert f"({lacking:,} B) do not fit" in detail
+    assert "Tried because of its shape; that a model makes this very call is not known" in detail
+    assert "virtual n150, ttnn 0.81.1; numerics not run" in detail
+    with hash_changes(tab):
+        tab.keyboard.press("Escape")
+    assert not tab.locator("aside").is_visible()
+
+
+def test_the_line_to_run_it_again_is_the_case(visit):
+    """Also with an attribute that JavaScript would round or write otherwise."""
+    attrs = {"min": -1.0, "max": 1e-07}
+    record = a_record("clamp", (1, 1, 32, 32), attrs=attrs)
+    tab = visit([record], f"#case={record['key']}")
+    command = tab.locator("pre.command").inner_text()
+    line = command.removeprefix("echo '").partition("' | ssinghal probe --from - --board n150")[0]
+    ((case, _),) = read_cases(Path("page"), [line], load_board("n150"))
+    assert (case.key, json.loads(line)["attrs"]) == (record["key"], attrs)
+
+
+def test_a_link_reproduces_the_view_and_the_browser_goes_back(visit):
+    tab = visit(RECORDS)
+    first = shown(tab)
+    with hash_changes(tab):
+        tab.get_by_role("tab", name="Cases").click()
+    with hash_changes(tab):
+        tab.get_by_label("Status").select_option("oom")
+    with hash_changes(tab):
+        tab.get_by_role("columnheader", name="Short per bank").get_by_role("link").click()
+    with hash_changes(tab):
+        tab.locator("table[aria-label=Cases] tbody a").first.click()
+    there = shown(tab)
+    state = tab.url.partition("#")[2]
+    for part in ("view=cases", "status=oom", "sort=-short", "case=silu%3A"):
+        assert part in state
+    assert shown(visit(RECORDS, f"#{state}")) == there
+    for _ in range(4):
+        with hash_changes(tab):
+            tab.go_back()
+    assert shown(tab) == first
+    with hash_changes(tab):
+        tab.go_forward()
+    assert len(cases(tab)) == 6
+
+
+def test_typing_leaves_one_step_to_go_back(visit):
+    tab = visit(RECORDS, "#view=cases")
+    with hash_changes(tab):
+        tab.get_by_role("tab", name="Matrix").click()
+    tab.get_by_role("searchbox").press_sequentially("silu")
+    tab.wait_for_function("location.hash.endsWith('q=silu')")
+    with hash_changes(tab):
+        tab.go_back()
+    assert len(cases(tab)) == 6
+
+
+def test_tabs_cells_and_cases_by_keyboard(visit):
+    tab = visit(RECORDS)
+    tab.get_by_role("tab", name="Overview").focus()
+    with hash_changes(tab):
+        tab.keyboard.press("ArrowRight")
+    assert tab.get_by_role("tab", name="Matrix").get_attribute("aria-selected") == "true"
+    assert tab.evaluate("document.activeElement.textContent") == "Matrix"
+    tab.locator(".matrix a.cell[tabindex='0']").focus()
+    first = tab.evaluate("document.activeElement.title")
+    tab.keyboard.press("ArrowRight")
+    second = tab.evaluate("document.activeElement.title")
+    assert first != second
+    with hash_changes(tab):
+        tab.keyboard.press("Enter")
+    assert tab.locator("aside").is_visible()
+    with hash_changes(tab):
+        tab.keyboard.press("Escape")
+    assert tab.evaluate("document.activeElement.title") == second
+
+
+def test_the_matrix_has_a_letter_for_each_verdict_and_lists_several(visit):
+    several = [*RECORDS, a_record("relu", WIDE, memory="dram")]
+    tab = visit(several, "#view=matrix")
+    grid = tab.locator("table[aria-label='Operators by shapes']")
+    assert [" ".join(row.split()) for row in grid.locator("tbody tr").all_inner_texts()] == [
+        "[1,3,4320,7680]2 L L –",  # silu, relu, abs
+        "[1,64,640,400]1 D · !",
+    ]
+    mixed = grid.locator("a.mixed")
+    assert mixed.get_attribute("aria-label") == "relu at [1,3,4320,7680]: 1 × OOM: L1 buffers, 1 × fits"
+    with hash_changes(tab):
+        mixed.click()
+    assert cases(tab) == ["relu OOM L1", "relu fits"]
+
+
+def test_models_are_told_apart_from_models_that_only_have_the_shape(visit):
+    tab = visit(RECORDS, "#view=models")
+    models = tab.locator("table[aria-label=Models] tbody tr")
+    (net,) = models.all_inner_texts()
+    assert net.split()[:6] == ["net", "640x400", "2", "5", "1", "2"]  # cases, calls, and of each those out of memory
+    shapes = tab.locator("table[aria-label='Models by shape alone'] tbody tr").all_inner_texts()
+    assert [text.split() for text in shapes] == [["net", "640x400", "1", "1"]]
+    assert "net.head" in tab.locator("table[aria-label='Failing calls by module']").inner_text()
+
+
+def test_calls_of_models_are_told_apart_from_shapes_that_were_tried(visit):
+    tab = visit(RECORDS)
+    assert (
+        "1 of them are made by models, in 2 calls; the others are shapes tried on operators."
+        in tab.locator(".lead").inner_text()
+    )
+    with hash_changes(tab):
+        tab.get_by_role("link", name="1 of them").click()
+    assert cases(tab) == ["silu OOM L1"]
+    with hash_changes(tab):
+        tab.get_by_label("Made by").select_option("")
+    with hash_changes(tab):
+        tab.locator("select[name=model]").select_option("~net")
+    assert cases(tab) == ["relu OOM L1"]
+
+
+def test_a_models_share_counts_all_its_calls_whatever_the_filters(visit):
+    """3 calls of relu fit, 2 of silu do not: 60 %, also while only OOMs are shown."""
+    records = [*RECORDS[:3], a_record("exp", SHAPE, status="unsupported", sources=[source("net", 5, "net-640")])]
+    tab = visit(records, "#view=models&status=oom")
+    row = tab.locator("table[aria-label=Models] tbody tr").first.inner_text().split()
+    assert row[-1:] == ["%"]
+    assert row[row.index("640x400") + 1 : row.index("640x400") + 3] == ["3", "10"]
+    assert "30 %" in " ".join(row)
+
+
+def test_a_run_of_crossed_catalogs_says_that_no_model_makes_its_calls(visit):
+    tab = visit(RECORDS[3:], "#view=models")
+    assert "No case here is a call that a model is known to make." in shown(tab)
+
+
+def test_what_would_make_a_case_fit_is_told_and_filtered_by(visit):
+    """add of two [1, 64, 640, 400] in L1: in DRAM its 3 tensors of 16,640 tiles take 3 * 1,387 * 2,048 B of 12 banks."""
+    failing = a_record("add", SHAPE, inputs=[SHAPE, SHAPE], status="oom", verdict=oom(2_000_000), channels_last=True)
+    tab = visit([failing, RECORDS[0]], "#view=cases&case=add")
+    with hash_changes(tab):
+        tab.get_by_label("Fits with").select_option("operands and result in DRAM")
+    assert cases(tab) == ["add OOM L1"]
+    with hash_changes(tab):
+        tab.get_by_role("link", name="add", exact=True).click()
+    told = tab.locator("aside section", has_text="What would make it fit").inner_text()
+    assert "operands and result in DRAM: fits by arithmetic (8,521,728 of 1,072,693,184 B per DRAM bank)" in told
+
+
+def test_the_foot_says_what_the_run_was_and_what_lies_beside(browser, visit, tmp_path):
+    tab = visit(RECORDS)
+    assert "Made by ssinghal run at commit abc" in tab.locator("footer").inner_text()
+    run = read_run(write_run(tmp_path / "again", RECORDS))
+    write_report(run, tmp_path / "again")
+    links = re.findall(r'"files":(\[.*?\])', (tmp_path / "again" / "report.html").read_text())
+    assert all((tmp_path / "again" / name).exists() for name in json.loads(links[0]))
+
+
+def test_two_captures_of_a_model_are_not_added_up(visit):
+    """At two levels the same two calls are seen; a third by one of them only."""
+    levels = [source("net", 2, "net-640"), source("net", 2, "net-640-torch"), source("other", 5, "other-640")]
+    tab = visit([a_record("relu", SHAPE, sources=levels), a_record("silu", SHAPE, sources=levels[:1])], "#view=models")
+    rows = [text.split()[:5] for text in tab.locator("table[aria-label=Models] tbody tr").all_inner_texts()]
+    assert rows == [
+        ["net", "net-640", "640x400", "2", "4"],
+        ["net", "net-640-torch", "640x400", "1", "2"],
+        ["other", "640x400", "1", "5", "0"],
+    ]
+    with hash_changes(tab):
+        tab.get_by_role("tab", name="Cases").click()
+    assert tab.locator("table[aria-label=Cases] td:last-child").all_inner_texts() == ["7", "2"]
+
+
+def test_the_padding_view_names_the_guilty_dimension(visit):
+    record = a_record("relu", (160, 100, 512, 1, 1))
+    tab = visit([record, *RECORDS], "#view=padding")
+    worst = tab.locator("table[aria-label='Padded tensors'] tbody tr").first
+    assert worst.locator("mark").all_inner_texts() == ["32", "32"]
+    assert "1,024×" in worst.inner_text()
+    assert "last dim 1 padded to 32 (32x), second last dim 1 padded to 32 (32x)" in worst.inner_text()
+
+
+def test_what_vanished_or_has_no_counterpart_is_told_in_its_setting(visit):
+    """Of two boards under another release: two cases that are gone, one of which fitted; a board that there was not."""
+    before = [{**record, "ttnn": "0.80.0"} for record in (*RECORDS, *OTHER)]
+    after = [*RECORDS[2:], *OTHER, a_record("relu", SHAPE, board="p150")]
+    tab = visit(after, before=before)
+    panel = tab.locator(".panel", has_text="What changed")
+    assert "1 lost-fit" in panel.inner_text()
+    assert "1 vanished" in panel.inner_text()
+    assert "relu" in panel.text_content()
+    assert "what it was" not in panel.inner_text()
+    for setting, told in (("n300", "Every verdict and every size is what it was."), ("p150", "nothing to compare with")):
+        with hash_changes(tab):
+            tab.get_by_role("link", name=f"virtual {setting}").click()
+        assert told in panel.inner_text()
+
+
+def test_what_changed_is_told_by_name(visit):
+    before = [a_record("relu", WIDE), *(r for r in RECORDS if r["operator"] != "relu")]
+    tab = visit(RECORDS, before=before)
+    changed = tab.locator(".panel", has_text="What changed")
+    assert "20260101T000000.000000Z" in changed.inner_text()
+    assert "1 new-oom: runs out of memory now" in changed.inner_text()
+    with hash_changes(tab):
+        changed.get_by_role("link", name="relu").first.click()
+    assert "OOM L1" in tab.locator("aside").inner_text()
+    assert "No earlier run" in shown(visit(RECORDS, file="alone.html"))
+
+
+# What must hold on every view --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("width", [1440, 390])
+def test_every_view_says_what_it_is_worth_and_stays_within_the_screen(visit, view, width):
+    hostile = {**a_record("relu", WIDE, status="oom", verdict=oom(2_000_000)), "id": "x" * 400, "key": "k"}
+    tab = visit([*RECORDS, hostile], f"#view={view}", width, selected=99)
+    head = tab.locator("#head, #bar").all_inner_texts()
+    for text in (NOT_RUN, "virtual n150, ttnn 0.81.1", "20260102T030405.000000Z", "92 of 99 selected cases have no record"):
+        assert text in " ".join(head)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert tab.get_by_role("tab", name=view.title()).get_attribute("aria-selected") == "true"
+    with hash_changes(tab):
+        tab.evaluate("location.hash += '&case=k'")
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert tab.evaluate("document.querySelector('aside').scrollWidth <= document.querySelector('aside').clientWidth")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_settings_are_apart(visit, view):
+    tab = visit([*RECORDS, *OTHER], f"#view={view}")
+    assert "6 cases" in tab.locator("#filters").inner_text()
+    assert "tanh" not in shown(tab)
+    with hash_changes(tab):
+        tab.get_by_role("link", name="virtual n300, ttnn 0.81.1").click()
+    assert "2 cases" in tab.locator("#filters").inner_text()
+    assert "silu" not in shown(tab)
+    assert "virtual n300, ttnn 0.81.1" in tab.locator("#bar").inner_text()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_texts_of_catalogs_and_logs_do_nothing(visit, view):
+    record = a_record(
+        "relu", WIDE, status="oom", verdict={**oom(2_000_000, HOSTILE), "message": HOSTILE, "decided_by": HOSTILE}
+    )
+    record |= {"id": HOSTILE, "key": HOSTILE, "op": HOSTILE, "operator": HOSTILE, "attrs": {HOSTILE: HOSTILE}}
+    record["sources"] = [
+        dict.fromkeys(("catalog", "model", "input_size", "module_path"), HOSTILE) | {"count": count} for count in (0, 1)
+    ]
+    before = [{**record, "status": "fits"}]
+    tab = visit([record], f"#view={view}", before=before, command=HOSTILE, started=HOSTILE)
+    assert tab.locator("img").count() == 0
+    assert tab.locator("#data").count() == 1
+    with hash_changes(tab):
+        tab.evaluate("name => location.hash += '&case=' + encodeURIComponent(name)", f"{HOSTILE}:{HOSTILE}")
+    assert HOSTILE.split("\u2028")[0] in tab.locator("aside h2").text_content()
+    assert HOSTILE in tab.locator("aside pre.message").text_content()
+    assert tab.locator("img").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1440
+
+
+@pytest.mark.parametrize(
+    "hash", ["#view=nonsense", "#case=none", "#set=else&page=-3&sort=-x", "#op=%00&q=%", "#&&==", "#view=__proto__"]
+)
+def test_a_hash_that_means_nothing_shows_the_page_all_the_same(visit, hash):
+    tab = visit(RECORDS, hash)
+    assert NOT_RUN in tab.locator("#bar").inner_text()
+    assert tab.locator("#view > *").count() > 0
+
+
+def test_odd_values_of_a_record_do_not_stop_the_page(visit):
+    """A lone surrogate in run.json, bytes beyond JavaScript's counting, a board without a file and with a quote in its name."""
+    odd = a_record("relu", WIDE, status="oom", verdict=oom(2**60 + 1)) | {"board": "q'9 9"}
+    tab = visit([odd], f"#case={odd['key']}", selected=2, started="\udfff")
+    detail = tab.locator("aside").inner_text()
+    assert "needs 1,152,921,504,606,846,977 B" in detail
+    assert "about 1,152,921,504,606,84" in detail
+    assert "The record tells of no bank." in detail
+    assert "virtual q'9 9" in tab.locator("#bar").inner_text()
+    assert "ssinghal probe --from - --board 'q'\\''9 9'" in detail
+
+
+def test_the_page_has_a_name_for_every_status_and_resource():
+    """One that is missing in its tables would not be shown."""
+    names = (files("ssinghal.report") / "assets" / "names.js").read_text()
+    for table, values in (("STATUSES", Status), ("RESOURCES", Resource)):
+        body = names.partition(f"const {table} = {{")[2].partition("\n};")[0]
+        keys = set(re.findall(r'^  "?([\w-]+)"?:', body, re.MULTILINE))
+        assert keys == {value.value for value in values}, table
+
+
+def test_nothing_but_its_own_scripts_may_run(visit):
+    """The policy names the hashes of the page's one style and one script."""
+    tab = visit(RECORDS)
+    policy = tab.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert not re.search(r"https?://|@import|url\(", tab.content())
+
+
+# How large it is ---------------------------------------------------------------------------------------------------------
+
+
+def test_cases_come_a_page_at_a_time(visit):
+    """Of many cases the table holds a hundred, and the rest is a link away."""
+    many = [a_record("relu", (1, 1, 32, 32 * n)) for n in range(1, 252)]
+    tab = visit(many, "#view=cases")
+    assert len(cases(tab)) == 100
+    with hash_changes(tab):
+        tab.get_by_role("link", name="last »").click()
+    assert len(cases(tab)) == 51
+    assert "201–251 of 251" in shown(tab)
+
+
+def test_a_text_or_tensor_is_told_once(tmp_path):
+    record = a_record("relu", SHAPE, status="oom", verdict={**oom(1), "message": "the same text"})
+    many = [{**record, "key": f"{n:012x}"} for n in range(500)]
+    data = page_data(read_run(write_run(tmp_path, many)))
+    assert data["texts"].count("the same text") == 1
+    assert len(data["tensors"]) == 1  # input and output are alike
+    assert len(data["groups"][0]["cases"]["key"]) == 500
+
+
+@pytest.mark.virtual_device
+def test_a_real_case_in_its_bank(visit):
+    """add of two [1,64,640,400] in L1, channels-last: each takes 532,480 B of a bank of 1,393,312 B; the sum has no room."""
+    case = make_case("add", (SHAPE, SHAPE), {}, Placement(memory=BufferType.L1, channels_last=True))
+    with Pool(choose_device("virtual", "n150")) as pool:
+        record = replace(pool.submit(case).result(), estimate=estimate(case, load_board("n150")).to_json())
+    tab = visit([record.to_json()], f"#case={case.key}")
+    legend = tab.locator("aside .bank").first.locator(".legend tr").all_inner_texts()
+    assert [tuple(text.split("\t")[:2]) for text in legend] == [
+        ("reserved by TTNN", "105,824 B"),
+        ("input 1", "532,480 B"),
+        ("input 2", "532,480 B"),
+        ("output: as much as fits", f"{1_393_312 - 2 * 532_480:,} B"),
+        ("output: does not fit", f"{3 * 532_480 - 1_393_312:,} B"),
+    ]
+    inside = tab.locator("aside .bank").first.locator(".piece:not(.outside)")
+    widths = [piece.bounding_box()["width"] for piece in inside.all()]
+    end = tab.locator("aside .bank .end").bounding_box()
+    start = inside.first.bounding_box()["x"]
+    assert start + sum(widths) == pytest.approx(end["x"] + end["width"] / 2, abs=1)
+    assert widths[1] / widths[0] == pytest.approx(532_480 / 105_824, rel=0.05)

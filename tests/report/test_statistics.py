@@ -1,0 +1,217 @@
+"""What a report counts, against arithmetic written out here."""
+
+import pytest
+
+from ssinghal.core.case import Source
+from ssinghal.report.placement_alternatives import Alternatives, Answer, Remedy, advice
+from ssinghal.report.resolution_tiers import NAMES, OTHER, UNKNOWN, smallest, tier_of
+from ssinghal.report.statistics import BANDS, Facts, Statistics, band_of
+from ssinghal.runs.reader import read_run
+from tests.support.run_builder import a_record, write_run
+
+MIB = 2**20
+
+
+def facts_of(tmp_path, records) -> Facts:
+    (group,) = read_run(write_run(tmp_path, records)).groups
+    return Facts.of(group)
+
+
+def an_oom(shape, op="relu", needed=2_000_000, free=1_393_312, **fields):
+    verdict = {"bytes_per_bank": needed, "free_bytes": free, "largest_free_bytes": free, "bank_bytes": 1_393_312}
+    return a_record(op, shape, status="oom", verdict=verdict, **fields)
+
+
+def test_cases_pairs_and_shapes_are_counted_apart(tmp_path):
+    """Two cases of one pair (another dtype), one shape of two operators, one that fits."""
+    shape = (1, 96, 2160, 3840)
+    records = [
+        an_oom(shape),
+        an_oom(shape, dtype="float32"),
+        an_oom(shape, op="silu"),
+        an_oom((1, 64, 640, 400), op="silu"),
+        a_record("silu", (1, 1, 32, 32)),
+    ]
+    facts = facts_of(tmp_path, records)
+    assert (len(facts.oom), len(facts.pairs), len(facts.shapes), len(facts.failing_operators)) == (4, 3, 2, 2)
+    assert [(found.op, len(found.oom), len(found.pairs)) for found in facts.failing_operators] == [
+        ("silu", 2, 2),
+        ("relu", 2, 1),
+    ]
+    assert (facts.shapes[0].shape, facts.shapes[0].cases, [p.op for p in facts.shapes[0].pairs]) == (shape, 3, ["relu", "silu"])
+    relu = facts.pairs[0]
+    assert relu.size.logical_bytes == 96 * 2160 * 3840 * 4  # the float32 case is the larger
+    assert sum(map(len, facts.bands.values())) == len(facts.pairs)
+
+
+@pytest.mark.parametrize(
+    ("logical", "band"),
+    [
+        (0, "small"),
+        (100 * MIB, "small"),
+        (100 * MIB + 1, "medium"),
+        (500 * MIB, "medium"),
+        (500 * MIB + 1, "large"),
+        (1024 * MIB, "large"),
+        (1024 * MIB + 1, "critical"),
+    ],
+)
+def test_bands_begin_above_their_limit(logical, band):
+    assert band_of(logical).name == band
+
+
+def test_a_size_is_told_three_ways(tmp_path):
+    """[1, 3, 2176, 3840] channels last: 32 channels a tile; 2176 * 120 tiles of 2,048 B over 64 banks."""
+    facts = facts_of(tmp_path, [an_oom((1, 3, 2176, 3840), channels_last=True)])
+    (pair,) = facts.pairs
+    tiles = 2176 * 3840 // 32
+    assert pair.size.logical_bytes == 3 * 2176 * 3840 * 2
+    assert pair.size.allocated_bytes == tiles * 2048
+    assert pair.size.bytes_per_bank == tiles // 64 * 2048
+    assert pair.size.padding == 32 / 3
+
+
+@pytest.mark.parametrize(
+    ("input_size", "tier"),
+    [
+        ("4320x7680", "8K"),
+        ("7680x4320", "8K"),
+        ("4320x3840", "4K"),
+        ("2176x3840", "4K"),
+        ("2160x3840", "4K"),
+        ("1440x2560", "1440p"),
+        ("1088x1920", "1080p"),
+        ("1280x1280", "720p"),
+        ("640x640", "below 720p"),
+        ("4x60x106", OTHER),
+        ("1x3x4320x7680", OTHER),
+        ("large", OTHER),
+        ("", UNKNOWN),
+    ],
+)
+def test_a_tier_is_read_off_the_input_size(input_size, tier):
+    assert tier_of(input_size) == tier
+
+
+def test_the_smallest_of_tiers():
+    assert smallest(["8K", "720p", "4K"]) == "720p"
+    assert smallest([OTHER, "8K"]) == "8K"
+    assert smallest([UNKNOWN]) == UNKNOWN
+    assert set(NAMES) == {
+        tier_of(size) for size in ("4320x7680", "2160x3840", "1440x2560", "1080x1920", "720x1280", "64x64", "a", "")
+    }
+
+
+def test_tiers_come_from_sources_and_first_here_adds_up(tmp_path):
+    """The shape's look says nothing: a small shape of an 8K model is 8K, one without a source is of no known tier."""
+    big, small = Source("c8", "m/yolo", "4320x7680"), Source("c6", "m/yolo", "640x640")
+    records = [
+        an_oom((1, 8, 64, 64), sources=[big]),
+        an_oom((1, 96, 2160, 3840), sources=[big, small]),
+        an_oom((1, 3, 4320, 7680)),
+        a_record("relu", (1, 1, 32, 32), sources=[small]),
+    ]
+    facts = facts_of(tmp_path, records)
+    told = {t.name: (t.input_sizes, t.cases, t.failing_cases, len(t.pairs), t.here) for t in facts.tiers}
+    assert told == {
+        "8K": (("4320x7680",), 2, 2, 2, 1),
+        "below 720p": (("640x640",), 2, 1, 1, 1),
+        UNKNOWN: ((), 1, 1, 1, 1),
+    }
+    assert sum(t.here for t in facts.tiers) == len(facts.pairs)
+
+
+def test_models_are_told_by_the_calls_they_make(tmp_path):
+    """A crossed catalog's source (count 0) has the shape only, and is told apart."""
+    makes, has = Source("cap", "m/a", "640x640", 8, "model.0.attn"), Source("crossed", "m/b", "640x640", 0, "model.1")
+    facts = facts_of(
+        tmp_path, [an_oom((1, 8, 64, 64), sources=[makes, has]), a_record("relu", (1, 1, 32, 32), sources=[makes])]
+    )
+    (model,) = facts.models
+    assert (model.model, model.calls, len(model.cases), len(model.oom), model.failing_calls) == ("m/a", 16, 2, 1, 8)
+    assert [(path, r.op) for path, r in model.modules] == [("model.0.attn", "relu")]
+    assert facts.shape_only_models == {("m/b", "640x640"): 1}
+
+
+def test_two_captures_of_a_model_are_not_added_up(tmp_path):
+    """At the level of ATen and at torch's, a model makes the same call; another input size is another model run."""
+    aten, torch = (Source(name, "m/a", "640x640", n, "model.0") for name, n in (("a-640", 8), ("a-640-torch", 6)))
+    larger = Source("a-1280", "m/a", "1280x1280", 2, "model.0")
+    facts = facts_of(tmp_path, [an_oom((1, 8, 64, 64), sources=[aten, torch, larger])])
+    assert {m.catalog: (m.calls, m.failing_calls) for m in facts.models} == {
+        "a-640": (8, 8),
+        "a-640-torch": (6, 6),
+        "a-1280": (2, 2),
+    }
+    assert facts.operators[0].failing_calls == 8 + 2
+
+
+def test_statistics_of_bytes():
+    assert Statistics.of([3, 4, 4]) == Statistics(3, 3, 4, 4)  # 11 / 3 = 3.67
+    assert Statistics.of([]) is None
+
+
+def test_every_status_is_counted_once(tmp_path):
+    statuses = ["fits", "oom", "mismatch", "unsupported", "invalid", "error", "crash", "timeout", "not_run"]
+    facts = facts_of(tmp_path, [a_record(shape=(1, 1, 32, 32 * n), status=s) for n, s in enumerate(statuses, 1)])
+    assert facts.statuses == dict.fromkeys(statuses, 1)
+    (found,) = facts.operators
+    assert found.statuses == facts.statuses
+
+
+class TestAlternatives:
+    """What would make a call fit, in bytes per bank of an n150."""
+
+    def of(self, tmp_path, records, number=0):
+        group = read_run(write_run(tmp_path, records)).groups[0]
+        return {a.remedy: a for a in Alternatives(group.records).of(group.records[number])}
+
+    def test_dram_by_arithmetic(self, tmp_path):
+        """640 * 13 * 2 tiles each of operand and result, channels last, over 12 banks."""
+        answers = self.of(tmp_path, [an_oom((1, 64, 640, 400), channels_last=True)])
+        tiles = 640 * 13 * 2
+        assert answers[Remedy.DRAM].bytes_per_bank == 2 * -(-tiles // 12) * 2048
+        assert answers[Remedy.DRAM].bank_bytes == 1_072_693_184
+        assert answers[Remedy.DRAM].answer in (Answer.FITS, Answer.UNKNOWN)
+
+    def test_what_the_run_tried_goes_before_arithmetic(self, tmp_path):
+        tried = a_record("relu", (1, 64, 640, 400), memory="dram", channels_last=True)
+        records = [an_oom((1, 64, 640, 400), channels_last=True), tried]
+        assert self.of(tmp_path / "fits", records)[Remedy.DRAM].answer is Answer.TRIED
+        records[1] = {**tried, "status": "oom", "resource": "dram_buffer"}
+        assert self.of(tmp_path / "not", records)[Remedy.DRAM].answer is Answer.TRIED_FAILS
+        records[1] = {**tried, "status": "not_run"}
+        assert self.of(tmp_path / "never", records)[Remedy.DRAM].answer in (Answer.FITS, Answer.UNKNOWN)
+
+    def test_torch_order_saves_the_padding_of_three_channels(self, tmp_path):
+        """[1, 3, 640, 640]: 640 * 20 tiles channels last; 3 * 20 * 20 in torch's order, 19 in the fullest of 64 banks."""
+        answers = self.of(tmp_path, [an_oom((1, 3, 640, 640), channels_last=True)])
+        found = answers[Remedy.TORCH_ORDER]
+        assert found.bytes_per_bank == 2 * -(-3 * 20 * 20 // 64) * 2048
+        assert found.answer is not Answer.EXCEEDS
+
+    def test_what_is_too_large_stays_too_large(self, tmp_path):
+        """8 * 8192 * 8192 * 64 numbers of 2 B twice are 128 GiB; the board has 12 GiB."""
+        assert self.of(tmp_path, [an_oom((8, 8192, 8192, 64))])[Remedy.DRAM].answer is Answer.EXCEEDS
+
+    def test_only_what_changes_something_is_offered(self, tmp_path):
+        """In DRAM, in torch's order, without padding, nothing is left to change. Attributes name dims of the order given."""
+        assert self.of(tmp_path / "a", [an_oom((1, 32, 64, 64), memory="dram", channels_last=False)]) == {}
+        softmax = an_oom((1, 3, 64, 64), op="softmax", attrs={"dim": -1}, channels_last=True)
+        assert Remedy.TORCH_ORDER not in self.of(tmp_path / "b", [softmax])
+
+    def test_advice_adds_up(self, tmp_path):
+        model = Source("cap", "m/a", "640x640", 8, "model.0")
+        records = [an_oom((1, 3, 640, 640), channels_last=True, sources=[model]), an_oom((8, 8192, 8192, 64))]
+        group = read_run(write_run(tmp_path, records)).groups[0]
+        alternatives = Alternatives(group.records)
+        listed = advice([(r, alternatives.of(r)) for r in group.records])
+        dram = next(a for a in listed if a.remedy is Remedy.DRAM)
+        assert dram.cases == 2
+        assert dram.answers[Answer.EXCEEDS] == 1
+        assert sum(dram.answers.values()) == 2
+
+
+def test_bands_are_in_falling_order():
+    limits = [band.above_bytes for band in BANDS]
+    assert limits == sorted(limits, reverse=True)

@@ -1,0 +1,262 @@
+"""A crash, a hang or a missing device costs what it must and no more."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from ssinghal.core.case import Placement
+from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.tensors import BufferType, Layout, MemoryConfig, TensorSpec
+from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.errors import DeviceUnavailable
+from ssinghal.operators import make_case
+from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.probe import Limits
+from ssinghal.runner.tasks import Task
+from tests.support.processes import all_ended, wait_for, workers_of
+
+pytestmark = pytest.mark.virtual_device
+
+QUICK = make_case("relu", ((1, 1, 64, 64),))
+# TTNN lists the source pages of 240,000 output tiles on the host: seconds of work, and memory.
+SLOW = make_case("view", ((1, 1, 240_000, 1024),), {"size": [1, 240_000, 32, 32]})
+
+
+def worker_pid(pool: Pool) -> int:
+    worker = pool._idle.get()
+    pool._idle.put(worker)
+    return worker._process.pid
+
+
+def test_a_crash_costs_one_case():
+    with Pool(choose_device("virtual"), PoolOptions(limits=unlimited())) as pool:
+        pid = worker_pid(pool)
+        threading.Thread(target=lambda: (time.sleep(0.5), os.kill(pid, signal.SIGSEGV))).start()
+        before, crashed, after = list(pool.map([QUICK, SLOW, QUICK]))
+    assert [r.status for r in (before, crashed, after)] == [Status.FITS, Status.CRASH, Status.FITS]
+    assert "SIGSEGV" in crashed.verdict.message
+    assert crashed.key == SLOW.key
+
+
+def test_a_worker_that_died_idle_costs_nothing():
+    with Pool(choose_device("virtual")) as pool:
+        os.kill(worker_pid(pool), signal.SIGKILL)
+        time.sleep(0.2)
+        assert pool.submit(QUICK).result().status is Status.FITS
+
+
+def test_a_worker_that_cannot_start_again_costs_its_case_and_not_the_run(monkeypatch):
+    with Pool(choose_device("virtual")) as pool:
+        monkeypatch.setitem(pool._environment, "TT_METAL_RUNTIME_ROOT", "/nowhere")
+        os.kill(worker_pid(pool), signal.SIGKILL)
+        time.sleep(0.2)
+        failed = pool.submit(QUICK).result()
+        monkeypatch.undo()
+        after = pool.submit(QUICK).result()
+    assert (failed.status, failed.verdict.stage) == (Status.ERROR, "device")
+    assert failed.verdict.message.startswith("cannot open a virtual device")
+    assert after.status is Status.FITS
+
+
+def test_a_hang_costs_one_case_and_its_time():
+    with Pool(choose_device("virtual"), PoolOptions(timeout_s=1.0, limits=unlimited())) as pool:
+        hung, after = list(pool.map([SLOW, QUICK]))
+    assert (hung.status, after.status) == (Status.TIMEOUT, Status.FITS)
+    assert "1 s" in hung.verdict.message
+
+
+def test_an_explosion_of_host_memory_is_the_hosts_and_not_the_devices():
+    options = PoolOptions(host_limit_bytes=2**30, limits=unlimited())
+    with Pool(choose_device("virtual"), options) as pool:
+        pid = worker_pid(pool)
+        exploded, after = list(pool.map([SLOW, QUICK]))
+        assert not os.path.exists(f"/proc/{pid}")  # what it may still hold is not the next case's fault
+    assert (exploded.status, exploded.verdict.resource) == (Status.OOM, Resource.HOST)
+    assert after.status is Status.FITS
+
+
+def test_interrupts_are_the_parents_to_handle():
+    """Ctrl-C goes to the whole group. The worker gets it while it starts, idle and during a call, and goes on."""
+    before = set(workers_of(os.getpid()))
+    stop = threading.Event()
+
+    def interrupt():
+        while not stop.wait(0.005):
+            for pid in set(workers_of(os.getpid())) - before:
+                os.kill(pid, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with Pool(choose_device("virtual")) as pool:
+            pid = worker_pid(pool)
+            records = list(pool.map([QUICK] * 20))
+            assert worker_pid(pool) == pid
+    finally:
+        stop.set()
+        thread.join()
+    assert {r.status for r in records} == {Status.FITS}
+
+
+def test_a_device_takes_the_processes_it_can():
+    card = DeviceChoice(DeviceMode.SILICON, "n150", "")
+    virtual = choose_device("virtual")
+    assert [PoolOptions.of(c).workers for c in (card, virtual)] == [1, 2]
+    assert [PoolOptions.of(c, workers=5).workers for c in (card, virtual)] == [5, 5]
+    assert [PoolOptions.of(c).numerics for c in (card, virtual)] == [True, False]
+    assert PoolOptions.of(card, timeout_s=3, host_tiles=7) == PoolOptions(
+        1, 3, numerics=True, limits=replace(Limits(), host_tiles=7)
+    )
+
+
+def test_costly_host_work_is_named_and_not_run():
+    with Pool(choose_device("virtual")) as pool:
+        record = pool.submit(SLOW).result()
+    assert record.status is Status.NOT_RUN
+    assert "240,000 tiles" in record.verdict.message
+
+
+def test_records_come_in_the_order_of_the_cases_from_several_workers():
+    sizes = [32 * n for n in range(1, 41)]
+    cases = [make_case("relu", ((1, 1, size, 64),), {}, Placement(memory=BufferType.L1)) for size in sizes]
+    with Pool(choose_device("virtual"), PoolOptions(workers=2)) as pool:
+        records = list(pool.map(cases))
+    assert [r.tensors[0].shape[2] for r in records] == sizes
+    # one tile row is two tiles: pages go round robin over 64 banks
+    assert [r.tensors[0].booked_bytes for r in records] == [2048 * -(-2 * n // 64) for n in range(1, 41)]
+
+
+def test_a_device_that_cannot_open_is_one_error(monkeypatch):
+    monkeypatch.setattr("ssinghal.runner.pool.environment_for", lambda *_, **__: {"TT_METAL_MOCK_CLUSTER_DESC_PATH": None})
+    with pytest.raises(DeviceUnavailable, match="cannot open a virtual device"):
+        Pool(choose_device("virtual"))
+
+
+def test_closing_drops_what_has_not_started_and_leaves_no_process():
+    pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
+    pid = worker_pid(pool)
+    futures = [pool.submit(QUICK) for _ in range(200)]
+    pool.close()
+    assert any(f.cancelled() for f in futures)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_closing_does_not_wait_for_the_call_under_way():
+    pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
+    future = pool.submit(SLOW)
+    while not pool._busy:
+        time.sleep(0.01)
+    pool.close()
+    assert future.result(timeout=0).status is Status.CRASH
+
+
+# Tasks that are no probe ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TopUp(Task[str]):
+    """Fills each L1 bank, less ``left_bytes``, and tells what the allocator then has left; or what became of the task."""
+
+    left_bytes: int
+
+    def run(self, session: Session, options: PoolOptions) -> str:
+        l1 = session.memory(BufferType.L1)
+        rows = l1.num_banks * (l1.free_bytes - self.left_bytes) // 32
+        filler = session.empty(TensorSpec((rows, 16), layout=Layout.ROW_MAJOR, memory=MemoryConfig(BufferType.L1)))
+        left = session.memory(BufferType.L1).free_bytes
+        filler.deallocate()
+        return f"{left} B left"
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> str:
+        return f"{verdict.status} on {facts.board}: {verdict.message}"
+
+
+def test_a_task_has_the_device_to_itself_and_its_result_comes_back():
+    with Pool(choose_device("virtual", "n150")) as pool:
+        left = [pool.run(TopUp(bytes_)) for bytes_ in (32, 4096)]
+        assert [future.result() for future in left] == ["32 B left", "4096 B left"]
+
+
+def test_a_task_that_fails_in_its_worker_is_lost_and_no_other_is():
+    with Pool(choose_device("virtual", "n150")) as pool:
+        both = [pool.run(TopUp(left)) for left in (-32, 64)]  # the first asks each bank for a row more than it has
+        failed, fine = (future.result() for future in both)
+    assert failed.startswith("crash on n150: the process that ran the call ended with exit code 1; last output: ")
+    assert fine == "64 B left"
+
+
+@dataclass(frozen=True)
+class Describe(Task[dict[str, object]]):
+    """What the worker is: a process with these places to import from, this working folder, with torch or not."""
+
+    exhausted: bool = False
+
+    def run(self, session: Session, options: PoolOptions) -> dict[str, object]:
+        torch = sys.modules.get("torch") is not None
+        return {"pid": os.getpid(), "path": sys.path, "folder": os.getcwd(), "torch": torch, "exhausted": self.exhausted}
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> dict[str, object]:
+        return {}
+
+    def exhausted_host(self, result: dict[str, object]) -> bool:
+        return bool(result["exhausted"])
+
+
+def test_a_worker_imports_from_where_its_parent_does_and_not_from_where_it_works(tmp_path, monkeypatch):
+    (tmp_path / "ssinghal.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    with Pool(choose_device("virtual")) as pool:
+        worker = pool.run(Describe()).result()
+    assert worker["folder"] == str(tmp_path)
+    assert str(tmp_path) not in worker["path"]
+    assert [entry for entry in worker["path"] if entry in sys.path] == list(dict.fromkeys(sys.path))
+
+
+def test_a_task_may_say_that_the_host_was_exhausted():
+    with Pool(choose_device("virtual")) as pool:
+        first, second, third = (pool.run(Describe(exhausted)).result()["pid"] for exhausted in (False, True, False))
+    assert first == second != third
+
+
+def test_tasks_have_torch_where_the_options_say_so():
+    pytest.importorskip("torch")
+    for torch in (False, True):
+        with Pool(choose_device("virtual"), PoolOptions(torch=torch)) as pool:
+            assert pool.run(Describe()).result()["torch"] is torch
+
+
+def test_a_worker_ends_with_its_parent(tmp_path):
+    """Killed while the worker is in a call: it ends when that has ended."""
+    code = f"""
+import os, sys, time
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.runner.test_pool import SLOW, unlimited
+from ssinghal.device.modes import choose_device
+from ssinghal.runner.pool import Pool, PoolOptions
+pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
+pool.submit(SLOW)
+while not pool._busy:
+    time.sleep(0.01)
+print("busy", flush=True)
+time.sleep(60)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "busy\n"
+    workers = workers_of(parent.pid)
+    assert len(workers) == 1
+    parent.kill()
+    parent.communicate()
+    wait_for(lambda: all_ended(workers), "the end of the worker")
+
+
+def unlimited():
+    return Limits(host_tiles=10**9, capture_tiles=0)

@@ -1,0 +1,495 @@
+"""Two runs compared: what is named, what is told once, and what the command says and returns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+from click.testing import CliRunner
+
+from ssinghal.cli import cli
+from ssinghal.core.case import Source
+from ssinghal.core.record import PlacedTensor, Resource, Usage
+from ssinghal.errors import HarnessError
+from ssinghal.runs.diff import Changes, Figure, Kind
+from ssinghal.runs.diff_text import lines, markdown, markdown_within
+from ssinghal.runs.reader import read_run
+from tests.support.run_builder import a_record, write_run
+
+ONE, OTHER = "20260101T000000.000000Z", "20260202T000000.000000Z"
+L1_END = 1_499_136  # of a Wormhole core; what lies below the reserved base is no bank's
+BASE_076, BASE_081 = 105_664, 105_824  # as measured: banks of 1,393,472 and 1,393,312 B
+DRAM_BANK = 1_072_693_184
+
+
+def peaks(l1_bytes):
+    """Of a call that took nothing but this."""
+    return {**dict.fromkeys((f.name for f in fields(Usage)), 0), "l1_bytes": l1_bytes}
+
+
+def l1_oom(op, base, needed=2_000_000, held=0, **fields):
+    """An operand that does not fit beside ``held`` bytes of others, in the words of the allocator."""
+    bank = L1_END - base
+    room = {"bank_bytes": bank, "allocated_bytes": held, "free_bytes": bank - held, "largest_free_bytes": bank - held}
+    return a_record(
+        op, status="oom", verdict={"total_bytes": 64 * needed, "bytes_per_bank": needed, "banks": 64, **room}, **fields
+    )
+
+
+def program_oom(op, base, size, resource=Resource.CIRCULAR_BUFFER, **verdict):
+    """Program buffers that begin at the base: TTNN names the address where they end."""
+    return a_record(
+        op, status="oom", verdict={"resource": resource, "stage": "program", "program_bytes": base + size, **verdict}
+    )
+
+
+def release(base, **changed):
+    """Six cases as a release with this reserved base would tell them. ``changed``: another record for an operator."""
+    bank = L1_END - base
+    dram = {"bank_bytes": DRAM_BANK, "free_bytes": DRAM_BANK, "largest_free_bytes": DRAM_BANK, "bytes_per_bank": 2 * DRAM_BANK}
+    records = {
+        "relu": a_record("relu", measured={"usage": peaks(4096), "resident": {"l1": 4096}}),
+        "add": l1_oom("add", base, held=700_000, inputs=[[1, 64, 640, 400]] * 2),
+        "gelu": l1_oom("gelu", base),
+        "tanh": program_oom("tanh", base, 9_887_744, limit_bytes=L1_END),
+        "silu": program_oom("silu", base, 200_000, Resource.CLASH, tensor_address=253_952),
+        "cat": a_record(
+            "cat",
+            inputs=[[1, 64, 640, 400]] * 2,
+            status="oom",
+            verdict={"resource": Resource.CIRCULAR_BUFFER, "stage": "program", "program_bytes": 9_768_960, "limit_bytes": bank},
+        ),
+        "sigmoid": a_record("sigmoid", status="oom", memory="dram", verdict={"resource": Resource.DRAM_BUFFER, **dram}),
+    }
+    return list({**records, **changed}.values())
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """Two runs of these records, written, read and compared."""
+
+    def compared(before, after, across=False, **info):
+        one, other = (write_run(tmp_path, records, run, **info) for records, run in ((before, ONE), (after, OTHER)))
+        return Changes.of(read_run(one), read_run(other), across=across)
+
+    return compared
+
+
+def named(changes):
+    return [(change.kind, change.op) for change in changes.found]
+
+
+def test_the_same_again_is_no_change(compared):
+    changes = compared(release(BASE_081), release(BASE_081))
+    assert (named(changes), changes.notes, changes.cases) == ([], (), 7)
+    assert changes.heads == ("virtual n150, ttnn 0.81.1: 7 cases in both; numerics not run: memory verdicts only",)
+
+
+REGRESSIONS = {
+    "verdict": ({"relu": l1_oom("relu", BASE_081)}, Kind.NEW_OOM),
+    "peak": ({"relu": a_record("relu", measured={"usage": peaks(4128), "resident": {"l1": 4096}})}, Kind.GROWN),
+    "need": ({"gelu": l1_oom("gelu", BASE_081, needed=2_000_032)}, Kind.GROWN),
+    "less need": ({"gelu": l1_oom("gelu", BASE_081, needed=1_999_968)}, Kind.SHRUNK),
+    "held by others": ({"add": l1_oom("add", BASE_081, held=700_032, inputs=[[1, 64, 640, 400]] * 2)}, Kind.GROWN),
+    "program": ({"tanh": program_oom("tanh", BASE_081, 9_887_776, limit_bytes=L1_END)}, Kind.GROWN),
+    "tensor lower": ({"silu": program_oom("silu", BASE_081, 200_000, Resource.CLASH, tensor_address=253_920)}, Kind.GROWN),
+    "stage": ({"gelu": l1_oom("gelu", BASE_081) | {"stage": "input 1"}}, Kind.OTHER_VERDICT),
+}
+
+
+@pytest.mark.parametrize("base_before", [BASE_081, BASE_076], ids=["same base", "base grew"])
+@pytest.mark.parametrize(("changed", "kind"), REGRESSIONS.values(), ids=REGRESSIONS)
+def test_one_injected_change_is_the_one_that_is_named(compared, base_before, changed, kind):
+    changes = compared(release(base_before), release(BASE_081, **changed))
+    assert named(changes) == [(kind, *changed)]
+    shifted = [note for note in changes.notes if "base" in note]
+    assert len(shifted) == (base_before != BASE_081)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        (BASE_076, BASE_081, "L1 banks 1,393,472 → 1,393,312 B on 5 cases: the reserved base grew by 160 B"),
+        (BASE_081, BASE_076, "L1 banks 1,393,312 → 1,393,472 B on 5 cases: the reserved base shrank by 160 B"),
+    ],
+)
+def test_a_base_that_moved_is_told_once(compared, before, after, note):
+    """Add, gelu, tanh, silu and cat name figures that are counted from it; DRAM and what fits do not."""
+    changes = compared(release(before), release(after))
+    assert (named(changes), changes.notes) == ([], (note,))
+
+
+def test_a_figure_that_moves_against_the_base_is_a_change(compared):
+    """An end address goes up with the base. One that goes down by as much is of a program that shrank by twice that."""
+    smaller = program_oom("tanh", BASE_081, 9_887_744 - 2 * (BASE_081 - BASE_076), limit_bytes=L1_END)
+    changes = compared(release(BASE_076), release(BASE_081, tanh=smaller))
+    assert named(changes) == [(Kind.SHRUNK, "tanh")]
+    assert changes.found[0].figures == (Figure("program_bytes", BASE_076 + 9_887_744, BASE_076 + 9_887_744 - 160),)
+
+
+def test_a_bank_without_a_reserved_base_grows_or_shrinks_itself(compared):
+    """DRAM banks end where the trace region begins: there is no base of TTNN's own below them."""
+
+    def dram(bank):
+        numbers = {"bank_bytes": bank, "free_bytes": bank, "largest_free_bytes": bank, "bytes_per_bank": 2 * DRAM_BANK}
+        return [a_record("relu", status="oom", memory="dram", verdict={"resource": Resource.DRAM_BUFFER, **numbers})]
+
+    changes = compared(dram(DRAM_BANK), dram(DRAM_BANK - 64))
+    assert (named(changes), changes.notes) == (
+        [],
+        (f"DRAM banks {DRAM_BANK:,} → {DRAM_BANK - 64:,} B on 1 case: a bank shrank by 64 B",),
+    )
+
+
+def test_one_bank_that_moved_alone_is_no_shift(compared):
+    changes = compared(release(BASE_081), release(BASE_081, gelu=l1_oom("gelu", BASE_076)))
+    assert (named(changes), changes.notes) == ([(Kind.SHRUNK, "gelu")], ())
+
+
+def test_the_shift_is_the_one_of_most_cases(compared):
+    """Three cases of one bank against two of different banks, which moved alike."""
+    before, after = (
+        [
+            *(l1_oom(op, base) for op in ("relu", "gelu", "silu")),
+            l1_oom("tanh", 200_000 - back),
+            l1_oom("sigmoid", 300_000 - back),
+        ]
+        for base, back in ((BASE_076, 0), (BASE_081, 32))
+    )
+    changes = compared(before, after)
+    assert changes.notes == ("L1 banks 1,393,472 → 1,393,312 B on 3 cases: the reserved base grew by 160 B",)
+    assert named(changes) == [(Kind.SHRUNK, "sigmoid"), (Kind.SHRUNK, "tanh")]
+
+
+def test_a_budget_that_does_not_follow_the_base_is_judged_by_itself(compared):
+    """It lost 32 B. Had it to move by 160 B with the bank, it would have gained."""
+    before, after = (
+        release(base, cat=program_oom("cat", 0, 9_768_960, limit_bytes=limit))
+        for base, limit in ((BASE_076, 1_000_000), (BASE_081, 999_968))
+    )
+    changes = compared(before, after)
+    assert named(changes) == [(Kind.GROWN, "cat")]
+    assert changes.found[0].figures == (Figure("limit_bytes", 1_000_000, 999_968),)
+
+
+def test_what_no_longer_fits_because_of_the_base_is_a_new_oom(compared):
+    needed = L1_END - BASE_076
+    changes = compared(release(BASE_076), release(BASE_081, relu=l1_oom("relu", BASE_081, needed=needed)))
+    assert named(changes) == [(Kind.NEW_OOM, "relu")]
+    assert changes.found[0].before == "fits"
+    assert changes.found[0].after == "oom: L1 bank needs 1,393,472 B, 1,393,312 B free (output)"
+
+
+def test_a_shift_without_a_bank_in_any_message_is_known_from_the_device(compared, tmp_path):
+    runs = []
+    for base, run in ((BASE_076, ONE), (BASE_081, OTHER)):
+        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": {"num_banks": 64, "bank_bytes": L1_END - base}}
+        runs.append(
+            read_run(write_run(tmp_path, [program_oom("tanh", base, 9_000_000, limit_bytes=L1_END)], run, device=device))
+        )
+    changes = Changes.of(*runs)
+    assert named(changes) == []
+    assert changes.notes == ("L1 banks 1,393,472 → 1,393,312 B on 1 case: the reserved base grew by 160 B",)
+
+
+LEAK = {"measured": {"left_allocated": {"l1": 64}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ({}, {"status": "oom"}, Kind.NEW_OOM),
+        ({"status": "error"}, {"status": "oom"}, Kind.NEW_OOM),
+        ({"status": "unsupported"}, {"status": "oom"}, Kind.NEW_OOM),
+        ({}, {"status": "error"}, Kind.NEW_FAULT),
+        ({"status": "oom"}, {"status": "crash"}, Kind.NEW_FAULT),
+        ({"status": "error"}, {"status": "timeout"}, Kind.NEW_FAULT),
+        ({}, {"status": "mismatch"}, Kind.NEW_FAULT),
+        ({}, LEAK, Kind.NEW_FAULT),
+        ({"status": "oom"}, LEAK, Kind.NEW_FAULT),
+        ({"status": "oom"}, {}, Kind.NOW_FITS),
+        ({"status": "crash"}, {}, Kind.NOW_FITS),
+        ({}, {"status": "unsupported"}, Kind.LOST_FIT),
+        ({}, {"status": "invalid"}, Kind.LOST_FIT),
+        ({}, {"status": "not_run"}, Kind.LOST_FIT),
+        ({"status": "oom"}, {"status": "unsupported"}, Kind.OTHER_VERDICT),
+        ({"status": "oom"}, {"status": "not_run"}, Kind.OTHER_VERDICT),
+        ({"status": "not_run"}, {}, Kind.OTHER_VERDICT),
+        ({"status": "not_run"}, {"status": "oom"}, Kind.OTHER_VERDICT),
+        ({"status": "not_run"}, {"status": "error"}, Kind.NEW_FAULT),
+        ({"status": "oom"}, {"status": "oom", "verdict": {"resource": Resource.FRAGMENTATION}}, Kind.OTHER_VERDICT),
+        ({"status": "error", "verdict": {"message": "a"}}, {"status": "error", "verdict": {"message": "b"}}, None),
+        (LEAK, LEAK, None),
+        (LEAK, {}, None),
+    ],
+)
+def test_kinds(compared, before, after, kind):
+    assert [change.kind for change in compared([a_record(**before)], [a_record(**after)]).found] == ([kind] if kind else [])
+
+
+def test_tensors_on_the_device_are_compared(compared):
+    placed = [PlacedTensor("output", (1, 64), "bfloat16", "tile", "l1", 128, size, 64) for size in (4096, 2048)]
+    changes = compared(*([a_record(measured={"tensors": (tensor,)})] for tensor in placed))
+    assert named(changes) == [(Kind.SHRUNK, "relu")]
+    assert changes.found[0].figures == (Figure("output: allocated_bytes", 4096, 2048),)
+
+
+def test_cases_of_one_run_alone(compared):
+    """What fitted and has no record any more is lost; what did not has vanished."""
+    before = [a_record("relu"), a_record("gelu"), a_record("exp", status="oom")]
+    changes = compared(before, [a_record("relu"), a_record("silu", status="oom")])
+    assert named(changes) == [(Kind.LOST_FIT, "gelu"), (Kind.NEW_CASE, "silu"), (Kind.VANISHED, "exp")]
+    assert [(c.before, c.after) for c in changes.found] == [
+        ("fits", "no record"),
+        ("", "oom: l1_buffer:  (output)"),
+        ("oom: l1_buffer:  (output)", ""),
+    ]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_cases_under_another_release_of_the_board_are_not_gone(compared, turned):
+    """One run of two releases: what moved to the other is not compared, and is neither vanished nor new."""
+    runs = [[a_record("relu"), a_record("gelu")], [a_record("relu"), a_record("gelu", ttnn="0.82.0")]]
+    changes = compared(*(reversed(runs) if turned else runs))
+    assert named(changes) == []
+    assert "1 case of virtual n150, ttnn 0.82.0 without a counterpart, not compared" in changes.notes[0]
+
+
+def test_a_run_that_is_not_whole_makes_no_case_vanish_but_loses_what_fitted(compared):
+    whole, killed = [a_record("relu"), a_record("gelu"), a_record("silu", status="oom")], [a_record("relu")]
+    changes = compared(whole, killed, selected=3)
+    assert named(changes) == [(Kind.LOST_FIT, "gelu")]
+    assert changes.found[0].after == f"no record: {OTHER} is not whole"
+    loss = "2 of 3 selected cases have no record: the run was killed, or goes on"
+    told = f"2 cases without a record in {OTHER}, which is not whole: not counted as vanished"
+    assert changes.notes == (f"{OTHER}: {loss}", told)
+
+
+def test_a_change_says_whom_it_hits(compared):
+    """The models that make the call and how often, and the key to look it up by; crossed catalogs make no calls."""
+    sources = [Source("a-640", "m/a", "640x640", 8, "model.0"), Source("crossed", "m/b", "640x640", 0)]
+    before, after = a_record(sources=sources), a_record(status="oom", sources=sources)
+    changes = compared([before], [after])
+    (change,) = changes.found
+    assert (change.calls, change.models) == (8, ("m/a",))
+    assert "8 calls of m/a" in "\n".join(lines(changes))
+    assert f"({after['key']})" in "\n".join(lines(changes))
+    assert "| 8 calls of m/a |" in markdown(changes)
+    assert changes.to_json()["changes"][0]["models"] == ["m/a"]
+
+
+def test_a_run_that_was_not_whole_makes_no_case_new(compared):
+    changes = compared([a_record("relu")], [a_record("relu"), a_record("gelu")], selected=2)
+    assert (named(changes), changes.notes[1:]) == (
+        [],
+        (f"1 case without a record in {ONE}, which is not whole: not counted as new",),
+    )
+
+
+def test_releases_are_compared_and_named(compared):
+    changes = compared([a_record(ttnn="0.80.0")], [a_record(ttnn="0.81.1")])
+    assert changes.cases == 1
+    assert changes.heads[0].startswith("virtual n150, ttnn 0.80.0 → virtual n150, ttnn 0.81.1: 1 case in both")
+
+
+def test_groups_without_a_counterpart_are_named_and_not_mixed(compared):
+    changes = compared([a_record(), a_record(board="p150", status="oom")], [a_record(), a_record(mode="silicon", status="oom")])
+    assert (changes.cases, named(changes)) == (1, [])
+    assert changes.notes == (
+        f"{ONE}: 1 case of virtual p150, ttnn 0.81.1 without a counterpart, not compared",
+        f"{OTHER}: 1 case of silicon n150, ttnn 0.81.1 without a counterpart, not compared",
+    )
+
+
+def test_of_two_releases_in_one_run_the_same_one_is_compared(compared):
+    changes = compared([a_record(ttnn="0.80.0")], [a_record(ttnn="0.81.1", status="oom"), a_record(ttnn="0.80.0")])
+    assert (changes.cases, named(changes)) == (1, [])
+    assert changes.notes == (f"{OTHER}: 1 case of virtual n150, ttnn 0.81.1 without a counterpart, not compared",)
+
+
+def test_two_releases_of_which_none_is_the_other_runs_cannot_be_compared(compared):
+    with pytest.raises(
+        HarnessError, match=r"nothing to compare: .* has virtual n150, ttnn 0\.79\.0, .*; virtual n150, ttnn 0\.8"
+    ):
+        compared([a_record(ttnn="0.79.0")], [a_record(ttnn="0.81.1"), a_record(ttnn="0.80.0")])
+
+
+def test_nothing_in_common_is_refused_unless_across(compared):
+    with pytest.raises(HarnessError, match=r"has virtual n150, .* has silicon n150, .*; --across compares"):
+        compared([a_record()], [a_record(mode="silicon")])
+
+
+def test_across_modes_says_so_first(compared):
+    changes = compared([a_record()], [a_record(mode="silicon", ttnn="0.80.0", status="oom")], across=True)
+    assert named(changes) == [(Kind.NEW_OOM, "relu")]
+    assert changes.notes[0] == "across: virtual n150, ttnn 0.81.1 → silicon n150, ttnn 0.80.0"
+
+
+def test_a_case_whose_bank_did_not_move_with_the_others_is_judged_by_itself(compared):
+    """Its largest block lost 32 B. Had it to lose the 160 B that the banks of five others lost, it would have gained."""
+    still = l1_oom("softplus", BASE_076)
+    less = still | {"largest_free_bytes": still["largest_free_bytes"] - 32}
+    changes = compared([*release(BASE_076), still], [*release(BASE_081), less])
+    assert named(changes) == [(Kind.GROWN, "softplus")]
+
+
+def test_across_two_that_are_left_none_is_chosen(compared):
+    """Neither has the board or the mode of the other run's group."""
+    with pytest.raises(HarnessError, match=r"nothing to compare: .* has virtual n150, .*; simulator n300, [^-]*$"):
+        compared([a_record()], [a_record(mode="silicon", board="p150"), a_record(mode="simulator", board="n300")], across=True)
+
+
+def test_across_boards_bytes_per_bank_are_no_change(compared):
+    """A p150 has other banks, and more of them: what each holds of a tensor is no growth, nor is its size a base that moved."""
+    one, other = (
+        [
+            a_record(board=board, measured={"usage": peaks(l1_bytes)}),
+            l1_oom("gelu", base, needed=needed, board=board, memory="l1") | {"total_bytes": 1},
+        ]
+        for board, l1_bytes, base, needed in (("n150", 4096, BASE_081, 2_000_000), ("p150", 2048, 30_000, 1_600_000))
+    )
+    changes = compared(one, other, across=True)
+    assert (changes.cases, named(changes)) == (2, [])
+    (note,) = changes.notes
+    assert note.startswith("across: virtual n150, ttnn 0.81.1 → virtual p150, ttnn 0.81.1; figures per bank are not")
+
+
+def test_figures_of_another_tensor_are_not_compared(compared):
+    """Where another tensor is the one that does not fit, its bytes are no growth of the first one's."""
+    changes = compared([l1_oom("gelu", BASE_081)], [l1_oom("gelu", BASE_081, needed=3_000_000) | {"stage": "input 1"}])
+    assert [(change.kind, change.figures) for change in changes.found] == [(Kind.OTHER_VERDICT, ())]
+
+
+def test_json_has_every_kind_and_every_change(compared):
+    made = json.loads(json.dumps(compared([a_record("relu")], [a_record("relu", status="oom"), a_record("gelu")]).to_json()))
+    assert {kind: n for kind, n in made["counts"].items() if n} == {"new-oom": 1, "new-case": 1}
+    assert set(made["counts"]) == {kind.value for kind in Kind}
+    assert [(c["kind"], c["op"], c["before"]) for c in made["changes"]] == [
+        ("new-oom", "relu", "fits"),
+        ("new-case", "gelu", ""),
+    ]
+
+
+HOSTILE = "a|b `c`\n# <script>alert(1)</script> [x](y)"
+
+
+def test_markdown_has_no_markup_of_a_message(compared):
+    made = markdown(compared([a_record()], [a_record(status="error", verdict={"message": HOSTILE})]))
+    rows = [line for line in made.splitlines() if "script" in line]
+    assert len(rows) == 1
+    assert "<script" not in rows[0].replace("\\<", "")
+    assert rows[0].replace("\\|", "").count("|") == 8  # seven columns
+    assert "\\`c\\`" in rows[0]
+    assert not any(line.startswith("# ") for line in made.splitlines())
+
+
+def test_lines_are_one_for_each_change_and_cut_with_a_count(compared):
+    shapes = [(1, 32 * n) for n in range(1, 31)]
+    hostile = {"status": "error", "verdict": {"message": HOSTILE}}
+    changes = compared([a_record(shape=s) for s in shapes], [a_record(shape=s, **hostile) for s in shapes])
+    told = list(lines(changes, 20))
+    assert told[2] == "new-fault (30): fails now: error, mismatch, crash, timeout or leak"
+    assert (len(told), told[-1]) == (3 + 20 + 1, "  … and 10 more")
+    assert len(list(lines(changes, None))) == 3 + 30
+
+
+def test_a_summary_keeps_below_its_limit_and_tells_the_rest(compared):
+    shapes = [(1, 32 * n) for n in range(1, 301)]
+    changes = compared([a_record(shape=s) for s in shapes], [a_record(shape=s, status="oom") for s in shapes])
+    assert len(markdown(changes).encode()) > 10_000
+    short = markdown_within(changes, 10_000)
+    shown = short.count("| `relu` |")
+    assert len(short.encode()) <= 10_000
+    assert shown > 10
+    assert f"… and {300 - shown} more" in short
+    assert "### new-oom (300)" in short
+    assert markdown_within(changes, 100) is None
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Three runs in ``results``: a good one, one with a regression, one that is better."""
+    monkeypatch.chdir(tmp_path)
+    results = tmp_path / "results"
+    write_run(results, release(BASE_081), "good")
+    write_run(results, release(BASE_081, relu=l1_oom("relu", BASE_081)), "worse")
+    write_run(results, release(BASE_081, gelu=a_record("gelu")), "better")
+    (results / "latest").symlink_to("worse")
+    return results
+
+
+def compare(*arguments, **environ):
+    return CliRunner().invoke(cli, ["compare", *arguments], env=environ)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "finding"),
+    [
+        (["good", "worse"], 1, "ssinghal: finding: 1 new-oom"),
+        (["good", "better"], 0, ""),
+        (["good", "better", "--fail-on", "new-oom,now-fits"], 1, "ssinghal: finding: 1 now-fits"),
+        (["good", "worse", "--fail-on", "none"], 0, ""),
+        (["good", "worse", "--fail-on", "grown"], 0, ""),
+        (["goo", "results/good/records.jsonl"], 0, ""),
+        (["good", "latest"], 1, "ssinghal: finding: 1 new-oom"),
+    ],
+)
+def test_exit_code_is_of_the_chosen_kinds(runs, arguments, code, finding):
+    result = compare(*arguments)
+    assert (result.exit_code, result.stderr.strip()) == (code, finding)
+
+
+def test_text_names_the_regression_alone(runs):
+    result = compare("good", "worse")
+    assert result.stdout.splitlines() == [
+        "good → worse: 1 new-oom",
+        "  virtual n150, ttnn 0.81.1: 7 cases in both; numerics not run: memory verdicts only",
+        "new-oom (1): runs out of memory now",
+        "  relu 1x64x640x400-l1 (7be2d2b04498): fits → oom: L1 bank needs 2,000,000 B, 1,393,312 B free (output)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["good", "worse", "--fail-on", "new-oops"], "unknown kind of change 'new-oops'; did you mean new-oom"),
+        (["good", "worse", "--fail-on", ""], "unknown kind of change ''"),
+        (["good", "nothing"], "no run 'nothing'"),
+        (["good", "worse", "--github-summary"], "GITHUB_STEP_SUMMARY is not set"),
+    ],
+)
+def test_bad_input_is_refused(runs, arguments, says):
+    result = compare(*arguments, GITHUB_STEP_SUMMARY="")
+    assert isinstance(result.exception, HarnessError)
+    assert says in str(result.exception)
+
+
+@pytest.mark.parametrize("arguments", [["--json", "--markdown"], ["-o", "file"]])
+def test_options_that_do_not_go_together_are_refused(runs, arguments):
+    assert compare("good", "worse", *arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(("form", "begins"), [("--json", "{"), ("--markdown", "## ")])
+def test_a_document_goes_to_standard_output_or_to_a_file(runs, tmp_path, form, begins):
+    document = compare("good", "worse", form).stdout
+    assert document.startswith(begins)
+    told = compare("good", "worse", form, "-o", "made").stdout
+    assert (tmp_path / "made").read_text() == document
+    assert told.startswith("good → worse: 1 new-oom")
+    assert [p.name for p in tmp_path.iterdir() if "made" in p.name] == ["made"]
+
+
+def test_a_job_summary_is_appended_to_what_is_there(runs, tmp_path):
+    summary = tmp_path / "summary.md"
+    summary.write_text("# Before\n")
+    assert compare("good", "worse", "--github-summary", GITHUB_STEP_SUMMARY=str(summary)).exit_code == 1
+    assert summary.read_text().startswith("# Before\n## `good` → `worse`\n")
+
+
+def test_a_full_job_summary_is_said(runs, tmp_path):
+    summary = tmp_path / "summary.md"
+    summary.write_text("x" * (1024 * 1024 - 10))
+    result = compare("good", "worse", "--github-summary", GITHUB_STEP_SUMMARY=str(summary))
+    assert "1,048,566 B are there already" in str(result.exception)
+    assert summary.stat().st_size == 1024 * 1024 - 10

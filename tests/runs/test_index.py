@@ -1,0 +1,479 @@
+"""The index of runs and what history says from it: whole runs, whatever is killed, removed, damaged or written at once."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from ssinghal.cli import cli
+from ssinghal.errors import HarnessError
+from ssinghal.operators import operators
+from ssinghal.runs.diff import Kind
+from ssinghal.runs.history import History
+from ssinghal.runs.index import STORE, NotAStore, Store
+from ssinghal.runs.writer import RunFolder, new_run
+from tests.support.run_builder import a_record, write_run
+
+SHAPE = (1, 64, 640, 400)
+FULL = {"bytes_per_bank": 532_480, "bank_bytes": 1_393_312, "free_bytes": 328_352, "largest_free_bytes": 328_352}
+
+
+def relu(**fields):
+    return a_record("relu", SHAPE, **fields)
+
+
+def oom(**fields):
+    return relu(status="oom", verdict=FULL, **fields)
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def store(results):
+    results.mkdir()
+    return Store(results / STORE)
+
+
+def day(number):
+    """The id of a run, and when it began."""
+    return f"202601{number:02}T000000.000000Z", f"2026-01-{number:02}T00:00:00+00:00"
+
+
+def run_of(results, number, *records, **info):
+    run, started = day(number)
+    return write_run(results, records, run, started=started, **info)
+
+
+def told(store, operator="relu", shape=SHAPE, **only):
+    """Of each case: the runs' days, with status and change."""
+    history = History.of(store, operator, shape, **only)
+    return [
+        [(int(e.indexed.run.id[6:8]), str(e.indexed.record.status), e.change and e.change.kind) for e in case.entries]
+        for case in history.cases
+    ]
+
+
+def contents(store):
+    """All that the index knows, without the numbers of its rows."""
+    indexed = [
+        (one.run.folder, one.setting, one.record.model_dump_json())
+        for name in {info.name for info in operators().values()}
+        for one in store.find(name, store.shapes(name), None, None)
+    ]
+    return store.runs(), sorted(indexed, key=str)
+
+
+def counted(store, table):
+    with sqlite3.connect(store.path) as db:
+        return db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+def test_a_case_over_runs_with_its_changes(results, store):
+    for number, record in enumerate([relu(), relu(), oom(), oom(), relu(status="error"), relu()], 1):
+        run_of(results, number, record)
+    store.sync(results)
+    assert told(store) == [
+        [
+            (1, "fits", None),
+            (2, "fits", None),
+            (3, "oom", Kind.NEW_OOM),
+            (4, "oom", None),
+            (5, "error", Kind.NEW_FAULT),
+            (6, "fits", Kind.NOW_FITS),
+        ]
+    ]
+
+
+def test_a_base_that_moved_is_no_change_of_a_case(results, store):
+    moved = {**FULL, "bank_bytes": 1_393_472, "free_bytes": 328_512, "largest_free_bytes": 328_512}
+    run_of(results, 1, relu(status="oom", verdict=moved, ttnn="0.80.0"))
+    run_of(results, 2, oom())
+    run_of(results, 3, relu(status="oom", verdict={**FULL, "bytes_per_bank": 532_512}))
+    store.sync(results)
+    assert told(store) == [[(1, "oom", None), (2, "oom", None), (3, "oom", Kind.GROWN)]]
+    assert [e.indexed.record.ttnn for e in History.of(store, "relu", SHAPE).cases[0].entries] == ["0.80.0", "0.81.1", "0.81.1"]
+
+
+def test_a_base_that_moved_under_program_buffers_is_known_from_the_device(results, store):
+    """No message names a bank; the end address moves up with the base."""
+    for number, base in ((1, 105_664), (2, 105_824)):
+        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": {"num_banks": 64, "bank_bytes": 1_499_136 - base}}
+        numbers = {
+            "resource": "circular_buffer",
+            "stage": "program",
+            "program_bytes": base + 9_000_000,
+            "limit_bytes": 1_499_136,
+        }
+        run_of(results, number, relu(status="oom") | numbers, device=device)
+    store.sync(results)
+    assert told(store) == [[(1, "oom", None), (2, "oom", None)]]
+
+
+def test_a_base_that_moved_on_one_board_explains_nothing_on_another(results, store):
+    """The run opened an n150; what it holds of a p150 came from elsewhere."""
+    for number, moved in ((1, 0), (2, 160)):
+        l1 = {"num_banks": 64, "bank_bytes": 1_393_472 - moved}
+        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": l1}
+        numbers = {"resource": "circular_buffer", "stage": "program", "program_bytes": 9_000_000 + moved}
+        run_of(results, number, *(relu(status="oom", board=board) | numbers for board in ("n150", "p150")), device=device)
+    store.sync(results)
+    n150, p150 = [(1, "oom", None), (2, "oom", None)], [(1, "oom", None), (2, "oom", Kind.GROWN)]
+    assert told(store) == [n150, p150]
+
+
+def test_boards_and_modes_are_told_apart_and_releases_together(results, store):
+    run_of(results, 1, relu(), oom(board="p150"), relu(mode="silicon"))
+    run_of(results, 2, relu(ttnn="0.82.0"))
+    store.sync(results)
+    silicon, n150, p150 = [(1, "fits", None)], [(1, "fits", None), (2, "fits", None)], [(1, "oom", None)]
+    assert told(store) == [silicon, n150, p150]
+    assert told(store, board="p150") == [p150]
+    assert told(store, mode="silicon", board="n150") == [silicon]
+
+
+def test_a_case_is_found_by_its_listed_shape_and_by_any_operand(results, store):
+    bmm = a_record("bmm", inputs=[[1, 64, 128], [1, 128, 256]], listed=(1, 64, 64))
+    run_of(results, 1, bmm, relu())
+    store.sync(results)
+    for shape in ((1, 64, 128), (1, 128, 256), (1, 64, 64), (1, None, 256)):
+        assert told(store, "bmm", shape) == [[(1, "fits", None)]], shape
+    for shape in ((64, 128), (1, 64, 129), (1, None, 257)):
+        assert told(store, "bmm", shape) == [], shape
+
+
+def test_a_case_without_an_operand_is_found_by_what_it_makes(results, store):
+    run_of(results, 1, a_record("ones", inputs=[], attrs={"size": [1, 64, 80]}))
+    store.sync(results)
+    assert told(store, "ones", (1, 64, 80)) == [[(1, "fits", None)]]
+
+
+def test_a_case_that_no_device_answered_stands_with_the_others_of_its_board(results, store):
+    run_of(results, 1, relu(status="not_run", mode="none"), a_record("gelu"))
+    run_of(results, 2, relu(), a_record("gelu"))
+    store.sync(results)
+    assert told(store) == [[(1, "not_run", None), (2, "fits", Kind.OTHER_VERDICT)]]
+
+
+def test_an_outcome_of_many_runs_is_kept_once(results, store):
+    for number in range(1, 6):
+        run_of(results, number, relu(measured={"duration_s": number}), oom(memory="dram"))
+    run_of(results, 6, relu(ttnn="0.82.0"))
+    store.sync(results)
+    assert (counted(store, "results"), counted(store, "outcomes"), counted(store, "cases")) == (11, 2, 2)
+
+
+def test_the_end_of_a_run_indexes_it(results, tmp_path):
+    folder = RunFolder(results, new_run(tmp_path, {}, 1, {"mode": "virtual", "board": "n150"}))
+    folder.append(relu())
+    folder.finish(1)
+    assert [run.id for run in Store(results / STORE).runs()] == [folder.info.run]
+    assert counted(Store(results / STORE), "results") == 1
+
+
+def test_an_index_that_cannot_be_written_is_one_line_and_the_run_stands(results, tmp_path):
+    folder = RunFolder(results, new_run(tmp_path, {}, 1, {"mode": "virtual", "board": "n150"}))
+    (results / STORE).mkdir()
+    folder.append(relu())
+    *_, last = folder.finish(1)
+    assert last.startswith(f"not indexed: cannot use {results / STORE}: ")
+    assert json.loads((folder.path / "run.json").read_text())["totals"] == {"fits": 1}
+
+
+def test_what_is_up_to_date_is_not_written_again(results, store):
+    """Nor by a process to which another one came first. The head of the file counts what SQLite writes."""
+    folder = run_of(results, 1, relu())
+    store.sync(results)
+    before = store.path.read_bytes()
+    store.sync(results)
+    assert store.path.read_bytes() == before
+    store.index(folder)
+    assert store.path.read_bytes() == before
+
+
+def test_a_run_whose_description_alone_changed_is_read_again(results, store):
+    """As its end does."""
+    folder = run_of(results, 1, relu(), selected=2)
+    store.sync(results)
+    assert store.runs()[0].losses
+    info = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**info, "selected": 1}))
+    store.sync(results)
+    assert store.runs()[0].losses == ()
+
+
+def test_runs_are_told_in_the_order_in_which_they_began(results, store):
+    """The name of a folder may say otherwise."""
+    for number, began, record in ((1, 2, oom()), (2, 1, relu())):
+        write_run(results, [record], day(number)[0], started=day(began)[1])
+    store.sync(results)
+    assert told(store) == [[(2, "fits", None), (1, "oom", Kind.NEW_OOM)]]
+
+
+def test_rebuilt_is_the_same_as_grown(results, store):
+    """Also after runs changed and vanished."""
+    run_of(results, 1, relu(), a_record("gelu"), ttnn := relu(ttnn="0.80.0"))
+    store.sync(results)
+    run_of(results, 2, oom(), a_record("silu"))
+    changed = run_of(results, 3, relu())
+    store.sync(results)
+    shutil.rmtree(results / day(1)[0])
+    (changed / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in (oom(board="p150"), ttnn)))
+    store.sync(results)
+    grown = contents(store)
+    tables = {table: counted(store, table) for table in ("runs", "settings", "cases", "shapes", "outcomes", "results")}
+    assert tables == {"runs": 2, "settings": 3, "cases": 2, "shapes": 2, "outcomes": 4, "results": 4}
+
+    store.rebuild(results)
+    assert contents(store) == grown
+    assert {table: counted(store, table) for table in tables} == tables
+    assert [path.name for path in results.iterdir() if STORE in path.name] == [STORE]
+
+
+def test_a_run_whose_folder_is_gone_leaves_the_index(results, store):
+    for number in (1, 2):
+        run_of(results, number, relu())
+    store.sync(results)
+    shutil.rmtree(results / day(1)[0])
+    store.sync(results)
+    assert told(store) == [[(2, "fits", None)]]
+
+
+def test_a_run_that_goes_on_is_read_again(results, store):
+    folder = run_of(results, 1, relu(), selected=2)
+    store.sync(results)
+    assert "1 of 2 selected cases have no record" in History.of(store, "relu", SHAPE).notes[0]
+    with (folder / "records.jsonl").open("a") as lines:
+        lines.write(json.dumps(a_record("gelu")) + "\n")
+    store.sync(results)
+    assert (told(store, "gelu"), History.of(store, "relu", SHAPE).notes) == ([[(1, "fits", None)]], ())
+
+
+def test_of_a_killed_run_what_is_whole_is_indexed_and_the_loss_told(results, store):
+    folder = run_of(results, 1, relu(), a_record("gelu"))
+    path = folder / "records.jsonl"
+    path.write_bytes(path.read_bytes()[:-100])
+    store.sync(results)
+    assert (told(store), told(store, "gelu")) == ([[(1, "fits", None)]], [])
+    (note,) = History.of(store, "gelu", SHAPE).notes
+    assert note.startswith(f"run {folder.name}: {path}:2: not a whole record, left out: cut short after ")
+    assert note.endswith("(and 1 more losses)")
+
+
+@pytest.mark.parametrize("text", ['{"schema": 99, "op": "relu"}\n', "", "no JSON\n"])
+def test_a_run_that_cannot_be_read_is_told_and_costs_no_other(results, store, text):
+    bad = run_of(results, 1, relu())
+    run_of(results, 2, relu())
+    (bad / "records.jsonl").write_text(text)
+    store.sync(results)
+    assert told(store) == [[(2, "fits", None)]]
+    (note,) = History.of(store, "relu", SHAPE).notes
+    assert note.startswith(f"run {bad.name} is not in here: {bad}/records.jsonl:")
+
+
+def make_garbage(path):
+    path.write_bytes(b"no database " * 400)
+
+
+def make_damaged(path):
+    """The head and the first page are whole, the pages with the tables are not."""
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    path.write_bytes(data)
+
+
+def make_foreign(path):
+    path.unlink()
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE runs (precious TEXT)")
+
+
+@pytest.mark.parametrize("spoil", [make_garbage, make_damaged, make_foreign])
+def test_a_file_that_is_no_index_is_said_and_can_be_made_anew(results, store, spoil):
+    run_of(results, 1, relu())
+    store.sync(results)
+    spoil(store.path)
+    spoilt = store.path.read_bytes()
+    with pytest.raises(NotAStore, match=r"store\.sqlite is no index of runs .*: ssinghal history --rebuild"):
+        store.sync(results)
+    with pytest.raises(NotAStore):
+        store.index(results / day(1)[0])
+    assert store.path.read_bytes() == spoilt
+    store.rebuild(results)
+    assert told(store) == [[(1, "fits", None)]]
+
+
+def test_an_outcome_that_is_no_record_is_said(results, store):
+    run_of(results, 1, relu())
+    store.sync(results)
+    with sqlite3.connect(store.path) as db:
+        db.execute("UPDATE outcomes SET body = json_remove(body, '$.status')")
+    with pytest.raises(NotAStore, match=r"outcome 1 is no record\): move it away, or make the index anew"):
+        told(store)
+
+
+@pytest.mark.parametrize("version", [1, 999_999])
+def test_an_index_of_another_version_is_made_anew(results, store, version):
+    run_of(results, 1, relu())
+    store.sync(results)
+    with sqlite3.connect(store.path) as db:
+        db.execute("DROP TABLE results")
+        db.execute("CREATE TABLE other (x)")
+        db.execute(f"PRAGMA user_version = {version}")
+    store.sync(results)
+    assert told(store) == [[(1, "fits", None)]]
+
+
+# Begins to replace a run, far enough that pages are in the file, and dies.
+DIES = """
+import os, sys
+from pathlib import Path
+from ssinghal.runs.index import Store
+store = Store(Path(sys.argv[1]))
+with store._writing() as db:
+    db.execute("PRAGMA cache_size = 1")
+    db.execute("DELETE FROM results")
+    db.execute("DELETE FROM outcomes")
+    db.execute("INSERT INTO outcomes VALUES (1, 'x', ?)", ["y" * 1_000_000])
+    os._exit(9)
+"""
+
+
+def test_a_writer_that_dies_leaves_the_index_as_it_was(results, store):
+    run_of(results, 1, *(a_record("relu", (1, 32 * n)) for n in range(1, 101)))
+    store.sync(results)
+    before = contents(store)
+    died = subprocess.run([sys.executable, "-c", DIES, str(store.path)], check=False)
+    assert died.returncode == 9
+    assert store.path.with_name(f"{STORE}-journal").exists()  # else nothing was half-written
+    assert contents(store) == before
+
+
+def test_an_index_that_is_being_written_is_not_replaced(results, store, monkeypatch):
+    run_of(results, 1, relu())
+    store.sync(results)
+    with store._writing() as db:
+        monkeypatch.setattr("ssinghal.runs.index.BUSY_S", 0)
+        with pytest.raises(HarnessError, match="database is locked"):
+            store.rebuild(results)
+        db.execute("UPDATE runs SET started = 'later'")
+    assert [run.started for run in store.runs()] == ["later"]
+
+
+CASES, RUNS = 40, 6
+
+
+def index_all(path, folders, start):
+    start.wait()
+    for folder in folders:
+        Store(path).index(folder)
+
+
+def test_two_writers_at_once_lose_nothing_and_no_reader_sees_half_a_run(results, store):
+    """One goes through the runs forwards, the other backwards; they meet at some, and both write most."""
+    records = [a_record("relu", (1, 32 * n)) for n in range(1, CASES + 1)]
+    folders = [run_of(results, number, *records) for number in range(1, RUNS + 1)]
+    store.index(folders[0])
+    spawn = multiprocessing.get_context("spawn")
+    start = spawn.Barrier(2)
+    writers = [spawn.Process(target=index_all, args=(store.path, order, start)) for order in (folders, folders[::-1])]
+    seen, done = [], threading.Event()
+
+    def read():
+        while not done.is_set():
+            with sqlite3.connect(store.path, timeout=60) as db:
+                seen.extend(db.execute("SELECT run, count(*) FROM results GROUP BY run").fetchall())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(120)
+    finally:
+        done.set()
+        reader.join()
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert {count for _, count in seen} == {CASES}
+    assert counted(store, "results") == CASES * RUNS
+    grown = contents(store)
+    store.rebuild(results)
+    assert contents(store) == grown
+
+
+def ask(results, *arguments):
+    return CliRunner().invoke(cli, ["history", *arguments, "--results", str(results)])
+
+
+def test_the_command(results, store):
+    run_of(results, 1, relu())
+    run_of(results, 2, oom(), a_record("cat", inputs=[SHAPE, SHAPE]))
+    result = ask(results, "relu", "1,64,640,400")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "relu 1x64x640x400-l1  on virtual n150, numerics not run",
+        "  started              run                      ttnn    status  resource   stage   needs B     of B  short B  change",
+        "  2026-01-01 00:00:00  20260101T000000.000000Z  0.81.1  fits",
+        "  2026-01-02 00:00:00  20260102T000000.000000Z  0.81.1  oom     l1_buffer  output  532,480  328,352  204,128  new-oom",
+    ]
+    made = json.loads(ask(results, "relu", "1x64x*x400", "--json", "--board", "n150", "--device", "virtual").stdout)
+    runs = made["cases"][0]["runs"]
+    assert [(r["status"], r["shortfall_bytes"], r["change"] and r["change"]["kind"]) for r in runs] == [
+        ("fits", None, None),
+        ("oom", 204_128, "new-oom"),
+    ]
+    assert ask(results, "concat", "1,64,640,400").stdout.startswith("cat 1x64x640x400+1x64x640x400")
+
+
+def test_no_record_is_an_answer_with_what_is_near(results, store):
+    run_of(results, 1, relu())
+    result = ask(results, "relu", "1,640,64,400")
+    assert (result.exit_code, result.stdout) == (0, "no record of relu [1,640,64,400]; near: [1,64,640,400]\n")
+    assert ask(results, "relu", "1,64,640,400", "--board", "p150").stdout.startswith("no record of relu [1,64,640,400]")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rel", "1,64"], "unknown operator 'rel'"),
+        (["relu", "1,6a"], "shape '1,6a'"),
+        (["relu", ""], "shape ''"),
+        (["relu", "1,64", "--board", "n151"], "unknown board 'n151'; did you mean n150"),
+        (["relu", "1,64", "--device", "real"], "unknown device mode 'real'"),
+    ],
+)
+def test_bad_input_is_refused(results, store, arguments, says):
+    run_of(results, 1, relu())
+    result = ask(results, *arguments)
+    assert isinstance(result.exception, HarnessError)
+    assert says in str(result.exception)
+
+
+@pytest.mark.parametrize("arguments", [[], ["relu"], ["relu", "--rebuild"]])
+def test_arguments_that_lack_one_are_refused(results, store, arguments):
+    assert ask(results, *arguments).exit_code == 2
+
+
+def test_a_folder_without_a_run_is_said_and_left_alone(tmp_path):
+    result = ask(tmp_path, "relu", "1,64")
+    assert str(result.exception) == f"no run in {tmp_path}; begin with: ssinghal run"
+    assert os.listdir(tmp_path) == []
+
+
+def test_rebuild_alone(results, store):
+    run_of(results, 1, relu())
+    store.path.write_text("no database")
+    result = ask(results, "--rebuild")
+    assert (result.exit_code, result.stdout) == (0, f"{store.path}: 1 runs\n")

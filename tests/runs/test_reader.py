@@ -1,0 +1,266 @@
+"""Runs read back: what is whole is kept, what is not is told, and what cannot be added up is kept apart."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ssinghal.core.case import Source
+from ssinghal.core.record import SCHEMA_VERSION
+from ssinghal.errors import HarnessError
+from ssinghal.runs.reader import counted, earlier_runs, find_run, read_run
+from tests.support.run_builder import RUN, a_record, write_run
+
+
+def lines_of(folder: Path) -> list[str]:
+    return (folder / "records.jsonl").read_text().splitlines(keepends=True)
+
+
+def test_what_was_written_is_read(tmp_path):
+    source = Source("yolo", "ultralytics/yolo12x", "4320x7680", 3, "model.0")
+    oom = {"total_bytes": 34078720, "bytes_per_bank": 532480, "banks": 64, "bank_bytes": 1393312, "free_bytes": 328352}
+    written = [
+        a_record(shape=(1, 64, 640, 400), status="oom", verdict=oom, sources=[source], listed=(1, 64, 640, 400)),
+        a_record("add", inputs=[[1, 3, 8, 8], [1, 3, 8, 8]]),
+    ]
+    run = read_run(write_run(tmp_path, written))
+    first, second = run.records
+    assert (run.id, run.losses, len(run.groups)) == (RUN, (), 1)
+    assert first.sentence == "L1 bank needs 532,480 B, 328,352 B free (output)"
+    assert first.sources[0].module_path == "model.0"
+    assert first.sources[0].count == 3
+    assert first.failed is not None
+    assert first.failed.label == "output"
+    assert (second.op, second.inputs, second.status.value) == ("add", ((1, 3, 8, 8), (1, 3, 8, 8)), "fits")
+    assert counted(run.records) == {"fits": 1, "oom": 1}
+
+
+def test_a_line_cut_short_costs_itself_and_is_told(tmp_path):
+    """As a killed run leaves it. The number of selected cases says how many never came."""
+    records = [a_record(shape=(1, 1, 32, 32 * n)) for n in range(1, 5)]
+    folder = write_run(tmp_path, records, selected=9)
+    path = folder / "records.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.rstrip(b"\n").rindex(b"\n") + 41])
+    run = read_run(folder)
+    assert len(run.records) == 3
+    assert run.losses == (
+        f"{path}:4: not a whole record, left out: cut short after 40 B; was the run killed?",
+        "6 of 9 selected cases have no record: the run was killed, or goes on",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("null\n", "Input should be an object"),
+        ("{}\n", "op: Field required"),
+        ("\0\0\0\n", "Invalid JSON"),
+        ('{"schema": 1, "op": 7}\n', "op: Input should be a valid string"),
+        ("[" * 100_000 + "\n", "recursion"),
+    ],
+)
+def test_a_corrupt_line_costs_itself_and_is_told(tmp_path, line, told):
+    folder = write_run(tmp_path, [a_record(), a_record(shape=(1, 1, 64, 64))])
+    first, second = lines_of(folder)
+    (folder / "records.jsonl").write_text(first + line + second)
+    run = read_run(folder)
+    assert len(run.records) == 2
+    (loss,) = run.losses
+    assert loss.startswith(f"{folder / 'records.jsonl'}:2: not a whole record, left out: ")
+    assert told in loss
+
+
+def test_an_unknown_status_is_no_status(tmp_path):
+    """Rather no verdict than a wrong one."""
+    folder = write_run(tmp_path, [a_record(), {**a_record(shape=(1, 1, 64, 64)), "status": "passed"}])
+    run = read_run(folder)
+    assert counted(run.records) == {"fits": 1}
+    assert "status: Input should be" in run.losses[0]
+
+
+@pytest.mark.parametrize("place", ["records", "info"])
+def test_a_newer_schema_is_refused_by_its_number(tmp_path, place):
+    newer = SCHEMA_VERSION + 1
+    folder = write_run(tmp_path, [a_record(), a_record(shape=(1, 1, 64, 64))])
+    if place == "records":
+        first, second = lines_of(folder)
+        (folder / "records.jsonl").write_text(
+            first + json.dumps({"later": True, "schema": newer, "op": ["new"]}) + "\n" + second
+        )
+        where = f"{folder / 'records.jsonl'}:2"
+    else:
+        info = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**info, "schema": newer}))
+        where = str(folder / "run.json")
+    with pytest.raises(HarnessError) as refused:
+        read_run(folder)
+    assert (
+        str(refused.value) == f"{where}: records of schema {newer}; this ssinghal reads up to {SCHEMA_VERSION}: use a newer one"
+    )
+
+
+def test_whole_records_of_a_newer_schema_are_refused_too(tmp_path):
+    folder = write_run(tmp_path, [{**a_record(), "schema": SCHEMA_VERSION + 1}])
+    with pytest.raises(HarnessError, match=f"records of schema {SCHEMA_VERSION + 1}"):
+        read_run(folder)
+
+
+def test_boards_modes_and_releases_are_kept_apart(tmp_path):
+    records = [
+        a_record(),
+        a_record(shape=(1, 1, 64, 64)),
+        a_record(board="p150"),
+        a_record(mode="silicon"),
+        a_record(ttnn="0.76.0"),
+    ]
+    run = read_run(write_run(tmp_path, records))
+    assert {str(g.setting): len(g.records) for g in run.groups} == {
+        "virtual n150, ttnn 0.81.1": 2,
+        "virtual p150, ttnn 0.81.1": 1,
+        "silicon n150, ttnn 0.81.1": 1,
+        "virtual n150, ttnn 0.76.0": 1,
+    }
+
+
+def test_cases_that_no_device_answered_belong_to_their_board_where_that_is_clear(tmp_path):
+    never = a_record(shape=(1, 1, 96, 96), status="not_run", mode="none")
+    (group,) = read_run(write_run(tmp_path / "one", [a_record(), never])).groups
+    assert counted(group.records) == {"fits": 1, "not_run": 1}
+    two = read_run(write_run(tmp_path / "two", [a_record(), a_record(mode="silicon"), never]))
+    assert sorted(str(g.setting) for g in two.groups) == [
+        "no device, n150, ttnn 0.81.1",
+        "silicon n150, ttnn 0.81.1",
+        "virtual n150, ttnn 0.81.1",
+    ]
+
+
+def test_of_two_records_of_a_case_the_last_counts_and_that_is_told(tmp_path):
+    run = read_run(write_run(tmp_path, [a_record(), a_record(status="timeout")], selected=1))
+    assert counted(run.records) == {"timeout": 1}
+    assert "1 records of cases that have another; the last answer of each counts" in run.remarks[0]
+    assert run.losses == ()
+
+
+def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
+    """Whichever comes last: a run that began again must not count a case twice, or lose its verdict."""
+    never = a_record(status="not_run", mode="none")
+    for name, records in (("before", [never, a_record()]), ("after", [a_record(), never])):
+        (group,) = read_run(write_run(tmp_path / name, records, selected=1)).groups
+        assert counted(group.records) == {"fits": 1}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"dtype": "float64"},
+        {"layout": "foo"},
+        {"memory": "bar"},
+        {"total_bytes": 10**30},
+        {"bytes_per_bank": -1},
+        {"inputs": [[1, -1, 32, 32]]},
+        {"inputs": [[1, 2**70]]},
+        {"duration_s": -1.0},
+        {"usage": {"l1_bytes": 1}},
+        {"sources": [{"catalog": "c", "count": -3}]},
+    ],
+)
+def test_a_value_that_no_run_writes_makes_no_record(tmp_path, odd):
+    run = read_run(write_run(tmp_path, [a_record(), {**a_record(shape=(1, 1, 64, 64)), **odd}]))
+    assert len(run.records) == 1
+    assert "records.jsonl:2: not a whole record, left out: " in run.losses[0]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"started": 5}, {"command": {"a": 1}}, {"device": {"l1": 5}}, {"device": [1]}, {"selected": "all"}, 7]
+)
+def test_an_odd_head_is_told_and_costs_itself(tmp_path, odd):
+    folder = write_run(tmp_path, [a_record()])
+    head = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**head, **odd} if isinstance(odd, dict) else odd))
+    run = read_run(folder)
+    assert len(run.records) == 1
+    assert "run.json: not a run's head (" in run.remarks[0]
+
+
+def test_numerics_are_never_claimed_for_a_virtual_device(tmp_path):
+    (group,) = read_run(write_run(tmp_path, [a_record()])).groups
+    assert group.numerics == "numerics not run: memory verdicts only"
+    compared = [{**a_record(mode="silicon"), "numerics": "compared"}, a_record(mode="silicon", shape=(1, 1, 64, 64))]
+    (group,) = read_run(write_run(tmp_path / "card", compared)).groups
+    assert group.numerics == "numerics compared for 1 of 2 cases"
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape", "subject"),
+    [
+        ({"shape": (1, 3, 72, 80), "channels_last": True, "listed": (1, 3, 72, 80)}, (1, 3, 72, 80), (1, 72, 80, 3)),
+        ({"shape": (1, 3, 72, 80), "channels_last": False}, (1, 3, 72, 80), (1, 3, 72, 80)),
+        ({"op": "addmm", "inputs": [[512], [1000, 64], [64, 512]]}, (1000, 64), (1000, 64)),
+        ({"op": "full", "inputs": [], "attrs": {"size": [4, 96], "fill_value": 0.0}}, (4, 96), (4, 96)),
+        (
+            {"op": "view", "inputs": [[1, 640, 400, 64]], "attrs": {"size": [1, 64, 640, 400]}, "listed": (1, 64, 640, 400),
+             "channels_last": False},
+            (1, 64, 640, 400),
+            (1, 64, 640, 400),
+        ),
+    ],
+)  # fmt: skip
+def test_a_case_is_known_by_one_shape_and_its_tensor_as_placed(tmp_path, fields, shape, subject):
+    (read,) = read_run(write_run(tmp_path, [a_record(**fields)])).records
+    assert read.shape == shape
+    assert read.subject is not None
+    assert read.subject.shape == subject
+
+
+def test_runs_are_found_by_path_id_and_beginning(tmp_path):
+    first = write_run(tmp_path, [a_record()], run="20260101T000000.000000Z")
+    second = write_run(tmp_path, [a_record()], run="20260102T000000.000000Z")
+    (tmp_path / "latest").symlink_to(second.name)
+    assert find_run(None, tmp_path) == find_run("latest", tmp_path) == second
+    assert find_run(str(first), tmp_path) == first
+    assert find_run(str(first / "records.jsonl"), tmp_path) == first
+    (first / "run.json").unlink()
+    assert find_run(str(first / "records.jsonl"), tmp_path) == first / "records.jsonl"
+    assert find_run("20260101", tmp_path) == first
+    wrong = {"2026": "2 runs in", "": "no run ''", "1999": "no run '1999'", str(tmp_path): "expected a run's folder"}
+    for text, told in wrong.items():
+        with pytest.raises(HarnessError, match=told):
+            find_run(text, tmp_path)
+    with pytest.raises(HarnessError, match="no run in"):
+        find_run(None, tmp_path / "nowhere")
+
+
+def test_the_run_before_is_the_last_with_equal_options(tmp_path):
+    def a_run(day: int, **options):
+        folder = write_run(tmp_path, [a_record()], run=f"2026010{day}T000000.000000Z")
+        info = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps({**info, "options": {"catalogs": [], **options}}))
+        return folder
+
+    first, _ = a_run(1, results="here", workers=1), a_run(2, per_operator=3)
+    third = a_run(3, results="there", workers=2, as_json=True)
+    assert list(earlier_runs(third)) == [first]
+    assert list(earlier_runs(first)) == []
+    assert list(earlier_runs(third / "records.jsonl")) == []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(garbage=st.binary(max_size=300), at=st.integers(0, 5000))
+def test_garbage_never_hides_a_whole_record_before_it(tmp_path, garbage, at):
+    """Whatever overwrites the file from some byte on, the whole lines before are read, or the file is refused in words."""
+    folder = tmp_path / RUN
+    if not folder.exists():
+        write_run(tmp_path, [a_record(shape=(1, 1, 32, 32 * n)) for n in range(1, 4)])
+        (folder / "whole").write_bytes((folder / "records.jsonl").read_bytes())
+    whole = (folder / "whole").read_bytes()
+    (folder / "records.jsonl").write_bytes(whole[:at] + garbage)
+    expected = whole[:at].count(b"\n")
+    try:
+        found = read_run(folder)
+    except HarnessError:
+        assert expected == 0 or b"schema" in garbage
+        return
+    assert len(found.records) >= expected

@@ -1,0 +1,126 @@
+"""A whole model lowered to calls of TTNN, and those computed in torch: what its results are then."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from ssinghal.capture.trace import Trace, Value, ValueKind
+from ssinghal.core.boards import load_board
+from ssinghal.core.tensors import TILE_EDGE, Layout
+from ssinghal.operators.operator_info import PLACED_DTYPES
+from ssinghal.plan.axis_layout import Form
+from ssinghal.plan.layout_ops import Hand, Held
+from ssinghal.plan.lowering import PlannedStep, planned_steps
+from ssinghal.plan.passes.registry import rewritten
+from ssinghal.plan.policy import Lifetime, Policy
+from ssinghal.plan.rules.dispatch import Work, results_of
+from ssinghal.plan.weights import Made, Prepared, Residents
+from tests.support.real_traces import Recorded, Values, folded_bias, folded_weight
+from tests.support.torch_ttnn import DTYPES, ROW_MAJOR, TILE, Tensor, TorchTTNN
+from tests.support.ttnn_calls import NotedCall, Noting
+
+
+class ValuedResidents(Residents):
+    """Weights with their values, in the form in which the calls take them. A convolution's of maps stays as torch has it."""
+
+    def __init__(self, session: Any, trace: Trace, values: Values) -> None:
+        super().__init__(session, trace)
+        self._values = values
+
+    def _asked(self, *_: Any) -> tuple[Any, Any]:
+        return None, None
+
+    def _placed(self, made: Made) -> Tensor:
+        values = self._values[made.value]
+        if made.folded:
+            weight, parts = values.dim() > 1, made.folded
+            values = folded_weight(values, parts, self._values) if weight else folded_bias(parts, self._values)
+        if made.features_inner is not None:
+            values = values.unflatten(0, (-1, made.features_inner)).transpose(0, 1).flatten(0, 1)
+        if made.transposed:
+            values = values.mT
+        if isinstance(made.spec, Prepared):
+            return Tensor(values.clone())
+        if self._is_of_volumes(made):
+            values = self._padded(values, made)
+        layout = TILE if made.spec.layout is Layout.TILE else ROW_MAJOR
+        return Tensor(values.reshape(made.spec.shape).clone(), layout, DTYPES[made.spec.dtype.value])
+
+    def _is_of_volumes(self, made: Made) -> bool:
+        reads = (s for s in self.trace.steps if s.overload == "aten.conv3d.default" and made.value in s.inputs[1:])
+        return next(reads, None) is not None
+
+    def _padded(self, values: torch.Tensor, made: Made) -> torch.Tensor:
+        """A weight as a matrix of positions x channels, dense over its groups, a bias as a row; channels in whole tiles."""
+        missing = -values.shape[0] % TILE_EDGE
+        if values.dim() == 1:
+            return F.pad(values, (0, missing))
+        step = next(s for s in self.trace.steps if made.value in s.inputs[1:])
+        groups, (out, channels, *kernel) = step.args.get("groups", 1), values.shape
+        dense = torch.zeros(out, channels * groups, *kernel, dtype=values.dtype)
+        for group, part in enumerate(values.chunk(groups)):
+            rows, columns = group * len(part), group * channels
+            dense[rows : rows + len(part), columns : columns + channels] = part
+        return F.pad(dense, (0, 0) * 3 + (0, -dense.shape[1] % TILE_EDGE, 0, missing)).permute(2, 3, 4, 1, 0)
+
+
+def run_in_torch(made: Recorded, policy: Policy, board: str = "n150") -> tuple[list[torch.Tensor], list[NotedCall]]:
+    """The results of the model as this policy runs it, in torch's order, and the calls that were made. Some layouts depend on
+    what they take in the banks of the board."""
+    trace = rewritten(made.trace, policy)
+    session = Noting(SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board(board)))
+    hand, residents = Hand(session, policy), ValuedResidents(session, trace, made.values)
+    steps = planned_steps(trace)
+    residents.spec_all(steps)
+    residents.place_all(steps)
+
+    store = {
+        number: _placed(value, made.values[number], policy)
+        for number, value in enumerate(trace.values)
+        if value.kind is ValueKind.INPUT
+    }
+    last = trace.last_use if policy.lifetime is Lifetime.LAST_USE else trace.last_object
+    for planned in steps:
+        dying = [n for n, step in last.items() if step == planned.number and n in {*store, *planned.results}]
+        _step(planned, hand, residents, store, dying)
+
+    return [_read(store[n]) for n in trace.results], session.calls
+
+
+def _step(planned: PlannedStep, hand: Hand, residents: Residents, store: dict[int, Held], dying: list[int]) -> None:
+    assert planned.case is not None, f"{planned.step.overload}: {planned.reason}"
+    shapes = [residents.trace.values[n].shape for n in planned.results]
+    results = results_of(Work(planned, hand, residents, store, shapes, frozenset(dying)))
+    for number, held, shape in zip(planned.results, results, shapes, strict=False):
+        assert held.form.shape == shape, (planned.step, held.form)
+        assert math.prod(held.shape) == held.form.volume
+        if not hand.policy.lazy_views:
+            hand.plain(held)
+        store[number] = held
+    for number in dying:
+        store.pop(number, None)
+
+
+def _placed(value: Value, values: torch.Tensor, policy: Policy) -> Held:
+    """Maps channels-last in rows, all else as torch has it, in tiles."""
+    dtype = DTYPES[PLACED_DTYPES[value.dtype].value]
+    if policy.lazy_views and len(value.shape) == 4:
+        rows = values.permute(0, 2, 3, 1).reshape(1, 1, -1, value.shape[1]).clone()
+        return Held(Tensor(rows, ROW_MAJOR, dtype), Form.plain(value.shape, (0, 2, 3, 1)))
+    return Held(Tensor(values.reshape(value.shape or (1,)).clone(), TILE, dtype), Form.plain(value.shape))
+
+
+def _read(held: Held) -> torch.Tensor:
+    """What the model speaks of: the atoms in their order on the device, brought into that of the dims."""
+    form = held.form
+    atoms = held.tensor.values.reshape([form.sizes[a] for a in form.order])
+    wanted = form.in_order(range(len(form.dims)))
+    return atoms.permute([form.order.index(a) for a in wanted]).reshape(form.shape)
+
+
+__all__ = ["ValuedResidents", "run_in_torch"]

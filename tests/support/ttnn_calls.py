@@ -1,0 +1,153 @@
+"""The calls of TTNN that a plan makes, noted as they are made: on a virtual device, or in torch. Imports neither."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ssinghal.capture.trace import Trace
+from ssinghal.core.record import Verdict
+from ssinghal.core.tensors import TensorSpec
+from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.plan.executor import PlanTask
+from ssinghal.plan.lowering import planned_steps
+from ssinghal.plan.result import PlanResult
+from ssinghal.plan.weights import Residents, conv_arguments, map_layout
+from ssinghal.runner.tasks import PoolOptions, Task
+
+LOADING = ("prepare_", "allocate_", "empty")  # what is called before the first step begins with these
+
+
+class NotedCall(NamedTuple):
+    """``arguments``: numbers and text; tensors and what TTNN calls memory are left out. ``results``: (shape, layout, dtype)."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    results: tuple[tuple[tuple[int, ...], str, str], ...]
+
+
+class Noting:
+    """A session whose calls of ttnn are noted in ``calls``; everything else is the session's own."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.calls: list[NotedCall] = []
+        self.ttnn = _Module(session.ttnn, self.calls)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+
+class _Module:
+    def __init__(self, module: Any, calls: list[NotedCall]) -> None:
+        self._module, self._calls = module, calls
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        if isinstance(value, ModuleType) and not name.startswith("_"):
+            return _Module(value, self._calls)
+        noted = callable(value) and not isinstance(value, type) and not name.startswith(LOADING)
+        return self._noted(name, value) if noted else value
+
+    def _noted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            returned = function(*args, **kwargs)
+            results = [t for t in (returned if isinstance(returned, (list, tuple)) else [returned]) if _is_tensor(t)]
+            if results:
+                told = [*map(_plain, args), *((key, _plain(value)) for key, value in sorted(kwargs.items()))]
+                specs = tuple((tuple(t.shape), t.layout.name, t.dtype.name) for t in results)
+                self._calls.append(NotedCall(name, tuple(a for a in told if a not in (None, (), *_named_nothing(a))), specs))
+            return returned
+
+        return call
+
+
+def _named_nothing(argument: Any) -> tuple[Any, ...]:
+    """A keyword whose value is left out is left out too."""
+    return (argument,) if isinstance(argument, tuple) and argument[1:] in ((None,), ((),)) else ()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return tuple(found for found in map(_plain, value) if found is not None)
+    return value if isinstance(value, (bool, int, float, str)) and type(value) in (bool, int, float, str) else None
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "padded_shape")
+
+
+@dataclass(frozen=True)
+class NotedPlan(Task["tuple[PlanResult, list[NotedCall]]"]):
+    """The product's own run of a model, and the calls that it made."""
+
+    plan: PlanTask
+
+    def run(self, session: Session, options: PoolOptions) -> tuple[PlanResult, list[NotedCall]]:
+        noting = Noting(session)
+        result = self.plan.run(noting, options)  # type: ignore[arg-type]
+        return result, noting.calls
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> tuple[PlanResult, list[NotedCall]]:
+        return self.plan.lost(verdict, facts), []
+
+
+Specs = list[tuple[tuple[int, ...], tuple[int, ...], str, str]]  # shape, padded shape, layout, dtype of weight and bias
+
+
+@dataclass(frozen=True)
+class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
+    """What a plan places for the one convolution of a trace, and what ttnn.conv2d itself returns as its prepared weights when
+    it is given those of the host."""
+
+    trace: Trace
+
+    def run(self, session: Session, options: PoolOptions) -> tuple[Specs, Specs]:
+        session.use_regions(32768)
+        try:
+            return self._placed(session), self._returned(session)
+        finally:
+            session.clear()
+
+    def _placed(self, session: Session) -> Specs:
+        residents, steps = Residents(session, self.trace), planned_steps(self.trace)
+        residents.spec_all(steps)
+        residents.place_all(steps)
+        return [_told(tensor) for tensor in residents.tensors.values()]
+
+    def _returned(self, session: Session) -> Specs:
+        ttnn, (step,) = session.ttnn, planned_steps(self.trace)
+        arguments = conv_arguments(step)
+        rows, channels = (
+            math.prod(arguments[f] for f in ("batch_size", "input_height", "input_width")),
+            arguments["in_channels"],
+        )
+        weight, *bias = (self.trace.values[number].shape for number in step.operands[1:])
+
+        def host(shape: tuple[int, ...]) -> Any:
+            spec = ttnn.TensorSpec(list(shape), ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
+            return ttnn.allocate_tensor_on_host(spec, session.device)
+
+        _, (weights, vector) = ttnn.conv2d(
+            input_tensor=session.empty(TensorSpec((1, 1, rows, channels), layout=map_layout(channels))),
+            weight_tensor=host(weight),
+            bias_tensor=host((1, 1, 1, *bias[0])) if bias else None,
+            device=session.device,
+            memory_config=ttnn.DRAM_MEMORY_CONFIG,
+            return_weights_and_bias=True,
+            **arguments,
+        )
+        return [_told(tensor) for tensor in (weights, vector) if tensor is not None]
+
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> tuple[Specs, Specs]:
+        raise AssertionError(verdict.message)
+
+
+def _told(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...], str, str]:
+    return tuple(tensor.shape), tuple(tensor.padded_shape), tensor.layout.name, tensor.dtype.name
+
+
+__all__ = ["NotedCall", "NotedPlan", "Noting", "WeightsOfConv2d"]

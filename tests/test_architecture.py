@@ -1,0 +1,76 @@
+"""The device-free part of the product imports neither torch nor ttnn, and one module alone imports ttnn; few import torch."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ssinghal
+
+PACKAGE = Path(ssinghal.__file__).parent
+SUITES = ("tests", "oom_tests")
+SOURCES = [p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in SUITES]
+CHILD = "capture/child"  # runs in a process of its own
+DEVICE_FREE = [p for p in SOURCES if CHILD not in p.as_posix()]
+MODULES = [".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__") for p in DEVICE_FREE]
+
+
+def test_importing_the_product_imports_neither_torch_nor_ttnn():
+    """Both are imported when a device is opened or values are compared, and not before."""
+    assert len(MODULES) > 40
+    names = ", ".join(MODULES)
+    code = f"""
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "ttnn"):
+            raise AssertionError(name + " is imported")
+sys.meta_path.insert(0, Refuse())
+import {names}
+from ssinghal.operators import operators
+print(len(operators()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
+
+
+def imported_by(path: Path) -> set[str]:
+    """Top-level packages a module imports, by statement or by ``import_module``."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "id", "") == "import_module"
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            found.add(str(node.args[0].value).partition(".")[0])
+    return found
+
+
+TORCH = {
+    "precision/block_float_error.py",
+    "precision/storage_error.py",
+    "remedy/equivalence.py",
+    "remedy/replicate_padding.py",
+    "runner/numerics.py",
+}
+
+
+@pytest.mark.parametrize(("package", "owners"), [("ttnn", {"device/session.py"}), ("torch", TORCH)])
+def test_one_module_imports_it(package, owners):
+    importers = {str(p.relative_to(PACKAGE)) for p in SOURCES if package in imported_by(p)}
+    assert {path for path in importers if not (package == "torch" and path.startswith(CHILD))} == owners
+
+
+def test_every_folder_with_code_is_a_package():
+    """Else an installed wheel would lack it: setuptools takes packages alone."""
+    folders = {path.parent for path in SOURCES}
+    assert PACKAGE / "runner/worker" in folders
+    assert [str(folder.relative_to(PACKAGE)) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
