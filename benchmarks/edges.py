@@ -14,9 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from ssinghal.capacity.finder import Found, Search, lean
+from ssinghal.capacity.finder import EdgeResult, EdgeSearch, lean
 from ssinghal.capacity.parameters import Goal
-from ssinghal.capacity.search import Effort
+from ssinghal.capacity.search import SearchLimits
 from ssinghal.capacity.text import remarks
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
@@ -39,8 +39,8 @@ def main() -> None:
     memory = BufferType(options.memory) if options.memory else None
     cases = spread(expand(load_catalogs(tuple(options.catalog)), memory=memory).cases, options.calls)
     choice = choose_device("virtual", options.board)
-    effort = Effort(seconds=options.seconds, doubt_seconds=2)
-    found: list[Found] = []
+    effort = SearchLimits(seconds=options.seconds, doubt_seconds=2)
+    found: list[EdgeResult] = []
     refused: Counter[str] = Counter()
     started = time.perf_counter()
     with Pool(choice, lean(PoolOptions.of(choice, workers=1))) as pool:
@@ -48,7 +48,7 @@ def main() -> None:
         for case in cases:
             for goal in (Goal.BATCH, Goal.RESOLUTION):
                 try:
-                    found.append(Search(goal, case, effort=effort).on(pool))
+                    found.append(EdgeSearch(goal, case, effort=effort).on(pool))
                 except InvalidCase as error:
                     refused[f"{case.operator}, {goal}: {error}"] += 1
     report(found, start, len(cases), options.slowest)
@@ -73,7 +73,7 @@ def spread(cases: Sequence[Case], count: int) -> list[Case]:
     return [taken[int(i * every)] for i in range(min(count, len(taken)))]
 
 
-def report(found: Sequence[Found], start: float, calls: int, slowest: int) -> None:
+def report(found: Sequence[EdgeResult], start: float, calls: int, slowest: int) -> None:
     seconds = sorted(f.seconds for f in found)
     print(f"{calls} calls, {len(found)} searches on {found[0].setting}, start of the worker {start:.2f} s")
     print(
@@ -92,7 +92,7 @@ def report(found: Sequence[Found], start: float, calls: int, slowest: int) -> No
         print(f"  {f.seconds:6.1f} s, {f.ran} runs: {f.knob.goal} of {call_text(f.case)}: {_end(f)}")
 
 
-def _end(f: Found) -> str:
+def _end(f: EdgeResult) -> str:
     if f.edge.is_open:
         return "no edge"
     if f.fit is None:

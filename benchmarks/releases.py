@@ -19,7 +19,7 @@ from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
 from ssinghal.release_matrix.matrix import Timeline
 from ssinghal.release_matrix.page import page
-from ssinghal.release_matrix.runner import Part, run_parts
+from ssinghal.release_matrix.runner import RemainingCases, run_parts
 from ssinghal.release_matrix.selection import parse_versions
 from ssinghal.release_matrix.text import lines
 from ssinghal.runner.pool import PoolOptions
@@ -40,7 +40,7 @@ def main() -> None:
     print(f"{len(cases):,} of {len(everything):,} cases on a virtual {options.board}, {options.workers} workers")
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        parts = [Part.of(release, Path(folder), {"board": choice.board}, cases) for release in releases]
+        parts = [RemainingCases.of(release, Path(folder), {"board": choice.board}, cases) for release in releases]
         for part in parts:
             begun = time.perf_counter()
             run_parts([part], choice, pool_options, lambda record: None)

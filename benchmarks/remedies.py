@@ -15,11 +15,11 @@ from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
 from ssinghal.core.record import Status
 from ssinghal.device.modes import choose_device
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.solver import solve_all
-from ssinghal.remedy.text import Told
-from ssinghal.remedy.trial import Contract
+from ssinghal.remedy.text import RemedyReport
+from ssinghal.remedy.trial import Impact
 from ssinghal.runner.pool import Pool, PoolOptions
 
 
@@ -35,10 +35,10 @@ def main() -> None:
     with Pool(choice, PoolOptions.of(choice, workers=options.workers)) as pool:
         records = list(pool.map(cases))
     failing = [(c, r.verdict) for c, r in zip(cases, records, strict=True) if r.status is Status.OOM][:: options.every]
-    with Bench(choice, PoolOptions.of(choice, workers=options.workers), no_values="not asked") as bench:
+    with DevicePools(choice, PoolOptions.of(choice, workers=options.workers), no_values="not asked") as bench:
         live = live_set(options.live, bench.board)
         solved = list(solve_all(failing if not live else [(case, None) for case, _ in failing], bench, live=live))
-    found = [told for told in solved if isinstance(told, Told)]
+    found = [told for told in solved if isinstance(told, RemedyReport)]
     print(f"{len(cases):,} cases, {len(failing):,} run out of memory, {len(found):,} searched")
     seconds = sorted(told.remedies.seconds for told in found)
     probes = [told.remedies.probes for told in found]
@@ -46,7 +46,7 @@ def main() -> None:
         f"search: median {statistics.median(seconds):.3f} s, 95 % within {seconds[int(len(seconds) * 0.95)]:.2f} s, "
         f"longest {seconds[-1]:.1f} s; {statistics.mean(probes):.1f} probes on average"
     )
-    beyond = [told for told in found if {r.contract for r in told.remedies.found} - {Contract.MEMORY}]
+    beyond = [told for told in found if {r.contract for r in told.remedies.found} - {Impact.MEMORY}]
     none = [told for told in found if not told.remedies.found]
     dram_alone = len(found) - len(beyond) - len(none)
     print(f"{len(beyond):,} have a remedy other than DRAM, {dram_alone:,} DRAM alone, {len(none):,} none")

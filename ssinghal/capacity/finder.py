@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ssinghal.capacity.journal import Journal
-from ssinghal.capacity.parameters import Bounds, Goal, Knob, knob_of
-from ssinghal.capacity.search import Edge, Effort, last_possible, search_edge
+from ssinghal.capacity.parameters import Bounds, Goal, SearchParameter, knob_of
+from ssinghal.capacity.search import Edge, SearchLimits, last_possible, search_edge
 from ssinghal.core.case import Case
 from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import Board
@@ -23,7 +23,7 @@ _CERTAIN = {Prediction.FITS: True, Prediction.EXCEEDS: False, Prediction.UNKNOWN
 
 
 @dataclass(frozen=True)
-class Ran:
+class ValueRun:
     """The call at one value, and what became of it. ``is_known``: the run was made by an earlier search."""
 
     value: int
@@ -37,22 +37,22 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Found:
+class EdgeResult:
     """An edge of ``case``, or that there is none. ``seconds``: of the search, without the start of a worker."""
 
     case: Case
-    knob: Knob
+    knob: SearchParameter
     setting: Setting
-    edge: Edge[int, Ran]
+    edge: Edge[int, ValueRun]
     seconds: float
 
     @property
-    def fit(self) -> Ran | None:
+    def fit(self) -> ValueRun | None:
         """The answer: the most demanding value that fits."""
         return None if self.edge.fit is None else self.edge.tried[self.edge.fit]
 
     @property
-    def fail(self) -> Ran | None:
+    def fail(self) -> ValueRun | None:
         """The first value beyond it that was run; where nothing fits, the least demanding one."""
         return None if self.edge.fail is None else self.edge.tried[self.edge.fail]
 
@@ -68,19 +68,21 @@ def lean(options: PoolOptions) -> PoolOptions:
 
 
 @dataclass(frozen=True)
-class Search:
+class EdgeSearch:
     """How far ``case`` can go towards ``goal``."""
 
     goal: Goal
     case: Case
     bounds: Bounds = field(default_factory=Bounds)
-    effort: Effort = field(default_factory=Effort)
+    effort: SearchLimits = field(default_factory=SearchLimits)
 
     def check(self, board: Board) -> None:
         """InvalidCase where the call cannot be made on ``board``, or does not have what the goal turns."""
         knob_of(self.goal, self.case, board, self.bounds)
 
-    def on(self, pool: Pool, journal: Journal | None = None, told: Callable[[Knob, Ran], None] | None = None) -> Found:
+    def on(
+        self, pool: Pool, journal: Journal | None = None, told: Callable[[SearchParameter, ValueRun], None] | None = None
+    ) -> EdgeResult:
         """On the device of ``pool``. Each run is in the ``journal``, and ``told``, before the next begins.
 
         Raises:
@@ -91,16 +93,16 @@ class Search:
         setting, board = Setting(facts.mode, facts.board, facts.ttnn), facts.opened_board
         knob = knob_of(self.goal, self.case, board, self.bounds)
 
-        def run(value: int) -> Ran:
+        def run(value: int) -> ValueRun:
             case = knob.case_of(value)
             known = journal.known(case, setting) if journal else None
             if known is not None:
-                ran = Ran(value, case, known, is_known=True)
+                ran = ValueRun(value, case, known, is_known=True)
             else:
                 record = pool.submit(case).result()
                 if journal:
                     journal.add(record)
-                ran = Ran(value, case, record.verdict)
+                ran = ValueRun(value, case, record.verdict)
             if told:
                 told(knob, ran)
             return ran
@@ -111,7 +113,7 @@ class Search:
         started = time.perf_counter()
         start = last_possible(knob.values, hint) if self._is_soon_refused else knob.start
         edge = search_edge(knob.values, run, hint, start=start, favoured=knob.favoured, effort=self.effort)
-        return Found(self.case, knob, setting, edge, time.perf_counter() - started)
+        return EdgeResult(self.case, knob, setting, edge, time.perf_counter() - started)
 
     @property
     def _is_soon_refused(self) -> bool:
@@ -121,7 +123,7 @@ class Search:
         return not (self.goal.is_smallest or traits.l1_small_bytes or traits.host_map)
 
 
-def _certain(knob: Knob, value: int, board: Board) -> bool | None:
+def _certain(knob: SearchParameter, value: int, board: Board) -> bool | None:
     """What arithmetic knows of the call at a value. One that cannot be made does not fit."""
     try:
         return _CERTAIN[estimate(knob.case_of(value), board).verdict]
@@ -129,4 +131,4 @@ def _certain(knob: Knob, value: int, board: Board) -> bool | None:
         return False
 
 
-__all__ = ["Found", "Ran", "Search", "lean"]
+__all__ = ["EdgeResult", "EdgeSearch", "ValueRun", "lean"]

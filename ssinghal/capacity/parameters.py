@@ -18,10 +18,10 @@ from ssinghal.operators import find_operator
 from ssinghal.operators.operator_info import normal_dim
 from ssinghal.operators.resizing import check, resized, spatial_dims, subject_of
 
-MOST_COUNT = 2**20  # of a batch or a sequence, and rows of a map, unless told
-MOST_SLICES = 256
-MOST_L1_SMALL_BYTES = 2 * DEFAULT_L1_SMALL_BYTES
-FEW_STEPS = 8  # to the size as given; a lattice with fewer says too little
+MAX_COUNT = 2**20  # of a batch or a sequence, and rows of a map, unless told
+MAX_SLICES = 256
+MAX_L1_SMALL_BYTES = 2 * DEFAULT_L1_SMALL_BYTES
+MIN_STEPS = 8  # to the size as given; a lattice with fewer says too little
 
 
 class Goal(TextEnum):
@@ -53,7 +53,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Knob:
+class SearchParameter:
     """``values``: in the order of growing demand. ``start``: index of the value to try first, the call as given where it is one
     of them. ``case_of``: the call at a value. ``shown``: a value in words. ``what`` it turns, and what is kept meanwhile."""
 
@@ -74,7 +74,7 @@ class Knob:
         return range(whole[0], len(self.values), period) if whole and period > 1 else range(0)
 
 
-def knob_of(goal: Goal, case: Case, board: Board, bounds: Bounds = Bounds()) -> Knob:
+def knob_of(goal: Goal, case: Case, board: Board, bounds: Bounds = Bounds()) -> SearchParameter:
     """The knob of this goal on a call.
 
     Raises:
@@ -89,11 +89,11 @@ def knob_of(goal: Goal, case: Case, board: Board, bounds: Bounds = Bounds()) -> 
 # One size -------------------------------------------------------------------------------------------------------------------
 
 
-def _batch(case: Case, board: Board, bounds: Bounds) -> Knob:
+def _batch(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
     return _counted(Goal.BATCH, case, _dims(case, bounds, 1, (0,)), bounds)
 
 
-def _sequence(case: Case, board: Board, bounds: Bounds) -> Knob:
+def _sequence(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
     return _counted(Goal.SEQUENCE, case, _dims(case, bounds, None, _sequence_dims(case)), bounds)
 
 
@@ -120,7 +120,7 @@ def _dims(case: Case, bounds: Bounds, count: int | None, usual: tuple[int, ...])
     return dims
 
 
-def _counted(goal: Goal, case: Case, dims: tuple[int, ...], bounds: Bounds) -> Knob:
+def _counted(goal: Goal, case: Case, dims: tuple[int, ...], bounds: Bounds) -> SearchParameter:
     size = subject_of(case)[dims[0]]
 
     def case_of(value: int) -> Case:
@@ -129,10 +129,10 @@ def _counted(goal: Goal, case: Case, dims: tuple[int, ...], bounds: Bounds) -> K
     unit = TILE_EDGE if goal is Goal.SEQUENCE else 1
     steps = [bounds.step] if bounds.step else _divisors(size, at_least=math.gcd(size, unit))
     step = _first_that_goes(case_of, steps, size)
-    values = _possible(range(step, _upto(bounds, MOST_COUNT, step) + 1, step), case_of)
+    values = _possible(range(step, _upto(bounds, MAX_COUNT, step) + 1, step), case_of)
     named = f"dim {dims[0]}" if len(dims) == 1 else f"dims {' and '.join(map(str, dims))}"
     what = f"{named} of {format_shape(subject_of(case))}" + (f" in steps of {step}" if step > 1 else "")
-    return Knob(goal, values, _nearest(values, size), case_of, "{:,}".format, what)
+    return SearchParameter(goal, values, _nearest(values, size), case_of, "{:,}".format, what)
 
 
 def _divisors(number: int, at_least: int = 1) -> list[int]:
@@ -211,7 +211,7 @@ class _Lattice:
         return max(round(height * self.width / self.height / self.grain), 1) * self.grain
 
 
-def _resolution(case: Case, board: Board, bounds: Bounds) -> Knob:
+def _resolution(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
     dims = _dims(case, bounds, 2, spatial_dims(case) if not bounds.dims else ())
     height, width = (subject_of(case)[d] for d in dims)
 
@@ -228,12 +228,12 @@ def _resolution(case: Case, board: Board, bounds: Bounds) -> Knob:
     else:
         raise why
     case_of = case_on(lattice)
-    values = _possible(range(lattice.unit, _upto(bounds, MOST_COUNT, lattice.unit) + 1, lattice.unit), case_of)
+    values = _possible(range(lattice.unit, _upto(bounds, MAX_COUNT, lattice.unit) + 1, lattice.unit), case_of)
     kept = f"in steps of {lattice.unit}x{lattice.width_at(lattice.unit)}"
     if not lattice.exact:
         kept = f"in steps of {lattice.unit} rows, the width to the nearest multiple of {lattice.grain}"
     what = f"dims {dims[0]} and {dims[1]} of {format_shape(subject_of(case))}, {kept}"
-    return Knob(
+    return SearchParameter(
         Goal.RESOLUTION,
         values,
         _nearest(values, height),
@@ -252,11 +252,11 @@ def _lattices(height: int, width: int, stride: int, step: int | None) -> Iterato
         yield _Lattice(height, width, math.lcm(*(step // math.gcd(step, side) for side in sides)), exact=True)
         return
     grains = sorted(_divisors(common), reverse=True)
-    wanted = [g for g in grains if g <= TILE_EDGE and common // g >= FEW_STEPS]
+    wanted = [g for g in grains if g <= TILE_EDGE and common // g >= MIN_STEPS]
     for grain in sorted(wanted, key=lambda g: (common % stride == 0 and g % stride != 0, -math.gcd(g, TILE_EDGE), -g)):
         yield _Lattice(height, width, grain, exact=True)
     for grain in sorted(grains, key=lambda g: g % stride != 0):
-        if max(height, width) // grain >= FEW_STEPS:
+        if max(height, width) // grain >= MIN_STEPS:
             yield _Lattice(height, width, grain, exact=False)
     yield from (_Lattice(height, width, grain, exact=True) for grain in reversed(grains))
 
@@ -272,14 +272,14 @@ def _stride(case: Case) -> int:
 # What the call is told ------------------------------------------------------------------------------------------------------
 
 
-def _slices(case: Case, board: Board, bounds: Bounds) -> Knob:
+def _slices(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
     """Along the height, unless the call says the width."""
     if "slices" not in find_operator(case.name).attrs:
         raise InvalidCase(f"{case.name}: only convolutions are told into how many slices to cut a map")
     along = "width" if str(case.attrs.get("slices", "")).startswith("width") else "height"
     rows = _result_of(case)[-2 if along == "height" else -1]
     step = bounds.step or 1
-    most = min(bounds.upto or min(MOST_SLICES, rows), rows)
+    most = min(bounds.upto or min(MAX_SLICES, rows), rows)
 
     def case_of(count: int) -> Case:
         return replace(case, attrs={**case.attrs, "slices": f"{along}:{count}"}, sources=(), known_oom=None)
@@ -287,7 +287,7 @@ def _slices(case: Case, board: Board, bounds: Bounds) -> Knob:
     values = range(1 + (most - 1) // step * step, 0, -step)
     check(case_of(values[0]))
     what = f"slices along the {along}, of which the result has {rows:,}"
-    return Knob(Goal.SLICES, values, len(values) - 1, case_of, "{:,}".format, what)
+    return SearchParameter(Goal.SLICES, values, len(values) - 1, case_of, "{:,}".format, what)
 
 
 def _result_of(case: Case) -> Shape:
@@ -295,21 +295,21 @@ def _result_of(case: Case) -> Shape:
     return info.infer(case.inputs, info.complete_attrs(case.attrs))[0]
 
 
-def _l1_small(case: Case, board: Board, bounds: Bounds) -> Knob:
+def _l1_small(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
     if not find_operator(case.name).traits.l1_small_bytes:
         raise InvalidCase(f"{case.name}: needs no L1_SMALL")
     step = bounds.step or board.granule_bytes
-    most = bounds.upto if bounds.upto is not None else max(MOST_L1_SMALL_BYTES, case.placement.l1_small_bytes or 0)
+    most = bounds.upto if bounds.upto is not None else max(MAX_L1_SMALL_BYTES, case.placement.l1_small_bytes or 0)
     board.with_l1_small(most)
 
     def case_of(size: int) -> Case:
         return replace(case, placement=replace(case.placement, l1_small_bytes=size), sources=(), known_oom=None)
 
     values = range(most // step * step, -1, -step)
-    return Knob(Goal.L1_SMALL, values, len(values) - 1, case_of, format_bytes, f"l1_small_size in steps of {step} B")
+    return SearchParameter(Goal.L1_SMALL, values, len(values) - 1, case_of, format_bytes, f"l1_small_size in steps of {step} B")
 
 
-_MAKERS: Mapping[Goal, Callable[[Case, Board, Bounds], Knob]] = {
+_MAKERS: Mapping[Goal, Callable[[Case, Board, Bounds], SearchParameter]] = {
     Goal.BATCH: _batch,
     Goal.RESOLUTION: _resolution,
     Goal.SEQUENCE: _sequence,
@@ -317,4 +317,4 @@ _MAKERS: Mapping[Goal, Callable[[Case, Board, Bounds], Knob]] = {
     Goal.L1_SMALL: _l1_small,
 }
 
-__all__ = ["LARGEST", "SMALLEST", "Bounds", "Goal", "Knob", "knob_of"]
+__all__ = ["LARGEST", "SMALLEST", "Bounds", "Goal", "SearchParameter", "knob_of"]

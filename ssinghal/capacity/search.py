@@ -30,7 +30,7 @@ Hint = Callable[[V], "bool | None"]
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchLimits:
     """``runs``: most of them, the doubts among them. Of those, ``neighbours`` on either side of the edge, and ``samples``
     spread evenly beyond it, up to twice as far, and as many below it. ``looks``: values on either side that arithmetic is asked
     for. ``seconds``: after them no run begins, after ``doubt_seconds`` none beyond those that the edge itself needs."""
@@ -43,11 +43,11 @@ class Effort:
     doubt_seconds: float = math.inf
 
 
-EDGE_ALONE = Effort(neighbours=0, samples=0)  # where a run takes long: both sides of one edge, and no doubts
+EDGE_ALONE = SearchLimits(neighbours=0, samples=0)  # where a run takes long: both sides of one edge, and no doubts
 
 
 @dataclass(frozen=True)
-class Stretch(Generic[V]):
+class EdgeInterval(Generic[V]):
     """Values from ``first`` to ``last`` of which all that were run ended alike; the indices lead to the outcomes."""
 
     first: V
@@ -90,7 +90,7 @@ class Edge(Generic[V, R]):
         return self.fit is not None and self.fail == self.fit + 1
 
     @property
-    def stretches(self) -> list[Stretch[V]]:
+    def stretches(self) -> list[EdgeInterval[V]]:
         """All runs in the order of the values, joined where they end alike."""
         made: list[list[int]] = []
         for index, outcome in self.tried.items():
@@ -98,10 +98,10 @@ class Edge(Generic[V, R]):
                 made[-1].append(index)
             else:
                 made.append([index])
-        return [Stretch(self.values[x[0]], self.values[x[-1]], self.tried[x[0]].fits, len(x), x[0], x[-1]) for x in made]
+        return [EdgeInterval(self.values[x[0]], self.values[x[-1]], self.tried[x[0]].fits, len(x), x[0], x[-1]) for x in made]
 
     @property
-    def holes(self) -> list[Stretch[V]]:
+    def holes(self) -> list[EdgeInterval[V]]:
         """Where something below the answer does not fit: the demand is not monotone."""
         return [x for x in self.stretches if not x.fits and self.fit is not None and x.last_index < self.fit]
 
@@ -124,7 +124,7 @@ def search_edge(
     *,
     start: int = 0,
     favoured: range = range(0),
-    effort: Effort = Effort(),
+    effort: SearchLimits = SearchLimits(),
 ) -> Edge[V, R]:
     """The last of ``values`` that fits while the next one does not.
 
@@ -133,7 +133,7 @@ def search_edge(
     index that is tried first: 0, or near where the edge is expected (``last_possible``). ``favoured``: indices that may fit
     where those between them do not, as sizes of whole tiles. What ``try_`` raises ends the search.
     """
-    search = _Search(values, hint or (lambda value: None), min(max(start, 0), len(values) - 1), favoured, effort)
+    search = _SearchState(values, hint or (lambda value: None), min(max(start, 0), len(values) - 1), favoured, effort)
     tried: dict[int, R] = {}
     started = time.perf_counter()
     is_spent = False
@@ -157,10 +157,10 @@ def last_possible(values: Sequence[V], hint: Hint[V]) -> int:
     return low
 
 
-class _Search(Generic[V]):
+class _SearchState(Generic[V]):
     """Which index to run next. Keeps nothing but arithmetic's answers: all else follows from the runs so far."""
 
-    def __init__(self, values: Sequence[V], hint: Hint[V], start: int, favoured: range, effort: Effort) -> None:
+    def __init__(self, values: Sequence[V], hint: Hint[V], start: int, favoured: range, effort: SearchLimits) -> None:
         self._values, self._hint, self._start, self._favoured, self._effort = values, hint, start, favoured, effort
         self._last = len(values) - 1
         self.hints: dict[int, bool | None] = {}
@@ -272,4 +272,4 @@ def _spread(first: int, last: int, count: int) -> Iterable[int]:
     return sorted({first + (size - 1) * i // (count - 1) for i in range(count)})
 
 
-__all__ = ["EDGE_ALONE", "Edge", "Effort", "Hint", "Outcome", "Stretch", "last_possible", "search_edge"]
+__all__ = ["EDGE_ALONE", "Edge", "EdgeInterval", "Hint", "Outcome", "SearchLimits", "last_possible", "search_edge"]

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ssinghal.capacity.finder import Found, Ran
-from ssinghal.capacity.search import Stretch
+from ssinghal.capacity.finder import EdgeResult, ValueRun
+from ssinghal.capacity.search import EdgeInterval
 from ssinghal.core.case import call_text
 from ssinghal.core.record import Status, sentence
 from ssinghal.core.tensors import TextEnum, format_shape
 from ssinghal.operators.resizing import subject_of
 from ssinghal.render.tables import aligned
 
-MOST_HOLES = 3  # that are told one by one
+MAX_HOLES = 3  # that are told one by one
 
 
-def lines(found: Found) -> list[str]:
+def lines(found: EdgeResult) -> list[str]:
     """The call, the two sides of the edge, then what is known of the values around it."""
     return [
         f"{call_text(found.case)}  on {found.setting}",
@@ -28,7 +28,7 @@ def lines(found: Found) -> list[str]:
     ]
 
 
-def table(several: Sequence[Found]) -> list[str]:
+def table(several: Sequence[EdgeResult]) -> list[str]:
     """One call on several boards: a row for each, then what is odd about any of them."""
     rows = [["board", "fits", "does not", "why"]]
     for found in several:
@@ -41,14 +41,14 @@ def table(several: Sequence[Found]) -> list[str]:
     return [*head, *_left_aligned(rows), *odd, *(f"{found.setting}: {_effort(found)}" for found in several)]
 
 
-def why_not(ran: Ran) -> str:
+def why_not(ran: ValueRun) -> str:
     """What ends it. What is not about memory is said to be something else."""
     verdict = ran.verdict
     by = "" if verdict.decided_by == "ttnn" else f" (said by {verdict.decided_by})"
     return (sentence(verdict) if verdict.status is Status.OOM else f"{verdict.status}: {sentence(verdict)}") + by
 
 
-def remarks(found: Found, *, odd_alone: bool = False) -> list[str]:
+def remarks(found: EdgeResult, *, odd_alone: bool = False) -> list[str]:
     """What was found below the answer and beyond it; with ``odd_alone``, only what would surprise."""
     edge, told = found.edge, []
     told += _holes(found)
@@ -63,12 +63,12 @@ def remarks(found: Found, *, odd_alone: bool = False) -> list[str]:
     return told
 
 
-def _holes(found: Found) -> list[str]:
+def _holes(found: EdgeResult) -> list[str]:
     """What fails before the answer, the first and the last of many, and where the first begins."""
     holes = found.edge.holes
     if not holes:
         return []
-    shown = holes if len(holes) <= MOST_HOLES else [*holes[: MOST_HOLES - 1], holes[-1]]
+    shown = holes if len(holes) <= MAX_HOLES else [*holes[: MAX_HOLES - 1], holes[-1]]
     told = [f"before that it does not fit: {_stretch(found, h)}, {why_not(found.edge.tried[h.last_index])}" for h in shown]
     if len(shown) < len(holes):
         told.insert(-1, f"… and {len(holes) - len(shown)} more such stretches")
@@ -76,7 +76,7 @@ def _holes(found: Found) -> list[str]:
     return [*told, f"up to {found.knob.shown(found.knob.values[safe[-1]])} all that was run fits"] if safe else told
 
 
-def _known(found: Found, fit: int) -> list[str]:
+def _known(found: EdgeResult, fit: int) -> list[str]:
     """Of the values that demand less than the answer, and of those that demand more, as far as was looked."""
     edge, told = found.edge, []
     less, more = ("larger", "smaller") if found.knob.goal.is_smallest else ("smaller", "larger")
@@ -94,7 +94,7 @@ def _known(found: Found, fit: int) -> list[str]:
     return told
 
 
-def _sides(found: Found) -> list[str]:
+def _sides(found: EdgeResult) -> list[str]:
     fit, fail, edge = found.fit, found.fail, found.edge
     if fit is None:
         tried = ", ".join(_shown(found, ran) for ran in edge.tried.values())
@@ -112,28 +112,28 @@ def _sides(found: Found) -> list[str]:
     return told
 
 
-def _wanted(found: Found) -> str:
+def _wanted(found: EdgeResult) -> str:
     goal = found.knob.goal
     return f"{'smallest' if goal.is_smallest else 'largest'} {goal}"
 
 
-def _beyond(found: Found) -> str:
+def _beyond(found: EdgeResult) -> str:
     """Where nothing beyond the answer was run."""
     if not found.edge.is_open:
         return "nothing beyond it was run"
     return f"no edge up to {found.knob.shown(found.knob.values[-1])}, the last value"
 
 
-def _shown(found: Found, ran: Ran | None) -> str:
+def _shown(found: EdgeResult, ran: ValueRun | None) -> str:
     return "none" if ran is None else found.knob.shown(ran.value)
 
 
-def _stretch(found: Found, stretch: Stretch[int]) -> str:
+def _stretch(found: EdgeResult, stretch: EdgeInterval[int]) -> str:
     first, last = found.knob.shown(stretch.first), found.knob.shown(stretch.last)
     return first if first == last else f"{first} to {last} ({stretch.runs} run)"
 
 
-def _effort(found: Found) -> str:
+def _effort(found: EdgeResult) -> str:
     known = len(found.edge.tried) - found.ran
     runs = "1 run" if found.ran == 1 else f"{found.ran} runs"
     earlier = f", {known} known from before" if known else ""
@@ -146,7 +146,7 @@ def _left_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"{line}  {row[-1]}" for line, row in zip(aligned([row[:-1] for row in rows]), rows, strict=True)]
 
 
-def to_json(found: Found) -> dict[str, Any]:
+def to_json(found: EdgeResult) -> dict[str, Any]:
     """All that was run, with the verdicts' numbers."""
     edge, knob = found.edge, found.knob
     return {
@@ -171,7 +171,7 @@ def to_json(found: Found) -> dict[str, Any]:
     }
 
 
-def _run(found: Found, ran: Ran | None) -> dict[str, Any] | None:
+def _run(found: EdgeResult, ran: ValueRun | None) -> dict[str, Any] | None:
     if ran is None:
         return None
     verdict = {k: str(v) if isinstance(v, TextEnum) else v for k, v in asdict(ran.verdict).items() if v not in (None, "")}

@@ -14,7 +14,7 @@ from typing import Any
 
 from ssinghal.catalog import csv_fields as cells
 from ssinghal.catalog.expansion import crossed_case
-from ssinghal.catalog.schema import CrossedLine, PlacementForm
+from ssinghal.catalog.schema import CrossedLine, PlacementModel
 from ssinghal.catalog.writer import flow
 from ssinghal.core.case import Placement, Source
 from ssinghal.errors import CatalogError, InvalidCase
@@ -29,7 +29,7 @@ _NOTE = "# n is how often the list has the call. Where a line has shape, the ope
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What became of a list. ``text``: the catalog of its right rows, "" if there is none.
 
     ``rows``: those with content. ``completed``: rows of one shape and no arguments whose call takes more, which the operator
@@ -45,7 +45,7 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _RowCall:
     """The call that a row names: ``key`` and ``line`` are those of its case and its catalog line."""
 
     name: str
@@ -55,14 +55,14 @@ class _Call:
 
 
 @dataclass(frozen=True)
-class _Speaker:
+class _ArgumentReader:
     """Who makes a call, as far as the list tells."""
 
     model: str
     size: str
 
 
-def read_list(file: Path, placement: PlacementForm) -> Imported:
+def read_list(file: Path, placement: PlacementModel) -> ImportResult:
     """Every row of a CSV file as a call, or the reason why it is none; equal calls of one model are merged, counts added.
 
     Columns are known by their titles (``cells.COLUMNS``) and separated by comma, semicolon, tab or bar. The text is sorted, so
@@ -76,14 +76,14 @@ def read_list(file: Path, placement: PlacementForm) -> Imported:
     base = placement.placement()
 
     @lru_cache(maxsize=2**16)
-    def call_of(operator: str, shapes: str, arguments: str) -> _Call | InvalidCase:
+    def call_of(operator: str, shapes: str, arguments: str) -> _RowCall | InvalidCase:
         try:
             return _call(operator, shapes, arguments, base)
         except InvalidCase as error:
             return error
 
-    calls: dict[tuple[str, str, _Speaker], tuple[_Call, str]] = {}
-    counts = Counter[tuple[str, str, _Speaker]]()
+    calls: dict[tuple[str, str, _ArgumentReader], tuple[_RowCall, str]] = {}
+    counts = Counter[tuple[str, str, _ArgumentReader]]()
     faults: list[str] = []
     read = completed = 0
     for line, row in rows:
@@ -93,7 +93,7 @@ def read_list(file: Path, placement: PlacementForm) -> Imported:
             call = call_of(told["operator"], told["shapes"], told["arguments"])
             if isinstance(call, InvalidCase):
                 raise call
-            speaker = _Speaker(cells.label(told["model"], "model"), cells.label(told["input"], "input size"))
+            speaker = _ArgumentReader(cells.label(told["model"], "model"), cells.label(told["input"], "input size"))
             count, module = cells.count(told["count"]), cells.label(told["module"], "module")
         except InvalidCase as error:
             faults.append(f"{file}:{line}: {error}")
@@ -107,7 +107,7 @@ def read_list(file: Path, placement: PlacementForm) -> Imported:
         for identity, (call, module) in calls.items()
     ]
     text = _catalog_text(file.name, placement, lines) if lines else ""
-    return Imported(text, read, len(lines), completed, tuple(faults), unused)
+    return ImportResult(text, read, len(lines), completed, tuple(faults), unused)
 
 
 def _text(file: Path) -> str:
@@ -171,7 +171,7 @@ def _told(row: Sequence[str] | InvalidCase, columns: Sequence[str]) -> dict[str,
     return {**dict.fromkeys(cells.COLUMNS, ""), **dict(zip(columns, row, strict=False))}
 
 
-def _call(operator: str, shapes: str, arguments: str, base: Placement) -> _Call:
+def _call(operator: str, shapes: str, arguments: str, base: Placement) -> _RowCall:
     """The call as the row has it. One shape and no arguments is, as in the crossed catalogs, a shape to make the call of."""
     name = cells.operator_name(operator)
     operands = [list(shape) for shape in cells.shapes(shapes)]
@@ -184,9 +184,9 @@ def _call(operator: str, shapes: str, arguments: str, base: Placement) -> _Call:
     sample = find_operator(name).sample
     if len(operands) == 1 and not args and sample and sample(tuple(operands[0])) != Sample((tuple(operands[0]),), {}):
         line: dict[str, Any] = {"shape": operands[0]}
-        return _Call(name, _case_key(name, line, base), line, True)
+        return _RowCall(name, _case_key(name, line, base), line, True)
     line = {**given, "args": args} if args else given
-    return _Call(name, _case_key(name, line, base), line, False)
+    return _RowCall(name, _case_key(name, line, base), line, False)
 
 
 def _case_key(name: str, line: Mapping[str, Any], base: Placement) -> str:
@@ -195,7 +195,7 @@ def _case_key(name: str, line: Mapping[str, Any], base: Placement) -> str:
     return case.key
 
 
-def _catalog_text(list_name: str, placement: PlacementForm, lines: Sequence[tuple[_Call, Mapping[str, Any]]]) -> str:
+def _catalog_text(list_name: str, placement: PlacementModel, lines: Sequence[tuple[_RowCall, Mapping[str, Any]]]) -> str:
     head = {
         "schema": 1,
         "kind": "imported",

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.catalog.schema import CapturedLine, Catalog, CrossedCatalog, CrossedLine, Form, ImportedLine, Origin
+from ssinghal.catalog.schema import CapturedLine, Catalog, CatalogModel, CrossedCatalog, CrossedLine, ImportedLine, ShapeOrigin
 from ssinghal.catalog.writer import flow
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase
 
 SHOWN = 5
 
-_Line = CapturedLine | CrossedLine | Origin
+_Line = CapturedLine | CrossedLine | ShapeOrigin
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from _flat(f"{path}.{key}" if path else key, item)
 
 
-def _plain(form: Form, *without: str) -> dict[str, Any]:
+def _plain(form: CatalogModel, *without: str) -> dict[str, Any]:
     """As the catalog has it, entries that say nothing left out."""
     return form.model_dump(by_alias=True, exclude_defaults=True, exclude=set(without))
 
@@ -132,7 +132,7 @@ def _calls(catalog: Catalog) -> dict[tuple[str, str], _Line]:
 
 
 def _told(line: _Line) -> dict[str, Any]:
-    told = _plain(line) if isinstance(line, Origin) else _plain(line, "n", "at")
+    told = _plain(line) if isinstance(line, ShapeOrigin) else _plain(line, "n", "at")
     return {**told, **{name: dict(sorted(told[name].items())) for name in ("args", "dtypes") if name in told}}
 
 
@@ -147,7 +147,7 @@ def _module(line: _Line) -> str | None:
 
 def _short(line: _Line) -> str:
     """``[1,3,8,8] [64,3,7,7]w stride=[2, 2] -> [1,64,4,4]``: shapes (w: a weight), arguments, result."""
-    if isinstance(line, Origin):
+    if isinstance(line, ShapeOrigin):
         return f"{format_shape(line.shape)} {flow(_plain(line, 'shape'))}"
     said = [f"{name}={flow(value)}" for name, value in sorted(line.args.items())]
     if isinstance(line, CapturedLine):

@@ -23,17 +23,17 @@ from ssinghal.catalog.schema import (
     CapturedHead,
     CapturedLine,
     Catalog,
+    CatalogModel,
     Counts,
     CrossedCatalog,
     CrossedHead,
     CrossedLine,
-    Form,
     ImportedCatalog,
     ImportedHead,
     ImportedLine,
     Input,
-    Origin,
-    PlacementForm,
+    PlacementModel,
+    ShapeOrigin,
 )
 from ssinghal.core.case import Placement, Source
 from ssinghal.core.tensors import Shape
@@ -49,7 +49,7 @@ _KINDS = ("crossed", "captured", "imported")
 _LISTS = (WHOLE_FILE, "operators", "origins", "ops")
 
 Selection = Sequence[str | Path] | None
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=CatalogModel)
 _Sections = Mapping[str, Mapping[int, F]]
 
 
@@ -65,7 +65,7 @@ def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> lis
     files, faults = _select(selection)
     catalogs = []
     for file, own in files.items():
-        reading = _Reading(file, arithmetic=thorough or not own)
+        reading = _FileReader(file, arithmetic=thorough or not own)
         faults += map(str, sorted(reading.faults, key=lambda fault: fault.line))
         if reading.catalog is not None:
             catalogs.append(reading.catalog)
@@ -157,7 +157,7 @@ def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
     return files, faults
 
 
-class _Reading:
+class _FileReader:
     """One file being read. ``catalog`` is set when nothing is wrong with it, else ``faults`` has something to say.
 
     Head and lines are checked one by one, so that a fault in one hides none in another. ``arithmetic``: whether every line is a
@@ -197,10 +197,10 @@ class _Reading:
             self._imported({**data, "kind": kind})
 
     def _crossed(self, data: dict[str, Any]) -> None:
-        origins = self._lines(Origin, ("origins",), data.pop("origins", None))
+        origins = self._lines(ShapeOrigin, ("origins",), data.pop("origins", None))
         sections = self._sections(CrossedLine, "operators", data.pop("operators", None))
         head = self._form(CrossedHead, (), data)
-        placement = _part(PlacementForm, data.get("placement"))
+        placement = _part(PlacementModel, data.get("placement"))
         self._check_lines(sections, placement.placement() if placement else None)
         if isinstance(runs := data.get("runs", {}), dict):
             self._check_runs(runs, sections)
@@ -212,7 +212,7 @@ class _Reading:
     def _imported(self, data: dict[str, Any]) -> None:
         sections = self._sections(ImportedLine, "operators", data.pop("operators", None))
         head = self._form(ImportedHead, (), data)
-        placement = _part(PlacementForm, data.get("placement"))
+        placement = _part(PlacementModel, data.get("placement"))
         self._check_lines(sections, placement.placement() if placement else None)
         if head and not self.faults:
             self.catalog = ImportedCatalog(self.file.stem, self.file, head, _plain(sections))
@@ -220,7 +220,7 @@ class _Reading:
     def _captured(self, data: dict[str, Any]) -> None:
         sections = self._sections(CapturedLine, "ops", data.pop("ops", None))
         head = self._form(CapturedHead, (), data)
-        placement, given = _part(PlacementForm, data.get("placement")), _part(Input, data.get("input"))
+        placement, given = _part(PlacementModel, data.get("placement")), _part(Input, data.get("input"))
         self._check_calls(sections, replace(placement.placement(), dtype=given.dtype) if placement and given else None)
         counts = _part(Counts, data.get("counts"))
         if counts and self._all_read:
@@ -286,9 +286,9 @@ class _Reading:
         for run in sorted(named ^ set(runs)):
             self._fault(("runs", run), f"no oom names {run}" if run in runs else f"missing: an oom names {run}")
 
-    def _check_origins(self, origins: Mapping[int, Origin], sections: _Sections[CrossedLine]) -> None:
+    def _check_origins(self, origins: Mapping[int, ShapeOrigin], sections: _Sections[CrossedLine]) -> None:
         """Every line's first shape has one origin, every origin but an artefact is some operand's."""
-        told: dict[Shape, Origin] = {}
+        told: dict[Shape, ShapeOrigin] = {}
         seen: dict[str, Location] = {}
         for i, origin in origins.items():
             told.setdefault(origin.shape, origin)
@@ -375,7 +375,7 @@ def _explain(error: ErrorDetails) -> str:
     if kind == "missing":
         return "missing"
     if kind == "extra_forbidden":
-        return unknown("key", last, set(_keys(Form)))
+        return unknown("key", last, set(_keys(CatalogModel)))
     if kind in ("enum", "literal_error"):
         return unknown(last, str(given), re.findall(r"\w+", context["expected"].replace(" or ", " ")))
     if kind == "value_error":
@@ -402,7 +402,7 @@ _EXPECTED = {
 _PATTERNS = {PINNED: "name==version", FUNCTION: "package.module:function"}
 
 
-def _keys(form: type[Form]) -> Iterator[str]:
+def _keys(form: type[CatalogModel]) -> Iterator[str]:
     """Every key that any mapping of any catalog may have."""
     yield from (field.alias or name for name, field in form.model_fields.items())
     for sub in form.__subclasses__():

@@ -43,7 +43,7 @@ class _Loader(_BASE):  # type: ignore[misc]
     descend_resolver = ascend_resolver = staticmethod(lambda *_: None)
 
 
-class _Refused(NamedTuple):
+class _RejectedYaml(NamedTuple):
     what: str
 
 
@@ -160,7 +160,7 @@ class MarkedYaml:
             if node.tag == TAG and node.value in self._quick:
                 return self._quick.pop(node.value)
             value = _scalar(node.tag, node.value)
-            return self._refuse(location, node, value.what) if isinstance(value, _Refused) else value
+            return self._refuse(location, node, value.what) if isinstance(value, _RejectedYaml) else value
         if node.tag not in (_SEQ, _MAP):
             return self._refuse(location, node, f"the tag {node.tag} is not allowed")
         if len(location) >= MAX_DEPTH:
@@ -194,7 +194,7 @@ class MarkedYaml:
 
 @lru_cache(maxsize=4096)
 def _scalar(tag: str, text: str) -> Any:
-    """The value of a scalar, or why it is ``_Refused``."""
+    """The value of a scalar, or why it is ``_RejectedYaml``."""
     kind = tag.removeprefix(_STANDARD)
     if kind == "str":
         return text
@@ -204,13 +204,13 @@ def _scalar(tag: str, text: str) -> Any:
         return float(text)
     if kind in ("bool", "null", "float") and text in _WORDS:
         return _WORDS[text]
-    return _Refused(f"{text[:40]!r} would be read as {kind}; quote text, write numbers in plain decimal")
+    return _RejectedYaml(f"{text[:40]!r} would be read as {kind}; quote text, write numbers in plain decimal")
 
 
 def _bare_word(text: str) -> Any:
     """The value of a plain scalar; ValueError where it is refused."""
     value = _scalar(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)), text)
-    if isinstance(value, _Refused):
+    if isinstance(value, _RejectedYaml):
         raise ValueError(value.what)
     return value
 

@@ -107,13 +107,13 @@ Function = Annotated[str, Field(pattern=FUNCTION)]
 Arguments = Mapping[str, Annotated[Any, PlainValidator(_argument)]]
 
 
-class Form(BaseModel):
+class CatalogModel(BaseModel):
     """Every mapping of a catalog: unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PlacementForm(Form):
+class PlacementModel(CatalogModel):
     """How the shapes of a catalog go to the device. Without ``channels_last`` each operator decides for itself."""
 
     dtype: DType
@@ -126,7 +126,7 @@ class PlacementForm(Form):
         return Placement(**dict(self))
 
 
-class PlacementChange(Form):
+class PlacementChange(CatalogModel):
     """What one line does otherwise than its catalog."""
 
     dtype: DType | None = None
@@ -139,7 +139,7 @@ class PlacementChange(Form):
         return replace(base, **{name: getattr(self, name) for name in self.model_fields_set})
 
 
-class Origin(Form):
+class ShapeOrigin(CatalogModel):
     """Which call of which model has a tensor of this shape; ``none`` tells why no model has; ``artefact``, why it is no shape.
 
     ``role`` is the tensor's place in the call. ``traced_with`` lists packages where they differ from the catalog's. ``note``:
@@ -158,7 +158,7 @@ class Origin(Form):
     artefact: Text | None = None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Origin:
+    def _one_kind(self) -> ShapeOrigin:
         traced = (self.model, self.input, self.call, self.role, self.at)
         reasons = [r for r in (self.none, self.artefact) if r is not None]
         if len(reasons) > 1 or (reasons and any((*traced, self.note))) or (not reasons and not all(traced)):
@@ -166,7 +166,7 @@ class Origin(Form):
         return self
 
 
-class Oom(Form):
+class Oom(CatalogModel):
     """What a real card said when it ran out on this very call; bytes stand where the log of ``run`` gives them."""
 
     run: Text
@@ -186,7 +186,7 @@ class Oom(Form):
         return KnownOom(self.run, self.stage or "", self.total_bytes, self.bytes_per_bank, self.banks)
 
 
-class CrossedLine(Form):
+class CrossedLine(CatalogModel):
     """One call: the operator makes its operands from ``shape``, or takes them as ``in`` gives them. ``args`` by ATen name."""
 
     shape: ShapeField | None = None
@@ -207,7 +207,7 @@ class CrossedLine(Form):
         return self.shape if self.shape is not None else (self.inputs or ())[0]
 
 
-class CrossedHead(Form):
+class CrossedHead(CatalogModel):
     """A crossed catalog without its ``origins`` and ``operators``. ``runs`` says what the runs named by an ``oom`` were."""
 
     schema_version: Literal[1] = Field(alias="schema")
@@ -215,7 +215,7 @@ class CrossedHead(Form):
     title: Text
     traced_with: tuple[Text, ...] = ()
     runs: Mapping[str, Text] = {}
-    placement: PlacementForm
+    placement: PlacementModel
 
 
 class ImportedLine(CrossedLine):
@@ -233,16 +233,16 @@ class ImportedLine(CrossedLine):
         return self
 
 
-class ImportedHead(Form):
+class ImportedHead(CatalogModel):
     """An imported catalog without its ``operators``."""
 
     schema_version: Literal[1] = Field(alias="schema")
     kind: Literal["imported"]
     title: Text
-    placement: PlacementForm
+    placement: PlacementModel
 
 
-class Model(Form):
+class Model(CatalogModel):
     """``config``: what the package built it from, or the ``factory`` (``package.module:function``) of a user's own model."""
 
     name: Text
@@ -264,7 +264,7 @@ class Model(Form):
         return f"{self.package.partition('==')[0]}/{self.name}"
 
 
-class Input(Form):
+class Input(CatalogModel):
     """``dtype``: of parameters and activations. ``dtypes``: one for each input, where any has another (token ids)."""
 
     shapes: Annotated[tuple[Shape, ...], PlainValidator(_tensors), Field(min_length=1)]
@@ -278,7 +278,7 @@ class Input(Form):
         return self
 
 
-class Capture(Form):
+class Capture(CatalogModel):
     """How it was recorded. ``packages``: further ones that decide the result. ``stopped``: why it ended before forward did.
 
     ``guessed``: data-dependent values that had to be made up; ``guesses`` says how many in which module.
@@ -299,7 +299,7 @@ class Capture(Form):
         return self
 
 
-class Counts(Form):
+class Counts(CatalogModel):
     """``calls`` the model makes, in ``cases`` lines; ``left_out`` says how many calls are not listed, and why."""
 
     calls: Count
@@ -307,7 +307,7 @@ class Counts(Form):
     left_out: Mapping[str, Amount] = {}
 
 
-class CapturedLine(Form):
+class CapturedLine(CatalogModel):
     """One call made ``n`` times. ``in``: all tensor arguments in ATen order, of which ``w`` names weights and constants.
 
     ``args``: the other arguments where they differ from their default. ``dtypes``: of tensors that differ from the catalog's.
@@ -352,7 +352,7 @@ class CapturedLine(Form):
         return tuple(shape or (1,) for _, shape in self.operands())
 
 
-class CapturedHead(Form):
+class CapturedHead(CatalogModel):
     """A captured catalog without its ``ops``."""
 
     schema_version: Literal[1] = Field(alias="schema")
@@ -361,7 +361,7 @@ class CapturedHead(Form):
     input: Input
     capture: Capture
     counts: Counts
-    placement: PlacementForm
+    placement: PlacementModel
 
 
 @dataclass(frozen=True)
@@ -371,7 +371,7 @@ class CrossedCatalog:
     name: str
     path: Path
     head: CrossedHead
-    origins: tuple[Origin, ...]
+    origins: tuple[ShapeOrigin, ...]
     sections: Mapping[str, tuple[CrossedLine, ...]]
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog, ImportedCatalog, Origin
+from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog, ImportedCatalog, ShapeOrigin
 from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
 from ssinghal.core.tensors import Shape, format_shape
 
@@ -14,7 +14,7 @@ MAX_NAMED = 8
 
 
 @dataclass(frozen=True)
-class Use:
+class ShapeUse:
     """A shape in one place of one call of a model: ``calls`` in ``lines`` of the catalog, the first of them in ``module``.
 
     ``role``: in, weight or out. An imported list has no out, and tells model, size and module as far as it does.
@@ -38,7 +38,7 @@ class Listing:
     catalog: str
     shape: Shape
     operators: tuple[str, ...]
-    origin: Origin | None
+    origin: ShapeOrigin | None
 
     @property
     def tried(self) -> str:
@@ -59,10 +59,10 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Found:
+class ShapeMatches:
     """Every use of the shapes of a pattern, and where there is none, shapes that are like it."""
 
-    uses: tuple[Use, ...]
+    uses: tuple[ShapeUse, ...]
     listings: tuple[Listing, ...]
     near: tuple[Shape, ...] = ()
 
@@ -95,14 +95,14 @@ class Found:
             yield "no catalog has this shape" + (f"; near: {' '.join(map(format_shape, self.near))}" if self.near else "")
 
 
-def find(catalogs: Iterable[Catalog], pattern: Pattern) -> Found:
+def find(catalogs: Iterable[Catalog], pattern: Pattern) -> ShapeMatches:
     """All uses in order: captured catalogs, then imported ones, then the lists of the crossed ones with their origins."""
 
     def matches(shape: Shape) -> bool:
         return fits_pattern(shape, pattern)
 
     catalogs = sorted(catalogs, key=lambda catalog: (catalog.head.kind != "captured", catalog.head.kind, catalog.name))
-    uses: list[Use] = []
+    uses: list[ShapeUse] = []
     listings: list[Listing] = []
     for catalog in catalogs:
         if isinstance(catalog, CrossedCatalog):
@@ -112,31 +112,31 @@ def find(catalogs: Iterable[Catalog], pattern: Pattern) -> Found:
                 _captured(catalog, matches) if isinstance(catalog, CapturedCatalog) else _imported(catalog, matches)
             )
     near = () if uses or listings else nearest((shape for catalog in catalogs for shape in _shapes(catalog)), pattern)
-    return Found(tuple(uses), tuple(listings), near)
+    return ShapeMatches(tuple(uses), tuple(listings), near)
 
 
-def _captured(catalog: CapturedCatalog, matches: Callable[[Shape], bool]) -> Iterator[Use]:
+def _captured(catalog: CapturedCatalog, matches: Callable[[Shape], bool]) -> Iterator[ShapeUse]:
     model = catalog.head.model.full_name
     for call, lines in catalog.sections.items():
         for line in lines:
             places = [("weight" if name in line.w else "in", shape) for name, shape in line.operands()]
             for role, shape in dict.fromkeys([*places, *(("out", shape) for shape in line.out)]):
                 if matches(shape):
-                    yield Use(catalog.name, model, catalog.input_size, shape, call, role, line.n, 1, line.at)
+                    yield ShapeUse(catalog.name, model, catalog.input_size, shape, call, role, line.n, 1, line.at)
 
 
-def _imported(catalog: ImportedCatalog, matches: Callable[[Shape], bool]) -> Iterator[Use]:
+def _imported(catalog: ImportedCatalog, matches: Callable[[Shape], bool]) -> Iterator[ShapeUse]:
     for call, lines in catalog.sections.items():
         for line in lines:
             for shape in dict.fromkeys(line.inputs or (line.first_shape,)):
                 if matches(shape):
                     who = (line.model or "", line.input or "")
-                    yield Use(catalog.name, *who, shape, call, "in", line.n, 1, line.at or "")
+                    yield ShapeUse(catalog.name, *who, shape, call, "in", line.n, 1, line.at or "")
 
 
-def _joined(uses: Iterable[Use]) -> list[Use]:
+def _joined(uses: Iterable[ShapeUse]) -> list[ShapeUse]:
     """One use for each model, shape, call and role; the most frequent first."""
-    joined: dict[tuple[Any, ...], Use] = {}
+    joined: dict[tuple[Any, ...], ShapeUse] = {}
     for use in uses:
         key = (use.model, use.input_size, use.shape, use.call, use.role)
         known = joined.get(key)

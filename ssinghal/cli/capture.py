@@ -135,14 +135,14 @@ def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) ->
     sys.exit(1 if check and changed else 0)
 
 
-class _Captured(NamedTuple):
+class _CaptureResult(NamedTuple):
     path: Path
     text: str
     request: CaptureRequest
     write: Callable[[str], object]
 
 
-def _captured(named: Sequence[str]) -> list[_Captured]:
+def _captured(named: Sequence[str]) -> list[_CaptureResult]:
     from ssinghal.capture.client import request_of, write_capture
     from ssinghal.capture.trace import SUFFIX, read_trace, trace_text
     from ssinghal.capture.trace_library import trace_files, trace_request, write_trace
@@ -153,9 +153,11 @@ def _captured(named: Sequence[str]) -> list[_Captured]:
     rest = [name for name in named if not name.endswith(SUFFIX)]
     catalogs = load_catalogs(rest or None) if rest or not named else []
     found = [
-        _Captured(c.path, c.path.read_text(encoding="utf-8"), request_of(c), partial(write_capture, target=c.path))
+        _CaptureResult(c.path, c.path.read_text(encoding="utf-8"), request_of(c), partial(write_capture, target=c.path))
         for c in catalogs
         if isinstance(c, CapturedCatalog)
     ]
     recorded = map(read_trace, files)
-    return found + [_Captured(t.path, trace_text(t), trace_request(t), partial(write_trace, target=t.path)) for t in recorded]
+    return found + [
+        _CaptureResult(t.path, trace_text(t), trace_request(t), partial(write_trace, target=t.path)) for t in recorded
+    ]

@@ -83,7 +83,7 @@ def import_list(
     """
     from ssinghal.catalog.csv_import import read_list
     from ssinghal.catalog.loader import SUFFIXES, write_checked
-    from ssinghal.catalog.schema import PlacementForm
+    from ssinghal.catalog.schema import PlacementModel
 
     target = output or Path()
     if target.is_dir():
@@ -94,7 +94,7 @@ def import_list(
         raise InvalidCase(f"{target}: there is no folder {target.parent}")
     if target.suffix not in SUFFIXES:
         raise InvalidCase(f"{target}: a catalog's name ends in {' or '.join(SUFFIXES)}")
-    placement = PlacementForm(
+    placement = PlacementModel(
         dtype=one_of(DType, "dtype", dtype),
         layout=one_of(Layout, "layout", layout),
         memory=tensor_memory(memory),

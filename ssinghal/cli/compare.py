@@ -13,7 +13,7 @@ import click
 from ssinghal.cli.options import interruptible, nothing_collected, results_option
 from ssinghal.core.parsing import one_of
 from ssinghal.errors import HarnessError
-from ssinghal.runs.change_kinds import WORSE, Kind
+from ssinghal.runs.change_kinds import WORSE, ChangeKind
 from ssinghal.runs.files import write_whole
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ SUMMARY_LIMIT_BYTES = 1024 * 1024  # GitHub drops a larger one whole
 NO_KIND = "none"
 
 
-def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[Kind, ...]:
+def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tuple[ChangeKind, ...]:
     if value == NO_KIND:
         return ()
-    return tuple(one_of(Kind, "kind of change", name.strip()) for name in value.split(","))
+    return tuple(one_of(ChangeKind, "kind of change", name.strip()) for name in value.split(","))
 
 
 @click.command()
@@ -40,7 +40,7 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
     default=",".join(WORSE),
     show_default=True,
     metavar="KIND,…",
-    help=f"Exit with 1 where there is one of these: {', '.join(Kind)}; {NO_KIND}: never.",
+    help=f"Exit with 1 where there is one of these: {', '.join(ChangeKind)}; {NO_KIND}: never.",
 )
 @click.option("--across", is_flag=True, help="Compare also other boards and device modes: virtual with silicon, say.")
 @click.option("--all", "everything", is_flag=True, help="All changes of each kind, not the first twenty.")
@@ -54,7 +54,7 @@ def compare(
     run_a: str,
     run_b: str,
     results: Path,
-    fail_on: tuple[Kind, ...],
+    fail_on: tuple[ChangeKind, ...],
     across: bool,
     everything: bool,
     as_json: bool,

@@ -24,8 +24,8 @@ from ssinghal.core.case import Case, call_text
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import added_releases, find_release, installed_release
 from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.remedy.device_pools import Bench, why_no_values
-from ssinghal.remedy.equivalence import MANY_ELEMENTS
+from ssinghal.remedy.device_pools import DevicePools, why_no_values
+from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE
 from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget
 from ssinghal.remedy.strategies.placement import HOST_TILES
@@ -33,7 +33,7 @@ from ssinghal.remedy.text import script
 from ssinghal.runner.pool import PoolOptions
 
 if TYPE_CHECKING:
-    from ssinghal.diagnose.model import Reading
+    from ssinghal.diagnose.model import LogReading
     from ssinghal.diagnose.pipeline import Diagnosis
     from ssinghal.remedy.trial import LiveSet
 
@@ -99,7 +99,7 @@ def diagnose(
     tell(_head(reading))
     budget = None if no_remedies else Budget(host_tiles=host_tiles)
     found = []
-    with _Benches(asked, live, board, mode, ttnn_log, timeout) as benches:
+    with _PoolsByRelease(asked, live, board, mode, ttnn_log, timeout) as benches:
         for number, known in enumerate(understand(reading, call)):
             tell([*([""] if number else []), *telling.explained(known)])
             if known.is_memory and not no_replay:
@@ -120,7 +120,7 @@ def _tell(lines: list[str]) -> None:
         click.echo("\n".join(lines))
 
 
-def _head(reading: Reading) -> list[str]:
+def _head(reading: LogReading) -> list[str]:
     remarks = [f"remark: {remark}" for remark in reading.remarks]
     return remarks if reading.failures else [f"{reading.name}: no failure in {reading.lines:,} lines", *remarks]
 
@@ -154,7 +154,7 @@ def _opened(path: Path, stack: ExitStack) -> BinaryIO:
         raise InvalidCase(f"{path}: {error.strerror}") from error
 
 
-class _Benches:
+class _PoolsByRelease:
     """Devices of the board and the releases that a failure's figures point to, where the user names none: each opened once."""
 
     def __init__(
@@ -163,15 +163,15 @@ class _Benches:
         self._asked, self._live, self._board = asked, live, board
         self._mode, self._ttnn_log, self._timeout = mode, ttnn_log, timeout
         self._stack = ExitStack()
-        self._open: dict[tuple[str, str], Bench] = {}
+        self._open: dict[tuple[str, str], DevicePools] = {}
 
-    def __enter__(self) -> _Benches:
+    def __enter__(self) -> _PoolsByRelease:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def of(self, known: Diagnosis) -> tuple[Bench, list[str], LiveSet | None]:
+    def of(self, known: Diagnosis) -> tuple[DevicePools, list[str], LiveSet | None]:
         origin = known.explanation.origin
         choice = choose_device(self._mode, self._board or next(iter(origin.boards), None), ttnn_log=self._ttnn_log)
         releases = self._asked or _releases_for(origin.nearest_release)
@@ -179,7 +179,7 @@ class _Benches:
         if key not in self._open:
             options = PoolOptions.of(choice, workers=1, timeout_s=self._timeout, release=find_release(releases[0]))
             self._open[key] = self._stack.enter_context(
-                Bench(choice, options, no_values=why_no_values(), most_elements=MANY_ELEMENTS)
+                DevicePools(choice, options, no_values=why_no_values(), most_elements=MAX_ELEMENTS_ALONE)
             )
         bench = self._open[key]
         return bench, releases, live_set(self._live, bench.board) if self._live else None

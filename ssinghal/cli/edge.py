@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ssinghal.capacity.parameters import LARGEST, SMALLEST, Bounds, Goal, Knob
-from ssinghal.capacity.search import Effort
+from ssinghal.capacity.parameters import LARGEST, SMALLEST, Bounds, Goal, SearchParameter
+from ssinghal.capacity.search import SearchLimits
 from ssinghal.cli.options import (
     case_arguments,
     case_from_arguments,
@@ -30,7 +30,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.runner.pool import Pool, PoolOptions
 
 if TYPE_CHECKING:
-    from ssinghal.capacity.finder import Ran
+    from ssinghal.capacity.finder import ValueRun
 
 
 @click.command()
@@ -86,7 +86,7 @@ def edge(
     Values beside, beyond and below the edge are run as well: more than one edge is told. --board takes several, parted by
     commas. Exit code 0 where something fits on each board, 1 where nothing does, 2 for bad input.
     """
-    from ssinghal.capacity.finder import Search, lean  # they bring along what reads records, and what searches for remedies
+    from ssinghal.capacity.finder import EdgeSearch, lean  # they bring along what reads records, and what searches for remedies
     from ssinghal.capacity.journal import Journal
     from ssinghal.capacity.text import lines, table, to_json
 
@@ -95,11 +95,11 @@ def edge(
     if (largest is None) == (smallest is None):
         raise click.UsageError("give one of these: --max batch|resolution|sequence, --min slices|l1_small")
     case = case_from_arguments(operator, shapes, attrs, **placement)
-    search = Search(
+    search = EdgeSearch(
         Goal(largest or smallest),
         case,
         Bounds(tuple(parse_shape(dims)) if dims else (), step, upto),
-        Effort(runs=runs, seconds=seconds, doubt_seconds=doubts),
+        SearchLimits(runs=runs, seconds=seconds, doubt_seconds=doubts),
     )
     choices = [choose_device(mode, name, ttnn_log=ttnn_log) for name in _names(board)]
     for choice in choices:
@@ -125,7 +125,7 @@ def _names(board: str | None) -> list[str | None]:
     return list(names)
 
 
-def _told(knob: Knob, ran: Ran) -> None:
+def _told(knob: SearchParameter, ran: ValueRun) -> None:
     """Whoever waits at a terminal sees each run."""
     if sys.stderr is not None and sys.stderr.isatty():
         click.echo(f"{knob.goal} {knob.shown(ran.value)}: {ran.verdict.status}", err=True)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from ssinghal.capacity.parameters import Goal
 from ssinghal.cli.options import interruptible, release_option, timeout_option_of
 from ssinghal.core.boards import board_names as all_boards
 from ssinghal.core.parsing import one_of, parse_shape
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.input_sizes import STRIDE, Goal
-from ssinghal.plan.policy import POLICIES, Policy, Rewrite, find_policy
+from ssinghal.plan.input_sizes import GOALS, STRIDE
+from ssinghal.plan.policy import POLICIES, PortingPolicy, Rewrite, find_policy
 from ssinghal.runner.custom_boards import board_name
 
 DEFAULT_TIMEOUT_S = 600.0
@@ -81,14 +82,14 @@ def plan_command(
     if goal is None and not tiers:
         if output is not None:
             raise InvalidCase("-o holds the runs of --max and --tiers; a plan goes to --html, --json or --journal")
-        from ssinghal.cli.plan_run import Whole
+        from ssinghal.cli.plan_run import WholeModelRun
 
-        whole = Whole(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
+        whole = WholeModelRun(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
         sys.exit(whole.run(partial=partial, search=search, journal=journal, release=release, as_json=as_json, html=html))
-    from ssinghal.cli.plan_run import Far
+    from ssinghal.cli.plan_run import CapacityRun
 
-    far = Far(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
-    chosen = Goal.BATCH if goal is None else one_of(Goal, "--max", goal)
+    far = CapacityRun(model, inputs, names, policies, l1_small, allow_stand_ins, timeout)
+    chosen = Goal.BATCH if goal is None else one_of(GOALS, "--max", goal)
     sys.exit(far.run(chosen, tiers=tiers, stride=stride, output=output, release=release, as_json=as_json, html=html))
 
 
@@ -102,7 +103,7 @@ def board_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def policies_of(name: str, rewrites: tuple[str, ...]) -> list[Policy]:
+def policies_of(name: str, rewrites: tuple[str, ...]) -> list[PortingPolicy]:
     return [find_policy(one, rewrites) for one in (POLICIES if name == "both" else (name,))]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
 from ssinghal.capture.trace_library import trace_for
 from ssinghal.cli.options import write_text
@@ -19,30 +20,30 @@ from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.capacity import Explorer, Reach, cell
-from ssinghal.plan.input_sizes import TIERS, Goal, size_of
+from ssinghal.plan.capacity import CapacityResult, Explorer, cell
+from ssinghal.plan.input_sizes import TIERS, size_of
 from ssinghal.plan.liveness import arithmetics
 from ssinghal.plan.page import EdgeTable, page
-from ssinghal.plan.planner import Boards, Plan, Settings, check_trace, plan, with_notes
-from ssinghal.plan.policy import Policy
+from ssinghal.plan.planner import Boards, Plan, PlanSettings, check_trace, plan, with_notes
+from ssinghal.plan.policy import PortingPolicy
 from ssinghal.plan.text import arithmetic_lines, lines, table
 from ssinghal.render.tables import aligned
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanRequest:
     """``inputs``: of the model, None where its trace brings it. ``l1_small_bytes``: None for as much as the model needs."""
 
     model: str
     inputs: tuple[Shape, ...] | None
     boards: Sequence[str]
-    policies: Sequence[Policy]
+    policies: Sequence[PortingPolicy]
     l1_small_bytes: int | None
     allow_stand_ins: bool
     timeout_s: float
 
 
-class Far(Asked):
+class CapacityRun(PlanRequest):
     def run(
         self,
         goal: Goal,
@@ -66,8 +67,8 @@ class Far(Asked):
         wanted = [
             (name, size, policy, board) for name, size in sizes.items() for policy in self.policies for board in self.boards
         ]
-        found: dict[tuple[str, str, str], Reach] = {}
-        settings = Settings(self.l1_small_bytes, self.allow_stand_ins, to_the_end=False, timeout_s=self.timeout_s)
+        found: dict[tuple[str, str, str], CapacityResult] = {}
+        settings = PlanSettings(self.l1_small_bytes, self.allow_stand_ins, to_the_end=False, timeout_s=self.timeout_s)
         with (
             Captures(self.timeout_s) as captures,
             Boards(settings, release) as boards,
@@ -86,7 +87,9 @@ class Far(Asked):
             self._page(html, goal, sizes, found)
         return 0 if any(reach.fit is not None for reach in found.values()) else 1
 
-    def _rows(self, policy: Policy, sizes: dict[str, Shape], found: dict[tuple[str, str, str], Reach]) -> list[list[str]]:
+    def _rows(
+        self, policy: PortingPolicy, sizes: dict[str, Shape], found: dict[tuple[str, str, str], CapacityResult]
+    ) -> list[list[str]]:
         return [
             [
                 f"{name} {size_of(Goal.RESOLUTION, size)}".strip(),
@@ -95,14 +98,14 @@ class Far(Asked):
             for name, size in sizes.items()
         ]
 
-    def _table(self, goal: Goal, sizes: dict[str, Shape], found: dict[tuple[str, str, str], Reach]) -> list[str]:
+    def _table(self, goal: Goal, sizes: dict[str, Shape], found: dict[tuple[str, str, str], CapacityResult]) -> list[str]:
         told = []
         for policy in self.policies:
             told += ["", f"{self.model}, largest {goal}, policy {policy}: fits, and the next, which does not"]
             told += aligned([["tier", *self.boards], *self._rows(policy, sizes, found)])
         return told
 
-    def _page(self, html: Path, goal: Goal, sizes: dict[str, Shape], found: dict[tuple[str, str, str], Reach]) -> None:
+    def _page(self, html: Path, goal: Goal, sizes: dict[str, Shape], found: dict[tuple[str, str, str], CapacityResult]) -> None:
         note = "What fits, and the next that does not; both were run."
         tables = []
         for policy in self.policies:
@@ -111,7 +114,7 @@ class Far(Asked):
         write_text(html, page([], tables))
 
 
-def _lines(name: str, reach: Reach) -> list[str]:
+def _lines(name: str, reach: CapacityResult) -> list[str]:
     """Both sides of the edge, each a run."""
     size = f"{name} {size_of(Goal.RESOLUTION, reach.shape)}, " if name else ""
     told = [f"{reach.model}, {size}largest {reach.goal} on {reach.board}, policy {reach.policy}: {cell(reach)}"]
@@ -126,7 +129,7 @@ def _lines(name: str, reach: Reach) -> list[str]:
     return told
 
 
-def _json(name: str, reach: Reach) -> dict[str, object]:
+def _json(name: str, reach: CapacityResult) -> dict[str, object]:
     runs = [
         {
             "input": list(tried.input_shape),
@@ -150,7 +153,7 @@ def _json(name: str, reach: Reach) -> dict[str, object]:
     }
 
 
-class Whole(Asked):
+class WholeModelRun(PlanRequest):
     def run(
         self,
         *,
@@ -170,7 +173,7 @@ class Whole(Asked):
             click.echo("\n".join(arithmetic_lines(found)) + "\n")
         wanted = [(name, policy) for name in self.boards for policy in self.policies]
         made: list[Plan] = []
-        settings = Settings(self.l1_small_bytes, self.allow_stand_ins, timeout_s=self.timeout_s)
+        settings = PlanSettings(self.l1_small_bytes, self.allow_stand_ins, timeout_s=self.timeout_s)
         with Boards(settings, release) as workers:
             for name, policy in track(wanted, "planning", len(wanted)):
                 one = with_notes(plan(trace, policy, name, workers, journal=journal, search=search), notes)
@@ -192,4 +195,4 @@ def _plan_json(found: Plan) -> dict[str, object]:
     return {"plan": found.result.to_json(), "tried": tried, "fits_with": remedy}
 
 
-__all__ = ["Far", "Whole"]
+__all__ = ["CapacityRun", "WholeModelRun"]

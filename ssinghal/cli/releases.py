@@ -152,9 +152,9 @@ def timeline(
     bad input or a release that gives no full verdicts, 130 interrupted.
     """
     from ssinghal.core.versions import new_run_id
-    from ssinghal.release_matrix.matrix import Timeline, Turn
+    from ssinghal.release_matrix.matrix import Timeline, VerdictChange
     from ssinghal.release_matrix.page import PAGE, page
-    from ssinghal.release_matrix.runner import Part, run_parts
+    from ssinghal.release_matrix.runner import RemainingCases, run_parts
     from ssinghal.release_matrix.selection import asked_cases, asked_releases, parse_versions
     from ssinghal.release_matrix.text import lines
     from ssinghal.runner.pool import PoolOptions
@@ -166,7 +166,7 @@ def timeline(
     found = asked_releases(asked, lambda version: click.echo(f"adding ttnn {version}", err=True))
     folder = output or Path("results") / f"timeline-{new_run_id()}"
     options = {"board": choice.board, "timeout": timeout, "host_tiles": host_tiles}
-    parts = [Part.of(release, folder, options, cases) for release in found]
+    parts = [RemainingCases.of(release, folder, options, cases) for release in found]
     missing = sum(len(part.missing) for part in parts)
     recorded = len(parts) * len(cases) - missing
     click.echo(f"{folder}: {recorded:,} recorded, {missing:,} to run; -o {folder} goes on from there", err=True)
@@ -179,7 +179,7 @@ def timeline(
         click.echo(json.dumps({"source": source, "folder": str(folder), "left_out": notes, **made.to_json()}))
     else:
         click.echo("\n".join([*lines(made, everything=everything), *notes, f"page: {folder / PAGE}"]))
-    sys.exit(1 if made.count(Turn.NEWLY_FAILS) else 0)
+    sys.exit(1 if made.count(VerdictChange.NEWLY_FAILS) else 0)
 
 
 __all__ = ["releases"]

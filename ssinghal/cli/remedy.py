@@ -36,7 +36,7 @@ from ssinghal.runs.files import LineFile
 
 if TYPE_CHECKING:
     from ssinghal.remedy.solver import Unsolved
-    from ssinghal.remedy.text import Told
+    from ssinghal.remedy.text import RemedyReport
 
 Failing = list[tuple[Case, Verdict | None]]
 
@@ -98,8 +98,8 @@ def remedy(
     other layout, re-arranged, chunked, other dtype, other board or release; the first that works of each, three at most.
     Exit code 0 where each case has a remedy or fits, 1 where one has none, 2 for bad input.
     """
-    from ssinghal.remedy.device_pools import Bench, why_no_values
-    from ssinghal.remedy.equivalence import MANY_ELEMENTS, MOST_ELEMENTS
+    from ssinghal.remedy.device_pools import DevicePools, why_no_values
+    from ssinghal.remedy.equivalence import MAX_ELEMENTS, MAX_ELEMENTS_ALONE
     from ssinghal.remedy.resident_buffers import live_set
     from ssinghal.remedy.search import Budget
     from ssinghal.remedy.solver import Unsolved, solve_all
@@ -111,8 +111,8 @@ def remedy(
     choice = choose_device(mode, board, ttnn_log=ttnn_log)
     options = PoolOptions.of(choice, workers=workers or (1 if single else None), timeout_s=timeout, release=release)
     outcomes: Counter[str] = Counter()
-    most = MANY_ELEMENTS if single else MOST_ELEMENTS
-    with Bench(choice, options, no_values=why_no_values(not no_values), most_elements=most) as bench:
+    most = MAX_ELEMENTS_ALONE if single else MAX_ELEMENTS
+    with DevicePools(choice, options, no_values=why_no_values(not no_values), most_elements=most) as bench:
         budget = Budget(probes, seconds, host_tiles)
         solved = solve_all(failing, bench, budget, live_set(live, bench.board), measured=single)
         tracked = solved if single else track(solved, "searching", len(failing))
@@ -183,11 +183,11 @@ def _failures_of(name: str, results: Path) -> Failing:
 FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of those tried"
 
 
-def _outcomes(told: Told | Unsolved) -> list[str]:
+def _outcomes(told: RemedyReport | Unsolved) -> list[str]:
     """What became of the case, one of a few words, then the kinds of its remedies."""
-    from ssinghal.remedy.text import Told
+    from ssinghal.remedy.text import RemedyReport
 
-    if not isinstance(told, Told):
+    if not isinstance(told, RemedyReport):
         return [FITS if told.verdict.status is Status.FITS else f"not searched, {told.verdict.status}"]
     kinds = [str(r.contract) for r in told.remedies.found]
     return [REMEDY, *kinds] if kinds else [NO_REMEDY]
@@ -195,31 +195,31 @@ def _outcomes(told: Told | Unsolved) -> list[str]:
 
 def _summary(count: int, outcomes: Counter[str]) -> list[str]:
     """Each case once, then the kinds of remedies, of which a case has up to three."""
-    from ssinghal.remedy.trial import Contract
+    from ssinghal.remedy.trial import Impact
 
-    kinds = {str(contract) for contract in Contract}
+    kinds = {str(contract) for contract in Impact}
     states = [f"{n:,} {what}" for what, n in outcomes.most_common() if what not in kinds]
     found = [f"{n:,} {what}" for what, n in outcomes.most_common() if what in kinds]
     cases = "1 case" if count == 1 else f"{count:,} cases"
     return [f"{cases}: {', '.join(states)}", *([f"kinds of remedies: {', '.join(found)}"] if found else [])]
 
 
-def _json_of(told: Told | Unsolved) -> dict[str, Any]:
-    from ssinghal.remedy.text import Told, to_json
+def _json_of(told: RemedyReport | Unsolved) -> dict[str, Any]:
+    from ssinghal.remedy.text import RemedyReport, to_json
 
-    if isinstance(told, Told):
+    if isinstance(told, RemedyReport):
         return {**to_json(told), "status": str(Status.OOM)}
     verdict = told.verdict
     known = {"case": told.case.identity(), "key": told.case.key, "status": str(verdict.status), "message": verdict.message}
     return {**known, "remedies": [], "refused": [], "probes": 0}
 
 
-def _lines_of(told: Told | Unsolved, *, blank: bool) -> list[str]:
+def _lines_of(told: RemedyReport | Unsolved, *, blank: bool) -> list[str]:
     from ssinghal.core.case import call_text
-    from ssinghal.remedy.text import Told, lines
+    from ssinghal.remedy.text import RemedyReport, lines
 
     end = [""] if blank else []
-    if isinstance(told, Told):
+    if isinstance(told, RemedyReport):
         return [*lines(told), *end]
     if told.verdict.status is not Status.FITS:
         return [call_text(told.case), f"{told.verdict.status}: {sentence(told.verdict)}", *end]
@@ -228,10 +228,10 @@ def _lines_of(told: Told | Unsolved, *, blank: bool) -> list[str]:
     return [call_text(told.case), "it fits: there is nothing to remedy", *(f"   {line}" for line in code), *changes, *end]
 
 
-def _write_script(path: Path, told: Told | Unsolved) -> None:
-    from ssinghal.remedy.text import Told, facts, script
+def _write_script(path: Path, told: RemedyReport | Unsolved) -> None:
+    from ssinghal.remedy.text import RemedyReport, facts, script
 
-    if not isinstance(told, Told) or not told.remedies.found:
+    if not isinstance(told, RemedyReport) or not told.remedies.found:
         raise HarnessError(f"{path}: there is no remedy to write")
     first = told.remedies.found[0]
     about = [f"{first.contract}: {first.lever}" + (f" ({first.note})" if first.note else ""), *facts(told, first)]

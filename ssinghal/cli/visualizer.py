@@ -49,7 +49,7 @@ def export_visualizer(
     One report holds one case, on the board of its record; it takes about 0.2 MB and 40 ms. Needs torch. Exit code 0, 1 where a
     case crashed or hung and has no report, or TTNN's verdict is not the record's, 2 bad input.
     """
-    from ssinghal.report.visualizer_export import REPORTS, Exported, chosen_records, describe, export, named_run
+    from ssinghal.report.visualizer_export import REPORTS, ExportResult, chosen_records, describe, export, named_run
     from ssinghal.runs.reader import read_run
 
     path, case = named_run(run, results)
@@ -58,7 +58,7 @@ def export_visualizer(
     found = read_run(path)
     chosen, notes = chosen_records(found, keys, everything=everything, per_operator=per_operator)
     notes += [f"not in the run: {loss}" for loss in found.losses]
-    ended: list[Exported] = []
+    ended: list[ExportResult] = []
     for board in dict.fromkeys(record.board for record in chosen):
         records = [record for record in chosen if record.board == board]
         exported = export(records, choose_device(mode, board), folder, timeout_s=timeout, workers=workers)

@@ -37,7 +37,7 @@ class _Harvesting(BaseModel):
     harvest_mask: _Mask
 
 
-class _Layout(BaseModel):
+class _DescriptorModel(BaseModel):
     """What TT-Metalium needs of a descriptor; it does without the rest."""
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -87,7 +87,7 @@ def _parsed(path: Path, content: bytes) -> Mapping[str, Any]:
     if not isinstance(read, dict):
         raise InvalidCase(f"{path}: expected a cluster descriptor, a mapping with arch, harvesting, boards …")
     try:
-        layout = _Layout.model_validate(read)
+        layout = _DescriptorModel.model_validate(read)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -96,7 +96,7 @@ def _parsed(path: Path, content: bytes) -> Mapping[str, Any]:
     return read
 
 
-def _check(path: Path, layout: _Layout) -> None:
+def _check(path: Path, layout: _DescriptorModel) -> None:
     kinds = sorted(set(layout.arch.values()))
     if len(kinds) > 1:
         raise InvalidCase(f"{path}: arch: chips of one kind make a board; these are {' and '.join(kinds)}")

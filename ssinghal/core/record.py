@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.remedy_outcome import Searched
+from ssinghal.core.remedy_outcome import RemedyOutcome
 from ssinghal.core.tensors import ONE_CHIP, Shape, TextEnum
 from ssinghal.errors import cut
 
@@ -146,7 +146,7 @@ class Record:
     left_allocated: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[Mapping[str, Any], ...] = ()
     listed_shape: Shape | None = None
-    remedies: Searched | None = None
+    remedies: RemedyOutcome | None = None
     test: str = ""
     run: str = ""
     duration_s: float = 0.0

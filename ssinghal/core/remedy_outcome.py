@@ -11,7 +11,7 @@ from ssinghal.core.tensors import TextEnum, format_bytes
 NOT_TRIED = "impossible by arithmetic, or too slow here"
 
 
-class Values(TextEnum):
+class ValueComparison(TextEnum):
     """What is known of a remedy's values, beside those of the call as it was."""
 
     SAME_CALL = "the same call"
@@ -22,7 +22,7 @@ class Values(TextEnum):
 
 
 @dataclass(frozen=True)
-class Working:
+class WorkingRemedy:
     """A remedy that ran on the record's device, and whose result had the wanted shape, dtype, layout and memory.
 
     ``contract``: what it asks of the code around the call. ``peak_bytes_per_bank``: most that was allocated after any of its
@@ -37,11 +37,11 @@ class Working:
     moved_bytes: int
     calls: int
     probes: int
-    values: Values
+    values: ValueComparison
 
     def __str__(self) -> str:
         note = f" ({self.note})" if self.note else ""
-        known = f"; {self.values}" if self.values in (Values.NOT_COMPARED, Values.NARROWER) else ""
+        known = f"; {self.values}" if self.values in (ValueComparison.NOT_COMPARED, ValueComparison.NARROWER) else ""
         return f"{self.contract}: {self.lever}{note}{known}"
 
     @property
@@ -53,7 +53,7 @@ class Working:
 
 
 @dataclass(frozen=True)
-class Refused:
+class StrategyRejection:
     """A lever that does not help. ``probes`` 0: arithmetic says so, it would keep the host too busy to be tried, or the budget
     was spent before it."""
 
@@ -64,17 +64,17 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Searched:
+class RemedyOutcome:
     """``found``: the first that works of each contract, the least change first. ``reason``: why nothing was searched for."""
 
-    found: tuple[Working, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    found: tuple[WorkingRemedy, ...] = ()
+    refused: tuple[StrategyRejection, ...] = ()
     probes: int = 0
     budget_spent: bool = False
     reason: str = ""
 
     @property
-    def first(self) -> Working | None:
+    def first(self) -> WorkingRemedy | None:
         return next(iter(self.found), None)
 
     def __str__(self) -> str:
@@ -104,4 +104,4 @@ class Searched:
         return (self.probes, *(r.probes for r in self.refused), *(size for sizes in found for size in sizes))
 
 
-__all__ = ["Refused", "Searched", "Values", "Working"]
+__all__ = ["RemedyOutcome", "StrategyRejection", "ValueComparison", "WorkingRemedy"]

@@ -30,14 +30,14 @@ from ssinghal.core.tensors import (
     format_shape,
     round_up,
 )
-from ssinghal.diagnose.fingerprint import Origin, core_ranges, memory_of
+from ssinghal.diagnose.fingerprint import Fingerprint, core_ranges, memory_of
 from ssinghal.diagnose.source_calls import SourceCall
 from ssinghal.diagnose.ttnn_functions import operators_calling
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
 from ssinghal.operators.binding import specs_of
 
-MOST_SHAPES = 2  # of models, that a line of arithmetic names
+MAX_SHAPES = 2  # of models, that a line of arithmetic names
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _place(sources: Iterable[Source]) -> str:
 
 def candidates(
     verdict: Verdict,
-    origin: Origin,
+    origin: Fingerprint,
     limit: int = 5,
     catalogs: Iterable[Catalog] | None = None,
     functions: Sequence[str] = (),
@@ -241,7 +241,7 @@ class _Bytes:
                 alike = [
                     one.spec for one in of_models if one.spec and (one.spec.dtype, one.spec.layout) == (dtype, Layout.TILE)
                 ]
-                shapes = list(dict.fromkeys(format_shape(spec.shape) for spec in alike))[:MOST_SHAPES]
+                shapes = list(dict.fromkeys(format_shape(spec.shape) for spec in alike))[:MAX_SHAPES]
                 such_as = f", such as {' or '.join(shapes)}, which models have" if shapes else ""
                 yield Candidate(f"a tensor of {tiles:,} tiles of {dtype.tile_bytes:,} B ({dtype}){such_as}")
 
@@ -266,7 +266,7 @@ class _Columns:
     widths: Mapping[int, tuple[DType, DType]]
 
     @classmethod
-    def of(cls, verdict: Verdict, origin: Origin) -> _Columns | None:
+    def of(cls, verdict: Verdict, origin: Fingerprint) -> _Columns | None:
         ranges = core_ranges(verdict.cores)
         if not verdict.ends_at_address or verdict.program_bytes is None or len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ssinghal.core.record import Status, Verdict
 from ssinghal.diagnose.model import Failure, PythonCall
 from ssinghal.diagnose.parse.error_lines import error_key
-from ssinghal.diagnose.running_function import Named, of_operation
+from ssinghal.diagnose.running_function import NamedFunctions, of_operation
 from ssinghal.diagnose.tracebacks import same_test
 
 MEMORY_LIMIT = 10_000  # different ones that are kept
@@ -16,14 +16,14 @@ OTHER_LIMIT = 1_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenFailure:
     """What a text says of a failure, of ``process``, whether that is known already or not."""
 
     verdict: Verdict
     process: str = ""
     test: str = ""
     call: PythonCall | None = None
-    named: Named = field(default_factory=Named)
+    named: NamedFunctions = field(default_factory=NamedFunctions)
     is_cut: bool = False
 
 
@@ -32,7 +32,7 @@ class Failures:
 
     def __init__(self) -> None:
         self._all: list[Failure] = []
-        self._named: list[Named] = []
+        self._named: list[NamedFunctions] = []
         self.left_out = 0
         self._alike: dict[tuple[str, Verdict], list[int]] = {}  # where those of one process with equal figures are
         self._thrown: dict[tuple[str, str], int] = {}  # the last of a process from a place in TTNN that is known in full
@@ -48,7 +48,7 @@ class Failures:
     def cut(self) -> int:
         return sum(failure.is_cut for failure in self._all)
 
-    def add(self, seen: Seen, made: Callable[[], Failure]) -> int | None:
+    def add(self, seen: SeenFailure, made: Callable[[], Failure]) -> int | None:
         """Where the failure is: one known of equal figures, process and test, else the one ``made``; None where none is kept.
 
         Of a known one the first text says when it was; a later one may say more: the place in TTNN, the call, the test.
@@ -70,7 +70,7 @@ class Failures:
         self._named.append(seen.named)
         return len(self._all) - 1
 
-    def _in_full(self, seen: Seen) -> Iterator[int]:
+    def _in_full(self, seen: SeenFailure) -> Iterator[int]:
         """What a text without its message may be of: what was thrown at the same place, or of memory and at no place known."""
         last = self._thrown.get((seen.process, seen.verdict.thrown_at))
         if last is not None:
@@ -84,7 +84,7 @@ class Failures:
         known = self._all[at].test
         return not (known and test) or same_test(known, test)
 
-    def _tell_more(self, at: int, seen: Seen) -> None:
+    def _tell_more(self, at: int, seen: SeenFailure) -> None:
         known = self._all[at]
         fuller = known.verdict if seen.is_cut or known.verdict.thrown_at or not seen.verdict.thrown_at else seen.verdict
         longer = max(known.test, seen.test, key=len)
@@ -95,7 +95,7 @@ class Failures:
         """The call's place, where that follows the error."""
         self._all[at] = replace(self._all[at], call=call)
 
-    def name_functions(self, at: int, named: Named) -> None:
+    def name_functions(self, at: int, named: NamedFunctions) -> None:
         """What lines after the error say was running."""
         self._named[at] = self._named[at].joined(named)
 
@@ -114,7 +114,7 @@ class Failures:
             if not known.test and _may_be(verdict, known.verdict):
                 self._all[at] = replace(known, test=node, times=known.times + 1)
                 return
-        self.add(Seen(verdict, test=node, is_cut=is_cut), lambda: Failure(verdict, line, test=node, is_cut=is_cut))
+        self.add(SeenFailure(verdict, test=node, is_cut=is_cut), lambda: Failure(verdict, line, test=node, is_cut=is_cut))
 
 
 def _may_be(shortened: Verdict, known: Verdict) -> bool:

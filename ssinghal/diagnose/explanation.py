@@ -12,8 +12,8 @@ from typing import Any
 from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, format_bytes, format_shape
 from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
-from ssinghal.diagnose.fingerprint import Origin, memory_of, origin
-from ssinghal.diagnose.model import Failure, Operation, Value
+from ssinghal.diagnose.fingerprint import Fingerprint, memory_of, origin
+from ssinghal.diagnose.model import Failure, MlirValue, Operation
 from ssinghal.diagnose.program_buffers import ProgramBuffers, program_buffers
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation
@@ -69,7 +69,7 @@ class Explanation:
 
     verdict: Verdict
     headline: str
-    origin: Origin
+    origin: Fingerprint
     operation: Operation | None = None
     program: ProgramBuffers | None = None
     buffer: BufferNeed | None = None
@@ -104,7 +104,7 @@ def explain(failure: Failure) -> Explanation:
     """What the numbers of ``failure``, and the operation that it came from, say. A failure that is none of memory is named."""
     verdict, operation = failure.verdict, failure.operation
     if verdict.resource is None:
-        return Explanation(verdict, _headline(failure), Origin(), operation)
+        return Explanation(verdict, _headline(failure), Fingerprint(), operation)
     points_to = origin(verdict)
     board = points_to.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
@@ -138,7 +138,7 @@ def _tensors(operation: Operation, board: Board) -> Iterator[Tensor]:
             yield tensor
 
 
-def _tensor(label: str, value: Value, board: Board) -> Tensor | None:
+def _tensor(label: str, value: MlirValue, board: Board) -> Tensor | None:
     if value.spec is None:
         return None
     try:

@@ -21,7 +21,7 @@ Core = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Build:
+class KnownBuild:
     """Releases, or builds between them, that reserve the same bytes at the bottom of an L1; None where that is not known.
 
     ``wheels``: the first and the last of those releases; ``month``: of the builds. ``releases``: those of them that open a
@@ -56,16 +56,16 @@ class Build:
 # Oldest first. Wormhole: L1 end - L1 bank of a board opened without an L1_SMALL region. Blackhole: of 0.66.0, 0.75.0, 0.80.0
 # and 0.81.1.
 BUILDS = (
-    Build((), "December 2025", 102_656, measured=False),
-    Build(("0.66.0",), "January 2026", 103_552, 105_280, ("0.66.0",)),
-    Build(("0.67.0", "0.70.1"), "March 2026", 103_712),
-    Build((), "May 2026", 103_744, measured=False),
-    Build(("0.72.0",), "", 103_840),
-    Build((), "June 2026", 104_224, measured=False),
-    Build(("0.74.0", "0.75.0"), "", 105_536, 111_360, ("0.75.0",)),
-    Build(("0.76.0",), "", 105_664, None, ("0.76.0",)),
-    Build(("0.78.0", "0.80.0"), "", 105_696, 111_616, ("0.78.0", "0.80.0")),
-    Build(("0.81.1",), "", 105_824, 111_744, ("0.81.1",)),
+    KnownBuild((), "December 2025", 102_656, measured=False),
+    KnownBuild(("0.66.0",), "January 2026", 103_552, 105_280, ("0.66.0",)),
+    KnownBuild(("0.67.0", "0.70.1"), "March 2026", 103_712),
+    KnownBuild((), "May 2026", 103_744, measured=False),
+    KnownBuild(("0.72.0",), "", 103_840),
+    KnownBuild((), "June 2026", 104_224, measured=False),
+    KnownBuild(("0.74.0", "0.75.0"), "", 105_536, 111_360, ("0.75.0",)),
+    KnownBuild(("0.76.0",), "", 105_664, None, ("0.76.0",)),
+    KnownBuild(("0.78.0", "0.80.0"), "", 105_696, 111_616, ("0.78.0", "0.80.0")),
+    KnownBuild(("0.81.1",), "", 105_824, 111_744, ("0.81.1",)),
 )
 _BASES = {build.wormhole_base: i for i, build in enumerate(BUILDS)}
 
@@ -133,7 +133,7 @@ DRAM_BANKS = (
 
 
 @dataclass(frozen=True)
-class Trace:
+class TraceRegion:
     """A DRAM bank's size read as a whole bank less a trace region of ``region_bytes`` (0: the bank is whole)."""
 
     bank: DramBank
@@ -141,17 +141,17 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Reading:
+class BuildMatch:
     """One build that gives the figures: its reserved base where known, and with what L1_SMALL region where a figure tells."""
 
     arch: str
-    build: Build
+    build: KnownBuild
     base_bytes: int | None
     l1_small_bytes: int | None = None
 
 
 @dataclass(frozen=True)
-class Origin:
+class Fingerprint:
     """What the figures point to. Empty: unknown. ``arch``: where all that fits is of one.
 
     ``unread_bytes``: of each L1, neither bank nor anything that a known build reserves. ``sharded``: no known board has
@@ -160,8 +160,8 @@ class Origin:
 
     arch: str = ""
     chips: tuple[Chip, ...] = ()
-    readings: tuple[Reading, ...] = ()
-    traces: tuple[Trace, ...] = ()
+    readings: tuple[BuildMatch, ...] = ()
+    traces: tuple[TraceRegion, ...] = ()
     evidence: tuple[str, ...] = ()
     sharded: bool = False
     unread_bytes: int | None = None
@@ -202,7 +202,7 @@ class Origin:
         sizes = {trace.region_bytes for trace in self.traces}
         return sizes.pop() if len(sizes) == 1 else 0
 
-    def narrowed(self, build: Build) -> Origin:
+    def narrowed(self, build: KnownBuild) -> Fingerprint:
         """The origin if it was ``build``, where something else than the figures of the message tells."""
         return replace(self, readings=tuple(reading for reading in self.readings if reading.build == build), evidence=())
 
@@ -256,7 +256,7 @@ def _chips_in_words(chips: Sequence[Chip]) -> str:
     return f"{kind} ({'grid unknown' if is_whole else f'{columns} columns of cores'})"
 
 
-def _builds_in_words(builds: Sequence[Build]) -> str:
+def _builds_in_words(builds: Sequence[KnownBuild]) -> str:
     """The first and the last of those that follow one another, else each; ``builds`` are in the order of ``BUILDS``."""
     at = [BUILDS.index(build) for build in builds]
     if len(builds) > 1 and at == list(range(at[0], at[-1] + 1)):
@@ -272,11 +272,11 @@ def _boards_of(chips: Sequence[Chip]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for chip in chips for name in chip.boards))
 
 
-def origin(verdict: Verdict) -> Origin:
+def origin(verdict: Verdict) -> Fingerprint:
     """What the numbers and the wording of ``verdict`` point to. Figures count more than words where they disagree."""
     memory = memory_of(verdict)
     if memory is None and verdict.resource not in (Resource.CIRCULAR_BUFFER, Resource.CLASH):
-        return Origin()
+        return Fingerprint()
     arches = _arches(verdict)
     chips = tuple(chip for chip in CHIPS if chip.arch in arches and _has_figures(chip, verdict))
     arches = [arch for arch in arches if not chips or arch in {chip.arch for chip in chips}]
@@ -290,7 +290,7 @@ def origin(verdict: Verdict) -> Origin:
     if room is not None and readings:
         arches = [arch for arch in arches if arch in {r.arch for r in readings}]
     arch = arches[0] if len(arches) == 1 else ""
-    return Origin(
+    return Fingerprint(
         arch=arch,
         chips=tuple(chip for chip in chips if chip.arch in arches),
         readings=readings,
@@ -372,12 +372,12 @@ def _told_room(verdict: Verdict) -> int | None:
     return None
 
 
-def _readings(arches: Sequence[str], verdict: Verdict, builds: Sequence[Build]) -> tuple[Reading, ...]:
+def _readings(arches: Sequence[str], verdict: Verdict, builds: Sequence[KnownBuild]) -> tuple[BuildMatch, ...]:
     room = _told_room(verdict)
     if room is None:
-        return tuple(Reading(arch, build, build.base_bytes(arch)) for arch in arches for build in builds)
+        return tuple(BuildMatch(arch, build, build.base_bytes(arch)) for arch in arches for build in builds)
     known = [(arch, build, base) for arch in arches for build in builds if (base := build.base_bytes(arch)) is not None]
-    sized = [(Reading(arch, build, base, l1_small := L1_ENDS[arch] - base - room), l1_small) for arch, build, base in known]
+    sized = [(BuildMatch(arch, build, base, l1_small := L1_ENDS[arch] - base - room), l1_small) for arch, build, base in known]
     return tuple(reading for reading, l1_small in sized if _is_usual(l1_small))
 
 
@@ -385,13 +385,13 @@ def _is_usual(l1_small_bytes: int) -> bool:
     return l1_small_bytes in USUAL_L1_SMALL or (0 <= l1_small_bytes <= MAX_L1_SMALL and l1_small_bytes % L1_SMALL_STEP == 0)
 
 
-def _between(first: int | None, last: int | None) -> tuple[Build, ...]:
+def _between(first: int | None, last: int | None) -> tuple[KnownBuild, ...]:
     """Builds from one to another, both named by their base on a Wormhole."""
     start = _BASES[first] if first is not None else 0
     return BUILDS[start : _BASES[last] + 1 if last is not None else None]
 
 
-def _by_wording(verdict: Verdict) -> tuple[tuple[Build, ...], tuple[str, ...]]:
+def _by_wording(verdict: Verdict) -> tuple[tuple[KnownBuild, ...], tuple[str, ...]]:
     """Builds that use the wording, oldest first, and what of it tells."""
     wordings = [(start, end, what) for mark, start, end, what in _WORDINGS if mark in verdict.message]
     if verdict.largest_free_bytes is not None and verdict.message.endswith(" B)"):
@@ -405,7 +405,7 @@ def _by_wording(verdict: Verdict) -> tuple[tuple[Build, ...], tuple[str, ...]]:
 # Trace region -------------------------------------------------------------------------------------------------------------
 
 
-def _traces(verdict: Verdict, arches: list[str]) -> Iterator[Trace]:
+def _traces(verdict: Verdict, arches: list[str]) -> Iterator[TraceRegion]:
     """Sizes that someone would ask for: whole thousands or KiB. Others tell nothing, so nothing is said of them."""
     if verdict.bank_bytes is None or verdict.banks is None:
         return
@@ -414,10 +414,10 @@ def _traces(verdict: Verdict, arches: list[str]) -> Iterator[Trace]:
         region = missing if bank.trace_per_bank else missing * verdict.banks
         is_round = region % 1000 == 0 or region % 1024 == 0
         if bank.arch in arches and 0 <= missing < bank.bank_bytes // 4 and is_round:
-            yield Trace(bank, region)
+            yield TraceRegion(bank, region)
 
 
-def _trace_line(trace: Trace) -> str:
+def _trace_line(trace: TraceRegion) -> str:
     whole = f"a whole DRAM bank of {trace.bank.builds} has {trace.bank.bank_bytes:,} B"
     if not trace.region_bytes:
         return f"trace region: none, {whole}"
@@ -425,4 +425,4 @@ def _trace_line(trace: Trace) -> str:
     return f"trace region: points to trace_region_size {trace.region_bytes:,}, {taken}; {whole}"
 
 
-__all__ = ["BUILDS", "Build", "Chip", "Origin", "Reading", "Trace", "core_ranges", "memory_of", "origin"]
+__all__ = ["BUILDS", "BuildMatch", "Chip", "Fingerprint", "KnownBuild", "TraceRegion", "core_ranges", "memory_of", "origin"]

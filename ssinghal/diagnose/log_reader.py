@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from ssinghal.core.record import Status
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
-from ssinghal.diagnose.deduplication import Failures, Seen
-from ssinghal.diagnose.model import Failure, Module, Operation, Reading
+from ssinghal.diagnose.deduplication import Failures, SeenFailure
+from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
 from ssinghal.diagnose.parse.crashes import UNNAMED, crash, is_unnamed_crash
 from ssinghal.diagnose.parse.error_lines import (
     FRAMEWORK_MEMORY,
@@ -40,7 +40,7 @@ from ssinghal.diagnose.parse.mlir import (
     without_remark,
 )
 from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, told
-from ssinghal.diagnose.running_function import Named, Started, logged, of_frame
+from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged, of_frame
 from ssinghal.diagnose.tracebacks import Traceback, result
 
 # A line that has none of these changes nothing, unless something was begun before it (a bare message has no mark: "Out of").
@@ -58,7 +58,7 @@ _MARK = re.compile(r">   +$")  # of pytest, before a line of source
 
 
 @dataclass
-class _Begun:
+class _PendingFailure:
     """An error or a statement, and the lines that it goes on over."""
 
     number: int
@@ -81,15 +81,15 @@ class _Process:
     name: str = ""
     traceback: Traceback = field(default_factory=Traceback)
     started: int = 0
-    running: _Begun | None = None  # the operation executed last
-    logged: Started = field(default_factory=Started)
+    running: _PendingFailure | None = None  # the operation executed last
+    logged: UnfinishedFunctions = field(default_factory=UnfinishedFunctions)
     unplaced: int | None = None  # the failure whose call's place comes after it
     traced: int | None = None  # the failure whose backtrace may follow
     signalled: int | None = None  # the line that says of a signal, whose name is still to come
     has_ended: bool = False  # with a C++ exception, which aborts
 
 
-def read_log(stream: BinaryIO, name: str, module: Module | None = None) -> Reading:
+def read_log(stream: BinaryIO, name: str, module: Module | None = None) -> LogReading:
     """Every failure in ``stream`` and the operation that was running. ``module``: of a file beside the log.
 
     Never raises for what the bytes are; OSError where they cannot be read.
@@ -108,7 +108,7 @@ class _Reader:
         self._given = given
         self._text = ModuleText()
         self._processes: dict[str, _Process] = {"": _Process()}
-        self._begun: dict[str, _Begun] = {}  # by process
+        self._begun: dict[str, _PendingFailure] = {}  # by process
         self._failures = Failures()
         self._skipped = 0
         self._has_open_arguments = False
@@ -117,7 +117,7 @@ class _Reader:
     def busy(self) -> bool:
         return bool(self._begun) or self._has_open_arguments
 
-    def reading(self, name: str, lines: Lines) -> Reading:
+    def reading(self, name: str, lines: Lines) -> LogReading:
         module = (self._given.operations if self._given else ()) or self._text.operations()
         failures = list(self._failures.all)
         places = list(map(Places(module).of, (failure.operation for failure in failures)))
@@ -139,7 +139,7 @@ class _Reader:
             *dict.fromkeys(self._remarks(lines, failures, places)),
             *(f"{count:,} {what}" for what, count in counted.items() if count),
         ]
-        return Reading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks))
+        return LogReading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks))
 
     def _remarks(self, lines: Lines, failures: Sequence[Failure], places: Sequence[Place]) -> Iterator[str]:
         """What is odd of the log as a whole, and of the module for it."""
@@ -203,7 +203,7 @@ class _Reader:
         self._end(process)
         process.started += 1
         words = line.text[at + len(_EXECUTING) : at + STATEMENT_CHARS]
-        process.running = _Begun(line.number, [words], [len(line.text)], runs=True, quoted=line.text.startswith(">"))
+        process.running = _PendingFailure(line.number, [words], [len(line.text)], runs=True, quoted=line.text.startswith(">"))
         if not line.cut:
             self._begun[process.name] = process.running
 
@@ -260,7 +260,7 @@ class _Reader:
         for start, end in zip(found[:STARTS_LIMIT], ends, strict=False):
             self._end(process)
             words = text[start.at : min(end, start.at + 2 * HEAD_CHARS)]
-            begun = _Begun(line.number, [words], [len(text)], start, marked=prefix.marked, quoted=quoted)
+            begun = _PendingFailure(line.number, [words], [len(text)], start, marked=prefix.marked, quoted=quoted)
             self._begun[process.name] = begun
 
     def _describe(self, process: _Process, line: Line, prefix: Prefix, quoted: bool) -> bool:
@@ -271,7 +271,7 @@ class _Reader:
             return False
         if begins_statement(body):
             words = line.text[at : at + STATEMENT_CHARS]
-            self._begun[process.name] = _Begun(line.number, [words], [len(line.text)], quoted=quoted)
+            self._begun[process.name] = _PendingFailure(line.number, [words], [len(line.text)], quoted=quoted)
             return False
         summary = result(body)
         if summary:
@@ -310,7 +310,7 @@ class _Reader:
         if not body.startswith(_BACKTRACE) or "::" not in body:
             return False
         if process.traced is not None:
-            self._failures.name_functions(process.traced, Named(backtrace=of_frame(body)))
+            self._failures.name_functions(process.traced, NamedFunctions(backtrace=of_frame(body)))
         return True
 
     # ---- what ended ----
@@ -324,7 +324,7 @@ class _Reader:
         elif not begun.runs:
             self._text.add(begun.lines, begun.widths, begun.number)
 
-    def _fail(self, process: _Process, begun: _Begun, start: Start) -> None:
+    def _fail(self, process: _Process, begun: _PendingFailure, start: Start) -> None:
         message = read_message(start, begun.lines, begun.widths)
         if message is not None:
             self._keep(process, begun.number, message)
@@ -332,20 +332,20 @@ class _Reader:
         for at in range(message.lines if message else 1, len(begun.lines)):  # more may follow in the lines that were taken
             bare = bare_start(begun.lines[at].lstrip())
             if bare is not None:
-                rest = _Begun(begun.number + at, begun.lines[at:], begun.widths[at:])
+                rest = _PendingFailure(begun.number + at, begun.lines[at:], begun.widths[at:])
                 return self._fail(process, rest, bare)
 
     def _keep(self, process: _Process, number: int, message: Message) -> None:
         traceback, verdict, is_cut = process.traceback, message.verdict, message.is_cut
         call, test, tensors = traceback.call, traceback.test, traceback.tensors
-        named = Named(source=traceback.functions, own=traceback.own, log=process.logged.names)
+        named = NamedFunctions(source=traceback.functions, own=traceback.own, log=process.logged.names)
 
         def made() -> Failure:
             operation = _operation(process.running, self._text.aliases) if process.running else None
             started = process.started
             return Failure(verdict, number, 1, process.name, operation, started, call, test, tensors=tensors, is_cut=is_cut)
 
-        at = self._failures.add(Seen(verdict, process.name, test, call, named, is_cut), made)
+        at = self._failures.add(SeenFailure(verdict, process.name, test, call, named, is_cut), made)
         process.unplaced = at if call is not None and not call.where else None
         process.traced = at
         process.logged.fail()
@@ -374,7 +374,7 @@ def _is_crash(line: Line, prefix: Prefix) -> bool:
     return is_unnamed_crash(body) or crash(body, alone=not prefix.end) is not None
 
 
-def _operation(begun: _Begun, aliases: Mapping[str, str]) -> Operation | None:
+def _operation(begun: _PendingFailure, aliases: Mapping[str, str]) -> Operation | None:
     """The reading that tells more of its values, where the lines may be broken in the middle of a word."""
     lines = [without_remark(line) for line in begun.lines]
     texts = [text[:STATEMENT_CHARS].strip() for text in joined(lines, begun.widths)]

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 
 from ssinghal.core.case import Case, Placement
 from ssinghal.core.tensors import DType, TensorSpec, format_shape
-from ssinghal.diagnose.model import Operation, Value
+from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.diagnose.parse.mlir_module import Places, function_of
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
@@ -25,7 +25,7 @@ _PAD = {4: ("replication_pad2d", 2), 5: ("replication_pad3d", 3)}
 _KEEPING = ("ttnn.reshape", "ttnn.to_layout", "ttnn.to_device", "ttnn.from_device", "ttnn.to_memory_config")
 _WHOLE_NUMBERS = (DType.UINT8, DType.UINT16, DType.UINT32, DType.INT32)
 _DENSE = re.compile(r"dense<([^<>\"]*)>\s*:\s*tensor<((?:\d{1,9}x){1,8})[su]?i\d+[,>].*", re.DOTALL)
-MOST_INDICES = 1 << 16
+MAX_INDICES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _gather(steps: Sequence[Operation], function: Sequence[Operation], module: S
         return None
     count = made.volume // matrix.shape[1]
     taken = [value for value in embedding.operands if value.name != rows.results[0].name]
-    known = len(taken) == 1 and taken[0].spec is not None and taken[0].spec.volume == count <= MOST_INDICES
+    known = len(taken) == 1 and taken[0].spec is not None and taken[0].spec.volume == count <= MAX_INDICES
     before = function[: function.index(embedding)]
     return Gather(source, dim, count, _indices(taken[0], before, module, count) if known else ())
 
@@ -135,7 +135,7 @@ def _gather(steps: Sequence[Operation], function: Sequence[Operation], module: S
 # Indices --------------------------------------------------------------------------------------------------------------------
 
 
-def _indices(taken: Value, before: Sequence[Operation], module: Sequence[Operation], count: int) -> tuple[int, ...]:
+def _indices(taken: MlirValue, before: Sequence[Operation], module: Sequence[Operation], count: int) -> tuple[int, ...]:
     """The values of ``taken``, an operand of ``count`` elements. ``before``: what its function does until then. None at all
     where it is no constant, or may be another one."""
     constants = [operation for operation in module if operation.name == "ttnn.constant" and _volume(operation) == count]
@@ -149,7 +149,7 @@ def _indices(taken: Value, before: Sequence[Operation], module: Sequence[Operati
     return numbers if len(numbers) == count else ()
 
 
-def _constant(value: Value, before: Sequence[Operation]) -> Operation | None:
+def _constant(value: MlirValue, before: Sequence[Operation]) -> Operation | None:
     """The constant that ``value`` is, itself or in another form."""
     for at in reversed(range(len(before))):
         operation = before[at]
@@ -176,7 +176,7 @@ def _is_returned(constant: Operation, module: Sequence[Operation]) -> bool:
     return True
 
 
-def _is_whole(value: Value) -> bool:
+def _is_whole(value: MlirValue) -> bool:
     return value.spec is not None and value.spec.dtype in _WHOLE_NUMBERS
 
 

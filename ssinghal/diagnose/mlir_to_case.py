@@ -14,7 +14,7 @@ from typing import Any
 
 from ssinghal.core.case import Case, OutputMemory, Placement
 from ssinghal.core.tensors import BufferType, Layout, Shape, TensorSpec, format_shape
-from ssinghal.diagnose.model import Operation, Value
+from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator, make_case
 from ssinghal.operators.binding import specs_of
@@ -27,7 +27,7 @@ Attrs = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Form:
+class OpMapping:
     """How an operation maps to ``operator``.
 
     ``shapes(operation, shapes)`` gives the case's inputs from the operands' shapes, else they are taken as they are, in
@@ -83,7 +83,7 @@ def _result_specs(operation: Operation) -> list[TensorSpec]:
     return [value.spec for value in operation.results if value.spec is not None]
 
 
-def _placement(operation: Operation, form: Form, operands: Sequence[TensorSpec]) -> Placement:
+def _placement(operation: Operation, form: OpMapping, operands: Sequence[TensorSpec]) -> Placement:
     """As the first operand lies (a tensor made from nothing: its result), the result where the operation puts it."""
     results = _result_specs(operation)
     if not operands and not results:
@@ -100,7 +100,7 @@ def _placement(operation: Operation, form: Form, operands: Sequence[TensorSpec])
     return Placement(first.dtype, shaped.layout, memory, output, channels_last=None if is_nhwc else False)
 
 
-def _check_same(operation: Operation, form: Form, case: Case, operands: Sequence[Value]) -> None:
+def _check_same(operation: Operation, form: OpMapping, case: Case, operands: Sequence[MlirValue]) -> None:
     """InvalidCase unless the case's tensors are those of the operation."""
     made_inputs, made_outputs = specs_of(case)
     compared = [(f"input {i}", made, value) for i, (made, value) in enumerate(zip(made_inputs, operands, strict=False), 1)]
@@ -382,68 +382,70 @@ _SAME_NAME = (
 )
 _OTHER_NAME = {"subtract": "sub", "multiply": "mul", "divide": "div"}
 
-FORMS: Mapping[str, Form] = {
-    **{name: Form(name) for name in _SAME_NAME},
-    **{name: Form(ours) for name, ours in _OTHER_NAME.items()},
-    "leaky_relu": Form("leaky_relu", _named(negative_slope=_a_number("parameter", 0.01))),
-    "pow_scalar": Form("pow", _named(exponent=_a_number("rhs"))),
-    "clamp_scalar": Form("clamp", _limits),
-    "typecast": Form("_to_copy", _cast),
+FORMS: Mapping[str, OpMapping] = {
+    **{name: OpMapping(name) for name in _SAME_NAME},
+    **{name: OpMapping(ours) for name, ours in _OTHER_NAME.items()},
+    "leaky_relu": OpMapping("leaky_relu", _named(negative_slope=_a_number("parameter", 0.01))),
+    "pow_scalar": OpMapping("pow", _named(exponent=_a_number("rhs"))),
+    "clamp_scalar": OpMapping("clamp", _limits),
+    "typecast": OpMapping("_to_copy", _cast),
     # other place, layout, shape or order
-    "empty": Form("place", puts_result=True),
-    "to_device": Form("place", puts_result=True),
-    "to_memory_config": Form("clone"),  # of an interleaved tensor: a copy
-    "to_layout": Form("to_layout", _layout),
-    "tilize": Form("tilize"),
-    "untilize": Form("untilize"),
-    "reshape": Form("view", _named(size=_a_list("shape"))),
-    "permute": Form("permute", _named(dims=_a_list("permutation"))),
-    "transpose": Form("transpose", _named(dim0=_an_int("dim0"), dim1=_an_int("dim1"))),
-    "concat": Form("cat", _named(dim=_an_int("dim"))),
-    "slice": Form("slice", _slice),
-    "slice_static": Form("slice", _slice),
-    "pad": Form("constant_pad_nd", _pad),
-    "repeat": Form("repeat", _named(repeats=_a_list("repeat_dims"))),
-    "repeat_interleave": Form("repeat_interleave", _named(repeats=_an_int("repeats"), dim=_an_int("dim"))),
-    "embedding": Form("embedding", order=(1, 0), result_layout=True),
-    "gather": Form("gather", _named(dim=_an_int("dim"))),
+    "empty": OpMapping("place", puts_result=True),
+    "to_device": OpMapping("place", puts_result=True),
+    "to_memory_config": OpMapping("clone"),  # of an interleaved tensor: a copy
+    "to_layout": OpMapping("to_layout", _layout),
+    "tilize": OpMapping("tilize"),
+    "untilize": OpMapping("untilize"),
+    "reshape": OpMapping("view", _named(size=_a_list("shape"))),
+    "permute": OpMapping("permute", _named(dims=_a_list("permutation"))),
+    "transpose": OpMapping("transpose", _named(dim0=_an_int("dim0"), dim1=_an_int("dim1"))),
+    "concat": OpMapping("cat", _named(dim=_an_int("dim"))),
+    "slice": OpMapping("slice", _slice),
+    "slice_static": OpMapping("slice", _slice),
+    "pad": OpMapping("constant_pad_nd", _pad),
+    "repeat": OpMapping("repeat", _named(repeats=_a_list("repeat_dims"))),
+    "repeat_interleave": OpMapping("repeat_interleave", _named(repeats=_an_int("repeats"), dim=_an_int("dim"))),
+    "embedding": OpMapping("embedding", order=(1, 0), result_layout=True),
+    "gather": OpMapping("gather", _named(dim=_an_int("dim"))),
     # matrices
-    "matmul": Form("matmul", _untransposed),
-    "linear": Form("linear", _untransposed, _linear),
-    "scaled_dot_product_attention": Form("scaled_dot_product_attention", _named(is_causal=_a_flag("is_causal", True))),
+    "matmul": OpMapping("matmul", _untransposed),
+    "linear": OpMapping("linear", _untransposed, _linear),
+    "scaled_dot_product_attention": OpMapping("scaled_dot_product_attention", _named(is_causal=_a_flag("is_causal", True))),
     # rows
-    "softmax": Form("softmax", _named(dim=_an_int("dimension"))),
-    "mean": Form("mean", _reduced),
-    "sum": Form("sum", _reduced),
-    "max": Form("amax", _reduced_to_extremes),
-    "min": Form("amin", _reduced_to_extremes),
-    "argmax": Form("argmax", _named(dim=_an_int("dim"), keepdim=_a_flag("keep_dim"))),
-    "layer_norm": Form("layer_norm", _last_dim, _vectors),
-    "rms_norm": Form("rms_norm", _last_dim, _vectors),
-    "batch_norm_inference": Form("native_batch_norm", _named(eps=_a_number("epsilon", 1e-5)), _vectors, order=(0, 3, 4, 1, 2)),
-    "group_norm": Form("group_norm", _named(num_groups=_an_int("num_groups"), eps=_a_number("epsilon", 1e-12)), _grouped),
+    "softmax": OpMapping("softmax", _named(dim=_an_int("dimension"))),
+    "mean": OpMapping("mean", _reduced),
+    "sum": OpMapping("sum", _reduced),
+    "max": OpMapping("amax", _reduced_to_extremes),
+    "min": OpMapping("amin", _reduced_to_extremes),
+    "argmax": OpMapping("argmax", _named(dim=_an_int("dim"), keepdim=_a_flag("keep_dim"))),
+    "layer_norm": OpMapping("layer_norm", _last_dim, _vectors),
+    "rms_norm": OpMapping("rms_norm", _last_dim, _vectors),
+    "batch_norm_inference": OpMapping(
+        "native_batch_norm", _named(eps=_a_number("epsilon", 1e-5)), _vectors, order=(0, 3, 4, 1, 2)
+    ),
+    "group_norm": OpMapping("group_norm", _named(num_groups=_an_int("num_groups"), eps=_a_number("epsilon", 1e-12)), _grouped),
     # maps and volumes
-    "max_pool2d": Form(
+    "max_pool2d": OpMapping(
         "max_pool2d", _named(kernel_size=_a_list("kernel_size"), dilation=_a_list("dilation"), **_WINDOW), _pooled
     ),
-    "avg_pool2d": Form(
+    "avg_pool2d": OpMapping(
         "avg_pool2d",
         _named(kernel_size=_a_list("kernel_size"), count_include_pad=_a_flag("count_include_pad", True), **_WINDOW),
         _pooled,
     ),
-    "upsample": Form("upsample_nearest2d", _upsample, _first_as_nchw),
-    "conv2d": Form("convolution", _named(**_CONVOLUTION), _convolved(transposed=False), prepared=(1, 2)),
-    "conv_transpose2d": Form(
+    "upsample": OpMapping("upsample_nearest2d", _upsample, _first_as_nchw),
+    "conv2d": OpMapping("convolution", _named(**_CONVOLUTION), _convolved(transposed=False), prepared=(1, 2)),
+    "conv_transpose2d": OpMapping(
         "conv_transpose2d",
         _named(output_padding=_a_list("output_padding"), **_CONVOLUTION),
         _convolved(transposed=True),
         prepared=(1, 2),
     ),
-    "conv3d": Form("convolution", _volume, _convolved_volume, prepared=(1, 2)),
+    "conv3d": OpMapping("convolution", _volume, _convolved_volume, prepared=(1, 2)),
     # made from nothing
-    "ones": Form("ones", _named(size=_a_list("shape"))),
-    "zeros": Form("zeros", _named(size=_a_list("shape"))),
-    "full": Form("full", _named(size=_a_list("shape"), fill_value=_a_number("fill_value"))),
+    "ones": OpMapping("ones", _named(size=_a_list("shape"))),
+    "zeros": OpMapping("zeros", _named(size=_a_list("shape"))),
+    "full": OpMapping("full", _named(size=_a_list("shape"), fill_value=_a_number("fill_value"))),
 }
 
-__all__ = ["FORMS", "Form", "case_of", "left_out"]
+__all__ = ["FORMS", "OpMapping", "case_of", "left_out"]

@@ -11,7 +11,7 @@ from ssinghal.core.tensors import TensorSpec
 
 
 @dataclass(frozen=True)
-class Value:
+class MlirValue:
     """An operand or result of an operation: ``%8`` and, where the text gives its type, what it is on the device.
 
     ``spec`` has shape and dtype from the tensor type; layout and memory from the layout that goes with it (``known_layout``),
@@ -32,8 +32,8 @@ class Operation:
     """
 
     name: str
-    results: tuple[Value, ...] = ()
-    operands: tuple[Value, ...] = ()
+    results: tuple[MlirValue, ...] = ()
+    operands: tuple[MlirValue, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     location: str = ""
     line: int = 0
@@ -87,7 +87,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LogReading:
     """All of a log. ``never_ran``: operations of the module (in the log or beside it) after the one that failed first, in its
     order; empty where there is no module to tell. ``remarks``: what was odd in the text (bytes that are no text, lines cut)."""
 

@@ -12,30 +12,30 @@ from ssinghal.diagnose.candidates import Candidate, candidates
 from ssinghal.diagnose.explanation import Explanation, explain
 from ssinghal.diagnose.lowered_gather import Gather, gather_of
 from ssinghal.diagnose.mlir_to_case import case_of, left_out
-from ssinghal.diagnose.model import Failure, Operation, Reading
+from ssinghal.diagnose.model import Failure, LogReading, Operation
 from ssinghal.diagnose.parse.mlir_module import Places
 from ssinghal.diagnose.replay import Replay, replay, replay_later
 from ssinghal.diagnose.source_calls import calls_on, source_calls
 from ssinghal.diagnose.ttnn_functions import PREFIX
 from ssinghal.errors import InvalidCase
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.replicate_padding import ModelChange
 from ssinghal.remedy.search import Budget
 from ssinghal.remedy.solver import Unsolved, padding_changes, solve
-from ssinghal.remedy.text import Told
-from ssinghal.remedy.trial import LiveSet, Tried
+from ssinghal.remedy.text import RemedyReport
+from ssinghal.remedy.trial import LiveSet, TrialResult
 
-MOST_CANDIDATES = 5  # calls of the catalogs, named and replayed
-MOST_SOUGHT = 10_000
-MOST_LATER = 12  # operations that never ran, named or tried
+MAX_CANDIDATES = 5  # calls of the catalogs, named and replayed
+MAX_SOUGHT = 10_000
+MAX_LATER = 12  # operations that never ran, named or tried
 
 
 @dataclass(frozen=True)
 class Padded:
     """Replicate padding made of slices and concat, tried. ``changes``: what it keeps, and what constant padding would not."""
 
-    tried: Tried
+    tried: TrialResult
     changes: ModelChange | None
 
     def lines(self) -> list[str]:
@@ -68,7 +68,7 @@ class Diagnosis:
     replays: tuple[Replay, ...] = ()
     candidate: Candidate | None = None
     not_replayed: tuple[str, ...] = ()
-    remedies: Told | Unsolved | None = None
+    remedies: RemedyReport | Unsolved | None = None
     gather: Gather | None = None
     padded: tuple[Padded, ...] = ()
     notes: tuple[str, ...] = ()
@@ -78,13 +78,13 @@ class Diagnosis:
         return self.failure.verdict.resource is not None
 
 
-def understand(reading: Reading, call: Case | None = None) -> Iterator[Diagnosis]:
+def understand(reading: LogReading, call: Case | None = None) -> Iterator[Diagnosis]:
     """Without a device: each failure explained, its call where the text has it or ``call`` says it, else candidates, which take
     about a second to find."""
     return (_understood(failure, reading, call) for failure in reading.failures)
 
 
-def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagnosis:
+def _understood(failure: Failure, reading: LogReading, call: Case | None) -> Diagnosis:
     explanation = explain(failure)
     first = failure is next(iter(reading.memory_failures), None)
     known = Diagnosis(
@@ -107,7 +107,7 @@ def _understood(failure: Failure, reading: Reading, call: Case | None) -> Diagno
     return replace(known, case=_opened_as_told(case, explanation), left_out=left_out(failure.operation))
 
 
-def _never_ran(first: Failure, reading: Reading) -> tuple[Operation, ...]:
+def _never_ran(first: Failure, reading: LogReading) -> tuple[Operation, ...]:
     """Without what did run, where the failure was caught or another process went on: up to the last one that failed later."""
     places = Places(reading.never_ran)
     later = [places.of(failure.operation).at for failure in reading.failures if failure.line > first.line]
@@ -124,9 +124,9 @@ def _with_candidates(known: Diagnosis) -> Diagnosis:
     """Before what the catalogs have, calls whose sizes are in the text."""
     call = known.failure.call
     told = [*(source_calls(call) if call else ()), *calls_on(known.failure.tensors, known.functions, memory_asked(known))]
-    found = candidates(known.failure.verdict, known.explanation.origin, MOST_SOUGHT, functions=known.functions)
+    found = candidates(known.failure.verdict, known.explanation.origin, MAX_SOUGHT, functions=known.functions)
     count = sum(not one.by_arithmetic for one in found)
-    return replace(known, candidates=(*map(Candidate.from_source, told), *found[:MOST_CANDIDATES]), candidate_count=count)
+    return replace(known, candidates=(*map(Candidate.from_source, told), *found[:MAX_CANDIDATES]), candidate_count=count)
 
 
 def _opened_as_told(case: Case, explanation: Explanation) -> Case:
@@ -135,7 +135,9 @@ def _opened_as_told(case: Case, explanation: Explanation) -> Case:
     return case if told is None else replace(case, placement=replace(case.placement, l1_small_bytes=told))
 
 
-def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None, budget: Budget | None) -> Diagnosis:
+def tried(
+    known: Diagnosis, bench: DevicePools, releases: Sequence[str], live: LiveSet | None, budget: Budget | None
+) -> Diagnosis:
     """With replays on each of ``releases``, and remedies on the first (none without a budget)."""
     if not known.is_memory:
         return known
@@ -158,7 +160,7 @@ def tried(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet
     return replace(known, remedies=solve(case, bench, budget, failing.live, failing.tried.verdict, trace, measured=True))
 
 
-def _padded(gather: Gather, bench: Bench, releases: Sequence[str]) -> Iterator[Padded]:
+def _padded(gather: Gather, bench: DevicePools, releases: Sequence[str]) -> Iterator[Padded]:
     try:
         case = gather.case()
     except InvalidCase:
@@ -169,7 +171,7 @@ def _padded(gather: Gather, bench: Bench, releases: Sequence[str]) -> Iterator[P
 
 
 def _replays(
-    case: Case, known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None
+    case: Case, known: Diagnosis, bench: DevicePools, releases: Sequence[str], live: LiveSet | None
 ) -> tuple[tuple[Replay, ...], tuple[str, ...]]:
     """On each release, or why it cannot be made there."""
     found, why_not = [], []
@@ -180,12 +182,12 @@ def _replays(
             why_not.append(f"no replay on ttnn {release}: {error}")
             continue
         if made.tried.works and known.never_ran:
-            made = replace(made, later=tuple(replay_later(known.never_ran[:MOST_LATER], bench, release)))
+            made = replace(made, later=tuple(replay_later(known.never_ran[:MAX_LATER], bench, release)))
         found.append(made)
     return tuple(found), tuple(why_not)
 
 
-def _with_candidate(known: Diagnosis, bench: Bench, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
+def _with_candidate(known: Diagnosis, bench: DevicePools, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
     """The first candidate that fails with the very figures of the message, on the first release, replayed on all."""
     sought = [(one, _opened_as_told(one.case, known.explanation)) for one in known.candidates if one.case is not None]
     for candidate, case in sought:
@@ -201,4 +203,4 @@ def memory_asked(known: Diagnosis) -> BufferType | None:
     return known.explanation.buffer.memory if known.explanation.buffer else None
 
 
-__all__ = ["MOST_CANDIDATES", "MOST_LATER", "Diagnosis", "memory_asked", "tried", "understand"]
+__all__ = ["MAX_CANDIDATES", "MAX_LATER", "Diagnosis", "memory_asked", "tried", "understand"]

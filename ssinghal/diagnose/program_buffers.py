@@ -8,7 +8,7 @@ from itertools import product
 
 from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Layout, TensorSpec, ceil_div, format_bytes, round_up
-from ssinghal.diagnose.fingerprint import L1_ENDS, Build, Core, Origin, core_ranges
+from ssinghal.diagnose.fingerprint import L1_ENDS, Core, Fingerprint, KnownBuild, core_ranges
 from ssinghal.diagnose.model import Operation
 
 ROW_ALIGNMENTS = (1, 16, 32, 64)  # elements of a row-major page lie at multiples of one of these, by memory and board
@@ -43,7 +43,7 @@ class ColumnShare:
 
 
 @dataclass(frozen=True)
-class Rows:
+class StoredRows:
     """``count`` whole rows of a row-major tensor, each of ``row_bytes`` stored as ``stored_bytes``."""
 
     count: int
@@ -66,7 +66,7 @@ class Tiles:
         return f"they are exactly {self.count:,} tiles of {self.tile_bytes:,} B"
 
 
-Made = ColumnShare | Rows | Tiles
+Made = ColumnShare | StoredRows | Tiles
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Need:
     program_bytes: int
     budget_bytes: int | None
     base_bytes: int | None = None
-    build: Build | None = None
+    build: KnownBuild | None = None
     made: Made | None = None
     others: int = 0
 
@@ -171,7 +171,7 @@ def _times(need: int, limit: int) -> str:
     return f", {need / limit:.2f} times" if limit and need > limit else ""
 
 
-def program_buffers(verdict: Verdict, origin: Origin, operation: Operation | None = None) -> ProgramBuffers | None:
+def program_buffers(verdict: Verdict, origin: Fingerprint, operation: Operation | None = None) -> ProgramBuffers | None:
     """What ``verdict`` tells of program buffers, of ``operation`` where that is known; None where it names none."""
     if verdict.resource not in (Resource.CIRCULAR_BUFFER, Resource.CLASH) or verdict.program_bytes is None:
         return None
@@ -193,7 +193,7 @@ def program_buffers(verdict: Verdict, origin: Origin, operation: Operation | Non
     )
 
 
-def _needs(verdict: Verdict, origin: Origin, operation: Operation | None, limit: int | None) -> Iterator[Need]:
+def _needs(verdict: Verdict, origin: Fingerprint, operation: Operation | None, limit: int | None) -> Iterator[Need]:
     for reading in origin.readings:
         base = reading.base_bytes
         if base is None or verdict.program_bytes is None:
@@ -208,14 +208,14 @@ def _needs(verdict: Verdict, origin: Origin, operation: Operation | None, limit:
 def _likeliest(needs: Iterator[Need]) -> tuple[Need, ...]:
     """A base for which the buffers are something exactly outweighs those for which they are nothing."""
     found = tuple(needs)
-    for kind in (ColumnShare, Rows, Tiles):
+    for kind in (ColumnShare, StoredRows, Tiles):
         exact = tuple(need for need in found if isinstance(need.made, kind))
         if len(exact) == 1:
             return (replace(exact[0], others=len(found) - 1),)
     return found
 
 
-def _made(need: int, verdict: Verdict, origin: Origin, operation: Operation) -> Made | None:
+def _made(need: int, verdict: Verdict, origin: Fingerprint, operation: Operation) -> Made | None:
     """What of the call's tensors the buffers are, to the byte."""
     operands = [value.spec for value in operation.operands if value.spec is not None]
     results = [value.spec for value in operation.results if value.spec is not None]
@@ -252,13 +252,13 @@ def _tiles(need: int, source: TensorSpec, target: TensorSpec) -> Tiles | None:
     return Tiles(need // size, size) if need % size == 0 else None
 
 
-def _rows(need: int, spec: TensorSpec) -> Rows | None:
+def _rows(need: int, spec: TensorSpec) -> StoredRows | None:
     row = spec.shape[-1] * spec.dtype.tile_bytes // TILE_ELEMENTS
     for alignment, count in product(ROW_ALIGNMENTS, range(1, MAX_ROWS + 1)):
         stored = round_up(row, alignment)
         if need == count * stored:
-            return Rows(count, row, stored)
+            return StoredRows(count, row, stored)
     return None
 
 
-__all__ = ["ColumnShare", "Need", "ProgramBuffers", "Rows", "Tiles", "program_buffers"]
+__all__ = ["ColumnShare", "Need", "ProgramBuffers", "StoredRows", "Tiles", "program_buffers"]

@@ -14,20 +14,20 @@ from ssinghal.diagnose.mlir_to_case import case_of
 from ssinghal.diagnose.model import Operation
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.trial import LiveSet, Resident, Tried
+from ssinghal.remedy.trial import LiveSet, Resident, TrialResult
 
 FIGURES = (
     "total_bytes", "banks", "bytes_per_bank", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
     "program_bytes", "limit_bytes", "tensor_address", "cores",
 )  # fmt: skip
 AT_ADDRESS = ("program_bytes", "tensor_address")  # which grow with what a build reserves; what is left of a bank shrinks
-MOST_HOLES = 16
+MAX_HOLES = 16
 
 
 @dataclass(frozen=True)
-class Figure:
+class ComparedNumber:
     """One number of the message, as reported and as replayed (None where the replay's message lacks it)."""
 
     name: str
@@ -51,11 +51,11 @@ class Replay:
     and with less the call would fit. ``figures``: those of the reported message. ``later``: what never ran, tried as well where
     the call itself fits."""
 
-    tried: Tried
+    tried: TrialResult
     reported: Verdict
     live: LiveSet
-    figures: tuple[Figure, ...]
-    later: tuple[Later, ...] = ()
+    figures: tuple[ComparedNumber, ...]
+    later: tuple[LaterOperation, ...] = ()
     live_is_least: bool = False
 
     @property
@@ -82,7 +82,7 @@ class Replay:
         equal = len(self.figures) - len(differing)
         return f"it fails in the same way, {equal} of {len(self.figures)} figures equal: {told}{self._why(differing, bases)}"
 
-    def _why(self, differing: Sequence[Figure], bases: Sequence[int]) -> str:
+    def _why(self, differing: Sequence[ComparedNumber], bases: Sequence[int]) -> str:
         """Where all that differs, differs by as much as the two builds reserve at the bottom of an L1."""
         here = self.tried.reserved_base_bytes
         if here is None or not differing:
@@ -115,7 +115,7 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class Later:
+class LaterOperation:
     """An operation that never ran, tried as well: ``verdict``, or ``why_not``."""
 
     operation: Operation
@@ -137,7 +137,7 @@ class Later:
 def replay(
     case: Case,
     reported: Verdict,
-    bench: Bench,
+    bench: DevicePools,
     release: str = "",
     live: LiveSet | None = None,
     trace_region_bytes: int = 0,
@@ -171,26 +171,26 @@ def replay(
     return replace(beside(least), live_is_least=True) if least else alone
 
 
-def replay_later(operations: Sequence[Operation], bench: Bench, release: str = "") -> Iterator[Later]:
+def replay_later(operations: Sequence[Operation], bench: DevicePools, release: str = "") -> Iterator[LaterOperation]:
     """Each of the operations by itself, up to the first that runs out of memory."""
     for operation in operations:
         try:
             case = case_of(operation)
             problem = Problem.of(case, Verdict(Status.FITS), bench.board_of(release))
         except InvalidCase as error:
-            yield Later(operation, why_not=str(error))
+            yield LaterOperation(operation, why_not=str(error))
             continue
         verdict = bench.run(bench.on(release, problem.trial())).verdict
-        yield Later(operation, verdict)
+        yield LaterOperation(operation, verdict)
         if verdict.status is Status.OOM:
             return
 
 
-def _figures(reported: Verdict, replayed: Verdict) -> Iterator[Figure]:
+def _figures(reported: Verdict, replayed: Verdict) -> Iterator[ComparedNumber]:
     for name in FIGURES:
         value = getattr(reported, name)
         if value not in (None, ""):
-            yield Figure(name, value, getattr(replayed, name))
+            yield ComparedNumber(name, value, getattr(replayed, name))
 
 
 def implied_lives(verdict: Verdict, case: Case, board: Board, alone: Verdict) -> Iterator[LiveSet]:
@@ -250,7 +250,7 @@ def _own_bytes(verdict: Verdict, made: MemoryEstimate, memory: BufferType) -> li
 def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule: int) -> Iterator[Resident]:
     """``held`` bytes in all, between which ``holes`` bytes are left in blocks no larger than ``largest``."""
     count = -(-holes // largest) if holes and largest else 0
-    if not 0 < count <= MOST_HOLES or held < (count + 1) * granule:
+    if not 0 < count <= MAX_HOLES or held < (count + 1) * granule:
         yield Resident(memory, held)
         return
     each, more = divmod(holes // granule, count)
@@ -260,4 +260,4 @@ def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule
     yield Resident(memory, held - count * granule)
 
 
-__all__ = ["Figure", "Later", "Replay", "implied_lives", "least_live", "replay", "replay_later"]
+__all__ = ["ComparedNumber", "LaterOperation", "Replay", "implied_lives", "least_live", "replay", "replay_later"]

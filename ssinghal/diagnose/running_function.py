@@ -104,7 +104,7 @@ def _of_cpp_name(name: str) -> tuple[str, ...]:
     return ()
 
 
-class Logged(NamedTuple):
+class LoggedFunction(NamedTuple):
     """A function that a line of a log, from ``at`` on, says starts, or else has finished."""
 
     name: str
@@ -112,11 +112,11 @@ class Logged(NamedTuple):
     starts: bool
 
 
-def logged(text: str) -> Logged | None:
+def logged(text: str) -> LoggedFunction | None:
     for what in _LOG_WORDS:
         at = text.find(what, 0, HEAD_CHARS)
         if at >= 0 and (found := _LOGGED.match(text, at + len(what))):
-            return Logged(found["name"].rstrip(".:").replace("::", "."), at, starts=what is _LOG_WORDS[0])
+            return LoggedFunction(found["name"].rstrip(".:").replace("::", "."), at, starts=what is _LOG_WORDS[0])
     return None
 
 
@@ -129,7 +129,7 @@ def narrowed(*found: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedFunctions:
     """What each part of the text names, the most trusted first: the operation of a compiler's runtime, the user's line of
     Python, TTNN's own Python, the log, a backtrace."""
 
@@ -139,10 +139,10 @@ class Named:
     log: tuple[str, ...] = ()
     backtrace: tuple[str, ...] = ()
 
-    def joined(self, other: Named) -> Named:
+    def joined(self, other: NamedFunctions) -> NamedFunctions:
         """With what ``other``, of the same failure, says where this says nothing. Lines of a backtrace narrow one another."""
         parts = {part.name: getattr(self, part.name) or getattr(other, part.name) for part in fields(self)}
-        return Named(**parts | {"backtrace": narrowed(self.backtrace, other.backtrace)})
+        return NamedFunctions(**parts | {"backtrace": narrowed(self.backtrace, other.backtrace)})
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -150,13 +150,13 @@ class Named:
 
 
 @dataclass
-class Started:
+class UnfinishedFunctions:
     """The functions that a log says have started and not finished, of one process."""
 
     _running: deque[str] = field(default_factory=lambda: deque(maxlen=NESTED_LIMIT))
     _failed: bool = False
 
-    def feed(self, found: Logged) -> None:
+    def feed(self, found: LoggedFunction) -> None:
         if found.starts:
             if self._failed:  # nothing finishes that raised an error
                 self._running.clear()

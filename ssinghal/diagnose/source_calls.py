@@ -15,7 +15,7 @@ from typing import Any
 from ssinghal.core.case import Case, OutputMemory
 from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
 from ssinghal.diagnose.mlir_to_case import case_of
-from ssinghal.diagnose.model import Operation, PythonCall, Value
+from ssinghal.diagnose.model import MlirValue, Operation, PythonCall
 from ssinghal.diagnose.ttnn_functions import PREFIX
 from ssinghal.errors import InvalidCase
 
@@ -53,7 +53,7 @@ def source_calls(call: PythonCall) -> Iterator[SourceCall]:
 
 def calls_on(tensors: Sequence[TensorSpec], functions: Sequence[str], memory: BufferType | None) -> Iterator[SourceCall]:
     """The first of ``functions`` that takes just ``tensors``: where they lie, in ``memory``, and from DRAM into it."""
-    operands = tuple(Value("", spec) for spec in tensors)
+    operands = tuple(MlirValue("", spec) for spec in tensors)
     for function in functions if operands else ():
         try:
             case = case_of(Operation(PREFIX + function.removeprefix(PREFIX), (), operands))
@@ -80,7 +80,7 @@ def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:
             continue
 
 
-def _operands(name: str, attributes: Mapping[str, Any], layout: Layout, *, has_bias: bool) -> Iterator[Value]:
+def _operands(name: str, attributes: Mapping[str, Any], layout: Layout, *, has_bias: bool) -> Iterator[MlirValue]:
     """The map, flat as TTNN takes it; for a convolution a weight and a bias too, whose sizes ``case_of`` takes from the call.
 
     Raises:
@@ -90,10 +90,10 @@ def _operands(name: str, attributes: Mapping[str, Any], layout: Layout, *, has_b
     sizes = [attributes.get(arg) for arg in ("batch_size", "input_height", "input_width")]
     if not all(isinstance(size, int) and size > 0 for size in (*sizes, channels)):
         raise InvalidCase(f"{name}: the line does not have all sizes as numbers")
-    yield Value("", TensorSpec((1, 1, math.prod(sizes), channels), DType.BFLOAT16, layout))  # type: ignore[arg-type]
+    yield MlirValue("", TensorSpec((1, 1, math.prod(sizes), channels), DType.BFLOAT16, layout))  # type: ignore[arg-type]
     if name in _CONVOLUTIONS:
         one = TensorSpec((1, 1), DType.BFLOAT16, layout)
-        yield from [Value("", one)] * (2 if has_bias else 1)
+        yield from [MlirValue("", one)] * (2 if has_bias else 1)
 
 
 def _calls(source: str) -> Iterator[ast.Call]:

@@ -11,10 +11,10 @@ from ssinghal.core.record import Resource, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.candidates import Candidate
 from ssinghal.diagnose.model import Operation
-from ssinghal.diagnose.pipeline import MOST_CANDIDATES, MOST_LATER, Diagnosis, memory_asked
+from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, memory_asked
 from ssinghal.diagnose.replay import Replay
 from ssinghal.diagnose.ttnn_functions import operators_calling
-from ssinghal.remedy.text import Told, to_json
+from ssinghal.remedy.text import RemedyReport, to_json
 from ssinghal.remedy.text import lines as remedy_lines
 from ssinghal.remedy.trial import LiveSet
 
@@ -42,7 +42,7 @@ def found_out(known: Diagnosis) -> list[str]:
     if known.padded and known.gather:
         out += [f"{known.gather.padding_line()}; as slices and concat in the model's own code:"]
         out += [f"  {line}" for padded in known.padded for line in padded.lines()]
-    if isinstance(known.remedies, Told):
+    if isinstance(known.remedies, RemedyReport):
         out += ["what would make it fit" + (", were it the candidate" if known.candidate else "") + ":"]
         out += [f"  {line}" if line else "" for line in remedy_lines(known.remedies)[2:]]
     elif known.remedies is not None:
@@ -77,8 +77,8 @@ def _where(known: Diagnosis) -> list[str]:
         out.append(f"thrown at {failure.verdict.thrown_at}")
     if known.never_ran:
         names = [f"{op.results[0].name} {op.name}" if op.results else op.name for op in known.never_ran]
-        more = f" and {len(names) - MOST_LATER} more" if len(names) > MOST_LATER else ""
-        out.append(f"never ran: {', '.join(names[:MOST_LATER])}{more}")
+        more = f" and {len(names) - MAX_LATER} more" if len(names) > MAX_LATER else ""
+        out.append(f"never ran: {', '.join(names[:MAX_LATER])}{more}")
     return out
 
 
@@ -90,7 +90,7 @@ def _call_lines(known: Diagnosis) -> list[str]:
     if told := [c for c in known.candidates if c.told_by]:
         out += ["candidates, no finding: what the text has the sizes of", *(f"  {c.line()}" for c in told)]
     if sought := [c for c in known.candidates if not c.told_by]:
-        more = f", {MOST_CANDIDATES} of {known.candidate_count} calls" if known.candidate_count > MOST_CANDIDATES else ""
+        more = f", {MAX_CANDIDATES} of {known.candidate_count} calls" if known.candidate_count > MAX_CANDIDATES else ""
         out += [f"candidates, no finding: what asks for exactly these bytes{more}", *(f"  {c.line()}" for c in sought)]
     if known.functions and not known.candidate_count and not told and _names_bytes(known):
         out.append(f"no call of the catalogs to {' or '.join(known.functions)} asks for these bytes")
@@ -203,7 +203,7 @@ def as_json(known: Diagnosis) -> dict[str, Any]:
             }
             for p in known.padded
         ],
-        "remedies": to_json(known.remedies) if isinstance(known.remedies, Told) else None,
+        "remedies": to_json(known.remedies) if isinstance(known.remedies, RemedyReport) else None,
         "notes": list(known.notes),
     }
 

@@ -24,7 +24,7 @@ _RUNNING = re.compile(r"(?P<node>\S+\.py::\S+)(?: |$)")
 _OUTCOME = re.compile(r"\b(?:PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
 
 
-class _Source(NamedTuple):
+class _CallLine(NamedTuple):
     """A line that calls TTNN. ``column``: where it begins in the line of the log. ``where``: "" while that is not known."""
 
     text: str
@@ -43,8 +43,8 @@ class Traceback:
     own: tuple[str, ...] = ()
     arguments: Arguments = field(default_factory=Arguments)
     _frame: str = ""
-    _placed: _Source | None = None
-    _unplaced: _Source | None = None  # where pytest shows source, its place comes after it
+    _placed: _CallLine | None = None
+    _unplaced: _CallLine | None = None  # where pytest shows source, its place comes after it
     _is_last: bool = False  # whether the line before this one was a source
 
     @property
@@ -90,9 +90,9 @@ class Traceback:
             self.own = own
         elif "ttnn." in body and calls_ttnn(body) and "Executing operation" not in body:
             text = body.strip()[:SOURCE_CHARS]
-            self._see(_Source(text, column, functions_called(text)), marked)
+            self._see(_CallLine(text, column, functions_called(text)), marked)
 
-    def _see(self, source: _Source, marked: bool) -> None:
+    def _see(self, source: _CallLine, marked: bool) -> None:
         if self._frame:
             self._add(self._frame, source)
             self._frame = ""
@@ -112,7 +112,7 @@ class Traceback:
         else:
             self._placed = pointed
 
-    def _add(self, where: str, source: _Source) -> None:
+    def _add(self, where: str, source: _CallLine) -> None:
         self._unplaced = None
         if not _OWN.search(where):
             self._placed = source._replace(where=where)

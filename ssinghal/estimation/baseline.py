@@ -22,7 +22,7 @@ COMMAND = "ssinghal baseline --board {board}"
 
 
 @dataclass(frozen=True)
-class Entry:
+class BaselineEntry:
     """The allocator's answer to one case. ``booked``: bytes per bank each operand took; ``resident``: operands and results
     together when the call returned, by kind of memory; ``program_bytes``: program buffers per core."""
 
@@ -36,7 +36,7 @@ class Entry:
     program_bytes: int | None = None
 
     @classmethod
-    def of(cls, record: Record) -> Entry:
+    def of(cls, record: Record) -> BaselineEntry:
         verdict, usage = record.verdict, record.usage
         return cls(
             status=verdict.status.value,
@@ -58,7 +58,7 @@ def baseline_path(board: str) -> Path:
 
 
 @cache
-def load_baseline(board: str) -> Mapping[str, Entry]:
+def load_baseline(board: str) -> Mapping[str, BaselineEntry]:
     """Case key -> entry; empty for a board without a baseline. HarnessError with ``file:line`` for a broken one."""
     path = baseline_path(board)
     if not path.exists():
@@ -70,7 +70,7 @@ def load_baseline(board: str) -> Mapping[str, Entry]:
             key = fields.pop("key")
             fields.pop("op")
             fields.pop("id")
-            entries[key] = Entry(**{**fields, "booked": tuple(fields.get("booked", ()))})
+            entries[key] = BaselineEntry(**{**fields, "booked": tuple(fields.get("booked", ()))})
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise HarnessError(f"{path}:{number}: not a baseline entry: {error}") from error
     return entries
@@ -81,7 +81,9 @@ def write_baseline(board: str, ttnn: str, records: Iterable[Record]) -> Path:
     header = {"board": board, "ttnn": ttnn, "command": COMMAND.format(board=board)}
     unique = {r.key: r for r in sorted(records, key=lambda r: (r.operator, r.id))}
     lines = [json.dumps(header)]
-    lines += [json.dumps({"op": r.operator, "id": r.id, "key": r.key, **Entry.of(r).to_json()}) for r in unique.values()]
+    lines += [
+        json.dumps({"op": r.operator, "id": r.id, "key": r.key, **BaselineEntry.of(r).to_json()}) for r in unique.values()
+    ]
     path = baseline_path(board)
     path.parent.mkdir(exist_ok=True)
     aside = path.with_suffix(".tmp")
@@ -90,7 +92,7 @@ def write_baseline(board: str, ttnn: str, records: Iterable[Record]) -> Path:
     return path
 
 
-def disagreements(case: Case, estimate: MemoryEstimate, entry: Entry | None) -> list[str]:
+def disagreements(case: Case, estimate: MemoryEstimate, entry: BaselineEntry | None) -> list[str]:
     """Where the arithmetic and the allocator (or the card that ran out, for a known OOM) name different bytes or verdicts."""
     found = []
     by_label = {a.label: a for a in estimate.allocations}

@@ -210,7 +210,7 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _AllocationList:
     """The tensors that a call allocates, and why they are not all there is to say (``unknown``)."""
 
     inputs: Sequence[TensorSpec]
@@ -221,7 +221,7 @@ class _Plan:
     unknown: str = ""
 
 
-def _plan_of(case: Case, board: Board) -> _Plan:
+def _plan_of(case: Case, board: Board) -> _AllocationList:
     info = find_operator(case.operator)
     try:
         info.check_operands(case.inputs)
@@ -244,10 +244,10 @@ def _plan_of(case: Case, board: Board) -> _Plan:
     unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
     allocated = () if is_alias or traits.in_place else outputs
-    return _Plan(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
+    return _AllocationList(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
 
 
-def _sharded(plan: _Plan, kind: ShardKind, board: Board) -> _Plan:
+def _sharded(plan: _AllocationList, kind: ShardKind, board: Board) -> _AllocationList:
     """Sharded tensors run other programs, which have no formula here."""
 
     def cut(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
@@ -257,8 +257,8 @@ def _sharded(plan: _Plan, kind: ShardKind, board: Board) -> _Plan:
     return replace(plan, inputs=cut(plan.inputs), outputs=cut(plan.outputs), program_bytes=None, unknown=unknown)
 
 
-def _operands_alone(inputs: Sequence[TensorSpec], gap: str) -> _Plan:
-    return _Plan(inputs, complete=False, unknown=f"its operands fit, but {gap}")
+def _operands_alone(inputs: Sequence[TensorSpec], gap: str) -> _AllocationList:
+    return _AllocationList(inputs, complete=False, unknown=f"its operands fit, but {gap}")
 
 
 def _labelled(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[tuple[str, TensorSpec]]:

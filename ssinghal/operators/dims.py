@@ -64,7 +64,7 @@ def axes_of(case: Case, attrs: Attrs) -> Axes | None:
     info = find_operator(case.operator)
     results = info.infer(working_shapes(info, case), attrs)
     finder = _FINDERS.get(info.name) or (_elementwise if _works_by_element(info) else None)
-    return finder(_Call(info, case, attrs, results)) if finder else None
+    return finder(_PlacedCall(info, case, attrs, results)) if finder else None
 
 
 def _works_by_element(info: OperatorInfo) -> bool:
@@ -73,7 +73,7 @@ def _works_by_element(info: OperatorInfo) -> bool:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _PlacedCall:
     info: OperatorInfo
     case: Case
     attrs: Attrs
@@ -103,7 +103,7 @@ def _units(shape: Shape, dims: Dims) -> dict[int, int]:
     return {dim[0]: size // dim[1] for size, dim in zip(shape, dims, strict=True) if dim is not None}
 
 
-def _elementwise(call: _Call) -> Axes | None:
+def _elementwise(call: _PlacedCall) -> Axes | None:
     """Trailing dims go together; one of size 1 is broadcast, so it stays whole."""
     result = call.results[0]
     out = _along(len(result))
@@ -116,10 +116,10 @@ def _elementwise(call: _Call) -> Axes | None:
     return call.axes(dims, [out], _units(result, out))
 
 
-def _keeping(*names: str) -> Callable[[_Call], Axes | None]:
+def _keeping(*names: str) -> Callable[[_PlacedCall], Axes | None]:
     """Operators that work along the dims of an attribute and keep the shape: every other dim can be cut."""
 
-    def find(call: _Call) -> Axes | None:
+    def find(call: _PlacedCall) -> Axes | None:
         shape = call.inputs[0]
         worked = [d for name in names for d in normal_dims(call.attrs[name], len(shape))]
         dims = _along(len(shape), but=worked)
@@ -128,7 +128,7 @@ def _keeping(*names: str) -> Callable[[_Call], Axes | None]:
     return find
 
 
-def _reducing(call: _Call) -> Axes | None:
+def _reducing(call: _PlacedCall) -> Axes | None:
     """Dims that are not reduced, of which the result has those alone, or with the others as 1."""
     shape = call.inputs[0]
     reduced = normal_dims(call.attrs["dim"], len(shape))
@@ -140,7 +140,7 @@ def _reducing(call: _Call) -> Axes | None:
     return call.axes([dims], [out for out in outs if out is not None], _units(shape, dims))
 
 
-def _normalized(call: _Call) -> Axes | None:
+def _normalized(call: _PlacedCall) -> Axes | None:
     """Layer and rms norms work along the trailing dims; their weights stay whole."""
     shape = call.inputs[0]
     worked = range(len(shape) - len(call.attrs["normalized_shape"]), len(shape))
@@ -149,7 +149,7 @@ def _normalized(call: _Call) -> Axes | None:
     return call.axes([dims, *whole], [dims], _units(shape, dims), placed=(dims, *(() for _ in whole)))
 
 
-def _batch_norm(call: _Call) -> Axes | None:
+def _batch_norm(call: _PlacedCall) -> Axes | None:
     """With given statistics every element is by itself; those of training are over all but the channels."""
     shape = call.inputs[0]
     if len(shape) != 4:
@@ -161,7 +161,7 @@ def _batch_norm(call: _Call) -> Axes | None:
     return call.axes(written, [dims] * len(call.results), _units(shape, dims), placed=placed)
 
 
-def _permuted(call: _Call) -> Axes | None:
+def _permuted(call: _PlacedCall) -> Axes | None:
     shape = call.inputs[0]
     rank = len(shape)
     if call.info.name == "permute":
@@ -181,7 +181,7 @@ def _first(shape: Shape) -> int:
     return next((d for d, size in enumerate(shape) if size > 1), 0)
 
 
-def _reshaped(call: _Call) -> Axes | None:
+def _reshaped(call: _PlacedCall) -> Axes | None:
     """A stretch of the operand's elements is one of the result's, where both outermost dims are cut at the same share."""
     shape, out = call.inputs[0], call.results[0]
     i, j = _first(shape), _first(out)
@@ -198,7 +198,7 @@ def _reshaped(call: _Call) -> Axes | None:
     return call.axes([given], [made], {0: units}, attrs_for=attrs_for)
 
 
-def _expanded(call: _Call) -> Axes | None:
+def _expanded(call: _PlacedCall) -> Axes | None:
     """Dims that exist already are cut in both; new ones and those of size 1 only in the result, by asking for less."""
     shape, out = call.inputs[0], call.results[0]
     made = _along(len(out))
@@ -211,20 +211,20 @@ def _expanded(call: _Call) -> Axes | None:
     return call.axes([given], [made], _units(out, made), attrs_for=attrs_for)
 
 
-def _concatenated(call: _Call) -> Axes | None:
+def _concatenated(call: _PlacedCall) -> Axes | None:
     rank = len(call.inputs[0])
     dims = _along(rank, but=(normal_dim(call.attrs["dim"], rank),))
     return call.axes([dims] * len(call.inputs), [dims], _units(call.inputs[0], dims))
 
 
-def _stacked(call: _Call) -> Axes | None:
+def _stacked(call: _PlacedCall) -> Axes | None:
     rank = len(call.inputs[0])
     new = normal_dim(call.attrs["dim"], rank + 1)
     dims = _along(rank)
     return call.axes([dims] * len(call.inputs), [(*dims[:new], None, *dims[new:])], _units(call.inputs[0], dims))
 
 
-def _picked(call: _Call) -> Axes | None:
+def _picked(call: _PlacedCall) -> Axes | None:
     """``select`` and ``unbind``: the dim is gone from the results."""
     rank = len(call.inputs[0])
     dim = normal_dim(call.attrs["dim"], rank)
@@ -232,28 +232,28 @@ def _picked(call: _Call) -> Axes | None:
     return call.axes([dims], [(*dims[:dim], *dims[dim + 1 :])] * len(call.results), _units(call.inputs[0], dims))
 
 
-def _unsqueezed(call: _Call) -> Axes | None:
+def _unsqueezed(call: _PlacedCall) -> Axes | None:
     rank = len(call.inputs[0])
     new = normal_dim(call.attrs["dim"], rank + 1)
     dims = _along(rank)
     return call.axes([dims], [(*dims[:new], None, *dims[new:])], _units(call.inputs[0], dims))
 
 
-def _padded(call: _Call) -> Axes | None:
+def _padded(call: _PlacedCall) -> Axes | None:
     """Dims whose size stays are not padded."""
     shape, out = call.inputs[0], call.results[0]
     dims = _along(len(shape), but=[d for d in range(len(shape)) if shape[d] != out[d]])
     return call.axes([dims], [dims], _units(shape, dims))
 
 
-def _repeated(call: _Call) -> Axes | None:
+def _repeated(call: _PlacedCall) -> Axes | None:
     shape, out = call.inputs[0], call.results[0]
     new = len(out) - len(shape)
     dims = _along(len(shape), but=[d for d in range(len(shape)) if shape[d] != out[new + d]])
     return call.axes([dims], [((None,) * new) + dims], _units(shape, dims))
 
 
-def _multiplied(call: _Call) -> Axes | None:
+def _multiplied(call: _PlacedCall) -> Axes | None:
     """Rows of the first matrix and columns of the second make the result's; batches where both have them. What is added has the
     trailing dims of the result: a bias of one dim, which is placed as a row, its columns."""
     *added, a, b = call.inputs
@@ -273,7 +273,7 @@ def _trailing(shape: Shape, dims: Dims) -> Iterator[tuple[int, Dim]]:
     return zip(shape, dims[len(dims) - len(shape) :], strict=True)
 
 
-def _linear(call: _Call) -> Axes | None:
+def _linear(call: _PlacedCall) -> Axes | None:
     """Rows of the input; the weight stays whole."""
     shape = call.inputs[0]
     dims = _along(len(shape), but=(len(shape) - 1,))
@@ -281,7 +281,7 @@ def _linear(call: _Call) -> Axes | None:
     return call.axes([dims, *whole], [dims], _units(shape, dims), placed=(dims, *(() for _ in whole)))
 
 
-def _channels_of_map(call: _Call) -> Axes | None:
+def _channels_of_map(call: _PlacedCall) -> Axes | None:
     """Pools: images and channels are by themselves. On the device the map is one matrix, [1, 1, N*H*W, C]."""
     n, c, h, w = call.inputs[0]
     oh, ow = call.results[0][2:]
@@ -290,7 +290,7 @@ def _channels_of_map(call: _Call) -> Axes | None:
     return call.axes([written], [made], {0: n, 1: c}, placed=(placed,))
 
 
-def _upsampled(call: _Call) -> Axes | None:
+def _upsampled(call: _PlacedCall) -> Axes | None:
     """Images and channels are by themselves; of the nearest element so are rows. On the device: [N, H, W, C]."""
     n, c, h, _ = call.inputs[0]
     oh = call.results[0][2]
@@ -306,7 +306,7 @@ def _upsampled(call: _Call) -> Axes | None:
     return call.axes([written], [made], {0: n, 1: c, 2: h} if by_rows else {0: n, 1: c}, placed=(placed,), attrs_for=attrs_for)
 
 
-def _embedded(call: _Call) -> Axes | None:
+def _embedded(call: _PlacedCall) -> Axes | None:
     """Each index picks a row of the weight, so its columns can be cut. On the device indices and result are folded."""
     weight, indices = call.inputs
     columns: Dims = (None, (0, 1))
@@ -314,7 +314,7 @@ def _embedded(call: _Call) -> Axes | None:
     return call.axes([columns, (None,) * len(indices)], [made], {0: weight[1]}, placed=(columns, ()))
 
 
-def _squeezed(call: _Call) -> Axes | None:
+def _squeezed(call: _PlacedCall) -> Axes | None:
     """Dims that the call does not name, else a piece of one element would lose them."""
     shape = call.inputs[0]
     dims = _along(len(shape), but=normal_dims(call.attrs["dim"], len(shape)))
@@ -322,12 +322,12 @@ def _squeezed(call: _Call) -> Axes | None:
     return call.axes([dims], [kept], _units(shape, dims)) if len(kept) == len(call.results[0]) else None
 
 
-def _unwidened(call: _Call) -> Axes | None:
+def _unwidened(call: _PlacedCall) -> Axes | None:
     dims = _along(len(call.inputs[0]))
     return call.axes([dims], [dims], _units(call.inputs[0], dims))
 
 
-_FINDERS: dict[str, Callable[[_Call], Axes | None]] = {
+_FINDERS: dict[str, Callable[[_PlacedCall], Axes | None]] = {
     **dict.fromkeys(("softmax", "topk", "cumsum", "split", "chunk", "slice", "repeat_interleave"), _keeping("dim")),
     "roll": _keeping("dims"),
     **dict.fromkeys(("mean", "sum", "amax", "amin", "max", "min", "prod", "linalg_vector_norm", "argmax"), _reducing),

@@ -54,7 +54,7 @@ def resized(case: Case, sizes: Sizes) -> Case:
     for dim, size in grown.items():
         for operand, place in () if tie.creates else tie.follow(case.inputs, dim):
             inputs[operand][place] = size
-    attrs = tie.attrs(_Call(case, subject), grown) if grown and tie.attrs else case.attrs
+    attrs = tie.attrs(_GrowingCall(case, subject), grown) if grown and tie.attrs else case.attrs
     made = replace(case, inputs=tuple(map(tuple, inputs)), attrs=attrs, sources=(), known_oom=None, listed_shape=None)
     check(made)
     return made
@@ -68,7 +68,7 @@ def check(case: Case) -> None:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _GrowingCall:
     """A call before it grows."""
 
     case: Case
@@ -87,11 +87,11 @@ class _Call:
         return InvalidCase(f"{self.case.name}: dim {dim} cannot grow, {why}")
 
 
-AttrsFor = Callable[[_Call, Sizes], Attrs]
+AttrsFor = Callable[[_GrowingCall, Sizes], Attrs]
 
 
 @dataclass(frozen=True)
-class _Tie:
+class _ResizeRule:
     """``follow``: the (operand, dim) that have the size of the subject's dim. ``subject``: which operand is it. ``attrs``: the
     attributes where dims have other sizes; None where none holds a size. ``creates``: the subject is the attribute size."""
 
@@ -173,14 +173,14 @@ def _indexed(inputs: Sequence[Shape], dim: int) -> Iterator[tuple[int, int]]:
 # Attributes ----------------------------------------------------------------------------------------------------------------
 
 
-def _scaled(call: _Call, dim: int, given: int, size: int) -> int:
+def _scaled(call: _GrowingCall, dim: int, given: int, size: int) -> int:
     """A size that is to its dim what it was before."""
     if given * size % call.subject[dim]:
         raise call.no(dim, f"{given} for {call.subject[dim]} would be no whole number for {size}")
     return given * size // call.subject[dim]
 
 
-def _viewed(call: _Call, sizes: Sizes) -> Attrs:
+def _viewed(call: _GrowingCall, sizes: Sizes) -> Attrs:
     """The outermost size follows the outermost dim; -1 follows by itself."""
     name = "size" if call.attrs.get("size") is not None else "shape"
     size = list(call.attrs[name])
@@ -192,7 +192,7 @@ def _viewed(call: _Call, sizes: Sizes) -> Attrs:
     return {**call.attrs, name: size}
 
 
-def _expanded(call: _Call, sizes: Sizes) -> Attrs:
+def _expanded(call: _GrowingCall, sizes: Sizes) -> Attrs:
     size = list(call.attrs["size"])
     for dim, to in sizes.items():
         place = call.placed(dim) + len(size) - len(call.subject)
@@ -202,7 +202,7 @@ def _expanded(call: _Call, sizes: Sizes) -> Attrs:
     return {**call.attrs, "size": size}
 
 
-def _upsampled(call: _Call, sizes: Sizes) -> Attrs:
+def _upsampled(call: _GrowingCall, sizes: Sizes) -> Attrs:
     given = call.attrs.get("output_size")
     first = spatial_dims(call.case)[0] - (len(given) - 2 if given else 0)
     made = list(given or ())
@@ -212,27 +212,27 @@ def _upsampled(call: _Call, sizes: Sizes) -> Attrs:
     return {**call.attrs, "output_size": made} if given else call.attrs
 
 
-def _as_nchw(call: _Call, sizes: Sizes) -> Attrs:
+def _as_nchw(call: _GrowingCall, sizes: Sizes) -> Attrs:
     for dim in sizes:
         if dim and call.case.placement.channels_last is False:
             raise call.no(dim, "a grid is known to follow maps that are written NCHW alone")
     return call.attrs
 
 
-def _grouped(call: _Call, sizes: Sizes) -> Attrs:
+def _grouped(call: _GrowingCall, sizes: Sizes) -> Attrs:
     whole = [sizes.get(dim, size) for dim, size in enumerate(call.subject)]
     counts = {"N": whole[0], "HxW": math.prod(whole[2:])}
     return {**call.attrs, **{name: n for name, n in counts.items() if call.attrs.get(name) is not None}}
 
 
-def _sized(call: _Call, sizes: Sizes) -> Attrs:
+def _sized(call: _GrowingCall, sizes: Sizes) -> Attrs:
     return {**call.attrs, "size": [sizes.get(dim, size) for dim, size in enumerate(call.subject)]}
 
 
 def _not_along(what: str) -> AttrsFor:
     """The operator does something along the dim of its attribute that has no meaning at another size."""
 
-    def attrs(call: _Call, sizes: Sizes) -> Attrs:
+    def attrs(call: _GrowingCall, sizes: Sizes) -> Attrs:
         along = normal_dim(call.attrs.get("dim", 0), len(call.subject))
         for dim in sizes:
             if call.placed(dim) == along:
@@ -242,7 +242,7 @@ def _not_along(what: str) -> AttrsFor:
     return attrs
 
 
-def _sliced(call: _Call, sizes: Sizes) -> Attrs:
+def _sliced(call: _GrowingCall, sizes: Sizes) -> Attrs:
     """What is taken to the end is still taken to the end; a part of fixed size does not follow."""
     along, end = normal_dim(call.attrs.get("dim", 0), len(call.subject)), call.attrs.get("end")
     for dim, to in sizes.items():
@@ -253,7 +253,7 @@ def _sliced(call: _Call, sizes: Sizes) -> Attrs:
     return {**call.attrs, "end": end} if "end" in call.attrs else call.attrs
 
 
-def _squeezed(call: _Call, sizes: Sizes) -> Attrs:
+def _squeezed(call: _GrowingCall, sizes: Sizes) -> Attrs:
     gone = normal_dims(call.attrs.get("dim"), len(call.subject))
     for dim in sizes:
         if call.subject[dim] == 1 and call.placed(dim) in gone:
@@ -269,30 +269,30 @@ _ONLY_FIRST = (
     "linear ones_like zeros_like full_like"
 )
 _UPSAMPLINGS = ("upsample_nearest2d", "upsample_bilinear2d", "upsample_nearest3d")
-_TIES: Mapping[str, _Tie] = {
-    **dict.fromkeys(_ONLY_FIRST.split(), _Tie(_first)),
-    **dict.fromkeys(_UPSAMPLINGS, _Tie(_first, _upsampled)),
-    **dict.fromkeys(("mm", "bmm", "matmul"), _Tie(_multiplied)),
-    "addmm": _Tie(_multiplied, subject=1),
-    "scaled_dot_product_attention": _Tie(_attending),
-    "view": _Tie(_first, _viewed),
-    "expand": _Tie(_first, _expanded),
-    "native_group_norm": _Tie(_first, _grouped),
-    "grid_sampler": _Tie(_sampled, _as_nchw),
-    "embedding": _Tie(_indexed, subject=1),
-    **dict.fromkeys(("stack", "place"), _Tie(_alike)),
-    **dict.fromkeys(("cat", "gather"), _Tie(_alike, _not_along("operands differ along it"))),
-    **dict.fromkeys(("split", "unbind"), _Tie(_first, _not_along("it is cut along it"))),
-    "slice": _Tie(_first, _sliced),
-    "squeeze": _Tie(_first, _squeezed),
-    **dict.fromkeys(("ones", "zeros", "full", "new_ones", "new_zeros", "new_full"), _Tie(_first, _sized, creates=True)),
+_TIES: Mapping[str, _ResizeRule] = {
+    **dict.fromkeys(_ONLY_FIRST.split(), _ResizeRule(_first)),
+    **dict.fromkeys(_UPSAMPLINGS, _ResizeRule(_first, _upsampled)),
+    **dict.fromkeys(("mm", "bmm", "matmul"), _ResizeRule(_multiplied)),
+    "addmm": _ResizeRule(_multiplied, subject=1),
+    "scaled_dot_product_attention": _ResizeRule(_attending),
+    "view": _ResizeRule(_first, _viewed),
+    "expand": _ResizeRule(_first, _expanded),
+    "native_group_norm": _ResizeRule(_first, _grouped),
+    "grid_sampler": _ResizeRule(_sampled, _as_nchw),
+    "embedding": _ResizeRule(_indexed, subject=1),
+    **dict.fromkeys(("stack", "place"), _ResizeRule(_alike)),
+    **dict.fromkeys(("cat", "gather"), _ResizeRule(_alike, _not_along("operands differ along it"))),
+    **dict.fromkeys(("split", "unbind"), _ResizeRule(_first, _not_along("it is cut along it"))),
+    "slice": _ResizeRule(_first, _sliced),
+    "squeeze": _ResizeRule(_first, _squeezed),
+    **dict.fromkeys(("ones", "zeros", "full", "new_ones", "new_zeros", "new_full"), _ResizeRule(_first, _sized, creates=True)),
 }
 
 
-def _tie_of(case: Case) -> _Tie:
+def _tie_of(case: Case) -> _ResizeRule:
     info = find_operator(case.name)
     if info in families()["elementwise"]:
-        return _Tie(_broadcast)
+        return _ResizeRule(_broadcast)
     if info.name not in _TIES:
         raise InvalidCase(f"{case.name}: it is not known what grows together in its calls")
     return _TIES[info.name]

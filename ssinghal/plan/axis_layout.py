@@ -1,6 +1,6 @@
 """How the values of a model lie in device tensors: views that cost nothing, as torch's strides do it.
 
-A device tensor is written row by row, so what it holds is an order of axes. A ``Form`` says which axes (*atoms*) make up each
+A device tensor is written row by row, so what it holds is an order of axes. An ``AxisLayout`` states which axes (*atoms*) form each
 dim of the tensor that the model speaks of, and in which order the device has them. Reshapes, permutes and transposes change the
 first and leave the second alone: they cost nothing until a call wants the axes in another order. Atoms of size 1 do not exist.
 """
@@ -29,7 +29,7 @@ class Shuffle(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Form:
+class AxisLayout:
     """``sizes`` of the atoms; ``dims``: the atoms of each dim, outermost first; ``order``: all atoms as the device has them."""
 
     sizes: Shape
@@ -37,7 +37,7 @@ class Form:
     order: Atoms
 
     @staticmethod
-    def plain(shape: Sequence[int], order: Sequence[int] | None = None) -> Form:
+    def plain(shape: Sequence[int], order: Sequence[int] | None = None) -> AxisLayout:
         """A tensor whose dims lie on the device in ``order`` (default: as they are).
 
         >>> Form.plain((1, 64, 8, 8), (0, 2, 3, 1)).order  # channels last: atoms 1 and 2 (height, width) before 0 (channels)
@@ -47,7 +47,7 @@ class Form:
         atoms = {d: i for i, d in enumerate(real)}
         dims = tuple((atoms[d],) if d in atoms else () for d in range(len(shape)))
         placed = range(len(shape)) if order is None else order
-        return Form(tuple(shape[d] for d in real), dims, tuple(atoms[d] for d in placed if d in atoms))
+        return AxisLayout(tuple(shape[d] for d in real), dims, tuple(atoms[d] for d in placed if d in atoms))
 
     @property
     def shape(self) -> Shape:
@@ -72,10 +72,10 @@ class Form:
         """Whether the device has the dims in this order."""
         return self.order == self.in_order(dims)
 
-    def permuted(self, dims: Sequence[int]) -> Form:
-        return Form(self.sizes, tuple(self.dims[d] for d in dims), self.order)
+    def permuted(self, dims: Sequence[int]) -> AxisLayout:
+        return AxisLayout(self.sizes, tuple(self.dims[d] for d in dims), self.order)
 
-    def viewed(self, shape: Sequence[int]) -> Form | None:
+    def viewed(self, shape: Sequence[int]) -> AxisLayout | None:
         """The same elements under another shape. None where the order on the device stands against it."""
         merged = self._merged()
         sizes, order = list(merged.sizes), list(merged.order)
@@ -98,9 +98,9 @@ class Form:
                     return None
                 taken.append(atom)
             dims.append(tuple(taken))
-        return Form(tuple(sizes), tuple(dims), tuple(order))
+        return AxisLayout(tuple(sizes), tuple(dims), tuple(order))
 
-    def last_turned(self, inner: int) -> Form:
+    def last_turned(self, inner: int) -> AxisLayout:
         """The same dims, but the last one = (outer, ``inner``) lies as (inner, outer): features in another order than torch's.
         The last dim must be one atom that lies last."""
         (atom,) = self.dims[-1]
@@ -108,9 +108,9 @@ class Form:
         outer = self.sizes[atom] // inner
         sizes = tuple(outer if i == atom else size for i, size in enumerate(sizes))
         new = len(self.sizes)
-        return Form(sizes, (*self.dims[:-1], (atom, new)), (*self.order[:-1], new, atom))
+        return AxisLayout(sizes, (*self.dims[:-1], (atom, new)), (*self.order[:-1], new, atom))
 
-    def _merged(self) -> Form:
+    def _merged(self) -> AxisLayout:
         """Neighbours both in the tensor and on the device made one atom, whatever dims they belong to: one long dim."""
         logical = [a for atoms in self.dims for a in atoms]
         place = {atom: i for i, atom in enumerate(self.order)}
@@ -122,7 +122,7 @@ class Form:
                 runs.append([atom])
         first = {run[0]: i for i, run in enumerate(runs)}
         order = tuple(first[a] for a in self.order if a in first)
-        return Form(tuple(self._size(run) for run in runs), (tuple(range(len(runs))),), order)
+        return AxisLayout(tuple(self._size(run) for run in runs), (tuple(range(len(runs))),), order)
 
     def device_dims(self) -> list[int] | None:
         """The dims in the order in which the device has them, those of size 1 before the one that follows them. None where the
@@ -173,4 +173,4 @@ class Form:
         return [] if left else found
 
 
-__all__ = ["Form", "Shuffle"]
+__all__ = ["AxisLayout", "Shuffle"]

@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ssinghal.capacity.search import Edge, Effort, search_edge
+from ssinghal.capacity.parameters import Goal
+from ssinghal.capacity.search import Edge, SearchLimits, search_edge
 from ssinghal.capture.client import Captures
 from ssinghal.capture.request import CaptureError
 from ssinghal.capture.trace import Trace
@@ -19,10 +20,10 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.input_sizes import STRIDE, Goal, shapes_of, size_of
+from ssinghal.plan.input_sizes import STRIDE, shapes_of, size_of
 from ssinghal.plan.liveness import Outlook, arithmetic
 from ssinghal.plan.planner import Boards
-from ssinghal.plan.policy import Policy, Rewrite
+from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.text import verdict_line
 from ssinghal.runs.files import GrowingFile
@@ -30,11 +31,11 @@ from ssinghal.runs.files import GrowingFile
 KIND = "plan edge"
 # A run of a whole model takes seconds to minutes, so one value beyond the edge and one below it is doubted: sizes that suit
 # TTNN's slices of a map may fit where a smaller one does not.
-EFFORT = Effort(neighbours=1, samples=0)
+EFFORT = SearchLimits(neighbours=1, samples=0)
 
 
 @dataclass(frozen=True)
-class Tried:
+class ModelRun:
     """What one run of a model said, as a search keeps it."""
 
     input_shape: Shape
@@ -50,7 +51,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Reach:
+class CapacityResult:
     """An edge of one model on one board under one policy."""
 
     model: str
@@ -58,14 +59,14 @@ class Reach:
     policy: str
     goal: Goal
     shape: Shape
-    edge: Edge[Shape, Tried]
+    edge: Edge[Shape, ModelRun]
 
     @property
-    def fit(self) -> Tried | None:
+    def fit(self) -> ModelRun | None:
         return None if self.edge.fit is None else self.edge.tried[self.edge.fit]
 
     @property
-    def fail(self) -> Tried | None:
+    def fail(self) -> ModelRun | None:
         return None if self.edge.fail is None else self.edge.tried[self.edge.fail]
 
 
@@ -75,7 +76,7 @@ class Explorer:
     def __init__(self, model: str, boards: Boards, captures: Captures, journal: Path | None = None) -> None:
         self.model, self._boards, self._captures = model, boards, captures
         self._traces: dict[Shape, Trace | str] = {}
-        self._known: dict[str, Tried] = {}
+        self._known: dict[str, ModelRun] = {}
         self._file: GrowingFile | None = None
         if journal is not None:
             self._known = dict(_read(journal))
@@ -85,7 +86,7 @@ class Explorer:
         if self._file is not None:
             self._file.close()
 
-    def reach(self, goal: Goal, shape: Shape, policy: Policy, board: str, stride: int = STRIDE) -> Reach:
+    def reach(self, goal: Goal, shape: Shape, policy: PortingPolicy, board: str, stride: int = STRIDE) -> CapacityResult:
         """Begins with the input that was asked for: a run takes the longer the more a model has to do."""
         values = shapes_of(goal, shape, stride)
 
@@ -94,9 +95,9 @@ class Explorer:
 
         start = next((i for i, value in enumerate(values) if math.prod(value) >= math.prod(shape)), 0)
         edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, effort=EFFORT)
-        return Reach(self.model, board, str(policy), goal, shape, edge)
+        return CapacityResult(self.model, board, str(policy), goal, shape, edge)
 
-    def _hint(self, value: Shape, policy: Policy, board: str) -> bool | None:
+    def _hint(self, value: Shape, policy: PortingPolicy, board: str) -> bool | None:
         """False where arithmetic leaves no way; what fits is for a run to say."""
         trace = self._trace(value)
         if isinstance(trace, str):
@@ -115,10 +116,10 @@ class Explorer:
                 self._traces[value] = str(error)
         return self._traces[value]
 
-    def _run(self, value: Shape, policy: Policy, board: str) -> Tried:
+    def _run(self, value: Shape, policy: PortingPolicy, board: str) -> ModelRun:
         trace = self._trace(value)
         if isinstance(trace, str):
-            return Tried(value, Status.INVALID, trace, 0, 0.0, "")
+            return ModelRun(value, Status.INVALID, trace, 0, 0.0, "")
         key = self._key(trace, policy, board)
         if key not in self._known:
             self._known[key] = _tried(value, self._boards.run(trace, policy, board))
@@ -127,17 +128,17 @@ class Explorer:
                 self._file.write(json.dumps({"kind": KIND, "key": key, **facts}))
         return self._known[key]
 
-    def _key(self, trace: Trace, policy: Policy, board: str) -> str:
+    def _key(self, trace: Trace, policy: PortingPolicy, board: str) -> str:
         settings = self._boards.settings
         what = (trace.head, len(trace.steps), str(policy), policy.to_json(), board, self._boards.ttnn(board), settings)
         return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
 
 
-def _tried(value: Shape, result: PlanResult) -> Tried:
-    return Tried(value, result.status, verdict_line(result), result.peak_bytes, result.peak_share, result.steps_sha256)
+def _tried(value: Shape, result: PlanResult) -> ModelRun:
+    return ModelRun(value, result.status, verdict_line(result), result.peak_bytes, result.peak_share, result.steps_sha256)
 
 
-def _read(path: Path) -> Iterator[tuple[str, Tried]]:
+def _read(path: Path) -> Iterator[tuple[str, ModelRun]]:
     """The runs that a file holds; a torn last line is left out. InvalidCase for a file of something else."""
     if not path.exists():
         return
@@ -149,13 +150,13 @@ def _read(path: Path) -> Iterator[tuple[str, Tried]]:
             data = json.loads(line)
             if data.pop("kind") == KIND:
                 key = data.pop("key")
-                yield key, Tried(**{**data, "input_shape": tuple(data["input_shape"]), "status": Status(data["status"])})
+                yield key, ModelRun(**{**data, "input_shape": tuple(data["input_shape"]), "status": Status(data["status"])})
                 continue
         if number < len(lines):
             raise InvalidCase(f"{path}:{number}: no run of a model's edge; name another file")
 
 
-def cell(reach: Reach) -> str:
+def cell(reach: CapacityResult) -> str:
     """An edge in a table: what fits, and the next that does not."""
     fits = "none" if reach.fit is None else size_of(reach.goal, reach.fit.input_shape)
     if reach.edge.is_open:
@@ -163,4 +164,4 @@ def cell(reach: Reach) -> str:
     return fits if reach.fail is None else f"{fits}, not {size_of(reach.goal, reach.fail.input_shape)}"
 
 
-__all__ = ["Explorer", "Reach", "Tried", "cell"]
+__all__ = ["CapacityResult", "Explorer", "ModelRun", "cell"]

@@ -18,19 +18,19 @@ from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.usage import buffer_peaks
 from ssinghal.operators.operator_info import PLACED_DTYPES
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.layout_ops import Hand, Held
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedStep, planned_steps
 from ssinghal.plan.memory_audit import Ledger, Unbalanced
-from ssinghal.plan.policy import Lifetime, Policy
-from ssinghal.plan.result import Alive, Failure, PlanResult, Split, StandIn, StepUse
+from ssinghal.plan.policy import Lifetime, PortingPolicy
+from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split, StandIn, StepUse
 from ssinghal.plan.rules.dispatch import Work, results_of
-from ssinghal.plan.weights import Residents
+from ssinghal.plan.weights import ResidentWeights
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
 
 LARGEST = 10  # values told of a peak or a failure
-MOST_STAND_INS = 0.01  # of all bytes that calls make
+MAX_STAND_INS = 0.01  # of all bytes that calls make
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PlanTask(Task[PlanResult]):
     ``inside``: also watch what TTNN allocates within its calls. ``to_the_end``: go on after the first failure."""
 
     trace: Trace
-    policy: Policy
+    policy: PortingPolicy
     l1_small_bytes: int
     journal: Path | None = None
     allow_stand_ins: bool = False
@@ -49,7 +49,7 @@ class PlanTask(Task[PlanResult]):
     def run(self, session: Session, options: PoolOptions) -> PlanResult:
         session.use_regions(self.l1_small_bytes)
         try:
-            return _Run(self, session).result()
+            return _PlanExecution(self, session).result()
         finally:
             if session.clear():
                 session.reopen()
@@ -72,20 +72,20 @@ def _blank(task: PlanTask, board: str, ttnn: str, mode: str) -> PlanResult:
     )  # fmt: skip
 
 
-class _Run:
+class _PlanExecution:
     """``store``: the live values. A value that a failed or impossible call should have made is not in it."""
 
     def __init__(self, task: PlanTask, session: Session) -> None:
         self.task, self.session, self.trace, self.policy = task, session, task.trace, task.policy
-        self.hand = Hand(session, task.policy)
-        self.residents = Residents(session, task.trace)
+        self.hand = LayoutOps(session, task.policy)
+        self.residents = ResidentWeights(session, task.trace)
         self.ledger = Ledger(session)
-        self.store: dict[int, Held] = {}
+        self.store: dict[int, HeldTensor] = {}
         self.uses: list[StepUse] = []
-        self.failures: list[Failure] = []
+        self.failures: list[CallFailure] = []
         self.stand_ins: list[StandIn] = []
         self.peak_bytes, self.peak_step, self.peak_split = 0, -1, Split()
-        self.peak_alive: tuple[Alive, ...] = ()
+        self.peak_alive: tuple[LiveValue, ...] = ()
         last = task.trace.last_use if task.policy.lifetime is Lifetime.LAST_USE else task.trace.last_object
         self._dying: dict[int, list[int]] = {}
         for number, step in last.items():
@@ -116,9 +116,9 @@ class _Run:
         share = self._stand_in_share(steps)
         if status is Status.FITS and first is not None:
             status, message = first.verdict.status, first.verdict.message
-        elif status is Status.FITS and share > MOST_STAND_INS and not self.task.allow_stand_ins:
+        elif status is Status.FITS and share > MAX_STAND_INS and not self.task.allow_stand_ins:
             status = Status.UNSUPPORTED
-            message = f"stand-ins made {100 * share:.1f} % of the bytes; more than {100 * MOST_STAND_INS:g} % decide nothing"
+            message = f"stand-ins made {100 * share:.1f} % of the bytes; more than {100 * MAX_STAND_INS:g} % decide nothing"
         return replace(
             _blank(self.task, facts.board, facts.ttnn, facts.mode),
             status=status,
@@ -166,21 +166,21 @@ class _Run:
         self._account(self.ledger.check("weights and inputs", self._tensors()), 0)
         return True
 
-    def _placed(self, value: Value) -> Held:
+    def _placed(self, value: Value) -> HeldTensor:
         """An input as a port brings it: maps channels-last in rows, all else as torch has it in tiles."""
         dtype = PLACED_DTYPES.get(value.dtype, DType(self.trace.dtype))
         n, c, *rest = (*value.shape, 1, 1)[:4] if len(value.shape) == 4 else (1, 1)
         if self.policy.lazy_views and len(value.shape) == 4:
             spec = TensorSpec((1, 1, n * math.prod(rest), c), dtype, Layout.ROW_MAJOR)
-            return Held(self.session.empty(spec), Form.plain(value.shape, (0, 2, 3, 1)))
-        return Held(self.session.empty(TensorSpec(value.shape or (1,), dtype)), Form.plain(value.shape))
+            return HeldTensor(self.session.empty(spec), AxisLayout.plain(value.shape, (0, 2, 3, 1)))
+        return HeldTensor(self.session.empty(TensorSpec(value.shape or (1,), dtype)), AxisLayout.plain(value.shape))
 
     # Steps ----------------------------------------------------------------------------------------------------------------
 
     def _step(self, planned: PlannedStep) -> None:
         values = self.trace.values
         dies = self._dying.get(planned.number, [])
-        made: list[Held] = []
+        made: list[HeldTensor] = []
         inside: dict[BufferType, int] = {}
         before = self.session.allocated_bytes()
         status = Status.FITS
@@ -228,7 +228,7 @@ class _Run:
         for number in dies:
             self.store.pop(number, None)
 
-    def _done(self, work: Work) -> list[Held]:
+    def _done(self, work: Work) -> list[HeldTensor]:
         results = results_of(work)
         for held, shape in zip(results, work.shapes, strict=False):
             if held.form.shape != tuple(shape) or math.prod(held.shape) != held.form.volume:
@@ -246,7 +246,7 @@ class _Run:
             return {}
         return buffer_peaks(self.session.capture_running(call), self.session.board)
 
-    def _stand_in(self, planned: PlannedStep, reason: str, made: list[Held]) -> Status:
+    def _stand_in(self, planned: PlannedStep, reason: str, made: list[HeldTensor]) -> Status:
         """Tensors of the results' sizes, in the order of the first operand where that has the rank, else as torch has them.
         What does not fit either is missing from there on."""
         first = next((self.store[n] for n in planned.operands if n in self.store), None)
@@ -261,7 +261,7 @@ class _Run:
             shape = [value.shape[d] for d in order]
             rows = (1, 1, math.prod(shape[:-1]), shape[-1]) if shape and order != sorted(order) else tuple(shape) or (1,)
             try:
-                made.append(Held(self.session.empty(TensorSpec(rows, dtype)), Form.plain(value.shape, order)))
+                made.append(HeldTensor(self.session.empty(TensorSpec(rows, dtype)), AxisLayout.plain(value.shape, order)))
             except TTNN_ERRORS as error:
                 if reason:
                     self.failures.append(self._failure(planned, error))
@@ -269,14 +269,16 @@ class _Run:
                 return Status.OOM
         return Status.UNSUPPORTED
 
-    def _failure(self, planned: PlannedStep | None, error: Exception) -> Failure:
+    def _failure(self, planned: PlannedStep | None, error: Exception) -> CallFailure:
         verdict = replace(translate_error(type(error).__name__, str(error)), stage=self.hand.doing)
         alive, split = self._alive()
         values = self.trace.values
         operands = () if planned is None else tuple(values[n].shape for n in planned.operands)
         results = () if planned is None else tuple(values[n].shape for n in planned.results)
         number, name, at = (-1, "", "") if planned is None else (planned.number, planned.operator, planned.step.at)
-        return Failure(number, name, at, self.hand.doing, operands, results, verdict, alive, split, after=bool(self.failures))
+        return CallFailure(
+            number, name, at, self.hand.doing, operands, results, verdict, alive, split, after=bool(self.failures)
+        )
 
     # Account --------------------------------------------------------------------------------------------------------------
 
@@ -290,17 +292,17 @@ class _Run:
             self.peak_alive, split = self._alive()
             self.peak_split = replace(split, temporaries_bytes=peak_bytes - split.total_bytes)
 
-    def _alive(self) -> tuple[tuple[Alive, ...], Split]:
+    def _alive(self) -> tuple[tuple[LiveValue, ...], Split]:
         """The largest live values, and what all of them take."""
         board = self.session.board
-        found: dict[int, Alive] = {}
+        found: dict[int, LiveValue] = {}
         padding = 0
         for number, held in self.store.items():
             spec, value = self.session.spec_of(held.tensor), self.trace.values[number]
             if spec.memory.buffer is BufferType.DRAM and held.tensor.buffer_address() not in found:
                 size = spec.booked_bytes_per_bank(board)
                 padding += size - ceil_div(spec.logical_bytes, board.dram.num_banks)
-                found[held.tensor.buffer_address()] = Alive(
+                found[held.tensor.buffer_address()] = LiveValue(
                     number, value.name, value.shape, spec.shape, spec.layout.value, size, spec.logical_bytes
                 )
         activations = sum(alive.bytes_per_bank for alive in found.values())

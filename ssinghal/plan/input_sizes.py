@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ssinghal.core.tensors import Shape, TextEnum, format_shape
+from ssinghal.capacity.parameters import Goal
+from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase
 
-MOST_VALUES = 256
+MAX_VALUES = 256
 STRIDE = 32  # pixels that the deepest maps of most vision models stand for
 
 # Height x width of video frames, heights as models with a stride of 32 take them.
@@ -16,9 +17,7 @@ TIERS: Mapping[str, tuple[int, int]] = {
 }  # fmt: skip
 
 
-class Goal(TextEnum):
-    BATCH = "batch"
-    RESOLUTION = "resolution"
+GOALS = (Goal.BATCH, Goal.RESOLUTION)  # of a whole model
 
 
 def shapes_of(goal: Goal, shape: Shape, stride: int = STRIDE) -> list[Shape]:
@@ -28,13 +27,13 @@ def shapes_of(goal: Goal, shape: Shape, stride: int = STRIDE) -> list[Shape]:
     InvalidCase for an input that has no height and width.
     """
     if goal is Goal.BATCH:
-        return [(batch, *shape[1:]) for batch in range(1, MOST_VALUES + 1)]
+        return [(batch, *shape[1:]) for batch in range(1, MAX_VALUES + 1)]
     if len(shape) < 4:
         raise InvalidCase(f"--max resolution: an input {format_shape(shape)} has no height and width")
     *lead, height, width = shape
     short, long = min(height, width), max(height, width)
     found: list[Shape] = []
-    for n in range(1, MOST_VALUES + 1):
+    for n in range(1, MAX_VALUES + 1):
         edges = (stride * n, stride * max(1, (2 * n * long + short) // (2 * short)))
         found.append((*lead, *(edges if height <= width else edges[::-1])))
     return list(dict.fromkeys(found))
@@ -44,4 +43,4 @@ def size_of(goal: Goal, shape: Shape) -> str:
     return str(shape[0]) if goal is Goal.BATCH else "x".join(map(str, shape[-2:]))
 
 
-__all__ = ["STRIDE", "TIERS", "Goal", "shapes_of", "size_of"]
+__all__ = ["GOALS", "STRIDE", "TIERS", "shapes_of", "size_of"]

@@ -13,16 +13,16 @@ from typing import Any
 
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.device.session import Session
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.policy import Policy
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.policy import PortingPolicy
 
 
 @dataclass
-class Held:
+class HeldTensor:
     """A value on the device. Two that are views of each other hold the same tensor."""
 
     tensor: Any
-    form: Form
+    form: AxisLayout
 
     @property
     def shape(self) -> Shape:
@@ -30,17 +30,17 @@ class Held:
         return tuple(self.tensor.shape)
 
 
-class Hand:
-    def __init__(self, session: Session, policy: Policy) -> None:
+class LayoutOps:
+    def __init__(self, session: Session, policy: PortingPolicy) -> None:
         self.session, self.policy, self.ttnn = session, policy, session.ttnn
         self.doing = ""
 
     # Facts --------------------------------------------------------------------------------------------------------------
 
-    def layout(self, held: Held) -> Layout:
+    def layout(self, held: HeldTensor) -> Layout:
         return Layout.TILE if held.tensor.layout == self.ttnn.TILE_LAYOUT else Layout.ROW_MAJOR
 
-    def dtype(self, held: Held) -> DType:
+    def dtype(self, held: HeldTensor) -> DType:
         return DType(held.tensor.dtype.name.lower())
 
     def bytes_as(self, shape: Shape, dtype: DType, layout: Layout) -> int:
@@ -53,21 +53,21 @@ class Hand:
 
     # Layout -------------------------------------------------------------------------------------------------------------
 
-    def to_layout(self, held: Held, layout: Layout) -> None:
+    def to_layout(self, held: HeldTensor, layout: Layout) -> None:
         if self.layout(held) is layout:
             return
         self.doing = f"to_layout {list(held.shape)} to {layout.value}"
         wanted = self.ttnn.TILE_LAYOUT if layout is Layout.TILE else self.ttnn.ROW_MAJOR_LAYOUT
         held.tensor = self.ttnn.to_layout(held.tensor, wanted, **self.in_dram)
 
-    def cast(self, held: Held, dtype: DType) -> None:
+    def cast(self, held: HeldTensor, dtype: DType) -> None:
         if self.dtype(held) is dtype:
             return
         self.to_layout(held, Layout.TILE)
         self.doing = f"typecast {list(held.shape)} to {dtype.value}"
         held.tensor = self.ttnn.typecast(held.tensor, getattr(self.ttnn, dtype.value), **self.in_dram)
 
-    def reshape(self, held: Held, shape: Shape) -> None:
+    def reshape(self, held: HeldTensor, shape: Shape) -> None:
         """Another grouping of the same rows. Tiles are kept where their grid stays; else the tensor goes by row-major layout,
         since TTNN's reshape of tiles lists every page on the host."""
         if held.shape == tuple(shape):
@@ -77,7 +77,7 @@ class Hand:
         self.doing = f"reshape {list(held.shape)} to {list(shape)}"
         held.tensor = self.ttnn.reshape(held.tensor, list(shape))
 
-    def arrange(self, held: Held, dims: Sequence[int], shape: Shape | None = None, layout: Layout | None = None) -> None:
+    def arrange(self, held: HeldTensor, dims: Sequence[int], shape: Shape | None = None, layout: Layout | None = None) -> None:
         """Brings the dims into this order on the device, grouped as ``shape`` and in ``layout`` where they are given."""
         shuffle = held.form.shuffle(dims, held.shape)
         if shuffle is not None:
@@ -91,7 +91,7 @@ class Hand:
             held.form = replace(held.form, order=order)
         self._reshape_and_layout(held, held.shape if shape is None else shape, layout or self.layout(held))
 
-    def _reshape_and_layout(self, held: Held, shape: Shape, layout: Layout) -> None:
+    def _reshape_and_layout(self, held: HeldTensor, shape: Shape, layout: Layout) -> None:
         """Row-major tensors are grouped before they are tilized, tiles that must be broken up afterwards not made again."""
         if layout is Layout.ROW_MAJOR and not keeps_tiles(held.shape, shape):
             self.to_layout(held, layout)
@@ -117,18 +117,18 @@ class Hand:
 
     # Shapes that calls like ---------------------------------------------------------------------------------------------
 
-    def rows(self, held: Held, layout: Layout = Layout.TILE) -> None:
+    def rows(self, held: HeldTensor, layout: Layout = Layout.TILE) -> None:
         """[1, 1, all but the last axis, last axis]; a tensor whose last dim is that axis already keeps its shape."""
         shape = held.shape
         if self.layout(held) is not layout and len(shape) > 1:
             self._reshape_and_layout(held, (1, 1, math.prod(shape[:-1]), shape[-1]), layout)
 
-    def last_axis(self, held: Held, size: int) -> None:
+    def last_axis(self, held: HeldTensor, size: int) -> None:
         """Tiles of [1, 1, rows, ``size``], where the last axis of the form is a run of that size."""
         if held.shape[-1] != size or self.layout(held) is not Layout.TILE:
             self._reshape_and_layout(held, (1, 1, held.form.volume // size, size), Layout.TILE)
 
-    def plain(self, held: Held, layout: Layout = Layout.TILE) -> None:
+    def plain(self, held: HeldTensor, layout: Layout = Layout.TILE) -> None:
         """As torch has it."""
         shape = held.form.shape or (1,)
         self.arrange(held, range(len(held.form.dims)), shape, layout)
@@ -148,4 +148,4 @@ def padding_factor(shape: Shape) -> float:
     return round_up(height, TILE_EDGE) * round_up(shape[-1], TILE_EDGE) / (height * shape[-1])
 
 
-__all__ = ["Hand", "Held", "keeps_tiles", "padding_factor"]
+__all__ = ["HeldTensor", "LayoutOps", "keeps_tiles", "padding_factor"]

@@ -21,7 +21,7 @@ from ssinghal.plan.sizes import channels_last, least_bytes, resident_shapes, til
 LARGEST = 10
 
 
-class Counting(TextEnum):
+class SizeRule(TextEnum):
     """What a value costs.
 
     ``LOGICAL``: its elements, as torch stores them; the views of one storage together what the storage holds.
@@ -40,7 +40,7 @@ class Outlook(TextEnum):
 
 
 @dataclass(frozen=True)
-class Lives:
+class PeakValue:
     """A value at a peak. ``name``: of the module that made it. ``bytes``: over all banks."""
 
     value: int
@@ -70,9 +70,9 @@ class Peak:
     fullest bank times the number of banks."""
 
     lifetime: Lifetime
-    counting: Counting
+    counting: SizeRule
     moment: Moment
-    alive: tuple[Lives, ...]
+    alive: tuple[PeakValue, ...]
     banks: int
 
     @property
@@ -94,7 +94,7 @@ class Arithmetic:
     needed_in_place: Moment
     first_over: Moment | None = None
 
-    def peak(self, lifetime: Lifetime, counting: Counting) -> Peak:
+    def peak(self, lifetime: Lifetime, counting: SizeRule) -> Peak:
         return next(p for p in self.peaks if (p.lifetime, p.counting) == (lifetime, counting))
 
     def share(self, moment: Moment) -> float:
@@ -118,7 +118,7 @@ def arithmetic(trace: Trace, board: Board) -> Arithmetic:
 
 def arithmetics(trace: Trace, boards: Iterable[Board]) -> list[Arithmetic]:
     """In the order of the boards; those with the same DRAM cost nothing more."""
-    counted = _Counted(trace)
+    counted = _TraceLiveness(trace)
     known: dict[tuple[object, int], Arithmetic] = {}
     found = []
     for board in boards:
@@ -129,7 +129,7 @@ def arithmetics(trace: Trace, boards: Iterable[Board]) -> list[Arithmetic]:
     return found
 
 
-class _Counted:
+class _TraceLiveness:
     """A trace, with all that does not depend on the board. ``made``: activation or input -> the step from which it lives."""
 
     def __init__(self, trace: Trace) -> None:
@@ -145,7 +145,7 @@ class _Counted:
         def booked(spec: TensorSpec | None) -> int:
             return 0 if spec is None else spec.booked_bytes_per_bank(board) * banks
 
-        peaks = self._peaks(Counting.LOGICAL, self._logical, self._dense_bytes, banks)
+        peaks = self._peaks(SizeRule.LOGICAL, self._logical, self._dense_bytes, banks)
         for counting, specs in self._specs.items():
             peaks += self._peaks(counting, list(map(booked, specs)), sum(map(booked, self._residents[counting])), banks)
         totals, in_place = self._needed
@@ -160,17 +160,17 @@ class _Counted:
         return [logical_bytes(value) for value in self.trace.values]
 
     @cached_property
-    def _specs(self) -> Mapping[Counting, list[TensorSpec | None]]:
+    def _specs(self) -> Mapping[SizeRule, list[TensorSpec | None]]:
         values, maps = self.trace.values, self.sharing.maps
         plain = [tiles(value.shape, value.dtype) for value in values]
         flat = [channels_last(value) if number in maps else plain[number] for number, value in enumerate(values)]
-        return {Counting.TORCH_ORDER: plain, Counting.CHANNELS_LAST: flat}
+        return {SizeRule.TORCH_ORDER: plain, SizeRule.CHANNELS_LAST: flat}
 
     @cached_property
-    def _residents(self) -> Mapping[Counting, list[TensorSpec | None]]:
+    def _residents(self) -> Mapping[SizeRule, list[TensorSpec | None]]:
         found = {}
-        for counting in (Counting.TORCH_ORDER, Counting.CHANNELS_LAST):
-            folds = counting is Counting.CHANNELS_LAST
+        for counting in (SizeRule.TORCH_ORDER, SizeRule.CHANNELS_LAST):
+            folds = counting is SizeRule.CHANNELS_LAST
             shapes = resident_shapes(self.trace, self.sharing, folds=folds, padded=True)
             found[counting] = [tiles(shape, value.dtype) for value, shape in shapes]
         return found
@@ -189,12 +189,12 @@ class _Counted:
         """Without constants: a port may make those when it wants them."""
         return sum(size for kind, size in self._dense if kind is ValueKind.WEIGHT)
 
-    def _peaks(self, counting: Counting, sizes: Sequence[int], residents: int, banks: int) -> list[Peak]:
+    def _peaks(self, counting: SizeRule, sizes: Sequence[int], residents: int, banks: int) -> list[Peak]:
         sharing = self.sharing
         roots = {
-            Counting.LOGICAL: sharing.by_storage,
-            Counting.TORCH_ORDER: sharing.in_place,
-            Counting.CHANNELS_LAST: sharing.free_views,
+            SizeRule.LOGICAL: sharing.by_storage,
+            SizeRule.TORCH_ORDER: sharing.in_place,
+            SizeRule.CHANNELS_LAST: sharing.free_views,
         }[counting]
         ends = {Lifetime.LAST_USE: self.trace.last_use, Lifetime.PYTHON: self.trace.last_object}
         return [
@@ -215,7 +215,7 @@ class _Counted:
     def _peak(
         self,
         lifetime: Lifetime,
-        counting: Counting,
+        counting: SizeRule,
         spans: Mapping[int, tuple[int, int]],
         sizes: Sequence[int],
         residents: int,
@@ -228,7 +228,7 @@ class _Counted:
         live = list(accumulate(changes))
         step = live.index(max(live))
         alive = sorted((root for root, (start, end) in spans.items() if start <= step <= end), key=lambda n: (-sizes[n], n))
-        told = tuple(Lives(n, self.trace.values[n].name, self.trace.values[n].shape, sizes[n]) for n in alive[:LARGEST])
+        told = tuple(PeakValue(n, self.trace.values[n].name, self.trace.values[n].shape, sizes[n]) for n in alive[:LARGEST])
         return Peak(lifetime, counting, self._moment(step, live[step], residents), told, banks)
 
     # What must be there -------------------------------------------------------------------------------------------------
@@ -275,4 +275,4 @@ class _Counted:
         return Moment(number, step.overload, step.at, activations, residents)
 
 
-__all__ = ["Arithmetic", "Counting", "Lives", "Moment", "Outlook", "Peak", "arithmetic", "arithmetics"]
+__all__ = ["Arithmetic", "Moment", "Outlook", "Peak", "PeakValue", "SizeRule", "arithmetic", "arithmetics"]

@@ -20,7 +20,7 @@ from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import HarnessError
 from ssinghal.plan.plot import Plot, plot_of
-from ssinghal.plan.result import SCHEMA, Failure, PlanResult, StepUse
+from ssinghal.plan.result import SCHEMA, CallFailure, PlanResult, StepUse
 from ssinghal.render.html import content_policy, in_words, kind_of, script_data
 
 _REPORTS = ("dom.js", "format.js")  # scripts that the report's page runs, too
@@ -48,7 +48,7 @@ class EdgeTable:
 
 
 @dataclass(frozen=True)
-class Told:
+class PlanView:
     """One plan of the page. ``facts``: those in which the page's plans differ."""
 
     id: str
@@ -82,7 +82,7 @@ def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -
     facts = [_facts(result) for result in results]
     common = {name: text for name, text in facts[0].items() if all(f[name] == text for f in facts)} if facts else {}
     told = [
-        Told(f"plan-{number}", result, plot_of(result), {k: v for k, v in own.items() if k not in common})
+        PlanView(f"plan-{number}", result, plot_of(result), {k: v for k, v in own.items() if k not in common})
         for number, (result, own) in enumerate(zip(results, facts, strict=True), 1)
     ]
     style = _report_asset("page.css") + _asset("plan.css")
@@ -174,16 +174,16 @@ def _data(plans: Sequence[PlanResult]) -> dict[str, Any]:
     return {"texts": list(texts), "tones": {status.value: kind_of((status.value, None)) for status in Status}, "plans": found}
 
 
-def _failures(plan: PlanResult) -> Iterable[Failure]:
+def _failures(plan: PlanResult) -> Iterable[CallFailure]:
     return (plan.failure, *plan.later) if plan.failure is not None else plan.later
 
 
-def _words(status: Status, failure: Failure | None) -> str:
+def _words(status: Status, failure: CallFailure | None) -> str:
     resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
     return in_words((status.value, resource.value if resource is not None else None))
 
 
-def _kind(status: Status, failure: Failure | None) -> str:
+def _kind(status: Status, failure: CallFailure | None) -> str:
     resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
     return kind_of((status.value, resource.value if resource is not None else None))
 
@@ -213,7 +213,7 @@ def _shapes(shapes: Sequence[Shape]) -> str:
     return ", ".join(map(format_shape, shapes)) or "–"
 
 
-def _failed(failure: Failure) -> str:
+def _failed(failure: CallFailure) -> str:
     where = f"step {failure.step} {failure.operator}" if failure.step >= 0 else failure.doing
     return f"{where} in {failure.at}" if failure.at else where
 

@@ -15,18 +15,18 @@ from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
-from ssinghal.plan.policy import Policy, Rewrite
+from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
 from ssinghal.runner.pool import Pool, PoolOptions
 
 DEFAULT_TIMEOUT_S = 600.0
-MOST_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, all of which the calls themselves want too
+MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, all of which the calls themselves want too
 
 
 @dataclass(frozen=True)
-class Settings:
+class PlanSettings:
     """``l1_small_bytes``: of every core; None: as much as the model wants, from ``DEFAULT_L1_SMALL_BYTES`` on in steps that
-    double, up to ``MOST_L1_SMALL_BYTES``. ``allow_stand_ins``: whatever share of the bytes they make. ``inside``: also watch
+    double, up to ``MAX_L1_SMALL_BYTES``. ``allow_stand_ins``: whatever share of the bytes they make. ``inside``: also watch
     what TTNN allocates within its calls. ``to_the_end``: go on after the first failure, with stand-ins."""
 
     l1_small_bytes: int | None = None
@@ -58,7 +58,7 @@ class Boards:
     """Worker processes of virtual boards, started when first asked for: a card would have to compute the model. A context
     manager."""
 
-    def __init__(self, settings: Settings, release: Release | None = None) -> None:
+    def __init__(self, settings: PlanSettings, release: Release | None = None) -> None:
         self.settings, self._release = settings, release
         self._stack = ExitStack()
         self._pools: dict[str, Pool] = {}
@@ -69,14 +69,14 @@ class Boards:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def run(self, trace: Trace, policy: Policy, board: str, journal: Path | None = None) -> PlanResult:
+    def run(self, trace: Trace, policy: PortingPolicy, board: str, journal: Path | None = None) -> PlanResult:
         settings = self.settings
         size = settings.l1_small_bytes or DEFAULT_L1_SMALL_BYTES
         changed, (stand_ins, inside, to_the_end) = rewritten(trace, policy), settings.switches
         task = PlanTask(changed, policy, size, journal, stand_ins, inside, to_the_end)
         pool = self._pool(board)
         result = pool.run(task).result()
-        while settings.l1_small_bytes is None and _wants_l1_small(result) and size < MOST_L1_SMALL_BYTES:
+        while settings.l1_small_bytes is None and _wants_l1_small(result) and size < MAX_L1_SMALL_BYTES:
             size *= 2
             result = pool.run(replace(task, l1_small_bytes=size)).result()
         return result
@@ -115,7 +115,9 @@ def check_trace(trace: Trace, *, partial: bool) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def plan(trace: Trace, policy: Policy, board: str, boards: Boards, *, journal: Path | None = None, search: bool = True) -> Plan:
+def plan(
+    trace: Trace, policy: PortingPolicy, board: str, boards: Boards, *, journal: Path | None = None, search: bool = True
+) -> Plan:
     """Runs the model; where it does not fit, rewrites one at a time, then on top of the one that gets furthest."""
     result = boards.run(trace, policy, board, journal)
     if result.status is not Status.OOM or not search:
@@ -133,7 +135,7 @@ def plan(trace: Trace, policy: Policy, board: str, boards: Boards, *, journal: P
         best, policy = _left(left), policy.with_rewrite(rewrite)
 
 
-def _tries(trace: Trace, policy: Policy, board: str, boards: Boards) -> Iterator[tuple[Rewrite, PlanResult]]:
+def _tries(trace: Trace, policy: PortingPolicy, board: str, boards: Boards) -> Iterator[tuple[Rewrite, PlanResult]]:
     """Each rewrite that is not in the policy and changes something; ends with the first that fits."""
     for rewrite in Rewrite:
         if rewrite in policy.rewrites or not applies(trace, policy, rewrite):
@@ -144,7 +146,7 @@ def _tries(trace: Trace, policy: Policy, board: str, boards: Boards) -> Iterator
             return
 
 
-def applies(trace: Trace, policy: Policy, rewrite: Rewrite) -> bool:
+def applies(trace: Trace, policy: PortingPolicy, rewrite: Rewrite) -> bool:
     if rewrite is Rewrite.SOFTMAX_IN_PLACE:  # a change of the call, not of the trace
         return any(step.overload == "aten.softmax.int" for step in trace.steps)
     return rewritten(trace, policy.with_rewrite(rewrite)).steps != rewritten(trace, policy).steps
@@ -159,4 +161,4 @@ def with_notes(found: Plan, notes: tuple[str, ...]) -> Plan:
     return Plan(replace(found.result, notes=notes), tuple(replace(run, notes=notes) for run in found.tried))
 
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Boards", "Plan", "Settings", "applies", "check_trace", "plan", "with_notes"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Boards", "Plan", "PlanSettings", "applies", "check_trace", "plan", "with_notes"]

@@ -17,7 +17,7 @@ from ssinghal.plan.result import PlanResult, StepUse
 HEIGHT = 1000
 HEADROOM = 1.06  # over the highest thing that is drawn
 REACH = 2.0  # the end of a bank is drawn where it is not farther above the highest bytes than by this factor
-MOST_ASKED = 1.3  # banks: a call that asks for more is cut off there
+MAX_ASKED = 1.3  # banks: a call that asks for more is cut off there
 X_TICKS, Y_TICKS = 8, 6  # at most
 _BUFFERS = (Resource.DRAM_BUFFER, Resource.FRAGMENTATION)
 
@@ -39,7 +39,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestMark:
     """What the first failing call asked for, on top of what was allocated: per cent from the top."""
 
     top: float
@@ -62,7 +62,7 @@ class Plot:
     peak: tuple[float, float] | None
     failed: float | None
     after: float | None
-    asked: Asked | None
+    asked: RequestMark | None
 
     @property
     def is_left_free(self) -> bool:
@@ -108,7 +108,7 @@ def _top(plan: PlanResult) -> tuple[float, bool]:
     bank = plan.dram_bank_bytes
     highest = max(plan.peak_bytes, *(max(use.dram_peak_bytes, use.dram_bytes) for use in plan.steps), 1)
     _, wanted = _wanted(plan)
-    highest = max(highest, min(wanted, int(bank * MOST_ASKED)))
+    highest = max(highest, min(wanted, int(bank * MAX_ASKED)))
     has_bank = 0 < bank <= highest * REACH
     return (max(highest, bank) if has_bank else highest) * HEADROOM, has_bank
 
@@ -122,11 +122,11 @@ def _wanted(plan: PlanResult) -> tuple[int, int]:
     return (0, 0) if allocated is None or asked is None else (allocated, allocated + asked)
 
 
-def _asked(plan: PlanResult, top: float) -> Asked | None:
+def _asked(plan: PlanResult, top: float) -> RequestMark | None:
     allocated, wanted = _wanted(plan)
     if not wanted:
         return None
-    return Asked(max(_from_top(wanted, top), 0), _from_top(allocated, top), wanted > top)
+    return RequestMark(max(_from_top(wanted, top), 0), _from_top(allocated, top), wanted > top)
 
 
 def _place_of(steps: Sequence[StepUse], number: int) -> int | None:
@@ -180,4 +180,4 @@ def _y_ticks(top: float) -> tuple[Tick, ...]:
     return tuple(Tick(_from_top(size, top), format_bytes(size).partition(" (")[0]) for size in range(0, int(top) + 1, every))
 
 
-__all__ = ["Area", "Asked", "Plot", "Tick", "plot_of"]
+__all__ = ["Area", "Plot", "RequestMark", "Tick", "plot_of"]

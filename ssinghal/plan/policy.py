@@ -35,7 +35,7 @@ class Rewrite(TextEnum):
 
 
 @dataclass(frozen=True)
-class Policy:
+class PortingPolicy:
     """``lazy_views``: reshapes and permutes cost nothing until a call wants another order (see ``plan.forms``), and maps stay
     channels-last; else every result goes back to torch's order. ``fold_batch_norm``: into the convolution before it.
     ``replace_on_conversion``: a converted tensor takes the place of the one it was made from; else it lives beside it for the
@@ -53,20 +53,20 @@ class Policy:
     def __str__(self) -> str:
         return "+".join([f"{self.name} v{self.version}", *self.rewrites])
 
-    def with_rewrite(self, rewrite: Rewrite) -> Policy:
+    def with_rewrite(self, rewrite: Rewrite) -> PortingPolicy:
         return replace(self, rewrites=(*self.rewrites, rewrite))
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "lifetime": self.lifetime.value, "rewrites": [r.value for r in self.rewrites]}
 
 
-POLICIES: Mapping[str, Policy] = {
-    "port": Policy("port", True, Lifetime.LAST_USE, True, True, True),
-    "eager": Policy("eager", False, Lifetime.PYTHON, False, False, False),
+POLICIES: Mapping[str, PortingPolicy] = {
+    "port": PortingPolicy("port", True, Lifetime.LAST_USE, True, True, True),
+    "eager": PortingPolicy("eager", False, Lifetime.PYTHON, False, False, False),
 }
 
 
-def find_policy(name: str, rewrites: tuple[str, ...] = ()) -> Policy:
+def find_policy(name: str, rewrites: tuple[str, ...] = ()) -> PortingPolicy:
     """``port``, ``eager``, or a YAML file: ``base`` (one of these) and what differs from it.
 
     Raises:
@@ -77,7 +77,7 @@ def find_policy(name: str, rewrites: tuple[str, ...] = ()) -> Policy:
     return replace(policy, rewrites=tuple(dict.fromkeys((*policy.rewrites, *asked))))
 
 
-def _from_file(name: str) -> Policy:
+def _from_file(name: str) -> PortingPolicy:
     path = Path(name)
     if not path.suffix and not path.exists():
         raise InvalidCase(unknown("policy", name, POLICIES) + " (or a YAML file)")
@@ -89,7 +89,7 @@ def _from_file(name: str) -> Policy:
         raise InvalidCase(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(given, dict):
         raise InvalidCase(f"{path}: expected a mapping like {{base: port, fold_batch_norm: false}}")
-    switches = {f.name for f in fields(Policy)} - {"name", "version"}
+    switches = {f.name for f in fields(PortingPolicy)} - {"name", "version"}
     for key in given:
         if key not in switches | {"base"}:
             raise InvalidCase(f"{path}: {unknown('key', str(key), switches | {'base'})}")
@@ -114,4 +114,4 @@ def _value(key: str, value: Any) -> Any:
     return value
 
 
-__all__ = ["POLICIES", "Lifetime", "Policy", "Rewrite", "find_policy"]
+__all__ = ["POLICIES", "Lifetime", "PortingPolicy", "Rewrite", "find_policy"]

@@ -14,7 +14,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Alive:
+class LiveValue:
     """A value on the device: ``shape`` is torch's, ``placed`` the device tensor's. Bytes per bank, padding included;
     ``logical_bytes`` are those of the elements alone, over all banks. Values that are views of each other are told once."""
 
@@ -61,7 +61,7 @@ class StepUse:
 
 
 @dataclass(frozen=True)
-class Failure:
+class CallFailure:
     """A call that TTNN refused. ``doing``: the TTNN call that was under way; ``placed``: its operands as they lay. ``after``:
     whether another one failed before it, so that stand-ins lived instead of what that one would have made."""
 
@@ -72,7 +72,7 @@ class Failure:
     operands: tuple[Shape, ...]
     results: tuple[Shape, ...]
     verdict: Verdict
-    alive: tuple[Alive, ...] = ()
+    alive: tuple[LiveValue, ...] = ()
     split: Split = Split()
     after: bool = False
 
@@ -109,12 +109,12 @@ class PlanResult:
     peak_bytes: int = 0
     peak_step: int = -1
     peak: Split = Split()
-    alive: tuple[Alive, ...] = ()
+    alive: tuple[LiveValue, ...] = ()
     l1_peak_bytes: int = 0
     l1_bank_bytes: int = 0
     l1_small_peak_bytes: int = 0
-    failure: Failure | None = None
-    later: tuple[Failure, ...] = ()
+    failure: CallFailure | None = None
+    later: tuple[CallFailure, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     stand_in_share: float = 0.0
     steps: tuple[StepUse, ...] = ()
@@ -150,4 +150,4 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-__all__ = ["Alive", "Failure", "PlanResult", "Split", "StandIn", "StepUse"]
+__all__ = ["CallFailure", "LiveValue", "PlanResult", "Split", "StandIn", "StepUse"]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from ssinghal.core.record import Status, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
-from ssinghal.plan.liveness import Arithmetic, Counting
+from ssinghal.plan.liveness import Arithmetic, SizeRule
 from ssinghal.plan.planner import Plan
 from ssinghal.plan.policy import Lifetime
-from ssinghal.plan.result import Alive, Failure, PlanResult, Split
+from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split
 from ssinghal.render.tables import aligned
 
 SHOWN = 5  # of the largest live values
@@ -71,7 +71,7 @@ def _split(split: Split) -> str:
     )
 
 
-def _alive(alive: Sequence[Alive]) -> list[str]:
+def _alive(alive: Sequence[LiveValue]) -> list[str]:
     rows = [["largest live values", "torch's shape", "on the device", "layout", "B per bank"]]
     for value in alive[:SHOWN]:
         name = value.name or f"value {value.value}"
@@ -79,7 +79,7 @@ def _alive(alive: Sequence[Alive]) -> list[str]:
     return aligned(rows) if len(rows) > 1 else []
 
 
-def _failure(failure: Failure, banks: int) -> list[str]:
+def _failure(failure: CallFailure, banks: int) -> list[str]:
     shapes = " ".join(map(format_shape, failure.operands))
     told = [f"call under way: {failure.doing}; operands {shapes or 'none'}"]
     verdict = failure.verdict
@@ -142,7 +142,7 @@ def arithmetic_lines(found: Iterable[Arithmetic]) -> list[str]:
     """Tier 1, all boards at once."""
     rows = [["by arithmetic alone", "least that must live", "share", "as port lays it", "share", "outlook"]]
     for one in found:
-        peak = one.peak(Lifetime.LAST_USE, Counting.CHANNELS_LAST)
+        peak = one.peak(Lifetime.LAST_USE, SizeRule.CHANNELS_LAST)
         rows.append(
             [
                 one.board,

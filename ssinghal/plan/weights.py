@@ -16,8 +16,8 @@ from ssinghal.capture.trace import Trace
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.device.session import Session
 from ssinghal.operators.operator_info import input_specs
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.layout_ops import Held
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.lowering import PlannedStep
 
 MAP, VOLUME = 4, 5
@@ -29,7 +29,7 @@ BROADCASTING = frozenset(
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedWeights:
     """What TTNN makes of a weight (``position`` 1) or bias (2) for one kind of convolution. ``spec`` is TTNN's own."""
 
     signature: tuple[Any, ...]
@@ -37,10 +37,10 @@ class Prepared:
     spec: Any = field(compare=False)
 
 
-Spec = Union[TensorSpec, Prepared]  # noqa: UP007 (evaluated: Python 3.10 has no | of classes at run time)
+Spec = Union[TensorSpec, PreparedWeights]  # noqa: UP007 (evaluated: Python 3.10 has no | of classes at run time)
 
 
-class Made(NamedTuple):
+class PlacedWeight(NamedTuple):
     """A tensor that is placed: the ``value`` it is made of, what it is like, and what is done to its elements first: one weight
     in two such ways takes two tensors. ``transposed``: the last two dims swapped; ``features_inner`` and ``folded`` as the
     rewrites tell them."""
@@ -52,13 +52,13 @@ class Made(NamedTuple):
     folded: tuple[Any, ...] = ()
 
 
-class Residents:
+class ResidentWeights:
     """``tensors``: each once, in the order in which they were placed."""
 
     def __init__(self, session: Session, trace: Trace) -> None:
         self.session, self.trace = session, trace
-        self.tensors: dict[Made, Any] = {}
-        self._made: dict[tuple[int, int], Made] = {}
+        self.tensors: dict[PlacedWeight, Any] = {}
+        self._made: dict[tuple[int, int], PlacedWeight] = {}
         self._prepared: dict[tuple[Any, ...], tuple[Any, Any] | RuntimeError] = {}
 
     def spec_all(self, steps: Iterable[PlannedStep]) -> None:
@@ -66,7 +66,7 @@ class Residents:
         for step in steps:
             for position, number in enumerate(step.operands):
                 if self.trace.values[number].is_resident and step.case is not None:
-                    self._made[step.number, position] = Made(
+                    self._made[step.number, position] = PlacedWeight(
                         number,
                         self._spec(step, position),
                         position in step.info.traits.transposed,
@@ -85,9 +85,9 @@ class Residents:
     def tensor(self, step: PlannedStep, position: int) -> Any:
         return self.tensors[self._made[step.number, position]]
 
-    def held(self, step: PlannedStep, position: int) -> Held:
+    def held(self, step: PlannedStep, position: int) -> HeldTensor:
         """A constant that is laid out like an activation."""
-        return Held(self.tensor(step, position), Form.plain(self.trace.values[step.operands[position]].shape))
+        return HeldTensor(self.tensor(step, position), AxisLayout.plain(self.trace.values[step.operands[position]].shape))
 
     def prepares(self, step: PlannedStep) -> bool:
         """Whether this is a convolution whose weights TTNN is given in its own form: those that are there from the start."""
@@ -105,7 +105,7 @@ class Residents:
     def clear(self) -> None:
         self.tensors.clear()
 
-    def _placed(self, made: Made) -> Any:
+    def _placed(self, made: PlacedWeight) -> Any:
         if isinstance(made.spec, TensorSpec):
             return self.session.empty(made.spec)
         return self.session.ttnn.allocate_tensor_on_device(made.spec.spec, self.session.device)
@@ -133,7 +133,7 @@ class Residents:
                 self._prepared[signature] = error.with_traceback(None)
         prepared = self._prepared[signature]
         if not isinstance(prepared, RuntimeError):
-            return Prepared(signature, position, prepared[position - 1])
+            return PreparedWeights(signature, position, prepared[position - 1])
         rows = math.prod(weight[1:]) * step.attrs["groups"]
         return TensorSpec((1, 1, rows if position == 1 else 1, weight[0]), dtype)
 
@@ -205,4 +205,4 @@ def _volume(shape: Shape, groups: int, dtype: DType) -> TensorSpec:
     return TensorSpec((rows, round_up(out, TILE_EDGE)), dtype, Layout.TILE)
 
 
-__all__ = ["MAP", "VOLUME", "Made", "Prepared", "Residents", "conv_arguments", "map_layout", "spatial"]
+__all__ = ["MAP", "VOLUME", "PlacedWeight", "PreparedWeights", "ResidentWeights", "conv_arguments", "map_layout", "spatial"]

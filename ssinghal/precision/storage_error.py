@@ -28,7 +28,7 @@ from ssinghal.precision.tensor_files import check_file, read_tensors
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import DEFAULT_HOST_LIMIT_BYTES, PoolOptions, Task
 
-MOST_VALUES = 2**24  # measured of one tensor, padding of its rows included: some seconds and 1 GiB in double
+MAX_VALUES = 2**24  # measured of one tensor, padding of its rows included: some seconds and 1 GiB in double
 MEASURE_TIMEOUT_S = 600.0
 COPIES = 3  # of a file that its reading may hold at once
 # A row of which the correlation says nothing is wrong, and the share of zeros that something is
@@ -64,7 +64,7 @@ class StorageLoss:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLoss:
     """``skipped``: tensors that were not measured, with the reason. ``fault``: why nothing was; empty where something was."""
 
     ttnn: str = ""
@@ -74,13 +74,13 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class StorageTask(Task[Measured]):
+class StorageTask(Task[MeasuredLoss]):
     """The made samples, or the tensors of ``file``; ``as_weights``: those are weights in torch's order."""
 
     file: Path | None = None
     as_weights: bool = False
 
-    def run(self, session: Session, options: PoolOptions) -> Measured:
+    def run(self, session: Session, options: PoolOptions) -> MeasuredLoss:
         torch = import_module("torch")
         torch.set_num_threads(1)  # sums in one order on any machine; and threads that wait for a busy core are slower than one
         losses: list[StorageLoss] = []
@@ -94,12 +94,12 @@ class StorageTask(Task[Measured]):
                 matrix, part = _leading_rows(as_stored(values) if self.as_weights else values)
                 losses += [_measured(torch, session, f"{name}{part}", matrix, dtype) for dtype in PLAN_DTYPES]
         except InvalidCase as error:
-            return Measured(fault=str(error))
+            return MeasuredLoss(fault=str(error))
         except MemoryError:
-            return Measured(fault="the values take more host memory than they may")
+            return MeasuredLoss(fault="the values take more host memory than they may")
         if not losses:
-            return Measured(fault=f"{self.file}: has no tensor of floating-point values: {skipped[0]}")
-        return Measured(session.facts.ttnn, tuple(losses), tuple(skipped))
+            return MeasuredLoss(fault=f"{self.file}: has no tensor of floating-point values: {skipped[0]}")
+        return MeasuredLoss(session.facts.ttnn, tuple(losses), tuple(skipped))
 
     def _values(self, torch: Any) -> Iterator[tuple[str, Any]]:
         if self.file is not None:
@@ -107,9 +107,9 @@ class StorageTask(Task[Measured]):
             return
         yield from ((name, made(torch)) for name, made in SAMPLES.items())
 
-    def lost(self, verdict: Verdict, facts: DeviceFacts) -> Measured:
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> MeasuredLoss:
         more = "; --timeout gives it longer" if verdict.status is Status.TIMEOUT else ""
-        return Measured(fault=f"{self.file or 'made values'}: {verdict.message}{more}")
+        return MeasuredLoss(fault=f"{self.file or 'made values'}: {verdict.message}{more}")
 
 
 def measure_storage(
@@ -118,7 +118,7 @@ def measure_storage(
     as_weights: bool = False,
     release: Release | None = None,
     timeout_s: float = MEASURE_TIMEOUT_S,
-) -> Measured:
+) -> MeasuredLoss:
     """The losses of ``SAMPLES``, or of the tensors of ``file``, by a worker; packing asks no board, so any virtual one will do.
 
     Raises:
@@ -152,7 +152,7 @@ def _leading_rows(values: Any) -> tuple[Any, str]:
     """As a matrix of float32 with the same last dim, and what to add to its name where only its first rows are measured."""
     width = values.shape[-1] if values.ndim else 1
     rows = values.reshape(-1, width)
-    most = max(MOST_VALUES // round_up(width, TILE_EDGE), 1)
+    most = max(MAX_VALUES // round_up(width, TILE_EDGE), 1)
     if len(rows) <= most:
         return rows.float(), ""
     return rows[:most].float(), f", first {most:,} of {len(rows):,} rows"
@@ -211,7 +211,7 @@ __all__ = [
     "GOOD_PCC",
     "MEASURE_TIMEOUT_S",
     "RUINED_SHARE",
-    "Measured",
+    "MeasuredLoss",
     "StorageLoss",
     "StorageTask",
     "measure_storage",

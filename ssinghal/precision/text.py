@@ -10,7 +10,7 @@ from ssinghal.core.tensors import DType, format_bytes, format_shape
 from ssinghal.estimation.estimator import Prediction
 from ssinghal.precision.footprint import PLAN_DTYPES, CallPlan, DTypePlan, Footprint, Role
 from ssinghal.precision.model_footprint import ModelPlan, OperatorPlan, PlannedCall
-from ssinghal.precision.storage_error import GOOD_PCC, RUINED_SHARE, Measured, StorageLoss
+from ssinghal.precision.storage_error import GOOD_PCC, RUINED_SHARE, MeasuredLoss, StorageLoss
 from ssinghal.render.tables import aligned
 
 NUMERICS = "numerics not run: an error of storage alone, of values packed and unpacked on the host; a model's is not told by it"
@@ -220,7 +220,7 @@ def _footprint_json(made: Footprint) -> dict[str, int]:
 # Storage -----------------------------------------------------------------------------------------------------------------
 
 
-def storage_lines(measured: Measured) -> list[str]:
+def storage_lines(measured: MeasuredLoss) -> list[str]:
     head = ["data", "dtype", "PCC", "median relative", "95 % below", "flushed to zero", "largest error", "of", ""]
     rows = [head, *(_loss_row(loss) for loss in measured.losses)]
     lines = [f"storage error, by the host packing of ttnn {measured.ttnn}", *aligned(rows)]
@@ -239,7 +239,7 @@ def storage_lines(measured: Measured) -> list[str]:
     return [*lines, NUMERICS]
 
 
-def _overflowed(measured: Measured) -> Iterable[StorageLoss]:
+def _overflowed(measured: MeasuredLoss) -> Iterable[StorageLoss]:
     return (loss for loss in measured.losses if loss.overflowed)
 
 
@@ -260,7 +260,7 @@ def _loss_row(loss: StorageLoss) -> list[str]:
     ]
 
 
-def storage_json(measured: Measured) -> dict[str, Any]:
+def storage_json(measured: MeasuredLoss) -> dict[str, Any]:
     losses = [{**asdict(loss), "dtype": str(loss.dtype), "ruin_hidden": loss.ruin_hidden} for loss in measured.losses]
     return {"numerics": NUMERICS, "ttnn": measured.ttnn, "losses": losses, "not_measured": list(measured.skipped)}
 

@@ -26,15 +26,15 @@ from ssinghal.runner.probe import Limits
 CARDS_ARCH = "wormhole_b0"  # of every card whose OOMs the catalogs record; they say nothing of another one's banks
 
 
-class Policy(TextEnum):
+class OomPolicy(TextEnum):
     """What an OOM does to its test."""
 
     SKIP = "skip"
     STRICT = "strict"
 
 
-def _policy(text: str) -> Policy:
-    return one_of(Policy, "policy", text)
+def _policy(text: str) -> OomPolicy:
+    return one_of(OomPolicy, "policy", text)
 
 
 class Option(NamedTuple):
@@ -57,7 +57,7 @@ OPTIONS = (
     Option(
         "policy",
         _policy,
-        Policy.SKIP,
+        OomPolicy.SKIP,
         "skip: an OOM skips its test; strict: it fails where the estimate says fits, as does a fit where an OOM was foreseen",
     ),
     Option("results", Path, None, "folder that gets <run>/run.json, records.jsonl, summary.txt and the link latest"),
@@ -78,7 +78,7 @@ LISTS = (
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Command-line values stay text until ``Settings`` reads them, as ini values are, and so that xdist can pass them on."""
+    """Adds the options. Values stay text until ``PluginSettings`` parses them: ini values are text, and xdist passes text on."""
     group = parser.getgroup("oom", "TTNN memory verdicts (ssinghal)")
     for option in OPTIONS:
         shown = "" if option.default is None else f" (default {option.default})"
@@ -92,7 +92,7 @@ def add_options(parser: pytest.Parser) -> None:
         parser.addini(f"oom_{name.replace('-', '_')}", text, type="bool", default=None)
 
 
-class Settings:
+class PluginSettings:
     """The options in force, and the cases they select.
 
     Raises:
@@ -104,7 +104,7 @@ class Settings:
         self._values = {option.name: self._read(option) for option in OPTIONS}
         self._lists = {name: self._list(f"oom_{name}") for name, _ in LISTS}
         self._flags = {name: bool(self._given(f"oom_{name.replace('-', '_')}")) for name, _ in FLAGS}
-        self.policy: Policy = self.get("policy")
+        self.policy: OomPolicy = self.get("policy")
         self.board = load_board(self.get("board"))
         self.remedies = self._flags["remedies"]
         self.choice = choose_device(self.get("device"), self.board.name, ttnn_log=self._flags["ttnn-log"])

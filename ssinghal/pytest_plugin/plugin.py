@@ -19,8 +19,8 @@ from ssinghal.errors import HarnessError, InvalidCase, cut
 from ssinghal.estimation.baseline import disagreements, load_baseline
 from ssinghal.estimation.estimator import MemoryEstimate, Prediction
 from ssinghal.operators import suite_name
-from ssinghal.pytest_plugin.options import Policy, Settings, add_options
-from ssinghal.pytest_plugin.recorder import RECORD_ATTRIBUTE, STALE_PROPERTY, START_ATTRIBUTE, Recorder
+from ssinghal.pytest_plugin.options import OomPolicy, PluginSettings, add_options
+from ssinghal.pytest_plugin.recorder import RECORD_ATTRIBUTE, STALE_PROPERTY, START_ATTRIBUTE, RecordCollector
 from ssinghal.pytest_plugin.session import Harness, identity
 from ssinghal.runner.pool import Pool
 from ssinghal.runs.summary import left_out
@@ -41,11 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "virtual_device: needs ttnn, which opens a virtual board")
     config.addinivalue_line("markers", "needs_torch: needs torch")
     try:
-        harness = config.stash[HARNESS] = Harness(Settings(config))
+        harness = config.stash[HARNESS] = Harness(PluginSettings(config))
     except HarnessError as error:
         raise pytest.UsageError(*str(error).splitlines()) from error
     if not _in_xdist(config):
-        config.pluginmanager.register(Recorder(config, harness), "ssinghal-recorder")
+        config.pluginmanager.register(RecordCollector(config, harness), "ssinghal-recorder")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -198,7 +198,7 @@ def expect_oom(request: pytest.FixtureRequest, memory_record: Callable[[Case], R
         if record.status is Status.FITS:
             stale = f"{case.name} {case.id}: now fits on ttnn {record.ttnn}"
             request.node.user_properties.append((STALE_PROPERTY, stale))
-            if harness.settings.policy is Policy.STRICT:
+            if harness.settings.policy is OomPolicy.STRICT:
                 pytest.fail(f"{STALE_PROPERTY}: {stale}", pytrace=False)
             return
         if record.status is Status.OOM and known is not None and known.total_bytes is not None:
@@ -235,7 +235,7 @@ def check_estimate(request: pytest.FixtureRequest) -> Callable[[Case], MemoryEst
 def _judge(harness: Harness, case: Case, record: Record) -> None:
     __tracebackhide__ = True
     verdict = record.verdict
-    foreseen = harness.estimate(case).verdict if harness.settings.policy is Policy.STRICT else Prediction.UNKNOWN
+    foreseen = harness.estimate(case).verdict if harness.settings.policy is OomPolicy.STRICT else Prediction.UNKNOWN
     if verdict.status is Status.OOM:
         if foreseen is Prediction.FITS:
             pytest.fail(f"OOM that the estimate says fits: {sentence(verdict)}", pytrace=False)

@@ -18,7 +18,7 @@ START_ATTRIBUTE = "ssinghal_start"
 STALE_PROPERTY = "stale known OOM"
 
 
-class Recorder:
+class RecordCollector:
     """Collects records; with ``--oom-results`` each is on disk before the next test ends.
 
     A case that several tests select (a suite's and an OOM suite's) has one record. Cases selected but never reached

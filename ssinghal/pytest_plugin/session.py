@@ -11,7 +11,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Record, Status
 from ssinghal.estimation.baseline import load_baseline
 from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
-from ssinghal.pytest_plugin.options import Settings
+from ssinghal.pytest_plugin.options import PluginSettings
 from ssinghal.remedy.probing import probing
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.sweep import Submit
@@ -28,7 +28,7 @@ def identity(case: Case) -> Identity:
 class Harness:
     """``tests``: node id -> identity of each selected test that is about a case. ``on_device``: cases that some test probes."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: PluginSettings) -> None:
         self.settings = settings
         self.cases = {identity(case): case for cases in settings.cases.values() for case in cases}
         self.tests: dict[str, Identity] = {}

@@ -17,9 +17,9 @@ from typing import Any
 from ssinghal.core.record import Outcome, Resource, Status, Verdict
 from ssinghal.core.tensors import TextEnum
 from ssinghal.operators.case_json import KEYS
-from ssinghal.runs.change_kinds import Kind
+from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.diff import Change, Changes
-from ssinghal.runs.reader import Group, Run
+from ssinghal.runs.reader import RecordGroup, Run
 from ssinghal.runs.stored_record import StoredDevice, StoredRecord
 
 _PROGRAM_KINDS = ("circular_bytes", "dataflow_bytes", "scratch_bytes")  # of the peaks; all of them are in l1_total_bytes
@@ -27,7 +27,7 @@ _NUMBERS = tuple(field.name for field in fields(Verdict) if "int" in str(field.t
 _ROOM = ("free_bytes", "bank_bytes", "limit_bytes", "tensor_address")
 
 
-class Turn(TextEnum):
+class VerdictChange(TextEnum):
     """What became of a case from one release to the next. ``OTHER``: a verdict that is neither fits nor out of memory began or
     ended (an error, a crash, a call that is unsupported or was not run), or something else runs out."""
 
@@ -38,10 +38,10 @@ class Turn(TextEnum):
 
 
 @dataclass(frozen=True)
-class Turned:
+class CaseChange:
     """``after``: the release with which it changed."""
 
-    turn: Turn
+    turn: VerdictChange
     before: str
     after: str
     change: Change
@@ -52,11 +52,11 @@ class Turned:
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """One case: a record for each release, oldest first, and where it changed."""
 
     records: tuple[StoredRecord, ...]
-    turned: tuple[Turned, ...]
+    turned: tuple[CaseChange, ...]
 
     @property
     def first(self) -> StoredRecord:
@@ -77,7 +77,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Step:
+class ReleaseStep:
     """From one release to the next. Bytes are None where a device did not tell.
 
     ``l1_base_bytes``, ``l1_bank_bytes``, ``dram_bank_bytes``: before and after. ``alone``: cases whose figures differ by those
@@ -91,7 +91,7 @@ class Step:
     dram_bank_bytes: tuple[int | None, int | None]
     alone: int
     other_kind: int
-    counts: Mapping[Turn, int]
+    counts: Mapping[VerdictChange, int]
 
     @property
     def l1_base_moved_bytes(self) -> int | None:
@@ -120,15 +120,15 @@ class Step:
 class Timeline:
     """``groups``: the records of each release, the same cases in the same order."""
 
-    groups: tuple[Group, ...]
-    rows: tuple[Row, ...]
-    steps: tuple[Step, ...]
+    groups: tuple[RecordGroup, ...]
+    rows: tuple[MatrixRow, ...]
+    steps: tuple[ReleaseStep, ...]
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Timeline:
         """``runs``: one a release, oldest first, each with one group of the same cases in the same order."""
         groups = tuple(run.groups[0] for run in runs)
-        turned: dict[tuple[str, str], list[Turned]] = {}
+        turned: dict[tuple[str, str], list[CaseChange]] = {}
         steps = []
         for before, after in pairwise(runs):
             found = list(_turned(before, after))
@@ -136,7 +136,7 @@ class Timeline:
                 turned.setdefault((turn.change.op, turn.change.key), []).append(turn)
             steps.append(_step(before.groups[0], after.groups[0], found))
         listed = zip(*(group.records for group in groups), strict=True)
-        rows = tuple(Row(records, tuple(turned.get((records[0].op, records[0].key), ()))) for records in listed)
+        rows = tuple(MatrixRow(records, tuple(turned.get((records[0].op, records[0].key), ()))) for records in listed)
         return cls(groups, rows, tuple(steps))
 
     @property
@@ -156,9 +156,9 @@ class Timeline:
         return self.groups[0].numerics
 
     @cached_property
-    def changed(self) -> list[Row]:
+    def changed(self) -> list[MatrixRow]:
         """What changed most first: what newly failed before what newly fits, bytes last."""
-        order = list(Turn)
+        order = list(VerdictChange)
         return sorted((row for row in self.rows if row.turned), key=lambda row: min(order.index(t.turn) for t in row.turned))
 
     @cached_property
@@ -172,7 +172,7 @@ class Timeline:
         silent = [(group.setting.ttnn, _why_no_peaks(group.records)) for group in self.groups]
         return [f"no peaks of ttnn {version}: {why}; tensors are compared" for version, why in silent if why]
 
-    def count(self, turn: Turn) -> int:
+    def count(self, turn: VerdictChange) -> int:
         return sum(step.counts[turn] for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
@@ -207,26 +207,26 @@ def room_bytes(record: StoredRecord) -> int | None:
     return next((value for name in _ROOM if (value := getattr(record, name)) is not None), None)
 
 
-def _turned(before: Run, after: Run) -> Iterable[Turned]:
+def _turned(before: Run, after: Run) -> Iterable[CaseChange]:
     versions = before.groups[0].setting.ttnn, after.groups[0].setting.ttnn
     old, new = ({(r.op, r.key): r for r in run.groups[0].records} for run in (before, after))
     for change in Changes.of(_comparable(before), _comparable(after)).found:
         case = change.op, change.key
-        yield Turned(_turn(change, old[case], new[case]), *versions, change)
+        yield CaseChange(_turn(change, old[case], new[case]), *versions, change)
 
 
-def _turn(change: Change, old: StoredRecord, new: StoredRecord) -> Turn:
+def _turn(change: Change, old: StoredRecord, new: StoredRecord) -> VerdictChange:
     """Where memory of the host ran out, the device was not asked: neither fits nor out of memory."""
-    if change.kind in (Kind.GROWN, Kind.SHRUNK):
-        return Turn.BYTES_CHANGED
-    if change.kind is Kind.NEW_OOM and old.status is Status.FITS and new.resource is not Resource.HOST:
-        return Turn.NEWLY_FAILS
-    if change.kind is Kind.NOW_FITS and old.is_oom and old.resource is not Resource.HOST:
-        return Turn.NEWLY_FITS
-    return Turn.OTHER
+    if change.kind in (ChangeKind.GROWN, ChangeKind.SHRUNK):
+        return VerdictChange.BYTES_CHANGED
+    if change.kind is ChangeKind.NEW_OOM and old.status is Status.FITS and new.resource is not Resource.HOST:
+        return VerdictChange.NEWLY_FAILS
+    if change.kind is ChangeKind.NOW_FITS and old.is_oom and old.resource is not Resource.HOST:
+        return VerdictChange.NEWLY_FITS
+    return VerdictChange.OTHER
 
 
-def _step(before: Group, after: Group, found: Sequence[Turned]) -> Step:
+def _step(before: RecordGroup, after: RecordGroup, found: Sequence[CaseChange]) -> ReleaseStep:
     changed = {(turned.change.op, turned.change.key) for turned in found}
     same = [
         (old, new)
@@ -239,7 +239,7 @@ def _step(before: Group, after: Group, found: Sequence[Turned]) -> Step:
     def both(name: str) -> tuple[int | None, int | None]:
         return old_memory[name], new_memory[name]
 
-    return Step(
+    return ReleaseStep(
         before=before.setting.ttnn,
         after=after.setting.ttnn,
         l1_base_bytes=both("l1_base_bytes"),
@@ -247,7 +247,7 @@ def _step(before: Group, after: Group, found: Sequence[Turned]) -> Step:
         dram_bank_bytes=both("dram_bank_bytes"),
         alone=sum(_differ(_numbers(old), _numbers(new)) for old, new in same),
         other_kind=sum(_differ(old.usage or {}, new.usage or {}) for old, new in same),
-        counts={turn: counts[turn] for turn in Turn},
+        counts={turn: counts[turn] for turn in VerdictChange},
     )
 
 
@@ -268,7 +268,7 @@ def _comparable(run: Run) -> Run:
     """The run without the kinds of its program buffers."""
     (group,) = run.groups
     records = tuple(record.model_copy(update={"usage": _without_kinds(record.usage)}) for record in group.records)
-    return Run(run.path, run.head, (Group(group.setting, records, group.device),))
+    return Run(run.path, run.head, (RecordGroup(group.setting, records, group.device),))
 
 
 def _without_kinds(usage: Mapping[str, int] | None) -> Mapping[str, int] | None:
@@ -312,4 +312,4 @@ def _cell(record: StoredRecord) -> dict[str, Any]:
     }
 
 
-__all__ = ["Row", "Step", "Timeline", "Turn", "Turned", "needs_bytes", "outcome_of", "room_bytes"]
+__all__ = ["CaseChange", "MatrixRow", "ReleaseStep", "Timeline", "VerdictChange", "needs_bytes", "outcome_of", "room_bytes"]

@@ -15,7 +15,7 @@ from importlib.resources import files
 import jinja2
 
 from ssinghal.core.record import Outcome
-from ssinghal.release_matrix.matrix import Row, Timeline, outcome_of
+from ssinghal.release_matrix.matrix import MatrixRow, Timeline, outcome_of
 from ssinghal.release_matrix.text import cell, outcome_rows, step_line, turned_text
 from ssinghal.render.html import in_words, kind_of
 from ssinghal.render.tables import status_columns
@@ -40,10 +40,10 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPage:
     """``turned``: x of the left edges with which the case changed."""
 
-    row: Row
+    row: MatrixRow
     label: str
     y: float
     boxes: tuple[Box, ...]
@@ -95,7 +95,7 @@ def _bars(timeline: Timeline, outcomes: list[Outcome]) -> list[tuple[str, list[B
     return bars
 
 
-def _grid(timeline: Timeline) -> Iterator[Drawn]:
+def _grid(timeline: Timeline) -> Iterator[DrawnPage]:
     """Cases that changed first, then the others in their order."""
     for i, row in enumerate([*timeline.changed, *(row for row in timeline.rows if not row.turned)]):
         y = HEAD_HEIGHT + CELL_HEIGHT * i
@@ -105,7 +105,7 @@ def _grid(timeline: Timeline) -> Iterator[Drawn]:
             Box(x, y, CELL_WIDTH, kind_of(outcome_of(record)), f"{version}: {cell(record)}")
             for record, (version, x) in zip(row.records, lefts.items(), strict=True)
         )
-        yield Drawn(row, label, y, boxes, tuple(lefts[turned.after] for turned in row.turned))
+        yield DrawnPage(row, label, y, boxes, tuple(lefts[turned.after] for turned in row.turned))
 
 
 @cache

@@ -108,7 +108,7 @@ class ReleaseFolder:
 
 
 @dataclass(frozen=True)
-class Part:
+class RemainingCases:
     """What is left to do on one release. ``folder`` has the rest."""
 
     release: Release
@@ -116,13 +116,13 @@ class Part:
     missing: Sequence[Case]
 
     @classmethod
-    def of(cls, release: Release, parent: Path, options: Mapping[str, Any], cases: Sequence[Case]) -> Part:
+    def of(cls, release: Release, parent: Path, options: Mapping[str, Any], cases: Sequence[Case]) -> RemainingCases:
         """HarnessError as ``ReleaseFolder``."""
         folder = ReleaseFolder(parent, release.version, options)
         return cls(release, folder, folder.missing(cases))
 
 
-def run_parts(parts: Sequence[Part], choice: DeviceChoice, options: PoolOptions, told: Told) -> None:
+def run_parts(parts: Sequence[RemainingCases], choice: DeviceChoice, options: PoolOptions, told: Told) -> None:
     """What is missing, one release after the other; each record is in its file before ``told`` gets it. A release that has all
     of them is not opened.
 
@@ -150,4 +150,4 @@ def _in_words(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
 
 
-__all__ = ["Part", "ReleaseFolder", "run_parts"]
+__all__ = ["ReleaseFolder", "RemainingCases", "run_parts"]

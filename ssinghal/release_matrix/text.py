@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ssinghal.core.record import Status
 from ssinghal.errors import cut
-from ssinghal.release_matrix.matrix import Row, Step, Timeline, Turned, needs_bytes, room_bytes
+from ssinghal.release_matrix.matrix import CaseChange, MatrixRow, ReleaseStep, Timeline, needs_bytes, room_bytes
 from ssinghal.render.tables import aligned, status_columns
 from ssinghal.runs.stored_record import StoredRecord
 
@@ -43,7 +43,7 @@ def outcome_rows(timeline: Timeline) -> list[list[str]]:
     return rows
 
 
-def step_line(step: Step) -> str:
+def step_line(step: ReleaseStep) -> str:
     """One line for a pair of releases: what changed, and what is no change of a case."""
     counts = ", ".join(f"{count:,} {turn}" for turn, count in step.counts.items() if count) or "no change"
     told = [counts]
@@ -74,12 +74,12 @@ def cell(record: StoredRecord) -> str:
     return f"{record.status} {record.resource or ''}{numbers}"
 
 
-def turned_text(turned: Turned, most: int = MAX_FIGURES) -> str:
+def turned_text(turned: CaseChange, most: int = MAX_FIGURES) -> str:
     figures = turned.change.figures_told(most)
     return f"{turned.turn} {turned.after}" + (f" ({figures})" if figures else "")
 
 
-def _table(versions: Sequence[str], rows: Iterable[Row]) -> list[str]:
+def _table(versions: Sequence[str], rows: Iterable[MatrixRow]) -> list[str]:
     """The changes stand after the table: they are of very different lengths."""
     listed = list(rows)
     cells = [[f"{row.first.op} {_one_line(row.first.id, ID_LIMIT)}", *map(cell, row.records)] for row in listed]

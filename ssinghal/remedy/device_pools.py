@@ -16,9 +16,9 @@ from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import find_release
 from ssinghal.errors import HarnessError
 from ssinghal.precision.block_float_error import StorageError, StorageTask
-from ssinghal.remedy.equivalence import MOST_ELEMENTS, ValueCheck, ValuesTask
+from ssinghal.remedy.equivalence import MAX_ELEMENTS, ValueCheck, ValuesTask
 from ssinghal.remedy.replicate_padding import PadTask, PadValues
-from ssinghal.remedy.trial import Trial, Tried
+from ssinghal.remedy.trial import Trial, TrialResult
 from ssinghal.remedy.trial_runner import BoardTask, InsideTask, TrialTask
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions, Task
@@ -27,7 +27,7 @@ NO_TORCH = "torch is not installed here"
 T = TypeVar("T")
 
 
-class Bench:
+class DevicePools:
     """``choice`` and ``options``: of the board and release that a trial names no other than. ``no_values``: why values are not
     compared; ``most_elements``: of a call whose values are compared as it is. ``home``: workers of that board and release that
     run already, and are closed by whoever started them. Use as a context manager.
@@ -42,7 +42,7 @@ class Bench:
         options: PoolOptions,
         *,
         no_values: str = "",
-        most_elements: int = MOST_ELEMENTS,
+        most_elements: int = MAX_ELEMENTS,
         home: Pool | None = None,
     ) -> None:
         self.choice, self.options, self._no_values = choice, replace(options, numerics=False), no_values
@@ -54,7 +54,7 @@ class Bench:
         self._home = self._pool("", "")
         self._home_ttnn = self._home.facts.ttnn
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> DevicePools:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,13 +84,13 @@ class Bench:
     def probe(self, case: Case) -> Record:
         return self._home.submit(case).result()
 
-    def run(self, trial: Trial) -> Tried:
+    def run(self, trial: Trial) -> TrialResult:
         """Elsewhere, a board or release that does not open costs this trial."""
         try:
             pool = self._pool(trial.board, trial.release)
         except HarnessError as error:
             where, ttnn = trial.board or self.board.name, trial.release or self.ttnn
-            return Tried(
+            return TrialResult(
                 trial, Verdict(Status.ERROR, stage="device", decided_by="harness", message=str(error)), where, ttnn, ""
             )
         return pool.run(TrialTask(trial)).result()
@@ -143,4 +143,4 @@ def why_no_values(wanted: bool = True) -> str:
     return "" if find_spec("torch") is not None else NO_TORCH
 
 
-__all__ = ["Bench", "why_no_values"]
+__all__ = ["DevicePools", "why_no_values"]

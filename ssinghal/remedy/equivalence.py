@@ -20,7 +20,7 @@ from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.operators import find_operator
 from ssinghal.operators.dims import axes_of
 from ssinghal.operators.operator_info import input_specs, output_specs, working_shapes
-from ssinghal.remedy.rewrites import Hand
+from ssinghal.remedy.rewrites import RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
 from ssinghal.remedy.trial import Trial
 from ssinghal.runner.numerics import from_device_form, is_channels_last, make_values, to_device_form
@@ -28,8 +28,8 @@ from ssinghal.runner.tasks import PoolOptions, Task
 
 _JOINED = {"pieces apart": "pieces"}  # whose values are compared in the place where they belong
 ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of some thousand terms lose a few bits of it
-MOST_ELEMENTS = 2**22  # of operands and results together, in float32: some hundredths of a second
-MANY_ELEMENTS = 2**26  # a second or two, and 256 MiB for each copy
+MAX_ELEMENTS = 2**22  # of operands and results together, in float32: some hundredths of a second
+MAX_ELEMENTS_ALONE = 2**26  # a second or two, and 256 MiB for each copy
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ValuesTask(Task[ValueCheck]):
     """In a worker with torch, so that an operator that takes too long or too much costs this answer alone."""
 
     trial: Trial
-    most: int = MOST_ELEMENTS
+    most: int = MAX_ELEMENTS
 
     def run(self, session: Session, options: PoolOptions) -> ValueCheck:
         return check_values(self.trial, self.most)
@@ -61,7 +61,7 @@ class ValuesTask(Task[ValueCheck]):
         return ValueCheck(None, reason=verdict.message)
 
 
-def check_values(trial: Trial, most: int = MOST_ELEMENTS) -> ValueCheck:
+def check_values(trial: Trial, most: int = MAX_ELEMENTS) -> ValueCheck:
     """Runs the trial's rewrite in torch and compares it with the plain call."""
     torch = import_module("torch")
     if "original" in trial.params:
@@ -72,7 +72,7 @@ def check_values(trial: Trial, most: int = MOST_ELEMENTS) -> ValueCheck:
     case, params = small
     reduced = case.inputs != trial.case.inputs
     try:
-        plain, rewritten = TorchHand(torch, case), TorchHand(torch, case)
+        plain, rewritten = TorchBackend(torch, case), TorchBackend(torch, case)
         expected, actual = (
             plain.call(case, plain.tensors),
             list(REWRITES[_JOINED.get(trial.rewrite, trial.rewrite)](rewritten, params)),
@@ -94,7 +94,7 @@ def _check_rearranged(torch: Any, trial: Trial, most: int) -> ValueCheck:
     def form(tensor: Any, shape: Shape) -> Any:
         return tensor.permute(order) if order and tensor.ndim == len(order) else tensor.reshape(shape)
 
-    plain = TorchHand(torch, original)
+    plain = TorchBackend(torch, original)
     shapes = trial.case.inputs
     if reduced and not order:  # as a matrix of one row: the sizes of the changed case are too large
         shapes = tuple((1, math.prod(shape)) for shape in original.inputs)
@@ -161,7 +161,7 @@ def _elements(case: Case) -> int:
     return sum(spec.volume for spec in (*input_specs(info, case, attrs), *output_specs(info, case, attrs)))
 
 
-class TorchHand(Hand):
+class TorchBackend(RewriteBackend):
     """A rewrite's hand in torch: operands in the form they have on the device, values of float32 or whole numbers."""
 
     def __init__(self, torch: Any, case: Case) -> None:
@@ -263,10 +263,10 @@ class InTorch:
 
 
 __all__ = [
-    "MANY_ELEMENTS",
-    "MOST_ELEMENTS",
+    "MAX_ELEMENTS",
+    "MAX_ELEMENTS_ALONE",
     "InTorch",
-    "TorchHand",
+    "TorchBackend",
     "ValueCheck",
     "ValuesTask",
     "check_values",

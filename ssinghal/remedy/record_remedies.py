@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from ssinghal.core.case import Case
 from ssinghal.core.record import Record, Resource, Status
-from ssinghal.core.remedy_outcome import Refused, Searched, Values, Working
-from ssinghal.remedy.device_pools import Bench, why_no_values
+from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, ValueComparison, WorkingRemedy
+from ssinghal.remedy.device_pools import DevicePools, why_no_values
 from ssinghal.remedy.search import Budget, Remedy
 from ssinghal.remedy.solver import Unsolved, solve
-from ssinghal.remedy.text import Told
-from ssinghal.remedy.trial import Contract
+from ssinghal.remedy.text import RemedyReport
+from ssinghal.remedy.trial import Impact
 from ssinghal.runner.pool import Pool
 
-HERE = tuple(contract for contract in Contract if contract not in (Contract.ELSEWHERE, Contract.VALUES))
+HERE = tuple(contract for contract in Impact if contract not in (Impact.ELSEWHERE, Impact.VALUES))
 # For one case among many. What ends a search is the number of trials, so that a busy machine finds the same.
 RUN_BUDGET = Budget(probes=30, seconds=60.0)
 
@@ -31,7 +31,7 @@ class Searcher:
 
     def __init__(self, pool: Pool, *, values: bool = False, budget: Budget = RUN_BUDGET) -> None:
         self._pool, self._budget = pool, budget
-        self._bench = Bench(pool.choice, pool.options, no_values=why_no_values(values), home=pool)
+        self._bench = DevicePools(pool.choice, pool.options, no_values=why_no_values(values), home=pool)
         self._executor = ThreadPoolExecutor(pool.options.workers, "remedy")
 
     def __enter__(self) -> Searcher:
@@ -58,24 +58,24 @@ class Searcher:
         if record.status is not Status.OOM:
             return record
         if record.verdict.resource is Resource.HOST:
-            return replace(record, remedies=Searched(reason="it is the host's memory that ran out"))
+            return replace(record, remedies=RemedyOutcome(reason="it is the host's memory that ran out"))
         told = solve(case, self._bench, self._budget, verdict=record.verdict, only=HERE)
         if isinstance(told, Unsolved):
-            return replace(record, remedies=Searched(reason=told.verdict.message))
+            return replace(record, remedies=RemedyOutcome(reason=told.verdict.message))
         return replace(record, remedies=searched(told))
 
 
-def searched(told: Told) -> Searched:
+def searched(told: RemedyReport) -> RemedyOutcome:
     """What a record keeps of a search."""
     remedies = told.remedies
     found = tuple(_working(told, r) for r in remedies.found)
-    refused = tuple(Refused(str(r.contract), r.lever, r.reason, r.probes) for r in remedies.refused)
-    return Searched(found, refused, remedies.probes, remedies.spent)
+    refused = tuple(StrategyRejection(str(r.contract), r.lever, r.reason, r.probes) for r in remedies.refused)
+    return RemedyOutcome(found, refused, remedies.probes, remedies.spent)
 
 
-def _working(told: Told, remedy: Remedy) -> Working:
+def _working(told: RemedyReport, remedy: Remedy) -> WorkingRemedy:
     tried = remedy.tried
-    return Working(
+    return WorkingRemedy(
         str(remedy.contract),
         remedy.lever,
         remedy.note,
@@ -87,13 +87,17 @@ def _working(told: Told, remedy: Remedy) -> Working:
     )
 
 
-def _values(told: Told, remedy: Remedy) -> Values:
-    if remedy.contract is Contract.DTYPE:
-        return Values.NARROWER
+def _values(told: RemedyReport, remedy: Remedy) -> ValueComparison:
+    if remedy.contract is Impact.DTYPE:
+        return ValueComparison.NARROWER
     check = told.values.get(remedy.lever)
     if check is None or check.equal is None:
-        return Values.NOT_COMPARED if remedy.contract in (Contract.REARRANGED, Contract.CHUNKED) else Values.SAME_CALL
-    return Values.EQUAL if check.equal else Values.ROUNDED
+        return (
+            ValueComparison.NOT_COMPARED
+            if remedy.contract in (Impact.REARRANGED, Impact.CHUNKED)
+            else ValueComparison.SAME_CALL
+        )
+    return ValueComparison.EQUAL if check.equal else ValueComparison.ROUNDED
 
 
 __all__ = ["HERE", "RUN_BUDGET", "Searcher", "searched"]

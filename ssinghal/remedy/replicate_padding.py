@@ -15,8 +15,8 @@ from ssinghal.core.tensors import Layout, Shape, format_shape
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.operators import find_operator, make_case
 from ssinghal.operators.operator_info import Call
-from ssinghal.remedy.equivalence import MANY_ELEMENTS, InTorch, TorchHand, ValueCheck, compare, fewer_elements
-from ssinghal.remedy.trial import Tried
+from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE, InTorch, TorchBackend, ValueCheck, compare, fewer_elements
+from ssinghal.remedy.trial import TrialResult
 from ssinghal.runner.tasks import PoolOptions, Task
 
 _WHY_NOT = {Status.MISMATCH: "gives a wrong result", Status.UNSUPPORTED: "is not supported", Status.OOM: "does not fit"}
@@ -48,11 +48,11 @@ class PadTask(Task[PadValues]):
 def pad_values(case: Case) -> PadValues:
     """All three in torch, on the same random values."""
     torch = import_module("torch")
-    small = fewer_elements(case, MANY_ELEMENTS, {})
+    small = fewer_elements(case, MAX_ELEMENTS_ALONE, {})
     if small is None:
         missing = ValueCheck(None, inputs=case.inputs, reason="too many elements for the host")
         return PadValues(missing, missing)
-    hand = TorchHand(torch, small)
+    hand = TorchBackend(torch, small)
     (values,) = hand.tensors
     expected = hand.call(small, [values])
     info = find_operator(case.operator)
@@ -86,7 +86,7 @@ class ModelChange:
     """Of a replicate padding: ``constant`` is the trial of constant padding in its place."""
 
     values: PadValues
-    constant: Tried
+    constant: TrialResult
 
     def lines(self) -> list[str]:
         out = [f"as slices and concat: {_told(self.values.composed)}"]

@@ -1,6 +1,6 @@
 """How a call is made otherwise: as pieces, folded, turned, in place, with what else lives on the device moved away.
 
-A rewrite is written once, against a ``Hand``. On a device the hand's ``ttnn`` is TTNN itself, every call noted; in
+A rewrite is written once, against a ``RewriteBackend``. On a device the hand's ``ttnn`` is TTNN itself, every call noted; in
 ``ssinghal.remedy.equivalence`` it is torch, which shows that the values stay. Imports neither.
 """
 
@@ -17,10 +17,10 @@ from ssinghal.core.tensors import BufferType, ceil_div
 from ssinghal.operators.dims import Axes, Dims, axes_of
 
 Params = Mapping[str, Any]
-Rewrite = Callable[["Hand", Params], Sequence[Any]]
+Rewrite = Callable[["RewriteBackend", Params], Sequence[Any]]
 
 
-class Hand(ABC):
+class RewriteBackend(ABC):
     """What a rewrite has: the operands of ``case`` as they are placed, and the means to call."""
 
     ttnn: Any
@@ -64,7 +64,7 @@ def cuts(units: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:
     return [(start, min(start + size, units)) for start in range(0, units, size)]
 
 
-def cut_out(hand: Hand, tensor: Any, dims: Dims, axis: int, begin: int, end: int, buffer: BufferType) -> Any:
+def cut_out(hand: RewriteBackend, tensor: Any, dims: Dims, axis: int, begin: int, end: int, buffer: BufferType) -> Any:
     """The part of ``tensor`` that goes with a stretch of the axis; the tensor itself where it has no dim of that axis."""
     at = [i for i, dim in enumerate(dims) if dim is not None and dim[0] == axis]
     if not at:
@@ -89,18 +89,18 @@ def result_dim(dims: Dims, axis: int) -> int:
 # The rewrites -------------------------------------------------------------------------------------------------------------
 
 
-def as_it_is(hand: Hand, params: Params) -> Sequence[Any]:
+def as_it_is(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     return hand.call(hand.case, hand.tensors)
 
 
-def in_place(hand: Hand, params: Params) -> Sequence[Any]:
+def in_place(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """The result is written over the first operand."""
     if hand.case.operator == "softmax":
         return [hand.ttnn.softmax_in_place(hand.tensors[0], dim=hand.attrs["dim"])]
     return hand.call(hand.case, hand.tensors, output_tensor=hand.tensors[0])
 
 
-def pieces(hand: Hand, params: Params) -> Sequence[Any]:
+def pieces(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """Along ``axis``, ``count`` pieces: each is cut out, called in ``memory``, put into DRAM; all are joined there."""
     axes = axes_of(hand.case, hand.attrs)
     assert axes is not None
@@ -112,14 +112,14 @@ def pieces(hand: Hand, params: Params) -> Sequence[Any]:
     ]
 
 
-def pieces_apart(hand: Hand, params: Params) -> Sequence[Any]:
+def pieces_apart(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """The same, not joined."""
     axes = axes_of(hand.case, hand.attrs)
     assert axes is not None
     return [result for results in _pieces(hand, axes, params) for result in results]
 
 
-def one_piece(hand: Hand, params: Params) -> Sequence[Any]:
+def one_piece(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """The first piece alone."""
     axes = axes_of(hand.case, hand.attrs)
     assert axes is not None
@@ -128,7 +128,7 @@ def one_piece(hand: Hand, params: Params) -> Sequence[Any]:
     return _piece(hand, axes, axis, begin, end, BufferType(params["memory"]))
 
 
-def _pieces(hand: Hand, axes: Axes, params: Params) -> list[list[Any]]:
+def _pieces(hand: RewriteBackend, axes: Axes, params: Params) -> list[list[Any]]:
     """The results of each piece, in DRAM."""
     axis, memory, made = params["axis"], BufferType(params["memory"]), []
     for number, (begin, end) in enumerate(cuts(axes.units[axis], params["count"], params.get("multiple", 1))):
@@ -137,7 +137,7 @@ def _pieces(hand: Hand, axes: Axes, params: Params) -> list[list[Any]]:
     return made
 
 
-def _piece(hand: Hand, axes: Axes, axis: int, begin: int, end: int, memory: BufferType) -> list[Any]:
+def _piece(hand: RewriteBackend, axes: Axes, axis: int, begin: int, end: int, memory: BufferType) -> list[Any]:
     """One stretch's results, in DRAM."""
     case = piece_case(hand.case, axes, axis, end - begin, memory)
     parts = [cut_out(hand, x, dims, axis, begin, end, memory) for x, dims in zip(hand.tensors, axes.placed, strict=True)]
@@ -147,7 +147,7 @@ def _piece(hand: Hand, axes: Axes, axis: int, begin: int, end: int, memory: Buff
     return [in_dram(hand, result) for result in results]
 
 
-def in_dram(hand: Hand, tensor: Any) -> Any:
+def in_dram(hand: RewriteBackend, tensor: Any) -> Any:
     """``tensor`` moved to DRAM, where it is not there already."""
     if hand.is_in(tensor, BufferType.DRAM):
         return tensor
@@ -161,7 +161,7 @@ def piece_case(case: Case, axes: Axes, axis: int, units: int, memory: BufferType
     return replace(piece, placement=replace(piece.placement, memory=memory))
 
 
-def spilled(hand: Hand, params: Params) -> Sequence[Any]:
+def spilled(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """The call, then what went to DRAM before it returns to L1 with ``back``."""
     results = hand.call(hand.case, hand.tensors)
     if params["back"]:
@@ -174,19 +174,19 @@ def spilled(hand: Hand, params: Params) -> Sequence[Any]:
 # Before the operands are placed -------------------------------------------------------------------------------------------
 
 
-def spill(hand: Hand) -> None:
+def spill(hand: RewriteBackend) -> None:
     """What lives goes to DRAM."""
     dram, before = hand.in_memory(BufferType.DRAM), list(hand.residents)
     hand.residents[:] = [hand.ttnn.to_memory_config(x, memory_config=dram) for x in before]
     hand.free(*before)
 
 
-def reallocate(hand: Hand) -> None:
+def reallocate(hand: RewriteBackend) -> None:
     """What lives is moved together, so that its holes become one."""
     hand.residents[:] = [hand.ttnn.reallocate(x) for x in hand.residents]
 
 
-PREPARATIONS: Mapping[str, Callable[[Hand], None]] = {"spilled": spill, "reallocated": reallocate}
+PREPARATIONS: Mapping[str, Callable[[RewriteBackend], None]] = {"spilled": spill, "reallocated": reallocate}
 BASIC_REWRITES: Mapping[str, Rewrite] = {
     "call": as_it_is,
     "in place": in_place,
@@ -198,9 +198,9 @@ BASIC_REWRITES: Mapping[str, Rewrite] = {
 
 __all__ = [
     "BASIC_REWRITES",
-    "Hand",
     "Params",
     "Rewrite",
+    "RewriteBackend",
     "cut_out",
     "cuts",
     "in_dram",

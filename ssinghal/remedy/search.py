@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.strategies.placement import HOST_TILES, L1_SMALL, Finding, Lever
+from ssinghal.remedy.strategies.placement import HOST_TILES, L1_SMALL, Strategy, StrategyResult
 from ssinghal.remedy.strategies.registry import LEVERS
-from ssinghal.remedy.trial import Contract, Trial, Tried
+from ssinghal.remedy.trial import Impact, Trial, TrialResult
 
-Run = Callable[[Trial], Tried]
-MOST_REMEDIES = 3
+Run = Callable[[Trial], TrialResult]
+MAX_REMEDIES = 3
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class Remedy:
     """A lever that works: ``tried`` is the run that showed it, the last of ``probes`` trials."""
 
     lever: str
-    contract: Contract
-    tried: Tried
+    contract: Impact
+    tried: TrialResult
     note: str
     probes: int
 
 
 @dataclass(frozen=True)
-class Refused:
+class RejectedStrategy:
     """A lever that does not, or was not tried, where ``probes`` is 0: ``reason`` says which."""
 
     lever: str
-    contract: Contract
+    contract: Impact
     reason: str
     probes: int
 
@@ -55,7 +55,7 @@ class Remedies:
 
     problem: Problem
     found: tuple[Remedy, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RejectedStrategy, ...] = ()
     probes: int = 0
     seconds: float = 0.0
     spent: bool = False
@@ -76,7 +76,7 @@ class _Spent:
         return self.probes >= self.budget.probes or self.seconds >= self.budget.seconds
 
 
-def levers(problem: Problem) -> tuple[Lever, ...]:
+def levers(problem: Problem) -> tuple[Strategy, ...]:
     """Those that mean anything for the problem. A region that is chosen when the device is opened is mended there, and only
     there; that what is too large for it could be smaller too is not for this call to say."""
     if problem.verdict.resource is Resource.L1_SMALL_BUFFER:
@@ -89,28 +89,30 @@ def search(
     run: Run,
     budget: Budget = Budget(),
     *,
-    most: int = MOST_REMEDIES,
-    only: Iterable[Contract] = tuple(Contract),
+    most: int = MAX_REMEDIES,
+    only: Iterable[Impact] = tuple(Impact),
 ) -> Remedies:
     """Runs levers until ``most`` contracts have one that works, or the budget is spent."""
     spent, wanted = _Spent(budget), set(only)
-    found: dict[Contract, Remedy] = {}
-    refused: list[Refused] = []
+    found: dict[Impact, Remedy] = {}
+    refused: list[RejectedStrategy] = []
     for lever in levers(problem):
         if len(found) >= most or lever.contract in found or lever.contract not in wanted:
             continue
         before = spent.probes
         finding = _drive(lever, problem, run, spent)
         if finding is None:
-            refused.append(Refused(lever.name, lever.contract, "not finished: the budget was spent", spent.probes - before))
+            refused.append(
+                RejectedStrategy(lever.name, lever.contract, "not finished: the budget was spent", spent.probes - before)
+            )
         elif finding.tried is not None:
             found[lever.contract] = Remedy(lever.name, lever.contract, finding.tried, finding.note, spent.probes - before)
         else:
-            refused.append(Refused(lever.name, lever.contract, finding.reason, spent.probes - before))
+            refused.append(RejectedStrategy(lever.name, lever.contract, finding.reason, spent.probes - before))
     return Remedies(problem, tuple(found.values()), tuple(refused), spent.probes, spent.seconds, spent.is_over)
 
 
-def _drive(lever: Lever, problem: Problem, run: Run, spent: _Spent) -> Finding | None:
+def _drive(lever: Strategy, problem: Problem, run: Run, spent: _Spent) -> StrategyResult | None:
     """What the lever finds; None where the budget is spent before it does."""
     steps = lever.search(problem)
     try:
@@ -124,18 +126,18 @@ def _drive(lever: Lever, problem: Problem, run: Run, spent: _Spent) -> Finding |
                 tried = run(trial)
             trial = steps.send(tried)
     except StopIteration as stop:
-        finding: Finding = stop.value
+        finding: StrategyResult = stop.value
         return finding
     except InvalidCase as error:
-        return Finding(None, f"the call cannot be made so: {error}")
+        return StrategyResult(None, f"the call cannot be made so: {error}")
 
 
-def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> Tried | None:
+def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> TrialResult | None:
     tiles = problem.host_tiles(trial.case)
     if tiles <= budget.host_tiles:
         return None
     message = f"TTNN maps {tiles:,} tiles on the host for it; more than {budget.host_tiles:,} are not tried"
-    return Tried(trial, Verdict(Status.NOT_RUN, decided_by="arithmetic", message=message), problem.board.name, "", "")
+    return TrialResult(trial, Verdict(Status.NOT_RUN, decided_by="arithmetic", message=message), problem.board.name, "", "")
 
 
-__all__ = ["Budget", "Refused", "Remedies", "Remedy", "Run", "levers", "search"]
+__all__ = ["Budget", "RejectedStrategy", "Remedies", "Remedy", "Run", "levers", "search"]

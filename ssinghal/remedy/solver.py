@@ -12,13 +12,13 @@ from ssinghal.core.tensors import BufferType, DType
 from ssinghal.device.releases import added_releases, installed_release
 from ssinghal.errors import InvalidCase
 from ssinghal.precision.block_float_error import StorageError
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.equivalence import ValueCheck
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.replicate_padding import REPLICATE, ModelChange, constant_case
-from ssinghal.remedy.search import Budget, Refused, Remedies, search
-from ssinghal.remedy.text import Told
-from ssinghal.remedy.trial import Contract, LiveSet, Tried
+from ssinghal.remedy.search import Budget, RejectedStrategy, Remedies, search
+from ssinghal.remedy.text import RemedyReport
+from ssinghal.remedy.trial import Impact, LiveSet, TrialResult
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class Unsolved:
 
     case: Case
     verdict: Verdict
-    tried: Tried | None = None
+    tried: TrialResult | None = None
     changes: ModelChange | None = None
 
 
 def solve(
     case: Case,
-    bench: Bench,
+    bench: DevicePools,
     budget: Budget = Budget(),
     live: LiveSet = (),
     verdict: Verdict | None = None,
     trace_region_bytes: int = 0,
-    only: Iterable[Contract] = tuple(Contract),
+    only: Iterable[Impact] = tuple(Impact),
     measured: bool = False,
-) -> Told | Unsolved:
+) -> RemedyReport | Unsolved:
     """Searches remedies of ``case`` beside ``live``, and says what each keeps of the values.
 
     ``verdict``: how it fails, where that is known; else it is probed. ``measured``: each remedy runs once more, for what TTNN's
@@ -61,18 +61,18 @@ def solve(
     values: dict[str, ValueCheck] = {}
     storage: dict[str, tuple[StorageError, ...]] = {}
     for remedy in found.found:
-        if remedy.contract in (Contract.CHUNKED, Contract.REARRANGED):
+        if remedy.contract in (Impact.CHUNKED, Impact.REARRANGED):
             values[remedy.lever] = bench.values(remedy.tried.trial)
-        if remedy.contract is Contract.DTYPE:
+        if remedy.contract is Impact.DTYPE:
             storage[remedy.lever] = bench.storage(DType(remedy.tried.trial.case.placement.dtype))
     inside = {remedy.lever: bench.inside(remedy.tried.trial) for remedy in found.found} if measured else {}
-    return Told(without_other_values(found, values), values, storage, changes, before, inside)
+    return RemedyReport(without_other_values(found, values), values, storage, changes, before, inside)
 
 
 def without_other_values(remedies: Remedies, values: Mapping[str, ValueCheck]) -> Remedies:
     """A rewrite that torch says has other values is no remedy."""
     other = [r for r in remedies.found if (check := values.get(r.lever)) and check.equal is False and not check.rounding]
-    refused = [Refused(r.lever, r.contract, "it fits, with other values in torch", r.probes) for r in other]
+    refused = [RejectedStrategy(r.lever, r.contract, "it fits, with other values in torch", r.probes) for r in other]
     kept = tuple(r for r in remedies.found if r not in other)
     return replace(remedies, found=kept, refused=(*remedies.refused, *refused))
 
@@ -87,11 +87,11 @@ def _before(problem: Problem, usage: Mapping[str, int] | None) -> dict[BufferTyp
     return {kind: size for kind, size in held.items() if size}
 
 
-def _made(case: Case, verdict: Verdict, bench: Bench, live: LiveSet) -> Tried | None:
+def _made(case: Case, verdict: Verdict, bench: DevicePools, live: LiveSet) -> TrialResult | None:
     return bench.run(Problem.of(case, verdict, bench.board, live).trial()) if verdict.status is Status.FITS else None
 
 
-def padding_changes(case: Case, bench: Bench, release: str = "") -> ModelChange | None:
+def padding_changes(case: Case, bench: DevicePools, release: str = "") -> ModelChange | None:
     """For a replicate padding: what constant padding would give in its place."""
     if case.operator not in REPLICATE:
         return None
@@ -103,7 +103,7 @@ def padding_changes(case: Case, bench: Bench, release: str = "") -> ModelChange 
     return ModelChange(values, bench.run(bench.on(release, problem.trial())))
 
 
-def _failing(case: Case, bench: Bench, live: LiveSet) -> tuple[Verdict, Mapping[str, int] | None]:
+def _failing(case: Case, bench: DevicePools, live: LiveSet) -> tuple[Verdict, Mapping[str, int] | None]:
     """How it ends beside what lives, and what it takes by itself."""
     record = bench.probe(case)
     if not live or record.status is not Status.FITS:
@@ -125,12 +125,12 @@ def _order(version: str) -> tuple[int, ...]:
 
 def solve_all(
     cases: Iterable[tuple[Case, Verdict | None]],
-    bench: Bench,
+    bench: DevicePools,
     budget: Budget = Budget(),
     live: LiveSet = (),
     *,
     measured: bool = False,
-) -> Iterator[Told | Unsolved]:
+) -> Iterator[RemedyReport | Unsolved]:
     """In the order of the cases, as many at a time as there are workers."""
     with ThreadPoolExecutor(bench.options.workers, "remedy") as executor:
         futures = [executor.submit(solve, case, bench, budget, live, verdict, measured=measured) for case, verdict in cases]

@@ -14,11 +14,11 @@ from ssinghal.precision.block_float_error import StorageError
 from ssinghal.remedy.equivalence import ValueCheck
 from ssinghal.remedy.replicate_padding import ModelChange
 from ssinghal.remedy.search import Remedies, Remedy
-from ssinghal.remedy.trial import Contract, Tried
+from ssinghal.remedy.trial import Impact, TrialResult
 
 
 @dataclass(frozen=True)
-class Told:
+class RemedyReport:
     """What a search found, and what was found out about it since. By lever: values of those that rewrite the call, and what is
     lost by storing in another dtype. ``changes``: what would fit too, but is another model. ``before``: bytes per
     bank that the call as it was would take. ``inside``: peaks with what TTNN's calls hold on the way, where measured."""
@@ -31,7 +31,7 @@ class Told:
     inside: Mapping[str, Mapping[BufferType, int]] = field(default_factory=dict)
 
 
-def lines(told: Told) -> list[str]:
+def lines(told: RemedyReport) -> list[str]:
     """The failure, up to three remedies with their code, then each lever that does not help and why."""
     problem = told.remedies.problem
     out = [f"{call_text(problem.case)}  on {problem.board.name}", f"fails: {sentence(problem.verdict)}"]
@@ -44,14 +44,14 @@ def lines(told: Told) -> list[str]:
     return out
 
 
-def shown_code(tried: Tried) -> list[str]:
+def shown_code(tried: TrialResult) -> list[str]:
     """The code, what else lives in one line: a program has it all."""
     count = tried.lines_of_live
     live = [f"# {count} calls that place what else lives: --script writes them"] if count else []
     return [*live, *tried.code[count:]]
 
 
-def facts(told: Told, remedy: Remedy) -> list[str]:
+def facts(told: RemedyReport, remedy: Remedy) -> list[str]:
     """What was measured of a remedy: where it ran, peaks before and after, bytes moved, calls, values."""
     tried = remedy.tried
     calls = "1 call" if tried.calls == 1 else f"{tried.calls} calls"
@@ -63,18 +63,18 @@ def facts(told: Told, remedy: Remedy) -> list[str]:
     ]
 
 
-def _results(tried: Tried) -> str:
+def _results(tried: TrialResult) -> str:
     told = [f"{format_shape(r.shape)} {r.dtype} {r.layout} in {r.memory}" for r in tried.results]
     return ", ".join(told) if len(told) <= 3 else f"{len(told)} tensors, the first {told[0]}"
 
 
-def peak_bytes(told: Told, remedy: Remedy) -> Mapping[BufferType, int]:
+def peak_bytes(told: RemedyReport, remedy: Remedy) -> Mapping[BufferType, int]:
     """Most per bank, with what is held inside TTNN's calls where that was measured."""
     inside, after = told.inside.get(remedy.lever, {}), remedy.tried.peak_bytes
     return {kind: max(inside.get(kind, 0), after.get(kind, 0)) for kind in (BufferType.L1, BufferType.DRAM)}
 
 
-def _peaks(told: Told, remedy: Remedy) -> str:
+def _peaks(told: RemedyReport, remedy: Remedy) -> str:
     """Beside those of the call as it was, where the banks are the same."""
     here = remedy.tried.board == told.remedies.problem.board.name
     peak, before = peak_bytes(told, remedy), told.before if here else {}
@@ -87,9 +87,9 @@ def _peaks(told: Told, remedy: Remedy) -> str:
     return f"peak per bank{measured}: {', '.join(parts)}"
 
 
-def _values(told: Told, remedy: Remedy) -> list[str]:
+def _values(told: RemedyReport, remedy: Remedy) -> list[str]:
     check = told.values.get(remedy.lever)
-    if remedy.contract is Contract.DTYPE:
+    if remedy.contract is Impact.DTYPE:
         return [
             "values: other ones, as any narrower dtype gives",
             *(f"  stored, {s}" for s in told.storage.get(remedy.lever, ())),
@@ -117,7 +117,7 @@ def _summary(remedies: Remedies) -> list[str]:
     return [f"{remedies.probes} probes, {remedies.seconds:.2f} s of search on the host{over}"]
 
 
-def to_json(told: Told) -> dict[str, Any]:
+def to_json(told: RemedyReport) -> dict[str, Any]:
     problem = told.remedies.problem
     return {
         "case": problem.case.identity(),
@@ -139,7 +139,7 @@ def to_json(told: Told) -> dict[str, Any]:
     }
 
 
-def _remedy_json(told: Told, remedy: Remedy) -> dict[str, Any]:
+def _remedy_json(told: RemedyReport, remedy: Remedy) -> dict[str, Any]:
     tried, check = remedy.tried, told.values.get(remedy.lever)
     return {
         "contract": str(remedy.contract),
@@ -160,7 +160,7 @@ def _remedy_json(told: Told, remedy: Remedy) -> dict[str, Any]:
     }
 
 
-def script(tried: Tried, about: Iterable[str]) -> str:
+def script(tried: TrialResult, about: Iterable[str]) -> str:
     """A program that makes the tried calls on whatever device opens: a card, or a virtual board under ``ssinghal exec``."""
     small, trace = tried.trial.case.placement.l1_small_bytes or 0, tried.trial.trace_region_bytes
     region = f", trace_region_size={trace}" if trace else ""
@@ -179,4 +179,4 @@ def script(tried: Tried, about: Iterable[str]) -> str:
     )
 
 
-__all__ = ["Told", "facts", "lines", "script", "shown_code", "to_json"]
+__all__ = ["RemedyReport", "facts", "lines", "script", "shown_code", "to_json"]

@@ -11,7 +11,7 @@ from ssinghal.core.record import PlacedTensor, Status, Verdict
 from ssinghal.core.tensors import BufferType, TensorSpec, TextEnum
 
 
-class Contract(TextEnum):
+class Impact(TextEnum):
     """What a remedy asks of the code around the call, the least first.
 
     The same tensor: nothing but the order of things. The last three need the developer's consent; other values are no remedy.
@@ -61,7 +61,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """``peak_bytes``: most that was allocated per bank after any of the calls. ``moved_bytes``: allocated bytes of operands and
     results over all calls that moved any. ``code``: the calls that ran, as Python.
     ``reserved_base_bytes``: what the release keeps at the bottom of each L1. ``lines_of_live``: of the code, those at its begin
@@ -85,4 +85,4 @@ class Tried:
         return self.verdict.status is Status.FITS
 
 
-__all__ = ["Contract", "LiveSet", "Resident", "Trial", "Tried"]
+__all__ = ["Impact", "LiveSet", "Resident", "Trial", "TrialResult"]

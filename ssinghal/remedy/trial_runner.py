@@ -18,9 +18,9 @@ from ssinghal.device.usage import buffer_peaks
 from ssinghal.errors import DeviceError, InvalidCase
 from ssinghal.operators import find_operator
 from ssinghal.operators.operator_info import Call, input_specs
-from ssinghal.remedy.rewrites import PREPARATIONS, Hand
+from ssinghal.remedy.rewrites import PREPARATIONS, RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
-from ssinghal.remedy.trial import LiveSet, Resident, Trial, Tried
+from ssinghal.remedy.trial import LiveSet, Resident, Trial, TrialResult
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
 
@@ -30,16 +30,16 @@ INPUT_NAMES = "abcdefgh"
 
 
 @dataclass(frozen=True)
-class TrialTask(Task[Tried]):
+class TrialTask(Task[TrialResult]):
     trial: Trial
 
-    def run(self, session: Session, options: PoolOptions) -> Tried:
+    def run(self, session: Session, options: PoolOptions) -> TrialResult:
         return run_trial(self.trial, session)
 
-    def lost(self, verdict: Verdict, facts: DeviceFacts) -> Tried:
-        return Tried(self.trial, verdict, facts.board, facts.ttnn, facts.mode)
+    def lost(self, verdict: Verdict, facts: DeviceFacts) -> TrialResult:
+        return TrialResult(self.trial, verdict, facts.board, facts.ttnn, facts.mode)
 
-    def exhausted_host(self, result: Tried) -> bool:
+    def exhausted_host(self, result: TrialResult) -> bool:
         return result.verdict.resource is Resource.HOST
 
 
@@ -88,7 +88,7 @@ def peaks_inside(trial: Trial, session: Session) -> Mapping[BufferType, int]:
     return dict(peaks)
 
 
-def run_trial(trial: Trial, session: Session) -> Tried:
+def run_trial(trial: Trial, session: Session) -> TrialResult:
     """What TTNN says of the trial. The device is empty before and after."""
     session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
     watch = _Watch(session)
@@ -104,7 +104,7 @@ def run_trial(trial: Trial, session: Session) -> Tried:
     if session.clear():
         session.reopen()
     facts = session.facts
-    return Tried(
+    return TrialResult(
         trial,
         verdict,
         facts.board,
@@ -123,7 +123,7 @@ def run_trial(trial: Trial, session: Session) -> Tried:
 def _run(
     trial: Trial, session: Session, transcript: Transcript, residents: list[Any]
 ) -> tuple[Verdict, tuple[PlacedTensor, ...]]:
-    hand = DeviceHand(trial.case, session, transcript, residents)
+    hand = DeviceBackend(trial.case, session, transcript, residents)
     results: list[Any] = []
     try:
         if trial.rewrite in PREPARATIONS:
@@ -172,7 +172,7 @@ def judged(trial: Trial, found: Sequence[TensorSpec], sharded: Sequence[bool]) -
     return Verdict(Status.FITS)
 
 
-class DeviceHand(Hand):
+class DeviceBackend(RewriteBackend):
     """A rewrite's hand on a device; every call is noted. ``stage``: what was being done when TTNN refused."""
 
     def __init__(self, case: Case, session: Session, transcript: Transcript, residents: list[Any]) -> None:
@@ -284,4 +284,4 @@ def _specs(resident: Resident, session: Session) -> Iterator[TensorSpec]:
             yield TensorSpec(shape, DType.UINT32, Layout.ROW_MAJOR, MemoryConfig(resident.memory))
 
 
-__all__ = ["BoardTask", "DeviceHand", "InsideTask", "TrialTask", "judged", "run_trial"]
+__all__ = ["BoardTask", "DeviceBackend", "InsideTask", "TrialTask", "judged", "run_trial"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ssinghal.core.tensors import Shape, format_bytes
 
-MOST_NAMES = 6
+MAX_NAMES = 6
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 
@@ -78,8 +78,8 @@ def percent(part: int, whole: int) -> Number:
 def names(listed: Iterable[str]) -> Markup:
     """The first few as code, and how many there are besides."""
     all_ = list(listed)
-    shown = ", ".join(map(code, all_[:MOST_NAMES]))
-    more = len(all_) - MOST_NAMES
+    shown = ", ".join(map(code, all_[:MAX_NAMES]))
+    more = len(all_) - MAX_NAMES
     return Markup(f"{shown} and {more} more" if more > 0 else shown)
 
 

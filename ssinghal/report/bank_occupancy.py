@@ -14,7 +14,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import Board, BufferType, MemoryRegion, TextEnum, format_bytes
 from ssinghal.errors import InvalidCase
-from ssinghal.runs.reader import Group
+from ssinghal.runs.reader import RecordGroup
 from ssinghal.runs.stored_record import StoredRecord
 
 _MEMORIES = {
@@ -27,7 +27,7 @@ _NAMES = {BufferType.L1: "L1", BufferType.DRAM: "DRAM", BufferType.L1_SMALL: "L1
 _NOT_RETURNED = "the call did not return: results that were already placed are not known"
 
 
-class Part(TextEnum):
+class SegmentKind(TextEnum):
     """What a segment is. ``WANTED`` did not fit as a whole: the part for which there is room, or the rest beyond the end."""
 
     RESERVED = "reserved"
@@ -41,7 +41,7 @@ class Part(TextEnum):
 
 @dataclass(frozen=True)
 class Segment:
-    part: Part
+    part: SegmentKind
     label: str
     size_bytes: int
 
@@ -61,11 +61,11 @@ class Bar:
     @property
     def load(self) -> float:
         """What is taken and wanted, over what may be taken: above 1 where something does not fit."""
-        taken = sum(s.size_bytes for s in self.segments if s.part not in (Part.RESERVED, Part.FREE))
+        taken = sum(s.size_bytes for s in self.segments if s.part not in (SegmentKind.RESERVED, SegmentKind.FREE))
         return (taken + sum(s.size_bytes for s in self.beyond)) / self.bank_bytes if self.bank_bytes else 0.0
 
 
-def board_of(group: Group) -> Board | None:
+def board_of(group: RecordGroup) -> Board | None:
     """The board as the group's run opened it, else as its file has it; None for one that has no file here."""
     try:
         board = load_board(group.setting.board)
@@ -138,8 +138,8 @@ _Parts = tuple[list[Segment], list[Segment], list[str]]  # in the bank, beyond i
 def _reserved(board: Board, bank_bytes: int) -> list[Segment]:
     """What lies below and above the bank in the L1 of a core."""
     base = max(0, board.l1_end_bytes - bank_bytes - board.l1_small_bytes)
-    small = Segment(Part.RESERVED, "L1_SMALL region", board.l1_small_bytes)
-    return [Segment(Part.RESERVED, "reserved by TTNN", base), small]
+    small = Segment(SegmentKind.RESERVED, "L1_SMALL region", board.l1_small_bytes)
+    return [Segment(SegmentKind.RESERVED, "reserved by TTNN", base), small]
 
 
 def _buffer_failure(record: StoredRecord, kind: BufferType, bank: int) -> _Parts:
@@ -149,17 +149,17 @@ def _buffer_failure(record: StoredRecord, kind: BufferType, bank: int) -> _Parts
     held = record.allocated_bytes if record.allocated_bytes is not None else _sum(inputs)
     if held < _sum(inputs):  # a view of the allocator that knows less than was booked: not told apart
         inputs = []
-    taken = [*inputs, Segment(Part.OTHER, "other buffers of the call", held - _sum(inputs))]
+    taken = [*inputs, Segment(SegmentKind.OTHER, "other buffers of the call", held - _sum(inputs))]
     block = record.largest_free_bytes if record.largest_free_bytes is not None else max(0, bank - held)
     room = min(need, block)
     stage = record.stage or "a buffer"
-    free = Segment(Part.FREE, "free, in smaller blocks" if need > block else "free", bank - held - room)
-    taken += [free, Segment(Part.WANTED, f"{stage}: as much as fits", room)]
+    free = Segment(SegmentKind.FREE, "free, in smaller blocks" if need > block else "free", bank - held - room)
+    taken += [free, Segment(SegmentKind.WANTED, f"{stage}: as much as fits", room)]
     usage = record.usage or {}
     peak = usage.get("l1_total_bytes" if kind is BufferType.L1 else f"{kind.value}_bytes", 0)
     believed = peak >= held + need  # TTNN's capture counts bytes per bank in 32 bits
     notes = [f"by TTNN's capture the whole call would take {format_bytes(peak)} of each bank"] if believed else []
-    return taken, [Segment(Part.WANTED, f"{stage}: does not fit", need - room)], notes
+    return taken, [Segment(SegmentKind.WANTED, f"{stage}: does not fit", need - room)], notes
 
 
 def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
@@ -169,7 +169,7 @@ def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
     room = max(0, bank - _sum(tensors))
     if record.program_bytes is None:
         limit = f"; its buffers may take {format_bytes(record.limit_bytes)}" if record.limit_bytes is not None else ""
-        free = Segment(Part.FREE, "free, but too little for the program", room)
+        free = Segment(SegmentKind.FREE, "free, but too little for the program", room)
         return [*tensors, free], [], [f"TTNN names no need of this program{limit}"]
     is_address = record.verdict.ends_at_address
     need = record.program_bytes - (board.reserved_base_bytes if is_address else 0)
@@ -178,10 +178,10 @@ def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
     buffers = f"{record.buffer_kind or 'program'} buffers"
     taken = [
         *tensors,
-        Segment(Part.FREE, "free, but not for these buffers", room - fitting),
-        Segment(Part.WANTED, f"{buffers}: as much as fits", fitting),
+        Segment(SegmentKind.FREE, "free, but not for these buffers", room - fitting),
+        Segment(SegmentKind.WANTED, f"{buffers}: as much as fits", fitting),
     ]
-    return taken, [Segment(Part.WANTED, f"{buffers}: do not fit", need - fitting)], []
+    return taken, [Segment(SegmentKind.WANTED, f"{buffers}: do not fit", need - fitting)], []
 
 
 def _tensors_of_program(record: StoredRecord, board: Board) -> list[Segment]:
@@ -192,8 +192,8 @@ def _tensors_of_program(record: StoredRecord, board: Board) -> list[Segment]:
     below = board.l1_end_bytes - board.l1_small_bytes - record.tensor_address - _sum(inputs)
     results = [a for a in record.allocations if a.label.startswith("output") and _kind(a.memory) == "l1"]
     if sum(a.booked_bytes_per_bank for a in results) == below:
-        return [*inputs, *(Segment(Part.OUTPUT, a.label, a.booked_bytes_per_bank) for a in results)]
-    return [*inputs, Segment(Part.OTHER, "other L1 buffers of the call", max(0, below))]
+        return [*inputs, *(Segment(SegmentKind.OUTPUT, a.label, a.booked_bytes_per_bank) for a in results)]
+    return [*inputs, Segment(SegmentKind.OTHER, "other L1 buffers of the call", max(0, below))]
 
 
 def _held_and_peaks(record: StoredRecord, kind: BufferType, bank: int) -> _Parts:
@@ -205,10 +205,10 @@ def _held_and_peaks(record: StoredRecord, kind: BufferType, bank: int) -> _Parts
     if usage is None:
         notes += [f"peaks of the call are not known: {record.usage_note}"] if record.usage_note and not record.is_oom else []
         label = "free, or taken during the call" if record.resident else "free"
-        return [*held, Segment(Part.FREE, label, bank - _sum(held))], [], notes
+        return [*held, Segment(SegmentKind.FREE, label, bank - _sum(held))], [], notes
     besides, more = _besides(usage, kind, _sum(held), bank)
     taken = [*held, *besides]
-    return [*taken, Segment(Part.FREE, "free", bank - _sum(taken))], [], [*notes, *more]
+    return [*taken, Segment(SegmentKind.FREE, "free", bank - _sum(taken))], [], [*notes, *more]
 
 
 def _besides(usage: Mapping[str, int], kind: BufferType, held: int, bank: int) -> tuple[list[Segment], list[str]]:
@@ -217,19 +217,19 @@ def _besides(usage: Mapping[str, int], kind: BufferType, held: int, bank: int) -
         peak = usage[f"{kind.value}_bytes"]
         if peak > bank:
             return [], [_more_than_the_bank(peak)]
-        return [Segment(Part.OTHER, "temporaries, at the peak", max(0, peak - held))], []
+        return [Segment(SegmentKind.OTHER, "temporaries, at the peak", max(0, peak - held))], []
     tensors, together = usage["l1_bytes"], usage["l1_total_bytes"]
     program = usage["circular_bytes"] + usage["dataflow_bytes"] + usage["scratch_bytes"]
     if max(together, held) > bank or held + program > bank >= tensors + program:
         return [], [_more_than_the_bank(max(together, held + program))]
     if together == tensors + program:
-        temporaries = Segment(Part.OTHER, "temporaries, at the peak", max(0, tensors - held))
-        return [temporaries, Segment(Part.PROGRAM, "program buffers, at the peak", program)], []
+        temporaries = Segment(SegmentKind.OTHER, "temporaries, at the peak", max(0, tensors - held))
+        return [temporaries, Segment(SegmentKind.PROGRAM, "program buffers, at the peak", program)], []
     rest = max(0, together - held)
     if tensors <= held:
-        return [Segment(Part.PROGRAM, "program buffers, at the peak", rest)], []
+        return [Segment(SegmentKind.PROGRAM, "program buffers, at the peak", rest)], []
     apart = f"tensors take {format_bytes(tensors)} and program buffers {format_bytes(program)} at most, at different moments"
-    return [Segment(Part.PROGRAM, "temporaries and program buffers together, at the peak", rest)], [apart]
+    return [Segment(SegmentKind.PROGRAM, "temporaries and program buffers together, at the peak", rest)], [apart]
 
 
 def _more_than_the_bank(peak_bytes: int) -> str:
@@ -239,7 +239,7 @@ def _more_than_the_bank(peak_bytes: int) -> str:
 def _inputs(record: StoredRecord, kind: BufferType) -> list[Segment]:
     """Operands that were placed, by what the allocator booked."""
     placed = (t for t in record.tensors if t.label.startswith("input") and _kind(t.memory) == kind.value)
-    return [Segment(Part.INPUT, t.label, t.booked_bytes) for t in placed if t.booked_bytes]
+    return [Segment(SegmentKind.INPUT, t.label, t.booked_bytes) for t in placed if t.booked_bytes]
 
 
 def _results(record: StoredRecord, kind: BufferType) -> list[Segment]:
@@ -248,8 +248,8 @@ def _results(record: StoredRecord, kind: BufferType) -> list[Segment]:
     placed = {t.label for t in record.tensors if _kind(t.memory) == kind.value}
     known = [a for a in record.allocations if a.label.startswith("output") and a.label in placed]
     if known and sum(a.booked_bytes_per_bank for a in known) == left:
-        return [Segment(Part.OUTPUT, a.label, a.booked_bytes_per_bank) for a in known]
-    return [Segment(Part.OUTPUT, "results", max(0, left))]
+        return [Segment(SegmentKind.OUTPUT, a.label, a.booked_bytes_per_bank) for a in known]
+    return [Segment(SegmentKind.OUTPUT, "results", max(0, left))]
 
 
 def _sum(segments: Iterable[Segment]) -> int:

@@ -6,24 +6,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ssinghal.render.markdown import Markup, code, names, percent, shape, size, table
-from ssinghal.report.group_report import Chapter
+from ssinghal.report.group_report import GroupReport
 from ssinghal.report.placement_alternatives import Answer
 from ssinghal.report.result_tables import SIZE_COLUMNS, sizes
 from ssinghal.report.statistics import BANDS, Pair, ShapeFailures
 from ssinghal.runs.stored_record import StoredRecord
 
-MOST_SHAPES = 20
-MOST_CASES = 10
+MAX_SHAPES = 20
+MAX_CASES = 10
 NO_REMEDY = ("none", "")
 
 
-def totals(c: Chapter) -> Markup:
+def totals(c: GroupReport) -> Markup:
     cases = len(c.facts.records)
     rows: list[list[object]] = [[s, n, percent(n, cases)] for s, n in c.facts.statuses.items()]
     return table(["status", "cases", "share"], [*rows, [Markup("**total**"), cases, percent(cases, cases)]])
 
 
-def resources(c: Chapter) -> Markup:
+def resources(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for name, cases in c.facts.resources.items():
         worst = max((r for r in c.facts.oom if _resource(r) == name), key=lambda r: r.shortfall_bytes or 0)
@@ -31,7 +31,7 @@ def resources(c: Chapter) -> Markup:
     return table(["what ran out", "cases", "share", "worst case", "what TTNN said of it"], rows)
 
 
-def bands(c: Chapter) -> Markup:
+def bands(c: GroupReport) -> Markup:
     pairs = len(c.facts.pairs)
     rows: list[list[object]] = []
     for band, found in c.facts.bands.items():
@@ -44,12 +44,12 @@ def bands(c: Chapter) -> Markup:
     return table(["band", "logical size of the shape", *counted, *asked_of], [*rows, [Markup("**total**"), "", *total]])
 
 
-def critical_shapes(c: Chapter) -> Markup:
+def critical_shapes(c: GroupReport) -> Markup:
     return _shapes([s for s in c.facts.shapes if s.band is BANDS[0]])
 
 
-def problematic_shapes(c: Chapter) -> Markup:
-    return _shapes(c.facts.most_problematic[:MOST_SHAPES])
+def problematic_shapes(c: GroupReport) -> Markup:
+    return _shapes(c.facts.most_problematic[:MAX_SHAPES])
 
 
 def _shapes(found: Sequence[ShapeFailures]) -> Markup:
@@ -57,7 +57,7 @@ def _shapes(found: Sequence[ShapeFailures]) -> Markup:
     return table(["shape", *SIZE_COLUMNS, "operators", "cases", "which"], rows)
 
 
-def failing_operators(c: Chapter) -> Markup:
+def failing_operators(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for found in c.facts.failing_operators:
         worst = found.worst
@@ -82,7 +82,7 @@ def failing_operators(c: Chapter) -> Markup:
     )
 
 
-def tiers(c: Chapter) -> Markup:
+def tiers(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for tier in c.facts.tiers:
         worst = tier.pairs[0] if tier.pairs else None
@@ -94,11 +94,9 @@ def tiers(c: Chapter) -> Markup:
     return table([*counts, "worst shape", *SIZE_COLUMNS], [*rows, total] if rows else [])
 
 
-def tier_worst(c: Chapter) -> list[tuple[str, Markup]]:
+def tier_worst(c: GroupReport) -> list[tuple[str, Markup]]:
     """For each tier with failures its largest pairs."""
-    return [
-        (tier.name, _pairs(tier.pairs[:MOST_CASES], tier.name)) for tier in c.facts.tiers if tier.pairs and tier.input_sizes
-    ]
+    return [(tier.name, _pairs(tier.pairs[:MAX_CASES], tier.name)) for tier in c.facts.tiers if tier.pairs and tier.input_sizes]
 
 
 def _pairs(pairs: Iterable[Pair], tier: str) -> Markup:
@@ -106,12 +104,12 @@ def _pairs(pairs: Iterable[Pair], tier: str) -> Markup:
     return table(["shape", *SIZE_COLUMNS, "operator", "at input", "models with it"], rows)
 
 
-def advice_table(c: Chapter) -> Markup:
+def advice_table(c: GroupReport) -> Markup:
     rows = [[str(a.remedy), a.cases, *(a.answers.get(answer, 0) for answer in Answer), a.calls] for a in c.advice]
     return table(["change", "failing cases it applies to", *map(str, Answer), "calls of models that then fit"], rows)
 
 
-def searched_table(c: Chapter) -> Markup:
+def searched_table(c: GroupReport) -> Markup:
     """What a search found, the most often first found on top; failing cases without a remedy last."""
     first: dict[tuple[str, str], list[StoredRecord]] = {}
     for _, searched in c.searched:
@@ -125,16 +123,16 @@ def searched_table(c: Chapter) -> Markup:
     return table(["contract", "remedy", "first for so many cases", "found for", "calls of models it is first for"], rows)
 
 
-def closest(c: Chapter, records: Sequence[StoredRecord]) -> Markup:
+def closest(c: GroupReport, records: Sequence[StoredRecord]) -> Markup:
     """Of ``records`` those that lack least."""
     known = [r for r in records if r.shortfall_bytes is not None]
-    chosen = sorted(known, key=lambda r: r.shortfall_bytes or 0)[:MOST_CASES]
+    chosen = sorted(known, key=lambda r: r.shortfall_bytes or 0)[:MAX_CASES]
     rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.shortfall_bytes), r.calls, c.best(r)] for r in chosen]
     header = ["case", "what TTNN said", "short by, per bank or core", "calls of models", "what makes it fit"]
     return table(header, rows)
 
 
-def first_to_mend(c: Chapter) -> Markup:
+def first_to_mend(c: GroupReport) -> Markup:
     """Operators whose failing cases models make, most calls first; of these cases alone."""
     found = [o for o in c.facts.failing_operators if o.called]
     ordered = sorted(found, key=lambda o: (-o.failing_calls, o.op))
@@ -142,7 +140,7 @@ def first_to_mend(c: Chapter) -> Markup:
     return table(["operator", "failing calls", *_MENDING, "models"], rows)
 
 
-def tried_shapes_to_mend(c: Chapter) -> Markup:
+def tried_shapes_to_mend(c: GroupReport) -> Markup:
     """Operators whose failing cases no model is known to make, most of them first; of these cases alone."""
     found = [(o, [r for r in o.oom if not r.calls]) for o in c.facts.failing_operators]
     ordered = sorted((pair for pair in found if pair[1]), key=lambda pair: (-len(pair[1]), pair[0].op))
@@ -152,7 +150,7 @@ def tried_shapes_to_mend(c: Chapter) -> Markup:
 _MENDING = ("failing cases", "least shortfall, per bank or core", "what would make them fit (cases)")
 
 
-def _mending(c: Chapter, records: Sequence[StoredRecord]) -> list[object]:
+def _mending(c: GroupReport, records: Sequence[StoredRecord]) -> list[object]:
     short = min((r.shortfall_bytes for r in records if r.shortfall_bytes is not None), default=None)
     return [len(records), size(short), c.in_short(records)]
 

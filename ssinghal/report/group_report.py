@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ssinghal.core.remedy_outcome import Searched
-from ssinghal.report.placement_alternatives import Advice, Alternative, Alternatives, Answer, Remedy, advice
+from ssinghal.core.remedy_outcome import RemedyOutcome
+from ssinghal.report.placement_alternatives import Advice, Alternative, Alternatives, Answer, PlacementRemedy, advice
 from ssinghal.report.statistics import Facts
-from ssinghal.runs.reader import Group
+from ssinghal.runs.reader import RecordGroup
 from ssinghal.runs.stored_record import StoredRecord
 
 
 @dataclass(frozen=True)
-class Chapter:
+class GroupReport:
     """``tried``: records that were made since the run, of changed calls and of failing ones with a search for remedies."""
 
-    group: Group
+    group: RecordGroup
     tried: tuple[StoredRecord, ...] = ()
 
     @cached_property
@@ -31,7 +31,7 @@ class Chapter:
         return {(r.op, r.key): alternatives.of(r) for r in self.facts.oom}
 
     @cached_property
-    def _searches(self) -> Mapping[tuple[str, str], Searched]:
+    def _searches(self) -> Mapping[tuple[str, str], RemedyOutcome]:
         """The last of each case."""
         return {(r.op, r.key): r.remedies for r in (*self.facts.oom, *self.tried) if r.remedies is not None}
 
@@ -44,12 +44,12 @@ class Chapter:
     def alternatives_of(self, failing: StoredRecord) -> tuple[Alternative, ...]:
         return self._answers[failing.op, failing.key]
 
-    def searched_of(self, failing: StoredRecord) -> Searched | None:
+    def searched_of(self, failing: StoredRecord) -> RemedyOutcome | None:
         """What a search found, if there was one."""
         return self._searches.get((failing.op, failing.key))
 
     @cached_property
-    def searched(self) -> tuple[tuple[StoredRecord, Searched], ...]:
+    def searched(self) -> tuple[tuple[StoredRecord, RemedyOutcome], ...]:
         """Failing cases that a search was made for."""
         found = [(r, self.searched_of(r)) for r in self.facts.oom]
         return tuple((r, searched) for r, searched in found if searched is not None)
@@ -84,10 +84,10 @@ class Chapter:
         told = [f"{what} (found by search: {cases:,})" for what, cases in firsts.most_common()]
         others = [r for r, searched in zip(records, searches, strict=True) if searched is None]
         given = Counter((a.remedy, a.answer) for r in others for a in self.alternatives_of(r))
-        for remedy in Remedy:
+        for remedy in PlacementRemedy:
             counts = [f"{answer}: {given[remedy, answer]:,}" for answer in Answer if given[remedy, answer]]
             told += [f"{remedy} ({', '.join(counts)})"] if counts else []
         return "; ".join(told) or "no single change of placement applies"
 
 
-__all__ = ["Chapter"]
+__all__ = ["GroupReport"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.operators import operators as registry
-from ssinghal.report.group_report import Chapter
+from ssinghal.report.group_report import GroupReport
 from ssinghal.report.resolution_tiers import tiers_of
 from ssinghal.report.statistics import OperatorResults, Pair, Size, Statistics, TierResults, band_of
 from ssinghal.report.support_matrix import operator_mapping, support_matrix
@@ -28,25 +28,25 @@ FAILURE_COLUMNS = (
 )  # fmt: skip
 
 
-def oom_report(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+def oom_report(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
     """``comprehensive_oom_report.json``: failures by band, operator, shape, tier and model, with remedies."""
     return _of_groups(run, chapters, _oom)
 
 
-def analysis(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+def analysis(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
     """``detailed_analysis_data.json``: every operator with its outcomes and byte statistics, every case with its own."""
     return _of_groups(run, chapters, _analysis)
 
 
-def mapping(run: Run, _: Sequence[Chapter]) -> dict[str, Any]:
+def mapping(run: Run, _: Sequence[GroupReport]) -> dict[str, Any]:
     """``operator_mapping.json``: names and ATen overloads -> TTNN functions, as this version declares them."""
     return {**_head(run), **operator_mapping()}
 
 
-def mapping_analysis(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+def mapping_analysis(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
     """``mapping_analysis.json``: operators by support, beside what the run found of each."""
 
-    def of(chapter: Chapter) -> dict[str, Any]:
+    def of(chapter: GroupReport) -> dict[str, Any]:
         matrix = support_matrix(chapter.facts)
         by_support: dict[str, list[str]] = defaultdict(list)
         for row in matrix:
@@ -61,16 +61,16 @@ def mapping_analysis(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
     return _of_groups(run, chapters, of)
 
 
-def basic_operators(run: Run, chapters: Sequence[Chapter]) -> dict[str, Any]:
+def basic_operators(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
     """``basic_operators.json``: every operator name of the run with the shapes that it was tried at."""
 
-    def of(chapter: Chapter) -> dict[str, Any]:
+    def of(chapter: GroupReport) -> dict[str, Any]:
         return {found.op: _shapes_of(found) for found in chapter.facts.operators}
 
     return _of_groups(run, chapters, of)
 
 
-def failures_csv(run: Run, chapters: Sequence[Chapter]) -> str:
+def failures_csv(run: Run, chapters: Sequence[GroupReport]) -> str:
     """``oom_failures_detailed.csv``: a line for each failing case; ``FAILURE_COLUMNS``, unknown ones empty."""
     text = io.StringIO()
     written = csv.DictWriter(text, FAILURE_COLUMNS, lineterminator="\r\n")
@@ -100,7 +100,7 @@ def _head(run: Run) -> dict[str, Any]:
     }
 
 
-def _of_groups(run: Run, chapters: Sequence[Chapter], of: Callable[[Chapter], dict[str, Any]]) -> dict[str, Any]:
+def _of_groups(run: Run, chapters: Sequence[GroupReport], of: Callable[[GroupReport], dict[str, Any]]) -> dict[str, Any]:
     """``groups``: one for each board, device mode and release; never added up."""
     groups = []
     for chapter in chapters:
@@ -110,7 +110,7 @@ def _of_groups(run: Run, chapters: Sequence[Chapter], of: Callable[[Chapter], di
     return {**_head(run), "groups": groups}
 
 
-def _oom(chapter: Chapter) -> dict[str, Any]:
+def _oom(chapter: GroupReport) -> dict[str, Any]:
     facts = chapter.facts
     return {
         "failing_cases": len(facts.oom),
@@ -152,7 +152,7 @@ def _oom(chapter: Chapter) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _analysis(chapter: Chapter) -> dict[str, Any]:
+def _analysis(chapter: GroupReport) -> dict[str, Any]:
     facts = chapter.facts
     return {
         "operators": [
@@ -201,7 +201,7 @@ def _tier(tier: TierResults) -> dict[str, Any]:
     }
 
 
-def _models(chapter: Chapter) -> list[dict[str, Any]]:
+def _models(chapter: GroupReport) -> list[dict[str, Any]]:
     return [
         {
             "model": m.model,

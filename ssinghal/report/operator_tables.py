@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ssinghal.core.record import Status
 from ssinghal.render.markdown import Markup, code, shape, size, table
-from ssinghal.report.group_report import Chapter
+from ssinghal.report.group_report import GroupReport
 from ssinghal.report.result_tables import SIZE_COLUMNS, padded, sizes
 from ssinghal.report.statistics import OperatorResults, Size
 from ssinghal.runs.stored_record import StoredRecord
 
-MOST_CASES = 10
+MAX_CASES = 10
 
 
 def counts(results: OperatorResults) -> Markup:
@@ -17,7 +17,7 @@ def counts(results: OperatorResults) -> Markup:
     return table(["status", "cases"], [*rows, [Markup("**total**"), len(results.records)]])
 
 
-def failures(c: Chapter, results: OperatorResults) -> Markup:
+def failures(c: GroupReport, results: OperatorResults) -> Markup:
     rows: list[list[object]] = []
     for r in sorted(results.oom, key=lambda r: -(r.shortfall_bytes or 0)):
         where = Size.of_shape(r)
@@ -27,7 +27,7 @@ def failures(c: Chapter, results: OperatorResults) -> Markup:
 
 def largest_fitting(results: OperatorResults) -> Markup:
     fitting = [r for r in results.records if r.status is Status.FITS]
-    chosen = sorted(fitting, key=lambda r: Size.of_shape(r).order[::-1], reverse=True)[:MOST_CASES]
+    chosen = sorted(fitting, key=lambda r: Size.of_shape(r).order[::-1], reverse=True)[:MAX_CASES]
     rows = [[code(r.id), *sizes(Size.of_shape(r)), _peak(r), r.calls] for r in chosen]
     return table(["case", *SIZE_COLUMNS, "peak of L1, per core, as captured", "calls of models"], rows)
 
@@ -43,7 +43,7 @@ def padding(results: OperatorResults) -> Markup:
     for r in results.records:
         if r.subject and r.subject.padding_factor > 1:
             worst.setdefault(r.shape, r)
-    chosen = sorted(worst.values(), key=lambda r: -(Size.of_shape(r).padding or 0))[:MOST_CASES]
+    chosen = sorted(worst.values(), key=lambda r: -(Size.of_shape(r).padding or 0))[:MAX_CASES]
     rows: list[list[object]] = []
     for r in chosen:
         if r.subject:

@@ -22,10 +22,10 @@ from ssinghal.core.record import FAULTS, Resource, Status, Usage
 from ssinghal.core.tensors import Board, format_shape
 from ssinghal.operators.case_json import KEYS
 from ssinghal.report.bank_occupancy import Bar, Segment, bars_of, board_of
-from ssinghal.report.group_report import Chapter
+from ssinghal.report.group_report import GroupReport
 from ssinghal.report.placement_alternatives import Alternative, Answer
 from ssinghal.report.statistics import Size
-from ssinghal.runs.change_kinds import TITLES, WORSE, Kind
+from ssinghal.runs.change_kinds import TITLES, WORSE, ChangeKind
 from ssinghal.runs.diff import Changes
 from ssinghal.runs.reader import Run
 from ssinghal.runs.stored_record import StoredRecord, StoredSource
@@ -46,7 +46,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 def page(
-    run: Run, changes: Changes | None = None, chapters: Sequence[Chapter] | None = None, files_beside: Sequence[str] = ()
+    run: Run, changes: Changes | None = None, chapters: Sequence[GroupReport] | None = None, files_beside: Sequence[str] = ()
 ) -> str:
     """The HTML of ``run``.
 
@@ -67,11 +67,11 @@ def page(
 
 
 def page_data(
-    run: Run, changes: Changes | None = None, chapters: Sequence[Chapter] | None = None, files_beside: Sequence[str] = ()
+    run: Run, changes: Changes | None = None, chapters: Sequence[GroupReport] | None = None, files_beside: Sequence[str] = ()
 ) -> dict[str, Any]:
     """What the page knows, as plain values. Numbers in columns called after a text or a tensor count into its table."""
     tables = _Tables()
-    groups = [_group(chapter, tables) for chapter in chapters or [Chapter(group) for group in run.groups]]
+    groups = [_group(chapter, tables) for chapter in chapters or [GroupReport(group) for group in run.groups]]
     return {
         "run": {
             "id": run.id,
@@ -116,7 +116,7 @@ class _Tables:
         return self.texts.number("" if value is None else str(value))
 
 
-def _group(chapter: Chapter, tables: _Tables) -> dict[str, Any]:
+def _group(chapter: GroupReport, tables: _Tables) -> dict[str, Any]:
     group = chapter.group
     board = board_of(group)
     rows = [_case(record, chapter, board, tables) for record in group.records]
@@ -128,7 +128,7 @@ def _group(chapter: Chapter, tables: _Tables) -> dict[str, Any]:
     }
 
 
-def _case(record: StoredRecord, chapter: Chapter, board: Board | None, tables: _Tables) -> dict[str, Any]:
+def _case(record: StoredRecord, chapter: GroupReport, board: Board | None, tables: _Tables) -> dict[str, Any]:
     """One value for every column. ``load`` is known of cases that ran, to their end or out of memory."""
     size = Size.of_shape(record)
     bars = bars_of(record, board) if board is not None else ()
@@ -205,7 +205,7 @@ def _bar(bar: Bar, tables: _Tables) -> list[Any]:
     return [tables.text(bar.memory), bar.size_bytes, bar.bank_bytes, parts(bar.segments), parts(bar.beyond), notes]
 
 
-def _remedies(failing: StoredRecord, chapter: Chapter, tables: _Tables) -> list[tuple[int, bool, int]]:
+def _remedies(failing: StoredRecord, chapter: GroupReport, tables: _Tables) -> list[tuple[int, bool, int]]:
     """[what is changed, whether it is known to fit so, all that is known in words] of what a search found; without a search,
     of the changes of placement."""
     searched = chapter.searched_of(failing)
@@ -236,7 +236,7 @@ def _changes(changes: Changes) -> dict[str, Any]:
         for c in changes.found
     ]
     compared = [str(after) for after in now.values()]
-    kinds = [[kind.value, TITLES[kind], kind in WORSE] for kind in Kind]
+    kinds = [[kind.value, TITLES[kind], kind in WORSE] for kind in ChangeKind]
     return {"before": changes.before, "compared": compared, "kinds": kinds, "notes": list(changes.notes), "found": found}
 
 

@@ -21,7 +21,7 @@ from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
 from ssinghal.runs.stored_record import StoredRecord, case_or_none
 
 
-class Remedy(TextEnum):
+class PlacementRemedy(TextEnum):
     """One change of placement that leaves the values as they are."""
 
     DRAM = "operands and result in DRAM"
@@ -46,7 +46,7 @@ class Answer(TextEnum):
 class Alternative:
     """``bytes_per_bank``: what all tensors take together in the kind of memory they would go to, by arithmetic."""
 
-    remedy: Remedy
+    remedy: PlacementRemedy
     answer: Answer
     memory: BufferType
     bytes_per_bank: int
@@ -83,7 +83,7 @@ class Alternatives:
         if case is None or board is None:
             return
         padded = any(a.padding_factor > 1 for a in record.allocations)
-        for remedy in Remedy:
+        for remedy in PlacementRemedy:
             changed = _changed(case, remedy, padded=padded)
             made = None if changed is None else _complete_estimate(changed, board)
             if changed is None or made is None:
@@ -126,7 +126,7 @@ def _complete_estimate(case: Case, board: Board) -> MemoryEstimate | None:
 class Advice:
     """One remedy over all failing cases of a group that it applies to, as counts of cases."""
 
-    remedy: Remedy
+    remedy: PlacementRemedy
     answers: Mapping[Answer, int]
     calls: int
     """Calls of models among the cases that fit so, tried or by arithmetic."""
@@ -139,7 +139,7 @@ class Advice:
 def advice(found: Sequence[tuple[StoredRecord, Sequence[Alternative]]]) -> tuple[Advice, ...]:
     """``found``: failing records with their alternatives. Remedies in their order, those of no case left out."""
     listed = []
-    for remedy in Remedy:
+    for remedy in PlacementRemedy:
         answered = [(record, a.answer) for record, alternatives in found for a in alternatives if a.remedy is remedy]
         counts = {answer: sum(given is answer for _, given in answered) for answer in Answer}
         calls = sum(record.calls for record, given in answered if given in (Answer.TRIED, Answer.FITS))
@@ -148,14 +148,14 @@ def advice(found: Sequence[tuple[StoredRecord, Sequence[Alternative]]]) -> tuple
     return tuple(listed)
 
 
-def _changed(case: Case, remedy: Remedy, *, padded: bool) -> Case | None:
+def _changed(case: Case, remedy: PlacementRemedy, *, padded: bool) -> Case | None:
     """``case`` with the remedy, or None where that changes nothing or, as with attributes that name dims, another call."""
     placement = case.placement
-    if remedy is Remedy.DRAM:
+    if remedy is PlacementRemedy.DRAM:
         if placement.memory is BufferType.DRAM:
             return None
         placement = replace(placement, memory=BufferType.DRAM, output_memory=OutputMemory.SAME)
-    elif remedy is Remedy.TORCH_ORDER:
+    elif remedy is PlacementRemedy.TORCH_ORDER:
         if not (placement.channels_last and padded) or case.attrs or not any(len(s) == 4 for s in case.inputs):
             return None
         placement = replace(placement, channels_last=False)
@@ -186,4 +186,4 @@ def _board(name: str) -> Board | None:
         return None
 
 
-__all__ = ["Advice", "Alternative", "Alternatives", "Answer", "Remedy", "advice"]
+__all__ = ["Advice", "Alternative", "Alternatives", "Answer", "PlacementRemedy", "advice"]

@@ -9,15 +9,15 @@ from ssinghal.core.record import Status
 from ssinghal.operators import operators as registry
 from ssinghal.render.markdown import Markup, Number, code, names, percent, shape, size, table, text
 from ssinghal.render.tables import status_columns
-from ssinghal.report.group_report import Chapter
+from ssinghal.report.group_report import GroupReport
 from ssinghal.report.statistics import Size, Statistics
 from ssinghal.report.support_matrix import support_matrix
 from ssinghal.runs.stored_record import StoredAllocation, StoredRecord
 
-MOST_SHAPES = 20
+MAX_SHAPES = 20
 
 
-def operator_status(c: Chapter) -> Markup:
+def operator_status(c: GroupReport) -> Markup:
     columns = status_columns(map(_outcome, c.facts.records))
     rows: list[list[object]] = []
     for found in c.facts.operators:
@@ -27,7 +27,7 @@ def operator_status(c: Chapter) -> Markup:
     return table(["operator", "cases", *names, "failing calls of models"], [*rows, [*total, _sum_calls(c.facts.oom)]])
 
 
-def patterns(c: Chapter) -> Markup:
+def patterns(c: GroupReport) -> Markup:
     """What went wrong, alike by status, what ran out, and where; the case that lacks most stands for its kind."""
     found: dict[tuple[str, str, str], list[StoredRecord]] = {}
     for r in c.facts.records:
@@ -42,7 +42,7 @@ def patterns(c: Chapter) -> Markup:
     return table(["status", "what", "while placing", "cases", "operators", "example", "what was said of it"], rows)
 
 
-def statistics(c: Chapter) -> Markup:
+def statistics(c: GroupReport) -> Markup:
     fitting = [r for r in c.facts.records if r.status is Status.FITS]
     failing = [r.failed for r in c.facts.oom if r.failed]
     usage = [r.usage for r in fitting if r.usage]
@@ -66,7 +66,7 @@ def statistics(c: Chapter) -> Markup:
     return table(["device bytes", "how many", "least", "most", "mean"], rows)
 
 
-def hungriest(c: Chapter) -> Markup:
+def hungriest(c: GroupReport) -> Markup:
     """Tensors of the most allocated bytes among operands and results of all calls, whether they fit or not; one row a shape."""
     largest: dict[tuple[int, ...], tuple[StoredAllocation, StoredRecord]] = {}
     for record in c.facts.records:
@@ -74,7 +74,7 @@ def hungriest(c: Chapter) -> Markup:
             kept = largest.get(allocation.shape)
             if kept is None or allocation.allocated_bytes > kept[0].allocated_bytes:
                 largest[allocation.shape] = allocation, record
-    chosen = sorted(largest.values(), key=lambda found: -found[0].allocated_bytes)[:MOST_SHAPES]
+    chosen = sorted(largest.values(), key=lambda found: -found[0].allocated_bytes)[:MAX_SHAPES]
     rows: list[list[object]] = []
     for a, r in chosen:
         taken = Size(a.logical_bytes, a.allocated_bytes, a.bytes_per_bank)
@@ -82,7 +82,7 @@ def hungriest(c: Chapter) -> Markup:
     return table(["shape as placed", *SIZE_COLUMNS, "padded by", "operator", "its", "placed in", "status"], rows)
 
 
-def catalogs(c: Chapter) -> Markup:
+def catalogs(c: GroupReport) -> Markup:
     found: dict[str, list[StoredRecord]] = {}
     for r in c.facts.records:
         for name in sorted({s.catalog for s in r.sources}) or [""]:
@@ -100,7 +100,7 @@ def catalogs(c: Chapter) -> Markup:
     return table(["catalog", "cases", "fits", "oom", "operators"], rows)
 
 
-def models(c: Chapter) -> Markup:
+def models(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for m in c.facts.models:
         neither = m.calls - m.fitting_calls - m.failing_calls
@@ -110,12 +110,12 @@ def models(c: Chapter) -> Markup:
     return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing, first made by"], rows)
 
 
-def shape_only_models(c: Chapter) -> Markup:
+def shape_only_models(c: GroupReport) -> Markup:
     rows = [[text(model), size, cases] for (model, size), cases in c.facts.shape_only_models.items()]
     return table(["model", "input", "failing cases at one of its shapes"], rows)
 
 
-def support(c: Chapter) -> Markup:
+def support(c: GroupReport) -> Markup:
     rows = [
         [code(row.operator), row.support, code(row.ttnn), row.cases, row.fits, row.oom, "; ".join(row.limitations)]
         for row in support_matrix(c.facts)
@@ -123,7 +123,7 @@ def support(c: Chapter) -> Markup:
     return table(["operator", "support", "TTNN function", "cases", "fits", "oom", "limitations"], rows)
 
 
-def untouched(c: Chapter) -> str:
+def untouched(c: GroupReport) -> str:
     """Operators without a case in this run."""
     seen = {r.operator for r in c.facts.records}
     return ", ".join(code(name) for name in sorted({info.name for info in registry().values()} - seen)) or "none"

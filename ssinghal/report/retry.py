@@ -17,7 +17,7 @@ from ssinghal.device.releases import Release, find_release, installed_release
 from ssinghal.errors import HarnessError
 from ssinghal.report.placement_alternatives import Alternatives
 from ssinghal.runner.pool import Pool, PoolOptions
-from ssinghal.runs.reader import NO_DEVICE, Group, Run, Setting, stored_records
+from ssinghal.runs.reader import NO_DEVICE, RecordGroup, Run, Setting, stored_records
 from ssinghal.runs.stored_record import StoredRecord, case_or_none
 
 REMEDIES = "remedies.jsonl"
@@ -48,7 +48,7 @@ def try_remedies(run: Run, progress: Progress = lambda records, _: records) -> i
         HarnessError: the run has no folder, was made with a TTNN that is not here, or no device opens.
     """
 
-    def tried(group: Group, before: Sequence[StoredRecord]) -> Iterator[Record]:
+    def tried(group: RecordGroup, before: Sequence[StoredRecord]) -> Iterator[Record]:
         cases = Alternatives(group.records, before).open(r for r in group.records if r.is_oom)
         if cases:
             with _pool(run, group.setting) as pool:
@@ -67,7 +67,7 @@ def search_remedies(run: Run, progress: Progress = lambda records, _: records) -
     """
     from ssinghal.remedy.record_remedies import Searcher
 
-    def searched(group: Group, before: Sequence[StoredRecord]) -> Iterator[Record]:
+    def searched(group: RecordGroup, before: Sequence[StoredRecord]) -> Iterator[Record]:
         done = {(r.op, r.key) for r in before} | {(r.op, r.key) for r in group.records if r.remedies is not None}
         failing = [r for r in group.records if r.is_oom and (r.op, r.key) not in done]
         cases = [case for r in failing if (case := case_or_none(r)) is not None]
@@ -78,7 +78,7 @@ def search_remedies(run: Run, progress: Progress = lambda records, _: records) -
     return _kept(run, searched)
 
 
-def _kept(run: Run, made: Callable[[Group, Sequence[StoredRecord]], Iterator[Record]]) -> list[Record]:
+def _kept(run: Run, made: Callable[[RecordGroup, Sequence[StoredRecord]], Iterator[Record]]) -> list[Record]:
     """What is ``made`` for each group, given what was tried before of it. Each record is in the file as soon as it is known."""
     if not run.path.is_dir():
         raise HarnessError(f"{run.path}: what is tried is kept in the run's folder, and this is a file")

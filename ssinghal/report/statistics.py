@@ -16,7 +16,7 @@ from typing import TypeVar
 from ssinghal.core.record import Resource, Status
 from ssinghal.core.tensors import DType, Shape, TensorSpec
 from ssinghal.report.resolution_tiers import NAMES, smallest, tiers_of
-from ssinghal.runs.reader import Group, counted
+from ssinghal.runs.reader import RecordGroup, counted
 from ssinghal.runs.stored_record import StoredRecord, StoredSource
 
 _T = TypeVar("_T")
@@ -218,10 +218,10 @@ class Statistics:
 class Facts(Outcomes):
     """Everything that the documents tell of one group."""
 
-    group: Group
+    group: RecordGroup
 
     @classmethod
-    def of(cls, group: Group) -> Facts:
+    def of(cls, group: RecordGroup) -> Facts:
         return cls(group.records, group)
 
     @cached_property

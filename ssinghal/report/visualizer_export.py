@@ -27,7 +27,7 @@ REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-met
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     """A case that was run again. ``folder``: its report; None where there is none, for ``why``."""
 
     stored: StoredRecord
@@ -51,7 +51,7 @@ class Exported:
 
 def export(
     records: Sequence[StoredRecord], choice: DeviceChoice, folder: Path, *, timeout_s: float, workers: int | None = None
-) -> Iterator[Exported]:
+) -> Iterator[ExportResult]:
     """Runs the cases of ``records`` again, and puts the report of each into ``folder / REPORTS`` when it is whole.
 
     A report of an earlier export takes its new one's place. What crashes or hangs has none, and costs none of the others.
@@ -74,15 +74,15 @@ def export(
                 yield _placed(stored, record, made, folder / REPORTS / f"{made.name}-{record.board}")
 
 
-def _placed(stored: StoredRecord, record: Record, made: Path, place: Path) -> Exported:
+def _placed(stored: StoredRecord, record: Record, made: Path, place: Path) -> ExportResult:
     if record.status in (Status.CRASH, Status.TIMEOUT):
-        return Exported(stored, record, None, f"{record.status}: {record.verdict.message}")
+        return ExportResult(stored, record, None, f"{record.status}: {record.verdict.message}")
     if record.verdict.decided_by != "ttnn":
-        return Exported(stored, record, None, f"TTNN was not called: {record.verdict.message}")
+        return ExportResult(stored, record, None, f"TTNN was not called: {record.verdict.message}")
     if place.exists():
         place.rename(made.with_name(f"{made.name}.old"))
     made.rename(place)
-    return Exported(stored, record, place)
+    return ExportResult(stored, record, place)
 
 
 def describe(folder: Path) -> None:
@@ -160,4 +160,4 @@ def chosen_records(
     return chosen, notes
 
 
-__all__ = ["REPORTS", "Exported", "chosen_records", "describe", "export", "has_failed", "named", "named_run", "was_asked"]
+__all__ = ["REPORTS", "ExportResult", "chosen_records", "describe", "export", "has_failed", "named", "named_run", "was_asked"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from ssinghal.errors import HarnessError
 from ssinghal.report import json_export as data
-from ssinghal.report.group_report import Chapter
+from ssinghal.report.group_report import GroupReport
 from ssinghal.report.markdown_documents import document, operator_document
 from ssinghal.report.page import page
 from ssinghal.report.retry import of_setting, tried_remedies
@@ -30,7 +30,7 @@ PER_OPERATOR = "per_operator"
 DOCUMENTS = ("oom_comprehensive_analysis.md", "memory_analysis_summary.md", "final_comprehensive_report.md")
 OOM_REPORT = "comprehensive_oom_report.json"
 FAILURES = "oom_failures_detailed.csv"
-TABLES: Mapping[str, Callable[[Run, Sequence[Chapter]], dict[str, Any]]] = {
+TABLES: Mapping[str, Callable[[Run, Sequence[GroupReport]], dict[str, Any]]] = {
     "detailed_analysis_data.json": data.analysis,
     "operator_mapping.json": data.mapping,
     "mapping_analysis.json": data.mapping_analysis,
@@ -46,7 +46,7 @@ def files_of(run: Run, changes: Changes | None = None) -> dict[str, Callable[[],
     """
     tried, lost = tried_remedies(run)
     run = replace(run, remarks=(*run.remarks, *lost))
-    chapters = [Chapter(group, of_setting(tried, group.setting)) for group in run.groups]
+    chapters = [GroupReport(group, of_setting(tried, group.setting)) for group in run.groups]
 
     def oom_report() -> str:
         return _json({**data.oom_report(run, chapters), "since": changes.to_json() if changes is not None else None})
@@ -60,7 +60,7 @@ def files_of(run: Run, changes: Changes | None = None) -> dict[str, Callable[[],
     return {PAGE: partial(page, run, changes, chapters, beside), **made}
 
 
-def _table(table: Callable[[Run, Sequence[Chapter]], dict[str, Any]], run: Run, chapters: Sequence[Chapter]) -> str:
+def _table(table: Callable[[Run, Sequence[GroupReport]], dict[str, Any]], run: Run, chapters: Sequence[GroupReport]) -> str:
     return _json(table(run, chapters))
 
 

@@ -145,7 +145,7 @@ class _Worker:
     def run(self, task: Task[R]) -> tuple[R, bool]:
         """The task's result, and whether the worker can take another one."""
         answer = self._ask(task, self._options.timeout_s)
-        if not isinstance(answer, _Gone):
+        if not isinstance(answer, _WorkerLost):
             return answer, True
         self.stop()
         message = f"{answer.message}{self._last_words()}"
@@ -168,19 +168,19 @@ class _Worker:
             self._process.wait()
 
     def _ask(self, question: object, timeout_s: float) -> Any:
-        """What the process answers, or the ``_Gone`` that says why it does not."""
+        """What the process answers, or the ``_WorkerLost`` that says why it does not."""
         try:
             self._connection.send(question)
             if not self._connection.poll(timeout_s):
                 self._process.kill()
-                return _Gone(Status.TIMEOUT, f"no answer within {timeout_s:g} s")
+                return _WorkerLost(Status.TIMEOUT, f"no answer within {timeout_s:g} s")
             return self._connection.recv()
         except BrokenPipeError:
-            return _Gone(Status.CRASH, "the worker had ended")
+            return _WorkerLost(Status.CRASH, "the worker had ended")
         except (EOFError, ConnectionResetError):
             code = self._process.wait()
             name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            return _Gone(Status.CRASH, f"the process that ran the call ended with {name}")
+            return _WorkerLost(Status.CRASH, f"the process that ran the call ended with {name}")
 
     def _last_words(self) -> str:
         if not self._log.exists():
@@ -222,7 +222,7 @@ def _hold_standard_descriptors() -> None:
 
 
 @dataclass(frozen=True)
-class _Gone:
+class _WorkerLost:
     """Why there is no answer from a worker."""
 
     status: Status

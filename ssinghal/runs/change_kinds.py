@@ -5,7 +5,7 @@ from __future__ import annotations
 from ssinghal.core.tensors import TextEnum
 
 
-class Kind(TextEnum):
+class ChangeKind(TextEnum):
     """Worst news first."""
 
     NEW_OOM = "new-oom"
@@ -19,15 +19,15 @@ class Kind(TextEnum):
     VANISHED = "vanished"
 
 
-WORSE = (Kind.NEW_OOM, Kind.NEW_FAULT, Kind.LOST_FIT)  # what fails a comparison unless told otherwise
+WORSE = (ChangeKind.NEW_OOM, ChangeKind.NEW_FAULT, ChangeKind.LOST_FIT)  # what fails a comparison unless told otherwise
 TITLES = {
-    Kind.NEW_OOM: "runs out of memory now",
-    Kind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",
-    Kind.LOST_FIT: "fitted, and is not tried any more: not run, unsupported, invalid, or without a record",
-    Kind.OTHER_VERDICT: "ends otherwise",
-    Kind.GROWN: "the same verdict, more bytes",
-    Kind.SHRUNK: "the same verdict, fewer bytes",
-    Kind.NOW_FITS: "fits now",
-    Kind.NEW_CASE: "no record before",
-    Kind.VANISHED: "no record any more",
+    ChangeKind.NEW_OOM: "runs out of memory now",
+    ChangeKind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",
+    ChangeKind.LOST_FIT: "fitted, and is not tried any more: not run, unsupported, invalid, or without a record",
+    ChangeKind.OTHER_VERDICT: "ends otherwise",
+    ChangeKind.GROWN: "the same verdict, more bytes",
+    ChangeKind.SHRUNK: "the same verdict, fewer bytes",
+    ChangeKind.NOW_FITS: "fits now",
+    ChangeKind.NEW_CASE: "no record before",
+    ChangeKind.VANISHED: "no record any more",
 }

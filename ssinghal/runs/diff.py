@@ -14,13 +14,13 @@ from typing import Any
 
 from ssinghal.core.record import FAULTS, Resource, Status
 from ssinghal.errors import HarnessError
-from ssinghal.runs.change_kinds import Kind
-from ssinghal.runs.reader import Group, Run, Setting
+from ssinghal.runs.change_kinds import ChangeKind
+from ssinghal.runs.reader import RecordGroup, Run, Setting
 from ssinghal.runs.stored_record import StoredRecord
 
 
 @dataclass(frozen=True)
-class Figure:
+class ByteChange:
     """A number of bytes, or an address, that both runs have and that is not the same."""
 
     name: str
@@ -41,14 +41,14 @@ class Change:
     ``calls``: how often ``models`` make it; 0 for a call of crossed catalogs alone.
     """
 
-    kind: Kind
+    kind: ChangeKind
     setting: Setting
     op: str
     key: str
     id: str
     before: str
     after: str
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[ByteChange, ...] = ()
     calls: int = 0
     models: tuple[str, ...] = ()
 
@@ -91,9 +91,9 @@ class Changes:
             have = [f"{run.id} has {'; '.join(str(g.setting) for g in run.groups)}" for run in (before, after)]
             hint = "" if across else "; --across compares other boards and device modes"
             raise HarnessError(f"nothing to compare: {', '.join(have)}{hint}")
-        compared = [_Comparison(*pair, before, after) for pair in pairs]
+        compared = [_GroupDiff(*pair, before, after) for pair in pairs]
         found = [change for comparison in compared for change in comparison.changes()]
-        order = list(Kind)
+        order = list(ChangeKind)
         found.sort(key=lambda c: (order.index(c.kind), c.op, c.id, str(c.setting)))
         notes = [
             *(note for comparison in compared for note in comparison.across_notes()),
@@ -108,10 +108,10 @@ class Changes:
         return cls(before.id, after.id, settings, heads, tuple(notes), tuple(found), cases)
 
     @property
-    def counts(self) -> dict[Kind, int]:
+    def counts(self) -> dict[ChangeKind, int]:
         """Of every kind, also those of which there is none."""
         counted = Counter(change.kind for change in self.found)
-        return {kind: counted[kind] for kind in Kind}
+        return {kind: counted[kind] for kind in ChangeKind}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -130,7 +130,7 @@ def _cases(count: int) -> str:
     return f"{count:,} case{'' if count == 1 else 's'}"
 
 
-def _paired(before: Iterable[Group], after: Iterable[Group], across: bool) -> list[tuple[Group, Group]]:
+def _paired(before: Iterable[RecordGroup], after: Iterable[RecordGroup], across: bool) -> list[tuple[RecordGroup, RecordGroup]]:
     """Groups of one setting first, then those of one board and mode where each run has just one such. ``across``: then by
     board, then by mode, then the one that is left on either side."""
     keys: list[Callable[[Setting], Any]] = [lambda s: s, lambda s: (s.device_mode, s.board)]
@@ -151,7 +151,7 @@ def _paired(before: Iterable[Group], after: Iterable[Group], across: bool) -> li
     return pairs
 
 
-def _left_out(run: Run, compared: Iterable[Group]) -> Iterator[str]:
+def _left_out(run: Run, compared: Iterable[RecordGroup]) -> Iterator[str]:
     settings = {group.setting for group in compared}
     for group in run.groups:
         if group.setting not in settings:
@@ -183,17 +183,17 @@ _NO_TRIAL = (Status.NOT_RUN, Status.UNSUPPORTED, Status.INVALID)
 _Pair = tuple[StoredRecord, StoredRecord]
 
 
-def _cases_beside(run: Run, group: Group) -> set[tuple[str, str]]:
+def _cases_beside(run: Run, group: RecordGroup) -> set[tuple[str, str]]:
     """Cases that the run has under another release of the group's board and mode: not compared, but not gone either."""
     same = (group.setting.device_mode, group.setting.board)
     others = [g for g in run.groups if g is not group and (g.setting.device_mode, g.setting.board) == same]
     return {(record.op, record.key) for other in others for record in other.records}
 
 
-class _Comparison:
+class _GroupDiff:
     """One group against another."""
 
-    def __init__(self, one: Group, other: Group, before: Run, after: Run) -> None:
+    def __init__(self, one: RecordGroup, other: RecordGroup, before: Run, after: Run) -> None:
         self.one, self.other = one, other
         self.before, self.after = before, after
         self._old = {(r.op, r.key): r for r in one.records}
@@ -220,11 +220,11 @@ class _Comparison:
         for record in self._gone:
             if record.status is Status.FITS:
                 why = f"no record: {self.after.id} is not whole" if self.after.losses else "no record"
-                yield self._change(Kind.LOST_FIT, record, _told(record), why)
+                yield self._change(ChangeKind.LOST_FIT, record, _told(record), why)
             elif not self.after.losses:
-                yield self._change(Kind.VANISHED, record, _told(record), "")
+                yield self._change(ChangeKind.VANISHED, record, _told(record), "")
         for record in self._added if not self.before.losses else ():
-            yield self._change(Kind.NEW_CASE, record, "", _told(record))
+            yield self._change(ChangeKind.NEW_CASE, record, "", _told(record))
 
     def across_notes(self) -> Iterator[str]:
         one, other = self.one.setting, self.other.setting
@@ -245,19 +245,21 @@ class _Comparison:
             if run.losses and missing:
                 yield f"{_cases(len(missing))} without a record in {run.id}, which is not whole: not counted as {not_counted}"
 
-    def _change(self, kind: Kind, record: StoredRecord, before: str, after: str, figures: tuple[Figure, ...] = ()) -> Change:
-        setting = self.one.setting if kind is Kind.VANISHED else self.other.setting
+    def _change(
+        self, kind: ChangeKind, record: StoredRecord, before: str, after: str, figures: tuple[ByteChange, ...] = ()
+    ) -> Change:
+        setting = self.one.setting if kind is ChangeKind.VANISHED else self.other.setting
         case = (record.op, record.key, record.id)
         return Change(kind, setting, *case, before, after, figures, record.calls, record.callers)
 
-    def _judged(self, old: StoredRecord, new: StoredRecord) -> tuple[Kind | None, tuple[Figure, ...]]:
+    def _judged(self, old: StoredRecord, new: StoredRecord) -> tuple[ChangeKind | None, tuple[ByteChange, ...]]:
         worse, moved = self._moved(old, new)
         kind = _verdict_kind(old, new)
         if kind is None and moved:
-            kind = Kind.GROWN if worse else Kind.SHRUNK
+            kind = ChangeKind.GROWN if worse else ChangeKind.SHRUNK
         return kind, moved
 
-    def _moved(self, old: StoredRecord, new: StoredRecord) -> tuple[bool, tuple[Figure, ...]]:
+    def _moved(self, old: StoredRecord, new: StoredRecord) -> tuple[bool, tuple[ByteChange, ...]]:
         """Figures that moved otherwise than by the shift of their memory, and whether one of them is for the worse."""
         figures = list(_figures(old, new, self.per_bank))
         tried = [[(f, _excess(f, shift)) for f in figures] for shift in [0, *self._shifts_of(new)]]
@@ -282,35 +284,35 @@ def _told(record: StoredRecord) -> str:
     return f"{text}; left allocated on the device" if record.left_allocated else text
 
 
-def _verdict_kind(old: StoredRecord, new: StoredRecord) -> Kind | None:
+def _verdict_kind(old: StoredRecord, new: StoredRecord) -> ChangeKind | None:
     """None: the same verdict. A case that was not run has none, so it neither newly fails nor newly fits; that it has none any
     more is told."""
     if bool(new.left_allocated) and not old.left_allocated:
-        return Kind.NEW_FAULT
+        return ChangeKind.NEW_FAULT
     if _verdict(old) == _verdict(new):
         return None
     if new.status in FAULTS:
-        return Kind.NEW_FAULT
+        return ChangeKind.NEW_FAULT
     if old.status is Status.FITS and new.status in _NO_TRIAL:
-        return Kind.LOST_FIT
+        return ChangeKind.LOST_FIT
     if Status.NOT_RUN in (old.status, new.status):
-        return Kind.OTHER_VERDICT
+        return ChangeKind.OTHER_VERDICT
     if new.is_oom and not old.is_oom:
-        return Kind.NEW_OOM
-    return Kind.NOW_FITS if new.status is Status.FITS else Kind.OTHER_VERDICT
+        return ChangeKind.NEW_OOM
+    return ChangeKind.NOW_FITS if new.status is Status.FITS else ChangeKind.OTHER_VERDICT
 
 
 def _verdict(record: StoredRecord) -> tuple[Status, Resource | None, str]:
     return record.status, record.resource, record.stage if record.is_oom else ""
 
 
-def _figures(old: StoredRecord, new: StoredRecord, per_bank: bool) -> Iterator[Figure]:
+def _figures(old: StoredRecord, new: StoredRecord, per_bank: bool) -> Iterator[ByteChange]:
     """What both have and what differs. Numbers of messages only where both speak of the same memory and stage."""
     comparable = _verdict(old) == _verdict(new)
     after = _sizes(new, per_bank, comparable)
     for name, before_bytes in _sizes(old, per_bank, comparable).items():
         if name in after and after[name] != before_bytes:
-            yield Figure(name, before_bytes, after[name])
+            yield ByteChange(name, before_bytes, after[name])
 
 
 def _sizes(record: StoredRecord, per_bank: bool, message: bool) -> dict[str, int]:
@@ -326,13 +328,13 @@ def _sizes(record: StoredRecord, per_bank: bool, message: bool) -> dict[str, int
     return sizes
 
 
-def _excess(figure: Figure, shift: int) -> int:
+def _excess(figure: ByteChange, shift: int) -> int:
     """How far a figure moved beyond what a bank that grew by ``shift`` explains."""
     moved = figure.after_bytes - figure.before_bytes
     return min((moved - times * shift for times in _MOVES.get(figure.name, (0,))), key=abs)
 
 
-def _shifts(pairs: Iterable[_Pair], one: Group, other: Group) -> dict[str, tuple[int, int]]:
+def _shifts(pairs: Iterable[_Pair], one: RecordGroup, other: RecordGroup) -> dict[str, tuple[int, int]]:
     """By memory: the bank's bytes before and after, where most of its cases say the same move; else what the device says."""
     moves: dict[str, Counter[tuple[int, int]]] = {}
     for old, new in pairs:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ssinghal.errors import cut
 from ssinghal.render.markdown import code, table, text
-from ssinghal.runs.change_kinds import TITLES, Kind
+from ssinghal.runs.change_kinds import TITLES, ChangeKind
 from ssinghal.runs.diff import Change, Changes
 
 SHOWN = 20  # changes of a kind, unless all are asked for
@@ -54,14 +54,14 @@ def markdown_within(changes: Changes, limit_bytes: int) -> str | None:
     return document
 
 
-def in_short(changes: Changes, kinds: Iterable[Kind] = tuple(Kind)) -> str:
+def in_short(changes: Changes, kinds: Iterable[ChangeKind] = tuple(ChangeKind)) -> str:
     """``1 new-oom, 2 grown``, or ``no change``."""
     counts = changes.counts
     return ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "no change"
 
 
-def _by_kind(changes: Changes) -> Iterator[tuple[Kind, list[Change]]]:
-    for kind in Kind:
+def _by_kind(changes: Changes) -> Iterator[tuple[ChangeKind, list[Change]]]:
+    for kind in ChangeKind:
         found = [change for change in changes.found if change.kind is kind]
         if found:
             yield kind, found

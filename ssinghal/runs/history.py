@@ -12,8 +12,8 @@ from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import cut
 from ssinghal.runs.diff import Change, Changes
-from ssinghal.runs.index import Indexed, Store
-from ssinghal.runs.reader import Group, Run
+from ssinghal.runs.index import IndexResult, Store
+from ssinghal.runs.reader import RecordGroup, Run
 from ssinghal.runs.stored_record import StoredHead
 
 MAX_NOTES = 10
@@ -24,10 +24,10 @@ _HEADER = ("started", "run", "ttnn", "status", "resource", "stage", "needs B", "
 
 
 @dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
     """A case in one run. ``change``: from the entry before, None where there is none."""
 
-    indexed: Indexed
+    indexed: IndexResult
     change: Change | None = None
 
     @property
@@ -68,10 +68,10 @@ class Entry:
 class CaseHistory:
     """One case on one board in one device mode: a run is an entry, oldest first."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
 
     @property
-    def first(self) -> Indexed:
+    def first(self) -> IndexResult:
         return self.entries[0].indexed
 
     @property
@@ -134,18 +134,18 @@ class History:
             yield f"note: … and {more:,} more runs that lack records"
 
 
-def _line(indexed: Indexed) -> tuple[str, str, str, str]:
+def _line(indexed: IndexResult) -> tuple[str, str, str, str]:
     """What is told in one table: runs of all releases."""
     return indexed.record.op, indexed.record.key, indexed.setting.device_mode, indexed.setting.board
 
 
-def _entries(found: Sequence[Indexed]) -> Iterator[Entry]:
-    yield Entry(found[0])
+def _entries(found: Sequence[IndexResult]) -> Iterator[HistoryEntry]:
+    yield HistoryEntry(found[0])
     for before, after in pairwise(found):
-        yield Entry(after, _change(before, after))
+        yield HistoryEntry(after, _change(before, after))
 
 
-def _change(before: Indexed, after: Indexed) -> Change | None:
+def _change(before: IndexResult, after: IndexResult) -> Change | None:
     """As ``compare`` says it of two runs that have this case alone."""
     if before.record is after.record:
         return None
@@ -153,8 +153,8 @@ def _change(before: Indexed, after: Indexed) -> Change | None:
     return found[0] if found else None
 
 
-def _alone(indexed: Indexed) -> Run:
-    group = Group.of(indexed.setting, [indexed.record], indexed.run.device)
+def _alone(indexed: IndexResult) -> Run:
+    group = RecordGroup.of(indexed.setting, [indexed.record], indexed.run.device)
     return Run(Path(indexed.run.folder), StoredHead(run=indexed.run.id), (group,))
 
 
@@ -176,4 +176,4 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(sides[i](row[i], widths[i]) for i in kept).rstrip()
 
 
-__all__ = ["CaseHistory", "Entry", "History"]
+__all__ = ["CaseHistory", "History", "HistoryEntry"]

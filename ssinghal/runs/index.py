@@ -66,7 +66,7 @@ class IndexedRun:
 
 
 @dataclass(frozen=True)
-class Indexed:
+class IndexResult:
     """How one case ended in one run. ``record`` has no run, duration, sources or estimate; one that several runs have is one
     object."""
 
@@ -106,7 +106,7 @@ class Store:
             self._put(folder, stamp, run, refused)
 
     def _put(self, folder: Path, stamp: str, run: Run | None, refused: str) -> None:
-        rows = [_Row.of(setting, record) for setting, record in _settled(run)] if run else []
+        rows = [_IndexRow.of(setting, record) for setting, record in _settled(run)] if run else []
         with self._writing() as db:
             if _stamps(db).get(folder.name) == stamp:  # another process was faster
                 return
@@ -143,7 +143,7 @@ class Store:
             found = db.execute("SELECT DISTINCT shape FROM shapes WHERE operator = ?", [operator])
             return {_parsed(text) for (text,) in found}
 
-    def find(self, operator: str, shapes: Iterable[Shape], board: str | None, mode: str | None) -> list[Indexed]:
+    def find(self, operator: str, shapes: Iterable[Shape], board: str | None, mode: str | None) -> list[IndexResult]:
         """Every record of a case of ``operator`` that has one of ``shapes``: by case, mode and board; then oldest run first."""
         wanted = json.dumps([_text(shape) for shape in shapes])
         with self._reading() as db:
@@ -157,10 +157,12 @@ class Store:
                 {"operator": operator, "wanted": wanted, "board": board, "mode": mode},
             ).fetchall()
             outcomes = {pair: _outcome(db, self.path, *pair) for pair in {(outcome, ttnn) for *_, ttnn, outcome in found}}
-        indexed = [Indexed(runs[run], Setting(*setting), outcomes[outcome, setting[-1]]) for run, *setting, outcome in found]
+        indexed = [
+            IndexResult(runs[run], Setting(*setting), outcomes[outcome, setting[-1]]) for run, *setting, outcome in found
+        ]
         order = {run.folder: place for place, run in enumerate(runs.values())}
 
-        def place(one: Indexed) -> tuple[Any, ...]:
+        def place(one: IndexResult) -> tuple[Any, ...]:
             record, setting = one.record, one.setting
             return record.op, record.id, record.key, setting.device_mode, setting.board, order[one.run.folder], setting.ttnn
 
@@ -209,7 +211,7 @@ class Store:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _IndexRow:
     setting: tuple[str, str, str]
     operator: str
     case: tuple[str, str]
@@ -218,7 +220,7 @@ class _Row:
     body: str
 
     @classmethod
-    def of(cls, setting: Setting, record: StoredRecord) -> _Row:
+    def of(cls, setting: Setting, record: StoredRecord) -> _IndexRow:
         body = record.model_dump_json(exclude=_NOT_OUTCOME, exclude_defaults=True)
         shapes = dict.fromkeys([record.shape, *record.inputs])
         return cls(
@@ -326,7 +328,7 @@ def _add_run(db: sqlite3.Connection, folder: Path, stamp: str, run: Run | None, 
     ).lastrowid
 
 
-def _add_rows(db: sqlite3.Connection, run: int | None, rows: list[_Row]) -> None:
+def _add_rows(db: sqlite3.Connection, run: int | None, rows: list[_IndexRow]) -> None:
     db.executemany("INSERT OR IGNORE INTO settings (device_mode, board, ttnn) VALUES (?, ?, ?)", {row.setting for row in rows})
     db.executemany("INSERT OR IGNORE INTO cases (op, key) VALUES (?, ?)", (row.case for row in rows))
     db.executemany("INSERT OR IGNORE INTO outcomes (digest, body) VALUES (?, ?)", ((row.digest, row.body) for row in rows))

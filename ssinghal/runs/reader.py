@@ -55,7 +55,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Group:
+class RecordGroup:
     """Records of one setting, in the file's order, each case once. ``device``: what the run opened, if it opened just that."""
 
     setting: Setting
@@ -63,7 +63,7 @@ class Group:
     device: StoredDevice = NOT_OPENED
 
     @classmethod
-    def of(cls, setting: Setting, records: Iterable[StoredRecord], opened: StoredDevice) -> Group:
+    def of(cls, setting: Setting, records: Iterable[StoredRecord], opened: StoredDevice) -> RecordGroup:
         same = Setting(opened.mode, opened.board, opened.ttnn) == setting
         return cls(setting, tuple(records), opened if same else NOT_OPENED)
 
@@ -83,7 +83,7 @@ class Run:
 
     path: Path
     head: StoredHead
-    groups: tuple[Group, ...]
+    groups: tuple[RecordGroup, ...]
     losses: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -171,7 +171,9 @@ def read_run(path: Path) -> Run:
     for (setting, _, _), record in kept.items():
         by_setting.setdefault(setting, []).append(record)
     largest_first = sorted(by_setting.items(), key=lambda item: (-len(item[1]), str(item[0])))
-    return Run(path, head, tuple(Group.of(*grouped, head.device) for grouped in largest_first), tuple(losses), tuple(remarks))
+    return Run(
+        path, head, tuple(RecordGroup.of(*grouped, head.device) for grouped in largest_first), tuple(losses), tuple(remarks)
+    )
 
 
 def _kept(records: Iterable[StoredRecord]) -> dict[tuple[Setting, str, str], StoredRecord]:
@@ -264,7 +266,7 @@ def counted(records: Iterable[StoredRecord]) -> dict[str, int]:
 
 
 __all__ = [
-    "Group",
+    "RecordGroup",
     "Run",
     "Setting",
     "counted",

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ssinghal.core.case import Case, OutputMemory
 from ssinghal.core.record import Resource, Status, Usage, Verdict, sentence
-from ssinghal.core.remedy_outcome import Searched
+from ssinghal.core.remedy_outcome import RemedyOutcome
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape, TextEnum
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.case_json import KEYS, case_from_json
@@ -95,7 +95,7 @@ def _whole_usage(value: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
     return value
 
 
-def _of_no_negative_size(value: Searched | None) -> Searched | None:
+def _of_no_negative_size(value: RemedyOutcome | None) -> RemedyOutcome | None:
     if value is not None and min(value.sizes) < 0:
         raise ValueError("a size below 0")
     return value
@@ -155,7 +155,7 @@ class StoredRecord(_Stored):
     usage_note: str = ""
     resident: Mapping[str, Bytes] = {}
     estimate: StoredEstimate | None = None
-    remedies: Annotated[Searched | None, AfterValidator(_of_no_negative_size)] = None
+    remedies: Annotated[RemedyOutcome | None, AfterValidator(_of_no_negative_size)] = None
     left_allocated: Mapping[str, Bytes] = {}
     sources: tuple[StoredSource, ...] = ()
     duration_s: Finite = 0.0

@@ -20,7 +20,7 @@ _ALIKE: Mapping[str, tuple[str, ...]] = {Status.NOT_RUN: (), Status.CRASH: ("op"
 
 
 @dataclass(frozen=True)
-class Group:
+class FaultGroup:
     """Cases that ended alike: of one operator, but for those not run; a crash or timeout alone.
 
     ``op``, ``id`` and ``message`` are those of the first. ``operators``: how many there are.
@@ -49,9 +49,9 @@ class Summary:
     cases: int
     totals: Mapping[str, int]
     rows: Sequence[Sequence[str]]
-    faults: Sequence[Group]
-    not_run: Sequence[Group]
-    unsupported: Sequence[Group]
+    faults: Sequence[FaultGroup]
+    not_run: Sequence[FaultGroup]
+    unsupported: Sequence[FaultGroup]
     slow: int
     slowest: Sequence[Mapping[str, Any]]
     seconds: float
@@ -128,7 +128,7 @@ def _contract(remedies: Mapping[str, Any]) -> str:
     return str(remedies["found"][0]["contract"]) if remedies["found"] else "none found"
 
 
-def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[Group]:
+def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[FaultGroup]:
     """Largest first. Messages are alike that differ in numbers only."""
     found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for record in records:
@@ -136,10 +136,10 @@ def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[Group]:
         alike = re.sub(r"\d[\d,.]*", "N", record.get("message", ""))
         found.setdefault((alike, *(record[name] for name in by)), []).append(record)
     groups = [
-        Group(str(kind), rs[0]["op"], len(rs), rs[0]["id"], rs[0].get("message", ""), len({r["op"] for r in rs}))
+        FaultGroup(str(kind), rs[0]["op"], len(rs), rs[0]["id"], rs[0].get("message", ""), len({r["op"] for r in rs}))
         for rs in found.values()
     ]
     return sorted(groups, key=lambda group: -group.cases)
 
 
-__all__ = ["Group", "Summary", "left_out"]
+__all__ = ["FaultGroup", "Summary", "left_out"]

@@ -25,10 +25,10 @@ from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.replay import Replay, replay
 from ssinghal.errors import HarnessError
 from ssinghal.operators.case_json import case_from_json
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.solver import Unsolved, solve
-from ssinghal.remedy.text import Told, script
+from ssinghal.remedy.text import RemedyReport, script
 from ssinghal.remedy.trial import LiveSet
 from ssinghal.runner.pool import PoolOptions
 from tests.support.wrapped_messages import WRAPPINGS
@@ -56,14 +56,14 @@ class Benches:
     """Each opened when first asked for, and kept."""
 
     def __init__(self, stack: ExitStack) -> None:
-        self._stack, self._opened = stack, dict[tuple[str, str], Bench]()
+        self._stack, self._opened = stack, dict[tuple[str, str], DevicePools]()
 
-    def of(self, call: dict[str, Any], release: str) -> Bench:
+    def of(self, call: dict[str, Any], release: str) -> DevicePools:
         key = (call.get("board", "n150"), release)
         if key not in self._opened:
             choice = choose_device("virtual", key[0])
             options = PoolOptions.of(choice, workers=1, release=found(release))
-            self._opened[key] = self._stack.enter_context(Bench(choice, options, no_values="not asked"))
+            self._opened[key] = self._stack.enter_context(DevicePools(choice, options, no_values="not asked"))
         return self._opened[key]
 
 
@@ -151,7 +151,7 @@ def test_remedies(benches: Benches, report: dict[str, Any], call: dict[str, Any]
     verdict = reported(report)
     trace = origin(verdict).trace_region_bytes
     told = solve(case_of(call), benches.of(call, release), live=made.live, verdict=made.tried.verdict, trace_region_bytes=trace)
-    assert isinstance(told, Told)
+    assert isinstance(told, RemedyReport)
     remedies = told.remedies.found
     assert all(remedy.tried.works for remedy in remedies)
     contracts = {str(remedy.contract) for remedy in remedies}

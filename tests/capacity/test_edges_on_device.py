@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from ssinghal.capacity.finder import Search, lean
+from ssinghal.capacity.finder import EdgeSearch, lean
 from ssinghal.capacity.journal import Journal
 from ssinghal.capacity.parameters import Bounds, Goal
-from ssinghal.capacity.search import Effort
+from ssinghal.capacity.search import SearchLimits
 from ssinghal.capacity.text import lines
 from ssinghal.core.case import Placement
 from ssinghal.core.record import Resource, Status
@@ -27,7 +27,7 @@ from tests.support.processes import wait_for
 
 L1 = Placement(memory=BufferType.L1)
 L1_BANK, BANKS, TILE = 1_393_312, 64, 2048  # of an n150 under ttnn 0.81.1
-PATIENT = Effort(doubt_seconds=60)
+PATIENT = SearchLimits(doubt_seconds=60)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def pool():
 
 def edge_of(pool, goal, name, *shapes, placement=Placement(), bounds=Bounds(), journal=None, **attrs):
     """Each verdict that the edge rests on is asked for once more."""
-    found = Search(goal, make_case(name, shapes, attrs, placement), bounds, PATIENT).on(pool, journal)
+    found = EdgeSearch(goal, make_case(name, shapes, attrs, placement), bounds, PATIENT).on(pool, journal)
     for ran in (found.fit, found.fail):
         if ran is not None:
             assert pool.submit(ran.case).result().verdict.status is ran.verdict.status
@@ -152,7 +152,7 @@ def test_a_crash_costs_one_try_and_is_told_as_such(pool):
         crashing._idle.put(worker)
         threading.Thread(target=lambda: (time.sleep(0.5), os.kill(worker._process.pid, signal.SIGSEGV))).start()
         slow = make_case("view", ((1, 240_000, 1024),), {"size": [1, 240_000, 32, 32]})
-        found = Search(Goal.BATCH, slow, Bounds(upto=1)).on(crashing)
+        found = EdgeSearch(Goal.BATCH, slow, Bounds(upto=1)).on(crashing)
         after = crashing.submit(make_case("relu", ((32, 32),))).result()
     assert (found.fit, found.fail.verdict.status) == (None, Status.CRASH)
     assert "crash: the process that ran the call ended with SIGSEGV" in "\n".join(lines(found))

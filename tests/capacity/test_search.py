@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssinghal.capacity.parameters import Bounds, Goal, knob_of
-from ssinghal.capacity.search import EDGE_ALONE, Effort, last_possible, search_edge
+from ssinghal.capacity.search import EDGE_ALONE, SearchLimits, last_possible, search_edge
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
 from ssinghal.core.boards import load_board
@@ -18,7 +18,7 @@ from ssinghal.operators import find_operator, make_case
 from ssinghal.operators.operator_info import working_shapes
 from ssinghal.operators.resizing import resized, subject_of
 
-MANY = Effort(runs=10_000)
+MANY = SearchLimits(runs=10_000)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def test_of_any_function_the_two_sides_were_run_and_nothing_else_is_claimed(tabl
 
 @given(table=st.lists(st.booleans(), min_size=1, max_size=40))
 def test_with_as_many_samples_as_values_islands_below_twice_the_edge_are_found(table):
-    made = search_edge(range(1, len(table) + 1), Asked(lambda value: table[value - 1]), effort=Effort(10_000, 2, 10_000))
+    made = search_edge(range(1, len(table) + 1), Asked(lambda value: table[value - 1]), effort=SearchLimits(10_000, 2, 10_000))
     if made.fit is not None:
         assert not any(table[made.fit + 1 : 2 * made.fit + 2])
         assert all(index in made.tried for index in range(made.fit))
@@ -163,7 +163,7 @@ def test_few_runs_where_the_guess_is_near(edge, guess):
 
 
 def test_runs_that_are_used_up_are_said_to_be():
-    made = search_edge(range(1, 1_000_000), Asked(lambda value: value <= 77_777), effort=Effort(runs=20))
+    made = search_edge(range(1, 1_000_000), Asked(lambda value: value <= 77_777), effort=SearchLimits(runs=20))
     assert made.is_spent
     assert not made.is_confirmed
     fit, fail = found(made)
@@ -202,10 +202,10 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(table, stop):
 def test_after_its_time_a_search_doubts_no_more():
     """The edge itself is narrowed all the same."""
     asked = Asked(lambda value: value <= 100)
-    made = search_edge(range(1, 1000), asked, effort=Effort(doubt_seconds=0))
+    made = search_edge(range(1, 1000), asked, effort=SearchLimits(doubt_seconds=0))
     assert (found(made), made.is_spent) == ((100, 101), True)
     assert len(asked.values) < len(search_edge(range(1, 1000), asked).tried)
-    hurried = search_edge(range(1, 1000), asked, effort=Effort(seconds=0))
+    hurried = search_edge(range(1, 1000), asked, effort=SearchLimits(seconds=0))
     assert hurried.is_spent
     assert not hurried.tried
 

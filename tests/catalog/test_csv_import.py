@@ -14,32 +14,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.catalog import csv_fields as cells
-from ssinghal.catalog.csv_import import Imported, read_list
+from ssinghal.catalog.csv_import import ImportResult, read_list
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalog
-from ssinghal.catalog.schema import PlacementForm
+from ssinghal.catalog.schema import PlacementModel
 from ssinghal.cli import cli
 from ssinghal.core.case import OutputMemory, Source
 from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.errors import CatalogError, InvalidCase
 
 DATA = Path(__file__).parents[1] / "data"
-PLACEMENT = PlacementForm(
+PLACEMENT = PlacementModel(
     dtype=DType.BFLOAT16, layout=Layout.TILE, memory=BufferType.DRAM, output_memory=OutputMemory.SAME, channels_last=None
 )
 
 
-def imported(folder: Path, text: str | bytes) -> Imported:
+def imported(folder: Path, text: str | bytes) -> ImportResult:
     file = folder / "list.csv"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_list(file, PLACEMENT)
 
 
-def reasons(found: Imported) -> list[str]:
+def reasons(found: ImportResult) -> list[str]:
     return [fault.split("list.csv:", 1)[1] for fault in found.faults]
 
 
-def lines_of(found: Imported) -> list[str]:
+def lines_of(found: ImportResult) -> list[str]:
     """The catalog from its operators on."""
     return found.text.partition("operators:\n")[2].splitlines()
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from ssinghal.catalog.diff import compare
 from ssinghal.catalog.loader import load_catalog, load_catalogs
-from ssinghal.catalog.schema import Catalog, CrossedCatalog, Origin
-from ssinghal.catalog.search import Found, find
+from ssinghal.catalog.schema import Catalog, CrossedCatalog, ShapeOrigin
+from ssinghal.catalog.search import ShapeMatches, find
 from ssinghal.cli import cli
 from ssinghal.core.parsing import parse_shape
 from ssinghal.core.shape_pattern import parse_pattern
@@ -189,7 +189,7 @@ def catalogs() -> list[Catalog]:
     return load_catalogs()
 
 
-def found(catalogs: Sequence[Catalog], text: str) -> Found:
+def found(catalogs: Sequence[Catalog], text: str) -> ShapeMatches:
     return find(catalogs, parse_pattern(text))
 
 
@@ -304,7 +304,7 @@ def traced() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def origin_of(catalogs: Sequence[Catalog], shape: Shape) -> Origin:
+def origin_of(catalogs: Sequence[Catalog], shape: Shape) -> ShapeOrigin:
     (listing,) = find([c for c in catalogs if isinstance(c, CrossedCatalog)], shape).listings
     assert listing.origin is not None
     return listing.origin

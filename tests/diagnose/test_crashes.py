@@ -8,14 +8,14 @@ import pytest
 
 from ssinghal.core.record import Status
 from ssinghal.diagnose.log_reader import read_log
-from ssinghal.diagnose.model import Reading
+from ssinghal.diagnose.model import LogReading
 
 MESSAGE = (
     "Statically allocated circular buffers on core range [0-0 - 7-7] grow to 2520320 B which is beyond max L1 size of 1499136 B"
 )
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> LogReading:
     return read_log(io.BytesIO(text.encode()), "log")
 
 

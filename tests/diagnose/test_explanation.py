@@ -11,14 +11,16 @@ from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shard
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.candidates import candidates
 from ssinghal.diagnose.explanation import Explanation, explain
-from ssinghal.diagnose.model import Failure, Operation, Value
-from ssinghal.diagnose.program_buffers import ColumnShare, Rows, Tiles
+from ssinghal.diagnose.model import Failure, MlirValue, Operation
+from ssinghal.diagnose.program_buffers import ColumnShare, StoredRows, Tiles
 
 TILE, ROWS = Layout.TILE, Layout.ROW_MAJOR
 
 
-def tensor(*shape: int, layout: Layout = TILE, dtype: DType = DType.BFLOAT16, memory: BufferType = BufferType.DRAM) -> Value:
-    return Value("%0", TensorSpec(shape, dtype, layout, MemoryConfig(memory)), known_layout=True)
+def tensor(
+    *shape: int, layout: Layout = TILE, dtype: DType = DType.BFLOAT16, memory: BufferType = BufferType.DRAM
+) -> MlirValue:
+    return MlirValue("%0", TensorSpec(shape, dtype, layout, MemoryConfig(memory)), known_layout=True)
 
 
 def failed(text: str, operation: Operation | None = None) -> Explanation:
@@ -41,7 +43,7 @@ def no_room(
     )
 
 
-def layout_change(source: Value, target: Value) -> Operation:
+def layout_change(source: MlirValue, target: MlirValue) -> Operation:
     return Operation("ttnn.to_layout", (target,), (source,))
 
 
@@ -127,7 +129,7 @@ def test_program_buffers_that_are_whole_rows() -> None:
     wide = tensor(3, 1_993_728, layout=ROWS, dtype=DType.INT32)
     found = failed(grown(16_053_376, "[(x=0,y=0) - (x=0,y=3)]"), Operation("ttnn.concat", (), (wide, wide)))
     assert found.program is not None
-    assert [need.made for need in found.program.needs] == [Rows(2, 7_974_912, 7_974_912)]
+    assert [need.made for need in found.program.needs] == [StoredRows(2, 7_974_912, 7_974_912)]
 
 
 @pytest.mark.parametrize("change", [(TILE, ROWS), (ROWS, TILE)])
@@ -226,7 +228,7 @@ def test_operands_that_are_not_all_there_leave_the_owner_open() -> None:
 
 
 def test_residents_are_not_told_where_layouts_are_assumed() -> None:
-    assumed = tuple(Value(value.name, value.spec) for value in ADD.operands)
+    assumed = tuple(MlirValue(value.name, value.spec) for value in ADD.operands)
     text = no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 1_064_960, 297_856, 297_856)
     found = failed(text, Operation("ttnn.add", ADD.results, assumed)).buffer
     assert found is not None
@@ -314,7 +316,7 @@ def test_what_is_not_about_memory_is_named_as_such() -> None:
 
 def test_tensors_of_unknown_type_and_shards_on_cores_that_the_board_lacks_are_left_out() -> None:
     spec = shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("p150"))  # on 11 x 10 cores, not 8 x 8
-    call = Operation("ttnn.add", (tensor(64, 64),), (Value("%1", spec, known_layout=True), Value("%2")))
+    call = Operation("ttnn.add", (tensor(64, 64),), (MlirValue("%1", spec, known_layout=True), MlirValue("%2")))
     found = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 0, 1_362_816, 0), call)
     assert [tensor.allocation.label for tensor in found.tensors] == ["output"]
 

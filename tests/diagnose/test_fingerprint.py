@@ -8,10 +8,12 @@ from ssinghal.core.boards import board_names, load_board
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import ONE_CHIP
 from ssinghal.device.error_patterns import translate_error
-from ssinghal.diagnose.fingerprint import BUILDS, CHIPS, L1_ENDS, Origin, core_ranges, origin
+from ssinghal.diagnose.fingerprint import BUILDS, CHIPS, L1_ENDS, Fingerprint, core_ranges, origin
 
 
-def buffer(memory: str, banks: int, bank: int, *, total: int = 285_081_600, per_bank: int = 4_454_400, end: str = "") -> Origin:
+def buffer(
+    memory: str, banks: int, bank: int, *, total: int = 285_081_600, per_bank: int = 4_454_400, end: str = ""
+) -> Fingerprint:
     text = (
         f"Out of Memory: Not enough space to allocate {total} B {memory} buffer across {banks} banks, where each bank needs to"
         f" store {per_bank} B, but bank size is {bank} B (allocated: 0 B, free: {bank} B, largest free block: {bank} B){end}"
@@ -19,7 +21,7 @@ def buffer(memory: str, banks: int, bank: int, *, total: int = 285_081_600, per_
     return origin(translate_error("RuntimeError", text))
 
 
-def programs(cores: str, end: int, limit: int, kind: str = "circular") -> Origin:
+def programs(cores: str, end: int, limit: int, kind: str = "circular") -> Fingerprint:
     text = f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 size of {limit} B"
     return origin(translate_error("RuntimeError", text))
 
@@ -143,7 +145,7 @@ RANGES = {
 
 
 @pytest.mark.parametrize(("found", "said"), RANGES.values(), ids=RANGES)
-def test_releases_are_named_by_the_first_and_the_last(found: Origin, said: str) -> None:
+def test_releases_are_named_by_the_first_and_the_last(found: Fingerprint, said: str) -> None:
     (line,) = [line for line in found.lines() if line.startswith("release: ")]
     assert line.startswith(f"release: {said}")
 
@@ -159,7 +161,7 @@ def test_releases_are_named_by_the_first_and_the_last(found: Origin, said: str) 
          "an n150 or one chip of an n300 or T3000, or one chip of a Wormhole Galaxy (or slow dispatch)"),
     ],
 )  # fmt: skip
-def test_chips_of_one_kind_of_board_are_named_once(found: Origin, said: str) -> None:
+def test_chips_of_one_kind_of_board_are_named_once(found: Fingerprint, said: str) -> None:
     (line,) = [line for line in found.lines() if line.startswith("board: ")]
     assert line == f"board: points to {said}"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ssinghal.core.record import Verdict
 from ssinghal.diagnose.log_reader import read_log
-from ssinghal.diagnose.model import Reading
+from ssinghal.diagnose.model import LogReading
 from ssinghal.diagnose.parse.mlir import parse_operation, read_module
 from tests.support.wrapped_messages import SAMPLES, WRAPPINGS
 
@@ -22,7 +22,7 @@ PARTS_OF_A_SUM = {"program_bytes"}  # printed as several numbers by some wording
 quickly = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
-def read(text: str | bytes) -> Reading:
+def read(text: str | bytes) -> LogReading:
     return read_log(io.BytesIO(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")), "log")
 
 

@@ -13,7 +13,7 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import Layout
 from ssinghal.device.error_patterns import OPENING, translate_error
 from ssinghal.diagnose.log_reader import read_log
-from ssinghal.diagnose.model import PythonCall, Reading
+from ssinghal.diagnose.model import LogReading, PythonCall
 from ssinghal.diagnose.parse.mlir import read_module
 from tests.support.wrapped_messages import SAMPLES, WRAPPINGS, message, traceback
 
@@ -21,11 +21,11 @@ LOGS = Path(__file__).parents[1] / "data" / "logs"
 L1 = next(sample for sample in SAMPLES if sample["id"] == "L1 add" and sample["release"] == "0.81.1")
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> LogReading:
     return read_log(io.BytesIO(text.encode()), "log")
 
 
-def read_file(name: str) -> Reading:
+def read_file(name: str) -> LogReading:
     with (LOGS / name).open("rb") as file:
         return read_log(file, name)
 
@@ -80,7 +80,7 @@ def test_a_number_at_the_edge_of_a_terminal_is_whole() -> None:
 # ---- a compiler's runtime ----
 
 
-def mochi(given: bool) -> Reading:
+def mochi(given: bool) -> LogReading:
     """The log with its module beside it, or before it in the same file."""
     log, module = (LOGS / "mochi_runtime.log").read_bytes(), (LOGS / "mochi_module.mlir").read_bytes()
     if given:
@@ -268,7 +268,7 @@ DEFINED = (
 )
 
 
-def with_module(log: str, module: str) -> Reading:
+def with_module(log: str, module: str) -> LogReading:
     return read_log(io.BytesIO(log.encode()), "log", read_module(io.BytesIO(module.encode()), "m.mlir"))
 
 

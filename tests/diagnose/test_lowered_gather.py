@@ -7,7 +7,7 @@ import io
 import pytest
 
 from ssinghal.diagnose.lowered_gather import Gather, gather_of
-from ssinghal.diagnose.model import Operation, Value
+from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.diagnose.parse.mlir import read_module
 
 EDGES = (0, 0, 0, 1, 2, 3)
@@ -139,7 +139,7 @@ def test_the_gather_is_of_the_function_that_runs() -> None:
     assert gathered(first, second).source.shape == (3, 5, 5)
     assert gathered(first, second, which=0).source.shape == (3, 4, 5)
     module = read_module(io.BytesIO(f"{first}\n{second}".encode()), "m").operations
-    found = gather_of(Operation("ttnn.to_layout", (Value("%13"),)), module)  # of a log that names no types
+    found = gather_of(Operation("ttnn.to_layout", (MlirValue("%13"),)), module)  # of a log that names no types
     assert found is not None
     assert found.source.shape == (3, 5, 5)
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ssinghal.core.tensors import BufferType, DType, Layout, ShardKind, ShardSpec
-from ssinghal.diagnose.model import Value
+from ssinghal.diagnose.model import MlirValue
 from ssinghal.diagnose.parse.mlir import parse_operation, read_module, split
 
 MODULE = Path(__file__).parents[1] / "data" / "logs" / "mochi_module.mlir"
 MAP = "(d0, d1) -> (d0, d1)"
 
 
-def value(of_type: str, aliases: dict[str, str] | None = None) -> Value:
+def value(of_type: str, aliases: dict[str, str] | None = None) -> MlirValue:
     operation = parse_operation(f'%1 = "ttnn.relu"(%0) : ({of_type}) -> {of_type} loc("x")', aliases or {})
     assert operation is not None
     assert operation.operands[0].spec == operation.results[0].spec

@@ -10,7 +10,7 @@ import pytest
 from ssinghal.core.boards import load_board
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec, shard_evenly
 from ssinghal.diagnose.mlir_to_case import FORMS, case_of, left_out
-from ssinghal.diagnose.model import Operation, Value
+from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import find_operator
@@ -18,15 +18,17 @@ from ssinghal.operators import find_operator
 TILE, ROWS = Layout.TILE, Layout.ROW_MAJOR
 
 
-def tensor(*shape: int, layout: Layout = TILE, dtype: DType = DType.BFLOAT16, memory: BufferType = BufferType.DRAM) -> Value:
-    return Value("%0", TensorSpec(shape, dtype, layout, MemoryConfig(memory)), known_layout=True)
+def tensor(
+    *shape: int, layout: Layout = TILE, dtype: DType = DType.BFLOAT16, memory: BufferType = BufferType.DRAM
+) -> MlirValue:
+    return MlirValue("%0", TensorSpec(shape, dtype, layout, MemoryConfig(memory)), known_layout=True)
 
 
-def operation(name: str, operands: Sequence[Value], result: Value, **attributes: Any) -> Operation:
+def operation(name: str, operands: Sequence[MlirValue], result: MlirValue, **attributes: Any) -> Operation:
     return Operation(f"ttnn.{name}", (result,), tuple(operands), attributes)
 
 
-DEVICE = Value("%device")
+DEVICE = MlirValue("%device")
 X = tensor(2, 64, 96)
 
 # operation, and the case: its operator, inputs and attributes
@@ -54,7 +56,7 @@ CALLS: Mapping[str, tuple[Operation, str, list[tuple[int, ...]], dict[str, Any]]
         {"layout": "tile", "dtype": "bfloat16"},
     ),
     "untilize": (operation("untilize", [X], tensor(2, 64, 96, layout=ROWS)), "untilize", [(2, 64, 96)], {}),
-    "to_device: the result is put there": (operation("to_device", [Value("%1"), DEVICE], X), "place", [(2, 64, 96)], {}),
+    "to_device: the result is put there": (operation("to_device", [MlirValue("%1"), DEVICE], X), "place", [(2, 64, 96)], {}),
     "typecast": (
         operation("typecast", [X], tensor(2, 64, 96, dtype=DType.FLOAT32), dtype="f32"),
         "_to_copy",
@@ -201,11 +203,11 @@ def test_memory_comes_from_operands_and_result() -> None:
 
 def test_what_is_put_on_the_device_lies_as_the_result_does() -> None:
     result = tensor(64, 64, layout=ROWS, dtype=DType.FLOAT32, memory=BufferType.L1)
-    placement = case_of(operation("to_device", [Value("%1")], result)).placement
+    placement = case_of(operation("to_device", [MlirValue("%1")], result)).placement
     assert (placement.dtype, placement.layout, placement.memory) == (DType.FLOAT32, ROWS, BufferType.L1)
 
 
-SHARDED = Value("%1", shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("n150")), known_layout=True)
+SHARDED = MlirValue("%1", shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("n150")), known_layout=True)
 
 REFUSED: Mapping[str, tuple[Operation, str]] = {
     "no such operation": (operation("point_to_point", [X], X), "unknown operation 'point_to_point'"),
@@ -215,8 +217,8 @@ REFUSED: Mapping[str, tuple[Operation, str]] = {
     "two memories": (operation("add", [X, tensor(2, 64, 96, memory=BufferType.L1)], X), "input 2 is in l1"),
     "another result": (operation("relu", [X], tensor(2, 64, 95)), "result is [2,64,95]"),
     "a cast on the way": (operation("relu", [X], tensor(2, 64, 96, dtype=DType.FLOAT32)), "result is float32"),
-    "untyped operands": (operation("matmul", [Value("%1"), Value("%2")], X), "types of 0 operands; it takes 2"),
-    "one operand of a binary": (operation("add", [X, Value("%2")], X), "add takes two tensors"),
+    "untyped operands": (operation("matmul", [MlirValue("%1"), MlirValue("%2")], X), "types of 0 operands; it takes 2"),
+    "one operand of a binary": (operation("add", [X, MlirValue("%2")], X), "add takes two tensors"),
     "rows to be untilized": (operation("untilize", [tensor(64, 64, layout=ROWS)], X), "input 1 is row_major, not tile"),
     "no attribute": (operation("permute", [X], X), "no attribute permutation"),
     "an attribute of another kind": (operation("permute", [X], X, permutation="rows"), "permutation is 'rows'"),

@@ -12,12 +12,12 @@ from ssinghal.core.case import Case, Placement
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
-from ssinghal.diagnose.replay import Figure, Replay, implied_lives, replay
+from ssinghal.diagnose.replay import ComparedNumber, Replay, implied_lives, replay
 from ssinghal.operators import make_case
 from ssinghal.operators.dims import as_placed
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.trial import Resident, Trial, Tried
+from ssinghal.remedy.trial import Resident, Trial, TrialResult
 from ssinghal.runner.tasks import PoolOptions
 
 BANK = 1_393_312  # of L1, of an n150 under ttnn 0.81.1
@@ -44,8 +44,8 @@ def implied(reported: Verdict, case: Case, alone: Verdict) -> list[int]:
 def test_the_figures_must_all_be_equal() -> None:
     """Of three figures one differs by a byte, or none; or they are of another kind of memory."""
     reported = no_room(MAP)
-    tried = Tried(Trial(SUM, ()), reported, "n150", "0", "none")
-    equal = (Figure("banks", 64, 64), Figure("bytes_per_bank", MAP, MAP), Figure("cores", "0-0", "0-0"))
+    tried = TrialResult(Trial(SUM, ()), reported, "n150", "0", "none")
+    equal = (ComparedNumber("banks", 64, 64), ComparedNumber("bytes_per_bank", MAP, MAP), ComparedNumber("cores", "0-0", "0-0"))
     assert Replay(tried, reported, (), equal).same_figures
     for at, figure in enumerate(equal):
         figures = list(equal)
@@ -73,8 +73,8 @@ def test_what_a_call_makes_on_the_way_did_not_live_before() -> None:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with Bench(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
+def bench() -> Iterator[DevicePools]:
+    with DevicePools(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
         yield opened
 
 
@@ -84,7 +84,7 @@ def bench() -> Iterator[Bench]:
     [(SUM, 434_848, "input 2", 434_848 + MAP), (SUM, 200_000, "call", 200_000), (POOL, 100_000, "call", 100_000)],
     ids=["second operand", "result", "on the way"],
 )
-def test_a_failure_beside_what_lived_is_made_again(bench: Bench, of: Case, lives: int, stage: str, found: int) -> None:
+def test_a_failure_beside_what_lived_is_made_again(bench: DevicePools, of: Case, lives: int, stage: str, found: int) -> None:
     """All seven figures. The second operand's are the first's as well, beside as much more: either may have been."""
     problem = Problem.of(of, Verdict(Status.OOM, Resource.L1_BUFFER), bench.board)
     reported = bench.run(problem.trial(live=(Resident(BufferType.L1, lives),))).verdict

@@ -15,11 +15,11 @@ from ssinghal.core.tensors import BufferType, DType, TensorSpec
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.diagnose.lowered_gather import Gather
-from ssinghal.diagnose.model import Failure, Operation, PythonCall, Reading, Value
+from ssinghal.diagnose.model import Failure, LogReading, MlirValue, Operation, PythonCall
 from ssinghal.diagnose.pipeline import Diagnosis, tried, understand
 from ssinghal.diagnose.text import as_json, explained, found_out
 from ssinghal.operators import make_case
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.runner.pool import PoolOptions
 
 # A frame of 4,320 x 7,680 with its 3 channels last, which fill a tile: 4,320 x 240 tiles of 2,048 B are 2,123,366,400 B.
@@ -45,7 +45,7 @@ OTHERS = {
 
 def diagnosed(text: str, given: Case | None = None, **known: Any) -> Diagnosis:
     failure = Failure(translate_error("RuntimeError", text), line=7, **known)
-    (one,) = understand(Reading("log", 9, (failure,)), given)
+    (one,) = understand(LogReading("log", 9, (failure,)), given)
     return one
 
 
@@ -59,14 +59,14 @@ def test_nothing_is_said_twice(text: str) -> None:
 
 def test_a_crash_is_no_memory_failure() -> None:
     failure = Failure(Verdict(Status.CRASH, message="Segmentation fault"), line=3)
-    (one,) = understand(Reading("log", 9, (failure,)))
+    (one,) = understand(LogReading("log", 9, (failure,)))
     assert explained(one) == ["line 3: not a memory failure, but a crash of native code: Segmentation fault"]
     assert as_json(one)["memory_failure"] is False
 
 
 def test_a_text_that_is_cut_before_its_message_is_unknown() -> None:
     failure = Failure(Verdict(Status.ERROR, message="TT_FATAL @ /project/tt_m..."), line=3, is_cut=True)
-    (one,) = understand(Reading("log", 9, (failure,)))
+    (one,) = understand(LogReading("log", 9, (failure,)))
     assert explained(one) == ["line 3: unknown: the text is cut before its message"]
     assert (as_json(one)["memory_failure"], as_json(one)["cut"]) == (None, True)
 
@@ -142,7 +142,7 @@ def test_tensors_that_the_text_shows_make_the_call() -> None:
 
 
 def ran(number: int) -> Operation:
-    return Operation("ttnn.relu", (Value(f"%{number}"),))
+    return Operation("ttnn.relu", (MlirValue(f"%{number}"),))
 
 
 def failing(line: int, text: str, number: int) -> Failure:
@@ -151,7 +151,7 @@ def failing(line: int, text: str, number: int) -> Failure:
 
 def never_ran(*failures: Failure) -> list[list[str]]:
     """Of each failure, where the module has %5 to %8 after the one that ran out of memory first."""
-    reading = Reading("log", 9, failures, never_ran=tuple(map(ran, (5, 6, 7, 8))))
+    reading = LogReading("log", 9, failures, never_ran=tuple(map(ran, (5, 6, 7, 8))))
     return [[op["results"][0] for op in as_json(one)["never_ran"]] for one in understand(reading)]
 
 
@@ -199,7 +199,7 @@ def replayed(request: pytest.FixtureRequest) -> Any:
     here = installed_release()
     assert here is not None
     choice = choose_device("virtual", "n150")
-    bench = Bench(choice, PoolOptions.of(choice, workers=1, timeout_s=120, release=here), no_values="not asked")
+    bench = DevicePools(choice, PoolOptions.of(choice, workers=1, timeout_s=120, release=here), no_values="not asked")
     with bench:
         yield lambda known: tried(known, bench, [here.version], None, None)
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, TensorSpec
-from ssinghal.plan.axis_layout import Form
+from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import keeps_tiles, padding_factor
 
 quickly = settings(max_examples=60, deadline=None, derandomize=True)
@@ -37,7 +37,7 @@ def placed(draw):
     """A tensor as numpy has it, its form after a chain of views, and the device tensor, which no view changes."""
     shape = draw(st.lists(SIZES, min_size=0, max_size=5))
     x, order = counted(shape), draw(st.permutations(range(len(shape))))
-    form, flat = Form.plain(shape, order), x.transpose(order).reshape(-1)
+    form, flat = AxisLayout.plain(shape, order), x.transpose(order).reshape(-1)
     for _ in range(draw(st.integers(0, 4))):
         if draw(st.booleans()):
             dims = draw(st.permutations(range(x.ndim)))
@@ -158,7 +158,7 @@ def test_features_that_are_turned_lie_with_the_inner_part_first(shape, outer, in
     order = (*data.draw(st.permutations(range(len(shape) - 1))), len(shape) - 1)
     x = counted(shape)
     turned = x.reshape(*shape[:-1], outer, inner).swapaxes(-1, -2).reshape(shape)
-    form = Form.plain(shape, order).last_turned(inner)
+    form = AxisLayout.plain(shape, order).last_turned(inner)
     assert form.shape == shape
     assert (read(form, turned.transpose(order).reshape(-1)) == x).all()
 
@@ -167,8 +167,8 @@ def test_features_that_are_turned_lie_with_the_inner_part_first(shape, outer, in
 
 
 def test_a_map_with_its_channels_last():
-    form = Form.plain((1, 64, 8, 16), (0, 2, 3, 1))
-    assert form == Form((64, 8, 16), ((), (0,), (1,), (2,)), (1, 2, 0))
+    form = AxisLayout.plain((1, 64, 8, 16), (0, 2, 3, 1))
+    assert form == AxisLayout((64, 8, 16), ((), (0,), (1,), (2,)), (1, 2, 0))
     assert not form.is_plain
     assert form.lies((0, 2, 3, 1))
     assert form.device_dims() == [2, 3, 0, 1], "the batch of 1 is before the channels, wherever those are"
@@ -179,25 +179,27 @@ def test_a_map_with_its_channels_last():
 
 def test_tokens_of_a_map_cost_nothing():
     """flatten(2).transpose(1, 2): [1, 64, 8, 16] -> [1, 64, 128] -> [1, 128, 64], which is as it lies."""
-    form = Form.plain((1, 64, 8, 16), (0, 2, 3, 1)).viewed((1, 64, 128))
+    form = AxisLayout.plain((1, 64, 8, 16), (0, 2, 3, 1)).viewed((1, 64, 128))
     assert form is not None
     assert not form.is_plain
     assert form.permuted((0, 2, 1)).is_plain
 
 
 def test_channels_cannot_be_joined_with_the_rows_they_lie_behind():
-    form = Form.plain((1, 64, 8, 16), (0, 2, 3, 1))
+    form = AxisLayout.plain((1, 64, 8, 16), (0, 2, 3, 1))
     split = form.viewed((4, 16, 128))
     assert split is not None, "channels may be split"
     assert split.sizes == (4, 8 * 16, 16)
-    assert form.viewed((1, 64 * 8, 16)) == Form((64, 8, 16), ((), (0, 1), (2,)), (1, 2, 0)), "a dim may be of several atoms"
-    assert Form.plain((3, 4), (1, 0)).viewed((2, 6)) is None, "2 is no part of 3"
-    assert Form.plain((3, 4)).viewed((2, 6)) is not None, "but of 12 in a row"
+    assert form.viewed((1, 64 * 8, 16)) == AxisLayout((64, 8, 16), ((), (0, 1), (2,)), (1, 2, 0)), (
+        "a dim may be of several atoms"
+    )
+    assert AxisLayout.plain((3, 4), (1, 0)).viewed((2, 6)) is None, "2 is no part of 3"
+    assert AxisLayout.plain((3, 4)).viewed((2, 6)) is not None, "but of 12 in a row"
 
 
 def test_windows_of_a_map():
     """Swin: [1, 8, 12, 5] -> [1, 2, 4, 3, 4, 5] -> [6, 16, 5], windows of 4x4: one shuffle of four axes."""
-    form = Form.plain((1, 8, 12, 5)).viewed((1, 2, 4, 3, 4, 5))
+    form = AxisLayout.plain((1, 8, 12, 5)).viewed((1, 2, 4, 3, 4, 5))
     assert form is not None
     windows = form.permuted((0, 1, 3, 2, 4, 5)).viewed((6, 16, 5))
     assert windows is not None
@@ -206,10 +208,10 @@ def test_windows_of_a_map():
 
 
 def test_dims_of_size_1_lie_before_the_one_that_follows():
-    assert Form.plain((2, 1, 3, 1), (2, 0, 1, 3)).device_dims() == [1, 2, 0, 3]
-    assert Form.plain((1, 1)).device_dims() == [0, 1]
-    assert Form.plain(()).device_dims() == []
-    assert Form.plain(()).viewed((1, 1)) == Form((), ((), ()), ())
+    assert AxisLayout.plain((2, 1, 3, 1), (2, 0, 1, 3)).device_dims() == [1, 2, 0, 3]
+    assert AxisLayout.plain((1, 1)).device_dims() == [0, 1]
+    assert AxisLayout.plain(()).device_dims() == []
+    assert AxisLayout.plain(()).viewed((1, 1)) == AxisLayout((), ((), ()), ())
 
 
 @pytest.mark.parametrize(

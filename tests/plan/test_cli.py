@@ -131,7 +131,7 @@ def test_the_largest_batch_has_both_sides_and_resumes(run, small, monkeypatch):
     arguments = ("plan", RESNET, "--input", "1,3,224,224", "--max", "batch", "--json")
     trace = read_trace(small)
     monkeypatch.setattr("ssinghal.plan.capacity.trace_for", lambda model, inputs, captures: batched(trace, inputs[0][0]))
-    monkeypatch.setattr("ssinghal.plan.input_sizes.MOST_VALUES", 4)
+    monkeypatch.setattr("ssinghal.plan.input_sizes.MAX_VALUES", 4)
     done = run(*arguments, "-o", "runs.jsonl")
     assert done.code == 0, done.err
     (edge,) = json.loads(done.out)

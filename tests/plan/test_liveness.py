@@ -12,7 +12,7 @@ from ssinghal.capture.trace_library import find_trace
 from ssinghal.core.boards import board_names, load_board
 from ssinghal.core.tensors import MemoryRegion
 from ssinghal.plan.aliasing import Sharing
-from ssinghal.plan.liveness import Counting, Outlook, arithmetic, arithmetics
+from ssinghal.plan.liveness import Outlook, SizeRule, arithmetic, arithmetics
 from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.sizes import least_bytes, tiles
 from tests.capture.test_trace import HEAD
@@ -20,7 +20,7 @@ from tests.capture.test_trace import HEAD
 TILE = 2048
 N150 = load_board("n150")
 LAST_USE, PYTHON = Lifetime
-LOGICAL, TORCH_ORDER, CHANNELS_LAST = Counting
+LOGICAL, TORCH_ORDER, CHANNELS_LAST = SizeRule
 
 
 class Forward:
@@ -156,7 +156,7 @@ def test_what_is_written_in_place_has_the_buffer_that_it_writes():
     b = f.call("relu_", [a], (32, 320), of=a, dead=[a])
     c = f.call("neg", [b], (32, 32))
     found = arithmetic(f.returns(c), N150)
-    for counting in Counting:
+    for counting in SizeRule:
         assert a in [v.value for v in found.peak(LAST_USE, counting).alive]
         assert len([v for v in found.peak(LAST_USE, counting).alive if v.shape == (32, 320)]) == 1
     assert found.peak(LAST_USE, LOGICAL).moment.activations_bytes == 11 * TILE

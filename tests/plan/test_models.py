@@ -7,7 +7,7 @@ import pytest
 
 from ssinghal.capture.trace_library import find_trace
 from ssinghal.core.record import Resource, Status
-from ssinghal.plan.planner import Boards, Settings, plan
+from ssinghal.plan.planner import Boards, PlanSettings, plan
 from ssinghal.plan.policy import find_policy
 
 YOLO_4K = ("ultralytics/yolo12x", (1, 3, 2176, 3840))
@@ -16,7 +16,7 @@ MOCHI = ("diffusers/mochi-decoder", (1, 12, 4, 60, 106))
 
 @pytest.fixture(scope="module")
 def boards():
-    with Boards(Settings(to_the_end=False)) as made:
+    with Boards(PlanSettings(to_the_end=False)) as made:
         yield made
 
 

@@ -14,7 +14,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.page import EdgeTable, page, percent, read_plan
 from ssinghal.plan.policy import find_policy
-from ssinghal.plan.result import Alive, Failure, PlanResult, Split, StandIn, StepUse
+from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split, StandIn, StepUse
 from ssinghal.runner.pool import Pool
 
 BANK, BANKS = 1_072_693_184, 12  # of an n150
@@ -45,8 +45,8 @@ def a_plan(steps: tuple[StepUse, ...], board: str = "n150", **more) -> PlanResul
     )  # fmt: skip
 
 
-LARGE = Alive(3, "layer2.attn", (4, 12, 8160, 8160), (4, 12, 8160, 8160), "tile", 532_684_800, 6_392_217_600)
-SMALL = Alive(5, "layer1.act", (1, 768, 272, 480), (1, 1, 130560, 768), "row_major", 16_711_680, 200_540_160)
+LARGE = LiveValue(3, "layer2.attn", (4, 12, 8160, 8160), (4, 12, 8160, 8160), "tile", 532_684_800, 6_392_217_600)
+SMALL = LiveValue(5, "layer1.act", (1, 768, 272, 480), (1, 1, 130560, 768), "row_major", 16_711_680, 200_540_160)
 FITTING = a_plan(tuple(use(n, WEIGHTS + 2_048 * n, WEIGHTS + 4_096 * n if n % 7 == 0 else 0) for n in range(1_200)))
 
 # yolo12x 2176x3840: softmax asks for 532,684,800 B per bank where 470,869,952 B are the largest free block
@@ -54,7 +54,7 @@ SOFTMAX = Verdict(
     Status.OOM, Resource.DRAM_BUFFER, "ttnn.softmax", 6_392_217_600, 532_684_800, BANKS, BANK, 595_556_352, 477_136_832,
     470_869_952, message="Out of Memory: not enough space", thrown_at="bank_manager.cpp:514",
 )  # fmt: skip
-FAILURE = Failure(
+FAILURE = CallFailure(
     2, "softmax", "layer2.attn", "ttnn.softmax", ((4, 12, 8160, 8160),), ((4, 12, 8160, 8160),), SOFTMAX, (LARGE,),
     Split(WEIGHTS, 495_556_352, 0, 0, 777),
 )  # fmt: skip

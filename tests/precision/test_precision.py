@@ -24,7 +24,7 @@ from ssinghal.operators import make_case
 from ssinghal.precision.footprint import PLAN_DTYPES, Role, plan_bytes, plan_call
 from ssinghal.precision.model_footprint import plan_model
 from ssinghal.precision.sample_data import SAMPLES
-from ssinghal.precision.storage_error import Measured, StorageTask, storage_loss
+from ssinghal.precision.storage_error import MeasuredLoss, StorageTask, storage_loss
 from ssinghal.precision.text import NUMERICS, plan_json, plan_lines, storage_lines
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions, Task
@@ -436,7 +436,7 @@ def test_figures_that_do_not_exist():
     assert (zeros.pcc, zeros.median_relative, zeros.p95_relative, zeros.flushed) == (None, None, None, 0.0)
     all_gone = loss_of([1e-3, 2e-3], [0.0, 0.0])
     assert (all_gone.pcc, all_gone.flushed, all_gone.ruin_hidden) == (None, 1.0, False)
-    assert "100.00%" in "\n".join(storage_lines(Measured("0", (all_gone,))))
+    assert "100.00%" in "\n".join(storage_lines(MeasuredLoss("0", (all_gone,))))
     nothing = loss_of([math.nan], [math.nan])
     assert (nothing.not_finite, nothing.pcc, nothing.largest_error) == (1, None, 0.0)
 
@@ -444,7 +444,7 @@ def test_figures_that_do_not_exist():
 def test_what_is_not_finite_is_counted_apart():
     loss = loss_of([math.inf, math.nan, 1.0, 2.0, 3e38], [math.inf, math.nan, 1.0, 2.0, math.inf])
     assert (loss.not_finite, loss.overflowed, loss.largest_error, loss.largest_value) == (2, 1, 0, 2)
-    told = "\n".join(storage_lines(Measured("0", (loss,))))
+    told = "\n".join(storage_lines(MeasuredLoss("0", (loss,))))
     assert "1 values came back infinite" in told
 
 
@@ -512,7 +512,7 @@ def test_the_table_of_the_docs(measured):
 # The user's own values ---------------------------------------------------------------------------------------------------
 
 
-def losses_of(pool: Pool, path: Path, *, as_weights: bool = False) -> Measured:
+def losses_of(pool: Pool, path: Path, *, as_weights: bool = False) -> MeasuredLoss:
     return pool.run(StorageTask(path, as_weights)).result()
 
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from ssinghal.core.remedy_outcome import Values
+from ssinghal.core.remedy_outcome import ValueComparison
 from ssinghal.runs.reader import read_run
 from tests.support.processes import CONFTEST, Suite, catalog_text, operator_module, wait_for
 
@@ -149,7 +149,11 @@ def test_a_run_outside_pytest_keeps_the_same(tmp_path):
     failing = next(r for r in run.records if r.is_oom)
     assert failing.remedies is not None
     assert str(failing.remedies) == IN_PLACE
-    assert [working.values for working in failing.remedies.found] == [Values.SAME_CALL, Values.SAME_CALL, Values.NOT_COMPARED]
+    assert [working.values for working in failing.remedies.found] == [
+        ValueComparison.SAME_CALL,
+        ValueComparison.SAME_CALL,
+        ValueComparison.NOT_COMPARED,
+    ]
     written = json.loads((tmp_path / "results" / "latest" / "run.json").read_text())
     assert written["options"]["remedies"] is True
     kept = of_large(map(json.loads, (run.path / "records.jsonl").read_text().splitlines()))["remedies"]

@@ -21,9 +21,9 @@ from ssinghal.core.tensors import MemoryRegion
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release, installed_release, version_order
 from ssinghal.errors import CatalogError, HarnessError, InvalidCase
-from ssinghal.release_matrix.matrix import Timeline, Turn
+from ssinghal.release_matrix.matrix import Timeline, VerdictChange
 from ssinghal.release_matrix.page import page
-from ssinghal.release_matrix.runner import Part, run_parts
+from ssinghal.release_matrix.runner import RemainingCases, run_parts
 from ssinghal.release_matrix.selection import asked_cases, cases_file, parse_versions, shipped_files
 from ssinghal.release_matrix.text import lines
 from ssinghal.render.html import kind_of
@@ -104,7 +104,7 @@ def test_what_the_base_does_not_explain_is_a_change(timeline):
     """One byte more needed, 32 B more held beside it, and program buffers that grew by the base's move the wrong way."""
     moved = [l1_oom(NEW, needed=2_000_064), program_oom(NEW, size=9_887_744 - 2 * MOVED), fitting(NEW, l1_bytes=8192)]
     made = timeline({OLD: [l1_oom(OLD), program_oom(OLD), fitting(OLD)], NEW: moved})
-    assert turns(made) == {op: [(Turn.BYTES_CHANGED, NEW)] for op in ("add", "tanh", "relu")}
+    assert turns(made) == {op: [(VerdictChange.BYTES_CHANGED, NEW)] for op in ("add", "tanh", "relu")}
     assert made.steps[0].alone == 0
     (figure,) = next(row for row in made.rows if row.first.op == "relu").turned[0].change.figures
     assert str(figure) == "peak l1_bytes 4,096 → 8,192 B"
@@ -115,25 +115,25 @@ def test_what_the_base_does_not_explain_is_a_change(timeline):
 @pytest.mark.parametrize(
     ("before", "after", "turn"),
     [
-        (fitting(OLD, "gelu"), l1_oom(NEW, op="gelu") | {"inputs": [[1, 64, 640, 400]]}, Turn.NEWLY_FAILS),
-        (told(OLD, "oom"), told(NEW, "fits"), Turn.NEWLY_FITS),
-        (told(OLD, "error"), told(NEW, "fits"), Turn.OTHER),
-        (told(OLD, "error"), told(NEW, "oom"), Turn.OTHER),
-        (told(OLD, "oom"), told(NEW, "unsupported"), Turn.OTHER),
-        (told(OLD, "fits"), told(NEW, "crash"), Turn.OTHER),
-        (told(OLD, "fits"), told(NEW, "timeout"), Turn.OTHER),
-        (told(OLD, "not_run"), told(NEW, "fits"), Turn.OTHER),
-        (told(OLD, "not_run"), told(NEW, "oom"), Turn.OTHER),
-        (told(OLD, "fits"), told(NEW, "oom", resource=Resource.HOST), Turn.OTHER),
-        (told(OLD, "oom", resource=Resource.HOST), told(NEW, "fits"), Turn.OTHER),
-        (told(OLD, "oom"), told(NEW, "oom", resource=Resource.CLASH), Turn.OTHER),
-        (told(OLD, "fits"), told(NEW, "fits") | {"left_allocated": {"l1": 32}}, Turn.OTHER),
+        (fitting(OLD, "gelu"), l1_oom(NEW, op="gelu") | {"inputs": [[1, 64, 640, 400]]}, VerdictChange.NEWLY_FAILS),
+        (told(OLD, "oom"), told(NEW, "fits"), VerdictChange.NEWLY_FITS),
+        (told(OLD, "error"), told(NEW, "fits"), VerdictChange.OTHER),
+        (told(OLD, "error"), told(NEW, "oom"), VerdictChange.OTHER),
+        (told(OLD, "oom"), told(NEW, "unsupported"), VerdictChange.OTHER),
+        (told(OLD, "fits"), told(NEW, "crash"), VerdictChange.OTHER),
+        (told(OLD, "fits"), told(NEW, "timeout"), VerdictChange.OTHER),
+        (told(OLD, "not_run"), told(NEW, "fits"), VerdictChange.OTHER),
+        (told(OLD, "not_run"), told(NEW, "oom"), VerdictChange.OTHER),
+        (told(OLD, "fits"), told(NEW, "oom", resource=Resource.HOST), VerdictChange.OTHER),
+        (told(OLD, "oom", resource=Resource.HOST), told(NEW, "fits"), VerdictChange.OTHER),
+        (told(OLD, "oom"), told(NEW, "oom", resource=Resource.CLASH), VerdictChange.OTHER),
+        (told(OLD, "fits"), told(NEW, "fits") | {"left_allocated": {"l1": 32}}, VerdictChange.OTHER),
     ],
 )
 def test_only_a_verdict_of_the_device_newly_fails_or_fits(timeline, before, after, turn):
     made = timeline({OLD: [before], NEW: [{**after, "key": before["key"]}]})
     assert turns(made) == {"gelu": [(turn, NEW)]}
-    assert made.steps[0].counts == {t: int(t is turn) for t in Turn}
+    assert made.steps[0].counts == {t: int(t is turn) for t in VerdictChange}
     outcomes = [next(iter(counts)) for counts in made.outcomes]
     assert [status for status, _ in outcomes] == [before["status"], after["status"]]
 
@@ -146,7 +146,7 @@ def test_program_buffers_of_another_kind_are_no_change_and_more_of_them_are(time
         fitting(NEW, "silu", dataflow_bytes=4096, scratch_bytes=16, l1_total_bytes=8208),
     ]
     made = timeline({OLD: old, NEW: new})
-    assert turns(made) == {"silu": [(Turn.BYTES_CHANGED, NEW)]}
+    assert turns(made) == {"silu": [(VerdictChange.BYTES_CHANGED, NEW)]}
     assert made.steps[0].other_kind == 1
     (row,) = made.changed
     assert [str(figure) for figure in row.turned[0].change.figures] == ["peak l1_total_bytes 8,192 → 8,208 B"]
@@ -508,8 +508,8 @@ def test_what_no_worker_took_is_tried_again(tmp_path):
     options = {"board": "n150"}
     write_run(tmp_path, [record], run=release.version, options=options)
     cases, _ = asked_cases("-", "n150", lambda _: [RELU % 64])
-    part = Part.of(release, tmp_path, options, cases)
+    part = RemainingCases.of(release, tmp_path, options, cases)
     assert len(part.missing) == 1
     run_parts([part], choose_device("virtual", "n150"), PoolOptions(), lambda _: None)
     assert [r.status for r in part.folder.run_of(cases).records] == [Status.FITS]
-    assert Part.of(release, tmp_path, options, cases).missing == []
+    assert RemainingCases.of(release, tmp_path, options, cases).missing == []

@@ -9,14 +9,14 @@ from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import CatalogError, HarnessError
 from ssinghal.operators import make_case
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget, levers, search
 from ssinghal.remedy.solver import Unsolved, solve
 from ssinghal.remedy.strategies.registry import LEVERS, REWRITES
-from ssinghal.remedy.text import Told, lines, to_json
-from ssinghal.remedy.trial import Contract, Resident, Trial
+from ssinghal.remedy.text import RemedyReport, lines, to_json
+from ssinghal.remedy.trial import Impact, Resident, Trial
 from ssinghal.runner.tasks import PoolOptions
 
 pytestmark = pytest.mark.virtual_device
@@ -28,7 +28,7 @@ TILE = 2048
 
 @pytest.fixture(scope="module")
 def bench():
-    with Bench(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
+    with DevicePools(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
         yield opened
 
 
@@ -37,7 +37,7 @@ def solved(bench, name, *shapes, placement=L1, live=(), budget=Budget(seconds=60
 
 
 def found(told):
-    assert isinstance(told, Told), told
+    assert isinstance(told, RemedyReport), told
     return {remedy.contract: remedy for remedy in told.remedies.found}
 
 
@@ -49,7 +49,7 @@ def test_the_sum_of_two_maps(bench):
     """The hardware log's add: each map is 34,078,720 B, 532,480 B per L1 bank; two fit a bank, three do not."""
     told = solved(bench, "add", (1, 64, 640, 400), (1, 64, 640, 400), placement=NHWC_L1)
     by = found(told)
-    assert list(by) == [Contract.SAME, Contract.MEMORY, Contract.CHUNKED]
+    assert list(by) == [Impact.SAME, Impact.MEMORY, Impact.CHUNKED]
     in_place, dram, chunked = by.values()
     assert (in_place.lever, in_place.tried.peak_bytes[BufferType.L1]) == ("in place", 2 * 532_480)
     assert (in_place.tried.calls, in_place.tried.moved_bytes) == (1, 3 * 34_078_720)
@@ -69,7 +69,7 @@ def test_the_sum_of_two_maps(bench):
 def test_the_fewest_pieces_of_elementwise_calls(bench, operator, operands, shape):
     """The formula that was measured equal to a search in 194 of 194: (operands + 1) x a piece + 8 KiB within a bank."""
     told = solved(bench, operator, *[shape] * operands)
-    remedy = found(told)[Contract.CHUNKED]
+    remedy = found(told)[Impact.CHUNKED]
     count = remedy.tried.trial.params["count"]
 
     def fits(n):
@@ -85,7 +85,7 @@ def test_one_piece_fewer_does_not_fit(bench):
     """Of a softmax, whose temporaries no formula here has: the largest of n - 1 pieces fails on the device."""
     case = make_case("softmax", ((1, 256, 512, 512),), {"dim": -1}, L1)
     told = solve(case, bench, Budget(seconds=60))
-    remedy = found(told)[Contract.CHUNKED]
+    remedy = found(told)[Impact.CHUNKED]
     count, problem = remedy.tried.trial.params["count"], told.remedies.problem
     from ssinghal.remedy.strategies.chunking import cuts_of
 
@@ -111,11 +111,11 @@ def test_padding_that_is_the_cause_is_avoided(bench):
     """[160, 100, 512] viewed with two dims of 1 behind: every value becomes a tile, 8,192,000 x 2,048 B."""
     told = solved(bench, "view", (160, 100, 512), placement=Placement(), size=[160, 100, 512, 1, 1])
     by = found(told)
-    assert by[Contract.LAYOUT].tried.results[0].layout == "row_major"
+    assert by[Impact.LAYOUT].tried.results[0].layout == "row_major"
     # a row of one bfloat16 takes 32 B of DRAM, each of 12 banks has 682,667 of the rows; the operand's rows have 1,024 B
-    assert by[Contract.LAYOUT].tried.peak_bytes[BufferType.DRAM] == -(-8_192_000 // 12) * 32 + -(-16_000 // 12) * 1024
-    assert by[Contract.REARRANGED].tried.results[0].shape == (1, 1, 160, 100, 512)
-    assert by[Contract.REARRANGED].tried.moved_bytes == 0
+    assert by[Impact.LAYOUT].tried.peak_bytes[BufferType.DRAM] == -(-8_192_000 // 12) * 32 + -(-16_000 // 12) * 1024
+    assert by[Impact.REARRANGED].tried.results[0].shape == (1, 1, 160, 100, 512)
+    assert by[Impact.REARRANGED].tried.moved_bytes == 0
     assert "operands, pieces and their join" in refused(told)["pieces"]
 
 
@@ -141,7 +141,7 @@ def test_what_lives_meanwhile_changes_what_fits(bench):
     live = live_set([f"{400 * 64}KiB@l1"], bench.board)
     assert live == (Resident(BufferType.L1, 400 * 1024),)
     told = solved(bench, "relu", shape, live=live)
-    remedy = found(told)[Contract.SAME]
+    remedy = found(told)[Impact.SAME]
     assert remedy.lever == "in place"
     assert remedy.tried.peak_bytes[BufferType.L1] == 524_288 + 400 * 1024
     assert told.remedies.problem.verdict.free_bytes == L1_BANK - 400 * 1024 - 524_288
@@ -152,9 +152,9 @@ def test_what_lives_is_spilled_or_freed_where_nothing_else_helps(bench):
     live = (Resident(BufferType.L1, 1200 * 1024),)
     case = make_case("clone", ((1, 1, 2048, 4096),), {}, L1)
     problem = Problem.of(case, Verdict(Status.OOM, Resource.L1_BUFFER), bench.board, live)
-    same = {lever.name: lever for lever in levers(problem) if lever.contract is Contract.SAME}
+    same = {lever.name: lever for lever in levers(problem) if lever.contract is Impact.SAME}
     assert "spill what lives to DRAM" in same
-    freed = search(problem, bench.run, Budget(seconds=60), only=[Contract.SAME]).found[0]
+    freed = search(problem, bench.run, Budget(seconds=60), only=[Impact.SAME]).found[0]
     assert freed.lever in ("spill what lives to DRAM", "free what is dead")
     assert freed.tried.works
 
@@ -165,11 +165,11 @@ def test_a_fragmented_bank_is_reallocated(bench):
     live = (hole, wall, hole, wall, hole, wall, Resident(BufferType.L1, 400_000))
     case = make_case("exp", ((1, 1, 4096, 3072),), {}, L1)
     told = solve(case, bench, Budget(seconds=60), live)
-    assert isinstance(told, Told), told
+    assert isinstance(told, RemedyReport), told
     verdict = told.remedies.problem.verdict
     assert verdict.resource is Resource.FRAGMENTATION
     assert verdict.largest_free_bytes < verdict.bytes_per_bank <= verdict.free_bytes
-    assert found(told)[Contract.SAME].lever == "reallocate what lives"
+    assert found(told)[Impact.SAME].lever == "reallocate what lives"
 
 
 def test_live_sets_that_cannot_be_read(tmp_path, bench):
@@ -212,7 +212,7 @@ def test_the_smallest_l1_small_region(bench):
         "max_pool2d", ((1, 64, 32, 32),), {"kernel_size": 3, "stride": 2, "padding": 1}, Placement(l1_small_bytes=0)
     )
     told = solve(case, bench, Budget(seconds=60))
-    remedy = found(told)[Contract.SAME]
+    remedy = found(told)[Impact.SAME]
     assert remedy.lever == "l1_small_size"
     size = remedy.tried.trial.case.placement.l1_small_bytes
     granule = bench.board.granule_bytes
@@ -228,8 +228,8 @@ def test_a_convolution_takes_its_operand_from_dram(bench):
     case = make_case("conv2d", ((1, 64, 512, 512), (64, 64, 3, 3)), {"padding": 1}, Placement(memory=BufferType.L1))
     told = solve(case, bench, Budget(seconds=60))
     by = found(told)
-    assert by[Contract.MEMORY].tried.works
-    assert by[Contract.MEMORY].lever in ("all in DRAM", "slices of a convolution from DRAM")
+    assert by[Impact.MEMORY].tried.works
+    assert by[Impact.MEMORY].lever in ("all in DRAM", "slices of a convolution from DRAM")
 
 
 @pytest.mark.parametrize("along", ["width", "height"])
@@ -247,9 +247,9 @@ def test_slices_of_a_convolution_are_told(bench, along, block):
 def test_a_narrower_dtype_is_a_contract_of_its_own(bench):
     """Where bfloat8_b alone fits: 1,088 B instead of 2,048 B a tile. The operand has 640 tiles per bank in bfloat16."""
     told = solved(bench, "relu", (1, 1, 8192, 3840), budget=Budget(seconds=60))
-    remedy = found(told).get(Contract.DTYPE)
+    remedy = found(told).get(Impact.DTYPE)
     if remedy is None:
-        remedy = search(told.remedies.problem, bench.run, Budget(seconds=60), only=[Contract.DTYPE]).found[0]
+        remedy = search(told.remedies.problem, bench.run, Budget(seconds=60), only=[Impact.DTYPE]).found[0]
     tiles = 256 * 120 // BANKS
     assert remedy.tried.trial.case.placement.dtype is DType.BFLOAT8_B
     assert remedy.tried.peak_bytes[BufferType.L1] == 2 * tiles * 1088
@@ -260,7 +260,7 @@ def test_another_board_is_tried_on_that_board(bench):
     case = make_case("relu", ((1, 1, 38400, 1024),), {}, L1)
     verdict = bench.probe(case).verdict
     problem = Problem.of(case, verdict, bench.board)
-    remedy = search(problem, bench.run, Budget(seconds=60), only=[Contract.ELSEWHERE]).found[0]
+    remedy = search(problem, bench.run, Budget(seconds=60), only=[Impact.ELSEWHERE]).found[0]
     assert remedy.tried.board == "p150"
     assert remedy.tried.peak_bytes[BufferType.L1] == 2 * -(-38_400 // 110) * TILE
 
@@ -270,7 +270,7 @@ def test_what_lives_is_spread_over_the_banks_of_another_board(bench):
     live = (Resident(BufferType.L1, 700 * 1024),)
     case = make_case("relu", ((1, 1, 16384, 1024),), {}, L1)  # 262,144 B per bank of an n150, twice
     problem = Problem.of(case, Verdict(Status.OOM, Resource.L1_BUFFER), bench.board, live)
-    remedy = search(problem, bench.run, Budget(seconds=60), only=[Contract.ELSEWHERE]).found[0]
+    remedy = search(problem, bench.run, Budget(seconds=60), only=[Impact.ELSEWHERE]).found[0]
     (there,) = remedy.tried.trial.live
     assert there.bytes_per_bank == 6_517 * 64
     assert remedy.tried.peak_bytes[BufferType.L1] == pytest.approx(6_517 * 64 + 2 * -(-16_384 // 110) * TILE, abs=64)
@@ -298,14 +298,14 @@ def test_a_crash_costs_its_trial_alone(bench):
 
     remedies = search(problem, run, Budget(seconds=60))
     assert "the process that ran the call ended" in {r.lever: r.reason for r in remedies.refused}["in place"]
-    assert Contract.MEMORY in {r.contract for r in remedies.found}
+    assert Impact.MEMORY in {r.contract for r in remedies.found}
 
 
 def test_reshapes_that_cost_minutes_on_the_host_are_not_tried(bench):
     told = solved(bench, "view", (1, 2160, 3840, 96), size=[1, 96, 2160, 3840])
     tiles = 96 * -(-2160 // 32) * -(-3840 // 32)
     assert f"TTNN maps {tiles:,} tiles on the host" in refused(told)["all in DRAM"]
-    assert found(told)[Contract.LAYOUT].lever == "row-major layout in DRAM"
+    assert found(told)[Impact.LAYOUT].lever == "row-major layout in DRAM"
 
 
 @pytest.mark.parametrize(
@@ -339,8 +339,8 @@ def test_what_is_told(bench):
 
 
 def test_levers_are_in_the_order_of_their_contracts_and_rewrites_have_names():
-    order = [list(Contract).index(lever.contract) for lever in LEVERS]
+    order = [list(Impact).index(lever.contract) for lever in LEVERS]
     assert order == sorted(order)
-    assert Contract.VALUES not in {lever.contract for lever in LEVERS}
+    assert Impact.VALUES not in {lever.contract for lever in LEVERS}
     assert "call" in REWRITES
     assert Layout.TILE in Layout

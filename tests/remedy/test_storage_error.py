@@ -7,7 +7,7 @@ from ssinghal.core.tensors import BufferType, DType
 from ssinghal.device.modes import choose_device
 from ssinghal.operators import make_case
 from ssinghal.precision.block_float_error import storage_error
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.search import Budget
 from ssinghal.remedy.solver import solve
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.virtual_device
 
 @pytest.fixture(scope="module")
 def bench():
-    with Bench(choose_device("virtual", "n150"), PoolOptions(workers=1)) as opened:
+    with DevicePools(choose_device("virtual", "n150"), PoolOptions(workers=1)) as opened:
         yield opened
 
 

@@ -11,7 +11,7 @@ from ssinghal.catalog.loader import load_catalogs
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
 from ssinghal.core.record import Record, Resource, Status, Verdict
-from ssinghal.core.remedy_outcome import Values
+from ssinghal.core.remedy_outcome import ValueComparison
 from ssinghal.core.tensors import BufferType, DType
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
@@ -24,8 +24,8 @@ from ssinghal.remedy.search import Budget, levers, search
 from ssinghal.remedy.solver import without_other_values
 from ssinghal.remedy.strategies.chunking import cuts_of
 from ssinghal.remedy.strategies.count_search import smallest_count
-from ssinghal.remedy.text import Told
-from ssinghal.remedy.trial import Contract, Resident, Tried
+from ssinghal.remedy.text import RemedyReport
+from ssinghal.remedy.trial import Impact, Resident, TrialResult
 from ssinghal.runner.tasks import PoolOptions
 
 BOARD = load_board("n150")
@@ -44,7 +44,7 @@ def problem(name, *shapes, resource=Resource.L1_BUFFER, live=(), memory=L1, plac
 
 def answering(verdict):
     """A device that says the same of every trial."""
-    return lambda trial: Tried(trial, verdict, "n150", "0", "none")
+    return lambda trial: TrialResult(trial, verdict, "n150", "0", "none")
 
 
 def test_every_lever_takes_every_call_of_the_catalogs():
@@ -124,10 +124,10 @@ def test_pieces_and_their_join_are_both_there():
     per_bank = 29_184
     shape = (12, 32 * 16, 32 * (per_bank // 16))
     assert 3 * per_bank * 2048 <= 1_072_693_184 < 3 * 8 * per_bank * 2048
-    found = search(problem("relu", shape), answering(Verdict(Status.FITS)), Budget(), only=[Contract.CHUNKED])
+    found = search(problem("relu", shape), answering(Verdict(Status.FITS)), Budget(), only=[Impact.CHUNKED])
     assert found.found
     big = (96, *shape[1:])
-    found = search(problem("relu", big), answering(Verdict(Status.FITS)), Budget(), only=[Contract.CHUNKED])
+    found = search(problem("relu", big), answering(Verdict(Status.FITS)), Budget(), only=[Impact.CHUNKED])
     assert f"take {3 * 8 * per_bank * 2048:,} B of each DRAM bank" in found.refused[0].reason
 
 
@@ -156,10 +156,10 @@ def test_dtypes_are_narrowed_step_by_step():
 
     def run(trial):
         asked.append(trial.case.placement.dtype)
-        return Tried(trial, Verdict(Status.OOM, Resource.DRAM_BUFFER), "n150", "0", "none")
+        return TrialResult(trial, Verdict(Status.OOM, Resource.DRAM_BUFFER), "n150", "0", "none")
 
     made = problem("relu", (64, 64), memory=DRAM, placed=DType.FLOAT32)
-    search(made, run, Budget(), only=[Contract.DTYPE])
+    search(made, run, Budget(), only=[Impact.DTYPE])
     assert asked == [DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B]
 
 
@@ -182,10 +182,10 @@ def test_how_much_may_stay_is_found_to_a_64th(room):
         asked.append(trial)
         fits = trial.rewrite == "call" and sum(r.bytes_per_bank for r in trial.live) <= room
         verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
-        return Tried(trial, verdict, "n150", "0", "none")
+        return TrialResult(trial, verdict, "n150", "0", "none")
 
     made = problem("clone", (64, 64), live=(Resident(L1, 600_000), Resident(L1, 400_000)))
-    (freed,) = [r for r in search(made, run, Budget(), only=[Contract.SAME]).found if r.lever == "free what is dead"]
+    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.lever == "free what is dead"]
     stays = sum(r.bytes_per_bank for r in freed.tried.trial.live)
     assert room - held / 64 - 2 <= stays <= room
     assert freed.probes <= 8
@@ -198,16 +198,16 @@ def test_little_that_lives_can_be_freed_too(held):
     def run(trial):
         fits = trial.rewrite == "call" and not sum(r.bytes_per_bank for r in trial.live)
         verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
-        return Tried(trial, verdict, "n150", "0", "none")
+        return TrialResult(trial, verdict, "n150", "0", "none")
 
     made = problem("clone", (64, 64), live=(Resident(L1, held),))
-    (freed,) = [r for r in search(made, run, Budget(), only=[Contract.SAME]).found if r.lever == "free what is dead"]
+    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.lever == "free what is dead"]
     assert sum(r.bytes_per_bank for r in freed.tried.trial.live) == 0
 
 
 def test_a_resident_without_bytes_is_none():
     made = problem("clone", (64, 64), live=live_set(["0B@l1"], BOARD))
-    found = search(made, answering(Verdict(Status.OOM, Resource.L1_BUFFER, message="no")), Budget(), only=[Contract.SAME])
+    found = search(made, answering(Verdict(Status.OOM, Resource.L1_BUFFER, message="no")), Budget(), only=[Impact.SAME])
     assert {r.lever: r.reason for r in found.refused}["free what is dead"] == "nothing lives beside it"
 
 
@@ -246,9 +246,9 @@ def test_what_is_not_the_devices_memory_is_not_searched(verdict, reason):
 
 
 CHECKS = [
-    (ValueCheck(True), Values.EQUAL),
-    (ValueCheck(False, rounding=True), Values.ROUNDED),
-    (ValueCheck(None), Values.NOT_COMPARED),
+    (ValueCheck(True), ValueComparison.EQUAL),
+    (ValueCheck(False, rounding=True), ValueComparison.ROUNDED),
+    (ValueCheck(None), ValueComparison.NOT_COMPARED),
     (ValueCheck(False), None),
 ]
 
@@ -256,9 +256,9 @@ CHECKS = [
 @pytest.mark.parametrize(("check", "values"), CHECKS)
 def test_rounding_is_no_other_value(check, values):
     """A rewrite whose sums are in another order is kept, and said to be rounded; one of other values is no remedy."""
-    made = search(problem("relu", (64, 1024, 1024)), answering(Verdict(Status.FITS)), Budget(), only=[Contract.CHUNKED])
+    made = search(problem("relu", (64, 1024, 1024)), answering(Verdict(Status.FITS)), Budget(), only=[Impact.CHUNKED])
     checks = {remedy.lever: check for remedy in made.found}
-    told = Told(without_other_values(made, checks), checks)
+    told = RemedyReport(without_other_values(made, checks), checks)
     record = searched(told)
     assert [working.values for working in record.found] == ([] if values is None else [values])
     assert ("it fits, with other values in torch" in [r.reason for r in record.refused]) == (values is None)
@@ -278,7 +278,7 @@ def counted(works, most, first=2, refused=0, ceiling=None):
             resource = None if beyond else Resource.L1_BUFFER
             fits = works(count) and not beyond
             verdict = Verdict(Status.FITS) if fits else Verdict(Status.ERROR if beyond else Status.OOM, resource, message="no")
-            count = steps.send(replace(Tried(None, verdict, "", "", ""), calls=count))
+            count = steps.send(replace(TrialResult(None, verdict, "", "", ""), calls=count))
     except StopIteration as stop:
         return stop.value.count if stop.value.tried else None, tried
 

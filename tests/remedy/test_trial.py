@@ -10,7 +10,7 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec, shard_evenly
 from ssinghal.device.modes import choose_device
 from ssinghal.operators import make_case
-from ssinghal.remedy.device_pools import Bench
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.strategies.chunking import cuts_of
 from ssinghal.remedy.trial import Trial
@@ -23,7 +23,7 @@ WANTED = TensorSpec((1, 4, 64, 64), DType.BFLOAT16, Layout.TILE, L1)
 
 @pytest.fixture(scope="module")
 def bench():
-    with Bench(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
+    with DevicePools(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
         yield opened
 
 

@@ -13,9 +13,9 @@ from ssinghal.core.tensors import BufferType, Layout
 from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import make_case
-from ssinghal.report.bank_occupancy import Bar, Part, bars_of, board_of
+from ssinghal.report.bank_occupancy import Bar, SegmentKind, bars_of, board_of
 from ssinghal.runner.pool import Pool
-from ssinghal.runs.reader import Group, Setting, read_run
+from ssinghal.runs.reader import RecordGroup, Setting, read_run
 from ssinghal.runs.stored_record import StoredRecord
 from tests.support.run_builder import a_record, write_run
 
@@ -174,8 +174,8 @@ def test_the_board_is_the_one_that_the_run_opened(tmp_path: Path):
     assert board is not None
     assert (board.reserved_base_bytes, board.l1.bank_bytes) == (RESERVED + 1024, L1_BANK - 2048)
     assert board.l1_end_bytes == L1_END - 1024
-    assert board_of(Group(group.setting, group.records)) == N150
-    assert board_of(Group(Setting("silicon", "q999", "1.0"), group.records)) is None
+    assert board_of(RecordGroup(group.setting, group.records)) == N150
+    assert board_of(RecordGroup(Setting("silicon", "q999", "1.0"), group.records)) is None
 
 
 @pytest.fixture(scope="module")
@@ -233,4 +233,4 @@ def test_a_clash_is_drawn_at_the_addresses_of_the_message(pool):
 
 def test_parts_are_those_that_the_page_can_draw():
     style = (Path(ssinghal.__file__).parent / "report" / "assets" / "page.css").read_text()
-    assert not [part for part in Part if f".{part}" not in style]
+    assert not [part for part in SegmentKind if f".{part}" not in style]

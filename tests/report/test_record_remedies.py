@@ -11,18 +11,24 @@ import pytest
 from click.testing import CliRunner
 
 from ssinghal.cli.report import report
-from ssinghal.core.remedy_outcome import Refused, Searched, Values, Working
+from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, ValueComparison, WorkingRemedy
 from ssinghal.report.page import page_data
 from ssinghal.report.retry import REMEDIES, search_remedies, tried_remedies
 from ssinghal.report.writer import files_of
 from ssinghal.runs.reader import earlier_runs, read_run
 from tests.support.run_builder import a_record, write_run
 
-IN_PLACE = Working("same tensor", "in place", "overwrites x", {"l1": 1_064_960}, 102_236_160, 1, 1, Values.SAME_CALL)
-PIECES = Working("chunked", "pieces", "2 of them", {"dram": 4096, "l1": 2048}, 12_288, 9, 2, Values.NOT_COMPARED)
-FOUND = Searched((IN_PLACE, PIECES), (Refused("other layout", "row-major layout", "needs 9 B", 0),), probes=3)
-NOTHING = Searched(
-    refused=(Refused("other memory", "all in DRAM", "tried: no", 1), Refused("chunked", "pieces", "beyond it", 0)), probes=1
+IN_PLACE = WorkingRemedy(
+    "same tensor", "in place", "overwrites x", {"l1": 1_064_960}, 102_236_160, 1, 1, ValueComparison.SAME_CALL
+)
+PIECES = WorkingRemedy("chunked", "pieces", "2 of them", {"dram": 4096, "l1": 2048}, 12_288, 9, 2, ValueComparison.NOT_COMPARED)
+FOUND = RemedyOutcome((IN_PLACE, PIECES), (StrategyRejection("other layout", "row-major layout", "needs 9 B", 0),), probes=3)
+NOTHING = RemedyOutcome(
+    refused=(
+        StrategyRejection("other memory", "all in DRAM", "tried: no", 1),
+        StrategyRejection("chunked", "pieces", "beyond it", 0),
+    ),
+    probes=1,
 )
 IN_WORDS = "remedy, same tensor: in place (overwrites x)"
 NONE_FITS = "no remedy: 1 tried and 1 not tried (impossible by arithmetic, or too slow here)"
@@ -45,7 +51,7 @@ def failures(folder):
 # Records read back --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("found", [FOUND, NOTHING, Searched(reason="it is the host's memory that ran out"), None])
+@pytest.mark.parametrize("found", [FOUND, NOTHING, RemedyOutcome(reason="it is the host's memory that ran out"), None])
 def test_what_a_record_tells_is_read_back_as_it_was(tmp_path, found):
     run = read_run(write_run(tmp_path, [failing(found=found)]))
     assert run.losses == ()
@@ -59,7 +65,7 @@ def test_what_a_record_tells_is_read_back_as_it_was(tmp_path, found):
         replace(FOUND, found=(replace(IN_PLACE, moved_bytes=-1),)),
         replace(FOUND, found=(replace(IN_PLACE, peak_bytes_per_bank={"l1": -2048}),)),
         replace(FOUND, found=(replace(IN_PLACE, lever=None),)),
-        replace(FOUND, refused=(Refused("chunked", "pieces", "no", "1"),)),
+        replace(FOUND, refused=(StrategyRejection("chunked", "pieces", "no", "1"),)),
     ],
 )
 def test_what_no_run_writes_costs_its_line_alone(tmp_path, wrong):
@@ -163,7 +169,7 @@ def test_what_has_no_search_is_searched_once_and_kept(tmp_path):
     assert kept.remedies == searched.remedies
     assert kept.remedies.first.peak_bytes_per_bank == {"l1": 2 * 532_480}
     pieces = next(working for working in kept.remedies.found if working.contract == "chunked")
-    assert pieces.values in (Values.EQUAL, Values.NOT_COMPARED)  # the latter where torch is not installed
+    assert pieces.values in (ValueComparison.EQUAL, ValueComparison.NOT_COMPARED)  # the latter where torch is not installed
     assert "in place" in failures(folder)["add"]["remedies"]
     assert search_remedies(run) == []
 

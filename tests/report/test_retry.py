@@ -7,8 +7,8 @@ import pytest
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.operators.case_json import case_from_json
-from ssinghal.report.group_report import Chapter
-from ssinghal.report.placement_alternatives import Answer, Remedy
+from ssinghal.report.group_report import GroupReport
+from ssinghal.report.placement_alternatives import Answer, PlacementRemedy
 from ssinghal.report.retry import REMEDIES, of_setting, search_remedies, tried_remedies, try_remedies
 from ssinghal.runner.pool import Pool, PoolOptions
 from ssinghal.runs.reader import read_run
@@ -17,9 +17,9 @@ from tests.support.run_builder import a_record, write_run
 
 def dram_answer(folder, op="softmax"):
     run = read_run(folder)
-    chapter = Chapter(run.groups[0], of_setting(tried_remedies(run)[0], run.groups[0].setting))
+    chapter = GroupReport(run.groups[0], of_setting(tried_remedies(run)[0], run.groups[0].setting))
     failing = next(r for r in chapter.facts.oom if r.op == op)
-    return {a.remedy: a.answer for a in chapter.alternatives_of(failing)}[Remedy.DRAM]
+    return {a.remedy: a.answer for a in chapter.alternatives_of(failing)}[PlacementRemedy.DRAM]
 
 
 @pytest.mark.virtual_device
@@ -89,8 +89,8 @@ def test_arithmetic_and_the_device_agree_on_remedies(tmp_path):
     shapes = [(1, 64, 640, 400), (1, 3, 1280, 1280), (1, 96, 1080, 1920)]
     records = [a_record(op, shape, status="oom", channels_last=True) for op in ("relu", "clone") for shape in shapes]
     run = read_run(write_run(tmp_path, records))
-    chapter = Chapter(run.groups[0])
-    wanted = (Remedy.DRAM, Answer.FITS)
+    chapter = GroupReport(run.groups[0])
+    wanted = (PlacementRemedy.DRAM, Answer.FITS)
     sure = [r for r in chapter.facts.oom for a in chapter.alternatives_of(r) if (a.remedy, a.answer) == wanted]
     assert sure
     placed = {"memory": "dram", "channels_last": True}

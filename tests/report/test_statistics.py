@@ -3,7 +3,7 @@
 import pytest
 
 from ssinghal.core.case import Source
-from ssinghal.report.placement_alternatives import Alternatives, Answer, Remedy, advice
+from ssinghal.report.placement_alternatives import Alternatives, Answer, PlacementRemedy, advice
 from ssinghal.report.resolution_tiers import NAMES, OTHER, UNKNOWN, smallest, tier_of
 from ssinghal.report.statistics import BANDS, Facts, Statistics, band_of
 from ssinghal.runs.reader import read_run
@@ -170,35 +170,35 @@ class TestAlternatives:
         """640 * 13 * 2 tiles each of operand and result, channels last, over 12 banks."""
         answers = self.of(tmp_path, [an_oom((1, 64, 640, 400), channels_last=True)])
         tiles = 640 * 13 * 2
-        assert answers[Remedy.DRAM].bytes_per_bank == 2 * -(-tiles // 12) * 2048
-        assert answers[Remedy.DRAM].bank_bytes == 1_072_693_184
-        assert answers[Remedy.DRAM].answer in (Answer.FITS, Answer.UNKNOWN)
+        assert answers[PlacementRemedy.DRAM].bytes_per_bank == 2 * -(-tiles // 12) * 2048
+        assert answers[PlacementRemedy.DRAM].bank_bytes == 1_072_693_184
+        assert answers[PlacementRemedy.DRAM].answer in (Answer.FITS, Answer.UNKNOWN)
 
     def test_what_the_run_tried_goes_before_arithmetic(self, tmp_path):
         tried = a_record("relu", (1, 64, 640, 400), memory="dram", channels_last=True)
         records = [an_oom((1, 64, 640, 400), channels_last=True), tried]
-        assert self.of(tmp_path / "fits", records)[Remedy.DRAM].answer is Answer.TRIED
+        assert self.of(tmp_path / "fits", records)[PlacementRemedy.DRAM].answer is Answer.TRIED
         records[1] = {**tried, "status": "oom", "resource": "dram_buffer"}
-        assert self.of(tmp_path / "not", records)[Remedy.DRAM].answer is Answer.TRIED_FAILS
+        assert self.of(tmp_path / "not", records)[PlacementRemedy.DRAM].answer is Answer.TRIED_FAILS
         records[1] = {**tried, "status": "not_run"}
-        assert self.of(tmp_path / "never", records)[Remedy.DRAM].answer in (Answer.FITS, Answer.UNKNOWN)
+        assert self.of(tmp_path / "never", records)[PlacementRemedy.DRAM].answer in (Answer.FITS, Answer.UNKNOWN)
 
     def test_torch_order_saves_the_padding_of_three_channels(self, tmp_path):
         """[1, 3, 640, 640]: 640 * 20 tiles channels last; 3 * 20 * 20 in torch's order, 19 in the fullest of 64 banks."""
         answers = self.of(tmp_path, [an_oom((1, 3, 640, 640), channels_last=True)])
-        found = answers[Remedy.TORCH_ORDER]
+        found = answers[PlacementRemedy.TORCH_ORDER]
         assert found.bytes_per_bank == 2 * -(-3 * 20 * 20 // 64) * 2048
         assert found.answer is not Answer.EXCEEDS
 
     def test_what_is_too_large_stays_too_large(self, tmp_path):
         """8 * 8192 * 8192 * 64 numbers of 2 B twice are 128 GiB; the board has 12 GiB."""
-        assert self.of(tmp_path, [an_oom((8, 8192, 8192, 64))])[Remedy.DRAM].answer is Answer.EXCEEDS
+        assert self.of(tmp_path, [an_oom((8, 8192, 8192, 64))])[PlacementRemedy.DRAM].answer is Answer.EXCEEDS
 
     def test_only_what_changes_something_is_offered(self, tmp_path):
         """In DRAM, in torch's order, without padding, nothing is left to change. Attributes name dims of the order given."""
         assert self.of(tmp_path / "a", [an_oom((1, 32, 64, 64), memory="dram", channels_last=False)]) == {}
         softmax = an_oom((1, 3, 64, 64), op="softmax", attrs={"dim": -1}, channels_last=True)
-        assert Remedy.TORCH_ORDER not in self.of(tmp_path / "b", [softmax])
+        assert PlacementRemedy.TORCH_ORDER not in self.of(tmp_path / "b", [softmax])
 
     def test_advice_adds_up(self, tmp_path):
         model = Source("cap", "m/a", "640x640", 8, "model.0")
@@ -206,7 +206,7 @@ class TestAlternatives:
         group = read_run(write_run(tmp_path, records)).groups[0]
         alternatives = Alternatives(group.records)
         listed = advice([(r, alternatives.of(r)) for r in group.records])
-        dram = next(a for a in listed if a.remedy is Remedy.DRAM)
+        dram = next(a for a in listed if a.remedy is PlacementRemedy.DRAM)
         assert dram.cases == 2
         assert dram.answers[Answer.EXCEEDS] == 1
         assert sum(dram.answers.values()) == 2

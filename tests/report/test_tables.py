@@ -10,9 +10,9 @@ from ssinghal.core.record import Resource
 from ssinghal.core.tensors import BufferType, format_bytes
 from ssinghal.report import failure_tables, result_tables
 from ssinghal.report import json_export as data
-from ssinghal.report.group_report import Chapter
+from ssinghal.report.group_report import GroupReport
 from ssinghal.report.page import page_data
-from ssinghal.report.placement_alternatives import Alternative, Answer, Remedy, advice
+from ssinghal.report.placement_alternatives import Alternative, Answer, PlacementRemedy, advice
 from ssinghal.runs.reader import read_run
 from tests.support.run_builder import a_record, write_run
 
@@ -43,7 +43,7 @@ def run_of(tmp_path):
 
 @pytest.fixture
 def chapter_of(run_of):
-    return lambda *records: Chapter(run_of(*records).groups[0])
+    return lambda *records: GroupReport(run_of(*records).groups[0])
 
 
 def rows_of(table):
@@ -121,12 +121,12 @@ def test_an_error_pattern_is_shown_by_its_worst_case(chapter_of):
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@A1", "\t=1+1", "\r=1+1"])
 def test_no_text_of_the_csv_is_a_formula(run_of, text):
     run = run_of(an_oom() | {"id": text})
-    assert f"'{text}" in data.failures_csv(run, [Chapter(run.groups[0])])
+    assert f"'{text}" in data.failures_csv(run, [GroupReport(run.groups[0])])
 
 
 def of_group(run, made):
     """What a data file says of the one group of ``run``."""
-    (group,) = made(run, [Chapter(run.groups[0])])["groups"]
+    (group,) = made(run, [GroupReport(run.groups[0])])["groups"]
     return group
 
 
@@ -153,7 +153,7 @@ def test_calls_of_a_shape_are_counted_as_often_as_they_are_made(run_of):
 @pytest.mark.parametrize("answer", Answer)
 def test_calls_that_then_fit_are_those_of_answers_that_say_so(chapter_of, answer):
     (record,) = chapter_of(an_oom(sources=[called(3)])).facts.oom
-    (found,) = advice([(record, [Alternative(Remedy.DRAM, answer, BufferType.DRAM, 1, 2)])])
+    (found,) = advice([(record, [Alternative(PlacementRemedy.DRAM, answer, BufferType.DRAM, 1, 2)])])
     assert found.calls == (3 if answer in (Answer.TRIED, Answer.FITS) else 0)
 
 
@@ -164,17 +164,17 @@ def remedies_of(chapter, number=0):
 def test_a_remedy_is_told_by_what_it_takes_of_the_memory_of_its_operands(chapter_of):
     """In torch's order 3 * 20 * 20 tiles over 12 banks of DRAM; as many of the result, in L1, are not added."""
     chapter = chapter_of(an_oom(memory="dram", output_memory="l1", channels_last=True))
-    assert remedies_of(chapter)[Remedy.TORCH_ORDER].bytes_per_bank == 3 * 20 * 20 // 12 * TILE
+    assert remedies_of(chapter)[PlacementRemedy.TORCH_ORDER].bytes_per_bank == 3 * 20 * 20 // 12 * TILE
 
 
 def test_a_result_in_dram_beside_operands_in_dram_is_the_same_placement(chapter_of):
     tried = a_record("relu", EVEN, memory="dram", output_memory="dram", channels_last=True)
-    assert remedies_of(chapter_of(an_oom(shape=EVEN, channels_last=True), tried))[Remedy.DRAM].answer is Answer.TRIED
+    assert remedies_of(chapter_of(an_oom(shape=EVEN, channels_last=True), tried))[PlacementRemedy.DRAM].answer is Answer.TRIED
 
 
 def test_a_call_that_ttnn_does_not_make_is_no_remedy(chapter_of):
     """Matrices are multiplied in tiles only, also those that tiles pad."""
-    assert list(remedies_of(chapter_of(an_oom("mm", inputs=[[33, 64], [64, 70]])))) == [Remedy.DRAM]
+    assert list(remedies_of(chapter_of(an_oom("mm", inputs=[[33, 64], [64, 70]])))) == [PlacementRemedy.DRAM]
 
 
 @pytest.mark.parametrize(
@@ -197,5 +197,5 @@ def test_the_load_of_a_case_is_that_of_its_fullest_memory(run_of):
 
 def test_a_line_of_the_csv_is_a_case_whatever_ends_lines_in_a_message(run_of):
     run = run_of(an_oom() | {"message": "a\r=1+1\n=1+1"})
-    (row,) = csv.DictReader(io.StringIO(data.failures_csv(run, [Chapter(run.groups[0])]), newline=""))
+    (row,) = csv.DictReader(io.StringIO(data.failures_csv(run, [GroupReport(run.groups[0])]), newline=""))
     assert row["message"] == "a\r=1+1\n=1+1"

@@ -24,7 +24,7 @@ import pytest
 from ssinghal.core.record import Record, Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
-from ssinghal.report.visualizer_export import REPORTS, Exported, export, named_run, was_asked
+from ssinghal.report.visualizer_export import REPORTS, ExportResult, export, named_run, was_asked
 from ssinghal.runs.reader import read_run
 from ssinghal.runs.stored_record import case_of
 from tests.support.processes import BLOCKED, all_ended, wait_for, workers_of
@@ -216,7 +216,7 @@ def test_what_crashed_or_hung_was_asked_of_ttnn(tmp_path: Path, status: str, dec
 def test_another_status_or_resource_differs_from_the_record(tmp_path: Path, verdict: Verdict, differs: bool) -> None:
     (stored,) = read_run(write_run(tmp_path, [a_record(status="oom")])).records
     again = Record.of(case_of(stored), verdict, device_mode="virtual", board="n150", ttnn="0.81.1")
-    assert Exported(stored, again, None).differs is differs
+    assert ExportResult(stored, again, None).differs is differs
 
 
 def test_without_torch_one_line_says_so(tmp_path: Path) -> None:

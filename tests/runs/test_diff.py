@@ -12,7 +12,7 @@ from ssinghal.cli import cli
 from ssinghal.core.case import Source
 from ssinghal.core.record import PlacedTensor, Resource, Usage
 from ssinghal.errors import HarnessError
-from ssinghal.runs.diff import Changes, Figure, Kind
+from ssinghal.runs.diff import ByteChange, Changes, Kind
 from ssinghal.runs.diff_text import lines, markdown, markdown_within
 from ssinghal.runs.reader import read_run
 from tests.support.run_builder import a_record, write_run
@@ -125,7 +125,7 @@ def test_a_figure_that_moves_against_the_base_is_a_change(compared):
     smaller = program_oom("tanh", BASE_081, 9_887_744 - 2 * (BASE_081 - BASE_076), limit_bytes=L1_END)
     changes = compared(release(BASE_076), release(BASE_081, tanh=smaller))
     assert named(changes) == [(Kind.SHRUNK, "tanh")]
-    assert changes.found[0].figures == (Figure("program_bytes", BASE_076 + 9_887_744, BASE_076 + 9_887_744 - 160),)
+    assert changes.found[0].figures == (ByteChange("program_bytes", BASE_076 + 9_887_744, BASE_076 + 9_887_744 - 160),)
 
 
 def test_a_bank_without_a_reserved_base_grows_or_shrinks_itself(compared):
@@ -170,7 +170,7 @@ def test_a_budget_that_does_not_follow_the_base_is_judged_by_itself(compared):
     )
     changes = compared(before, after)
     assert named(changes) == [(Kind.GROWN, "cat")]
-    assert changes.found[0].figures == (Figure("limit_bytes", 1_000_000, 999_968),)
+    assert changes.found[0].figures == (ByteChange("limit_bytes", 1_000_000, 999_968),)
 
 
 def test_what_no_longer_fits_because_of_the_base_is_a_new_oom(compared):
@@ -232,7 +232,7 @@ def test_tensors_on_the_device_are_compared(compared):
     placed = [PlacedTensor("output", (1, 64), "bfloat16", "tile", "l1", 128, size, 64) for size in (4096, 2048)]
     changes = compared(*([a_record(measured={"tensors": (tensor,)})] for tensor in placed))
     assert named(changes) == [(Kind.SHRUNK, "relu")]
-    assert changes.found[0].figures == (Figure("output: allocated_bytes", 4096, 2048),)
+    assert changes.found[0].figures == (ByteChange("output: allocated_bytes", 4096, 2048),)
 
 
 def test_cases_of_one_run_alone(compared):

@@ -13,19 +13,19 @@ from ssinghal.capture.trace import Trace, Value, ValueKind
 from ssinghal.core.boards import load_board
 from ssinghal.core.tensors import TILE_EDGE, Layout
 from ssinghal.operators.operator_info import PLACED_DTYPES
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.layout_ops import Hand, Held
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedStep, planned_steps
 from ssinghal.plan.passes.registry import rewritten
-from ssinghal.plan.policy import Lifetime, Policy
+from ssinghal.plan.policy import Lifetime, PortingPolicy
 from ssinghal.plan.rules.dispatch import Work, results_of
-from ssinghal.plan.weights import Made, Prepared, Residents
+from ssinghal.plan.weights import PlacedWeight, PreparedWeights, ResidentWeights
 from tests.support.real_traces import Recorded, Values, folded_bias, folded_weight
 from tests.support.torch_ttnn import DTYPES, ROW_MAJOR, TILE, Tensor, TorchTTNN
 from tests.support.ttnn_calls import NotedCall, Noting
 
 
-class ValuedResidents(Residents):
+class ValuedResidents(ResidentWeights):
     """Weights with their values, in the form in which the calls take them. A convolution's of maps stays as torch has it."""
 
     def __init__(self, session: Any, trace: Trace, values: Values) -> None:
@@ -35,7 +35,7 @@ class ValuedResidents(Residents):
     def _asked(self, *_: Any) -> tuple[Any, Any]:
         return None, None
 
-    def _placed(self, made: Made) -> Tensor:
+    def _placed(self, made: PlacedWeight) -> Tensor:
         values = self._values[made.value]
         if made.folded:
             weight, parts = values.dim() > 1, made.folded
@@ -44,18 +44,18 @@ class ValuedResidents(Residents):
             values = values.unflatten(0, (-1, made.features_inner)).transpose(0, 1).flatten(0, 1)
         if made.transposed:
             values = values.mT
-        if isinstance(made.spec, Prepared):
+        if isinstance(made.spec, PreparedWeights):
             return Tensor(values.clone())
         if self._is_of_volumes(made):
             values = self._padded(values, made)
         layout = TILE if made.spec.layout is Layout.TILE else ROW_MAJOR
         return Tensor(values.reshape(made.spec.shape).clone(), layout, DTYPES[made.spec.dtype.value])
 
-    def _is_of_volumes(self, made: Made) -> bool:
+    def _is_of_volumes(self, made: PlacedWeight) -> bool:
         reads = (s for s in self.trace.steps if s.overload == "aten.conv3d.default" and made.value in s.inputs[1:])
         return next(reads, None) is not None
 
-    def _padded(self, values: torch.Tensor, made: Made) -> torch.Tensor:
+    def _padded(self, values: torch.Tensor, made: PlacedWeight) -> torch.Tensor:
         """A weight as a matrix of positions x channels, dense over its groups, a bias as a row; channels in whole tiles."""
         missing = -values.shape[0] % TILE_EDGE
         if values.dim() == 1:
@@ -69,12 +69,12 @@ class ValuedResidents(Residents):
         return F.pad(dense, (0, 0) * 3 + (0, -dense.shape[1] % TILE_EDGE, 0, missing)).permute(2, 3, 4, 1, 0)
 
 
-def run_in_torch(made: Recorded, policy: Policy, board: str = "n150") -> tuple[list[torch.Tensor], list[NotedCall]]:
+def run_in_torch(made: Recorded, policy: PortingPolicy, board: str = "n150") -> tuple[list[torch.Tensor], list[NotedCall]]:
     """The results of the model as this policy runs it, in torch's order, and the calls that were made. Some layouts depend on
     what they take in the banks of the board."""
     trace = rewritten(made.trace, policy)
     session = Noting(SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board(board)))
-    hand, residents = Hand(session, policy), ValuedResidents(session, trace, made.values)
+    hand, residents = LayoutOps(session, policy), ValuedResidents(session, trace, made.values)
     steps = planned_steps(trace)
     residents.spec_all(steps)
     residents.place_all(steps)
@@ -92,7 +92,9 @@ def run_in_torch(made: Recorded, policy: Policy, board: str = "n150") -> tuple[l
     return [_read(store[n]) for n in trace.results], session.calls
 
 
-def _step(planned: PlannedStep, hand: Hand, residents: Residents, store: dict[int, Held], dying: list[int]) -> None:
+def _step(
+    planned: PlannedStep, hand: LayoutOps, residents: ResidentWeights, store: dict[int, HeldTensor], dying: list[int]
+) -> None:
     assert planned.case is not None, f"{planned.step.overload}: {planned.reason}"
     shapes = [residents.trace.values[n].shape for n in planned.results]
     results = results_of(Work(planned, hand, residents, store, shapes, frozenset(dying)))
@@ -106,16 +108,16 @@ def _step(planned: PlannedStep, hand: Hand, residents: Residents, store: dict[in
         store.pop(number, None)
 
 
-def _placed(value: Value, values: torch.Tensor, policy: Policy) -> Held:
+def _placed(value: Value, values: torch.Tensor, policy: PortingPolicy) -> HeldTensor:
     """Maps channels-last in rows, all else as torch has it, in tiles."""
     dtype = DTYPES[PLACED_DTYPES[value.dtype].value]
     if policy.lazy_views and len(value.shape) == 4:
         rows = values.permute(0, 2, 3, 1).reshape(1, 1, -1, value.shape[1]).clone()
-        return Held(Tensor(rows, ROW_MAJOR, dtype), Form.plain(value.shape, (0, 2, 3, 1)))
-    return Held(Tensor(values.reshape(value.shape or (1,)).clone(), TILE, dtype), Form.plain(value.shape))
+        return HeldTensor(Tensor(rows, ROW_MAJOR, dtype), AxisLayout.plain(value.shape, (0, 2, 3, 1)))
+    return HeldTensor(Tensor(values.reshape(value.shape or (1,)).clone(), TILE, dtype), AxisLayout.plain(value.shape))
 
 
-def _read(held: Held) -> torch.Tensor:
+def _read(held: HeldTensor) -> torch.Tensor:
     """What the model speaks of: the atoms in their order on the device, brought into that of the dims."""
     form = held.form
     atoms = held.tensor.values.reshape([form.sizes[a] for a in form.order])

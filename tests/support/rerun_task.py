@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TensorSpec
 from ssinghal.device.session import DeviceFacts, Session
-from ssinghal.remedy.trial import Trial, Tried
+from ssinghal.remedy.trial import Trial, TrialResult
 from ssinghal.remedy.trial_runner import run_trial
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
@@ -17,7 +17,7 @@ from ssinghal.runner.tasks import PoolOptions, Task
 class Rerun:
     """``tried``: the trial. ``code_results``: tensors that its code left in its variables; ``raised``: what it raised."""
 
-    tried: Tried
+    tried: TrialResult
     code_results: tuple[TensorSpec, ...] = ()
     raised: str = ""
 
@@ -47,4 +47,4 @@ class RerunTask(Task[Rerun]):
         return Rerun(tried, found, raised)
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> Rerun:
-        return Rerun(Tried(self.trial, verdict, facts.board, facts.ttnn, facts.mode))
+        return Rerun(TrialResult(self.trial, verdict, facts.board, facts.ttnn, facts.mode))

@@ -15,7 +15,7 @@ from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.result import PlanResult
-from ssinghal.plan.weights import Residents, conv_arguments, map_layout
+from ssinghal.plan.weights import ResidentWeights, conv_arguments, map_layout
 from ssinghal.runner.tasks import PoolOptions, Task
 
 LOADING = ("prepare_", "allocate_", "empty")  # what is called before the first step begins with these
@@ -113,7 +113,7 @@ class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
             session.clear()
 
     def _placed(self, session: Session) -> Specs:
-        residents, steps = Residents(session, self.trace), planned_steps(self.trace)
+        residents, steps = ResidentWeights(session, self.trace), planned_steps(self.trace)
         residents.spec_all(steps)
         residents.place_all(steps)
         return [_told(tensor) for tensor in residents.tensors.values()]

@@ -82,7 +82,7 @@ class ModulePaths:
             self._raised = (raised, path)
 
 
-class Recorder(MetaMode):
+class ForwardRecorder(MetaMode):
     """``calls`` of the forward, and ``left_out``: how many calls of which kind are not listed.
 
     A tensor is an activation if it holds anything computed from the model's inputs; storage decides, so that views and writes

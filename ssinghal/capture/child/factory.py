@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from ssinghal.capture.request import CaptureError
-from ssinghal.capture.zoo import DTYPE, Built
+from ssinghal.capture.zoo import DTYPE, BuiltModel
 
 
-def call_factory(text: str) -> Built:
+def call_factory(text: str) -> BuiltModel:
     """The model and its inputs. CaptureError for a text that names no function, or a function that returns something else."""
     module_name, _, name = text.partition(":")
     module = import_module(module_name)
@@ -28,7 +28,7 @@ def call_factory(text: str) -> Built:
     shapes = tuple(tuple(t.shape) for t in tensors)
     dtypes = tuple(DTYPE if t.is_floating_point() else str(t.dtype).removeprefix("torch.") for t in tensors)
     run = (lambda *given: model(**dict(zip(names, given, strict=True)))) if names else model
-    return Built(model, run, text, shapes, () if set(dtypes) == {DTYPE} else dtypes)
+    return BuiltModel(model, run, text, shapes, () if set(dtypes) == {DTYPE} else dtypes)
 
 
 def _described(value: Any) -> str:

@@ -9,21 +9,21 @@ from typing import Any
 import torch
 
 from ssinghal.capture.catalog_lines import merged
-from ssinghal.capture.child.call_recorder import MAX_CALLS, ModulePaths, Recorder, TooManyCalls
+from ssinghal.capture.child.call_recorder import MAX_CALLS, ForwardRecorder, ModulePaths, TooManyCalls
 from ssinghal.capture.child.factory import call_factory
 from ssinghal.capture.child.meta_device import META, MetaFactories, MetaMode, ValueUnknown, built_on_meta, settle
 from ssinghal.capture.child.sandbox import Guards
 from ssinghal.capture.child.trace_recorder import TraceRecorder
 from ssinghal.capture.request import PACKAGES, CaptureError, CaptureRequest, Level
 from ssinghal.capture.trace import Trace, trace_text
-from ssinghal.capture.zoo import DTYPE, Built, build
+from ssinghal.capture.zoo import DTYPE, BuiltModel, build
 from ssinghal.catalog.writer import captured_text
 
 # What huggingface_hub raises when told to stay offline, before it tries to connect.
 OFFLINE = frozenset({"EntryNotFoundError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"})
 
 
-class Capturing:
+class CaptureJob:
     """Builds the model, runs it on shapes, and writes down what it called."""
 
     def __init__(self, request: CaptureRequest, guards: Guards) -> None:
@@ -40,8 +40,8 @@ class Capturing:
         self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE), nearest=self._request.trace)
         return self._trace(built, inputs, paths) if self._request.trace else self._catalog(built, inputs, paths)
 
-    def _catalog(self, built: Built, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
-        recorder = Recorder(paths, inputs)
+    def _catalog(self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
+        recorder = ForwardRecorder(paths, inputs)
         stopped = self._run(built, inputs, paths, recorder)[1]
         self._refuse_nothing(len(recorder.calls), stopped)
         lines = merged(recorder.calls, DTYPE)
@@ -53,7 +53,7 @@ class Capturing:
         }  # fmt: skip
         return captured_text(head, lines)
 
-    def _trace(self, built: Built, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
+    def _trace(self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
         recorder = TraceRecorder(paths, built.root, inputs)
         returned, stopped = self._run(built, inputs, paths, recorder)
         results = recorder.results_of(returned)
@@ -80,12 +80,14 @@ class Capturing:
         where = f"in {self._paths.of(error)}: " if self._paths is not None else "while it is built: "
         return f"{where}{type(error).__name__}: {_first_line(error)}".rstrip(": ")
 
-    def _build(self) -> Built:
+    def _build(self) -> BuiltModel:
         request = self._request
         with built_on_meta():
             return call_factory(request.factory) if request.factory else build(request.model, request.inputs)
 
-    def _run(self, built: Built, inputs: Sequence[torch.Tensor], paths: ModulePaths, recorder: MetaMode) -> tuple[Any, str]:
+    def _run(
+        self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths, recorder: MetaMode
+    ) -> tuple[Any, str]:
         """What forward returns, and why it ended before its end, if it did."""
         gradients = torch.no_grad() if self._request.level is Level.ATEN else torch.inference_mode()
         returned, stopped = None, built.stopped
@@ -104,7 +106,7 @@ class Capturing:
             stopped = f"{recorder.unknown}; the model goes on without, and so does the recording"
         return returned, stopped
 
-    def _head(self, built: Built, recorder: MetaMode, stopped: str) -> dict[str, Any]:
+    def _head(self, built: BuiltModel, recorder: MetaMode, stopped: str) -> dict[str, Any]:
         """What catalogs and traces say of the model, its input and the recording."""
         level = self._request.level.value
         capture: dict[str, Any] = {"torch": _version("torch"), "level": level, "device": "meta"}

@@ -68,7 +68,7 @@ def _in_a_fork(data: dict[str, Any]) -> str:
 
 def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
     """What the code of a model or a factory raises is its user's to read: one line of it, whatever its type."""
-    from ssinghal.capture.child.job import Capturing
+    from ssinghal.capture.child.job import CaptureJob
 
     request = CaptureRequest.from_json(data)
     sys.dont_write_bytecode = True  # of a factory that is changed within a second, Python would take the old one again
@@ -76,7 +76,7 @@ def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
     warnings.filterwarnings("ignore")
     guards = Guards()
     guards.start(settings)
-    capturing = Capturing(request, guards)
+    capturing = CaptureJob(request, guards)
     try:
         return {"text": capturing.text()}
     except CaptureError as error:

@@ -19,7 +19,7 @@ DTYPE = "bfloat16"  # of parameters and of activations that float: what models r
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltModel:
     """A model ready to run. ``root``: the module whose paths are recorded. ``run(*tensors)`` calls forward, or the part of it
     that depends on shapes alone; ``stopped`` says what of the model it leaves out. ``config``: what it was built from.
 
@@ -40,7 +40,7 @@ class Built:
         return sum(p.numel() for p in (self.counted or self.root).parameters())
 
 
-def build(model: str, inputs: tuple[Shape, ...]) -> Built:
+def build(model: str, inputs: tuple[Shape, ...]) -> BuiltModel:
     """The model called ``package/name``, for inputs of these shapes. CaptureError if unknown or not installed."""
     package, _, name = model.partition("/")
     extra, _ = PACKAGES[package]
@@ -52,7 +52,7 @@ def build(model: str, inputs: tuple[Shape, ...]) -> Built:
     plain = name.partition(".")[0] if package == "timm" else name  # timm tags names with the weights: resnet50.a1_in1k
     if plain not in (names := zoo.names()):
         raise CaptureError(unknown(f"{package} model", plain, names))
-    built: Built = zoo.build(name, inputs)
+    built: BuiltModel = zoo.build(name, inputs)
     return built
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssinghal.capture.request import CaptureError
-from ssinghal.capture.zoo import DTYPE, Built
+from ssinghal.capture.zoo import DTYPE, BuiltModel
 from ssinghal.core.tensors import Shape
 
 
 @dataclass(frozen=True)
-class Part:
+class ModelPart:
     """``part`` of the class (all of it when empty), which takes a tensor of ``rank``; ``more``: shapes of further inputs."""
 
     cls: str
@@ -27,16 +27,16 @@ _SD_VAE = {
     "down_block_types": ("DownEncoderBlock2D",) * 4, "up_block_types": ("UpDecoderBlock2D",) * 4,
 }  # fmt: skip
 PARTS = {
-    "mochi-decoder": Part("AutoencoderKLMochi", 5, "decoder"),
-    "mochi-encoder": Part("AutoencoderKLMochi", 5, "encoder"),
-    "cogvideox-decoder": Part("AutoencoderKLCogVideoX", 5, "decoder"),
-    "cogvideox-encoder": Part("AutoencoderKLCogVideoX", 5, "encoder"),
-    "ltx-decoder": Part("AutoencoderKLLTXVideo", 5, "decoder"),
-    "sd-vae-decoder": Part("AutoencoderKL", 4, "decoder", _SD_VAE),
-    "sd-vae-encoder": Part("AutoencoderKL", 4, "encoder", _SD_VAE),
-    "taesd-decoder": Part("AutoencoderTiny", 4, "decoder"),
-    "unet2d": Part("UNet2DModel", 4, more=((1,),)),
-    "sd-unet": Part("UNet2DConditionModel", 4, options={"cross_attention_dim": 768}, more=((1,), (1, 77, 768))),
+    "mochi-decoder": ModelPart("AutoencoderKLMochi", 5, "decoder"),
+    "mochi-encoder": ModelPart("AutoencoderKLMochi", 5, "encoder"),
+    "cogvideox-decoder": ModelPart("AutoencoderKLCogVideoX", 5, "decoder"),
+    "cogvideox-encoder": ModelPart("AutoencoderKLCogVideoX", 5, "encoder"),
+    "ltx-decoder": ModelPart("AutoencoderKLLTXVideo", 5, "decoder"),
+    "sd-vae-decoder": ModelPart("AutoencoderKL", 4, "decoder", _SD_VAE),
+    "sd-vae-encoder": ModelPart("AutoencoderKL", 4, "encoder", _SD_VAE),
+    "taesd-decoder": ModelPart("AutoencoderTiny", 4, "decoder"),
+    "unet2d": ModelPart("UNet2DModel", 4, more=((1,),)),
+    "sd-unet": ModelPart("UNet2DConditionModel", 4, options={"cross_attention_dim": 768}, more=((1,), (1, 77, 768))),
 }
 
 
@@ -44,7 +44,7 @@ def names() -> list[str]:
     return sorted(PARTS)
 
 
-def build(name: str, inputs: tuple[Shape, ...]) -> Built:
+def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
     import diffusers
 
     part = PARTS[name]
@@ -57,7 +57,7 @@ def build(name: str, inputs: tuple[Shape, ...]) -> Built:
     dtypes = tuple("int64" if shape == (inputs[0][0],) else DTYPE for shape in shapes) if part.more else ()
     options = ", ".join(f"{key}={value!r}" for key, value in part.options.items())
     config = f"{part.cls}({options})" + (f".{part.part}" if part.part else "")
-    return Built(root, run, config, shapes, dtypes, counted=run)
+    return BuiltModel(root, run, config, shapes, dtypes, counted=run)
 
 
 def _of_batch(shape: Shape, batch: int) -> Shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssinghal.capture.zoo import Built, image_size
+from ssinghal.capture.zoo import BuiltModel, image_size
 from ssinghal.core.tensors import Shape
 
 
@@ -14,7 +14,7 @@ def names() -> list[str]:
     return list(timm.list_models())
 
 
-def build(name: str, inputs: tuple[Shape, ...]) -> Built:
+def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
     import timm
 
     config = timm.get_pretrained_cfg(name, allow_unregistered=True)
@@ -22,4 +22,4 @@ def build(name: str, inputs: tuple[Shape, ...]) -> Built:
     if config is not None and config.fixed_input_size:
         options["img_size"] = image_size(name, inputs)
     model = timm.create_model(name, pretrained=False, **options)
-    return Built(model, model, name, inputs)
+    return BuiltModel(model, model, name, inputs)

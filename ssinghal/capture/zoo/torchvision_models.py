@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ssinghal.capture.request import CaptureError
-from ssinghal.capture.zoo import Built, image_size
+from ssinghal.capture.zoo import BuiltModel, image_size
 from ssinghal.core.tensors import Shape
 
 ONE_STAGE = "anchors, box decoding and non-maximum suppression depend on values: backbone and heads are recorded"
@@ -21,7 +21,7 @@ def names() -> list[str]:
     return [name for name in models.list_models() if name not in quantized]
 
 
-def build(name: str, inputs: tuple[Shape, ...]) -> Built:
+def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
     from torchvision import models
 
     options: dict[str, Any] = {"weights": None}
@@ -37,14 +37,14 @@ def build(name: str, inputs: tuple[Shape, ...]) -> Built:
     model = models.get_model(name, **options)
     if name in models.list_models(module=models.detection):
         return _detector(name, model, inputs)
-    return Built(model, model, name, inputs)
+    return BuiltModel(model, model, name, inputs)
 
 
-def _detector(name: str, model: Any, inputs: tuple[Shape, ...]) -> Built:
+def _detector(name: str, model: Any, inputs: tuple[Shape, ...]) -> BuiltModel:
     image_size(name, inputs)
     model.eval()  # in training it takes more proposals
     if not hasattr(model, "rpn"):
-        return Built(model, lambda x: model.head(list(model.backbone(x).values())), name, inputs, stopped=ONE_STAGE)
+        return BuiltModel(model, lambda x: model.head(list(model.backbone(x).values())), name, inputs, stopped=ONE_STAGE)
     proposals = model.rpn.post_nms_top_n()
 
     def run(x: Any) -> None:
@@ -59,4 +59,4 @@ def _detector(name: str, model: Any, inputs: tuple[Shape, ...]) -> Built:
             regions = pooled.new_empty((x.shape[0] * found, pooled.shape[1], *pool.output_size))
             getattr(heads, f"{which}_predictor")(getattr(heads, f"{which}_head")(regions))
 
-    return Built(model, run, name, inputs, stopped=TWO_STAGE.format(proposals))
+    return BuiltModel(model, run, name, inputs, stopped=TWO_STAGE.format(proposals))

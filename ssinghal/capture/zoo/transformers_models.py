@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssinghal.capture.zoo import Built, image_size
+from ssinghal.capture.zoo import BuiltModel, image_size
 from ssinghal.core.tensors import Shape
 
 # name -> (model type, what its configuration has otherwise than the type's default)
@@ -41,7 +41,7 @@ def names() -> list[str]:
     return sorted({*PRESETS, *_classes()})
 
 
-def build(name: str, inputs: tuple[Shape, ...]) -> Built:
+def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
     import transformers
 
     size = image_size(name, inputs)
@@ -54,7 +54,7 @@ def build(name: str, inputs: tuple[Shape, ...]) -> Built:
             setattr(config, attribute, False)
     classes = _classes()[model_type]
     model = getattr(transformers, classes)(config)
-    return Built(model, lambda x: model(pixel_values=x), f"{classes}({type(config).__name__})", inputs)
+    return BuiltModel(model, lambda x: model(pixel_values=x), f"{classes}({type(config).__name__})", inputs)
 
 
 def _classes() -> dict[str, str]:

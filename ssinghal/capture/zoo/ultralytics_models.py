@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ssinghal.capture.zoo import Built, image_size
+from ssinghal.capture.zoo import BuiltModel, image_size
 from ssinghal.core.tensors import Shape
 
 _SCALED = re.compile(r"(yolov?e?-?v?\d+)(?=-|$)")
@@ -21,7 +21,7 @@ def names() -> list[str]:
     return sorted(stems | scaled)
 
 
-def build(name: str, inputs: tuple[Shape, ...]) -> Built:
+def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
     from ultralytics.nn import tasks
 
     image_size(name, inputs)
@@ -37,4 +37,4 @@ def build(name: str, inputs: tuple[Shape, ...]) -> Built:
     else:
         cls = classes[tasks.guess_model_task(tasks.yaml_model_load(config))]
     model = cls(config, ch=inputs[0][1], verbose=False)
-    return Built(model, model, config, inputs)
+    return BuiltModel(model, model, config, inputs)

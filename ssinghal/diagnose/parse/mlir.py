@@ -23,7 +23,7 @@ from ssinghal.core.tensors import (
     TensorSpec,
     ceil_div,
 )
-from ssinghal.diagnose.model import Module, Operation, Value
+from ssinghal.diagnose.model import MlirValue, Module, Operation
 from ssinghal.diagnose.parse.line_reader import Lines, joined
 from ssinghal.errors import InvalidCase
 
@@ -162,12 +162,12 @@ def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Ope
     arrow = _top_level(types, "->")
     given, returned = (types, "") if arrow is None else (types[:arrow], types[arrow + 2 :])
     results = _result_names(head["results"] or "")
-    told = _told_by(attributes, aliases) if len(results) == 1 else _Layout()
+    told = _told_by(attributes, aliases) if len(results) == 1 else _MlirLayout()
     names = [name for name in split(operands) if name.startswith("%")]
     return Operation(
         head["quoted"] or head["bare"],
         tuple(_values(results, returned, aliases, told)),
-        tuple(_values(names, given, aliases, _Layout())),
+        tuple(_values(names, given, aliases, _MlirLayout())),
         attributes,
         _location(location, aliases),
         line,
@@ -183,17 +183,17 @@ def _result_names(text: str) -> list[str]:
     return names
 
 
-def _told_by(attributes: Mapping[str, Any], aliases: Mapping[str, str]) -> _Layout:
+def _told_by(attributes: Mapping[str, Any], aliases: Mapping[str, str]) -> _MlirLayout:
     """What an operation's attributes say of its result."""
     layout, memory = str(attributes.get("layout", "")), _MEMORY.match(str(attributes.get("memory_config", "")))
-    return _Layout(
+    return _MlirLayout(
         layout=Layout(layout) if layout in tuple(Layout) else None,
         dtype=_DTYPES.get(str(attributes.get("dtype", ""))),
         buffer=_buffer(_resolved(memory[1], aliases)) if memory else None,
     )
 
 
-def _values(names: Sequence[str], types: str, aliases: Mapping[str, str], told: _Layout) -> Iterator[Value]:
+def _values(names: Sequence[str], types: str, aliases: Mapping[str, str], told: _MlirLayout) -> Iterator[MlirValue]:
     """``told``: by the operation, for where a type says less."""
     inner = types.strip()
     inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
@@ -202,31 +202,31 @@ def _values(names: Sequence[str], types: str, aliases: Mapping[str, str], told: 
         yield _value(name, texts[i] if len(texts) == len(names) else "", aliases, told)
 
 
-def _value(name: str, text: str, aliases: Mapping[str, str], told: _Layout) -> Value:
+def _value(name: str, text: str, aliases: Mapping[str, str], told: _MlirLayout) -> MlirValue:
     """``tensor<4x4884480xbf16, #ttnn_layout16>``: the shape is the logical one, the layout's element is what is stored."""
     text = _resolved(text, aliases)
     text = text[: text.rfind(">") + 1]
     if not text.startswith("tensor<"):
-        return Value(name)
+        return MlirValue(name)
     content, *layouts = split(text[len("tensor<") : -1]) or [""]
     shape, dtype = _shape_and_dtype(content)
     if shape is None:
-        return Value(name)
-    layout = _Layout.of(_resolved(layouts[0], aliases) if layouts else "", aliases)
+        return MlirValue(name)
+    layout = _MlirLayout.of(_resolved(layouts[0], aliases) if layouts else "", aliases)
     dtype = layout.dtype or told.dtype or dtype
     if dtype is None:
-        return Value(name, grid=layout.grid)
+        return MlirValue(name, grid=layout.grid)
     usual = Layout.ROW_MAJOR if layouts and "row_major" in layouts[0] else told.layout or Layout.TILE
     memory = MemoryConfig(layout.buffer or told.buffer or BufferType.DRAM)
     try:
         plain = TensorSpec(shape, dtype, layout.layout or usual, memory)
     except InvalidCase:
-        return Value(name, grid=layout.grid)
-    return layout.placed(Value(name, plain, layout.is_known, layout.grid))
+        return MlirValue(name, grid=layout.grid)
+    return layout.placed(MlirValue(name, plain, layout.is_known, layout.grid))
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _MlirLayout:
     """What the text of a layout says. ``grid``: (columns, rows) as printed; ``columns`` of the cores that shards fill row by
     row, where the text has the mapping."""
 
@@ -240,7 +240,7 @@ class _Layout:
     columns: int | None = None
 
     @classmethod
-    def of(cls, text: str, aliases: Mapping[str, str]) -> _Layout:
+    def of(cls, text: str, aliases: Mapping[str, str]) -> _MlirLayout:
         if "layout<" not in text:
             return cls()
         parts = split(text[text.find("<") + 1 : -1])
@@ -268,7 +268,7 @@ class _Layout:
     def is_known(self) -> bool:
         return None not in (self.layout, self.buffer) and self.interleaved and self.kind is None
 
-    def placed(self, value: Value) -> Value:
+    def placed(self, value: MlirValue) -> MlirValue:
         """``value`` with its shards, where their shape and cores follow from the text and TTNN would take them."""
         cores = self._shard_grid()
         if value.spec is None or self.kind is None or self.shard is None or self.buffer is None or cores is None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.core.tensors import DType
-from ssinghal.diagnose.model import Operation, Value
+from ssinghal.diagnose.model import MlirValue, Operation
 
 _NUMBERED = re.compile(r"%(\d{1,9})(?:#\d+)?")
 _BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)  # of a layout alone: the tensor's type says bf16
@@ -81,7 +81,7 @@ def _number(operation: Operation) -> int | None:
     return int(found[1]) if found else None
 
 
-def told(values: Sequence[Value]) -> int:
+def told(values: Sequence[MlirValue]) -> int:
     """How much the text says of what the values are on the device."""
     return sum((value.spec is not None) + value.known_layout for value in values)
 
@@ -96,7 +96,7 @@ def _agree(logged: Operation, printed: Operation) -> bool:
     return all(len(ours) == len(theirs) and all(map(_may_be_one, ours, theirs)) for ours, theirs in pairs)
 
 
-def _may_be_one(logged: Value, printed: Value) -> bool:
+def _may_be_one(logged: MlirValue, printed: MlirValue) -> bool:
     if logged.name != printed.name:
         return False
     ours, theirs = logged.spec, printed.spec
@@ -107,7 +107,7 @@ def _may_be_one(logged: Value, printed: Value) -> bool:
     return ours.shape == theirs.shape and (ours.dtype is theirs.dtype or theirs.dtype in _BLOCK_FLOATS)
 
 
-def _fuller(logged: tuple[Value, ...], printed: tuple[Value, ...]) -> tuple[Value, ...]:
+def _fuller(logged: tuple[MlirValue, ...], printed: tuple[MlirValue, ...]) -> tuple[MlirValue, ...]:
     if not logged:
         return printed
     return tuple(max(pair, key=lambda value: told((value,))) for pair in zip(logged, printed, strict=True))

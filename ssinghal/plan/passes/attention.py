@@ -8,7 +8,7 @@ from typing import Any
 
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.tensors import TILE_EDGE
-from ssinghal.plan.axis_layout import Form
+from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.lowering import EXTRAS
 from ssinghal.plan.passes.editing import VIEWS, makers, readers, view_of, with_steps
 
@@ -132,7 +132,7 @@ def _heads_of(trace: Trace, read: Mapping[int, list[int]], number: int) -> dict[
     packed = trace.steps[number].results[0]
     shape = trace.values[packed].shape
     value, gone = packed, []
-    form: Form | None = Form.plain(shape)
+    form: AxisLayout | None = AxisLayout.plain(shape)
     while form is not None and len(read[value]) == 1 and read[value][0] < len(trace.steps):
         step = trace.steps[read[value][0]]
         if step.overload not in VIEWS:
@@ -144,7 +144,7 @@ def _heads_of(trace: Trace, read: Mapping[int, list[int]], number: int) -> dict[
     if form is None or len(shape) != 3 or len(heads) != 5 or heads[0] != 3 or not gone:
         return {}
     _, batch, count, length, size = heads
-    wanted = Form.plain((batch, length, 3, count, size)).permuted((2, 0, 3, 1, 4))
+    wanted = AxisLayout.plain((batch, length, 3, count, size)).permuted((2, 0, 3, 1, 4))
     if (batch, length, 3 * count * size) != shape or _numbered(form) != _numbered(wanted):
         return {}
     selects = read[value]
@@ -170,7 +170,7 @@ def _heads_of(trace: Trace, read: Mapping[int, list[int]], number: int) -> dict[
     return {**{n: [] for n in (*gone[1:], *selects)}, gone[0]: [split]}
 
 
-def _numbered(form: Form) -> tuple[Any, ...]:
+def _numbered(form: AxisLayout) -> tuple[Any, ...]:
     """What two forms of one meaning agree in: sizes of the atoms in the order of the device, and the dims as places in it."""
     place = {atom: i for i, atom in enumerate(form.order)}
     return tuple(form.sizes[a] for a in form.order), tuple(tuple(place[a] for a in dim) for dim in form.dims)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ssinghal.capture.trace import Step, Trace
-from ssinghal.plan.axis_layout import Form
+from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.lowering import EXTRAS
 from ssinghal.plan.passes.editing import VIEWS, readers, view_of, with_steps
 
@@ -29,7 +29,7 @@ def depth_to_space(trace: Trace) -> Trace:
 def _spread(trace: Trace, read: Mapping[int, list[int]], value: int) -> int | None:
     """How many pixels take the features of one, where views alone put all but their outermost part into other dims."""
     shape = trace.values[value].shape
-    form: Form | None = Form.plain(shape)
+    form: AxisLayout | None = AxisLayout.plain(shape)
     features = len(shape) - 1
     while form is not None and len(read[value]) == 1 and read[value][0] < len(trace.steps):
         step = trace.steps[read[value][0]]
@@ -39,7 +39,7 @@ def _spread(trace: Trace, read: Mapping[int, list[int]], value: int) -> int | No
         form = view_of(form, step, trace.values[value].shape)
     if form is None:
         return None
-    atoms = form.order[len(Form.plain(shape[:-1]).order) :]  # of the features, as they lie: last
+    atoms = form.order[len(AxisLayout.plain(shape[:-1]).order) :]  # of the features, as they lie: last
     if len(atoms) < 2:
         return None
     homes = {atom: d for d, dim in enumerate(form.dims) for atom in dim}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.tensors import Shape
-from ssinghal.plan.axis_layout import Form
+from ssinghal.plan.axis_layout import AxisLayout
 
 # Steps that give another shape or order of the same elements.
 VIEWS = frozenset(
@@ -65,7 +65,7 @@ def with_steps(trace: Trace, changed: Mapping[int, Iterable[Step]], values: Iter
     return replace(edited, steps=tuple(replace(step, dead=tuple(gone)) for step, gone in zip(steps, dead, strict=True)))
 
 
-def view_of(form: Form, step: Step, shape: Shape) -> Form | None:
+def view_of(form: AxisLayout, step: Step, shape: Shape) -> AxisLayout | None:
     """What a view makes of a form, ``shape`` being its result's."""
     name = step.overload.split(".")[1]
     if name == "permute":

@@ -11,13 +11,13 @@ from ssinghal.plan.passes.attention import fused_attention, split_heads
 from ssinghal.plan.passes.convolution import CONVOLUTIONS, pad_into_convolution, whole_convolution
 from ssinghal.plan.passes.depth_to_space import depth_to_space
 from ssinghal.plan.passes.editing import makers, readers, with_steps
-from ssinghal.plan.policy import Policy, Rewrite
+from ssinghal.plan.policy import PortingPolicy, Rewrite
 
 _NORMS = frozenset({"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"})
 _VECTORS = ("weight", "bias", "running_mean", "running_var")
 
 
-def rewritten(trace: Trace, policy: Policy) -> Trace:
+def rewritten(trace: Trace, policy: PortingPolicy) -> Trace:
     """The trace as this policy runs it."""
     if policy.fold_batch_norm:
         trace = fold_batch_norm(trace)

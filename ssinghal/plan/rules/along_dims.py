@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, Shape
 from ssinghal.operators.operator_info import normal_dim, normal_dims
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.layout_ops import Held, padding_factor
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.layout_ops import HeldTensor, padding_factor
 from ssinghal.plan.policy import Rewrite
 from ssinghal.plan.rules.base import WIDE, Work, device_dims, registry
 from ssinghal.plan.rules.matmul import split_heads
@@ -47,7 +47,7 @@ def _cuts(work: Work) -> list[tuple[int, int, int, int]]:
     return [(dim, start, min(shape[dim], start + (work.shapes[0][dim] - 1) * step + 1), step)]
 
 
-def cut(work: Work) -> list[Held]:
+def cut(work: Work) -> list[HeldTensor]:
     """Rows are cut as rows; tiles only where every cut is at an edge of tiles."""
     if "heads" in work.planned.extras:
         return split_heads(work)
@@ -71,11 +71,11 @@ def cut(work: Work) -> list[Held]:
         kept = [d for d in order if d != dim] if len(result) < len(order) else list(order)
         if len(result) < len(order):
             kept = [d - (d > dim) for d in kept]
-        results.append(Held(tensor, Form.plain(result, kept)))
+        results.append(HeldTensor(tensor, AxisLayout.plain(result, kept)))
     return results
 
 
-def cat(work: Work) -> list[Held]:
+def cat(work: Work) -> list[HeldTensor]:
     """In the order of the first operand; as rows where tiles would have to be broken up."""
     hand, operands = work.hand, [work.operand(i) for i in range(work.count)]
     result, name = work.shapes[0], work.planned.operator
@@ -83,7 +83,7 @@ def cat(work: Work) -> list[Held]:
     if work.count == 1 and name == "cat":
         return same(work)
     if name == "stack":
-        operands = [Held(x.tensor, _stacked(x.form, dim)) for x in operands]
+        operands = [HeldTensor(x.tensor, _stacked(x.form, dim)) for x in operands]
     order = operands[0].form.device_dims() or list(range(len(result)))
     groups = [_around(x.form.shape, order, dim) for x in operands]
     place = groups[0][1]
@@ -94,14 +94,14 @@ def cat(work: Work) -> list[Held]:
         hand.arrange(x, order, shape, Layout.TILE if fits_tiles else Layout.ROW_MAJOR)
     hand.doing = f"concat of {len(operands)} along dim {dim}"
     tensor = hand.ttnn.concat([x.tensor for x in operands], dim=place, **hand.in_dram)
-    return [Held(tensor, Form.plain(result, order))]
+    return [HeldTensor(tensor, AxisLayout.plain(result, order))]
 
 
-def _stacked(form: Form, dim: int) -> Form:
+def _stacked(form: AxisLayout, dim: int) -> AxisLayout:
     return replace(form, dims=(*form.dims[:dim], (), *form.dims[dim:]))
 
 
-def softmax(work: Work) -> list[Held]:
+def softmax(work: Work) -> list[HeldTensor]:
     hand, x = work.hand, work.operand(0)
     dim = normal_dim(work.attrs["dim"], len(x.form.dims))
     order = device_dims(work, x)
@@ -115,12 +115,12 @@ def softmax(work: Work) -> list[Held]:
         shape = (1, 1, 1, *x.shape)
         hand.reshape(x, (math.prod(shape[:-3]), *shape[-3:]))  # of rank 4, in the same tiles
         hand.doing = "ttnn.softmax_in_place"
-        return [Held(hand.ttnn.softmax_in_place(x.tensor), x.form)]
+        return [HeldTensor(hand.ttnn.softmax_in_place(x.tensor), x.form)]
     (result,) = work.call([x.tensor], {**work.case.attrs, "dim": -1 if place == 3 else place})
-    return [Held(result, x.form)]
+    return [HeldTensor(result, x.form)]
 
 
-def rowwise(work: Work) -> list[Held]:
+def rowwise(work: Work) -> list[HeldTensor]:
     """Calls that work on the last dim alone: a linear layer, a normalization."""
     hand, x = work.hand, work.operand(0)
     last = len(x.form.dims) - 1
@@ -135,12 +135,12 @@ def rowwise(work: Work) -> list[Held]:
         return registry(work)
     case = replace(work.case, placement=work.placement(Layout.TILE))
     (result,) = work.run(case, [x.tensor, *weights], work.attrs, hand)
-    form = Form.plain(work.shapes[0], order)
+    form = AxisLayout.plain(work.shapes[0], order)
     inner = work.planned.extras.get("features_inner")
-    return [Held(result, form if inner is None else form.last_turned(inner))]
+    return [HeldTensor(result, form if inner is None else form.last_turned(inner))]
 
 
-def reduce(work: Work) -> list[Held]:
+def reduce(work: Work) -> list[HeldTensor]:
     """Over runs of dims as they lie."""
     hand, x, attrs = work.hand, work.operand(0), work.attrs
     shape = x.form.shape
@@ -160,12 +160,12 @@ def reduce(work: Work) -> list[Held]:
     (result,) = work.call([x.tensor], {**work.case.attrs, "dim": dims, "keepdim": True})
     kept = work.shapes[0]
     if len(kept) == len(shape):
-        return [Held(result, Form.plain(kept, order))]
+        return [HeldTensor(result, AxisLayout.plain(kept, order))]
     left = sorted(set(range(len(shape))) - gone)
-    return [Held(result, Form.plain(kept, [left.index(d) for d in order if d not in gone]))]
+    return [HeldTensor(result, AxisLayout.plain(kept, [left.index(d) for d in order if d not in gone]))]
 
 
-def pad(work: Work) -> list[Held]:
+def pad(work: Work) -> list[HeldTensor]:
     """As rows, by dims in the order in which they lie. Nothing to pad is nothing to do."""
     hand, x = work.hand, work.operand(0)
     name = "pad" if "pad" in work.attrs else "padding"
@@ -179,10 +179,10 @@ def pad(work: Work) -> list[Held]:
     hand._reshape_and_layout(x, tuple(x.form.shape[d] for d in order), Layout.ROW_MAJOR)
     attrs = {**work.case.attrs, name: [n for pair in reversed(placed) for n in pair]}
     (result,) = work.call([x.tensor], attrs, Layout.ROW_MAJOR)
-    return [Held(result, Form.plain(work.shapes[0], order))]
+    return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
 
 
-def roll(work: Work) -> list[Held]:
+def roll(work: Work) -> list[HeldTensor]:
     hand, x, attrs = work.hand, work.operand(0), work.attrs
     if not attrs["dims"]:
         return registry(work)
@@ -191,4 +191,4 @@ def roll(work: Work) -> list[Held]:
     placed = [order.index(normal_dim(d, len(order))) for d in dims]
     hand._reshape_and_layout(x, tuple(x.form.shape[d] for d in order), Layout.ROW_MAJOR)
     (result,) = work.call([x.tensor], {**work.case.attrs, "dims": placed}, Layout.ROW_MAJOR)
-    return [Held(result, Form.plain(work.shapes[0], order))]
+    return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]

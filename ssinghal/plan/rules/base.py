@@ -10,10 +10,10 @@ from ssinghal.core.case import Case, Placement
 from ssinghal.core.tensors import Layout, Shape
 from ssinghal.operators import make_case
 from ssinghal.operators.operator_info import Call, input_specs
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.layout_ops import Hand, Held
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedStep
-from ssinghal.plan.weights import Residents
+from ssinghal.plan.weights import ResidentWeights
 
 WIDE = 2.0  # tiles that take more than this many times their elements are not made where rows do as well
 
@@ -24,9 +24,9 @@ class Work:
     after it."""
 
     planned: PlannedStep
-    hand: Hand
-    residents: Residents
-    held: Mapping[int, Held]
+    hand: LayoutOps
+    residents: ResidentWeights
+    held: Mapping[int, HeldTensor]
     shapes: Sequence[Shape]
     dies: frozenset[int] = frozenset()
 
@@ -46,7 +46,7 @@ class Work:
     def is_resident(self, position: int) -> bool:
         return self.planned.operands[position] not in self.held
 
-    def operand(self, position: int) -> Held:
+    def operand(self, position: int) -> HeldTensor:
         """To be converted at will: in place of the value where the policy says so, else beside it."""
         if self.is_resident(position):
             return self.residents.held(self.planned, position)
@@ -70,7 +70,7 @@ class Work:
         case = make_case(info.name, tuple(tuple(t.shape) for t in tensors), attrs, self.placement(layout))
         return self.run(case, tensors, info.complete_attrs(attrs), hand)
 
-    def run(self, case: Case, tensors: Sequence[Any], attrs: Mapping[str, Any], hand: Hand) -> list[Any]:
+    def run(self, case: Case, tensors: Sequence[Any], attrs: Mapping[str, Any], hand: LayoutOps) -> list[Any]:
         info = self.planned.info
         assert info.call is not None
         if info.traits.in_place and self.is_shared(tensors[0]):
@@ -81,10 +81,10 @@ class Work:
         return list(returned) if isinstance(returned, (list, tuple)) else [returned]
 
 
-Rule = Callable[[Work], list[Held]]
+Rule = Callable[[Work], list[HeldTensor]]
 
 
-def registry(work: Work) -> list[Held]:
+def registry(work: Work) -> list[HeldTensor]:
     """Operands as the operator declares them, its results as it returns them: in torch's order, or channels-last for maps."""
     hand, info = work.hand, work.planned.info
     specs = input_specs(info, work.case, work.attrs)
@@ -103,15 +103,15 @@ def registry(work: Work) -> list[Held]:
         tensors.append(x.tensor)
     results = work.run(work.case, tensors, work.attrs, hand)
     last = bool(info.traits.nhwc)
-    forms = [Form.plain(s, channels_last(len(s)) if last else range(len(s))) for s in work.shapes]
-    return [Held(tensor, form) for tensor, form in zip(results, forms, strict=False)]
+    forms = [AxisLayout.plain(s, channels_last(len(s)) if last else range(len(s))) for s in work.shapes]
+    return [HeldTensor(tensor, form) for tensor, form in zip(results, forms, strict=False)]
 
 
 def channels_last(rank: int) -> Sequence[int]:
     return (0, *range(2, rank), 1) if rank > 2 else range(rank)
 
 
-def device_dims(work: Work, x: Held) -> list[int]:
+def device_dims(work: Work, x: HeldTensor) -> list[int]:
     """The order of its dims on the device. Where their atoms are mixed, one is made: what lies last stays last."""
     order = x.form.device_dims()
     if order is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ssinghal.plan.layout_ops import Held
+from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.rules.along_dims import cat, cut, pad, reduce, roll, rowwise, softmax
 from ssinghal.plan.rules.base import Rule, Work, registry
 from ssinghal.plan.rules.elementwise import broadcast, unary
@@ -42,7 +42,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def results_of(work: Work) -> list[Held]:
+def results_of(work: Work) -> list[HeldTensor]:
     """Runs the step. Errors are TTNN's own; ``work.hand.doing`` says what was under way."""
     return RULES.get(work.planned.operator, registry)(work)
 

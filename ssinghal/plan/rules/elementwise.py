@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ssinghal.core.tensors import Layout, Shape
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.layout_ops import Hand, Held, padding_factor
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.layout_ops import HeldTensor, LayoutOps, padding_factor
 from ssinghal.plan.rules.base import WIDE, Work, device_dims
 
 
-def unary(work: Work) -> list[Held]:
+def unary(work: Work) -> list[HeldTensor]:
     """On the device tensor as it lies; tiled, unless that takes several times the bytes."""
     x = work.operand(0)
     work.hand.cast(x, work.case.placement.dtype)
@@ -23,10 +23,10 @@ def unary(work: Work) -> list[Held]:
     if work.hand.layout(x) is not layout and layout is Layout.TILE:
         work.hand.rows(x)
     (result,) = work.call([x.tensor], work.case.attrs, work.hand.layout(x))
-    return [Held(result, x.form)]
+    return [HeldTensor(result, x.form)]
 
 
-def broadcast(work: Work) -> list[Held]:
+def broadcast(work: Work) -> list[HeldTensor]:
     """All operands in the order of the first one that has the shape of the result, on the device as that one lies."""
     hand, shape = work.hand, work.shapes[0]
     operands = [work.operand(i) for i in range(work.count)]
@@ -47,15 +47,15 @@ def broadcast(work: Work) -> list[Held]:
         if x is not lead:
             _follow(hand, x, shape, lead.shape, order)
     (result,) = work.call([x.tensor for x in operands], work.case.attrs)
-    return [Held(result, lead.form)]
+    return [HeldTensor(result, lead.form)]
 
 
-def _aligned(form: Form, shape: Shape) -> Form:
+def _aligned(form: AxisLayout, shape: Shape) -> AxisLayout:
     """With as many dims as the result."""
     return replace(form, dims=((),) * (len(shape) - len(form.dims)) + form.dims)
 
 
-def _pattern(form: Form, shape: Shape, device: Shape, order: Sequence[int]) -> list[int] | None:
+def _pattern(form: AxisLayout, shape: Shape, device: Shape, order: Sequence[int]) -> list[int] | None:
     """The device shape of an operand that is broadcast to ``shape``, which lies as ``device``; None where a dim of that device
     tensor would be broadcast in part."""
     sizes = _aligned(form, shape).shape
@@ -72,11 +72,11 @@ def _pattern(form: Form, shape: Shape, device: Shape, order: Sequence[int]) -> l
     return result
 
 
-def _fits(form: Form, shape: Shape, device: Shape, order: Sequence[int]) -> bool:
+def _fits(form: AxisLayout, shape: Shape, device: Shape, order: Sequence[int]) -> bool:
     return _pattern(form, shape, device, order) is not None
 
 
-def _follow(hand: Hand, x: Held, shape: Shape, device: Shape, order: Sequence[int]) -> None:
+def _follow(hand: LayoutOps, x: HeldTensor, shape: Shape, device: Shape, order: Sequence[int]) -> None:
     wanted = _pattern(x.form, shape, device, order)
     assert wanted is not None
     form, missing = x.form, len(shape) - len(x.form.dims)
@@ -85,9 +85,9 @@ def _follow(hand: Hand, x: Held, shape: Shape, device: Shape, order: Sequence[in
     hand.arrange(x, dims, tuple(wanted), Layout.TILE)
 
 
-def _broadcast_plain(work: Work, operands: Sequence[Held]) -> list[Held]:
+def _broadcast_plain(work: Work, operands: Sequence[HeldTensor]) -> list[HeldTensor]:
     for x in operands:
         work.hand.cast(x, work.case.placement.dtype)
         work.hand.plain(x)
     (result,) = work.call([x.tensor for x in operands], work.case.attrs)
-    return [Held(result, Form.plain(work.shapes[0]))]
+    return [HeldTensor(result, AxisLayout.plain(work.shapes[0]))]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, round_up
-from ssinghal.plan.axis_layout import Form
-from ssinghal.plan.layout_ops import Held
+from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.rules.base import Work, channels_last, registry
 from ssinghal.plan.rules.views import same
 from ssinghal.plan.weights import MAP, VOLUME, conv_arguments, map_layout, spatial
 
 
-def matmul(work: Work) -> list[Held]:
+def matmul(work: Work) -> list[HeldTensor]:
     """Batches before matrices. With ``transposed_matmul`` an operand whose matrices lie transposed stays so."""
     hand, shape = work.hand, work.shapes[0]
     a, b = work.operand(0), work.operand(1)
@@ -31,16 +31,16 @@ def matmul(work: Work) -> list[Held]:
         hand.cast(x, work.case.placement.dtype)
         hand.arrange(x, order, (*[1] * (2 - len(batch)), *batch, *sizes[-2:]), Layout.TILE)
     hand.doing = f"matmul {list(a.shape)} with {list(b.shape)} {' '.join(flags)}".rstrip()
-    return [Held(hand.ttnn.matmul(a.tensor, b.tensor, **flags, **hand.in_dram), Form.plain(shape))]
+    return [HeldTensor(hand.ttnn.matmul(a.tensor, b.tensor, **flags, **hand.in_dram), AxisLayout.plain(shape))]
 
 
-def convolution(work: Work) -> list[Held]:
+def convolution(work: Work) -> list[HeldTensor]:
     if not work.residents.prepares(work.planned):
         return registry(work)
     return _conv3d(work) if len(work.case.inputs[0]) == VOLUME else _conv2d(work)
 
 
-def _conv2d(work: Work) -> list[Held]:
+def _conv2d(work: Work) -> list[HeldTensor]:
     hand, x, step = work.hand, work.operand(0), work.planned
     refusal = work.residents.refusal(step)
     if refusal is not None:
@@ -59,10 +59,10 @@ def _conv2d(work: Work) -> list[Held]:
         **conv_arguments(step),
         **hand.in_dram,
     )
-    return [Held(result, Form.plain(work.shapes[0], order))]
+    return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
 
 
-def _conv3d(work: Work) -> list[Held]:
+def _conv3d(work: Work) -> list[HeldTensor]:
     """On [N, D, H, W, C] in rows, whole tiles of channels, and to such: what TTNN adds to fewer by itself it does not count
     when the result gets another shape. The weight is dense over its groups, so that the call has one."""
     hand, x, step = work.hand, work.operand(0), work.planned
@@ -92,19 +92,19 @@ def _conv3d(work: Work) -> list[Held]:
         hand.doing = "slice of the channels"
         ends = [*tuple(result.shape)[:-1], out]
         result = hand.ttnn.slice(result, [0] * len(ends), ends, [1] * len(ends), **hand.in_dram)
-    return [Held(result, Form.plain(work.shapes[0], order))]
+    return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
 
 
-def resize(work: Work) -> list[Held]:
+def resize(work: Work) -> list[HeldTensor]:
     """To the size that the map has already: nothing to do."""
     return same(work) if work.shapes[0] == work.case.inputs[0] else registry(work)
 
 
-def split_heads(work: Work) -> list[Held]:
+def split_heads(work: Work) -> list[HeldTensor]:
     """[B, N, 3 H d] to three of [B, H, N, d]."""
     hand, x = work.hand, work.operand(0)
     hand.plain(x)
     hand.doing = "ttnn.transformer.split_query_key_value_and_split_heads"
     split = hand.ttnn.transformer.split_query_key_value_and_split_heads
     parts = split(x.tensor, num_heads=work.planned.extras["heads"], transpose_key=False, **hand.in_dram)
-    return [Held(tensor, Form.plain(shape)) for tensor, shape in zip(parts, work.shapes, strict=True)]
+    return [HeldTensor(tensor, AxisLayout.plain(shape)) for tensor, shape in zip(parts, work.shapes, strict=True)]

@@ -13,11 +13,11 @@ from ssinghal.operators.dims import Axes, Dims, axes_of
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
 from ssinghal.remedy.strategies.count_search import smallest_count
-from ssinghal.remedy.strategies.placement import Finding, Lever, Search, said
-from ssinghal.remedy.trial import Contract, Trial, Tried
+from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, said
+from ssinghal.remedy.trial import Impact, Trial, TrialResult
 
-MOST_PIECES = 1024
-MOST_AXES = 4
+MAX_PIECES = 1024
+MAX_AXES = 4
 MORE_PIECES = 4  # times as many where the joined whole does not fit: what fails then fails for the join, whatever the pieces
 
 
@@ -33,7 +33,7 @@ class Cut:
 
     @property
     def most(self) -> int:
-        return min(ceil_div(self.axes.units[self.axis], self.multiple), MOST_PIECES)
+        return min(ceil_div(self.axes.units[self.axis], self.multiple), MAX_PIECES)
 
     def stretches(self, count: int) -> list[tuple[int, int]]:
         return cuts(self.axes.units[self.axis], count, self.multiple)
@@ -76,8 +76,8 @@ def cuts_of(problem: Problem) -> list[Cut]:
     found = [Cut(case, axes, axis, _multiple(axes, axis), memory) for axis in axes.units]
     found = [cut for cut in found if cut.most > 1]
     if problem.verdict.resource is Resource.CIRCULAR_BUFFER:
-        return sorted(found, key=lambda cut: (-_nearness(cut), -cut.most))[:MOST_AXES]
-    return sorted(found, key=lambda cut: (cut.multiple, -cut.most))[:MOST_AXES]
+        return sorted(found, key=lambda cut: (-_nearness(cut), -cut.most))[:MAX_AXES]
+    return sorted(found, key=lambda cut: (cut.multiple, -cut.most))[:MAX_AXES]
 
 
 def _nearness(cut: Cut) -> int:
@@ -97,28 +97,28 @@ def _whole_result_fits(problem: Problem) -> str:
     return f"operands, pieces and their join take {need:,} B of each DRAM bank of {bank:,} B"
 
 
-def _in_pieces(problem: Problem) -> Search:
+def _in_pieces(problem: Problem) -> StrategySearch:
     if proof := _whole_result_fits(problem):
-        return Finding(None, proof)
+        return StrategyResult(None, proof)
     reason = "no dim can be cut" if problem.inputs else "it has no operand to cut"
     for cut in cuts_of(problem):
         found = yield from _along(problem, cut)
         if found.tried:
             return found
         reason = f"along {cut.what}: {found.reason}"
-    return Finding(None, reason)
+    return StrategyResult(None, reason)
 
 
-def _along(problem: Problem, cut: Cut) -> Search:
+def _along(problem: Problem, cut: Cut) -> StrategySearch:
     """The smallest count whose pieces fit by themselves: the first that arithmetic does not rule out, then doubled until one
     fits, then halved back. From there on the whole is run, for what is joined takes room as well."""
     if reason := _ruled_out(problem, cut, cut.most):
-        return Finding(None, f"even {cut.most:,} pieces: {reason}")
+        return StrategyResult(None, f"even {cut.most:,} pieces: {reason}")
     count = _fewest_possible(problem, cut)
     refused = count - 1
     while failed := (yield from _piece_fails(problem, cut, count)):
         if count >= cut.most:
-            return Finding(None, f"even {count:,} pieces: {failed}")
+            return StrategyResult(None, f"even {count:,} pieces: {failed}")
         refused, count = count, min(count * 2, cut.most)
     while count - refused > 1:
         middle = (count + refused) // 2
@@ -129,10 +129,10 @@ def _along(problem: Problem, cut: Cut) -> Search:
     most = min(cut.most, MORE_PIECES * count)
     whole = yield from smallest_count(lambda n: cut.trial(problem, n), most, count, count - 1)
     if whole.tried is None:
-        return Finding(None, f"{count:,} pieces fit, all together do not: {whole.reason}")
+        return StrategyResult(None, f"{count:,} pieces fit, all together do not: {whole.reason}")
     where = "" if cut.memory is BufferType.DRAM else ", each made in L1; operands and result in DRAM"
     made = len(cut.stretches(whole.count))
-    return Finding(whole.tried, note=f"{made:,} pieces along {cut.what} of the result{where}")
+    return StrategyResult(whole.tried, note=f"{made:,} pieces along {cut.what} of the result{where}")
 
 
 def _fewest_possible(problem: Problem, cut: Cut) -> int:
@@ -159,7 +159,7 @@ def _ruled_out(problem: Problem, cut: Cut, count: int) -> str:
     return f"a piece's tensors take {need:,} B of each {str(cut.memory).upper()} bank, {bank:,} B are there"
 
 
-def _piece_fails(problem: Problem, cut: Cut, count: int) -> Generator[Trial, Tried, str]:
+def _piece_fails(problem: Problem, cut: Cut, count: int) -> Generator[Trial, TrialResult, str]:
     """Why the largest piece does not fit by itself, as it is made; empty where it does."""
     if reason := _ruled_out(problem, cut, count):
         return reason
@@ -167,6 +167,6 @@ def _piece_fails(problem: Problem, cut: Cut, count: int) -> Generator[Trial, Tri
     return "" if tried.works else said(tried)
 
 
-CHUNKS = Lever("pieces", Contract.CHUNKED, lambda problem: bool(problem.inputs), _in_pieces)
+CHUNKS = Strategy("pieces", Impact.CHUNKED, lambda problem: bool(problem.inputs), _in_pieces)
 
 __all__ = ["CHUNKS", "Cut", "cuts_of"]

@@ -6,28 +6,28 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from ssinghal.remedy.strategies.placement import said
-from ssinghal.remedy.trial import Trial, Tried
+from ssinghal.remedy.trial import Trial, TrialResult
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountResult:
     """The smallest count that works and its trial; without one, why."""
 
-    tried: Tried | None
+    tried: TrialResult | None
     count: int = 0
     reason: str = ""
 
 
 def smallest_count(
     trial: Callable[[int], Trial], most: int, first: int = 2, refused: int = 0
-) -> Generator[Trial, Tried, Counted]:
+) -> Generator[Trial, TrialResult, CountResult]:
     """Doubles from ``first`` until a count works, then halves the gap to the last that did not. ``refused``: a count that is
     known not to work. Above a refusal that is not about memory, such as more slices than TTNN takes, nothing is tried."""
     count, ceiling = max(min(first, most), 1), most + 1
-    best: Tried | None = None
+    best: TrialResult | None = None
     reason = f"no count up to {most}"
     while best is None:
-        tried: Tried = yield trial(count)
+        tried: TrialResult = yield trial(count)
         if tried.works:
             best = tried
             break
@@ -38,7 +38,7 @@ def smallest_count(
             refused = count
         step = min(count * 2, most) if ceiling > most else (refused + ceiling) // 2
         if step <= refused or step >= ceiling:
-            return Counted(None, reason=reason)
+            return CountResult(None, reason=reason)
         count = step
     while count - refused > 1:
         middle = (count + refused) // 2
@@ -47,7 +47,7 @@ def smallest_count(
             best, count = tried, middle
         else:
             refused = middle
-    return Counted(best, count)
+    return CountResult(best, count)
 
 
-__all__ = ["Counted", "smallest_count"]
+__all__ = ["CountResult", "smallest_count"]

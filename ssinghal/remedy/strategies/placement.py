@@ -29,47 +29,47 @@ from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Prediction, estimate
 from ssinghal.operators import families
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.trial import Contract, LiveSet, Resident, Trial, Tried
+from ssinghal.remedy.trial import Impact, LiveSet, Resident, Trial, TrialResult
 
 
 @dataclass(frozen=True)
-class Finding:
+class StrategyResult:
     """``tried``: the trial that works; without one, ``reason`` says why none does. ``note``: what to know of it."""
 
-    tried: Tried | None
+    tried: TrialResult | None
     reason: str = ""
     note: str = ""
 
 
 HOST_TILES = 40_000  # which TTNN maps in about a second
 WIDTHS = (1024, 512, 256, 128, 64, TILE_EDGE)  # of a matrix that a tensor is kept as
-Search = Generator[Trial, Tried, Finding]
+StrategySearch = Generator[Trial, TrialResult, StrategyResult]
 
 
 @dataclass(frozen=True)
-class Lever:
+class Strategy:
     """``applies``: whether the change means anything for the call; False is no finding at all."""
 
     name: str
-    contract: Contract
+    contract: Impact
     applies: Callable[[Problem], bool]
-    search: Callable[[Problem], Search]
+    search: Callable[[Problem], StrategySearch]
 
 
-def said(tried: Tried) -> str:
+def said(tried: TrialResult) -> str:
     """Why a trial does not work, in a line."""
     return tried.verdict.message if tried.verdict.status is Status.NOT_RUN else f"tried: {sentence(tried.verdict)}"
 
 
-def once(problem: Problem, trial: Trial, note: str = "") -> Search:
+def once(problem: Problem, trial: Trial, note: str = "") -> StrategySearch:
     """One trial, unless arithmetic rules it out."""
     if reason := problem.ruled_out(trial.case):
-        return Finding(None, reason)
+        return StrategyResult(None, reason)
     tried = yield trial
-    return Finding(tried, note=note) if tried.works else Finding(None, said(tried))
+    return StrategyResult(tried, note=note) if tried.works else StrategyResult(None, said(tried))
 
 
-def first_that_works(problem: Problem, tries: Iterable[tuple[Trial, str]], otherwise: str) -> Search:
+def first_that_works(problem: Problem, tries: Iterable[tuple[Trial, str]], otherwise: str) -> StrategySearch:
     """``tries``: trials with their notes. ``otherwise``: why none works, where there is none; else the last one's reason."""
     reason = otherwise
     for trial, note in tries:
@@ -77,7 +77,7 @@ def first_that_works(problem: Problem, tries: Iterable[tuple[Trial, str]], other
         if found.tried:
             return found
         reason = found.reason
-    return Finding(None, reason)
+    return StrategyResult(None, reason)
 
 
 # The same tensor ----------------------------------------------------------------------------------------------------------
@@ -96,13 +96,15 @@ def _can_be_in_place(problem: Problem) -> bool:
     return shape_kept and not in_itself and (_is_elementwise(problem) or problem.info.name == "softmax")
 
 
-def _in_place(problem: Problem) -> Search:
+def _in_place(problem: Problem) -> StrategySearch:
     need, bank = problem.held(problem.inputs, problem.memory), problem.bank_bytes(problem.memory)
     if need > bank:
-        return Finding(None, f"its operands alone take {need:,} B of each {str(problem.memory).upper()} bank of {bank:,} B")
+        return StrategyResult(
+            None, f"its operands alone take {need:,} B of each {str(problem.memory).upper()} bank of {bank:,} B"
+        )
     tried = yield problem.trial(rewrite="in place")
     note = "the first operand is overwritten: only where nothing needs it afterwards"
-    return Finding(tried, note=note) if tried.works else Finding(None, said(tried))
+    return StrategyResult(tried, note=note) if tried.works else StrategyResult(None, said(tried))
 
 
 def _wants_l1(problem: Problem) -> bool:
@@ -110,13 +112,13 @@ def _wants_l1(problem: Problem) -> bool:
     return bool(problem.outputs) and problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
 
 
-def _operands_from_dram(problem: Problem) -> Search:
+def _operands_from_dram(problem: Problem) -> StrategySearch:
     """The result stays in L1. Convolutions and pools then cut their work into slices by themselves."""
     if proof := problem.results_beyond(BufferType.L1):
-        return Finding(None, proof)
+        return StrategyResult(None, proof)
     trial = problem.trial(problem.placed(memory=BufferType.DRAM, output_memory=OutputMemory.L1))
     if any(spec.memory.buffer is not BufferType.L1 for spec in trial.wanted):
-        return Finding(None, f"{problem.info.ttnn} puts its result where its operand is, and cannot be told otherwise")
+        return StrategyResult(None, f"{problem.info.ttnn} puts its result where its operand is, and cannot be told otherwise")
     note = "the operands are made in DRAM; the result stays in L1"
     return (yield from once(problem, replace(trial, any_memory=False), note))
 
@@ -125,21 +127,21 @@ def _has_residents(problem: Problem) -> bool:
     return any(r.memory is BufferType.L1 and not r.freed for r in problem.live)
 
 
-def _spill(problem: Problem) -> Search:
+def _spill(problem: Problem) -> StrategySearch:
     for back in (True, False):
         tried = yield problem.trial(rewrite="spilled", back=back)
         if tried.works:
-            return Finding(tried, note="what else lives in L1 is in DRAM " + ("meanwhile" if back else "from then on"))
-    return Finding(None, said(tried))
+            return StrategyResult(tried, note="what else lives in L1 is in DRAM " + ("meanwhile" if back else "from then on"))
+    return StrategyResult(None, said(tried))
 
 
-def _free_residents(problem: Problem) -> Search:
+def _free_residents(problem: Problem) -> StrategySearch:
     """How much of what lives beside the call may stay; the rest must be dead by then. To a 64th of it, or a KiB."""
     memory = _memory_that_ran_out(problem)
     held = sum(r.bytes_per_bank for r in problem.live if r.memory is memory and not r.freed)
     if not held:
-        return Finding(None, "nothing lives beside it")
-    fits: Tried | None = None
+        return StrategyResult(None, "nothing lives beside it")
+    fits: TrialResult | None = None
     low, high = 0, held  # of what stays
     while fits is None or high - low > max(held // 64, 1024):
         stays = low if fits is None else (low + high) // 2
@@ -147,10 +149,10 @@ def _free_residents(problem: Problem) -> Search:
         if tried.works:
             fits, low = tried, stays
         elif fits is None:
-            return Finding(None, f"not even alone: {said(tried)}")
+            return StrategyResult(None, f"not even alone: {said(tried)}")
         else:
             high = stays
-    return Finding(
+    return StrategyResult(
         fits, note=f"free {format_bytes(held - low)} per {str(memory).upper()} bank of what else lives, before the call"
     )
 
@@ -172,28 +174,30 @@ def _is_fragmented(problem: Problem) -> bool:
     return bool(problem.live) and problem.verdict.resource is Resource.FRAGMENTATION
 
 
-def _reallocate(problem: Problem) -> Search:
+def _reallocate(problem: Problem) -> StrategySearch:
     tried = yield problem.trial(rewrite="reallocated")
-    return Finding(tried, note="each tensor that lives is moved once") if tried.works else Finding(None, said(tried))
+    return (
+        StrategyResult(tried, note="each tensor that lives is moved once") if tried.works else StrategyResult(None, said(tried))
+    )
 
 
-def _l1_small(problem: Problem) -> Search:
+def _l1_small(problem: Problem) -> StrategySearch:
     """The smallest region that will do, to the allocator's granule."""
     granule = problem.board.granule_bytes
     low = problem.case.placement.l1_small_bytes or 0
     high = max(round_up(low + (problem.verdict.bytes_per_bank or granule), granule), granule)
     limit = problem.board.l1.bank_bytes // 2
-    best: Tried | None = None
+    best: TrialResult | None = None
     while best is None and high <= limit:
         tried = yield problem.trial(problem.placed(l1_small_bytes=high))
         if tried.works:
             best = tried
         elif tried.verdict.resource is not Resource.L1_SMALL_BUFFER:
-            return Finding(None, f"with l1_small_size={high:,} the region suffices, and then: {said(tried)}")
+            return StrategyResult(None, f"with l1_small_size={high:,} the region suffices, and then: {said(tried)}")
         else:
             low, high = high, high * 2
     if best is None:
-        return Finding(None, f"not even with half of L1 as L1_SMALL ({limit:,} B)")
+        return StrategyResult(None, f"not even with half of L1 as L1_SMALL ({limit:,} B)")
     while high - low > granule:
         middle = round_up((low + high) // 2, granule)
         if middle == high:
@@ -207,7 +211,7 @@ def _l1_small(problem: Problem) -> Search:
         f"open the device with l1_small_size={high}, in steps of {granule} B the smallest for this call alone; calls whose"
         " programs stay in the cache add up, and 32,768 was enough for every one measured"
     )
-    return Finding(best, note=note)
+    return StrategyResult(best, note=note)
 
 
 def _can_shrink_region(problem: Problem) -> bool:
@@ -216,21 +220,21 @@ def _can_shrink_region(problem: Problem) -> bool:
     return in_l1 and bool(problem.case.placement.l1_small_bytes)
 
 
-def _smaller_region(problem: Problem) -> Search:
+def _smaller_region(problem: Problem) -> StrategySearch:
     """Half of it, and half of that, as long as the call still finds what it needs there."""
     size, granule, reason = problem.case.placement.l1_small_bytes or 0, problem.board.granule_bytes, ""
     gained = problem.verdict.shortfall_bytes
     if gained is not None and gained > size:
-        return Finding(None, f"{gained:,} B are missing, and the whole region has {size:,} B")
+        return StrategyResult(None, f"{gained:,} B are missing, and the whole region has {size:,} B")
     while size > granule:
         size = round_up(size // 2, granule)
         tried = yield problem.trial(problem.placed(l1_small_bytes=size))
         if tried.works:
-            return Finding(tried, note=f"open the device with l1_small_size={size}: what the region leaves, L1 gains")
+            return StrategyResult(tried, note=f"open the device with l1_small_size={size}: what the region leaves, L1 gains")
         reason = f"l1_small_size {size:,}: {said(tried)}"
         if tried.verdict.resource is Resource.L1_SMALL_BUFFER:
             break
-    return Finding(None, reason)
+    return StrategyResult(None, reason)
 
 
 # Other memory, other layout ---------------------------------------------------------------------------------------------
@@ -240,11 +244,11 @@ def _is_in_l1(problem: Problem) -> bool:
     return problem.memory is BufferType.L1
 
 
-def _all_in_dram(problem: Problem) -> Search:
+def _all_in_dram(problem: Problem) -> StrategySearch:
     return (yield from once(problem, problem.trial(problem.in_dram())))
 
 
-def _result_in_dram(problem: Problem) -> Search:
+def _result_in_dram(problem: Problem) -> StrategySearch:
     case = problem.placed(output_memory=OutputMemory.DRAM)
     return (yield from once(problem, problem.trial(case), "the operands stay in L1"))
 
@@ -255,14 +259,14 @@ def _is_tiled(problem: Problem) -> bool:
     return problem.case.placement.layout is Layout.TILE and Layout.ROW_MAJOR in problem.info.layouts and not changes_layout
 
 
-def _row_major(problem: Problem) -> Search:
+def _row_major(problem: Problem) -> StrategySearch:
     return (yield from once(problem, problem.trial(problem.placed(layout=Layout.ROW_MAJOR))))
 
 
-def _row_major_in_dram(problem: Problem) -> Search:
+def _row_major_in_dram(problem: Problem) -> StrategySearch:
     dram = problem.in_dram()
     if not problem.ruled_out(dram) and problem.host_tiles(dram) <= HOST_TILES:
-        return Finding(None, "nothing is gained: tiles fit into DRAM as well")
+        return StrategyResult(None, "nothing is gained: tiles fit into DRAM as well")
     return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
 
 
@@ -274,7 +278,7 @@ def _is_map(problem: Problem) -> bool:
     return problem.channels_last and _is_elementwise(problem) and any(len(s) == 4 for s in problem.case.inputs)
 
 
-def _channels_first(problem: Problem) -> Search:
+def _channels_first(problem: Problem) -> StrategySearch:
     case = replace(problem.case, inputs=tuple((s[0], s[3], s[1], s[2]) if len(s) == 4 else s for s in problem.case.inputs))
     note = "every map as [N, C, H, W], and so is the result"
     return (yield from once(problem, rearranged(problem, case, (0, 3, 1, 2)), note))
@@ -290,13 +294,13 @@ def _is_flat(problem: Problem) -> bool:
     return _is_elementwise(problem) and len(shapes) == 1 and len(problem.outputs) == 1
 
 
-def _as_matrix(problem: Problem) -> Search:
+def _as_matrix(problem: Problem) -> StrategySearch:
     """[volume / w, w]: no dim is padded, whatever the shape was."""
     volume = math.prod(problem.case.inputs[0])
     shapes = [(volume // width, width) for width in WIDTHS if volume % (width * TILE_EDGE) == 0]
     cases = [replace(problem.case, inputs=tuple(shape for _ in problem.case.inputs)) for shape in shapes]
     if cases and _bytes(problem, cases[0]) >= _bytes(problem, problem.case):
-        return Finding(None, "the shape pads nothing that a matrix would not")
+        return StrategyResult(None, "the shape pads nothing that a matrix would not")
     notes = [f"operands and result are made and kept as {format_shape(shape)}" for shape in shapes]
     tries = [(rearranged(problem, case), note) for case, note in zip(cases, notes, strict=True)]
     return (yield from first_that_works(problem, tries, f"{volume:,} elements are no matrix of whole tiles"))
@@ -325,7 +329,7 @@ def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:
             return
 
 
-def _other_view(problem: Problem) -> Search:
+def _other_view(problem: Problem) -> StrategySearch:
     tries = []
     for shape, note in _other_shapes(problem):
         case = replace(problem.case, operator="view", name="view", attrs={"size": list(shape)})
@@ -347,7 +351,7 @@ def _can_narrow(problem: Problem) -> bool:
     return problem.case.placement.dtype in NARROWER and not problem.info.traits.indices
 
 
-def _narrower(problem: Problem) -> Search:
+def _narrower(problem: Problem) -> StrategySearch:
     reason = ""
     for dtype in NARROWER[problem.case.placement.dtype]:
         try:
@@ -359,10 +363,10 @@ def _narrower(problem: Problem) -> Search:
         if found.tried:
             return found
         reason = f"{dtype}: {found.reason}"
-    return Finding(None, reason)
+    return StrategyResult(None, reason)
 
 
-def _other_board(problem: Problem) -> Search:
+def _other_board(problem: Problem) -> StrategySearch:
     """The first board of another size on which it fits as it is."""
     here = load_board(problem.board.name)
     same_release = here.provenance == problem.board.provenance  # a board's file has the banks of one release
@@ -378,9 +382,9 @@ def _other_board(problem: Problem) -> Search:
             continue
         tried = yield replace(problem.trial(live=_spread(problem, opened)), board=name)
         if tried.works:
-            return Finding(tried, note=f"on a {name}, the same call")
+            return StrategyResult(tried, note=f"on a {name}, the same call")
         reasons.append(f"{name}: {said(tried)}")
-    return Finding(None, "; ".join(reasons))
+    return StrategyResult(None, "; ".join(reasons))
 
 
 def _spread(problem: Problem, board: Board) -> LiveSet:
@@ -393,50 +397,50 @@ def _spread(problem: Problem, board: Board) -> LiveSet:
     return tuple(map(on, problem.live))
 
 
-def _newer_release(problem: Problem) -> Search:
+def _newer_release(problem: Problem) -> StrategySearch:
     reasons = []
     for release in problem.newer:
         tried = yield replace(problem.trial(), release=release)
         if tried.works:
-            return Finding(tried, note=f"with ttnn {release}, the same call")
+            return StrategyResult(tried, note=f"with ttnn {release}, the same call")
         reasons.append(f"ttnn {release}: {said(tried)}")
-    return Finding(None, "; ".join(reasons))
+    return StrategyResult(None, "; ".join(reasons))
 
 
 def _always(problem: Problem) -> bool:
     return True
 
 
-def placement_levers() -> tuple[Lever, ...]:
+def placement_levers() -> tuple[Strategy, ...]:
     """Levers that change where and how the operands lie, or what lives beside them; in their order within each contract."""
     return (
-        Lever("reallocate what lives", Contract.SAME, _is_fragmented, _reallocate),
-        Lever("in place", Contract.SAME, _can_be_in_place, _in_place),
-        Lever("spill what lives to DRAM", Contract.SAME, _has_residents, _spill),
-        Lever("a smaller L1_SMALL region", Contract.SAME, _can_shrink_region, _smaller_region),
-        Lever("free what is dead", Contract.SAME, lambda p: any(not r.freed for r in p.live), _free_residents),
-        Lever("operands from DRAM", Contract.SAME, _wants_l1, _operands_from_dram),
-        Lever("all in DRAM", Contract.MEMORY, _is_in_l1, _all_in_dram),
-        Lever("result in DRAM", Contract.MEMORY, _is_in_l1, _result_in_dram),
-        Lever("row-major layout", Contract.LAYOUT, _is_tiled, _row_major),
-        Lever("row-major layout in DRAM", Contract.LAYOUT, lambda p: _is_tiled(p) and _is_in_l1(p), _row_major_in_dram),
-        Lever("channels first", Contract.REARRANGED, _is_map, _channels_first),
-        Lever("as a matrix", Contract.REARRANGED, _is_flat, _as_matrix),
-        Lever("another shape of the result", Contract.REARRANGED, _adds_small_dims, _other_view),
-        Lever("narrower dtype", Contract.DTYPE, _can_narrow, _narrower),
-        Lever("a newer release", Contract.ELSEWHERE, lambda p: bool(p.newer), _newer_release),
-        Lever("another board", Contract.ELSEWHERE, _always, _other_board),
+        Strategy("reallocate what lives", Impact.SAME, _is_fragmented, _reallocate),
+        Strategy("in place", Impact.SAME, _can_be_in_place, _in_place),
+        Strategy("spill what lives to DRAM", Impact.SAME, _has_residents, _spill),
+        Strategy("a smaller L1_SMALL region", Impact.SAME, _can_shrink_region, _smaller_region),
+        Strategy("free what is dead", Impact.SAME, lambda p: any(not r.freed for r in p.live), _free_residents),
+        Strategy("operands from DRAM", Impact.SAME, _wants_l1, _operands_from_dram),
+        Strategy("all in DRAM", Impact.MEMORY, _is_in_l1, _all_in_dram),
+        Strategy("result in DRAM", Impact.MEMORY, _is_in_l1, _result_in_dram),
+        Strategy("row-major layout", Impact.LAYOUT, _is_tiled, _row_major),
+        Strategy("row-major layout in DRAM", Impact.LAYOUT, lambda p: _is_tiled(p) and _is_in_l1(p), _row_major_in_dram),
+        Strategy("channels first", Impact.REARRANGED, _is_map, _channels_first),
+        Strategy("as a matrix", Impact.REARRANGED, _is_flat, _as_matrix),
+        Strategy("another shape of the result", Impact.REARRANGED, _adds_small_dims, _other_view),
+        Strategy("narrower dtype", Impact.DTYPE, _can_narrow, _narrower),
+        Strategy("a newer release", Impact.ELSEWHERE, lambda p: bool(p.newer), _newer_release),
+        Strategy("another board", Impact.ELSEWHERE, _always, _other_board),
     )
 
 
-L1_SMALL = Lever("l1_small_size", Contract.SAME, _always, _l1_small)
+L1_SMALL = Strategy("l1_small_size", Impact.SAME, _always, _l1_small)
 
 __all__ = [
     "HOST_TILES",
     "L1_SMALL",
-    "Finding",
-    "Lever",
-    "Search",
+    "Strategy",
+    "StrategyResult",
+    "StrategySearch",
     "first_that_works",
     "once",
     "placement_levers",

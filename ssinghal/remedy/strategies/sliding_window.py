@@ -14,12 +14,12 @@ from ssinghal.operators.convolution import TUNING
 from ssinghal.operators.operator_info import pair
 from ssinghal.operators.pooling import window_of
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.rewrites import Hand, Params, Rewrite, cuts, in_dram
-from ssinghal.remedy.strategies.count_search import Counted, smallest_count
-from ssinghal.remedy.strategies.placement import Finding, Lever, Search, once
-from ssinghal.remedy.trial import Contract, Trial, Tried
+from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend, cuts, in_dram
+from ssinghal.remedy.strategies.count_search import CountResult, smallest_count
+from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, once
+from ssinghal.remedy.trial import Impact, Trial, TrialResult
 
-MOST_SLICES = 256
+MAX_SLICES = 256
 LOW_BLOCK = TILE_EDGE  # rows of an activation block, the fewest that TTNN takes
 PROGRAMS = (Resource.CIRCULAR_BUFFER, Resource.CLASH)
 
@@ -28,7 +28,7 @@ PROGRAMS = (Resource.CIRCULAR_BUFFER, Resource.CLASH)
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowWindow:
     """Result rows ``first`` to ``last`` of a pool along the height: rows ``begin`` to ``end`` of the map, and padding."""
 
     begin: int
@@ -37,7 +37,7 @@ class Rows:
     bottom: int
 
 
-def rows_of(first: int, last: int, height: int, *, kernel_size: int, stride: int, padding: int, dilation: int) -> Rows:
+def rows_of(first: int, last: int, height: int, *, kernel_size: int, stride: int, padding: int, dilation: int) -> RowWindow:
     """What the windows of a stretch of result rows look at.
 
     >>> rows_of(0, 2, 8, kernel_size=3, stride=2, padding=1, dilation=1)
@@ -45,10 +45,10 @@ def rows_of(first: int, last: int, height: int, *, kernel_size: int, stride: int
     """
     begin = first * stride - padding
     end = (last - 1) * stride - padding + dilation * (kernel_size - 1) + 1
-    return Rows(max(begin, 0), min(end, height), max(-begin, 0), max(end - height, 0))
+    return RowWindow(max(begin, 0), min(end, height), max(-begin, 0), max(end - height, 0))
 
 
-def pooled_rows(hand: Hand, params: Params) -> Sequence[Any]:
+def pooled_rows(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """Each image's result in ``count`` stretches of rows, each with the rows of the map that its windows reach."""
     n, channels, height, width = hand.case.inputs[0]
     window = window_of(hand.attrs)
@@ -89,7 +89,7 @@ def _can_pool_rows(problem: Problem) -> bool:
     return plain and (attrs["count_include_pad"] or not any(pair(attrs["padding"])))
 
 
-def _pool_rows(problem: Problem) -> Search:
+def _pool_rows(problem: Problem) -> StrategySearch:
     n, _, *_ = problem.case.inputs[0]
     rows = problem.info.infer(problem.case.inputs, problem.attrs)[0][2]
     case = problem.in_dram()
@@ -100,15 +100,17 @@ def _pool_rows(problem: Problem) -> Search:
 
     counted = yield from smallest_count(trial, rows, first=1 if n > 1 else 2)
     if counted.tried is None:
-        return Finding(None, counted.reason)
+        return StrategyResult(None, counted.reason)
     pieces = counted.count * n
-    return Finding(counted.tried, note=f"{pieces} pieces of rows, with the rows that their windows reach; all in DRAM between")
+    return StrategyResult(
+        counted.tried, note=f"{pieces} pieces of rows, with the rows that their windows reach; all in DRAM between"
+    )
 
 
 # Bilinear -----------------------------------------------------------------------------------------------------------------
 
 
-def interpolated_rows(hand: Hand, params: Params) -> Sequence[Any]:
+def interpolated_rows(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """``count`` stretches of the map's rows, each with a row more on either side, which is cut off again afterwards."""
     tensor = hand.tensors[0]
     n, height, width, channels = tuple(tensor.shape)
@@ -134,10 +136,10 @@ def _whole_scale(problem: Problem) -> tuple[int, int] | None:
     return (oh // h, ow // w) if oh % h == 0 and ow % w == 0 else None
 
 
-def _interpolate_rows(problem: Problem) -> Search:
+def _interpolate_rows(problem: Problem) -> StrategySearch:
     scale, height = _whole_scale(problem), problem.case.inputs[0][2]
     if scale is None:
-        return Finding(None, "the scale is no whole number, so rows do not end where pieces do")
+        return StrategyResult(None, "the scale is no whole number, so rows do not end where pieces do")
     case = problem.in_dram()
 
     def trial(count: int) -> Trial:
@@ -146,7 +148,7 @@ def _interpolate_rows(problem: Problem) -> Search:
 
     counted = yield from smallest_count(trial, height)
     note = f"{counted.count} pieces of rows, each with one more on either side; all in DRAM between"
-    return Finding(counted.tried, counted.reason, note)
+    return StrategyResult(counted.tried, counted.reason, note)
 
 
 # Convolutions -------------------------------------------------------------------------------------------------------------
@@ -174,13 +176,13 @@ def _is_whole(problem: Problem) -> bool:
     return _is_conv2d(problem) and not _is_sliced(problem)
 
 
-def _untuned(problem: Problem) -> Search:
+def _untuned(problem: Problem) -> StrategySearch:
     defaults = {name: attr.default for name, attr in TUNING.items()}
     note = "no slice_config and no conv_config, operands in DRAM: TTNN slices as it needs"
     return (yield from once(problem, problem.trial(_tuned(problem, **defaults)), note))
 
 
-def _slices(problem: Problem) -> Search:
+def _slices(problem: Problem) -> StrategySearch:
     """Fewest slices along either side. Slices make buffers smaller and a low block makes programs smaller: with the blocks that
     TTNN chooses as long as buffers are what does not fit, with the lowest ones once it is programs."""
     reason, block = "", LOW_BLOCK if problem.verdict.resource in PROGRAMS else 0
@@ -189,17 +191,17 @@ def _slices(problem: Problem) -> Search:
         if counted.tried is not None:
             used = counted.tried.trial.case.attrs["act_block_h"]
             low = f", act_block_h_override={used}" if used else ""
-            return Finding(counted.tried, note=f"{counted.count} slices along the {along}{low}, operands in DRAM")
+            return StrategyResult(counted.tried, note=f"{counted.count} slices along the {along}{low}, operands in DRAM")
         reason = f"slices along the {along}: {counted.reason}"
-    return Finding(None, reason)
+    return StrategyResult(None, reason)
 
 
-def _counted_slices(problem: Problem, along: str, block: int) -> Generator[Trial, Tried, Counted]:
+def _counted_slices(problem: Problem, along: str, block: int) -> Generator[Trial, TrialResult, CountResult]:
     """The smallest count with ``block``; from the first count on whose programs do not fit, with the lowest block."""
     steps = smallest_count(
-        lambda count: problem.trial(_tuned(problem, slices=f"{along}:{count}", act_block_h=block)), MOST_SLICES
+        lambda count: problem.trial(_tuned(problem, slices=f"{along}:{count}", act_block_h=block)), MAX_SLICES
     )
-    lowered: Counted | None = None
+    lowered: CountResult | None = None
     try:
         trial = next(steps)
         while True:
@@ -210,7 +212,7 @@ def _counted_slices(problem: Problem, along: str, block: int) -> Generator[Trial
                     return lowered
             trial = steps.send(tried)
     except StopIteration as stop:
-        counted: Counted = stop.value
+        counted: CountResult = stop.value
         return counted
 
 
@@ -220,12 +222,14 @@ WINDOW_REWRITES: Mapping[str, Rewrite] = {
 }
 
 WINDOW_LEVERS = (
-    Lever("other slices", Contract.SAME, lambda p: _is_sliced(p) and p.memory is BufferType.DRAM, _slices),
-    Lever("as TTNN slices it", Contract.SAME, lambda p: _is_tuned(p) and p.memory is BufferType.DRAM, _untuned),
-    Lever("slices of a convolution", Contract.SAME, lambda p: _is_whole(p) and p.memory is BufferType.DRAM, _slices),
-    Lever("slices of a convolution from DRAM", Contract.MEMORY, lambda p: _is_conv2d(p) and p.memory is BufferType.L1, _slices),
-    Lever("rows with their neighbours", Contract.CHUNKED, _can_pool_rows, _pool_rows),
-    Lever("rows with their neighbours", Contract.CHUNKED, lambda p: p.info.name == "upsample_bilinear2d", _interpolate_rows),
+    Strategy("other slices", Impact.SAME, lambda p: _is_sliced(p) and p.memory is BufferType.DRAM, _slices),
+    Strategy("as TTNN slices it", Impact.SAME, lambda p: _is_tuned(p) and p.memory is BufferType.DRAM, _untuned),
+    Strategy("slices of a convolution", Impact.SAME, lambda p: _is_whole(p) and p.memory is BufferType.DRAM, _slices),
+    Strategy(
+        "slices of a convolution from DRAM", Impact.MEMORY, lambda p: _is_conv2d(p) and p.memory is BufferType.L1, _slices
+    ),
+    Strategy("rows with their neighbours", Impact.CHUNKED, _can_pool_rows, _pool_rows),
+    Strategy("rows with their neighbours", Impact.CHUNKED, lambda p: p.info.name == "upsample_bilinear2d", _interpolate_rows),
 )
 
 __all__ = ["WINDOW_LEVERS", "WINDOW_REWRITES", "rows_of"]

@@ -14,11 +14,11 @@ from ssinghal.core.tensors import TILE_EDGE, format_shape
 from ssinghal.operators import families
 from ssinghal.operators.operator_info import Attrs, normal_dim
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.rewrites import Hand, Params, Rewrite, pieces_apart
+from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend, pieces_apart
 from ssinghal.remedy.strategies.chunking import Cut, cuts_of
 from ssinghal.remedy.strategies.count_search import smallest_count
-from ssinghal.remedy.strategies.placement import Finding, Lever, Search, first_that_works, rearranged, said
-from ssinghal.remedy.trial import Contract, Trial
+from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, first_that_works, rearranged, said
+from ssinghal.remedy.trial import Impact, Trial
 
 LAYOUT_CHANGES = ("to_layout", "tilize", "untilize")
 FOLDED_HEIGHTS = (4096, 2048, 1024, 512, 256, 128, 64, TILE_EDGE)
@@ -27,7 +27,7 @@ FOLDED_HEIGHTS = (4096, 2048, 1024, 512, 256, 128, 64, TILE_EDGE)
 # Turned -------------------------------------------------------------------------------------------------------------------
 
 
-def turned(hand: Hand, params: Params) -> Sequence[Any]:
+def turned(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """Operands permuted by ``order``, the call with its dims so, and the result permuted back."""
     order = list(params["order"])
     back = [order.index(d) for d in range(len(order))]
@@ -67,7 +67,7 @@ def _overflows(problem: Problem) -> bool:
     return problem.verdict.resource is Resource.CIRCULAR_BUFFER
 
 
-def _turn(problem: Problem) -> Search:
+def _turn(problem: Problem) -> StrategySearch:
     """Every dim but the last in its place, each once."""
     rank, reason = len(problem.case.inputs[0]), "no other dim could be the last"
     for other in range(rank - 1):
@@ -75,9 +75,9 @@ def _turn(problem: Problem) -> Search:
         order[other], order[-1] = order[-1], order[other]
         tried = yield replace(problem.trial(rewrite="turned"), params={"order": order})
         if tried.works:
-            return Finding(tried, note=f"dims in the order {order} for the call, and back")
+            return StrategyResult(tried, note=f"dims in the order {order} for the call, and back")
         reason = f"order {order}: {said(tried)}"
-    return Finding(None, reason)
+    return StrategyResult(None, reason)
 
 
 # Folded ------------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def _can_fold(problem: Problem) -> bool:
     return _overflows(problem) and problem.info.name in LAYOUT_CHANGES
 
 
-def _fold(problem: Problem) -> Search:
+def _fold(problem: Problem) -> StrategySearch:
     """To a matrix of more and shorter rows before the layout changes; it stays so."""
     volume = math.prod(problem.case.inputs[0])
     shapes = [(height, volume // height) for height in FOLDED_HEIGHTS if volume % height == 0]
@@ -105,7 +105,7 @@ def _can_stay_apart(problem: Problem) -> bool:
     return _overflows(problem) and len(problem.outputs) == 1
 
 
-def _apart(problem: Problem) -> Search:
+def _apart(problem: Problem) -> StrategySearch:
     """Pieces of the last dim that are not joined: what comes next must take several tensors."""
     reason = "no dim can be cut"
     for cut in cuts_of(problem):
@@ -115,9 +115,11 @@ def _apart(problem: Problem) -> Search:
 
         counted = yield from smallest_count(trial, cut.most)
         if counted.tried is not None:
-            return Finding(counted.tried, note=f"{counted.count} tensors, pieces along {cut.what} of the result, not joined")
+            return StrategyResult(
+                counted.tried, note=f"{counted.count} tensors, pieces along {cut.what} of the result, not joined"
+            )
         reason = counted.reason
-    return Finding(None, reason)
+    return StrategyResult(None, reason)
 
 
 def _apart_trial(problem: Problem, cut: Cut, count: int) -> Trial:
@@ -131,9 +133,9 @@ def _apart_trial(problem: Problem, cut: Cut, count: int) -> Trial:
 WIDE_REWRITES: Mapping[str, Rewrite] = {"turned": turned, "pieces apart": pieces_apart}
 
 WIDE_LEVERS = (
-    Lever("dims turned and back", Contract.REARRANGED, _can_turn, _turn),
-    Lever("folded to shorter rows", Contract.REARRANGED, _can_fold, _fold),
-    Lever("pieces, not joined", Contract.CHUNKED, _can_stay_apart, _apart),
+    Strategy("dims turned and back", Impact.REARRANGED, _can_turn, _turn),
+    Strategy("folded to shorter rows", Impact.REARRANGED, _can_fold, _fold),
+    Strategy("pieces, not joined", Impact.CHUNKED, _can_stay_apart, _apart),
 )
 
 __all__ = ["WIDE_LEVERS", "WIDE_REWRITES", "turned_case"]
