@@ -1,6 +1,6 @@
 """How the values of a model lie in device tensors: views that cost nothing, as torch's strides do it.
 
-A device tensor is written row by row, so what it holds is an order of axes. An ``AxisLayout`` states which axes (*atoms*) form each
+A device tensor is written row by row, so it holds an order of axes. An ``AxisLayout`` states which axes (*atoms*) form each
 dim of the tensor that the model speaks of, and in which order the device has them. Reshapes, permutes and transposes change the
 first and leave the second alone: they cost nothing until a call wants the axes in another order. Atoms of size 1 do not exist.
 """

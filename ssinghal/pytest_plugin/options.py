@@ -78,7 +78,7 @@ LISTS = (
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Adds the options. Values stay text until ``PluginSettings`` parses them: ini values are text, and xdist passes text on."""
+    """Adds the options. Values stay text until ``PluginSettings`` parses them: ini values are text and xdist passes text."""
     group = parser.getgroup("oom", "TTNN memory verdicts (ssinghal)")
     for option in OPTIONS:
         shown = "" if option.default is None else f" (default {option.default})"

@@ -12,7 +12,8 @@ from ssinghal.cli import cli
 from ssinghal.core.case import Source
 from ssinghal.core.record import PlacedTensor, Resource, Usage
 from ssinghal.errors import HarnessError
-from ssinghal.runs.diff import ByteChange, Changes, Kind
+from ssinghal.runs.change_kinds import ChangeKind
+from ssinghal.runs.diff import ByteChange, Changes
 from ssinghal.runs.diff_text import lines, markdown, markdown_within
 from ssinghal.runs.reader import read_run
 from tests.support.run_builder import a_record, write_run
@@ -87,14 +88,17 @@ def test_the_same_again_is_no_change(compared):
 
 
 REGRESSIONS = {
-    "verdict": ({"relu": l1_oom("relu", BASE_081)}, Kind.NEW_OOM),
-    "peak": ({"relu": a_record("relu", measured={"usage": peaks(4128), "resident": {"l1": 4096}})}, Kind.GROWN),
-    "need": ({"gelu": l1_oom("gelu", BASE_081, needed=2_000_032)}, Kind.GROWN),
-    "less need": ({"gelu": l1_oom("gelu", BASE_081, needed=1_999_968)}, Kind.SHRUNK),
-    "held by others": ({"add": l1_oom("add", BASE_081, held=700_032, inputs=[[1, 64, 640, 400]] * 2)}, Kind.GROWN),
-    "program": ({"tanh": program_oom("tanh", BASE_081, 9_887_776, limit_bytes=L1_END)}, Kind.GROWN),
-    "tensor lower": ({"silu": program_oom("silu", BASE_081, 200_000, Resource.CLASH, tensor_address=253_920)}, Kind.GROWN),
-    "stage": ({"gelu": l1_oom("gelu", BASE_081) | {"stage": "input 1"}}, Kind.OTHER_VERDICT),
+    "verdict": ({"relu": l1_oom("relu", BASE_081)}, ChangeKind.NEW_OOM),
+    "peak": ({"relu": a_record("relu", measured={"usage": peaks(4128), "resident": {"l1": 4096}})}, ChangeKind.GROWN),
+    "need": ({"gelu": l1_oom("gelu", BASE_081, needed=2_000_032)}, ChangeKind.GROWN),
+    "less need": ({"gelu": l1_oom("gelu", BASE_081, needed=1_999_968)}, ChangeKind.SHRUNK),
+    "held by others": ({"add": l1_oom("add", BASE_081, held=700_032, inputs=[[1, 64, 640, 400]] * 2)}, ChangeKind.GROWN),
+    "program": ({"tanh": program_oom("tanh", BASE_081, 9_887_776, limit_bytes=L1_END)}, ChangeKind.GROWN),
+    "tensor lower": (
+        {"silu": program_oom("silu", BASE_081, 200_000, Resource.CLASH, tensor_address=253_920)},
+        ChangeKind.GROWN,
+    ),
+    "stage": ({"gelu": l1_oom("gelu", BASE_081) | {"stage": "input 1"}}, ChangeKind.OTHER_VERDICT),
 }
 
 
@@ -124,7 +128,7 @@ def test_a_figure_that_moves_against_the_base_is_a_change(compared):
     """An end address goes up with the base. One that goes down by as much is of a program that shrank by twice that."""
     smaller = program_oom("tanh", BASE_081, 9_887_744 - 2 * (BASE_081 - BASE_076), limit_bytes=L1_END)
     changes = compared(release(BASE_076), release(BASE_081, tanh=smaller))
-    assert named(changes) == [(Kind.SHRUNK, "tanh")]
+    assert named(changes) == [(ChangeKind.SHRUNK, "tanh")]
     assert changes.found[0].figures == (ByteChange("program_bytes", BASE_076 + 9_887_744, BASE_076 + 9_887_744 - 160),)
 
 
@@ -144,7 +148,7 @@ def test_a_bank_without_a_reserved_base_grows_or_shrinks_itself(compared):
 
 def test_one_bank_that_moved_alone_is_no_shift(compared):
     changes = compared(release(BASE_081), release(BASE_081, gelu=l1_oom("gelu", BASE_076)))
-    assert (named(changes), changes.notes) == ([(Kind.SHRUNK, "gelu")], ())
+    assert (named(changes), changes.notes) == ([(ChangeKind.SHRUNK, "gelu")], ())
 
 
 def test_the_shift_is_the_one_of_most_cases(compared):
@@ -159,7 +163,7 @@ def test_the_shift_is_the_one_of_most_cases(compared):
     )
     changes = compared(before, after)
     assert changes.notes == ("L1 banks 1,393,472 → 1,393,312 B on 3 cases: the reserved base grew by 160 B",)
-    assert named(changes) == [(Kind.SHRUNK, "sigmoid"), (Kind.SHRUNK, "tanh")]
+    assert named(changes) == [(ChangeKind.SHRUNK, "sigmoid"), (ChangeKind.SHRUNK, "tanh")]
 
 
 def test_a_budget_that_does_not_follow_the_base_is_judged_by_itself(compared):
@@ -169,14 +173,14 @@ def test_a_budget_that_does_not_follow_the_base_is_judged_by_itself(compared):
         for base, limit in ((BASE_076, 1_000_000), (BASE_081, 999_968))
     )
     changes = compared(before, after)
-    assert named(changes) == [(Kind.GROWN, "cat")]
+    assert named(changes) == [(ChangeKind.GROWN, "cat")]
     assert changes.found[0].figures == (ByteChange("limit_bytes", 1_000_000, 999_968),)
 
 
 def test_what_no_longer_fits_because_of_the_base_is_a_new_oom(compared):
     needed = L1_END - BASE_076
     changes = compared(release(BASE_076), release(BASE_081, relu=l1_oom("relu", BASE_081, needed=needed)))
-    assert named(changes) == [(Kind.NEW_OOM, "relu")]
+    assert named(changes) == [(ChangeKind.NEW_OOM, "relu")]
     assert changes.found[0].before == "fits"
     assert changes.found[0].after == "oom: L1 bank needs 1,393,472 B, 1,393,312 B free (output)"
 
@@ -199,26 +203,26 @@ LEAK = {"measured": {"left_allocated": {"l1": 64}}}
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [
-        ({}, {"status": "oom"}, Kind.NEW_OOM),
-        ({"status": "error"}, {"status": "oom"}, Kind.NEW_OOM),
-        ({"status": "unsupported"}, {"status": "oom"}, Kind.NEW_OOM),
-        ({}, {"status": "error"}, Kind.NEW_FAULT),
-        ({"status": "oom"}, {"status": "crash"}, Kind.NEW_FAULT),
-        ({"status": "error"}, {"status": "timeout"}, Kind.NEW_FAULT),
-        ({}, {"status": "mismatch"}, Kind.NEW_FAULT),
-        ({}, LEAK, Kind.NEW_FAULT),
-        ({"status": "oom"}, LEAK, Kind.NEW_FAULT),
-        ({"status": "oom"}, {}, Kind.NOW_FITS),
-        ({"status": "crash"}, {}, Kind.NOW_FITS),
-        ({}, {"status": "unsupported"}, Kind.LOST_FIT),
-        ({}, {"status": "invalid"}, Kind.LOST_FIT),
-        ({}, {"status": "not_run"}, Kind.LOST_FIT),
-        ({"status": "oom"}, {"status": "unsupported"}, Kind.OTHER_VERDICT),
-        ({"status": "oom"}, {"status": "not_run"}, Kind.OTHER_VERDICT),
-        ({"status": "not_run"}, {}, Kind.OTHER_VERDICT),
-        ({"status": "not_run"}, {"status": "oom"}, Kind.OTHER_VERDICT),
-        ({"status": "not_run"}, {"status": "error"}, Kind.NEW_FAULT),
-        ({"status": "oom"}, {"status": "oom", "verdict": {"resource": Resource.FRAGMENTATION}}, Kind.OTHER_VERDICT),
+        ({}, {"status": "oom"}, ChangeKind.NEW_OOM),
+        ({"status": "error"}, {"status": "oom"}, ChangeKind.NEW_OOM),
+        ({"status": "unsupported"}, {"status": "oom"}, ChangeKind.NEW_OOM),
+        ({}, {"status": "error"}, ChangeKind.NEW_FAULT),
+        ({"status": "oom"}, {"status": "crash"}, ChangeKind.NEW_FAULT),
+        ({"status": "error"}, {"status": "timeout"}, ChangeKind.NEW_FAULT),
+        ({}, {"status": "mismatch"}, ChangeKind.NEW_FAULT),
+        ({}, LEAK, ChangeKind.NEW_FAULT),
+        ({"status": "oom"}, LEAK, ChangeKind.NEW_FAULT),
+        ({"status": "oom"}, {}, ChangeKind.NOW_FITS),
+        ({"status": "crash"}, {}, ChangeKind.NOW_FITS),
+        ({}, {"status": "unsupported"}, ChangeKind.LOST_FIT),
+        ({}, {"status": "invalid"}, ChangeKind.LOST_FIT),
+        ({}, {"status": "not_run"}, ChangeKind.LOST_FIT),
+        ({"status": "oom"}, {"status": "unsupported"}, ChangeKind.OTHER_VERDICT),
+        ({"status": "oom"}, {"status": "not_run"}, ChangeKind.OTHER_VERDICT),
+        ({"status": "not_run"}, {}, ChangeKind.OTHER_VERDICT),
+        ({"status": "not_run"}, {"status": "oom"}, ChangeKind.OTHER_VERDICT),
+        ({"status": "not_run"}, {"status": "error"}, ChangeKind.NEW_FAULT),
+        ({"status": "oom"}, {"status": "oom", "verdict": {"resource": Resource.FRAGMENTATION}}, ChangeKind.OTHER_VERDICT),
         ({"status": "error", "verdict": {"message": "a"}}, {"status": "error", "verdict": {"message": "b"}}, None),
         (LEAK, LEAK, None),
         (LEAK, {}, None),
@@ -231,7 +235,7 @@ def test_kinds(compared, before, after, kind):
 def test_tensors_on_the_device_are_compared(compared):
     placed = [PlacedTensor("output", (1, 64), "bfloat16", "tile", "l1", 128, size, 64) for size in (4096, 2048)]
     changes = compared(*([a_record(measured={"tensors": (tensor,)})] for tensor in placed))
-    assert named(changes) == [(Kind.SHRUNK, "relu")]
+    assert named(changes) == [(ChangeKind.SHRUNK, "relu")]
     assert changes.found[0].figures == (ByteChange("output: allocated_bytes", 4096, 2048),)
 
 
@@ -239,7 +243,7 @@ def test_cases_of_one_run_alone(compared):
     """What fitted and has no record any more is lost; what did not has vanished."""
     before = [a_record("relu"), a_record("gelu"), a_record("exp", status="oom")]
     changes = compared(before, [a_record("relu"), a_record("silu", status="oom")])
-    assert named(changes) == [(Kind.LOST_FIT, "gelu"), (Kind.NEW_CASE, "silu"), (Kind.VANISHED, "exp")]
+    assert named(changes) == [(ChangeKind.LOST_FIT, "gelu"), (ChangeKind.NEW_CASE, "silu"), (ChangeKind.VANISHED, "exp")]
     assert [(c.before, c.after) for c in changes.found] == [
         ("fits", "no record"),
         ("", "oom: l1_buffer:  (output)"),
@@ -259,7 +263,7 @@ def test_cases_under_another_release_of_the_board_are_not_gone(compared, turned)
 def test_a_run_that_is_not_whole_makes_no_case_vanish_but_loses_what_fitted(compared):
     whole, killed = [a_record("relu"), a_record("gelu"), a_record("silu", status="oom")], [a_record("relu")]
     changes = compared(whole, killed, selected=3)
-    assert named(changes) == [(Kind.LOST_FIT, "gelu")]
+    assert named(changes) == [(ChangeKind.LOST_FIT, "gelu")]
     assert changes.found[0].after == f"no record: {OTHER} is not whole"
     loss = "2 of 3 selected cases have no record: the run was killed, or goes on"
     told = f"2 cases without a record in {OTHER}, which is not whole: not counted as vanished"
@@ -322,7 +326,7 @@ def test_nothing_in_common_is_refused_unless_across(compared):
 
 def test_across_modes_says_so_first(compared):
     changes = compared([a_record()], [a_record(mode="silicon", ttnn="0.80.0", status="oom")], across=True)
-    assert named(changes) == [(Kind.NEW_OOM, "relu")]
+    assert named(changes) == [(ChangeKind.NEW_OOM, "relu")]
     assert changes.notes[0] == "across: virtual n150, ttnn 0.81.1 → silicon n150, ttnn 0.80.0"
 
 
@@ -331,7 +335,7 @@ def test_a_case_whose_bank_did_not_move_with_the_others_is_judged_by_itself(comp
     still = l1_oom("softplus", BASE_076)
     less = still | {"largest_free_bytes": still["largest_free_bytes"] - 32}
     changes = compared([*release(BASE_076), still], [*release(BASE_081), less])
-    assert named(changes) == [(Kind.GROWN, "softplus")]
+    assert named(changes) == [(ChangeKind.GROWN, "softplus")]
 
 
 def test_across_two_that_are_left_none_is_chosen(compared):
@@ -358,13 +362,13 @@ def test_across_boards_bytes_per_bank_are_no_change(compared):
 def test_figures_of_another_tensor_are_not_compared(compared):
     """Where another tensor is the one that does not fit, its bytes are no growth of the first one's."""
     changes = compared([l1_oom("gelu", BASE_081)], [l1_oom("gelu", BASE_081, needed=3_000_000) | {"stage": "input 1"}])
-    assert [(change.kind, change.figures) for change in changes.found] == [(Kind.OTHER_VERDICT, ())]
+    assert [(change.kind, change.figures) for change in changes.found] == [(ChangeKind.OTHER_VERDICT, ())]
 
 
 def test_json_has_every_kind_and_every_change(compared):
     made = json.loads(json.dumps(compared([a_record("relu")], [a_record("relu", status="oom"), a_record("gelu")]).to_json()))
     assert {kind: n for kind, n in made["counts"].items() if n} == {"new-oom": 1, "new-case": 1}
-    assert set(made["counts"]) == {kind.value for kind in Kind}
+    assert set(made["counts"]) == {kind.value for kind in ChangeKind}
     assert [(c["kind"], c["op"], c["before"]) for c in made["changes"]] == [
         ("new-oom", "relu", "fits"),
         ("new-case", "gelu", ""),

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from ssinghal.cli import cli
 from ssinghal.errors import HarnessError
 from ssinghal.operators import operators
-from ssinghal.runs.diff import Kind
+from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.history import History
 from ssinghal.runs.index import STORE, NotAStore, Store
 from ssinghal.runs.writer import RunFolder, new_run
@@ -88,10 +88,10 @@ def test_a_case_over_runs_with_its_changes(results, store):
         [
             (1, "fits", None),
             (2, "fits", None),
-            (3, "oom", Kind.NEW_OOM),
+            (3, "oom", ChangeKind.NEW_OOM),
             (4, "oom", None),
-            (5, "error", Kind.NEW_FAULT),
-            (6, "fits", Kind.NOW_FITS),
+            (5, "error", ChangeKind.NEW_FAULT),
+            (6, "fits", ChangeKind.NOW_FITS),
         ]
     ]
 
@@ -102,7 +102,7 @@ def test_a_base_that_moved_is_no_change_of_a_case(results, store):
     run_of(results, 2, oom())
     run_of(results, 3, relu(status="oom", verdict={**FULL, "bytes_per_bank": 532_512}))
     store.sync(results)
-    assert told(store) == [[(1, "oom", None), (2, "oom", None), (3, "oom", Kind.GROWN)]]
+    assert told(store) == [[(1, "oom", None), (2, "oom", None), (3, "oom", ChangeKind.GROWN)]]
     assert [e.indexed.record.ttnn for e in History.of(store, "relu", SHAPE).cases[0].entries] == ["0.80.0", "0.81.1", "0.81.1"]
 
 
@@ -129,7 +129,7 @@ def test_a_base_that_moved_on_one_board_explains_nothing_on_another(results, sto
         numbers = {"resource": "circular_buffer", "stage": "program", "program_bytes": 9_000_000 + moved}
         run_of(results, number, *(relu(status="oom", board=board) | numbers for board in ("n150", "p150")), device=device)
     store.sync(results)
-    n150, p150 = [(1, "oom", None), (2, "oom", None)], [(1, "oom", None), (2, "oom", Kind.GROWN)]
+    n150, p150 = [(1, "oom", None), (2, "oom", None)], [(1, "oom", None), (2, "oom", ChangeKind.GROWN)]
     assert told(store) == [n150, p150]
 
 
@@ -163,7 +163,7 @@ def test_a_case_that_no_device_answered_stands_with_the_others_of_its_board(resu
     run_of(results, 1, relu(status="not_run", mode="none"), a_record("gelu"))
     run_of(results, 2, relu(), a_record("gelu"))
     store.sync(results)
-    assert told(store) == [[(1, "not_run", None), (2, "fits", Kind.OTHER_VERDICT)]]
+    assert told(store) == [[(1, "not_run", None), (2, "fits", ChangeKind.OTHER_VERDICT)]]
 
 
 def test_an_outcome_of_many_runs_is_kept_once(results, store):
@@ -218,7 +218,7 @@ def test_runs_are_told_in_the_order_in_which_they_began(results, store):
     for number, began, record in ((1, 2, oom()), (2, 1, relu())):
         write_run(results, [record], day(number)[0], started=day(began)[1])
     store.sync(results)
-    assert told(store) == [[(2, "fits", None), (1, "oom", Kind.NEW_OOM)]]
+    assert told(store) == [[(2, "fits", None), (1, "oom", ChangeKind.NEW_OOM)]]
 
 
 def test_rebuilt_is_the_same_as_grown(results, store):
