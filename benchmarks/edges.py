@@ -24,7 +24,8 @@ from ssinghal.core.case import Case, call_text
 from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 
 def main() -> None:

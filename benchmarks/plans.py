@@ -22,7 +22,8 @@ from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.planner import DEFAULT_TIMEOUT_S
 from ssinghal.plan.policy import Rewrite, find_policy
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 MOCHI = (Rewrite.DEPTH_TO_SPACE, Rewrite.PAD_INTO_CONV, Rewrite.WHOLE_CONVOLUTION)
 # model, input, rewrites, most seconds

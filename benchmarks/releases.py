@@ -22,7 +22,7 @@ from ssinghal.release_matrix.page import page
 from ssinghal.release_matrix.runner import RemainingCases, run_parts
 from ssinghal.release_matrix.selection import parse_versions
 from ssinghal.release_matrix.text import lines
-from ssinghal.runner.pool import PoolOptions
+from ssinghal.runner.tasks import PoolOptions
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.solver import solve_all
 from ssinghal.remedy.text import RemedyReport
 from ssinghal.remedy.trial import Impact
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 
 def main() -> None:

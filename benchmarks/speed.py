@@ -29,7 +29,8 @@ from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import find_operator
 from ssinghal.operators.binding import specs_of
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 SEED = 20250818
 SMALL_MAP_TILES = 200

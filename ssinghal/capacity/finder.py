@@ -129,6 +129,3 @@ def _certain(knob: SearchParameter, value: int, board: Board) -> bool | None:
         return _CERTAIN[estimate(knob.case_of(value), board).verdict]
     except InvalidCase:
         return False
-
-
-__all__ = ["EdgeResult", "EdgeSearch", "ValueRun", "lean"]

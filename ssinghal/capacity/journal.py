@@ -65,6 +65,3 @@ def _refuse_other(path: Path) -> None:
     torn = bool(last) and (last.startswith(_OPENING) or _OPENING.startswith(last))
     if len(losses) > torn or (last and not torn) or any(line and not line.startswith(_OPENING) for line in lines):
         raise HarnessError(f"{path}: expected records, one a line, as an edge search or probe writes them; name another file")
-
-
-__all__ = ["Journal"]

@@ -316,5 +316,3 @@ _MAKERS: Mapping[Goal, Callable[[Case, Board, Bounds], SearchParameter]] = {
     Goal.SLICES: _slices,
     Goal.L1_SMALL: _l1_small,
 }
-
-__all__ = ["LARGEST", "SMALLEST", "Bounds", "Goal", "SearchParameter", "knob_of"]

@@ -270,6 +270,3 @@ def _spread(first: int, last: int, count: int) -> Iterable[int]:
     if count < 2:
         return range(last, last + count)
     return sorted({first + (size - 1) * i // (count - 1) for i in range(count)})
-
-
-__all__ = ["EDGE_ALONE", "Edge", "EdgeInterval", "Hint", "Outcome", "SearchLimits", "last_possible", "search_edge"]

@@ -179,6 +179,3 @@ def _run(found: EdgeResult, ran: ValueRun | None) -> dict[str, Any] | None:
     more = {} if shortfall is None else {"shortfall_bytes": shortfall}
     known = {"known_from_before": True} if ran.is_known else {}
     return {"value": ran.value, "shown": _shown(found, ran), "case": ran.case.identity(), **verdict, **more, **known}
-
-
-__all__ = ["lines", "remarks", "table", "to_json", "why_not"]

@@ -246,18 +246,3 @@ def read_trace(path: Path) -> Trace:
 def packed(trace: Trace) -> bytes:
     """What a trace file holds: the same trace is always the same bytes."""
     return gzip.compress(trace_text(trace).encode(), mtime=0)
-
-
-__all__ = [
-    "SUFFIX",
-    "Step",
-    "Trace",
-    "Value",
-    "ValueKind",
-    "logical_bytes",
-    "packed",
-    "read_trace",
-    "resident_bytes",
-    "trace_of",
-    "trace_text",
-]

@@ -199,9 +199,3 @@ def _how(model: str, inputs: Sequence[Shape] | None) -> str:
 
 def _shapes(traces: Sequence[Trace]) -> str:
     return ", ".join(format_shape(trace.input_shapes[0]) for trace in traces)
-
-
-__all__ = [
-    "SHIPPED", "file_name", "find_trace", "full_name", "kept_folder", "trace_files", "trace_for", "trace_request",
-    "write_trace",
-]  # fmt: skip

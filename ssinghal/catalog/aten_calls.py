@@ -231,6 +231,3 @@ _REWRITTEN: Mapping[str, Callable[[CapturedLine, str], _Rewritten]] = {
     **{f"aten.{name}.Tensor": _logical("aten.logical_or.default") for name in ("bitwise_or", "bitwise_or_", "__or__")},
     **{f"aten.{name}.default": _logical("aten.logical_not.default") for name in ("bitwise_not", "bitwise_not_")},
 }
-
-
-__all__ = ["Unmapped", "captured_case", "operators_by_overload"]

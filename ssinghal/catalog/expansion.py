@@ -106,6 +106,3 @@ def _moved(case: Case, memory: BufferType) -> Case:
 def _largest_bytes(case: Case) -> int:
     operands, results = specs_of(case)
     return max(spec.logical_bytes for spec in operands or results)
-
-
-__all__ = ["Expansion", "catalog_cases", "crossed_case", "expand"]

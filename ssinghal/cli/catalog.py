@@ -17,7 +17,8 @@ from ssinghal.core.tensors import DType, Layout
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.baseline import write_baseline
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 BASELINE_TIMEOUT_S = 900.0  # every case is to have an answer: the slowest convolution takes TTNN minutes of host work
 

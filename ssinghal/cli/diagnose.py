@@ -30,7 +30,7 @@ from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget
 from ssinghal.remedy.strategies.placement import HOST_TILES
 from ssinghal.remedy.text import script
-from ssinghal.runner.pool import PoolOptions
+from ssinghal.runner.tasks import PoolOptions
 
 if TYPE_CHECKING:
     from ssinghal.diagnose.model import LogReading
@@ -208,6 +208,3 @@ def _write_script(path: Path, found: list[Diagnosis]) -> None:
         f"on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}: {made.outcome(())}",
     ]
     write_text(path, script(made.tried, about))
-
-
-__all__ = ["diagnose"]

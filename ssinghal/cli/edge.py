@@ -27,7 +27,8 @@ from ssinghal.core.parsing import parse_shape
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 if TYPE_CHECKING:
     from ssinghal.capacity.finder import ValueRun
@@ -129,6 +130,3 @@ def _told(knob: SearchParameter, ran: ValueRun) -> None:
     """Whoever waits at a terminal sees each run."""
     if sys.stderr is not None and sys.stderr.isatty():
         click.echo(f"{knob.goal} {knob.shown(ran.value)}: {ran.verdict.status}", err=True)
-
-
-__all__ = ["edge"]

@@ -21,8 +21,8 @@ from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
 from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
 from ssinghal.runner.custom_boards import board_name
-from ssinghal.runner.pool import DEFAULT_TIMEOUT_S
 from ssinghal.runner.probe import Limits
+from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S
 
 F = TypeVar("F", bound=Callable[..., Any])
 

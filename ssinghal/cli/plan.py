@@ -105,6 +105,3 @@ def board_names(text: str) -> list[str]:
 
 def policies_of(name: str, rewrites: tuple[str, ...]) -> list[PortingPolicy]:
     return [find_policy(one, rewrites) for one in (POLICIES if name == "both" else (name,))]
-
-
-__all__ = ["plan_command"]

@@ -193,6 +193,3 @@ def _plan_json(found: Plan) -> dict[str, object]:
     tried = [run.without_steps().to_json() for run in found.tried]
     remedy = found.remedy.policy["rewrites"] if found.remedy is not None else None
     return {"plan": found.result.to_json(), "tried": tried, "fits_with": remedy}
-
-
-__all__ = ["CapacityRun", "WholeModelRun"]

@@ -33,7 +33,8 @@ from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate, read_cases
 from ssinghal.render.tables import aligned
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.files import LineFile
 
 

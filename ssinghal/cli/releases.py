@@ -157,7 +157,7 @@ def timeline(
     from ssinghal.release_matrix.runner import RemainingCases, run_parts
     from ssinghal.release_matrix.selection import asked_cases, asked_releases, parse_versions
     from ssinghal.release_matrix.text import lines
-    from ssinghal.runner.pool import PoolOptions
+    from ssinghal.runner.tasks import PoolOptions
     from ssinghal.runs.files import write_whole
 
     choice = choose_device(DeviceMode.VIRTUAL.value, board)
@@ -180,6 +180,3 @@ def timeline(
     else:
         click.echo("\n".join([*lines(made, everything=everything), *notes, f"page: {folder / PAGE}"]))
     sys.exit(1 if made.count(VerdictChange.NEWLY_FAILS) else 0)
-
-
-__all__ = ["releases"]

@@ -31,7 +31,7 @@ from ssinghal.device.releases import Release
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators.case_json import case_from_json, read_lines
 from ssinghal.remedy.strategies.placement import HOST_TILES
-from ssinghal.runner.pool import PoolOptions
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.files import LineFile
 
 if TYPE_CHECKING:
@@ -236,6 +236,3 @@ def _write_script(path: Path, told: RemedyReport | Unsolved) -> None:
     first = told.remedies.found[0]
     about = [f"{first.contract}: {first.lever}" + (f" ({first.note})" if first.note else ""), *facts(told, first)]
     write_text(path, script(first.tried, about))
-
-
-__all__ = ["remedy"]

@@ -18,8 +18,8 @@ from ssinghal.core.tensors import format_bytes
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.remedy.probing import probing
-from ssinghal.runner.pool import PoolOptions
 from ssinghal.runner.sweep import sweep
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.summary import Summary, left_out
 from ssinghal.runs.writer import RunFolder, new_run
 

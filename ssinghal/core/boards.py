@@ -97,15 +97,3 @@ def _facts(name: str) -> dict[str, Any]:
         raise InvalidCase(unknown("board", name, board_names()))
     facts: dict[str, Any] = yaml.safe_load(facts_file(name).read_text())
     return facts
-
-
-__all__ = [
-    "DEFAULT_BOARD",
-    "board_names",
-    "board_note",
-    "cluster_descriptor",
-    "current_boards",
-    "is_own",
-    "load_board",
-    "own_boards_home",
-]

@@ -147,6 +147,3 @@ def call_text(case: Case) -> str:
     attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
     p = case.placement
     return " ".join(x for x in (case.name, shapes, attrs, f"({p.dtype}, {p.layout}, {p.memory})") if x)
-
-
-__all__ = ["call_text"]

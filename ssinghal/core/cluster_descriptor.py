@@ -126,6 +126,3 @@ def _chips_of(board: list[dict[str, Any]], kind: str) -> list[int]:
     if entry.get("board_type") != kind or not isinstance(chips, list):
         return []
     return [chip for chip in chips if isinstance(chip, int)]
-
-
-__all__ = ["Descriptor", "read_descriptor"]

@@ -296,6 +296,3 @@ def _room(verdict: Verdict) -> str:
 
 
 Outcome = tuple[str, str | None]  # a status, and the resource of an OOM
-
-
-__all__ = ["FAULTS", "Outcome"]

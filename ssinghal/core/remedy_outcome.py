@@ -102,6 +102,3 @@ class RemedyOutcome:
         """Every number in it, none of which is negative."""
         found = [(w.moved_bytes, w.calls, w.probes, *w.peak_bytes_per_bank.values()) for w in self.found]
         return (self.probes, *(r.probes for r in self.refused), *(size for sizes in found for size in sizes))
-
-
-__all__ = ["RemedyOutcome", "StrategyRejection", "ValueComparison", "WorkingRemedy"]

@@ -171,6 +171,3 @@ class _Maker:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kind, name)
-
-
-__all__ = ["Observer", "Transcript"]

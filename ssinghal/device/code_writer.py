@@ -222,6 +222,3 @@ def _loop_head(rows: Sequence[Sequence[int]]) -> tuple[str, list[str]]:
     used = list(dict.fromkeys(words))
     values = ", ".join(str(values if len(columns) > 1 else values[0]) for values in zip(*columns, strict=True))
     return f"for {', '.join(used)} in [{values}]:", words
-
-
-__all__ = ["Expression", "NotedCall", "Ref", "python", "references", "script_lines"]

@@ -213,16 +213,3 @@ def _aside() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-__all__ = [
-    "Release",
-    "add_release",
-    "added_releases",
-    "find_release",
-    "installed_release",
-    "known_releases",
-    "remove_release",
-    "version_order",
-    "why_not",
-]

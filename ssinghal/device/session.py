@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ssinghal.core.boards import load_board
 from ssinghal.core.tensors import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
-from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
+from ssinghal.errors import DeviceUnavailable, NotProven
 
 T = TypeVar("T")
 
@@ -406,6 +406,3 @@ def _import_ttnn(with_torch: bool) -> Any:
         return import_module("ttnn")
     except ImportError as error:
         raise DeviceUnavailable(f"ttnn cannot be imported: {error}") from error
-
-
-__all__ = ["DeviceError", "DeviceFacts", "MemoryView", "Session"]

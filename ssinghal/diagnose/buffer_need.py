@@ -140,6 +140,3 @@ def buffer_need(verdict: Verdict, tensors: Sequence[Allocation], *, placed: bool
         owner_sought=bool(tensors),
         resident_bytes=resident,
     )
-
-
-__all__ = ["BufferNeed", "buffer_need"]

@@ -317,6 +317,3 @@ def _widths(program_bytes: int, dtypes: tuple[DType, DType], cores: int) -> rang
         return range(0)
     # each = ceil(wide / cores) with wide = (cores - 1) * each + here: from here to here + cores - 1
     return range((cores - 1) * here + here, (cores - 1) * (here + cores - 1) + here + 1, max(cores - 1, 1))
-
-
-__all__ = ["Candidate", "candidates"]

@@ -164,6 +164,3 @@ def _other_lines(verdict: Verdict) -> Iterator[str]:
         yield "the message names no sizes"
     if verdict.status is Status.OOM and verdict.bytes_per_bank is not None and verdict.resource is Resource.L1_BUFFER:
         yield f"asked for: {format_bytes(verdict.bytes_per_bank)}"
-
-
-__all__ = ["Explanation", "Tensor", "explain"]

@@ -423,6 +423,3 @@ def _trace_line(trace: TraceRegion) -> str:
         return f"trace region: none, {whole}"
     taken = "taken from each bank" if trace.bank.trace_per_bank else "taken from all banks together"
     return f"trace region: points to trace_region_size {trace.region_bytes:,}, {taken}; {whole}"
-
-
-__all__ = ["BUILDS", "BuildMatch", "Chip", "Fingerprint", "KnownBuild", "TraceRegion", "core_ranges", "memory_of", "origin"]

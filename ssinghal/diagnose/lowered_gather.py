@@ -204,6 +204,3 @@ def _runs(indices: Sequence[int]) -> str:
     """
     told = [(index, len(list(same))) for index, same in groupby(indices)]
     return ", ".join(f"{index} ({count} times)" if count > 1 else str(index) for index, count in told)
-
-
-__all__ = ["Gather", "gather_of"]

@@ -447,5 +447,3 @@ FORMS: Mapping[str, OpMapping] = {
     "zeros": OpMapping("zeros", _named(size=_a_list("shape"))),
     "full": OpMapping("full", _named(size=_a_list("shape"), fill_value=_a_number("fill_value"))),
 }
-
-__all__ = ["FORMS", "OpMapping", "case_of", "left_out"]

@@ -201,6 +201,3 @@ def _with_candidate(known: Diagnosis, bench: DevicePools, releases: Sequence[str
 def memory_asked(known: Diagnosis) -> BufferType | None:
     """Of the buffer whose bytes the message names."""
     return known.explanation.buffer.memory if known.explanation.buffer else None
-
-
-__all__ = ["MAX_CANDIDATES", "MAX_LATER", "Diagnosis", "memory_asked", "tried", "understand"]

@@ -259,6 +259,3 @@ def _rows(need: int, spec: TensorSpec) -> StoredRows | None:
         if need == count * stored:
             return StoredRows(count, row, stored)
     return None
-
-
-__all__ = ["ColumnShare", "Need", "ProgramBuffers", "StoredRows", "Tiles", "program_buffers"]

@@ -258,6 +258,3 @@ def _with_holes(memory: BufferType, held: int, holes: int, largest: int, granule
         yield Resident(memory, (each + (number < more)) * granule, freed=True)
         yield Resident(memory, granule)
     yield Resident(memory, held - count * granule)
-
-
-__all__ = ["ComparedNumber", "LaterOperation", "Replay", "implied_lives", "least_live", "replay", "replay_later"]

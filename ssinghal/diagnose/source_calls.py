@@ -123,6 +123,3 @@ def _listed(name: str, value: Any) -> Any:
     if name in _PAIRS and isinstance(value, int):
         return [value, value]
     return list(value) if isinstance(value, tuple) else value
-
-
-__all__ = ["SourceCall", "calls_on", "source_calls"]

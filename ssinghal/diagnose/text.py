@@ -224,6 +224,3 @@ def _operation_json(operation: Operation) -> dict[str, Any]:
         "location": operation.location,
         "line": operation.line,
     }
-
-
-__all__ = ["as_json", "explained", "found_out"]

@@ -34,6 +34,3 @@ def _operators_by_function() -> Mapping[str, frozenset[str]]:
     for name, form in FORMS.items():
         table.setdefault(name, set()).add(find_operator(form.operator).name)
     return MappingProxyType({name: frozenset(operators) for name, operators in table.items()})
-
-
-__all__ = ["PREFIX", "operators_calling"]

@@ -363,6 +363,3 @@ def read_cases(path: Path, lines: Iterable[str], board: Board) -> list[tuple[Cas
         return case, estimate(case, board)
 
     return read_lines(path, lines, parse)
-
-
-__all__ = ["Allocation", "MemoryEstimate", "Prediction", "estimate", "explain"]

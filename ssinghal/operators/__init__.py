@@ -100,6 +100,3 @@ def _completed(placement: Placement, creates: bool, nhwc: bool, l1_small_bytes: 
         channels_last=nhwc if placement.channels_last is None else placement.channels_last,
         l1_small_bytes=l1_small_bytes if placement.l1_small_bytes is None else placement.l1_small_bytes,
     )
-
-
-__all__ = ["FAMILIES", "OutputMemory", "families", "find_operator", "make_case", "operators", "suite_name"]

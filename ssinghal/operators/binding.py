@@ -15,6 +15,3 @@ def specs_of(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
     info.check_operands(case.inputs)
     outputs = output_specs(info, case, attrs)  # first: it checks the shapes that the operands' specs are made from
     return input_specs(info, case, attrs), outputs
-
-
-__all__ = ["specs_of"]

@@ -62,5 +62,3 @@ MASKS = (
         limitations=(Limitation("ttnn.where puts no number into 8- and 16-bit integers", dtypes=(DType.UINT8, DType.UINT16)),),
     ),
 )
-
-__all__ = ["MASKS"]

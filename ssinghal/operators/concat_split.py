@@ -471,5 +471,3 @@ REPEATS = (
 )
 
 PIECES = (*JOINS, *CUTS, *REPEATS)
-
-__all__ = ["PIECES", "bfloat16_where", "cuts_tiles", "no_bfloat4_where", "resized", "slice_along"]

@@ -272,5 +272,3 @@ CONV_TRANSPOSE2D = replace(
 )
 
 OPERATORS: tuple[OperatorInfo, ...] = (CONVOLUTION, CONV_TRANSPOSE2D)
-
-__all__ = ["AUTO", "OPERATORS", "TUNING"]

@@ -165,5 +165,3 @@ OPERATORS = (
     creation("zeros_like", "aten.zeros_like.default", lambda attrs: 0.0, like=True),
     creation("full_like", "aten.full_like.default", lambda attrs: attrs["fill_value"], like=True, attrs=FILL_VALUE, sample=ONE),
 )
-
-__all__ = ["OPERATORS"]

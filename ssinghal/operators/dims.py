@@ -350,5 +350,3 @@ _FINDERS: dict[str, Callable[[_PlacedCall], Axes | None]] = {
     "embedding": _embedded,
     **dict.fromkeys(("to_layout", "tilize", "untilize"), _unwidened),
 }
-
-__all__ = ["Axes", "as_placed", "axes_of"]

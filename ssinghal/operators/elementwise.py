@@ -379,5 +379,3 @@ OPERATORS = (
     ),
     *MASKS,
 )
-
-__all__ = ["OPERATORS"]

@@ -180,9 +180,3 @@ def binary(
             *((NO_TENSOR_ALPHA,) if takes_alpha else ()),
         ),
     )
-
-
-__all__ = [
-    "ELEMENTWISE", "FLOATS_ONLY", "NO_BYTES", "NO_FRACTIONS", "NO_HIGH_RANK_BROADCAST", "SIGNED_ONLY", "binary",
-    "binary_program", "copied_pages", "copied_tiles", "equal_shapes_program", "unary",
-]  # fmt: skip

@@ -103,5 +103,3 @@ LOOKUPS = (
         ),
     ),
 )
-
-__all__ = ["LOOKUPS"]

@@ -330,5 +330,3 @@ OPERATORS = (
         ),
     ),
 )
-
-__all__ = ["OPERATORS"]

@@ -315,5 +315,3 @@ GROUP_NORM = OperatorInfo(
 )
 
 OPERATORS: tuple[OperatorInfo, ...] = (BATCH_NORM, LAYER_NORM, RMS_NORM, GROUP_NORM)
-
-__all__ = ["OPERATORS"]

@@ -177,5 +177,3 @@ PADS = (
     _replication_pad(2),
     _replication_pad(3),
 )
-
-__all__ = ["PADS"]

@@ -242,5 +242,3 @@ OPERATORS = (
     adaptive("max", 1, ("aten.adaptive_max_pool1d.default",), "AdaptiveMaxPool1d"),
     *UPSAMPLING,
 )
-
-__all__ = ["OPERATORS", "window_of"]

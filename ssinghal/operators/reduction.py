@@ -315,5 +315,3 @@ OPERATORS = (
         limitations=(Limitation("ttnn.cumsum takes tile layout only", layouts=TILE_ONLY),),
     ),
 )
-
-__all__ = ["OPERATORS"]

@@ -406,5 +406,3 @@ AS_STRIDED = OperatorInfo(
 )
 
 VIEWS = (*RESHAPES, *REORDERS, *LAYOUTS, AS_STRIDED)
-
-__all__ = ["VIEWS", "is_unchanged", "is_view", "mapped_tiles", "where_asked"]

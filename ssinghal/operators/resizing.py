@@ -296,6 +296,3 @@ def _tie_of(case: Case) -> _ResizeRule:
     if info.name not in _TIES:
         raise InvalidCase(f"{case.name}: it is not known what grows together in its calls")
     return _TIES[info.name]
-
-
-__all__ = ["check", "resized", "spatial_dims", "subject_of"]

@@ -9,5 +9,3 @@ from ssinghal.operators.padding import PADS
 from ssinghal.operators.reshape import VIEWS
 
 OPERATORS: tuple[OperatorInfo, ...] = (*VIEWS, *PIECES, *PADS, *LOOKUPS)
-
-__all__ = ["OPERATORS"]

@@ -88,6 +88,3 @@ NOT_OPERATORS = {
     "SwinDropPath": "a module (stochastic depth): the identity in eval mode; its training form is dropout and mul",
     "ContrastiveHead": "a module of yolov8-world: batch norm, einsum, mul and add, each tested under its own name",
 }
-
-
-__all__ = ["NOT_DECLARED", "NO_DEVICE_CALL", "UNMAPPED", "unmapped_reason"]

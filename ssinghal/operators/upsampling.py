@@ -270,5 +270,3 @@ UPSAMPLING = (
         ),
     ),
 )
-
-__all__ = ["UPSAMPLING", "fitted", "need_rank"]

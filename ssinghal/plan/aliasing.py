@@ -142,6 +142,3 @@ class Sharing:
                 if base is not None:
                     roots[result] = roots[base]
         return roots
-
-
-__all__ = ["CONVOLUTIONS", "NORMS", "Roots", "Sharing", "name_of"]

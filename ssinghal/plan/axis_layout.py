@@ -171,6 +171,3 @@ class AxisLayout:
                 return []
             found.append(taken)
         return [] if left else found
-
-
-__all__ = ["AxisLayout", "Shuffle"]

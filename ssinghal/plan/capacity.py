@@ -162,6 +162,3 @@ def cell(reach: CapacityResult) -> str:
     if reach.edge.is_open:
         return f"{fits} and more"
     return fits if reach.fail is None else f"{fits}, not {size_of(reach.goal, reach.fail.input_shape)}"
-
-
-__all__ = ["CapacityResult", "Explorer", "ModelRun", "cell"]

@@ -24,7 +24,8 @@ from ssinghal.plan.lowering import PlannedStep, planned_steps
 from ssinghal.plan.memory_audit import Ledger, Unbalanced
 from ssinghal.plan.policy import Lifetime, PortingPolicy
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split, StandIn, StepUse
-from ssinghal.plan.rules.dispatch import Work, results_of
+from ssinghal.plan.rules.base import Work
+from ssinghal.plan.rules.dispatch import results_of
 from ssinghal.plan.weights import ResidentWeights
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
@@ -340,6 +341,3 @@ class _journal:
         if self._file is not None:
             self._file.write(json.dumps({**asdict(use), "status": use.status.value}) + "\n")
             self._file.flush()
-
-
-__all__ = ["PlanTask"]

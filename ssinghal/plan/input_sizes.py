@@ -41,6 +41,3 @@ def shapes_of(goal: Goal, shape: Shape, stride: int = STRIDE) -> list[Shape]:
 
 def size_of(goal: Goal, shape: Shape) -> str:
     return str(shape[0]) if goal is Goal.BATCH else "x".join(map(str, shape[-2:]))
-
-
-__all__ = ["GOALS", "STRIDE", "TIERS", "shapes_of", "size_of"]

@@ -146,6 +146,3 @@ def padding_factor(shape: Shape) -> float:
     """Elements of the tiles over elements of the tensor."""
     height = shape[-2] if len(shape) > 1 else 1
     return round_up(height, TILE_EDGE) * round_up(shape[-1], TILE_EDGE) / (height * shape[-1])
-
-
-__all__ = ["HeldTensor", "LayoutOps", "keeps_tiles", "padding_factor"]

@@ -273,6 +273,3 @@ class _TraceLiveness:
     def _moment(self, number: int, activations: int, residents: int) -> Moment:
         step = self.trace.steps[number]
         return Moment(number, step.overload, step.at, activations, residents)
-
-
-__all__ = ["Arithmetic", "Moment", "Outlook", "Peak", "PeakValue", "SizeRule", "arithmetic", "arithmetics"]

@@ -107,6 +107,3 @@ def _line(trace: Trace, step: Step, args: Mapping[str, Any]) -> CapturedLine:
     return CapturedLine.model_validate(
         {"n": 1, "in": operands, "args": dict(args), "dtypes": dtypes, "out": out, "at": step.at or "(top)"}
     )
-
-
-__all__ = ["EXTRAS", "PlannedStep", "planned_steps"]

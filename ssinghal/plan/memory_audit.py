@@ -96,6 +96,3 @@ class Ledger:
 
 def _sum(buffers: Buffers, kind: BufferType) -> int:
     return sum(size for (k, _), size in buffers.items() if k is kind)
-
-
-__all__ = ["KINDS", "Ledger", "Unbalanced", "stored_spec"]

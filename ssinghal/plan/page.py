@@ -273,6 +273,3 @@ def _asset(name: str) -> str:
 
 def _report_asset(name: str) -> str:
     return (files("ssinghal.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-__all__ = ["EdgeTable", "page", "percent", "read_plan"]

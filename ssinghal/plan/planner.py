@@ -17,7 +17,8 @@ from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 DEFAULT_TIMEOUT_S = 600.0
 MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, all of which the calls themselves want too
@@ -159,6 +160,3 @@ def _left(result: PlanResult) -> int:
 
 def with_notes(found: Plan, notes: tuple[str, ...]) -> Plan:
     return Plan(replace(found.result, notes=notes), tuple(replace(run, notes=notes) for run in found.tried))
-
-
-__all__ = ["DEFAULT_TIMEOUT_S", "Boards", "Plan", "PlanSettings", "applies", "check_trace", "plan", "with_notes"]

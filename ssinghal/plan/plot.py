@@ -178,6 +178,3 @@ def _y_ticks(top: float) -> tuple[Tick, ...]:
     """At powers of two of bytes, whose names are short."""
     every = next(2**k for k in range(100) if top < 2**k * Y_TICKS)
     return tuple(Tick(_from_top(size, top), format_bytes(size).partition(" (")[0]) for size in range(0, int(top) + 1, every))
-
-
-__all__ = ["Area", "Plot", "RequestMark", "Tick", "plot_of"]

@@ -112,6 +112,3 @@ def _value(key: str, value: Any) -> Any:
     if not isinstance(value, bool):
         raise InvalidCase(f"{key}: expected true or false, got {value!r}")
     return value
-
-
-__all__ = ["POLICIES", "Lifetime", "PortingPolicy", "Rewrite", "find_policy"]

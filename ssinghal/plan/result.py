@@ -148,6 +148,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value.value if isinstance(value, Enum) else value
-
-
-__all__ = ["CallFailure", "LiveValue", "PlanResult", "Split", "StandIn", "StepUse"]

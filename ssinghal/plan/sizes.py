@@ -79,6 +79,3 @@ def _resident_shape(step: Step, argument: str, shape: Shape, padded: bool) -> Sh
 def _as_row(shape: Shape) -> Shape:
     """A vector lies in one row of tiles."""
     return (1, 1, 1, *shape) if len(shape) == 1 else shape
-
-
-__all__ = ["channels_last", "least_bytes", "resident_shapes", "tiles"]

@@ -154,6 +154,3 @@ def arithmetic_lines(found: Iterable[Arithmetic]) -> list[str]:
             ]
         )
     return aligned(rows)
-
-
-__all__ = ["arithmetic_lines", "heading", "lines", "table", "verdict_line"]

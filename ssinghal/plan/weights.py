@@ -203,6 +203,3 @@ def _volume(shape: Shape, groups: int, dtype: DType) -> TensorSpec:
     out, *rest = shape
     rows = math.prod(rest[1:]) * round_up(rest[0] * groups, TILE_EDGE) if rest else 1
     return TensorSpec((rows, round_up(out, TILE_EDGE)), dtype, Layout.TILE)
-
-
-__all__ = ["MAP", "VOLUME", "PlacedWeight", "PreparedWeights", "ResidentWeights", "conv_arguments", "map_layout", "spatial"]

@@ -79,6 +79,3 @@ def storage_error(dtype: DType, name: str, given: Any, stored: Any) -> StorageEr
         float(error.max() / given.abs().max()),
         float(((stored == 0) & (given != 0)).double().mean()),
     )
-
-
-__all__ = ["StorageError", "StorageTask", "storage_error"]

@@ -208,6 +208,3 @@ def _refusal(case: Case, board: Board) -> str:
     info = find_operator(case.operator)
     attrs = info.complete_attrs(case.attrs)
     return next((x.reason for x in info.limitations if x.applies(info, case, attrs, board)), "")
-
-
-__all__ = ["CallPlan", "DTypePlan", "Footprint", "PlannedTensor", "Role", "plan_bytes", "plan_call"]

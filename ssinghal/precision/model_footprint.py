@@ -148,6 +148,3 @@ def _planned(line: CapturedLine, case: Case, board: Board, memory: BufferType | 
     # An overload that is run as another one keeps its first operands, in their order
     weights = [name in line.w for name, _ in line.operands()][: len(case.inputs)]
     return PlannedCall(plan_call(case, board, weights), line.n, line.at)
-
-
-__all__ = ["ModelPlan", "OperatorPlan", "PlannedCall", "plan_model"]

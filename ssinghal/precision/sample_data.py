@@ -56,6 +56,3 @@ def as_stored(weight: Values) -> Values:
         return weight
     dims = (*range(2, weight.ndim), 1, 0)
     return weight.permute(dims).reshape(-1, weight.shape[0])
-
-
-__all__ = ["SAMPLES", "as_stored"]

@@ -205,15 +205,3 @@ def _correlation(a: Any, b: Any) -> float | None:
 def _percentile(values: Any, share: float) -> float | None:
     """The smallest value that at least ``share`` of them do not exceed (torch's own quantile takes 2^24 values at most)."""
     return float(values.kthvalue(ceil(share * len(values))).values) if len(values) else None
-
-
-__all__ = [
-    "GOOD_PCC",
-    "MEASURE_TIMEOUT_S",
-    "RUINED_SHARE",
-    "MeasuredLoss",
-    "StorageLoss",
-    "StorageTask",
-    "measure_storage",
-    "storage_loss",
-]

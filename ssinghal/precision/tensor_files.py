@@ -96,6 +96,3 @@ def _shown(name: str) -> str:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-__all__ = ["check_file", "read_tensors"]

@@ -267,6 +267,3 @@ def storage_json(measured: MeasuredLoss) -> dict[str, Any]:
 
 def _percent(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else "0 %"
-
-
-__all__ = ["NUMERICS", "plan_json", "plan_lines", "storage_json", "storage_lines"]

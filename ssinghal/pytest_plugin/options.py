@@ -20,8 +20,8 @@ from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators import suite_name
 from ssinghal.runner.custom_boards import board_name
-from ssinghal.runner.pool import DEFAULT_TIMEOUT_S, PoolOptions
 from ssinghal.runner.probe import Limits
+from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 
 CARDS_ARCH = "wormhole_b0"  # of every card whose OOMs the catalogs record; they say nothing of another one's banks
 

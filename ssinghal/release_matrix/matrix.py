@@ -310,6 +310,3 @@ def _cell(record: StoredRecord) -> dict[str, Any]:
         "peaks": dict(record.usage) if record.usage is not None else None,
         "message": record.message,
     }
-
-
-__all__ = ["CaseChange", "MatrixRow", "ReleaseStep", "Timeline", "VerdictChange", "needs_bytes", "outcome_of", "room_bytes"]

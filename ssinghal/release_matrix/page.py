@@ -124,6 +124,3 @@ def _template() -> jinja2.Template:
 def _digest(text: str) -> str:
     """The one inline style that a browser may use, in the words of a Content-Security-Policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-__all__ = ["PAGE", "page"]

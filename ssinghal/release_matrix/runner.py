@@ -148,6 +148,3 @@ def run_parts(parts: Sequence[RemainingCases], choice: DeviceChoice, options: Po
 
 def _in_words(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
-
-
-__all__ = ["ReleaseFolder", "RemainingCases", "run_parts"]

@@ -106,6 +106,3 @@ def _found_or_added(version: str, adding: Callable[[str], None]) -> Release:
     except HarnessError:
         adding(version)
         return add_release(version)
-
-
-__all__ = ["asked_cases", "asked_releases", "cases_file", "parse_versions", "shipped_files"]

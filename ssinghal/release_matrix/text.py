@@ -95,6 +95,3 @@ def _one_line(text: str, limit: int) -> str:
 
 def _cases(count: int) -> str:
     return f"{count:,} case{'' if count == 1 else 's'}"
-
-
-__all__ = ["cell", "lines", "outcome_rows", "step_line", "turned_text"]

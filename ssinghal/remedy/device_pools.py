@@ -141,6 +141,3 @@ def why_no_values(wanted: bool = True) -> str:
     if not wanted:
         return "it was not asked for"
     return "" if find_spec("torch") is not None else NO_TORCH
-
-
-__all__ = ["DevicePools", "why_no_values"]

@@ -260,16 +260,3 @@ class InTorch:
 
     def softmax_in_place(self, x: Any, dim: int) -> Any:
         return self._torch.softmax(x, dim)
-
-
-__all__ = [
-    "MAX_ELEMENTS",
-    "MAX_ELEMENTS_ALONE",
-    "InTorch",
-    "TorchBackend",
-    "ValueCheck",
-    "ValuesTask",
-    "check_values",
-    "compare",
-    "fewer_elements",
-]

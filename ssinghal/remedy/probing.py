@@ -19,6 +19,3 @@ def probing(pool: Pool, *, remedies: bool) -> Iterator[Submit]:
 
     with Searcher(pool) as searcher:
         yield searcher.submit
-
-
-__all__ = ["probing"]

@@ -133,6 +133,3 @@ class Problem:
         kind = str(made.resource.value).removesuffix("_buffer").upper() if made.resource else "a"
         free = made.free_bytes if made.free_bytes is not None else made.bank_bytes
         return f"{made.stage} needs {made.bytes_per_bank:,} B of each {kind} bank, {free:,} B are free"
-
-
-__all__ = ["Problem"]

@@ -98,6 +98,3 @@ def _values(told: RemedyReport, remedy: Remedy) -> ValueComparison:
             else ValueComparison.SAME_CALL
         )
     return ValueComparison.EQUAL if check.equal else ValueComparison.ROUNDED
-
-
-__all__ = ["HERE", "RUN_BUDGET", "Searcher", "searched"]

@@ -108,6 +108,3 @@ def _told(check: ValueCheck) -> str:
         return f"values not compared ({check.reason})"
     reduced = " (reduced)" if check.reduced else ""
     return f"{'equal' if check.equal else 'OTHER'} values in torch at {' '.join(map(format_shape, check.inputs))}{reduced}"
-
-
-__all__ = ["REPLICATE", "ModelChange", "PadTask", "PadValues", "constant_case", "pad_values"]

@@ -75,6 +75,3 @@ def _of_line(given: dict[str, Any], board: Board) -> Resident:
     layout = one_of(Layout, "layout", given.get("layout", Layout.TILE))
     spec = TensorSpec(tuple(shape), dtype, layout, MemoryConfig(memory))
     return Resident(memory, spec.booked_bytes_per_bank(board))
-
-
-__all__ = ["live_set"]

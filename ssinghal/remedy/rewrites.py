@@ -195,16 +195,3 @@ BASIC_REWRITES: Mapping[str, Rewrite] = {
     "spilled": spilled,
     "reallocated": as_it_is,
 }
-
-__all__ = [
-    "BASIC_REWRITES",
-    "Params",
-    "Rewrite",
-    "RewriteBackend",
-    "cut_out",
-    "cuts",
-    "in_dram",
-    "piece_case",
-    "pieces_apart",
-    "result_dim",
-]

@@ -138,6 +138,3 @@ def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> TrialResult | N
         return None
     message = f"TTNN maps {tiles:,} tiles on the host for it; more than {budget.host_tiles:,} are not tried"
     return TrialResult(trial, Verdict(Status.NOT_RUN, decided_by="arithmetic", message=message), problem.board.name, "", "")
-
-
-__all__ = ["Budget", "RejectedStrategy", "Remedies", "Remedy", "Run", "levers", "search"]

@@ -139,6 +139,3 @@ def solve_all(
                 yield future.result()
         finally:
             executor.shutdown(wait=True, cancel_futures=True)
-
-
-__all__ = ["Unsolved", "newer_than", "padding_changes", "solve", "solve_all"]

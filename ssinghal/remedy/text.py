@@ -177,6 +177,3 @@ def script(tried: TrialResult, about: Iterable[str]) -> str:
             "",
         ]
     )
-
-
-__all__ = ["RemedyReport", "facts", "lines", "script", "shown_code", "to_json"]

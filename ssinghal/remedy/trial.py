@@ -83,6 +83,3 @@ class TrialResult:
     @property
     def works(self) -> bool:
         return self.verdict.status is Status.FITS
-
-
-__all__ = ["Impact", "LiveSet", "Resident", "Trial", "TrialResult"]

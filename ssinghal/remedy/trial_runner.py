@@ -282,6 +282,3 @@ def _specs(resident: Resident, session: Session) -> Iterator[TensorSpec]:
         if height and row_bytes:
             shape = (banks * height, ceil_div(row_bytes, 4))
             yield TensorSpec(shape, DType.UINT32, Layout.ROW_MAJOR, MemoryConfig(resident.memory))
-
-
-__all__ = ["BoardTask", "DeviceBackend", "InsideTask", "TrialTask", "judged", "run_trial"]

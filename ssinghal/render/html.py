@@ -59,6 +59,3 @@ def kind_of(outcome: Outcome) -> str:
 
 def in_words(outcome: Outcome) -> str:
     return " ".join(filter(None, outcome))
-
-
-__all__ = ["content_policy", "in_words", "kind_of", "script_data"]

@@ -88,6 +88,3 @@ class GroupReport:
             counts = [f"{answer}: {given[remedy, answer]:,}" for answer in Answer if given[remedy, answer]]
             told += [f"{remedy} ({', '.join(counts)})"] if counts else []
         return "; ".join(told) or "no single change of placement applies"
-
-
-__all__ = ["GroupReport"]

@@ -289,6 +289,3 @@ def _shapes_of(found: OperatorResults) -> list[dict[str, Any]]:
         {"shape": shape, "cases": len(rs), "failing": sum(r.is_oom for r in rs), "calls": sum(r.calls for r in rs)}
         for shape, rs in sorted(by_shape.items())
     ]
-
-
-__all__ = ["FAILURE_COLUMNS", "analysis", "basic_operators", "failures_csv", "mapping", "mapping_analysis", "oom_report"]

@@ -47,6 +47,3 @@ def _templates() -> jinja2.Environment:
         since=partial(changes_markdown, shown=SHOWN),
     )
     return made
-
-
-__all__ = ["document", "operator_document"]

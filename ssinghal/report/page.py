@@ -247,6 +247,3 @@ def _asset(name: str) -> str:
 def _hash(text: str) -> str:
     """The one inline script or style that a browser may use, in the words of a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-__all__ = ["page", "page_data"]

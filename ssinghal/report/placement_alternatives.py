@@ -184,6 +184,3 @@ def _board(name: str) -> Board | None:
         return load_board(name)
     except InvalidCase:
         return None
-
-
-__all__ = ["Advice", "Alternative", "Alternatives", "Answer", "PlacementRemedy", "advice"]

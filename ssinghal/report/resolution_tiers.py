@@ -47,6 +47,3 @@ def tiers_of(record: StoredRecord) -> dict[str, set[str]]:
 def smallest(tiers: Iterable[str]) -> str:
     """Of several tiers the one with the smallest inputs; what has no resolution comes last."""
     return min(tiers, key=lambda tier: (tier in (OTHER, UNKNOWN), -NAMES.index(tier) if tier not in (OTHER, UNKNOWN) else 0))
-
-
-__all__ = ["NAMES", "OTHER", "TIERS", "UNKNOWN", "smallest", "tier_of", "tiers_of"]

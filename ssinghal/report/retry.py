@@ -16,7 +16,8 @@ from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release, find_release, installed_release
 from ssinghal.errors import HarnessError
 from ssinghal.report.placement_alternatives import Alternatives
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.reader import NO_DEVICE, RecordGroup, Run, Setting, stored_records
 from ssinghal.runs.stored_record import StoredRecord, case_or_none
 
@@ -114,6 +115,3 @@ def _release(run: Run, setting: Setting) -> Release | None:
         raise HarnessError(
             f"{run.path}: made with ttnn {setting.ttnn}; what it leaves open is tried with that alone: {error}"
         ) from error
-
-
-__all__ = ["REMEDIES", "of_setting", "search_remedies", "tried_remedies", "try_remedies"]

@@ -81,6 +81,3 @@ def operator_mapping() -> dict[str, Any]:
     }
     overloads = {overload: info.name for info in registry().values() for overload in info.aten}
     return {"operators": mapped, "aten": dict(sorted(overloads.items())), "not_operators": dict(NOT_OPERATORS)}
-
-
-__all__ = ["LIMITED", "SUPPORTED", "UNSUPPORTED", "Support", "operator_mapping", "support_matrix"]

@@ -18,7 +18,8 @@ from ssinghal.core.record import FAULTS, Record, Status, sentence
 from ssinghal.core.versions import package_versions
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
-from ssinghal.runner.pool import Pool, PoolOptions, report_name
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions, report_name
 from ssinghal.runs.files import write_whole
 from ssinghal.runs.reader import Run, Setting, find_run, run_folders
 from ssinghal.runs.stored_record import StoredRecord, case_of, case_or_none
@@ -158,6 +159,3 @@ def chosen_records(
     if len(made) > len(chosen):
         notes.append(f"left out: {len(made) - len(chosen):,} of {len(made):,} cases, beyond --sample {per_operator}")
     return chosen, notes
-
-
-__all__ = ["REPORTS", "ExportResult", "chosen_records", "describe", "export", "has_failed", "named", "named_run", "was_asked"]

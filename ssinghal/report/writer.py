@@ -146,6 +146,3 @@ def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
             raise HarnessError(told.recv())
     if process.exitcode:
         raise HarnessError(f"{PAGE} was not made: its process ended with {process.exitcode}")
-
-
-__all__ = ["DOCUMENTS", "FAILURES", "PAGE", "PER_OPERATOR", "TABLES", "file_names", "files_of", "write_report"]

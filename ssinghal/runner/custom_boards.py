@@ -76,6 +76,3 @@ def _write(path: Path, content: bytes) -> None:
         aside.replace(path)
     except OSError as error:
         raise DeviceUnavailable(f"cannot write {path}: {error.strerror}") from error
-
-
-__all__ = ["board_name"]

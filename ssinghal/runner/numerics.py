@@ -119,6 +119,3 @@ def from_device_form(value: Any, shape: Shape, info: OperatorInfo) -> Any:
 def is_channels_last(info: OperatorInfo, shape: Shape) -> bool:
     """Whether a map of the operator has its channels last on the device. Not to be told from sizes: they may all be equal."""
     return bool(info.traits.nhwc) and len(shape) >= 3
-
-
-__all__ = ["compare_values", "compare_with_torch", "run_both"]

@@ -21,7 +21,7 @@ from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.session import DeviceFacts
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import DeviceError, HarnessError, NotProven
-from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions, ProbeTask, Task, report_name
+from ssinghal.runner.tasks import PoolOptions, ProbeTask, Task
 
 R = TypeVar("R")
 
@@ -227,6 +227,3 @@ class _WorkerLost:
 
     status: Status
     message: str
-
-
-__all__ = ["DEFAULT_TIMEOUT_S", "Pool", "PoolOptions", "report_name"]

@@ -327,6 +327,3 @@ def _free(tensors: list[Any]) -> None:
         if tensor.is_allocated():
             tensor.deallocate()
     tensors.clear()
-
-
-__all__ = ["probe"]

@@ -16,7 +16,8 @@ from ssinghal.core.record import Record, Status
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.writer import RunFolder, unprobed
 
 Submit = Callable[[Case], "Future[Record]"]
@@ -98,6 +99,3 @@ def _signals_kept() -> Iterator[list[signal.Signals]]:
 
 def _allocated_bytes(made: MemoryEstimate) -> int:
     return sum(allocation.allocated_bytes for allocation in made.allocations)
-
-
-__all__ = ["Submit", "sweep"]

@@ -102,6 +102,3 @@ class ProbeTask(Task[Record]):
 def report_name(case: Case) -> str:
     """The folder's name: safe in a path, and no other case's."""
     return f"{case.name}-{case.key}"
-
-
-__all__ = ["DEFAULT_TIMEOUT_S", "PoolOptions", "ProbeTask", "Task", "report_name"]

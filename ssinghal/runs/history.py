@@ -174,6 +174,3 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     sides: dict[int, Callable[[str, int], str]] = {i: str.rjust if rows[0][i].endswith(" B") else str.ljust for i in kept}
     for row in rows:
         yield "  ".join(sides[i](row[i], widths[i]) for i in kept).rstrip()
-
-
-__all__ = ["CaseHistory", "History", "HistoryEntry"]

@@ -263,16 +263,3 @@ def counted(records: Iterable[StoredRecord]) -> dict[str, int]:
     for record in records:
         found[record.status] += 1
     return {status.value: cases for status, cases in found.items() if cases}
-
-
-__all__ = [
-    "RecordGroup",
-    "Run",
-    "Setting",
-    "counted",
-    "earlier_runs",
-    "find_run",
-    "read_run",
-    "run_folders",
-    "stored_records",
-]

@@ -272,17 +272,3 @@ class StoredHead(_Stored):
     options: Mapping[str, Any] = {}
     selected: Bytes | None = None
     device: StoredDevice = NOT_OPENED
-
-
-__all__ = [
-    "NOT_OPENED",
-    "StoredAllocation",
-    "StoredDevice",
-    "StoredEstimate",
-    "StoredHead",
-    "StoredRecord",
-    "StoredSource",
-    "StoredTensor",
-    "case_of",
-    "case_or_none",
-]

@@ -140,6 +140,3 @@ def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[FaultGroup]
         for rs in found.values()
     ]
     return sorted(groups, key=lambda group: -group.cases)
-
-
-__all__ = ["FaultGroup", "Summary", "left_out"]

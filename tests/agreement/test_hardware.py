@@ -14,7 +14,8 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Status
 from ssinghal.device.modes import choose_device
 from ssinghal.operators.case_json import case_from_json
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 DATA = Path(__file__).parents[1] / "data" / "hardware" / "hardware_runs.csv"
 REPLAYED = ("oom", "fits", "not_oom")

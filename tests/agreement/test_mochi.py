@@ -13,7 +13,8 @@ from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
 from ssinghal.errors import HarnessError
 from ssinghal.operators import make_case
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 
 pytestmark = pytest.mark.virtual_device
 LOGS = Path(__file__).parents[1] / "data" / "logs"

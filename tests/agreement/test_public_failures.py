@@ -30,7 +30,7 @@ from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.solver import Unsolved, solve
 from ssinghal.remedy.text import RemedyReport, script
 from ssinghal.remedy.trial import LiveSet
-from ssinghal.runner.pool import PoolOptions
+from ssinghal.runner.tasks import PoolOptions
 from tests.support.wrapped_messages import WRAPPINGS
 
 REPORTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "data" / "public_failures.yaml").read_text())

@@ -14,7 +14,8 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.tensors import BufferType, MemoryConfig, TensorSpec
 from ssinghal.device.modes import choose_device
 from ssinghal.report.statistics import Facts, band_of
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.reader import read_run
 from tests.agreement.test_hardware import case_of
 from tests.support.run_builder import write_run

@@ -21,7 +21,8 @@ from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.operators import make_case
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.reader import Setting
 from tests.support.processes import wait_for
 

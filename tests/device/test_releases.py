@@ -29,8 +29,8 @@ from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.virtual import environment_for
 from ssinghal.errors import DeviceUnavailable, HarnessError
 from ssinghal.operators.case_json import case_from_json
-from ssinghal.runner.pool import Pool, PoolOptions
-from ssinghal.runner.tasks import Task
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions, Task
 
 WHEEL_FILES = {
     "ttnn/__init__.py": "",

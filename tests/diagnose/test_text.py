@@ -20,7 +20,7 @@ from ssinghal.diagnose.pipeline import Diagnosis, tried, understand
 from ssinghal.diagnose.text import as_json, explained, found_out
 from ssinghal.operators import make_case
 from ssinghal.remedy.device_pools import DevicePools
-from ssinghal.runner.pool import PoolOptions
+from ssinghal.runner.tasks import PoolOptions
 
 # A frame of 4,320 x 7,680 with its 3 channels last, which fill a tile: 4,320 x 240 tiles of 2,048 B are 2,123,366,400 B.
 CLONE = (

@@ -17,7 +17,8 @@ from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.policy import POLICIES, Rewrite
 from ssinghal.plan.result import Split
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 from tests.support.ttnn_calls import WeightsOfConv2d
 
 PORT, EAGER = POLICIES["port"], POLICIES["eager"]

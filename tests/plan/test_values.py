@@ -20,7 +20,8 @@ from ssinghal.plan.policy import POLICIES, Rewrite  # noqa: E402
 from ssinghal.plan.rules import dispatch as calls  # noqa: E402
 from ssinghal.plan.rules import matmul as products  # noqa: E402
 from ssinghal.plan.rules.elementwise import unary  # noqa: E402
-from ssinghal.runner.pool import Pool, PoolOptions  # noqa: E402
+from ssinghal.runner.pool import Pool  # noqa: E402
+from ssinghal.runner.tasks import PoolOptions  # noqa: E402
 from tests.support.lowered_models import run_in_torch  # noqa: E402
 from tests.support.random_models import random_model  # noqa: E402
 from tests.support.real_traces import Net, close, recorded  # noqa: E402

@@ -27,7 +27,7 @@ from ssinghal.release_matrix.runner import RemainingCases, run_parts
 from ssinghal.release_matrix.selection import asked_cases, cases_file, parse_versions, shipped_files
 from ssinghal.release_matrix.text import lines
 from ssinghal.render.html import kind_of
-from ssinghal.runner.pool import PoolOptions
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.reader import read_run
 from tests.support.processes import wait_for
 from tests.support.run_builder import a_record, write_run

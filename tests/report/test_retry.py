@@ -10,7 +10,8 @@ from ssinghal.operators.case_json import case_from_json
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.placement_alternatives import Answer, PlacementRemedy
 from ssinghal.report.retry import REMEDIES, of_setting, search_remedies, tried_remedies, try_remedies
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.reader import read_run
 from tests.support.run_builder import a_record, write_run
 

@@ -36,8 +36,8 @@ from ssinghal.device.virtual import virtual_home
 from ssinghal.errors import DeviceUnavailable, InvalidCase, NotProven
 from ssinghal.operators import make_case
 from ssinghal.runner.custom_boards import board_name
-from ssinghal.runner.pool import Pool, PoolOptions
-from ssinghal.runner.tasks import Task
+from ssinghal.runner.pool import Pool
+from ssinghal.runner.tasks import PoolOptions, Task
 
 L1 = Placement(memory=BufferType.L1)
 DRAM = Placement()

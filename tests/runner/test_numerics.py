@@ -12,7 +12,8 @@ from ssinghal.device.modes import choose_device  # noqa: E402
 from ssinghal.errors import NotProven  # noqa: E402
 from ssinghal.operators import find_operator, make_case  # noqa: E402
 from ssinghal.runner.numerics import compare_values, compare_with_torch, from_device_form, to_device_form  # noqa: E402
-from ssinghal.runner.pool import Pool, PoolOptions  # noqa: E402
+from ssinghal.runner.pool import Pool  # noqa: E402
+from ssinghal.runner.tasks import PoolOptions  # noqa: E402
 
 LINE = torch.arange(64, dtype=torch.float32).reshape(8, 8)
 

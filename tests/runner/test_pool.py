@@ -18,9 +18,9 @@ from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.operators import make_case
-from ssinghal.runner.pool import Pool, PoolOptions
+from ssinghal.runner.pool import Pool
 from ssinghal.runner.probe import Limits
-from ssinghal.runner.tasks import Task
+from ssinghal.runner.tasks import PoolOptions, Task
 from tests.support.processes import all_ended, wait_for, workers_of
 
 pytestmark = pytest.mark.virtual_device

@@ -18,7 +18,8 @@ from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedStep, planned_steps
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.policy import Lifetime, PortingPolicy
-from ssinghal.plan.rules.dispatch import Work, results_of
+from ssinghal.plan.rules.base import Work
+from ssinghal.plan.rules.dispatch import results_of
 from ssinghal.plan.weights import PlacedWeight, PreparedWeights, ResidentWeights
 from tests.support.real_traces import Recorded, Values, folded_bias, folded_weight
 from tests.support.torch_ttnn import DTYPES, ROW_MAJOR, TILE, Tensor, TorchTTNN

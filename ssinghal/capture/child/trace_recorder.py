@@ -208,6 +208,3 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
         elif is_dataclass(leaf) and not isinstance(leaf, type):
             for each in fields(leaf):
                 yield from _tensors(getattr(leaf, each.name))
-
-
-__all__ = ["TraceRecorder"]

@@ -174,6 +174,3 @@ def _numbered(form: AxisLayout) -> tuple[Any, ...]:
     """What two forms of one meaning agree in: sizes of the atoms in the order of the device, and the dims as places in it."""
     place = {atom: i for i, atom in enumerate(form.order)}
     return tuple(form.sizes[a] for a in form.order), tuple(tuple(place[a] for a in dim) for dim in form.dims)
-
-
-__all__ = ["fused_attention", "split_heads"]

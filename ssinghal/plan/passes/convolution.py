@@ -159,6 +159,3 @@ def _joined(trace: Trace, read: Mapping[int, list[int]], ranges: Mapping[int, _R
         return {}
     whole = replace(first, operands={**first.operands, "input": known[0].base}, results=step.results)
     return {**{n: [] for n in gone}, number: [whole]}
-
-
-__all__ = ["CONVOLUTIONS", "pad_into_convolution", "whole_convolution"]

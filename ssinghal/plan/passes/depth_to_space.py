@@ -47,6 +47,3 @@ def _spread(trace: Trace, read: Mapping[int, list[int]], value: int) -> int | No
     moved = all(len(form.dims[homes[a]]) > 1 for a in atoms[1:])
     inner = math.prod(form.sizes[a] for a in atoms[1:])
     return inner if channels == atoms[:1] and moved and math.prod(form.sizes[a] for a in atoms) == shape[features] else None
-
-
-__all__ = ["depth_to_space"]

@@ -74,6 +74,3 @@ def view_of(form: AxisLayout, step: Step, shape: Shape) -> AxisLayout | None:
         a, b = (step.args[key] % len(form.dims) for key in ("dim0", "dim1"))
         return form.permuted([b if d == a else a if d == b else d for d in range(len(form.dims))])
     return form if name in ("contiguous", "clone") else form.viewed(shape)
-
-
-__all__ = ["VIEWS", "makers", "readers", "view_of", "with_steps"]

@@ -61,5 +61,3 @@ CHANGES: Mapping[Rewrite, Callable[[Trace], Trace]] = {
     Rewrite.WHOLE_CONVOLUTION: whole_convolution,
     Rewrite.PAD_INTO_CONV: pad_into_convolution,
 }
-
-__all__ = ["fold_batch_norm", "rewritten"]

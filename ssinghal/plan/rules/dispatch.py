@@ -45,6 +45,3 @@ RULES: Mapping[str, Rule] = {
 def results_of(work: Work) -> list[HeldTensor]:
     """Runs the step. Errors are TTNN's own; ``work.hand.doing`` says what was under way."""
     return RULES.get(work.planned.operator, registry)(work)
-
-
-__all__ = ["Work", "results_of"]

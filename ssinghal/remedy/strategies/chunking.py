@@ -168,5 +168,3 @@ def _piece_fails(problem: Problem, cut: Cut, count: int) -> Generator[Trial, Tri
 
 
 CHUNKS = Strategy("pieces", Impact.CHUNKED, lambda problem: bool(problem.inputs), _in_pieces)
-
-__all__ = ["CHUNKS", "Cut", "cuts_of"]

@@ -48,6 +48,3 @@ def smallest_count(
         else:
             refused = middle
     return CountResult(best, count)
-
-
-__all__ = ["CountResult", "smallest_count"]

@@ -434,16 +434,3 @@ def placement_levers() -> tuple[Strategy, ...]:
 
 
 L1_SMALL = Strategy("l1_small_size", Impact.SAME, _always, _l1_small)
-
-__all__ = [
-    "HOST_TILES",
-    "L1_SMALL",
-    "Strategy",
-    "StrategyResult",
-    "StrategySearch",
-    "first_that_works",
-    "once",
-    "placement_levers",
-    "rearranged",
-    "said",
-]

@@ -17,5 +17,3 @@ _ORDER = list(Impact)
 LEVERS: tuple[Strategy, ...] = tuple(
     sorted((*placement_levers(), CHUNKS, *WINDOW_LEVERS, *WIDE_LEVERS), key=lambda lever: _ORDER.index(lever.contract))
 )
-
-__all__ = ["LEVERS", "REWRITES"]

@@ -231,5 +231,3 @@ WINDOW_LEVERS = (
     Strategy("rows with their neighbours", Impact.CHUNKED, _can_pool_rows, _pool_rows),
     Strategy("rows with their neighbours", Impact.CHUNKED, lambda p: p.info.name == "upsample_bilinear2d", _interpolate_rows),
 )
-
-__all__ = ["WINDOW_LEVERS", "WINDOW_REWRITES", "rows_of"]

@@ -137,5 +137,3 @@ WIDE_LEVERS = (
     Strategy("folded to shorter rows", Impact.REARRANGED, _can_fold, _fold),
     Strategy("pieces, not joined", Impact.CHUNKED, _can_stay_apart, _apart),
 )
-
-__all__ = ["WIDE_LEVERS", "WIDE_REWRITES", "turned_case"]
