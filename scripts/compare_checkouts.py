@@ -65,17 +65,17 @@ edge {OOM_ADD} --max resolution --json
 precision {OOM_ADD} --bytes-only
 precision {OOM_ADD} --bytes-only --json
 precision ultralytics-yolo12x-640x640 --bytes-only --json
-plan torchvision-resnet50-224x224 --json
-plan torchvision-resnet50-224x224 --board n150,p150 --policy eager --json
-plan nosuch-model
+plan torchvision/resnet50 --input 1,3,224,224 --json
+plan torchvision/resnet50 --input 1,3,224,224 --board n150,p150 --policy eager --json
+plan nosuch/model
 releases list
-run torchvision-alexnet-224x224 --results results
+run torchvision-resnet50-224x224 mochi --results results
 report latest --results results
 report latest --results results -o other
 compare latest latest --results results
 compare latest latest --results results --json
 history add 1,64,640,400 --results results
-history relu 1,64,55,55 --results results --json
+history relu 1,64,112,112 --results results --json
 diagnose {{repo}}/tests/data/logs/mochi_runtime.log
 diagnose {{repo}}/tests/data/logs/mochi_runtime.log --json
 --version
