@@ -7,12 +7,13 @@ usage() {
   cat <<'TEXT'
 Usage: ./run_checks.sh
 
-Makes .venv (as run_all_tests.sh --ultralytics does: all that models are captured with), .venv-base (base dependencies only:
-neither torch nor ttnn) and .venv-visualizer (ttnn-visualizer, which opens what is exported for it), installs Debian's
-chromium where that is missing and we are root, then runs, each even if one before it failed: ruff check, ruff format, mypy,
-the other TTNN releases that tests ask (450 MiB once, in the user's cache folder: ssinghal releases; without them those tests
-are skipped), the tests of the product itself (tests/), the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of each operator's cases (all of
-them: ssinghal run).
+Creates .venv (as run_all_tests.sh --ultralytics does: with everything that captures models), .venv-base (base dependencies
+only: neither torch nor ttnn) and .venv-visualizer (ttnn-visualizer, which opens the exports for it), installs Debian's
+chromium where that is missing and we are root, then runs the following, each even if one before it failed: ruff check, ruff
+format, mypy, the import layers of pyproject.toml, the download of the other TTNN releases that tests use (450 MiB once, in the
+user's cache folder: ssinghal releases; without them those tests are skipped), the tests of ssinghal itself (tests/), the memory
+estimates in .venv-base, and both suites on a virtual device, with a fixed sample of each operator's cases (all of them:
+ssinghal run).
 
 Exit code: 0 all passed, 1 a check failed, 2 bad use, no usable Python or no chromium, 130 interrupted.
 TEXT
@@ -43,6 +44,7 @@ check() {
 check "ruff check" .venv/bin/python -m ruff check
 check "ruff format" .venv/bin/python -m ruff format --check
 check "mypy" .venv/bin/python -m mypy
+check "import layers" .venv/bin/lint-imports --no-cache
 # Where they cannot be fetched, the tests that ask them are skipped and say so.
 if .venv/bin/python -m ssinghal releases add 0.66.0 0.75.0; then
   outcomes+=($'ok\tother TTNN releases')

@@ -1,4 +1,4 @@
-"""The device-free part of the product imports neither torch nor ttnn, and one module alone imports ttnn; few import torch."""
+"""The plan of the house: rooms in layers, without circles; few modules import torch, and one alone imports ttnn."""
 
 import ast
 import subprocess
@@ -10,11 +10,27 @@ import pytest
 import ssinghal
 
 PACKAGE = Path(ssinghal.__file__).parent
+ROOT = PACKAGE.parent
+MAX_ROOMS = 25
 SUITES = ("tests", "oom_tests")
 SOURCES = [p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in SUITES]
 CHILD = "capture/child"  # runs in a process of its own
 DEVICE_FREE = [p for p in SOURCES if CHILD not in p.as_posix()]
 MODULES = [".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__") for p in DEVICE_FREE]
+
+
+def test_rooms_import_downwards_and_in_no_circle():
+    """The contracts in pyproject.toml, which ``lint-imports`` checks from the command line too."""
+    pytest.importorskip("importlinter")
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_house_stays_surveyable():
+    rooms = {path.relative_to(PACKAGE).parts[0] for path in SOURCES} - {"__init__.py"}
+    assert {"core", "cli", "errors.py"} <= rooms
+    assert len(rooms) <= MAX_ROOMS
 
 
 def test_importing_the_product_imports_neither_torch_nor_ttnn():

@@ -37,7 +37,9 @@ case "$1 $2" in
 $2" ;;
   "-m venv")
     venv="${{@: -1}}"
-    mkdir -p "$venv/bin" && ln -s "$(readlink -f "$0")" "$venv/bin/python" && echo "prompt = 'ssinghal'" >"$venv/pyvenv.cfg" ;;
+    mkdir -p "$venv/bin" && ln -s "$(readlink -f "$0")" "$venv/bin/python" && ln -s python "$venv/bin/lint-imports"
+    echo "prompt = 'ssinghal'" >"$venv/pyvenv.cfg" ;;
+  "--no-cache "*) echo lint-imports >>"$FAKE_LOG" ;;
   *)
     IFS="|"
     echo "${{*:2}}" >>"$FAKE_LOG"
@@ -418,17 +420,18 @@ def test_every_check_runs_and_is_named(clone: Clone) -> None:
     clone.add_python("3.12")
     done = clone.run("run_checks.sh", FAKE_MYPY="exit 1")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-7:] == [
+    assert done.stdout.splitlines()[-8:] == [
         "ok\truff check",
         "ok\truff format",
         "FAILED\tmypy",
+        "ok\timport layers",
         "ok\tother TTNN releases",
         "ok\ttests",
         "ok\tmemory estimates without torch and ttnn",
         "ok\tboth suites on a virtual device, a sample",
     ]
     modules = [call[0] for call in clone.modules_run() if call[0] != "pip"]
-    assert modules == ["ruff", "ruff", "mypy", "ssinghal", "pytest", "pytest", "pytest"]
+    assert modules == ["ruff", "ruff", "mypy", "lint-imports", "ssinghal", "pytest", "pytest", "pytest"]
     assert installations(clone) == ["[device,dev,ultralytics]", "", "[visualizer]"]
     assert clone.run("run_checks.sh").returncode == 0
 
