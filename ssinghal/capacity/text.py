@@ -38,7 +38,7 @@ def table(several: Sequence[EdgeResult]) -> list[str]:
     odd = [f"{found.setting.board}: {remark}" for found in several for remark in remarks(found, odd_alone=True)]
     first = several[0]
     head = [call_text(first.case), f"{_wanted(first)}: {first.knob.what}"]
-    return [*head, *_left_aligned(rows), *odd, *(f"{found.setting}: {_effort(found)}" for found in several)]
+    return [*head, *aligned(rows, left=(0, 3)), *odd, *(f"{found.setting}: {_effort(found)}" for found in several)]
 
 
 def why_not(ran: ValueRun) -> str:
@@ -139,11 +139,6 @@ def _effort(found: EdgeResult) -> str:
     earlier = f", {known} known from before" if known else ""
     numerics = "; numerics not run" if found.setting.device_mode == "virtual" else ""
     return f"{runs}{earlier} in {found.seconds:.2f} s{numerics}"
-
-
-def _left_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """``aligned`` with the last column, which is text, as it is."""
-    return [f"{line}  {row[-1]}" for line, row in zip(aligned([row[:-1] for row in rows]), rows, strict=True)]
 
 
 def to_json(found: EdgeResult) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ssinghal.core.tensors import DType, Layout
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.baseline import write_baseline
+from ssinghal.render.tables import aligned
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 
@@ -49,11 +50,11 @@ def list_all(catalogs: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    width = max(len(row["catalog"]) for row in rows)
-    click.echo(f"{'catalog':{width}}  lines   calls  level  title")
+    table = [["catalog", "lines", "calls", "level", "title"]]
     for row in rows:
         calls = "-" if row["calls"] is None else f"{row['calls']:,}"
-        click.echo(f"{row['catalog']:{width}}  {row['lines']:5,}  {calls:>6}  {row['level'] or '-':5}  {row['title']}")
+        table.append([row["catalog"], f"{row['lines']:,}", calls, row["level"] or "-", row["title"]])
+    click.echo("\n".join(aligned(table, left=(0, 3, 4))))
 
 
 @catalog.command("import")

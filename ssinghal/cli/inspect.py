@@ -82,12 +82,10 @@ def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
         return
     table = [["operator", "also", "ttnn", "layouts", "cases"]]
     table += [[r["operator"], ", ".join(r["aliases"]), r["ttnn"], "/".join(r["layouts"]), str(r["cases"])] for r in rows]
-    widths = [max(len(row[i]) for row in table) for i in range(4)]
-    for row, info in zip(table, [None, *rows], strict=True):
-        cells = [c.ljust(w) for c, w in zip(row, widths, strict=False)]
-        click.echo("  ".join([*cells, row[4].rjust(5)]).rstrip())
-        for limitation in info["limitations"] if info else ():
-            click.echo(f"{'':{widths[0]}}  limitation: {limitation}")
+    for line, limitations in zip(aligned(table, left=range(4)), [[], *(r["limitations"] for r in rows)], strict=True):
+        click.echo(line)
+        for limitation in limitations:
+            click.echo(f"    limitation: {limitation}")
     click.echo("\nnot operators (entries of the operator lists that name none):")
     click.echo("\n".join(f"  {name}: {why}" for name, why in NOT_OPERATORS.items()))
 
@@ -100,10 +98,9 @@ def _tell_missing(catalogs: Sequence[Catalog], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
         return
-    rows = [["overload", "calls", "lines", "models"]]
-    rows += [[m.overload, f"{m.calls:,}", f"{m.lines:,}", str(len(m.models))] for m in found.missing]
-    for line, reason in zip(aligned(rows), ["reason", *(m.reason for m in found.missing)], strict=True):
-        click.echo(f"{line}  {reason}")
+    rows = [["overload", "calls", "lines", "models", "reason"]]
+    rows += [[m.overload, f"{m.calls:,}", f"{m.lines:,}", str(len(m.models)), m.reason] for m in found.missing]
+    click.echo("\n".join(aligned(rows, left=(0, 4))))
     click.echo(f"\nmapped: {found.total}")
     for level, share in found.levels.items():
         click.echo(f"  {level} level: {share}")

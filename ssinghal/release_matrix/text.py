@@ -80,13 +80,12 @@ def turned_text(turned: CaseChange, most: int = MAX_FIGURES) -> str:
 
 
 def _table(versions: Sequence[str], rows: Iterable[MatrixRow]) -> list[str]:
-    """The changes stand after the table: they are of very different lengths."""
-    listed = list(rows)
-    cells = [[f"{row.first.op} {_one_line(row.first.id, ID_LIMIT)}", *map(cell, row.records)] for row in listed]
-    table = aligned([["case", *versions], *cells])
-    width = max(map(len, table))
-    changes = ["change", *("; ".join(map(turned_text, row.turned)) for row in listed)]
-    return [f"{line.ljust(width)}  {change}".rstrip() for line, change in zip(table, changes, strict=True)]
+    """A row for each case: its outcome on each release, then its changes."""
+    table = [["case", *versions, "change"]]
+    for row in rows:
+        changes = "; ".join(map(turned_text, row.turned))
+        table.append([f"{row.first.op} {_one_line(row.first.id, ID_LIMIT)}", *map(cell, row.records), changes])
+    return aligned(table, left=(0, len(versions) + 1))
 
 
 def _one_line(text: str, limit: int) -> str:

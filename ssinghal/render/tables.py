@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ssinghal.core.record import Resource, Status
@@ -36,10 +36,13 @@ def summary_rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [header, *rows, ["total", str(sum(sums.values())), *(str(sums[k]) for k in shown)]]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a plain text table, first column left, the others right; empty columns cost nothing."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
-        for r in rows
-    ]
+def aligned(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
+    """Returns the lines of a plain text table: columns numbered in ``left`` are left-aligned, all others right-aligned.
+
+    >>> aligned([["op", "bytes", "why"], ["relu", "2,048", "fits"]], left=(0, 2))
+    ['op    bytes  why', 'relu  2,048  fits']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust if i in left else str.rjust for i in range(len(widths))]
+    lines = (zip(sides, row, widths, strict=True) for row in rows)
+    return ["  ".join(side(cell, width) for side, cell, width in line).rstrip() for line in lines]

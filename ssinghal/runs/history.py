@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import cut
+from ssinghal.render.tables import aligned
 from ssinghal.runs.diff import Change, Changes
 from ssinghal.runs.index import IndexResult, Store
 from ssinghal.runs.reader import RecordGroup, Run
@@ -167,10 +168,8 @@ def _notes(store: Store) -> Iterator[str]:
             yield f"run {run.folder}: {run.losses[0]}{more}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns of bytes to the right, all others to the left; columns without a value are left out."""
-    kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
-    widths = {i: max(len(row[i]) for row in rows) for i in kept}
-    sides: dict[int, Callable[[str, int], str]] = {i: str.rjust if rows[0][i].endswith(" B") else str.ljust for i in kept}
-    for row in rows:
-        yield "  ".join(sides[i](row[i], widths[i]) for i in kept).rstrip()
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Leaves out columns without a value and aligns those of bytes to the right."""
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    left = [i for i, column in enumerate(columns) if not column[0].endswith(" B")]
+    return aligned(list(zip(*columns, strict=True)), left)

@@ -171,6 +171,15 @@ def test_a_table_is_aligned_without_trailing_blanks():
     ]
 
 
+def test_the_named_columns_of_a_table_are_left_aligned_and_nothing_is_cut():
+    long = "[1, 64]\t" + "x" * 500
+    assert aligned([["call", "bytes", "why"], ["mm", "2,048", long], ["a", "1", "[b]"]], left=(0, 2)) == [
+        "call  bytes  why",
+        f"mm    2,048  {long}",
+        "a         1  [b]",
+    ]
+
+
 # Files ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -178,7 +187,7 @@ def test_a_killed_writer_cuts_its_last_line_at_most(tmp_path):
     """Lines of 200 kB, far beyond any buffer; the kill comes while they are written, now and then between a line's pages."""
     path = tmp_path / "lines.jsonl"
     code = (
-        "import json, pathlib, sys\nfrom ssinghal.core.record import LineFile\n"
+        "import json, pathlib, sys\nfrom ssinghal.runs.files import LineFile\n"
         "file = LineFile(pathlib.Path(sys.argv[1]))\n"
         'while True:\n    file.write(json.dumps({"text": "x" * 200_000}))\n'
     )
