@@ -125,7 +125,7 @@ def test_after_a_failure_with_x_the_rest_is_not_run(tmp_path):
 CONTRARY = """
 from dataclasses import replace
 
-import ssinghal
+import ssinghal.pytest_plugin.session
 from ssinghal.estimation.estimator import Prediction, estimate
 
 def contrary(case, board):

@@ -360,12 +360,12 @@ class TestCommand:
         folder = write_run(tmp_path, some_records())
         code = f"""
 import os, pathlib
-from ssinghal.report import writing
-from ssinghal.runs.writer import write_whole
+from ssinghal.report import writer
+from ssinghal.runs.files import write_whole
 from ssinghal.runs.reader import read_run
 folder = pathlib.Path({str(folder)!r})
-writing.page = lambda *_: {ends}
-writing.write_report(read_run(folder), folder / "report")
+writer.page = lambda *_: {ends}
+writer.write_report(read_run(folder), folder / "report")
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 1

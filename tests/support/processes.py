@@ -169,7 +169,7 @@ def workers_of(pid: int) -> list[int]:
 
 def _is_worker(pid: int) -> bool:
     try:
-        return b"ssinghal/worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"ssinghal/runner/worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False
 
