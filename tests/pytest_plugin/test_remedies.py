@@ -34,7 +34,7 @@ def of_large(records):
 def imported(suite):
     """Has the suite's process say, at its end, what it has of the remedy package."""
     text = "import sys\n\n\ndef pytest_terminal_summary(terminalreporter):\n"
-    text += "    found = [name for name in sys.modules if name.startswith('ssinghal.remedy.') and name != 'ssinghal.remedy.probing']\n"
+    text += "    found = {name for name in sys.modules if name.startswith('ssinghal.remedy.')} - {'ssinghal.remedy.probing'}\n"
     text += "    terminalreporter.write_line(f'of remedies: {len(found)}')\n"
     (suite.folder / "conftest.py").write_text(CONFTEST + text)
 
