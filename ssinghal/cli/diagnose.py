@@ -21,21 +21,15 @@ from ssinghal.cli.options import (
     write_text,
 )
 from ssinghal.core.case import Case, call_text
-from ssinghal.device.modes import choose_device
-from ssinghal.device.releases import added_releases, find_release, installed_release
-from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.remedy.device_pools import DevicePools, why_no_values
-from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE
-from ssinghal.remedy.resident_buffers import live_set
+from ssinghal.device.releases import find_release
+from ssinghal.errors import InvalidCase
 from ssinghal.remedy.search import Budget
 from ssinghal.remedy.strategies.placement import HOST_TILES
 from ssinghal.remedy.text import script
-from ssinghal.runner.tasks import PoolOptions
 
 if TYPE_CHECKING:
     from ssinghal.diagnose.model import LogReading
     from ssinghal.diagnose.pipeline import Diagnosis
-    from ssinghal.remedy.trial import LiveSet
 
 
 @click.command()
@@ -84,7 +78,8 @@ def diagnose(
     from ssinghal.diagnose import text as telling
     from ssinghal.diagnose.log_reader import read_log
     from ssinghal.diagnose.parse.mlir import read_module
-    from ssinghal.diagnose.pipeline import tried, understand
+    from ssinghal.diagnose.pipeline import understand
+    from ssinghal.diagnose.replay_pools import ReplayPools
 
     if str(log) == str(module) == "-":
         raise click.UsageError("log and module cannot both be standard input")
@@ -99,12 +94,11 @@ def diagnose(
     tell(_head(reading))
     budget = None if no_remedies else Budget(host_tiles=host_tiles)
     found = []
-    with _PoolsByRelease(asked, live, board, mode, ttnn_log, timeout) as benches:
+    with ReplayPools(asked, live, board, mode, ttnn_log=ttnn_log, timeout_s=timeout) as pools:
         for number, known in enumerate(understand(reading, call)):
             tell([*([""] if number else []), *telling.explained(known)])
             if known.is_memory and not no_replay:
-                bench, releases, lives = benches.of(known)
-                known = tried(known, bench, releases, lives, budget)
+                known = pools.replayed(known, budget)
                 tell(telling.found_out(known))
             found.append(known)
     if as_json:
@@ -152,48 +146,6 @@ def _opened(path: Path, stack: ExitStack) -> BinaryIO:
         return stack.enter_context(path.open("rb"))
     except OSError as error:
         raise InvalidCase(f"{path}: {error.strerror}") from error
-
-
-class _PoolsByRelease:
-    """Devices of the board and the releases that a failure's figures point to, where the user names none: each opened once."""
-
-    def __init__(
-        self, asked: list[str], live: tuple[str, ...], board: str | None, mode: str, ttnn_log: bool, timeout: float
-    ) -> None:
-        self._asked, self._live, self._board = asked, live, board
-        self._mode, self._ttnn_log, self._timeout = mode, ttnn_log, timeout
-        self._stack = ExitStack()
-        self._open: dict[tuple[str, str], DevicePools] = {}
-
-    def __enter__(self) -> _PoolsByRelease:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def of(self, known: Diagnosis) -> tuple[DevicePools, list[str], LiveSet | None]:
-        origin = known.explanation.origin
-        choice = choose_device(self._mode, self._board or next(iter(origin.boards), None), ttnn_log=self._ttnn_log)
-        releases = self._asked or _releases_for(origin.nearest_release)
-        key = (choice.board, releases[0])
-        if key not in self._open:
-            options = PoolOptions.of(choice, workers=1, timeout_s=self._timeout, release=find_release(releases[0]))
-            self._open[key] = self._stack.enter_context(
-                DevicePools(choice, options, no_values=why_no_values(), most_elements=MAX_ELEMENTS_ALONE)
-            )
-        bench = self._open[key]
-        return bench, releases, live_set(self._live, bench.board) if self._live else None
-
-
-def _releases_for(nearest: str) -> list[str]:
-    """What the figures point to, where it is here, and the installed release."""
-    here = installed_release()
-    installed = [here.version] if here else []
-    added = [r.version for r in added_releases() if r.version == nearest]
-    releases = list(dict.fromkeys([*added, *installed]))
-    if not releases:
-        raise HarnessError("no TTNN release is here to replay on; --no-replay reads and explains without one")
-    return releases
 
 
 def _write_script(path: Path, found: list[Diagnosis]) -> None:

@@ -1,0 +1,73 @@
+"""The devices that a log's failures are replayed on: each board and release is opened once, when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from ssinghal.device.modes import choose_device
+from ssinghal.device.releases import added_releases, find_release, installed_release
+from ssinghal.diagnose.pipeline import Diagnosis, tried
+from ssinghal.errors import HarnessError
+from ssinghal.remedy.device_pools import DevicePools, why_no_values
+from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE
+from ssinghal.remedy.resident_buffers import live_set
+from ssinghal.remedy.search import Budget
+from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
+
+
+class ReplayPools:
+    """Replays failures on ``board`` and ``releases``, where not given on those that a failure's numbers point to.
+
+    ``live``: other buffers that stay allocated, as ``400MiB@dram`` or a file; where not given, those that the message implies.
+    Use as a context manager.
+    """
+
+    def __init__(
+        self,
+        releases: Sequence[str] = (),
+        live: Sequence[str] = (),
+        board: str | None = None,
+        mode: str = "auto",
+        *,
+        ttnn_log: bool = False,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> None:
+        self._releases, self._live, self._board = releases, live, board
+        self._mode, self._ttnn_log, self._timeout_s = mode, ttnn_log, timeout_s
+        self._stack = ExitStack()
+        self._open: dict[tuple[str, str], DevicePools] = {}
+
+    def __enter__(self) -> ReplayPools:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def replayed(self, known: Diagnosis, budget: Budget | None) -> Diagnosis:
+        """Adds the replays of a failure, and its remedies where there is a budget for the search."""
+        origin = known.explanation.origin
+        releases = self._releases or _releases_for(origin.nearest_release)
+        pools = self._pools(self._board or next(iter(origin.boards), None), releases[0])
+        live = live_set(self._live, pools.board) if self._live else None
+        return tried(known, pools, releases, live, budget)
+
+    def _pools(self, board: str | None, release: str) -> DevicePools:
+        choice = choose_device(self._mode, board, ttnn_log=self._ttnn_log)
+        key = (choice.board, release)
+        if key not in self._open:
+            options = PoolOptions.of(choice, workers=1, timeout_s=self._timeout_s, release=find_release(release))
+            pools = DevicePools(choice, options, no_values=why_no_values(), most_elements=MAX_ELEMENTS_ALONE)
+            self._open[key] = self._stack.enter_context(pools)
+        return self._open[key]
+
+
+def _releases_for(nearest: str) -> list[str]:
+    """Returns the release that the numbers point to, where it is available, and the installed one."""
+    here = installed_release()
+    installed = [here.version] if here else []
+    added = [r.version for r in added_releases() if r.version == nearest]
+    releases = list(dict.fromkeys([*added, *installed]))
+    if not releases:
+        raise HarnessError("no TTNN release is here to replay on; --no-replay reads and explains without one")
+    return releases
