@@ -1,8 +1,8 @@
-"""How long it takes to find the calls of all catalogs that figures alone could be of, and to explain a failure.
+"""Measures the search for catalog calls that match a failure's numbers, and the explanation of a failure.
 
     python benchmarks/candidates.py [--repeat 5] [--json]
 
-Every figure is the least of several new processes, without the imports. Reading the catalogs is part of a search.
+Each time is the minimum over several new processes and excludes imports. A search includes loading the catalogs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIGURES = {
 
 
 def measure(statement: str, repeat: int) -> float:
-    """Least seconds over ``repeat`` new processes."""
+    """Returns the minimum seconds over ``repeat`` new processes."""
     code = textwrap.dedent(SETUP) + statement + "\nprint(time.perf_counter() - started)"
     runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True) for _ in range(repeat)]
     return min(float(run.stdout) for run in runs)
@@ -43,8 +43,8 @@ def measure(statement: str, repeat: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=5, help="processes per figure (default 5)")
-    parser.add_argument("--json", action="store_true", help="all figures as one JSON object")
+    parser.add_argument("--repeat", type=int, default=5, help="processes per measurement (default 5)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     figures = {name: round(measure(statement, options.repeat), 3) for name, statement in FIGURES.items()}
     if options.json:

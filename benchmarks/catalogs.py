@@ -1,9 +1,9 @@
-"""How long it takes to read the product's catalogs, to check them whole, and to find a shape in them.
+"""Measures loading the built-in catalogs, checking every call in them, and finding a shape in them.
 
     python benchmarks/catalogs.py [--repeat 5] [--json]
 
-Every figure is the least of several new processes. The last one is what plain ``yaml.load`` with libyaml takes for the same
-files, without a check or a line number: on a busy machine, compare with that.
+Each time is the minimum over several new processes. The last line is plain ``yaml.load`` with libyaml on the same files,
+without validation or line numbers: on a busy machine, compare with that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ SETUP = """
     started = time.perf_counter()
     from pathlib import Path
     import yaml
-    from ssinghal.catalog.search import find, parse_pattern
+    from ssinghal.catalog.search import find
+    from ssinghal.core.shape_pattern import parse_pattern
     from ssinghal.catalog.loader import catalog_files, load_catalogs
     from ssinghal.catalog.expansion import expand
     imported = time.perf_counter()
@@ -38,7 +39,7 @@ REPORT = """
 
 
 def measure(statement: str, repeat: int) -> dict[str, float]:
-    """Least seconds for the imports and for the statement, and peak memory, over ``repeat`` new processes."""
+    """Returns minimum seconds for the imports and for the statement, and peak memory, over ``repeat`` new processes."""
     code = textwrap.dedent(SETUP) + statement + "\n" + textwrap.dedent(REPORT)
     runs = [
         [
@@ -52,7 +53,7 @@ def measure(statement: str, repeat: int) -> dict[str, float]:
 
 
 def sizes() -> dict[str, int]:
-    """What there is to read."""
+    """Returns the number of files, lines and calls that are loaded."""
     from ssinghal.catalog.loader import load_catalogs
 
     catalogs = load_catalogs()
@@ -68,8 +69,8 @@ def sizes() -> dict[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=int, default=5, help="processes per figure (default 5)")
-    parser.add_argument("--json", action="store_true", help="all figures as one JSON object")
+    parser.add_argument("--repeat", type=int, default=5, help="processes per measurement (default 5)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     read = sizes()
     figures = {name: measure(statement, options.repeat) for name, statement in FIGURES.items()}

@@ -1,8 +1,8 @@
-"""How fast logs are read, and in how much memory: six kinds of a log that has one failure at its end.
+"""Measures throughput and peak memory of reading logs: six kinds of log, each with one failure at its end.
 
     python benchmarks/diagnose.py [--mebibytes 1024] [--folder DIR] [--json]
 
-Each is written to a temporary folder, one after the other, and read in a process of its own, whose peak memory is taken.
+Each log is written to a temporary folder in turn and read in a separate process, whose peak memory is reported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ssinghal.diagnose.log_reader import read_log
@@ -33,7 +33,7 @@ def operation(i: int) -> str:
     )
 
 
-KINDS = {
+KINDS: dict[str, Callable[[int], str]] = {
     "runtime": operation,
     "ranks": lambda i: f"[1,{i % 8}]<stderr>: {operation(i)}",
     "calls": lambda i: (
@@ -48,7 +48,7 @@ KINDS = {
 
 
 def pieces(kind: str, size_bytes: int) -> Iterator[str]:
-    """About ``size_bytes`` of lines (of one line for "one line" and "progress"), and the failure."""
+    """Yields about ``size_bytes`` of lines (a single line for "one line" and "progress"), then the failure."""
     made = 0
     i = 1
     while made < size_bytes:
@@ -78,7 +78,7 @@ def read(path: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mebibytes", type=int, default=1024)
-    parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary folder")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()

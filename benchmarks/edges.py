@@ -1,9 +1,9 @@
-"""How long edge searches take, of calls of the catalogs, on a virtual board.
+"""Measures edge searches for catalog calls on a virtual board.
 
     python benchmarks/edges.py [--catalog NAME] [--calls 60] [--memory l1] [--board n150] [--seconds 60]
 
-As many calls of each operator in the catalogs, spread evenly, each towards its largest batch and its largest resolution where
-it has one. Host time of each search, runs and doubts as ``ssinghal edge`` makes them; the start of a worker is told apart.
+Takes the same number of calls of each operator, evenly spread over its list, and searches the largest batch and the largest
+resolution of each. Reports host time per search, with the runs ``ssinghal edge`` makes; worker start-up is reported separately.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ssinghal.runner.tasks import PoolOptions
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--catalog", action="append", default=[], help="catalogs with this in their name (default: all)")
+    parser.add_argument("--catalog", action="append", default=[], help="catalogs whose name contains this (default: all)")
     parser.add_argument("--calls", type=int, default=60)
-    parser.add_argument("--memory", choices=["dram", "l1"], help="instead of where the catalog puts operands")
+    parser.add_argument("--memory", choices=["dram", "l1"], help="overrides the memory that the catalog names")
     parser.add_argument("--board", default="n150")
-    parser.add_argument("--seconds", type=float, default=60, help="of a search, after which no run begins")
-    parser.add_argument("--slowest", type=int, default=5, help="searches to name")
+    parser.add_argument("--seconds", type=float, default=60, help="per search; no run starts after this")
+    parser.add_argument("--slowest", type=int, default=5, help="number of slowest searches to list")
     options = parser.parse_args()
     memory = BufferType(options.memory) if options.memory else None
     cases = spread(expand(load_catalogs(tuple(options.catalog)), memory=memory).cases, options.calls)
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def spread(cases: Sequence[Case], count: int) -> list[Case]:
-    """By operator in turn, so that each has as many, of which those are taken that lie evenly in its list."""
+    """Returns ``count`` cases: the same number of each operator, evenly spread over its list."""
     by_operator: dict[str, list[Case]] = {}
     for case in cases:
         by_operator.setdefault(case.operator, []).append(case)

@@ -1,10 +1,10 @@
-"""How long the page of a run takes to make and to open, and how large it is.
+"""Measures how long a run's page takes to build and to open, and its size.
 
     python benchmarks/page.py [RUN] [--results results] [--repeat 5] [--json]
 
-RUN is a run's folder or id, else the one of most records in --results. Opening is measured in headless Chromium (the one on the
-PATH), from navigation to the second frame after a view is there, each time in a new browser profile. Every figure of a time is
-the least and the median of several.
+RUN is a run's folder or id; by default the run in --results with the most records. Opening is measured in headless Chromium
+(the one on PATH), from navigation to the second frame after a view appears, each time in a new browser profile. Times are
+reported as minimum and median.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 from typing import Any
 
 from ssinghal.report.page import SCRIPTS, page
@@ -28,7 +30,7 @@ TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnima
 
 
 def seconds(work: Callable[[], Any], repeat: int) -> dict[str, float]:
-    """Least and median of ``repeat`` times."""
+    """Returns the minimum and the median of ``repeat`` times."""
     taken = []
     for _ in range(repeat):
         started = time.perf_counter()
@@ -38,7 +40,7 @@ def seconds(work: Callable[[], Any], repeat: int) -> dict[str, float]:
 
 
 def opening(path: Path, repeat: int) -> dict[str, dict[str, float]]:
-    """By view, from navigation to its first frames."""
+    """Returns seconds from navigation to the first frames, by view."""
     from playwright.sync_api import Page, sync_playwright
 
     found = shutil.which("chromium")
@@ -50,13 +52,13 @@ def opening(path: Path, repeat: int) -> dict[str, dict[str, float]]:
         tab.wait_for_selector("#view > *")
         tab.evaluate(TWO_FRAMES)
 
-    figures = {}
+    figures: dict[str, dict[str, float]] = {}
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for view in VIEWS:
             tabs = [browser.new_page(viewport={"width": 1440, "height": 900}) for _ in range(repeat)]
             waiting = iter(tabs)
-            figures[view] = seconds(lambda view=view, waiting=waiting: visit(next(waiting), view), repeat)
+            figures[view] = seconds(partial(lambda tabs, name: visit(next(tabs), name), waiting, view), repeat)
             for tab in tabs:
                 tab.close()
         browser.close()
@@ -66,23 +68,23 @@ def opening(path: Path, repeat: int) -> dict[str, dict[str, float]]:
 def largest(results: Path) -> Path:
     folders = run_folders(results)
     if not folders:
-        sys.exit(f"no run in {results}: begin with: ssinghal run")
+        sys.exit(f"no run in {results}; start one with: ssinghal run")
     return max(folders, key=lambda folder: (folder / RECORDS).stat().st_size)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", nargs="?", help="a run's folder, or its id below --results")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="where runs are (default results)")
-    parser.add_argument("--repeat", type=int, default=5, help="times each figure is taken (default 5)")
-    parser.add_argument("--json", action="store_true", help="all figures as one JSON object")
+    parser.add_argument("run", nargs="?", help="a run's folder, or its id in --results")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of runs (default results)")
+    parser.add_argument("--repeat", type=int, default=5, help="repetitions per measurement (default 5)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     folder = find_run(options.run, options.results) if options.run else largest(options.results)
     run = read_run(folder)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "report.html")
         path.write_text(page(run), encoding="utf-8")
-        figures = {
+        figures: dict[str, Any] = {
             "run": run.id,
             "cases": len(run.records),
             "scripts": len(SCRIPTS),
@@ -98,7 +100,7 @@ def main() -> None:
     rows = {name: figures[name] for name in ("read the run", "make the page")}
     rows |= {f"open: {view}": taken for view, taken in figures["open"].items()}
     for name, taken in rows.items():
-        print(f"{name:16} {taken['least_s']:6.2f} s at least, {taken['median_s']:6.2f} s median")
+        print(f"{name:16} {taken['least_s']:6.2f} s minimum, {taken['median_s']:6.2f} s median")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Whole models on a virtual board: seconds and host memory of a run with its weights prepared, kernels compiled before.
+"""Measures plans of complete models on a virtual board: seconds and host memory with a warm kernel cache.
 
     python benchmarks/plans.py [--board n150] [--policy port] [MODEL:HxW ...]
 
-Each plan runs twice in one worker on one core: the first compiles what is not in the kernel cache yet, the second is told. Both
-must give the same hash of what lived after every step.
+Each plan runs twice in one worker on one core: the first run fills the kernel cache, the second is reported. Both must give
+the same hash of the live buffers after every step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 
 MOCHI = (Rewrite.DEPTH_TO_SPACE, Rewrite.PAD_INTO_CONV, Rewrite.WHOLE_CONVOLUTION)
-# model, input, rewrites, most seconds
+# model, input, rewrites, goal in seconds
 PLANS = (
     ("torchvision/resnet50", (1, 3, 224, 224), (), 5),
     ("torchvision/swin_b", (1, 3, 1280, 800), (), 5),
@@ -44,11 +44,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--board", default="n150")
     parser.add_argument("--policy", default="port")
-    parser.add_argument("models", nargs="*", help="parts of names: yolo12x, resnet50")
-    parser.add_argument("--number", type=int, help=argparse.SUPPRESS)  # one plan, in a process of its own
+    parser.add_argument("models", nargs="*", help="parts of model names: yolo12x, resnet50")
+    parser.add_argument("--number", type=int, help=argparse.SUPPRESS)  # one plan, in a separate process
     given = parser.parse_args()
     if given.number is not None:
-        one(*PLANS[given.number], given.board, given.policy)
+        model, shape, rewrites, goal_s = PLANS[given.number]
+        one(model, shape, rewrites, goal_s, given.board, given.policy)
         return
     for number, (model, *_) in enumerate(PLANS):
         if not given.models or any(part in model for part in given.models):

@@ -1,9 +1,9 @@
-"""How long a timeline takes: the same cases of the catalogs on each release, on a virtual board, from nothing to the page.
+"""Measures a release matrix: the same catalog cases on each release, on a virtual board, from the start to the page.
 
     python benchmarks/releases.py [--cases 1000] [--ttnn 0.66.0,0.75.0,0.78.0,0.80.0,0.81.1] [--workers 2] [--board n150]
 
-The releases must be here already. Cases are spread evenly over all catalogs. Told for each release: seconds, its device's
-opening among them, and cases in a second; then reading, comparing and drawing, and the whole.
+The releases must be installed already. Cases are spread evenly over all catalogs. Reports seconds for each release (including
+opening its device) and cases per second, then reading, comparing and drawing, and the total.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def main() -> None:
             begun = time.perf_counter()
             run_parts([part], choice, pool_options, lambda record: None)
             took = time.perf_counter() - begun
-            print(f"  ttnn {part.release.version}: {took:6.1f} s, {len(cases) / took:,.0f} cases a second")
+            print(f"  ttnn {part.release.version}: {took:6.1f} s, {len(cases) / took:,.0f} cases per second")
         begun = time.perf_counter()
         timeline = Timeline.of([part.folder.run_of(cases) for part in parts])
         size_bytes = len(page(timeline, "benchmark").encode())
         print(f"  read, compared and drawn: {time.perf_counter() - begun:.1f} s; a page of {size_bytes:,} B")
-    print(f"all: {time.perf_counter() - started:.1f} s")
+    print(f"total: {time.perf_counter() - started:.1f} s")
     print("\n".join(line for line in lines(timeline) if "→" in line and "moved" in line))
 
 

@@ -1,8 +1,9 @@
-"""How long a search of remedies takes, and what it finds: every failing case of the crossed catalogs, on a virtual n150.
+"""Measures remedy searches and their results: every failing case of the shape sweeps, on a virtual n150.
 
     python benchmarks/remedies.py [--catalog crossed] [--live 40MiB@l1] [--workers 2] [--every 1]
 
-Host time of each search, its probes among it, not the torch comparison of values. What fails is probed first, uncounted.
+Reports host time per search, including its probes but not the comparison of values in torch. The failing cases are probed
+beforehand, outside the measurement.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from ssinghal.runner.tasks import PoolOptions
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--catalog", default="crossed", help="catalogs with this in their name (default: crossed)")
-    parser.add_argument("--live", action="append", default=[], help="what else lives, as for ssinghal remedy")
+    parser.add_argument("--catalog", default="crossed", help="catalogs whose name contains this (default: crossed)")
+    parser.add_argument("--live", action="append", default=[], help="other resident buffers, as for ssinghal remedy")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="only every so manieth failing case")
+    parser.add_argument("--every", type=int, default=1, help="search only every N-th failing case")
     options = parser.parse_args()
     choice = choose_device("virtual", "n150")
     cases = expand(load_catalogs((options.catalog,))).cases
@@ -54,7 +55,7 @@ def main() -> None:
     for contract, count in Counter(str(r.contract) for told in found for r in told.remedies.found).most_common():
         print(f"  {count:6,} {contract}")
     proved = [t for t in found if t not in beyond and all(r.reason for r in t.remedies.refused) and not t.remedies.spent]
-    print(f"{len(proved):,} of the others have a reason for every contract")
+    print(f"{len(proved):,} of the others have a reason for every kind")
 
 
 if __name__ == "__main__":

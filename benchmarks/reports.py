@@ -1,4 +1,4 @@
-"""How long the report of a run takes, part by part: python benchmarks/reports.py [RUN]; default: the last run in results."""
+"""Measures the report of a run, part by part: python benchmarks/reports.py [RUN] (default: the last run in results)."""
 
 from __future__ import annotations
 

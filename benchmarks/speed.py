@@ -1,9 +1,9 @@
-"""Speed and memory of probing, measured in one run so that the figures can be held against each other.
+"""Measures speed and memory of probing in one run, so that the numbers can be compared with each other.
 
     python benchmarks/speed.py [--cases 400] [--json]
 
-Every figure is this machine's, now; ratios travel better than seconds. The last block runs the same cases the way the operator
-suites did before: ``torch.rand``, ``ttnn.from_torch``, a device opened per case (needs torch).
+Seconds depend on the machine and its load; ratios carry over better. The last block runs the same cases the way hand-written
+suites do: ``torch.rand``, ``ttnn.from_torch``, a device opened per case (needs torch).
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ OLD_WAY_BYTES = 64 * 2**20  # larger operands take the old way minutes of host w
 
 
 def crossed_cases() -> list[Case]:
-    """The crossed catalogs: shapes x operators."""
+    """Returns the cases of the shape sweeps (shapes x operators)."""
     return [c for c in expand(load_catalogs(None)).cases if any(not s.model for s in c.sources)]
 
 
 def host_tiles(case: Case) -> int:
-    """Tiles whose source pages TTNN lists on the host for this call: its own work, up to 70 us each."""
+    """Returns the tiles whose source pages TTNN lists on the host for this call, at up to 70 us each."""
     host_map = find_operator(case.operator).traits.host_map
     return host_map(*specs_of(case)) if host_map else 0
 
 
 def mixed(count: int) -> list[Case]:
-    """A fixed random choice of the crossed cases, every operator of the catalogs with its share, but for big host maps."""
+    """Returns a fixed random choice of the shape sweeps' cases without large host maps."""
     cases = [case for case in crossed_cases() if host_tiles(case) <= SMALL_MAP_TILES]
     return random.Random(SEED).sample(cases, min(count, len(cases)))
 
 
 def comparable(cases: list[Case]) -> list[Case]:
-    """Those that the old way can run: plain elementwise calls whose operands a host can make in seconds."""
+    """Returns the cases that the old way can run: plain elementwise calls whose operands the host creates in seconds."""
     plain = ("relu", "silu", "sigmoid", "tanh", "add", "sub", "mul", "div")
     return [c for c in cases if c.operator in plain and max(math.prod(s) for s in c.inputs) * 2 <= OLD_WAY_BYTES]
 
@@ -67,7 +67,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def probes_per_second(cases: list[Case], workers: int) -> float:
-    """Warm: every case has been run once before."""
+    """Returns probes per second with a warm cache: every case has run once before."""
     with Pool(choose_device("virtual"), PoolOptions(workers=workers)) as pool:
         list(pool.map(cases))
         return len(cases) / timed(lambda: list(pool.map(cases)))
@@ -154,7 +154,7 @@ def suite_seconds(*selection: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=400, help="crossed cases to probe")
+    parser.add_argument("--cases", type=int, default=400, help="shape sweep cases to probe")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     cases = mixed(options.cases)
@@ -168,11 +168,11 @@ def main() -> None:
         cold = in_process(COLD.format(count=options.cases), XDG_CACHE_HOME=cache, PYTHONPATH=str(Path(__file__).parents[1]))
     figures["probes per second, 1 worker, cold kernel cache"] = cold["rate"]
     mapped = [case for case in crossed_cases() if host_tiles(case) > SMALL_MAP_TILES]
-    figures["cases with big host maps, left out above"] = len(mapped)
+    figures["cases with large host maps, excluded above"] = len(mapped)
     figures["probes per second of those, 1 worker"] = probes_per_second(mapped[:20], 1)
     figures[f"seconds to estimate all {len(every)} cases"] = timed(lambda: [estimate(c, board) for c in every])
     crossed = ("--oom-catalog", "yolo12x-2176x3840", "--oom-catalog", "yolo12x-4320x7680", "--oom-catalog", "1280-class")
-    figures["seconds, both suites over the crossed catalogs"] = suite_seconds("ssinghal/tests", "ssinghal/oom_tests", *crossed)
+    figures["seconds, both suites over the shape sweeps"] = suite_seconds("ssinghal/tests", "ssinghal/oom_tests", *crossed)
     figures["seconds, memory_estimation of all cases"] = suite_seconds("ssinghal/oom_tests", "-k", "memory_estimation")
     try:
         old = in_process(OLD_WAY.format(count=options.cases), PYTHONPATH=str(Path(__file__).parents[1]))

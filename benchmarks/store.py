@@ -1,10 +1,10 @@
-"""How fast the index of runs is with 100 runs of 10,000 records, and how large.
+"""Measures the speed and size of the run index with 100 runs of 10,000 records.
 
     python benchmarks/store.py [RUN] [--runs 100] [--records 10000] [--folder DIR] [--json]
 
-The runs are RUN (default: results/latest) under new names, made up to that many records, in a temporary folder that needs
-about 3 GB and is removed. Every tenth run is of another release, and in each one record in a hundred takes more bytes than in
-the run before: more change than a nightly run sees.
+The runs are copies of RUN (default: results/latest) under new names, extended to that many records, in a temporary folder of
+about 3 GB that is removed afterwards. Every tenth run is of another release, and in each run one record in a hundred takes
+more bytes than in the run before: more change than a nightly run sees.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def seconds(action: Callable[..., Any], *arguments: Any) -> float:
 
 
 def ask(store: Store, operator: str, shape: str) -> dict[str, Any]:
-    """Sizes of an answer, and the least time it takes, as lines made here and as a command."""
+    """Returns the size of an answer and its minimum time, in process and as a command."""
 
     def here() -> None:
         list(History.of(store, operator, parse_pattern(shape)).lines())
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("run", nargs="?", type=Path, default=Path("results/latest"))
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--folder", type=Path, help="where the temporary folder goes")
+    parser.add_argument("--folder", type=Path, help="parent of the temporary folder")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
@@ -114,7 +114,7 @@ def main() -> None:
         return
     print(f"{found['runs']} runs of {given.records:,} records, {found['records_bytes'] / 2**30:.2f} GiB of records.jsonl")
     print(f"index: {found['store_bytes'] / 2**20:.1f} MiB; peak memory {found['peak_mib']} MiB")
-    print("index a run: " + ", ".join(f"{name} {s:.2f} s" for name, s in found["index_run_s"].items()))
+    print("index one run: " + ", ".join(f"{name} {s:.2f} s" for name, s in found["index_run_s"].items()))
     print(f"sync: nothing new {found['sync_of_nothing_new_s']:.3f} s, one changed run {found['sync_of_a_changed_run_s']:.2f} s")
     for asked, told in found["history"].items():
         print(

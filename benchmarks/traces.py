@@ -1,11 +1,11 @@
-"""Traces and arithmetic on them: wall time and memory of recording each model, time of tier 1 for all boards at once.
+"""Measures traces: wall time and memory of recording each model, and the arithmetic for all boards at once.
 
     python benchmarks/traces.py [--repeat 3] [--json]
 
-Recording is measured twice: as the whole command, from the start of Python to the text of the trace, and as a further one of a
-session, where torch is there already. Both build the model. Memory is the most that a process of the command held: torch and
-torchvision alone take 690 MB. Seconds of the CPU are told beside those of the clock, as other work on the machine changes them
-less. The best of the repeats counts.
+Recording is measured twice: as a complete command, from the start of Python to the text of the trace, and as a further trace of
+a session that has imported torch already. Both build the model. Memory is the largest process of the command: torch and
+torchvision alone take 690 MB. CPU seconds are reported alongside wall time, since other load changes them less. The best
+repetition counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ RECORD_GOAL_S, RECORD_GOAL_MB, ARITHMETIC_GOAL_S = 4.0, 800.0, 0.5
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one model at one input. ``further_s``: recorded by a session. ``read_s``: of its file. ``record_mb``: of 10^6 B."""
+    """Measurements of one model at one input.
+
+    ``further_s``: recorded by a session. ``read_s``: reading its file. ``record_mb``: 10^6 B.
+    """
 
     model: str
     input: str
@@ -66,7 +69,7 @@ def measured(trace: Trace, repeat: int, captures: Captures) -> Figures:
 
 
 def recorded(trace: Trace) -> tuple[float, float, float, str]:
-    """Seconds by the clock and of the CPU, megabytes, and the text."""
+    """Returns wall seconds, CPU seconds, megabytes and the text."""
     request = trace_request(trace)
     shape = ",".join(map(str, request.inputs[0]))
     command = [sys.executable, "-m", "ssinghal", "catalog", "capture", request.model, "--input", shape, "--trace", "-o", "-"]
