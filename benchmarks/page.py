@@ -20,7 +20,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from typing import Any
 
 from ssinghal.report.page import SCRIPTS, page
 from ssinghal.runs.reader import RECORDS, find_run, read_run, run_folders
