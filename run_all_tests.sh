@@ -7,24 +7,25 @@ usage() {
   cat <<'TEXT'
 Usage: ./run_all_tests.sh [options] [-- pytest arguments]
 
-Makes .venv (first run only), runs ssinghal/tests and ssinghal/oom_tests on a Tenstorrent card, a simulator or a virtual
-device, writes results/<run>/ (run.json, records.jsonl, summary.txt; results/latest points to it), prints the summary and
-reports the run: results/<run>/report/report.html beside documents and tables.
+Creates .venv (first run only) and runs ssinghal/tests and ssinghal/oom_tests on a Tenstorrent card, a simulator or a
+virtual device. Writes results/<run>/ (run.json, records.jsonl, summary.txt; results/latest points to it), prints the
+summary and builds the report: results/<run>/report/report.html with documents and tables.
 
-  --board NAME    board to run on: n150 (default), n300, p100, p150 … (ssinghal doctor lists them), or the whole path of a
-                  machine's own cluster descriptor
+  --board NAME    board to run on: n150 (default), n300, p100, p150 … (ssinghal doctor lists them), or the path of a
+                  machine's cluster descriptor
   --device MODE   auto (default), silicon, simulator or virtual
-  --memory NAME   put inputs into dram or l1 (default: what each catalog says)
-  --no-torch      install without torch: a virtual device needs none, comparing values on a card does
-  --capture       install what captures catalogs from models: torch, torchvision, timm, transformers, diffusers
-  --ultralytics   the same with ultralytics, whose licence is AGPL-3.0
+  --memory NAME   put operands into dram or l1 (default: what each catalog specifies)
+  --no-torch      install without torch: only comparing values on a card needs it
+  --capture       install the packages for capturing catalogs from models: torch, torchvision, timm,
+                  transformers, diffusers
+  --ultralytics   like --capture, plus ultralytics (licensed under AGPL-3.0)
   --setup-only    stop after installing
   --help          this text
 
-Arguments after -- go to pytest, which runs in the folder of this script: -- -k add, -- ssinghal/tests/test_view.py -v.
-PYTHON=/path/to/python chooses the interpreter (3.12 or 3.10); else PATH, pyenv and uv are searched, 3.12 first.
+Arguments after -- are passed to pytest, which runs in the folder of this script: -- -k add, -- ssinghal/tests/test_view.py -v.
+PYTHON=/path/to/python selects the interpreter (3.12 or 3.10); otherwise PATH, pyenv and uv are searched, 3.12 first.
 
-Exit code: 0 nothing unexpected happened, 1 something did, 2 bad use or no usable Python, 130 interrupted.
+Exit code: 0 nothing unexpected, 1 unexpected results, 2 usage error or no usable Python, 130 interrupted.
 TEXT
 }
 

@@ -1,22 +1,23 @@
 # shellcheck shell=bash
-# What run_all_tests.sh and run_checks.sh share (sourced, never run): a Python that ttnn has wheels for, environments that hold
-# exactly what their lock says, and the meaning of exit codes. Needs Linux, bash and the usual command-line tools.
+# Shared by run_all_tests.sh and run_checks.sh (sourced, never run): finds a Python that ttnn has wheels for, creates
+# environments that match their locks, and translates exit codes. Needs Linux, bash and the usual command-line tools.
 
 set -euo pipefail
 
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 python_names=(python3.12 python3.10 python3 python)
 
-unset PYTHONHOME PYTHONPATH # else other people's packages shadow the locked ones
+unset PYTHONHOME PYTHONPATH # otherwise foreign packages could shadow the locked ones
 trap 'exit 130' INT         # Ctrl-C ends the script too, not just the step that is running
 
-# A refusal: a message on stderr, exit code 2 (bad use, or a machine that cannot run this).
+# Prints a message on stderr and exits with 2 (usage error, or a machine that cannot run this).
 refuse() {
   printf '%s: %s\n' "${0##*/}" "$1" >&2
   exit 2
 }
 
-# Exit code of pytest → ours: 0 nothing unexpected, 1 something was, 2 bad use (4: bad option or catalog, 5: nothing selected).
+# Translates pytest's exit code: 0 nothing unexpected, 1 unexpected results, 2 usage error (pytest's 4: bad option or
+# catalog, 5: nothing selected).
 exit_code_of_pytest() {
   case $1 in
     0) echo 0 ;;
@@ -32,8 +33,8 @@ check_platform() {
   printf '%s\n' "glibc 2.34" "$glibc" | sort -VC || refuse "ttnn's wheels need glibc 2.34 or newer; this system has $glibc"
 }
 
-# Version and real path of an interpreter, with a tab between; fails if it does not run. An interpreter that has no wheels or
-# makes no environments says so in its version: "pypy 3.10", "3.12 without venv".
+# Prints version and real path of an interpreter, separated by a tab; fails if it does not run. The version names what makes
+# an interpreter unusable: "pypy 3.10", "3.12 without venv".
 describe_python() {
   "$1" -c 'import importlib.util, os, sys
 kind = sys.implementation.name.replace("cpython", "")
@@ -41,7 +42,7 @@ venv = "" if importlib.util.find_spec("ensurepip") else "without venv"
 print("{} {}.{} {}".format(kind, *sys.version_info[:2], venv).strip() + "\t" + os.path.realpath(sys.executable))' </dev/null 2>/dev/null
 }
 
-# What makes an interpreter unusable, by its description; nothing if it is usable.
+# Prints why the interpreter with this description is unusable; nothing if it is usable.
 fault_of_python() {
   case ${1%$'\t'*} in
     3.12 | 3.10) ;;
@@ -54,7 +55,7 @@ pyenv_versions() {
   echo "${PYENV_ROOT:-$(pyenv root 2>/dev/null || echo "${HOME:-}/.pyenv")}/versions"
 }
 
-# Every interpreter worth asking, one path a line: PATH (all hits: a pyenv shim may hide a real one), pyenv, uv.
+# Lists candidate interpreters, one path per line: PATH (all hits: a pyenv shim may hide a real one), pyenv, uv.
 list_pythons() {
   local name
   for name in "${python_names[@]}"; do type -aP "$name" || true; done
@@ -86,28 +87,28 @@ Searched: \$PYTHON (not set); PATH (${python_names[*]}); pyenv ($(pyenv_versions
   echo "$fallback"
 }
 
-# The lock of environment $1: one of its own (.venv-NAME: requirements-NAME.lock), else the common one.
+# Prints the lock of environment $1: requirements-NAME.lock for .venv-NAME where it exists, else the common one.
 lock_of() {
   local own=$root/requirements${1##*/.venv}.lock
   if [ -f "$own" ]; then echo "$own"; else echo "$root/requirements.lock"; fi
 }
 
-# A hash of all that decides what environment $1 holds, but for its extras. Its path counts: no environment survives a move.
+# Prints a hash of everything that determines environment $1 except its extras. Its path counts: environments cannot be moved.
 environment_stamp() {
   {
     describe_python "$1/bin/python" | cut -f 1
     echo "$1"
-    sed '/^\[tool\./,$d' "$root/pyproject.toml" # what follows configures tools and packs the wheel
+    sed '/^\[tool\./,$d' "$root/pyproject.toml" # the rest configures tools and packaging
     cat "$(lock_of "$1")"
   } | sha256sum
 }
 
-# The extras that environment $1 was made with, a comma after each; nothing if it was not made to the end.
+# Prints the extras that environment $1 was created with, each followed by a comma; nothing if its creation was interrupted.
 extras_of() {
   sed -n 2p "$1/.ssinghal-stamp" 2>/dev/null || true
 }
 
-# Does environment $1 hold at least the extras $2?
+# Succeeds if environment $1 holds at least the extras $2.
 is_current() {
   local extra has
   [ -f "$1/.ssinghal-stamp" ] && [ "$(sed -n 1p "$1/.ssinghal-stamp")" = "$(environment_stamp "$1")" ] || return
@@ -120,15 +121,15 @@ is_current() {
   [ -z "${PYTHON:-}" ] || [ "$(describe_python "$1/bin/python")" = "$(describe_python "$PYTHON")" ]
 }
 
-# make_environment .venv device,dev: this package with at least those extras in $root/.venv, re-used as long as its stamp holds.
-# Extras that an environment had are kept when others are added.
-# The stamp is written last, so an interrupted installation is done again, from the start.
+# make_environment .venv device,dev: installs this package with at least those extras into $root/.venv, which is reused while
+# its stamp matches. Existing extras are kept when others are added.
+# The stamp is written last, so an interrupted installation starts again from scratch.
 make_environment() {
   local venv=$root/$1 extras=$2
-  [ -z "${PYTHON:-}" ] || find_python >/dev/null # an unfit $PYTHON is refused even where the environment stands
+  [ -z "${PYTHON:-}" ] || find_python >/dev/null # reject an unusable $PYTHON even where the environment exists
   is_current "$venv" "$extras" && return
   exec 9<"$root/pyproject.toml"
-  flock 9 # two runs at once: one installs, the other waits and re-uses
+  flock 9 # of two concurrent runs, one installs and the other waits
   is_current "$venv" "$extras" || install_environment "$venv" "$extras"
   exec 9<&-
 }
@@ -139,7 +140,7 @@ install_environment() {
     case ,$extras, in *",$had,"*) ;; *) extras+=${extras:+,}$had ;; esac
   done
   if [ -f "$venv/pyvenv.cfg" ] && ! grep -q "^prompt = .*ssinghal" "$venv/pyvenv.cfg"; then
-    refuse "$venv was not made by this script, which needs that place; move it away first"
+    refuse "$venv was not created by this script, which needs that path; move it away first"
   fi
   check_platform
   python=$(find_python)
@@ -154,7 +155,7 @@ install_environment() {
   printf '%s\n' "$(environment_stamp "$venv")" "$extras," >"$venv/.ssinghal-stamp"
 }
 
-# The tests of the report's page drive Debian's Chromium.
+# The tests of the report page drive Debian's Chromium.
 need_chromium() {
   local install=(apt-get install --yes --no-install-recommends chromium)
   type -P chromium >/dev/null && return
