@@ -1,11 +1,11 @@
-"""Compares two checkouts of the product by what they do: a refactoring must not change an answer.
+"""Compares the answers of two checkouts: a refactoring must not change any.
 
-    python scripts/compare_checkouts.py record CHECKOUT FOLDER    # runs COMMANDS there, keeps stdout, stderr and exit codes
-    python scripts/compare_checkouts.py compare FOLDER FOLDER     # names every command that answered otherwise
-    python scripts/compare_checkouts.py records RUN RUN           # the same of two run folders' records
+    python scripts/compare_checkouts.py record CHECKOUT FOLDER    # runs COMMANDS; keeps stdout, stderr and exit codes
+    python scripts/compare_checkouts.py compare FOLDER FOLDER     # names every command whose answer differs
+    python scripts/compare_checkouts.py records RUN RUN           # compares the records of two run folders
 
-Compares JSON by value and everything else by line. Times, dates and temporary paths are left out of the comparison, and with
-``--numbers`` so are words: then only the numbers of a text must agree, so that rewording a message is no difference.
+JSON is compared by value and everything else by line; times, dates and temporary paths are ignored. With ``--numbers`` only
+the numbers of a text are compared, so that rewording a message is no difference.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ diagnose {{repo}}/tests/data/logs/mochi_runtime.log --json
 """.strip().splitlines()
 
 TIMES = re.compile(r"\d+(\.\d+)? ?(ms|s|min)\b|\d{4}-?\d\d-?\d\dT[\d:.]+(Z|\+00:00)?|/tmp/\S+")
+TIMED_LINES = re.compile(r"^ *TIME  |of the cases took|host memory of|^probing: ")  # lines that depend on the machine's load
 VOLATILE = {
     "duration_s", "seconds", "started", "finished", "run", "command", "commit", "recorded_s", "worker_s", "host_rss_bytes",
     "peak_host_bytes", "max_rss_bytes", "path", "file", "results", "folder", "thrown_at",
@@ -125,6 +126,7 @@ def normal(text: str, numbers: bool) -> Any:
         return only_numbers(without_times(json.loads(text))) if numbers else without_times(json.loads(text))
     except ValueError:
         lines = [TIMES.sub("TIME", line).rstrip() for line in text.splitlines()]
+        lines = [line for line in lines if not TIMED_LINES.search(line)]
         return re.findall(r"\d[\d,]*(?:\.\d+)?", "\n".join(lines)) if numbers else lines
 
 
