@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
-from ssinghal.operators.elementwise_base import binary, equal_shapes_program, unary
+from ssinghal.operators.elementwise_base import BY_ELEMENT, binary, equal_shapes_program, unary
 from ssinghal.operators.operator_info import Attr, Attrs, Limitation, OperatorInfo, Sample, Traits, broadcast, operand_spec
 
 
@@ -44,6 +44,7 @@ MASKS = (
         infer=broadcast,
         place=_placed_alike,
         sample=lambda shape: Sample((shape, shape, shape), {}),
+        dims=BY_ELEMENT,
         traits=Traits(program=equal_shapes_program),
         limitations=(Limitation("ttnn.where takes tile layout only", layouts=(Layout.ROW_MAJOR,)),),
     ),
@@ -58,6 +59,7 @@ MASKS = (
         attrs={"value": Attr("float")},
         place=_placed_alike,
         sample=lambda shape: Sample((shape, shape), {"value": 0.0}),
+        dims=BY_ELEMENT,
         traits=Traits(program=equal_shapes_program),
         limitations=(Limitation("ttnn.where puts no number into 8- and 16-bit integers", dtypes=(DType.UINT8, DType.UINT16)),),
     ),

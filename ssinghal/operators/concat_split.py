@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, Shape, ceil_div
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, ResizableCall, Sizes, along
+from ssinghal.operators.dims import OTHER_DIMS, cut_equal_dims, cut_with_new_dim, equal_operands, trailing, units
 from ssinghal.operators.operator_info import (
     BLOCK_FLOATS,
     Attr,
@@ -24,6 +27,7 @@ from ssinghal.operators.operator_info import (
     to_nhwc,
 )
 from ssinghal.operators.reshape import Specs, is_unchanged, is_view
+from ssinghal.operators.resizing import not_along
 
 
 def resized(shape: Shape, dim: int, size: int) -> Shape:
@@ -85,6 +89,11 @@ def _tiles_with_other_matrix(inputs: Specs, outputs: Specs) -> int:
     return len(inputs) * outputs[0].num_pages
 
 
+def _cut_concatenated(call: CuttableCall) -> Axes | None:
+    shape = call.inputs[0]
+    return call.axes([along(len(shape))], units(shape, [normal_dim(call.attrs["dim"], len(shape))]))
+
+
 JOINS = (
     OperatorInfo(
         names=("cat", "concat", "Concat"),
@@ -96,6 +105,7 @@ JOINS = (
         infer=_cat_shape,
         attrs={"dim": Attr("int", 0)},
         sample=lambda shape: Sample((shape, shape), {"dim": 0}),
+        dims=DimRule(equal_operands, resize=not_along("operands differ along it"), cut=_cut_concatenated),
         traits=Traits(
             alias=is_unchanged,
             temporaries=True,
@@ -114,6 +124,7 @@ JOINS = (
         infer=_stack_shape,
         attrs={"dim": Attr("int", 0)},
         sample=lambda shape: Sample((shape, shape), {"dim": 0}),
+        dims=DimRule(equal_operands, cut=cut_with_new_dim),
         traits=Traits(
             alias=lambda inputs, outputs: len(inputs) == 1 and is_view(inputs, outputs),
             temporaries=True,
@@ -300,6 +311,27 @@ def _unbind_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     return len(_unbind_shape(shapes, attrs)) > 1 and cuts_tiles(shapes[0], normal_dim(attrs["dim"], len(shapes[0])), [1])
 
 
+def _cut_picked(call: CuttableCall) -> Axes | None:
+    """The dim of the attribute is gone from the results."""
+    shape = call.inputs[0]
+    dim, dims = normal_dim(call.attrs["dim"], len(shape)), along(len(shape))
+    return call.axes([(*dims[:dim], *dims[dim + 1 :])] * len(call.results), units(shape, [dim]))
+
+
+def _resize_slice(call: ResizableCall, sizes: Sizes) -> Attrs:
+    """What is taken to the end is still taken to the end; a part of fixed size does not follow."""
+    sliced, end = normal_dim(call.attrs.get("dim", 0), len(call.subject)), call.attrs.get("end")
+    for dim, to in sizes.items():
+        if call.placed[dim] == sliced and end is not None:
+            if end < call.subject[dim]:
+                raise call.no(dim, f"a part that ends at {end} is taken of it")
+            end = max(end, to) if end > call.subject[dim] else to
+    return {**call.attrs, "end": end} if "end" in call.attrs else call.attrs
+
+
+NOT_CUT_ALONG = not_along("it is cut along it")
+
+
 def _rows_with_other_matrix(inputs: Specs, outputs: Specs) -> int:
     return len(outputs) * _tiles_with_other_matrix(inputs, outputs)
 
@@ -309,6 +341,7 @@ CUTS = (
         names=("split", "split_with_sizes", "splitwithsizes"),
         aten=("aten.split.Tensor", "aten.split_with_sizes.default"),
         sizes_of=_split_sizes,
+        dims=replace(OTHER_DIMS, resize=NOT_CUT_ALONG),
         torch=lambda t, x, a: t.split(x[0], a["split_size"] if a["split_sizes"] is None else a["split_sizes"], a["dim"]),
         attrs={"split_size": Attr("int|ints|none", None), "split_sizes": Attr("ints|none", None), "dim": Attr("int", 0)},
         sample=_split_sample,
@@ -317,6 +350,7 @@ CUTS = (
         names=("chunk",),
         aten=("aten.chunk.default",),
         sizes_of=_chunk_sizes,
+        dims=OTHER_DIMS,
         torch=lambda t, x, a: t.chunk(x[0], a["chunks"], a["dim"]),
         attrs={"chunks": Attr("int"), "dim": Attr("int", 0)},
         sample=lambda shape: Sample((to_nhwc(shape),), {"chunks": 2, "dim": min(1, len(shape) - 1)}, channels_last=False),
@@ -331,6 +365,7 @@ CUTS = (
         infer=_slice_shape,
         attrs={"dim": Attr("int", 0), "start": Attr("int|none", None), "end": Attr("int|none", None), "step": Attr("int", 1)},
         sample=_slice_sample,
+        dims=replace(OTHER_DIMS, resize=_resize_slice),
         traits=Traits(alias=is_unchanged, temporaries=True, output_dtypes=bfloat16_where(_slice_cuts_tiles, _slice_shape)),
         limitations=(
             Limitation(
@@ -351,6 +386,7 @@ CUTS = (
         infer=_select_shape,
         attrs={"dim": Attr("int"), "index": Attr("int")},
         sample=lambda shape: Sample((to_nhwc(shape),), {"dim": min(1, len(shape) - 1), "index": 0}, channels_last=False),
+        dims=DimRule(cut=_cut_picked),
         traits=Traits(
             alias=is_view,
             temporaries=True,
@@ -369,6 +405,7 @@ CUTS = (
         infer=_unbind_shape,
         attrs={"dim": Attr("int", 0)},
         sample=lambda shape: Sample((shape,), {"dim": 0}),
+        dims=DimRule(cut=_cut_picked, resize=NOT_CUT_ALONG),
         traits=Traits(
             alias=lambda inputs, outputs: len(outputs) == 1 and is_view(inputs, outputs),
             temporaries=True,
@@ -399,6 +436,26 @@ def _expand(c: Call) -> Any:
 
 def _expands(have: int, want: int) -> bool:
     return want >= 1 if have == 0 else want in (-1, have) or (have == 1 and want > 1)
+
+
+def _cut_expanded(call: CuttableCall) -> Axes | None:
+    """Dims that exist already are cut in both; new ones and those of size 1 only in the result, by asking for less."""
+    shape, out = call.inputs[0], call.results[0]
+
+    def attrs_for(attrs: Attrs, sizes: Sizes) -> Attrs:
+        return {**attrs, "size": [sizes.get(d, size) for d, size in enumerate(out)]}
+
+    return call.axes([along(len(out))], units(out), written=[trailing(shape, out)], attrs_for=attrs_for)
+
+
+def _resize_expanded(call: ResizableCall, sizes: Sizes) -> Attrs:
+    size = list(call.attrs["size"])
+    for dim, to in sizes.items():
+        place = call.placed[dim] + len(size) - len(call.subject)
+        if size[place] not in (-1, call.subject[dim]):
+            raise call.no(dim, f"it is expanded to {size[place]}")
+        size[place] = to if size[place] != -1 else -1
+    return {**call.attrs, "size": size}
 
 
 def _twice(shape: Shape) -> Sample:
@@ -441,6 +498,7 @@ REPEATS = (
         infer=_expand_shape,
         attrs={"size": Attr("ints"), "implicit": Attr("bool|none", None)},
         sample=_twice,
+        dims=DimRule(resize=_resize_expanded, cut=_cut_expanded),
         traits=REPEAT_TRAITS,
     ),
     OperatorInfo(
@@ -453,6 +511,7 @@ REPEATS = (
         infer=_repeat_shape,
         attrs={"repeats": Attr("ints")},
         sample=lambda shape: Sample((shape,), {"repeats": [2, *[1] * (len(shape) - 1)]}),
+        dims=DimRule(cut=cut_equal_dims),
         traits=REPEAT_TRAITS,
     ),
     OperatorInfo(
@@ -465,6 +524,7 @@ REPEATS = (
         infer=_interleave_shape,
         attrs={"repeats": Attr("int"), "dim": Attr("int|none", None), "output_size": Attr("int|none", None)},
         sample=lambda shape: Sample((shape,), {"repeats": 2, "dim": 0}),
+        dims=OTHER_DIMS,
         traits=Traits(alias=is_unchanged, temporaries=True, host_map=_interleaved_tiles),
         limitations=(Limitation("ttnn.repeat_interleave needs a dim", when=lambda shapes, attrs: attrs["dim"] is None),),
     ),

@@ -14,6 +14,7 @@ from typing import Any
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import DimRule
 from ssinghal.operators.operator_info import INTEGERS, Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, operand_spec
 from ssinghal.operators.reshape import where_asked
 
@@ -246,6 +247,7 @@ CONVOLUTION = OperatorInfo(
     },
     place=_place,
     sample=_same_size,
+    dims=DimRule(),
     traits=Traits(
         nhwc="flat",
         l1_small_bytes=DEFAULT_L1_SMALL_BYTES,

@@ -13,6 +13,7 @@ from typing import Any
 
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import DimRule, Dims, ResizableCall, Sizes
 from ssinghal.operators.operator_info import (
     BLOCK_FLOATS,
     Attr,
@@ -41,6 +42,14 @@ def _fill_program(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -
 
 def _infer_size(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [tuple(attrs["size"])]
+
+
+def _no_operand(inputs: Sequence[Shape]) -> Sequence[Dims]:
+    return [(None,) * len(shape) for shape in inputs]
+
+
+def _resize_size(call: ResizableCall, sizes: Sizes) -> Attrs:
+    return {**call.attrs, "size": [sizes.get(dim, size) for dim, size in enumerate(call.subject)]}
 
 
 def _form(c: Call) -> dict[str, Any]:
@@ -132,6 +141,7 @@ def creation(
         infer=infer,
         attrs={**size, **(attrs or {}), **IGNORED},
         sample=sampled,
+        dims=DimRule() if like else DimRule(_no_operand, subject=None, resize=_resize_size),
         traits=Traits(program=_fill_program if like else _no_program, ttnn_output=BufferType.DRAM),
     )
 

@@ -14,6 +14,7 @@ from ssinghal.core.tensors import DType, Layout, Shape
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators.comparison import MASKS
 from ssinghal.operators.elementwise_base import (
+    BY_ELEMENT,
     ELEMENTWISE,
     FLOATS_ONLY,
     NO_BYTES,
@@ -178,6 +179,7 @@ OPERATORS = (
         infer=_infer_quotient,
         attrs={"other": Attr("float|none", None), "rounding_mode": Attr("str", "floor")},
         sample=lambda shape: Sample((shape,), {"other": 2.0}),
+        dims=BY_ELEMENT,
         traits=Traits(temporaries=True),
         limitations=(SIGNED_ONLY, NO_FRACTIONS, NO_HIGH_RANK_BROADCAST),
     ),
@@ -195,6 +197,7 @@ OPERATORS = (
         infer=broadcast,
         attrs={"value": Attr("float", 1)},
         sample=lambda shape: Sample((shape,) * 3, {}),
+        dims=BY_ELEMENT,
         traits=Traits(temporaries=True),
         limitations=(
             Limitation("ttnn.addcmul takes tile layout only", layouts=(Layout.ROW_MAJOR,)),
@@ -338,6 +341,7 @@ OPERATORS = (
         infer=_infer_copy,
         attrs={"non_blocking": Attr("bool", False)},
         sample=lambda shape: Sample((shape, shape), {}),
+        dims=BY_ELEMENT,
         traits=Traits(program=copied_tiles, in_place=True, output_fixed=True),
         limitations=(Limitation("ttnn.copy does not broadcast", when=lambda shapes, attrs: shapes[0] != shapes[1]),),
     ),
@@ -351,6 +355,7 @@ OPERATORS = (
         call=_dropout,
         attrs={"p": Attr("float", 0.5), "train": Attr("bool", True)},
         check=_check_dropout,
+        dims=replace(BY_ELEMENT, cut=None),  # pieces would draw other random numbers
         traits=Traits(program=tiles_twice, min_pcc=-1.0),  # torch drops other elements
         limitations=(
             Limitation(

@@ -7,6 +7,8 @@ from typing import Any
 
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import DimRule
+from ssinghal.operators.dims import broadcast_operands, cut_elements
 from ssinghal.operators.operator_info import (
     INTEGERS,
     Attr,
@@ -81,6 +83,7 @@ NO_FRACTIONS = Limitation(
 )
 
 ELEMENTWISE = Traits(program=tiles_twice)
+BY_ELEMENT = DimRule(broadcast_operands, subject=None, cut=cut_elements)
 
 
 def unary(
@@ -94,6 +97,7 @@ def unary(
     sample: Mapping[str, Any] | None = None,
     operand: str = "self",
     check: Callable[[Attrs], None] | None = None,
+    dims: DimRule = BY_ELEMENT,
     traits: Traits = ELEMENTWISE,
     limitations: tuple[Limitation, ...] = (FLOATS_ONLY,),
 ) -> OperatorInfo:
@@ -121,6 +125,7 @@ def unary(
         infer=infer,
         attrs=attrs or {},
         sample=lambda shape: Sample((shape,), dict(sample or {})),
+        dims=dims,
         traits=traits,
         limitations=limitations,
     )
@@ -171,6 +176,7 @@ def binary(
             **({"alpha": Attr("float", 1)} if takes_alpha else {}),
         },
         sample=lambda shape: Sample((shape, shape), {}) if number is None else Sample((shape,), {"other": number}),
+        dims=BY_ELEMENT,
         traits=Traits(program=program),
         limitations=(
             *limitations,

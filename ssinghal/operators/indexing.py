@@ -9,6 +9,8 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, along
+from ssinghal.operators.dims import equal_operands
 from ssinghal.operators.operator_info import (
     Attr,
     Attrs,
@@ -22,6 +24,7 @@ from ssinghal.operators.operator_info import (
     to_nhwc,
 )
 from ssinghal.operators.reshape import where_asked
+from ssinghal.operators.resizing import not_along
 
 
 def _gather_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -67,6 +70,19 @@ def _embedding_sample(shape: Shape) -> Sample:
     return Sample(((1024, placed[-1]), placed[:-1] or (1,)), {}, channels_last=False)
 
 
+def _indices(inputs: Sequence[Shape]) -> Sequence[Dims]:
+    """What is resized; the table stays."""
+    return [(None,) * len(inputs[0]), along(len(inputs[1]))]
+
+
+def _cut_columns(call: CuttableCall) -> Axes | None:
+    """Each index picks a row of the weight, so its columns can be cut. On the device indices and result are folded."""
+    weight, indices = call.inputs
+    columns: Dims = (None, (0, 1))
+    result: Dims = (*(None for _ in range(len(call.results[0]) - 1)), (0, 1))
+    return call.axes([result], {0: weight[1]}, written=[columns, (None,) * len(indices)], placed=[columns, ()])
+
+
 LOOKUPS = (
     OperatorInfo(
         names=("gather",),
@@ -79,6 +95,7 @@ LOOKUPS = (
         attrs={"dim": Attr("int"), "sparse_grad": Attr("bool|none", None)},
         place=_place_gather,
         sample=lambda shape: Sample((shape, shape), {"dim": -1}),
+        dims=DimRule(equal_operands, resize=not_along("operands differ along it")),
         traits=Traits(temporaries=True, indices=(1,)),
         limitations=(Limitation("ttnn.gather refuses rank 1", when=lambda shapes, a: len(shapes[0]) == 1),),
     ),
@@ -97,6 +114,7 @@ LOOKUPS = (
         },
         place=_place_embedding,
         sample=_embedding_sample,
+        dims=DimRule(_indices, subject=1, cut=_cut_columns),
         traits=Traits(temporaries=True, indices=(1,)),
         limitations=(
             Limitation("ttnn.embedding takes a bfloat16 table only", dtypes=tuple(d for d in DType if d is not DType.BFLOAT16)),

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import Axes, CuttableCall, Dim, DimRule, Dims, along
+from ssinghal.operators.dims import cut_rows, equal_operands, trailing, units
 from ssinghal.operators.operator_info import (
     INTEGERS,
     Attr,
@@ -65,6 +68,33 @@ def _transposed(shape: Shape) -> Shape:
 def _at_least_2d(shape: Shape) -> Shape:
     return shape if len(shape) > 1 else (1, *shape)
 
+
+def _multiplied(inputs: Sequence[Shape]) -> Sequence[Dims]:
+    """Axes are the dims of the result, and one more for the columns of the first matrix, which are the rows of the second.
+
+    Batches go together where both have them; what is added has the result's rows and columns, or is broadcast.
+    """
+    *added, a, b = inputs
+    rank, further = len(a), len(a) - len(b)
+    rows, columns, inner = (rank - 2, 1), (rank - 1, 1), (rank, 1)
+    batches: Dims = tuple((d, 1) if d >= further and a[d] == b[d - further] else None for d in range(rank - 2))
+    others: Dims = tuple(batches[d] if d >= 0 else None for d in range(further, rank - 2))
+    first, second = (*batches, rows, inner)[-rank:], (*others, inner, columns) if len(b) > 1 else (inner,)
+    return [*(trailing(shape, (*a[:-1], b[-1])) for shape in added), first, second]
+
+
+def _cut_product(call: CuttableCall) -> Axes | None:
+    """Batches, rows of the first matrix, and columns of the second; a bias of one dim is placed as a row."""
+    *_, a, b = call.inputs
+    if len(a) != len(b) or len(a) < 2:
+        return None
+    batches = call.ties[-2][:-2]
+    broadcast = [d for d, dim in enumerate(batches) if dim is None]
+    placed = [dims if len(dims) > 1 else (None, *dims) for dims in call.ties]
+    return call.axes([along(len(a))], units(call.results[0], broadcast), placed=placed)
+
+
+PRODUCT = DimRule(_multiplied, cut=_cut_product)
 
 # mm, bmm, matmul ----------------------------------------------------------------------------------------------------------
 
@@ -175,6 +205,11 @@ def _sample_linear(shape: Shape) -> Sample:
     return Sample((x, _square(shape)), {}, channels_last=False)
 
 
+def _cut_features(call: CuttableCall) -> Axes | None:
+    """Rows of the input; weight and bias are not cut."""
+    return cut_rows(call, [len(call.inputs[0]) - 1])
+
+
 # attention ----------------------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +250,18 @@ def _torch_attention(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, mask[0] if mask else None, **attrs)
 
 
+def _attending(inputs: Sequence[Shape]) -> Sequence[Dims]:
+    """Keys and values of the query's sizes belong to the same sequence, and a mask has it on either side."""
+    query, *rest = inputs
+    rank = len(query)
+    ties = [along(rank), *equal_operands([query, *rest[:2]])[1:]]
+    for mask in rest[2:]:
+        attends_itself = len(rest[0]) == rank and rest[0][-2] == query[-2] == mask[-1]
+        last: Dim = (rank - 2, 1) if attends_itself else None
+        ties.append((*trailing(mask, query)[:-1], last))
+    return ties
+
+
 OPERATORS = (
     OperatorInfo(
         names=("mm",),
@@ -225,6 +272,7 @@ OPERATORS = (
         torch=aten("mm"),
         infer=_infer_mm,
         sample=lambda shape: Sample((_folded(shape, 2), _square(shape)), {}),
+        dims=PRODUCT,
         traits=MATMUL,
         limitations=LIMITATIONS,
     ),
@@ -237,6 +285,7 @@ OPERATORS = (
         torch=aten("bmm"),
         infer=_infer_bmm,
         sample=lambda shape: Sample(((batch := _folded(shape, 3)), _transposed(batch)), {}),
+        dims=PRODUCT,
         traits=MATMUL,
         limitations=LIMITATIONS,
     ),
@@ -249,6 +298,7 @@ OPERATORS = (
         torch=aten("matmul"),
         infer=_infer_matmul,
         sample=lambda shape: Sample((shape, _transposed(_at_least_2d(shape))), {}, channels_last=False),
+        dims=PRODUCT,
         traits=MATMUL,
         limitations=(
             *LIMITATIONS,
@@ -266,6 +316,7 @@ OPERATORS = (
         attrs={"beta": Attr("float", 1), "alpha": Attr("float", 1)},
         place=_place_addmm,
         sample=lambda shape: Sample((_folded(shape, 2), _folded(shape, 2), _square(shape)), {}),
+        dims=replace(PRODUCT, subject=1),
         traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
         limitations=(
             *LIMITATIONS,
@@ -288,6 +339,7 @@ OPERATORS = (
         infer=_infer_linear,
         place=_place_linear,
         sample=_sample_linear,
+        dims=DimRule(cut=_cut_features),
         traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True, transposed=(1,)),
         limitations=(
             *LIMITATIONS,
@@ -313,6 +365,7 @@ OPERATORS = (
         },
         place=_place_attention,
         sample=lambda shape: Sample((_folded(shape, 4),) * 3, {}),
+        dims=DimRule(_attending),
         traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
         limitations=(
             *LIMITATIONS,

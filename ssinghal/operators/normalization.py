@@ -9,6 +9,8 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, ceil_div
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, ResizableCall, Sizes, along
+from ssinghal.operators.dims import cut_rows, units
 from ssinghal.operators.operator_info import (
     BLOCK_FLOATS,
     INTEGERS,
@@ -69,6 +71,21 @@ def _batch_norm_sample(shape: Shape) -> Sample:
     return Sample((shape, *[channels] * 4), {}, channels_last=False)
 
 
+def _cut_channels(call: CuttableCall) -> Axes | None:
+    """With given statistics every element is by itself; those of training are over all but the channels."""
+    shape = call.inputs[0]
+    if len(shape) != 4:
+        return None
+    dims, others = along(4), len(call.inputs) - 1
+    channels: Dims = ((1, 1),)
+    return call.axes(
+        [dims],
+        units(shape, (0, 2, 3) if call.attrs["training"] else ()),
+        written=[dims, *[channels] * others],
+        placed=[dims, *[(None, *channels, None, None)] * others],
+    )
+
+
 BATCH_NORM = OperatorInfo(
     names=("native_batch_norm", "batch_norm", "BatchNorm2d"),
     aten=(
@@ -90,6 +107,7 @@ BATCH_NORM = OperatorInfo(
     },
     place=_place_batch_norm,
     sample=_batch_norm_sample,
+    dims=DimRule(cut=_cut_channels),
     traits=Traits(temporaries=True, positive=(4,)),  # in training: the reductions of the batch's own statistics
     limitations=(
         Limitation("ttnn.batch_norm takes tile layout only", layouts=(Layout.ROW_MAJOR,)),
@@ -129,6 +147,13 @@ def _last_dim_sample(operands: int) -> Any:
     return sample
 
 
+def _cut_leading(call: CuttableCall) -> Axes | None:
+    """All but the trailing dims, along which the operator works; weights are not cut."""
+    rank = len(call.inputs[0])
+    return cut_rows(call, range(rank - len(call.attrs["normalized_shape"]), rank))
+
+
+LEADING_DIMS = DimRule(cut=_cut_leading)
 NOT_FLOATS = (DType.BFLOAT4_B, *INTEGERS)
 LAST_DIM_ONLY = Limitation("TTNN normalizes the last dim only", when=lambda shapes, attrs: len(attrs["normalized_shape"]) != 1)
 
@@ -151,6 +176,7 @@ LAYER_NORM = OperatorInfo(
     },
     place=_place_last_dim,
     sample=_last_dim_sample(3),
+    dims=LEADING_DIMS,
     limitations=(
         LAST_DIM_ONLY,
         Limitation("ttnn.layer_norm takes float32, bfloat16 and bfloat8_b only", dtypes=NOT_FLOATS),
@@ -182,6 +208,7 @@ RMS_NORM = OperatorInfo(
     attrs={"normalized_shape": Attr("ints"), "eps": Attr("float|none", None)},
     place=_place_last_dim,
     sample=_last_dim_sample(2),
+    dims=LEADING_DIMS,
     limitations=(
         LAST_DIM_ONLY,
         Limitation("ttnn.rms_norm takes float32, bfloat16 and bfloat8_b only", dtypes=NOT_FLOATS),
@@ -282,6 +309,13 @@ def _group_norm_sample(shape: Shape) -> Sample:
     return Sample((shape, (channels,), (channels,)), {"group": math.gcd(channels, 32)}, channels_last=None)
 
 
+def _resize_groups(call: ResizableCall, sizes: Sizes) -> Attrs:
+    """N and HxW, where the call has them, are sizes of its map."""
+    shape = [sizes.get(dim, size) for dim, size in enumerate(call.subject)]
+    counts = {"N": shape[0], "HxW": math.prod(shape[2:])}
+    return {**call.attrs, **{name: n for name, n in counts.items() if call.attrs.get(name) is not None}}
+
+
 GROUP_NORM = OperatorInfo(
     names=("native_group_norm", "group_norm", "GroupNorm"),
     aten=("aten.native_group_norm.default", "aten.group_norm.default"),
@@ -301,6 +335,7 @@ GROUP_NORM = OperatorInfo(
     },
     place=_place_group_norm,
     sample=_group_norm_sample,
+    dims=DimRule(resize=_resize_groups),
     traits=Traits(nhwc="flat", result_form=lambda shape, attrs: (_channels_last_rows(shape), None), temporaries=True),
     limitations=(
         Limitation("ttnn.group_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
 from ssinghal.errors import InvalidCase, RegistryError, unknown
+from ssinghal.operators.dim_rule import DimRule
 
 REQUIRED = object()
 
@@ -147,6 +148,7 @@ class OperatorInfo:
     attrs: Mapping[str, Attr] = field(default_factory=dict)
     place: Callable[[Case, Sequence[Shape], Attrs], list[TensorSpec]] | None = None
     sample: Callable[[Shape], Sample] | None = None
+    dims: DimRule | None = None
     traits: Traits = Traits()
     limitations: tuple[Limitation, ...] = ()
 

@@ -8,6 +8,8 @@ from typing import Any
 from ssinghal.core.tensors import DType, Layout, Shape
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.concat_split import bfloat16_where, cuts_tiles, no_bfloat4_where, slice_along
+from ssinghal.operators.dim_rule import DimRule
+from ssinghal.operators.dims import cut_across, cut_equal_dims
 from ssinghal.operators.operator_info import Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, normal_dim, to_nhwc
 from ssinghal.operators.reshape import Specs, is_unchanged, where_asked
 
@@ -132,6 +134,7 @@ def _replication_pad(spatial: int) -> OperatorInfo:
         infer=infer,
         attrs={"padding": Attr("ints")},
         sample=lambda shape: Sample((shape,), {"padding": [1] * 2 * spatial}, channels_last=False),
+        dims=DimRule(cut=cut_equal_dims),
         traits=Traits(alias=is_unchanged, temporaries=True, output_dtypes=bfloat16_where(_edges_cut_tiles, infer)),
         limitations=(no_bfloat4_where(_edges_cut_tiles),),
     )
@@ -148,6 +151,7 @@ PADS = (
         infer=_roll_shape,
         attrs={"shifts": Attr("int|ints"), "dims": Attr("int|ints", ())},
         sample=_roll_sample,
+        dims=DimRule(cut=cut_across("dims")),
         traits=Traits(temporaries=True, output_dtypes=bfloat16_where(_roll_cuts_tiles, _roll_shape)),
         limitations=(no_bfloat4_where(_roll_cuts_tiles),),
     ),
@@ -161,6 +165,7 @@ PADS = (
         infer=lambda shapes, attrs: [_padded_shape(shapes[0], attrs["pad"])],
         attrs={"pad": Attr("ints"), "mode": Attr("str", "constant"), "value": Attr("float|none", None)},
         sample=_back_pad_sample,
+        dims=DimRule(cut=cut_equal_dims),
         traits=Traits(alias=_pads_in_place, temporaries=True, program=_fill_program),
         limitations=(
             Limitation("ttnn.pad pads with a constant only", when=lambda shapes, attrs: attrs["mode"] != "constant"),

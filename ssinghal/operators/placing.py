@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ssinghal.operators.dim_rule import DimRule
+from ssinghal.operators.dims import equal_operands
 from ssinghal.operators.operator_info import OperatorInfo, Traits
 
 OPERATORS = (
@@ -13,6 +15,7 @@ OPERATORS = (
         call=lambda c: [],
         torch=lambda torch, tensors, attrs: [],
         infer=lambda shapes, attrs: [],
+        dims=DimRule(equal_operands),
         traits=Traits(program=lambda inputs, outputs: 0),
     ),
 )

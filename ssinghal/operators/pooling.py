@@ -14,6 +14,7 @@ from typing import Any
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape, TensorSpec, ceil_div
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule
 from ssinghal.operators.operator_info import (
     INTEGERS,
     Attr,
@@ -108,6 +109,13 @@ def _infer_pool(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [(n, c, *(_windows(size, **each, ceil_mode=attrs["ceil_mode"]) for size, each in zip(spatial, along, strict=True)))]
 
 
+def _cut_images(call: CuttableCall) -> Axes | None:
+    """Images and channels are by themselves. On the device the map is one matrix, [1, 1, N*H*W, C]."""
+    n, c, h, w = call.inputs[0]
+    oh, ow = call.results[0][2:]
+    return call.axes([(None, None, (0, oh * ow), (1, 1))], {0: n, 1: c}, placed=[(None, None, (0, h * w), (1, 1))])
+
+
 def _sample_pool(shape: Shape) -> Sample:
     """ResNet's first pool."""
     return Sample((fitted(shape, 4),), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
@@ -192,6 +200,7 @@ def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases:
         attrs={"output_size": Attr("int|ints")},
         place=_place_flat,
         sample=lambda shape: Sample((fitted(shape, 2 + spatial_dims),), {"output_size": [1] * spatial_dims}),
+        dims=DimRule(),
         traits=replace(POOL, output_dtypes=_average_dtypes) if kind == "avg" else POOL,
         limitations=(
             NO_INTEGERS,
@@ -213,6 +222,7 @@ OPERATORS = (
         attrs={**WINDOW_ATTRS, "dilation": Attr("int|ints", 1)},
         place=_place_flat,
         sample=_sample_pool,
+        dims=DimRule(cut=_cut_images),
         traits=POOL,
         limitations=(NO_INTEGERS, NO_FLOAT32),
     ),
@@ -233,6 +243,7 @@ OPERATORS = (
         attrs={**WINDOW_ATTRS, "count_include_pad": Attr("bool", True), "divisor_override": Attr("int|none", None)},
         place=_place_flat,
         sample=_sample_pool,
+        dims=DimRule(cut=_cut_images),
         traits=POOL,
         limitations=(NO_INTEGERS, NO_FLOAT32),
     ),

@@ -12,6 +12,8 @@ from typing import Any
 
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, along
+from ssinghal.operators.dims import OTHER_DIMS, units
 from ssinghal.operators.operator_info import (
     BLOCK_FLOATS,
     INTEGERS,
@@ -62,7 +64,17 @@ def _reshaped_tiles(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec])
     return outputs[0].num_pages if is_reshaped else 0
 
 
+def _cut_kept(call: CuttableCall) -> Axes | None:
+    """Dims that are not reduced, of which the result has those alone, or with the others as 1."""
+    shape = call.inputs[0]
+    reduced = normal_dims(call.attrs["dim"], len(shape))
+    dims = along(len(shape))
+    kept = tuple(dim for d, dim in enumerate(dims) if d not in reduced)
+    return call.axes([dims if call.attrs["keepdim"] else kept], units(shape, reduced))
+
+
 REDUCTION = Traits(temporaries=True, host_map=_reshaped_tiles)
+KEPT_DIMS = DimRule(cut=_cut_kept)
 
 
 def _sample(shape: Shape, **attrs: Any) -> Sample:
@@ -105,6 +117,7 @@ def reduction(
         infer=_infer,
         attrs=attrs,
         sample=lambda shape: _sample(shape, dim=[-1] if attrs["dim"].kind != "int" else -1, keepdim=True),
+        dims=KEPT_DIMS,
         traits=traits,
         limitations=limitations,
     )
@@ -249,6 +262,7 @@ OPERATORS = (
         infer=_infer_along,
         attrs={"dim": Attr("int"), "half_to_float": Attr("bool", False), "dtype": IGNORED_DTYPE},
         sample=lambda shape: _sample(shape, dim=-1),
+        dims=OTHER_DIMS,
         traits=Traits(temporaries=True, output_layout=Layout.TILE),
         limitations=(
             Limitation(
@@ -273,6 +287,7 @@ OPERATORS = (
         },
         # the last dim as placed is the second one as listed where the catalog is channels-last
         sample=lambda shape: _sample(shape, k=min(5, *shape[1:], shape[-1])),
+        dims=OTHER_DIMS,
         traits=Traits(temporaries=True, output_dtypes=_topk_dtypes),
         limitations=(
             Limitation("ttnn.topk takes tile layout only", layouts=TILE_ONLY),
@@ -289,6 +304,7 @@ OPERATORS = (
         infer=_infer_argmax,
         attrs={"dim": Attr("int|none", None), "keepdim": KEEPDIM},
         sample=lambda shape: _sample(shape, dim=-1, keepdim=True),
+        dims=KEPT_DIMS,
         traits=Traits(temporaries=True, output_dtypes=(DType.UINT32,), output_layout=Layout.ROW_MAJOR),
         limitations=(
             Limitation("ttnn.argmax takes neither block floats nor uint8", dtypes=(*BLOCK_FLOATS, DType.UINT8)),
@@ -311,6 +327,7 @@ OPERATORS = (
         infer=_infer_along,
         attrs={"dim": Attr("int"), "dtype": IGNORED_DTYPE},
         sample=lambda shape: _sample(shape, dim=-1),
+        dims=OTHER_DIMS,
         traits=Traits(temporaries=True),
         limitations=(Limitation("ttnn.cumsum takes tile layout only", layouts=TILE_ONLY),),
     ),

@@ -14,6 +14,8 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, ShardKind, ShardSpec, TensorSpec
 from ssinghal.errors import InvalidCase, unknown
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, ResizableCall, Sizes, along
+from ssinghal.operators.dims import cut_rows, cut_with_new_dim, units
 from ssinghal.operators.operator_info import (
     Attr,
     Attrs,
@@ -28,6 +30,7 @@ from ssinghal.operators.operator_info import (
     operand_spec,
     to_nhwc,
 )
+from ssinghal.operators.resizing import scaled
 
 Specs = Sequence[TensorSpec]
 
@@ -110,6 +113,7 @@ def _reshaping(
         infer=lambda shapes, attrs: [shape_of(shapes[0], attrs)],
         attrs=attrs,
         sample=lambda shape: Sample((shape,), sample),
+        dims=DimRule(cut=_cut_outermost),
         traits=RESHAPE,
     )
 
@@ -130,6 +134,56 @@ def _unsqueeze_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [(*shapes[0][:dim], 1, *shapes[0][dim:])]
 
 
+def _first(shape: Shape) -> int:
+    """The outermost dim that has more than one element: cutting along it leaves whole stretches of memory."""
+    return next((d for d, size in enumerate(shape) if size > 1), 0)
+
+
+def _cut_outermost(call: CuttableCall) -> Axes | None:
+    """A stretch of the operand's elements is one of the result's, where both outermost dims are cut at the same share."""
+    shape, out = call.inputs[0], call.results[0]
+    i, j = _first(shape), _first(out)
+    stretches = math.gcd(shape[i], out[j])
+    operand: Dims = tuple((0, shape[i] // stretches) if d == i else None for d in range(len(shape)))
+    result: Dims = tuple((0, out[j] // stretches) if d == j else None for d in range(len(out)))
+
+    def attrs_for(attrs: Attrs, sizes: Sizes) -> Attrs:
+        name = "size" if attrs.get("size") is not None else "shape"
+        if attrs.get(name) is None:
+            return attrs
+        return {**attrs, name: [size if d != j else out[j] // stretches * sizes[0] for d, size in enumerate(out)]}
+
+    return call.axes([result], {0: stretches}, written=[operand], attrs_for=attrs_for)
+
+
+def _resize_view(call: ResizableCall, sizes: Sizes) -> Attrs:
+    """The outermost size follows the outermost dim; -1 follows by itself."""
+    name = "size" if call.attrs.get("size") is not None else "shape"
+    size = list(call.attrs[name])
+    for dim, to in sizes.items():
+        if dim == 0 and size[0] != -1:
+            size[0] = scaled(call, 0, size[0], to)
+        elif dim and -1 not in size:
+            raise call.no(dim, f"the {name} {size} that it asks for does not follow")
+    return {**call.attrs, name: size}
+
+
+def _cut_unsqueezed(call: CuttableCall) -> Axes | None:
+    """Dims that the call does not name, else a piece of one element would lose them."""
+    shape = call.inputs[0]
+    named = normal_dims(call.attrs["dim"], len(shape))
+    kept = tuple(dim for d, dim in enumerate(along(len(shape))) if d not in named or shape[d] > 1)
+    return call.axes([kept], units(shape, named)) if len(kept) == len(call.results[0]) else None
+
+
+def _resize_squeezed(call: ResizableCall, sizes: Sizes) -> Attrs:
+    gone = normal_dims(call.attrs.get("dim"), len(call.subject))
+    for dim in sizes:
+        if call.subject[dim] == 1 and call.placed[dim] in gone:
+            raise call.no(dim, "it is squeezed away")
+    return call.attrs
+
+
 RESHAPES = (
     OperatorInfo(
         names=("view", "_unsafe_view", "unsafe_view", "unsafeview", "reshape"),
@@ -141,6 +195,7 @@ RESHAPES = (
         infer=_view_shape,
         attrs={"size": Attr("ints|none", None), "shape": Attr("ints|none", None), "stride": Attr("ints|none", None)},
         sample=lambda shape: Sample((to_nhwc(shape),), {"size": list(shape)}, channels_last=False),
+        dims=DimRule(resize=_resize_view, cut=_cut_outermost),
         traits=RESHAPE,
     ),
     _reshaping(
@@ -167,6 +222,7 @@ RESHAPES = (
         infer=_unsqueeze_shape,
         attrs={"dim": Attr("int")},
         sample=lambda shape: Sample((shape,), {"dim": 0}),
+        dims=DimRule(cut=cut_with_new_dim),
         traits=RESHAPE_WHERE_IT_IS,
     ),
     OperatorInfo(
@@ -179,6 +235,7 @@ RESHAPES = (
         infer=_squeeze_shape,
         attrs={"dim": Attr("int|ints|none", None)},
         sample=lambda shape: Sample((shape,), {"dim": 0}),
+        dims=DimRule(resize=_resize_squeezed, cut=_cut_unsqueezed),
         traits=RESHAPE_WHERE_IT_IS,
     ),
 )
@@ -208,11 +265,16 @@ def _moved_order(rank: int, attrs: Attrs) -> list[int]:
     return [came_from[d] if d in came_from else next(others) for d in range(rank)]
 
 
+def _swapped(rank: int, attrs: Attrs) -> list[int]:
+    """``transpose`` as an order of dims."""
+    order = list(range(rank))
+    first, second = normal_dim(attrs["dim0"], rank), normal_dim(attrs["dim1"], rank)
+    order[first], order[second] = second, first
+    return order
+
+
 def _transpose_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    sizes = list(shapes[0])
-    first, second = normal_dim(attrs["dim0"], len(sizes)), normal_dim(attrs["dim1"], len(sizes))
-    sizes[first], sizes[second] = sizes[second], sizes[first]
-    return [tuple(sizes)]
+    return [tuple(shapes[0][d] for d in _swapped(len(shapes[0]), attrs))]
 
 
 def _t_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -231,6 +293,17 @@ def _last_dim_second(shape: Shape) -> Sample:
 # Block floats are permuted as bfloat16. That a call which moves nothing returns its operand cannot be told from the specs.
 REORDER = Traits(temporaries=True)
 
+
+def _reordered(order_of: Callable[[int, Attrs], Sequence[int]]) -> DimRule:
+    """The result has all dims in another order."""
+
+    def cut(call: CuttableCall) -> Axes | None:
+        dims = along(len(call.inputs[0]))
+        return call.axes([tuple(dims[d] for d in order_of(len(dims), call.attrs))], units(call.inputs[0]))
+
+    return DimRule(cut=cut)
+
+
 REORDERS = (
     OperatorInfo(
         names=("permute",),
@@ -242,6 +315,7 @@ REORDERS = (
         infer=_permute_shape,
         attrs={"dims": Attr("ints")},
         sample=_last_dim_second,
+        dims=_reordered(lambda rank, attrs: [normal_dim(d, rank) for d in attrs["dims"]]),
         traits=REORDER,
     ),
     OperatorInfo(
@@ -254,6 +328,7 @@ REORDERS = (
         infer=lambda shapes, attrs: [tuple(shapes[0][d] for d in _moved_order(len(shapes[0]), attrs))],
         attrs={"source": Attr("int|ints"), "destination": Attr("int|ints")},
         sample=lambda shape: Sample((shape,), {"source": -1, "destination": 0}),
+        dims=DimRule(),
         traits=REORDER,
     ),
     OperatorInfo(
@@ -266,6 +341,7 @@ REORDERS = (
         infer=_transpose_shape,
         attrs={"dim0": Attr("int"), "dim1": Attr("int")},
         sample=lambda shape: Sample((shape,), {"dim0": -2, "dim1": -1}),
+        dims=_reordered(_swapped),
         traits=REORDER,
         limitations=(
             Limitation(
@@ -282,6 +358,7 @@ REORDERS = (
         torch=lambda t, x, a: t.t(x[0]),
         infer=_t_shape,
         sample=lambda shape: Sample(((math.prod(shape[:-1]), shape[-1]),), {}, channels_last=False),
+        dims=_reordered(lambda rank, attrs: range(rank)[::-1]),
         traits=REORDER,
     ),
 )
@@ -289,6 +366,7 @@ REORDERS = (
 # Other layout -------------------------------------------------------------------------------------------------------------
 
 
+EVERY_DIM = DimRule(cut=cut_rows)
 DTYPE = Attr("str|none", None)  # of the result, where the change of layout is a cast as well
 
 
@@ -354,6 +432,7 @@ def _one_way(name: str, source: Layout, target: Layout) -> OperatorInfo:
         attrs={"dtype": DTYPE},
         place=place,
         sample=lambda shape: Sample((shape,), {}),
+        dims=EVERY_DIM,
         traits=Traits(output_layout=target, output_dtypes=_laid_out_dtypes),
     )
 
@@ -372,6 +451,7 @@ LAYOUTS = (
         torch=_same_values,
         attrs={"layout": Attr("str"), "dtype": DTYPE},
         sample=lambda shape: Sample((shape,), {"layout": "row_major"}),
+        dims=EVERY_DIM,
         traits=Traits(
             alias=is_unchanged,
             result_form=lambda shape, attrs: (shape, _layout_attr(attrs)),

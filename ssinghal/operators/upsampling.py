@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import MAX_DIM, TILE_EDGE, BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, ResizableCall, Sizes, along
 from ssinghal.operators.operator_info import (
     INTEGERS,
     Attr,
@@ -24,6 +25,7 @@ from ssinghal.operators.operator_info import (
     to_nhwc,
 )
 from ssinghal.operators.reshape import is_unchanged, where_asked
+from ssinghal.operators.resizing import scaled, spatial_dims
 
 AXES = ("d", "h", "w")
 _WORDS = {2: "two", 3: "three"}
@@ -109,12 +111,48 @@ def _size_attrs(dims: int) -> dict[str, Attr]:
     return {"output_size": Attr("ints|none", None), "scale_factors": Attr("floats|none", None), **scales}
 
 
+def _resize_output(call: ResizableCall, sizes: Sizes) -> Attrs:
+    output = call.attrs.get("output_size")
+    if not output:
+        return call.attrs
+    size = list(output)
+    first = spatial_dims(call.case)[0] - (len(size) - 2)
+    for dim, to in sizes.items():
+        if 0 <= dim - first < len(size):
+            size[dim - first] = scaled(call, dim, size[dim - first], to)
+    return {**call.attrs, "output_size": size}
+
+
+def _cut_images(call: CuttableCall) -> Axes | None:
+    """Images and channels are by themselves. On the device: [N, H, W, C]."""
+    n, c, *_ = call.inputs[0]
+    dims: Dims = ((0, 1), None, None, (1, 1))
+    return call.axes([dims], {0: n, 1: c}, placed=[dims])
+
+
+def _cut_nearest(call: CuttableCall) -> Axes | None:
+    """Rows too, where each is repeated as often as every other."""
+    n, c, h, _ = call.inputs[0]
+    oh = call.results[0][2]
+    if oh % h:
+        return _cut_images(call)
+
+    def attrs_for(attrs: Attrs, sizes: Sizes) -> Attrs:
+        output = attrs.get("output_size")
+        return attrs if output is None or 2 not in sizes else {**attrs, "output_size": [oh // h * sizes[2], output[1]]}
+
+    placed: Dims = ((0, 1), (2, 1), None, (1, 1))
+    result: Dims = ((0, 1), (2, oh // h), None, (1, 1))
+    return call.axes([result], {0: n, 1: c, 2: h}, placed=[placed], attrs_for=attrs_for)
+
+
 def upsample(
     mode: str,
     overloads: tuple[str, ...],
     aliases: tuple[str, ...],
     traits: Traits,
     limitations: tuple[Limitation, ...],
+    cut: Callable[[CuttableCall], Axes | None],
     **attrs: Attr,
 ) -> OperatorInfo:
     """upsample_{nearest2d,bilinear2d}; a listed map is doubled."""
@@ -141,6 +179,7 @@ def upsample(
         attrs={**_size_attrs(2), **attrs},
         place=_place_rows,
         sample=lambda shape: Sample((fitted(shape, 4),), {"scale_factors": [2.0, 2.0]}),
+        dims=DimRule(resize=_resize_output, cut=cut),
         traits=traits,
         limitations=(
             Limitation("TTNN takes a factor, whose float32 product misses this size by one", when=_misses_size),
@@ -183,6 +222,20 @@ def _infer_grid(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     return [(*image[:2], *grid[1:3])]
 
 
+def _points(inputs: Sequence[Shape]) -> Sequence[Dims]:
+    """A grid [N, H, W, 2] has the batch of the maps; as many points as pixels stay as many."""
+    image, grid = inputs
+    points: Dims = tuple((d, 1) if size == image[d] else None for d, size in zip((0, 2, 3), grid[:3], strict=True))
+    return [along(len(image)), (*points, None)]
+
+
+def _resize_as_nchw(call: ResizableCall, sizes: Sizes) -> Attrs:
+    for dim in sizes:
+        if dim and call.case.placement.channels_last is False:
+            raise call.no(dim, "a grid is known to follow maps that are written NCHW alone")
+    return call.attrs
+
+
 def _place_grid(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
     """Row-major both, whatever the case's layout: TTNN takes nothing else."""
     return [operand_spec(case, shape, layout=Layout.ROW_MAJOR) for shape in (to_nhwc(shapes[0]), shapes[1])]
@@ -205,6 +258,7 @@ UPSAMPLING = (
         ("upsamplenearest2d", "Upsample"),
         Traits(nhwc="nhwc", output_layout=Layout.ROW_MAJOR),
         (),
+        cut=_cut_nearest,
     ),
     upsample(
         "bilinear",
@@ -227,6 +281,7 @@ UPSAMPLING = (
             Limitation("TTNN interpolates by whole factors only", when=_scales_unevenly),
             Limitation("TTNN does not align corners", when=lambda shapes, attrs: bool(attrs["align_corners"])),
         ),
+        cut=_cut_images,
         align_corners=Attr("bool", False),
     ),
     OperatorInfo(
@@ -239,6 +294,7 @@ UPSAMPLING = (
         infer=_infer_volume,
         attrs=_size_attrs(3),
         sample=lambda shape: Sample((fitted(shape, 5),), {"scale_factors": [1.0, 2.0, 2.0]}, channels_last=False),
+        dims=DimRule(resize=_resize_output),
         traits=Traits(alias=is_unchanged, temporaries=True, host_map=_mapped_volume),
         limitations=(Limitation("composed of ttnn.repeat_interleave: whole factors only", when=_scales_unevenly),),
     ),
@@ -253,6 +309,7 @@ UPSAMPLING = (
         attrs={"interpolation_mode": Attr("int"), "padding_mode": Attr("int"), "align_corners": Attr("bool")},
         place=_place_grid,
         sample=_sampled_points,
+        dims=DimRule(_points, resize=_resize_as_nchw),
         traits=Traits(nhwc="nhwc", temporaries=True, output_layout=Layout.ROW_MAJOR),
         limitations=(
             Limitation("ttnn.grid_sample takes bfloat16 and float32 only", dtypes=INTEGERS),

@@ -14,7 +14,8 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import BufferType, ceil_div
-from ssinghal.operators.dims import Axes, Dims, axes_of
+from ssinghal.operators.dim_rule import Axes, Dims
+from ssinghal.operators.dims import axes_of
 
 Params = Mapping[str, Any]
 Rewrite = Callable[["RewriteBackend", Params], Sequence[Any]]

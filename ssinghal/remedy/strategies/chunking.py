@@ -9,7 +9,8 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, BufferType, ceil_div
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.dims import Axes, Dims, axes_of
+from ssinghal.operators.dim_rule import Axes, Dims
+from ssinghal.operators.dims import axes_of
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
 from ssinghal.remedy.strategies.count_search import smallest_count
