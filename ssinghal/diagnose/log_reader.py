@@ -1,7 +1,7 @@
-"""A log, streamed, to what failed in it and what was running then.
+"""Reads a log as a stream: what failed in it, and what was running then.
 
-Each line belongs to a process (a rank that a prefix names) and goes on with what that process began, or begins something: an
-error, an operation of a compiler's runtime, or a statement of a module. What ended is kept; the lines are not.
+Each line belongs to a process (a rank that a prefix names). It continues the text that is pending for that process, or starts
+one: an error, an operation of a compiler's runtime, or a statement of a module. Only what ended is kept, not the lines.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from ssinghal.core.record import Status
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
 from ssinghal.diagnose.deduplication import Failures, SeenFailure
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
-from ssinghal.diagnose.parse.crashes import UNNAMED, crash, is_unnamed_crash
+from ssinghal.diagnose.parse.crashes import UNNAMED, crash_verdict, is_unnamed_crash
 from ssinghal.diagnose.parse.error_lines import (
     FRAMEWORK_MEMORY,
     MESSAGE_LINES,
@@ -24,229 +24,301 @@ from ssinghal.diagnose.parse.error_lines import (
     Start,
     bare_start,
     continuation,
-    goes_on,
-    is_talk,
+    error_starts,
+    is_quiet_line,
+    may_continue,
     process_of,
     read_message,
-    starts,
 )
 from ssinghal.diagnose.parse.line_reader import Line, Lines, joined
 from ssinghal.diagnose.parse.mlir import (
     STATEMENT_CHARS,
     ModuleText,
-    begins_statement,
-    continues,
+    continues_statement,
     parse_operation,
+    starts_statement,
     without_remark,
 )
-from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, told
-from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged, of_frame
-from ssinghal.diagnose.tracebacks import Traceback, result
+from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, known_facts
+from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, functions_of_frame, logged_function
+from ssinghal.diagnose.tracebacks import Traceback, summary_result
 
-# A line that has none of these changes nothing, unless something was begun before it (a bare message has no mark: "Out of").
+# A line that has none of these changes nothing, unless a text is pending (a bare message has no mark: "Out of").
 # Each takes a second for a gigabyte, so they are few: of crashes those that come in the middle of a log.
 ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically", b"^",
            b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal")  # fmt: skip
 STARTS_LIMIT = 100  # of errors on one line
-PROCESS_LIMIT = 1_024  # more are no processes but something else in brackets
+PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
 
 EMPTY = "the input is empty: was standard error redirected too (2>&1)?"
 
 _EXECUTING = "Executing operation:"
 _BACKTRACE = "--- "
-_MARK = re.compile(r">   +$")  # of pytest, before a line of source
+_SOURCE_MARK = re.compile(r">   +$")  # put by pytest before a line of source
 
 
 @dataclass
-class _PendingFailure:
-    """An error or a statement, and the lines that it goes on over."""
+class _PendingText:
+    """The lines of a text that the next line of its process may continue, and their widths as printed."""
 
     number: int
     lines: list[str]
     widths: list[int]
-    start: Start | None = None  # of an error
-    runs: bool = False  # a statement that the runtime executes, not one of a module
-    marked: bool = False  # by pytest, as of an exception
     quoted: bool = False
-    size: int = 0
 
-    def add(self, text: str, width: int) -> None:
-        self.lines.append(text)
-        self.widths.append(width)
-        self.size += len(text)
+    def accepts(self, words: str, entry: _Entry) -> bool:
+        """Returns whether ``entry`` continues this text; ``words``: the line without the prefix of a continued line."""
+        raise NotImplementedError
+
+    def add(self, words: str, entry: _Entry) -> None:
+        self.lines.append(words)
+        self.widths.append(len(entry.line.text))
+
+
+@dataclass
+class _PendingStatement(_PendingText):
+    """A statement of a module, or one that a compiler's runtime executes (``is_executed``)."""
+
+    is_executed: bool = False
+
+    def accepts(self, words: str, entry: _Entry) -> bool:
+        return not starts_statement(entry.line.text[entry.prefix.end :]) and continues_statement(self.lines, words.strip())
+
+
+@dataclass
+class _PendingError(_PendingText):
+    """The message of an error. ``marked``: by pytest, as an exception. ``added``: characters of the lines after the first."""
+
+    start: Start = field(kw_only=True)
+    marked: bool = False
+    added: int = 0
+
+    def accepts(self, words: str, entry: _Entry) -> bool:
+        line, prefix = entry.line, entry.prefix
+        return not (
+            self.added > HEAD_CHARS
+            or len(self.lines) >= MESSAGE_LINES
+            or not may_continue(words.strip())
+            or (self.marked and not prefix.marked and line.text[:1].isspace() and words.strip() != "info:")
+            or is_unnamed_crash(entry.body)
+            or crash_verdict(entry.body, unprefixed=not prefix.end) is not None
+            or any(not start.bare for start in error_starts(line.text[: line.own], prefix))
+        )
+
+    def add(self, words: str, entry: _Entry) -> None:
+        super().add(words, entry)
+        self.added += len(words)
+        self.marked = self.marked and entry.prefix.marked  # a report with one line per error marks the first only
 
 
 @dataclass
 class _Process:
     name: str = ""
     traceback: Traceback = field(default_factory=Traceback)
-    started: int = 0
-    running: _PendingFailure | None = None  # the operation executed last
-    logged: UnfinishedFunctions = field(default_factory=UnfinishedFunctions)
+    started: int = 0  # operations
+    running: _PendingStatement | None = None  # the operation executed last
+    functions: UnfinishedFunctions = field(default_factory=UnfinishedFunctions)
     unplaced: int | None = None  # the failure whose call's place comes after it
     traced: int | None = None  # the failure whose backtrace may follow
-    signalled: int | None = None  # the line that says of a signal, whose name is still to come
+    signalled: int | None = None  # the line that reports a signal whose name is still to come
     has_ended: bool = False  # with a C++ exception, which aborts
 
 
-def read_log(stream: BinaryIO, name: str, module: Module | None = None) -> LogReading:
-    """Every failure in ``stream`` and the operation that was running. ``module``: of a file beside the log.
+class _Entry(NamedTuple):
+    """A line of a process, and what stands before its words."""
 
-    Never raises for what the bytes are; OSError where they cannot be read.
+    process: _Process
+    line: Line
+    prefix: Prefix
+
+    @property
+    def body(self) -> str:
+        """The start of the line's words."""
+        return self.line.text[self.prefix.end : self.prefix.end + HEAD_CHARS]
+
+    @property
+    def quoted(self) -> bool:
+        return self.line.text.lstrip().startswith(">")
+
+
+def read_log(stream: BinaryIO, name: str, module: Module | None = None) -> LogReading:
+    """Returns every failure in ``stream`` with the operation that was running. ``module``: of a file that belongs to the log.
+
+    Raises OSError where the bytes cannot be read, but nothing for their content.
     """
     lines = Lines(stream, ANCHORS)
-    reader = _Reader(module)
+    reader = _Reader()
     for line in lines:
         reader.read(line)
         lines.busy = reader.busy
     reader.finish()
-    return reader.reading(name, lines)
+    return _reading(reader, name, lines, module)
 
 
 class _Reader:
-    def __init__(self, given: Module | None) -> None:
-        self._given = given
-        self._text = ModuleText()
-        self._processes: dict[str, _Process] = {"": _Process()}
-        self._begun: dict[str, _PendingFailure] = {}  # by process
-        self._failures = Failures()
-        self._skipped = 0
+    """Takes the lines of a log one by one, and keeps the failures and the module that they show.
+
+    The state is one pending text per process, or none. A line that continues it is added to it; any other line ends it and is
+    offered to the recognisers in turn, until one takes it.
+    """
+
+    def __init__(self) -> None:
+        self.module = ModuleText()
+        self.processes: dict[str, _Process] = {"": _Process()}
+        self.failures = Failures()
+        self.skipped = 0
+        self._pending: dict[str, _PendingText] = {}  # by process
         self._has_open_arguments = False
+        self._recognisers = (
+            self._take_blank,
+            self._take_statement,
+            self._take_test_result,
+            self._take_crash,
+            self._take_backtrace,
+            self._follow_traceback,
+            self._take_errors,
+        )
 
     @property
     def busy(self) -> bool:
-        return bool(self._begun) or self._has_open_arguments
-
-    def reading(self, name: str, lines: Lines) -> LogReading:
-        module = (self._given.operations if self._given else ()) or self._text.operations()
-        failures = list(self._failures.all)
-        places = list(map(Places(module).of, (failure.operation for failure in failures)))
-        for i, (failure, place) in enumerate(zip(failures, places, strict=True)):
-            if failure.operation is not None and place.at is not None:
-                failures[i] = replace(failure, operation=completed(failure.operation, module[place.at]))
-        first = next((i for i, failure in enumerate(failures) if failure.verdict.resource), 0)
-        at = places[first].at if failures else None
-        never_ran = following(at, module) if at is not None else ()
-        never_ran = never_ran[self._ran_after(failures[first].line, never_ran) :] if failures else ()
-        counted = {
-            "more different failures were not kept": self._failures.left_out,
-            "messages are cut off, in a test summary: their figures are not in the text": self._failures.cut,
-            "more errors on a line with many were not read": self._skipped,
-            "more operations of the module were not kept": self._text.left_out,
-        }
-        remarks = [
-            *lines.remarks,
-            *dict.fromkeys(self._remarks(lines, failures, places)),
-            *(f"{count:,} {what}" for what, count in counted.items() if count),
-        ]
-        return LogReading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks))
-
-    def _remarks(self, lines: Lines, failures: Sequence[Failure], places: Sequence[Place]) -> Iterator[str]:
-        """What is odd of the log as a whole, and of the module for it."""
-        if not lines.count:
-            yield EMPTY
-        if self._given is not None:
-            yield from self._given.remarks
-            if not any(process.started for process in self._processes.values()):
-                yield "a module was given, but no line of the log says which operation of it was running"
-        for failure, place in zip(failures, places, strict=True):
-            operation = failure.operation
-            if operation is None:
-                continue
-            results = ", ".join(value.name for value in operation.results)
-            if place.differs:
-                yield f"the module has other operands or types for {results} {operation.name} than the log: the log's are taken"
-            elif place.at is None and self._given is not None and self._given.is_ttnn:
-                yield f"the module has no {results} {operation.name}, which the log says was running"
-
-    def _ran_after(self, line: int, operations: Sequence[Operation]) -> int:
-        """How many of ``operations`` the log shows to have started after ``line``: up to the last one of any process."""
-        began = [p.running for p in self._processes.values() if p.running is not None and p.running.number > line]
-        places = Places(operations)
-        found = [places.of(_operation(begun, self._text.aliases)).at for begun in began]
-        return max((at + 1 for at in found if at is not None), default=0)
+        """Whether the next line is needed whatever it is."""
+        return bool(self._pending) or self._has_open_arguments
 
     def read(self, line: Line) -> None:
-        executing = line.text.find(_EXECUTING, 0, HEAD_CHARS)
-        if executing >= 0:
-            self._execute(line, executing)
+        if self._take_executed(line) or self._take_logged_function(line):
             return
-        if self._log(line):
-            return
-        if not self._begun and is_talk(line.text):
+        if not self._pending and is_quiet_line(line.text):
             return
         prefix = Prefix() if line.inside else Prefix.of(line.text)
-        process = self._process(prefix.process)
-        if not self._goes_on(process, line, prefix):
-            self._end(process)
-            self._begin(process, line, prefix)
+        entry = _Entry(self._process(prefix.process), line, prefix)
+        if not self._continue(entry):
+            self._end(entry.process)
+            recognisers = (self._take_errors,) if line.inside else self._recognisers
+            any(recognise(entry) for recognise in recognisers)
         if line.cut:  # what follows was in the look ahead
-            self._end(process)
+            self._end(entry.process)
 
     def finish(self) -> None:
-        for process in self._processes.values():
+        for process in self.processes.values():
             self._end(process)
-            self._name_signal(process)
+            self._keep_unnamed_signal(process)
 
     def _process(self, name: str) -> _Process:
-        found = self._processes.get(name)
-        if found is None:
-            if len(self._processes) >= PROCESS_LIMIT:
-                return self._processes[""]
-            found = self._processes[name] = _Process(name)
-        return found
+        if name not in self.processes:
+            if len(self.processes) >= PROCESS_LIMIT:
+                return self.processes[""]
+            self.processes[name] = _Process(name)
+        return self.processes[name]
 
-    # ---- lines ----
+    def _continue(self, entry: _Entry) -> bool:
+        """Adds the line to the pending text of its process if it continues that; returns whether it does."""
+        pending = self._pending.get(entry.process.name)
+        if pending is None or entry.prefix.level or entry.line.inside:
+            return False
+        words = continuation(entry.line.text[: 2 * HEAD_CHARS], quoted=pending.quoted)
+        if not pending.accepts(words, entry):
+            return False
+        pending.add(words, entry)
+        return True
 
-    def _execute(self, line: Line, at: int) -> None:
+    # ---- recognisers: each returns whether it took the line ----
+
+    def _take_executed(self, line: Line) -> bool:
+        """Takes a line in which a compiler's runtime executes an operation."""
+        at = line.text.find(_EXECUTING, 0, HEAD_CHARS)
+        if at < 0:
+            return False
         process = self._process(process_of(line.text[:at]))
         self._end(process)
         process.started += 1
         words = line.text[at + len(_EXECUTING) : at + STATEMENT_CHARS]
-        process.running = _PendingFailure(line.number, [words], [len(line.text)], runs=True, quoted=line.text.startswith(">"))
+        quoted = line.text.startswith(">")
+        process.running = _PendingStatement(line.number, [words], [len(line.text)], quoted, is_executed=True)
         if not line.cut:
-            self._begun[process.name] = process.running
+            self._pending[process.name] = process.running
+        return True
 
-    def _log(self, line: Line) -> bool:
-        """Take what a log says of a function that starts or finishes; whether the line does."""
-        found = logged(line.text)
-        if found is None:
+    def _take_logged_function(self, line: Line) -> bool:
+        """Takes a line in which TTNN's log reports that a function starts or has finished."""
+        function = logged_function(line.text)
+        if function is None:
             return False
-        process = self._process(process_of(line.text[: found.at]))
+        process = self._process(process_of(line.text[: function.at]))
         self._end(process)
-        process.logged.feed(found)
+        process.functions.feed(function)
         return True
 
-    def _goes_on(self, process: _Process, line: Line, prefix: Prefix) -> bool:
-        """Whether the line goes on with what the process began, and then takes it."""
-        begun = self._begun.get(process.name)
-        if begun is None or prefix.level or line.inside:
+    def _take_blank(self, entry: _Entry) -> bool:
+        return not entry.body
+
+    def _take_statement(self, entry: _Entry) -> bool:
+        """Takes a line that starts a statement of a module."""
+        line = entry.line
+        if not starts_statement(entry.body):
             return False
-        words = continuation(line.text[: 2 * HEAD_CHARS], quoted=begun.quoted)
-        if begun.start is None:
-            if begins_statement(line.text[prefix.end :]) or not continues(begun.lines, words.strip()):
-                return False
-        elif (
-            begun.size > HEAD_CHARS
-            or len(begun.lines) >= MESSAGE_LINES
-            or not goes_on(words.strip())
-            or (begun.marked and not prefix.marked and line.text[:1].isspace() and words.strip() != "info:")
-            or _is_crash(line, prefix)
-            or any(not start.bare for start in starts(line.text[: line.own], prefix))
-        ):
-            return False
-        begun.add(words, len(line.text))
-        begun.marked = begun.marked and prefix.marked  # a report of one line for each error marks the first only
+        words = line.text[entry.prefix.end : entry.prefix.end + STATEMENT_CHARS]
+        self._pending[entry.process.name] = _PendingStatement(line.number, [words], [len(line.text)], entry.quoted)
         return True
 
-    def _begin(self, process: _Process, line: Line, prefix: Prefix) -> None:
-        text = line.text
-        quoted = text.lstrip().startswith(">")
-        if not line.inside and not self._describe(process, line, prefix, quoted):
-            return
-        found = [
+    def _take_test_result(self, entry: _Entry) -> bool:
+        """Takes a line of pytest's short summary."""
+        result = summary_result(entry.body)
+        if result is None:
+            return False
+        entry.process.traceback.close()
+        node, text = result
+        start = next(error_starts(text, Prefix.of(text)), None)
+        verdict = None
+        is_cut = text.endswith("...")
+        if start is not None:
+            message = read_message(replace(start, short=True), [text[start.at :]], [len(text)])
+            verdict = message.verdict if message else translate_error(start.error_type, text[start.at :])
+            is_cut = verdict.status is Status.ERROR and (is_cut or (message is not None and message.is_cut))
+        self.failures.name(node, verdict, entry.line.number, is_cut=is_cut)
+        return True
+
+    def _take_crash(self, entry: _Entry) -> bool:
+        """Takes a line that reports that a signal ended the process."""
+        process, line, prefix = entry
+        if is_unnamed_crash(entry.body):
+            self._keep_unnamed_signal(process)
+            process.signalled = line.number
+            return True
+        verdict = None if prefix.is_quiet else crash_verdict(entry.body, unprefixed=not prefix.end)
+        if verdict is None:
+            return False
+        number, process.signalled = process.signalled or line.number, None
+        if not (process.has_ended and verdict.error_type == "SIGABRT"):
+            self._keep(process, number, Message(verdict, 1))
+        return True
+
+    def _take_backtrace(self, entry: _Entry) -> bool:
+        """Takes a line of a C++ backtrace."""
+        body = entry.body
+        if not body.startswith(_BACKTRACE) or "::" not in body:
+            return False
+        if entry.process.traced is not None:
+            self.failures.name_functions(entry.process.traced, NamedFunctions(backtrace=functions_of_frame(body)))
+        return True
+
+    def _follow_traceback(self, entry: _Entry) -> bool:
+        """Shows the line to the traceback of its process, but leaves it to the next recogniser: an error may start in it."""
+        process, line, prefix = entry
+        marked = _SOURCE_MARK.search(line.text, 0, prefix.end) is not None
+        process.traceback.feed(entry.body, prefix.end, marked=marked)
+        self._has_open_arguments = process.traceback.arguments.is_open
+        call = process.traceback.call
+        if process.unplaced is not None and call is not None and call.where:  # a place that follows its failure
+            self.failures.place(process.unplaced, call)
+            process.unplaced = None
+        return False
+
+    def _take_errors(self, entry: _Entry) -> bool:
+        """Takes a line in which errors start; the last of them stays pending."""
+        process, line, prefix = entry
+        starts = [
             start
-            for start in starts(text, prefix, inside=line.inside)
+            for start in error_starts(line.text, prefix, inside=line.inside)
             if (start.at < line.own or not line.cut)
             and (
                 start.error_type == "RuntimeError"
@@ -255,128 +327,120 @@ class _Reader:
                 or prefix.marked
             )
         ]
-        self._skipped += len(found[STARTS_LIMIT:])
-        ends = [*(start.at for start in found[1:]), len(text)]
-        for start, end in zip(found[:STARTS_LIMIT], ends, strict=False):
+        self.skipped += len(starts[STARTS_LIMIT:])
+        ends = [*(start.at for start in starts[1:]), len(line.text)]
+        for start, end in zip(starts[:STARTS_LIMIT], ends, strict=False):
             self._end(process)
-            words = text[start.at : min(end, start.at + 2 * HEAD_CHARS)]
-            begun = _PendingFailure(line.number, [words], [len(text)], start, marked=prefix.marked, quoted=quoted)
-            self._begun[process.name] = begun
-
-    def _describe(self, process: _Process, line: Line, prefix: Prefix, quoted: bool) -> bool:
-        """Take what a line that is no error says after ``prefix``; whether an error may start in it all the same."""
-        at = prefix.end
-        body = line.text[at : at + HEAD_CHARS]
-        if not body:
-            return False
-        if begins_statement(body):
-            words = line.text[at : at + STATEMENT_CHARS]
-            self._begun[process.name] = _PendingFailure(line.number, [words], [len(line.text)], quoted=quoted)
-            return False
-        summary = result(body)
-        if summary:
-            process.traceback.close()
-            self._summarize(line.number, *summary)
-            return False
-        if self._crash(process, line, prefix, body) or self._trace(process, body):
-            return False
-        process.traceback.feed(body, prefix.end, marked=_MARK.search(line.text, 0, prefix.end) is not None)
-        self._has_open_arguments = process.traceback.arguments.is_open
-        self._place(process)
-        return True
-
-    def _crash(self, process: _Process, line: Line, prefix: Prefix, body: str) -> bool:
-        """Take a line that says that a signal ended the process; whether it does."""
-        if is_unnamed_crash(body):
-            self._name_signal(process)
-            process.signalled = line.number
-            return True
-        verdict = None if prefix.is_quiet else crash(body, alone=not prefix.end)
-        if verdict is None:
-            return False
-        number, process.signalled = process.signalled or line.number, None
-        if not (process.has_ended and verdict.error_type == "SIGABRT"):
-            self._keep(process, number, Message(verdict, 1))
-        return True
-
-    def _name_signal(self, process: _Process) -> None:
-        """Keep the crash whose signal was never named."""
-        if process.signalled is not None:
-            self._keep(process, process.signalled, Message(UNNAMED, 1))
-            process.signalled = None
-
-    def _trace(self, process: _Process, body: str) -> bool:
-        """Take a line of a backtrace; whether it is one."""
-        if not body.startswith(_BACKTRACE) or "::" not in body:
-            return False
-        if process.traced is not None:
-            self._failures.name_functions(process.traced, NamedFunctions(backtrace=of_frame(body)))
-        return True
+            words = line.text[start.at : min(end, start.at + 2 * HEAD_CHARS)]
+            self._pending[process.name] = _PendingError(
+                line.number, [words], [len(line.text)], entry.quoted, start=start, marked=prefix.marked
+            )
+        return bool(starts)
 
     # ---- what ended ----
 
     def _end(self, process: _Process) -> None:
-        begun = self._begun.pop(process.name, None)
-        if begun is None:
-            return
-        if begun.start is not None:
-            self._fail(process, begun, begun.start)
-        elif not begun.runs:
-            self._text.add(begun.lines, begun.widths, begun.number)
+        """Ends the pending text of the process: an error is read, a statement joins the module."""
+        pending = self._pending.pop(process.name, None)
+        if isinstance(pending, _PendingError):
+            self._keep_error(process, pending)
+        elif isinstance(pending, _PendingStatement) and not pending.is_executed:
+            self.module.add(pending.lines, pending.widths, pending.number)
 
-    def _fail(self, process: _Process, begun: _PendingFailure, start: Start) -> None:
-        message = read_message(start, begun.lines, begun.widths)
+    def _keep_error(self, process: _Process, error: _PendingError) -> None:
+        message = read_message(error.start, error.lines, error.widths)
         if message is not None:
-            self._keep(process, begun.number, message)
-            process.has_ended = process.has_ended or start.ends
-        for at in range(message.lines if message else 1, len(begun.lines)):  # more may follow in the lines that were taken
-            bare = bare_start(begun.lines[at].lstrip())
-            if bare is not None:
-                rest = _PendingFailure(begun.number + at, begun.lines[at:], begun.widths[at:])
-                return self._fail(process, rest, bare)
+            self._keep(process, error.number, message)
+            process.has_ended = process.has_ended or error.start.ends_process
+        for at in range(message.lines if message else 1, len(error.lines)):  # the lines taken may have more errors
+            start = bare_start(error.lines[at].lstrip())
+            if start is not None:
+                rest = _PendingError(error.number + at, error.lines[at:], error.widths[at:], start=start)
+                return self._keep_error(process, rest)
+
+    def _keep_unnamed_signal(self, process: _Process) -> None:
+        """Keeps the crash whose signal was never named."""
+        if process.signalled is not None:
+            self._keep(process, process.signalled, Message(UNNAMED, 1))
+            process.signalled = None
 
     def _keep(self, process: _Process, number: int, message: Message) -> None:
         traceback, verdict, is_cut = process.traceback, message.verdict, message.is_cut
         call, test, tensors = traceback.call, traceback.test, traceback.tensors
-        named = NamedFunctions(source=traceback.functions, own=traceback.own, log=process.logged.names)
+        named = NamedFunctions(source=traceback.functions, own=traceback.own, log=process.functions.names)
 
-        def made() -> Failure:
-            operation = _operation(process.running, self._text.aliases) if process.running else None
+        def new_failure() -> Failure:
+            operation = _operation(process.running, self.module.aliases) if process.running else None
             started = process.started
             return Failure(verdict, number, 1, process.name, operation, started, call, test, tensors=tensors, is_cut=is_cut)
 
-        at = self._failures.add(SeenFailure(verdict, process.name, test, call, named, is_cut), made)
+        at = self.failures.add(SeenFailure(verdict, process.name, test, call, named, is_cut), new_failure)
         process.unplaced = at if call is not None and not call.where else None
         process.traced = at
-        process.logged.fail()
+        process.functions.fail()
         traceback.end()
 
-    def _place(self, process: _Process) -> None:
-        """The place of a call that is known only now that its failure has been read."""
-        call = process.traceback.call
-        if process.unplaced is not None and call is not None and call.where:
-            self._failures.place(process.unplaced, call)
-            process.unplaced = None
 
-    def _summarize(self, number: int, node: str, text: str) -> None:
-        start = next(starts(text, Prefix.of(text)), None)
-        verdict = None
-        is_cut = text.endswith("...")
-        if start is not None:
-            message = read_message(replace(start, short=True), [text[start.at :]], [len(text)])
-            verdict = message.verdict if message else translate_error(start.error_type, text[start.at :])
-            is_cut = verdict.status is Status.ERROR and (is_cut or (message is not None and message.is_cut))
-        self._failures.name(node, verdict, number, is_cut=is_cut)
+def _operation(statement: _PendingStatement, aliases: Mapping[str, str]) -> Operation | None:
+    """Returns the reading that has the most about its values, as the lines may be broken in the middle of a word."""
+    lines = [without_remark(line) for line in statement.lines]
+    texts = [text[:STATEMENT_CHARS].strip() for text in joined(lines, statement.widths)]
+    operations = [op for text in texts if (op := parse_operation(text, aliases, statement.number)) is not None]
+    return max(operations, key=lambda op: known_facts((*op.operands, *op.results)), default=None)
 
 
-def _is_crash(line: Line, prefix: Prefix) -> bool:
-    body = line.text[prefix.end : prefix.end + HEAD_CHARS]
-    return is_unnamed_crash(body) or crash(body, alone=not prefix.end) is not None
+# The complete log ---------------------------------------------------------------------------------------------------------
 
 
-def _operation(begun: _PendingFailure, aliases: Mapping[str, str]) -> Operation | None:
-    """The reading that tells more of its values, where the lines may be broken in the middle of a word."""
-    lines = [without_remark(line) for line in begun.lines]
-    texts = [text[:STATEMENT_CHARS].strip() for text in joined(lines, begun.widths)]
-    found = [op for text in texts if (op := parse_operation(text, aliases, begun.number)) is not None]
-    return max(found, key=lambda op: told((*op.operands, *op.results)), default=None)
+def _reading(reader: _Reader, name: str, lines: Lines, module_file: Module | None) -> LogReading:
+    module = (module_file.operations if module_file else ()) or reader.module.operations()
+    failures = list(reader.failures.all)
+    places = list(map(Places(module).of, (failure.operation for failure in failures)))
+    for i, (failure, place) in enumerate(zip(failures, places, strict=True)):
+        if failure.operation is not None and place.at is not None:
+            failures[i] = replace(failure, operation=completed(failure.operation, module[place.at]))
+    first = next((i for i, failure in enumerate(failures) if failure.verdict.resource), 0)
+    at = places[first].at if failures else None
+    never_ran = following(at, module) if at is not None else ()
+    never_ran = never_ran[_ran_after(reader, failures[first].line, never_ran) :] if failures else ()
+    counts = {
+        "more different failures were not kept": reader.failures.left_out,
+        "messages are cut off, in a test summary: their numbers are not in the text": reader.failures.cut,
+        "more errors on a line with many were not read": reader.skipped,
+        "more operations of the module were not kept": reader.module.left_out,
+    }
+    has_operations = any(process.started for process in reader.processes.values())
+    remarks = [
+        *lines.remarks,
+        *([] if lines.count else [EMPTY]),
+        *dict.fromkeys(_module_remarks(module_file, failures, places, has_operations)),
+        *(f"{count:,} {what}" for what, count in counts.items() if count),
+    ]
+    return LogReading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks))
+
+
+def _module_remarks(
+    module_file: Module | None, failures: Sequence[Failure], places: Sequence[Place], has_operations: bool
+) -> Iterator[str]:
+    """Yields what is odd about the module of the log. ``has_operations``: the log shows operations that were executed."""
+    if module_file is not None:
+        yield from module_file.remarks
+        if not has_operations:
+            yield "a module was given, but no line of the log shows which of its operations was running"
+    for failure, place in zip(failures, places, strict=True):
+        operation = failure.operation
+        if operation is None:
+            continue
+        results = ", ".join(value.name for value in operation.results)
+        if place.differs:
+            yield f"the module has other operands or types for {results} {operation.name} than the log: the log's are used"
+        elif place.at is None and module_file is not None and module_file.is_ttnn:
+            yield f"the module has no {results} {operation.name}, which was running according to the log"
+
+
+def _ran_after(reader: _Reader, line: int, operations: Sequence[Operation]) -> int:
+    """Returns how many of ``operations`` started after ``line``: up to the last one of any process."""
+    statements = [p.running for p in reader.processes.values() if p.running is not None and p.running.number > line]
+    places = Places(operations)
+    positions = [places.of(_operation(statement, reader.module.aliases)).at for statement in statements]
+    return max((at + 1 for at in positions if at is not None), default=0)

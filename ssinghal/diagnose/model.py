@@ -1,4 +1,4 @@
-"""What is found in a log: failures, and the TTNN operations that a compiler's runtime named before them."""
+"""Models the content of a log: failures, and the TTNN operations that a compiler's runtime named before them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ssinghal.core.tensors import TensorSpec
 
 @dataclass(frozen=True)
 class MlirValue:
-    """An operand or result of an operation: ``%8`` and, where the text gives its type, what it is on the device.
+    """An operand or result of an operation: ``%8`` and, where the text gives its type, the tensor on the device.
 
-    ``spec`` has shape and dtype from the tensor type; layout and memory from the layout that goes with it (``known_layout``),
-    else TTNN's usual ones. ``grid``: cores that the layout spreads it over, (columns, rows); None where that is not said.
+    ``spec`` has shape and dtype from the tensor type; layout and memory from the layout in that type (``known_layout``), else
+    TTNN's usual ones. ``grid``: cores that the layout spreads it over, (columns, rows); None where the text lacks it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Module:
-    """An MLIR module of its own file. ``remarks``: what is odd about it."""
+    """An MLIR module from a separate file. ``remarks``: what is odd about it."""
 
     operations: tuple[Operation, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -61,16 +61,17 @@ class PythonCall:
 
 @dataclass(frozen=True)
 class Failure:
-    """One error that was raised, or a crash. ``verdict`` is ``translate_error``'s: ``oom`` with its numbers, ``unsupported``,
-    ``error``; or ``crash``, of a process that a signal ended, which says nothing of memory.
+    """One error that was raised, or a crash.
 
-    ``line``: where its text starts. ``times``: how often the same text came (a log repeats an error on its way up).
+    ``verdict``: from ``translate_error`` (``oom`` with its numbers, ``unsupported``, ``error``), or ``crash`` of a process that
+    a signal ended, which says nothing about memory.
+    ``line``: where its text starts. ``times``: how often the text occurs (a log repeats an error on its way up the stack).
     ``process``: the rank or process that a prefix of the line names, "" where none does.
     ``operation``: the last one that the same process started before it. ``started``: how many it had started by then.
-    ``test``: the pytest node id that the failure belongs to, where the log says.
-    ``functions``: of TTNN, without ``ttnn.``, that may have been running by what the text names, the likeliest first; empty
-    where it names none. ``tensors``: the operands in order, where the text shows all of them; their memory is assumed.
-    ``is_cut``: only the start of the message is in the text, so that what failed is unknown.
+    ``test``: the pytest node id that the failure belongs to, where the log has it.
+    ``functions``: those of TTNN, without ``ttnn.``, that may have been running according to the text, the likeliest first.
+    ``tensors``: the operands in order, where the text shows all of them; their memory is assumed.
+    ``is_cut``: the text has only the start of the message, so what failed is unknown.
     """
 
     verdict: Verdict
@@ -88,8 +89,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class LogReading:
-    """All of a log. ``never_ran``: operations of the module (in the log or beside it) after the one that failed first, in its
-    order; empty where there is no module to tell. ``remarks``: what was odd in the text (bytes that are no text, lines cut)."""
+    """The content of a complete log.
+
+    ``never_ran``: operations of the module, in its order, after the one that failed first; empty without a module.
+    ``remarks``: what was odd in the text (bytes that are not text, lines that were cut).
+    """
 
     name: str
     lines: int

@@ -1,4 +1,4 @@
-"""Which of TTNN's functions may have been running when an error came, by what the text around it names.
+"""Names the functions of TTNN that may have been running when an error came, from the text around it.
 
 Names are Python's, without ``ttnn.``: ``reshape``, ``transformer.scaled_dot_product_attention``.
 """
@@ -15,7 +15,7 @@ from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.parse.mlir import bracketed, split
 from ssinghal.diagnose.ttnn_functions import operators_calling
 
-NESTED_LIMIT = 4  # functions that a log shows running inside one another: fewer, where it does not say which finished
+NESTED_LIMIT = 4  # functions that run inside one another, by a log that may not show which of them finished
 
 _CALL = re.compile(r"(?<![\w\"'#!./])ttnn\.(?P<name>[a-z_]\w*(?:\.\w+)*)\s*\(")
 _RUNS_NOTHING = ("create_", "init_", "get_", "is_", "has_", "open_", "close_", "set_", "graph.", "device.", "synchronize_")
@@ -28,7 +28,8 @@ _NEW_WORD = re.compile(r"(?<=[a-z\d])(?=[A-Z][a-z])")
 
 _CONVOLUTIONS = ("conv2d", "conv1d", "conv_transpose2d")
 _POOLS = ("max_pool2d", "avg_pool2d")
-_PARTS_OF = {
+# The functions that a part of TTNN in C++ works for, where it is not itself the only function.
+_FUNCTIONS_OF_PART = {
     "conv2d": _CONVOLUTIONS,
     "halo": (*_CONVOLUTIONS, *_POOLS, "upsample"),
     "pool": _POOLS,
@@ -43,95 +44,102 @@ _PARTS_OF = {
     "untilize": ("to_layout", "untilize"),
     "untilize_with_unpadding": ("to_layout", "untilize_with_unpadding"),
 }
-"""What a part of TTNN in C++, which is no function of its own or not only that, works for."""
 
 
 def calls_ttnn(source: str) -> bool:
+    """Returns whether a line of Python calls a function of TTNN."""
     return _CALL.search(source) is not None
 
 
 def functions_called(source: str, column: int | None = None) -> tuple[str, ...]:
-    """TTNN's functions in a line of Python, in its order. ``column``: where Python says that the expression that failed begins;
-    where that is a call of TTNN it is the only one.
+    """Returns the functions of TTNN that a line of Python calls, in its order.
+
+    ``column``: where the expression that failed begins; if that is a call of TTNN, it is the only one returned.
 
     >>> functions_called("y = ttnn.to_memory_config(ttnn.softmax(x), ttnn.DRAM_MEMORY_CONFIG)")
     ('to_memory_config', 'softmax')
     """
-    found = [call for call in _CALL.finditer(source) if not call["name"].startswith(_RUNS_NOTHING)]
-    pointed = [call for call in found if call.start() == column]
-    return tuple(dict.fromkeys(call["name"] for call in pointed or found))
+    calls = [call for call in _CALL.finditer(source) if not call["name"].startswith(_RUNS_NOTHING)]
+    pointed = [call for call in calls if call.start() == column]
+    return tuple(dict.fromkeys(call["name"] for call in pointed or calls))
 
 
 def arguments_of_call(source: str) -> list[str] | None:
-    """Those by position of the one call of TTNN in ``source``; None where there are several, it is not whole, or one of them
-    stands for any number."""
+    """Returns the positional arguments of the one call of TTNN in ``source``.
+
+    None where there are several calls, the call is incomplete, or an argument stands for any number of them.
+    """
     calls = list(_CALL.finditer(source))
     if len(calls) != 1:
         return None
     inner, _ = bracketed(source, calls[0].end() - 1)
-    given = split(inner)
-    if calls[0].end() + len(inner) == len(source) or any(one.startswith("*") for one in given):
+    arguments = split(inner)
+    if calls[0].end() + len(inner) == len(source) or any(argument.startswith("*") for argument in arguments):
         return None
-    return [one for one in given if not _KEYWORD.match(one)]
+    return [argument for argument in arguments if not _KEYWORD.match(argument)]
 
 
 def own_operation(text: str) -> tuple[str, ...]:
-    """The function whose object a test report shows as an argument of TTNN's own Python."""
-    found = _OWN_OPERATION.search(text)
-    return (found["name"],) if found else ()
+    """Returns the function whose object a test report shows as an argument of TTNN's own Python."""
+    match = _OWN_OPERATION.search(text)
+    return (match["name"],) if match else ()
 
 
-def of_operation(operation: Operation | None) -> tuple[str, ...]:
+def function_of_operation(operation: Operation | None) -> tuple[str, ...]:
+    """Returns the function of TTNN that an operation of a compiler's runtime is."""
     return (operation.name.removeprefix("ttnn."),) if operation and operation.name.startswith("ttnn.") else ()
 
 
-def of_frame(text: str) -> tuple[str, ...]:
-    """What a line of a C++ backtrace works for.
+def functions_of_frame(text: str) -> tuple[str, ...]:
+    """Returns the functions that a line of a C++ backtrace may work for.
 
-    >>> of_frame(" --- ttnn::operations::conv::conv2d::Conv2dDeviceOperation::create(...)")
+    >>> functions_of_frame(" --- ttnn::operations::conv::conv2d::Conv2dDeviceOperation::create(...)")
     ('conv2d', 'conv1d', 'conv_transpose2d')
     """
-    return narrowed(*(_of_cpp_name(name) for name in _CPP_NAME.findall(text)))
+    return narrowed(*(_functions_of_cpp_name(name) for name in _CPP_NAME.findall(text)))
 
 
-def _of_cpp_name(name: str) -> tuple[str, ...]:
+def _functions_of_cpp_name(name: str) -> tuple[str, ...]:
     for part in reversed(name.split("::")):
-        known_as = _NEW_WORD.sub("_", part.removesuffix("DeviceOperation")).lower()
-        if known_as in _PARTS_OF:
-            return _PARTS_OF[known_as]
-        if operators_calling(known_as):
-            return (known_as,)
+        python_name = _NEW_WORD.sub("_", part.removesuffix("DeviceOperation")).lower()
+        if python_name in _FUNCTIONS_OF_PART:
+            return _FUNCTIONS_OF_PART[python_name]
+        if operators_calling(python_name):
+            return (python_name,)
     return ()
 
 
 class LoggedFunction(NamedTuple):
-    """A function that a line of a log, from ``at`` on, says starts, or else has finished."""
+    """A function that a line of a log reports, from ``at`` on, as started (``starts``) or finished."""
 
     name: str
     at: int
     starts: bool
 
 
-def logged(text: str) -> LoggedFunction | None:
-    for what in _LOG_WORDS:
-        at = text.find(what, 0, HEAD_CHARS)
-        if at >= 0 and (found := _LOGGED.match(text, at + len(what))):
-            return LoggedFunction(found["name"].rstrip(".:").replace("::", "."), at, starts=what is _LOG_WORDS[0])
+def logged_function(text: str) -> LoggedFunction | None:
+    """Returns the function that a line of TTNN's log reports as started or finished; None for any other line."""
+    for word in _LOG_WORDS:
+        at = text.find(word, 0, HEAD_CHARS)
+        if at >= 0 and (match := _LOGGED.match(text, at + len(word))):
+            return LoggedFunction(match["name"].rstrip(".:").replace("::", "."), at, starts=word is _LOG_WORDS[0])
     return None
 
 
-def narrowed(*found: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that come first, without those that a later part of the text excludes; it may name others altogether."""
-    known: tuple[str, ...] = ()
-    for names in found:
-        known = tuple(name for name in known if name in names) or known or names
-    return known
+def narrowed(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names of the first part without those that later ones exclude; a part may name different ones altogether."""
+    names: tuple[str, ...] = ()
+    for part in parts:
+        names = tuple(name for name in names if name in part) or names or part
+    return names
 
 
 @dataclass(frozen=True)
 class NamedFunctions:
-    """What each part of the text names, the most trusted first: the operation of a compiler's runtime, the user's line of
-    Python, TTNN's own Python, the log, a backtrace."""
+    """The functions that each part of the text names, the most trusted part first.
+
+    They are the operation of a compiler's runtime, the user's line of Python, TTNN's own Python, the log and a backtrace.
+    """
 
     operation: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
@@ -140,7 +148,7 @@ class NamedFunctions:
     backtrace: tuple[str, ...] = ()
 
     def joined(self, other: NamedFunctions) -> NamedFunctions:
-        """With what ``other``, of the same failure, says where this says nothing. Lines of a backtrace narrow one another."""
+        """Returns these names, completed by ``other`` of the same failure. Lines of a backtrace narrow one another."""
         parts = {part.name: getattr(self, part.name) or getattr(other, part.name) for part in fields(self)}
         return NamedFunctions(**parts | {"backtrace": narrowed(self.backtrace, other.backtrace)})
 
@@ -151,19 +159,19 @@ class NamedFunctions:
 
 @dataclass
 class UnfinishedFunctions:
-    """The functions that a log says have started and not finished, of one process."""
+    """The functions of one process that a log reports as started and not as finished."""
 
     _running: deque[str] = field(default_factory=lambda: deque(maxlen=NESTED_LIMIT))
     _failed: bool = False
 
-    def feed(self, found: LoggedFunction) -> None:
-        if found.starts:
-            if self._failed:  # nothing finishes that raised an error
+    def feed(self, function: LoggedFunction) -> None:
+        if function.starts:
+            if self._failed:  # a function that raised an error never finishes
                 self._running.clear()
                 self._failed = False
-            self._running.append(found.name)
-        elif found.name in self._running:
-            while self._running.pop() != found.name:
+            self._running.append(function.name)
+        elif function.name in self._running:
+            while self._running.pop() != function.name:
                 pass
 
     def fail(self) -> None:
@@ -171,5 +179,5 @@ class UnfinishedFunctions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The innermost first."""
+        """The names, the innermost function first."""
         return tuple(dict.fromkeys(reversed(self._running)))

@@ -1,4 +1,4 @@
-"""What a Python traceback or a test report says around an error: the line of the user's code that called TTNN, and the test."""
+"""Reads Python tracebacks and test reports around an error: the line of the user's code that called TTNN, and the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUTCOME = re.compile(r"\b(?:PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
 
 
 class _CallLine(NamedTuple):
-    """A line that calls TTNN. ``column``: where it begins in the line of the log. ``where``: "" while that is not known."""
+    """A source line that calls TTNN. ``column``: where it begins in the line of the log. ``where``: "" while unknown."""
 
     text: str
     column: int
@@ -35,8 +35,11 @@ class _CallLine(NamedTuple):
 
 @dataclass
 class Traceback:
-    """Follows the lines of one process. ``call``: of the traceback read last, with the ``functions`` of TTNN that it names.
-    ``own``: what TTNN's own Python was running, on which ``tensors``. ``test``: the one whose output this is."""
+    """Follows the lines of one process.
+
+    ``call``: of the traceback read last, with the ``functions`` of TTNN that it names. ``own``: what TTNN's own Python was
+    running, on which ``tensors``. ``test``: the one whose output this is.
+    """
 
     test: str = ""
     active: bool = False
@@ -44,26 +47,26 @@ class Traceback:
     arguments: Arguments = field(default_factory=Arguments)
     _frame: str = ""
     _placed: _CallLine | None = None
-    _unplaced: _CallLine | None = None  # where pytest shows source, its place comes after it
-    _is_last: bool = False  # whether the line before this one was a source
+    _unplaced: _CallLine | None = None  # pytest shows the place of a source line after it
+    _after_source: bool = False  # the line before this one was a source line
 
     @property
     def call(self) -> PythonCall | None:
-        source = self._unplaced or self._placed
-        return PythonCall(source.where, source.text) if source else None
+        line = self._unplaced or self._placed
+        return PythonCall(line.where, line.text) if line else None
 
     @property
     def functions(self) -> tuple[str, ...]:
-        source = self._unplaced or self._placed
-        return source.functions if source else ()
+        line = self._unplaced or self._placed
+        return line.functions if line else ()
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
         return self.arguments.tensors(self._placed.text) if self._placed else ()
 
     def feed(self, body: str, column: int = 0, *, marked: bool = False) -> None:
-        """A line without what is before its words, which begin at ``column``. ``marked``: pytest's ``>`` is before it."""
-        after_source, self._is_last = self._is_last, False
+        """Takes a line without its prefix, whose words begin at ``column``. ``marked``: pytest's ``>`` is before it."""
+        after_source, self._after_source = self._after_source, False
         if self.arguments.feed(body):
             return
         if body.startswith("Traceback (most recent call last)"):
@@ -78,7 +81,7 @@ class Traceback:
             self._frame, self.active = f"{frame['file']}:{frame['line']}", True
         elif place := _PLACE.match(body):
             where = f"{place['file']}:{place['line']}"
-            self.active = " in " in place[0]  # then its source follows
+            self.active = " in " in place[0]  # its source line follows
             self._frame = where if self.active else ""
             if self._unplaced and not self.active:
                 self._add(where, self._unplaced)
@@ -90,35 +93,35 @@ class Traceback:
             self.own = own
         elif "ttnn." in body and calls_ttnn(body) and "Executing operation" not in body:
             text = body.strip()[:SOURCE_CHARS]
-            self._see(_CallLine(text, column, functions_called(text)), marked)
+            self._take_source(_CallLine(text, column, functions_called(text)), marked)
 
-    def _see(self, source: _CallLine, marked: bool) -> None:
+    def _take_source(self, line: _CallLine, marked: bool) -> None:
         if self._frame:
-            self._add(self._frame, source)
+            self._add(self._frame, line)
             self._frame = ""
-            self._is_last = True
-        elif marked or not (self.test or self._placed):  # pytest shows a whole function, and marks the line that was running
-            self._unplaced = source
-            self._is_last = True
+            self._after_source = True
+        elif marked or not (self.test or self._placed):  # pytest shows a complete function and marks the line that was running
+            self._unplaced = line
+            self._after_source = True
 
     def _point(self, column: int) -> None:
-        """Python's marks under the expression that was running."""
-        source = self._unplaced or self._placed
-        if source is None:
+        """Takes Python's marks under the expression that was running."""
+        line = self._unplaced or self._placed
+        if line is None:
             return
-        pointed = source._replace(functions=functions_called(source.text, column - source.column))
+        pointed = line._replace(functions=functions_called(line.text, column - line.column))
         if self._unplaced:
             self._unplaced = pointed
         else:
             self._placed = pointed
 
-    def _add(self, where: str, source: _CallLine) -> None:
+    def _add(self, where: str, line: _CallLine) -> None:
         self._unplaced = None
         if not _OWN.search(where):
-            self._placed = source._replace(where=where)
+            self._placed = line._replace(where=where)
 
     def close(self) -> None:
-        """What follows is of no test."""
+        """Ends the output of the test: what follows belongs to none."""
         self._restart()
         self.test = ""
 
@@ -127,20 +130,20 @@ class Traceback:
         self._unplaced, self._placed = None, None
 
     def end(self) -> None:
-        """The error of this traceback has been read. The place of its line may follow."""
-        self.active, self._frame, self.own, self._is_last = False, "", (), False
+        """Ends the traceback once its error has been read; the place of its source line may follow."""
+        self.active, self._frame, self.own, self._after_source = False, "", (), False
         self.arguments.clear()
         if self._unplaced is None:
             self._placed = None
 
 
-def result(body: str) -> tuple[str, str] | None:
-    """Node id and what is left of the message, of a line of pytest's short summary."""
-    found = _RESULT.match(body)
-    return (found["node"], found["text"] or "") if found else None
+def summary_result(body: str) -> tuple[str, str] | None:
+    """Returns the node id and the shortened message of a line of pytest's short summary; None for any other line."""
+    match = _RESULT.match(body)
+    return (match["node"], match["text"] or "") if match else None
 
 
 def same_test(one: str, other: str) -> bool:
-    """Whether a node id and the heading of a test's report, which lacks the file, are of one test."""
+    """Returns whether a node id and the heading of a test's report, which lacks the file, name one test."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     return longer == shorter or longer.replace("::", ".").endswith("." + shorter)

@@ -62,7 +62,7 @@ def test_nothing_depends_on_how_the_bytes_are_cut(monkeypatch: pytest.MonkeyPatc
     data = b"".join(path.read_bytes() + b"plain line\n" * 9 for path in LOGS)
     expected = read_log(io.BytesIO(data), "log")
     monkeypatch.setattr(text, "READ_BYTES", size)
-    monkeypatch.setattr(text, "WHOLE_BYTES", whole)
+    monkeypatch.setattr(text, "UNSKIPPED_BYTES", whole)
     assert len(expected.failures) > 1
     assert read_log(io.BytesIO(data), "log") == expected
 
@@ -83,7 +83,7 @@ def test_a_failure_in_a_line_without_end(monkeypatch: pytest.MonkeyPatch, before
 def test_lines_that_say_nothing_are_counted_and_not_made() -> None:
     data = b"plain\n" * 400_000 + b"an anchor\n" + b"plain\n" * 5 + b"end"
     made = list(Lines(io.BytesIO(data), [b"anchor"]))
-    first = text.WHOLE_BYTES // len(b"plain\n")
+    first = text.UNSKIPPED_BYTES // len(b"plain\n")
     assert first <= len(made) < 400_000
     lines = Lines(io.BytesIO(data), [b"anchor"])
     assert [line.number for line in lines if line.text != "plain"] == [400_001]

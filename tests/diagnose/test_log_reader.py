@@ -296,9 +296,9 @@ def test_the_log_wins_over_a_module_that_says_others(logged: str, shape: str, dt
 @pytest.mark.parametrize(
     ("log", "module", "remarked"),
     [
-        (LOGGED.format(PLAIN.format("32x32xbf16")), "no module\n", "holds no TTNN operation"),
-        (LOGGED.format(PLAIN.format("32x32xbf16")), '%0 = "ttir.relu"(%1) : (f) -> f\n', "holds no TTNN operation"),
-        (message(L1), DEFINED.format("32x32xbf16", "bf16", "%0"), "no line of the log says"),
+        (LOGGED.format(PLAIN.format("32x32xbf16")), "no module\n", "has no TTNN operation"),
+        (LOGGED.format(PLAIN.format("32x32xbf16")), '%0 = "ttir.relu"(%1) : (f) -> f\n', "has no TTNN operation"),
+        (message(L1), DEFINED.format("32x32xbf16", "bf16", "%0"), "no line of the log shows"),
         (
             LOGGED.format(PLAIN.replace("%1", "%7").format("32x32xbf16")),
             DEFINED.format("32x32xbf16", "bf16", "%0"),

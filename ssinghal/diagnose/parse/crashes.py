@@ -1,4 +1,7 @@
-"""Lines by which Python, a shell, MPI or the kernel says that a signal ended a process: nothing of a device's memory."""
+"""Recognises lines in which Python, a shell, MPI or the kernel reports that a signal ended a process.
+
+Such a crash says nothing about a device's memory.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +38,23 @@ _ALONE = re.compile(rf"{_SHELL}\s*$")
 _UNNAMED = re.compile(r"(?:\[\S{1,100}:\d{1,10}\] )?\*\*\* Process received signal \*\*\*")
 
 
-def crash(body: str, *, alone: bool) -> Verdict | None:
-    """Of a line without what is before its words. ``alone``: nothing is, so that a name by itself is what a shell prints."""
+def crash_verdict(body: str, *, unprefixed: bool) -> Verdict | None:
+    """Returns the crash that ``body``, a line without its prefix, reports; None where it reports none.
+
+    ``unprefixed``: the line had no prefix, so a signal's name by itself is what a shell prints.
+    """
     if not any(word in body for word in _WORDS):
         return None
-    found = _CRASH.match(body) or (_ALONE.match(body) if alone else None)
-    if found is None:
+    report = _CRASH.match(body) or (_ALONE.match(body) if unprefixed else None)
+    if report is None:
         return None
-    name = found[found.lastindex or 0].rstrip(". ")
+    name = report[report.lastindex or 0].rstrip(". ")
     signal, text = _SIGNALS.get(name.lower(), ("SIGABRT", f"fatal Python error: {name}"))
     return Verdict(Status.CRASH, error_type=signal, message=text)
 
 
 def is_unnamed_crash(body: str) -> bool:
-    """Whether a process received a signal whose name comes on a line of its own."""
+    """Returns whether the line reports a signal whose name follows on a separate line."""
     return "*** Process" in body and _UNNAMED.match(body) is not None
 
 

@@ -1,7 +1,7 @@
-"""Bytes of a log to lines of text: any encoding, any length, in bounded memory.
+"""Decodes the bytes of a log into lines of text: any encoding, any length, in bounded memory.
 
-A log of a gigabyte has few lines that say something about a failure. Lines without an ``ANCHORS`` word are skipped as bytes,
-unless the reader of the lines is in the middle of something (``Lines.busy``) or they are among the first of the file.
+A log of a gigabyte has few lines about a failure. Lines without an anchor word are skipped as bytes, unless the reader of the
+lines needs the next one (``Lines.busy``) or they are among the first of the file.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 READ_BYTES = 1 << 20
-WHOLE_BYTES = 1 << 20  # of the file's start, of which every line is read: a pasted text is no longer
-LONG_LINE_BYTES = 1 << 18  # a line with no end by then is read in pieces
-AHEAD_BYTES = 1 << 14  # that a piece shows of the next: longer than any message
-TERMINALS = (80, 100, 120, 132, 160)  # columns at which lines are broken; any other width needs two full lines to be believed
+UNSKIPPED_BYTES = 1 << 20  # at the file's start, where every line is read: a pasted text is no longer
+LONG_LINE_BYTES = 1 << 18  # a longer line is read in pieces
+AHEAD_BYTES = 1 << 14  # a look ahead from one piece into the next: longer than any message
+TERMINAL_WIDTHS = (80, 100, 120, 132, 160)  # any other width counts only if two lines have it
 
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
-# Colours and cursor movements, also those whose escape character was lost on the way.
+# Colours and cursor movements, including those whose escape character was lost in a copy.
 _ESCAPES = re.compile(r"\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]")
 _LOST_ESCAPES = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m")
 
 
 class Line(NamedTuple):
-    """``text`` without colours and line end. ``own``: how many of its characters belong here; the rest is a look ahead, given
-    where a line is read in pieces, and comes again as the start of the next. ``cut``: the line goes on after this piece;
-    ``inside``: it began before it."""
+    """One line, or a piece of a very long one; ``text`` is without colours and line end.
+
+    ``own``: how many of its characters belong to this piece; the rest is a look ahead and comes again as the start of the next
+    piece. ``cut``: the line continues after this piece. ``inside``: it began before this piece.
+    """
 
     number: int
     text: str
@@ -37,9 +39,9 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines of ``stream``, numbered from 1 by their newlines; a carriage return alone also ends one.
+    """Iterates over the lines of ``stream``, numbered from 1 by their newlines; a carriage return alone also ends one.
 
-    ``busy`` is for the reader of the lines to set: whether it wants the next one whatever it says. ``count``: lines passed.
+    ``busy`` is set by the reader of the lines: whether it needs the next one in any case. ``count``: lines passed.
     """
 
     def __init__(self, stream: BinaryIO, anchors: Sequence[bytes] = ()) -> None:
@@ -59,10 +61,10 @@ class Lines:
         ended = True
         for piece, own in _pieces(self._decoded()):
             self._look_at(piece, own)
-            everything = not self._anchors or passed < WHOLE_BYTES
+            everything = not self._anchors or passed < UNSKIPPED_BYTES
             passed += own
             ended = piece.endswith(b"\n")
-            finder = _Finder(piece, self._anchors)
+            finder = _AnchorFinder(piece, self._anchors)
             at = 0
             while at < own:
                 if not (everything or self.busy):
@@ -107,7 +109,7 @@ class Lines:
                 self._oddities["some bytes are not UTF-8: they are shown as \N{REPLACEMENT CHARACTER}"] = None
 
     def _decoded(self) -> Iterator[bytes]:
-        """The stream as UTF-8, whatever its byte order mark says that it is."""
+        """Yields the stream as UTF-8, whatever its encoding."""
         chunk = self._stream.read(READ_BYTES)
         encoding = _encoding(chunk)
         if encoding is None:
@@ -125,43 +127,47 @@ class Lines:
 
 
 def _encoding(start: bytes) -> str | None:
-    """Of a text of more than one byte a character: by its byte order mark, or because every other byte of ASCII in it is 0."""
-    marked = next((name for bom, name in _BOMS if start.startswith(bom)), None)
-    if marked:
-        return marked
+    """Returns the encoding of a text with several bytes per character, None for any other.
+
+    It has a byte order mark, or every other byte of its ASCII characters is 0.
+    """
+    by_mark = next((name for bom, name in _BOMS if start.startswith(bom)), None)
+    if by_mark:
+        return by_mark
     even, odd = start[0:256:2], start[1:256:2]
     if len(odd) < 4 or any(even) == any(odd):
         return None
     return "utf-16-le" if any(even) else "utf-16-be"
 
 
-class _Finder:
-    """Where the next anchor is. Each anchor is looked for once over the whole piece, however often that is asked."""
+class _AnchorFinder:
+    """Finds the next anchor in a piece. Each anchor is searched once over the piece, however often ``next`` is called."""
 
     def __init__(self, piece: bytes, anchors: Sequence[bytes]) -> None:
         self._piece = piece
-        self._next = {anchor: -1 for anchor in anchors}  # no more of it: removed
+        self._next = {anchor: -1 for anchor in anchors}  # an anchor that does not occur again is removed
 
     def next(self, start: int) -> int | None:
-        for anchor, at in list(self._next.items()):
-            if at < start:
-                found = self._piece.find(anchor, start)
-                if found < 0:
+        """Returns where the first anchor at or after ``start`` is; ``start`` never decreases."""
+        for anchor, known_at in list(self._next.items()):
+            if known_at < start:
+                at = self._piece.find(anchor, start)
+                if at < 0:
                     del self._next[anchor]
                 else:
-                    self._next[anchor] = found
+                    self._next[anchor] = at
         return min(self._next.values(), default=None)
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Bytes, and how many of them belong to this piece: whole lines, the file's end, or a part of a line without end."""
+    """Yields pieces of the stream, each with its number of own bytes: complete lines, a part of a very long one, or the end."""
     rest = b""
     for chunk in chunks:
         rest += chunk
-        whole = rest.rfind(b"\n") + 1
-        if whole:
-            yield rest[:whole], whole
-            rest = rest[whole:]
+        complete = rest.rfind(b"\n") + 1
+        if complete:
+            yield rest[:complete], complete
+            rest = rest[complete:]
         start = 0
         while len(rest) - start > LONG_LINE_BYTES + AHEAD_BYTES:
             yield rest[start : start + LONG_LINE_BYTES + AHEAD_BYTES], LONG_LINE_BYTES
@@ -177,18 +183,21 @@ def _text(raw: bytes) -> str:
         text = _ESCAPES.sub("", text)
     if "[" in text:
         text = _LOST_ESCAPES.sub("", text)
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text  # dropped, it would join two numbers
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text  # without it two numbers would join
 
 
 def joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    """The lines as one: broken by a terminal wherever a line was full, or between words. ``widths`` are as printed."""
-    full = terminal(widths[: len(lines) - 1])
+    """Yields the lines joined into one: first as a terminal broke them, wherever a line was full, then as broken between words.
+
+    ``widths``: of the lines as printed.
+    """
+    full = terminal_width(widths[: len(lines) - 1])
     if full:
         yield "".join(line if width == full else line + " " for line, width in zip(lines, widths, strict=False)).rstrip()
     yield " ".join(lines)
 
 
-def terminal(widths: Sequence[int]) -> int:
-    """The width at which a terminal broke lines of these widths, 0 where none seems to have."""
+def terminal_width(widths: Sequence[int]) -> int:
+    """Returns the width at which a terminal broke lines of these widths, 0 where none seems to have."""
     widest = max(widths, default=0)
-    return widest if widest in TERMINALS or (widest >= min(TERMINALS) and widths.count(widest) > 1) else 0
+    return widest if widest in TERMINAL_WIDTHS or (widest >= min(TERMINAL_WIDTHS) and widths.count(widest) > 1) else 0

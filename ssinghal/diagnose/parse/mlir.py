@@ -1,7 +1,7 @@
-"""MLIR of the TTNN dialect, as compilers and their runtimes print it, to operations. Text that is not understood is left out.
+"""Parses MLIR of the TTNN dialect, as compilers and their runtimes print it, into operations; unknown text is left out.
 
-Reads both printed forms of types (``#ttnn_layout16`` by alias, and spelled out), of names over the releases (``!tt.tile``,
-``!ttcore.tile``) and loose ones that people write: ``tensor<4x32xbf16, row_major>``.
+It knows types by alias (``#ttnn_layout16``) and spelled out, names of all releases (``!tt.tile``, ``!ttcore.tile``) and the
+loose types that people write: ``tensor<4x32xbf16, row_major>``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ssinghal.diagnose.model import MlirValue, Module, Operation
 from ssinghal.diagnose.parse.line_reader import Lines, joined
 from ssinghal.errors import InvalidCase
 
-STATEMENT_CHARS = 1 << 16  # the longest statement that is read whole; a constant can print its values
+STATEMENT_CHARS = 1 << 16  # of a statement that are read; a constant can print its values
 STATEMENT_LINES = 40
-OPERATION_LIMIT = 200_000  # of a module that are kept
+OPERATION_LIMIT = 200_000  # of a module's operations that are kept
 ALIAS_DEPTH = 20
 
 _DTYPES = {
@@ -44,7 +44,7 @@ _HEAD = re.compile(
 )
 _ALIAS = re.compile(r"([#!][A-Za-z_][\w.$-]*)\s*=\s*(?=\S)")
 _DIMS = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
-_REMARK = re.compile(r"\s*(?:[←✓✗⊗✅❌].*|\s//(?=\s)[^\"]*)$")  # of someone who explains the listing
+_REMARK = re.compile(r"\s*(?:[←✓✗⊗✅❌].*|\s//(?=\s)[^\"]*)$")  # added by someone who explains the listing
 _QUOTED = re.compile(r'"[^"]*"')
 _MEMORY = re.compile(r"#(?:\w+\.)?memory_config<\s*(#[\w.]+(?:<\w+>)?)")
 _ENUM = re.compile(r"#[\w.]+<([A-Za-z_]\w*)>")
@@ -57,9 +57,9 @@ _COLUMNS = re.compile(r"(?:floordiv|mod)\s+(\d{1,6})\b")
 
 @dataclass
 class ModuleText:
-    """The operations of a module, put together statement by statement; with the aliases that their types and locations use.
+    """Collects the statements of a module, and the aliases that their types and locations use.
 
-    Locations are named after the module, so operations are parsed when asked for.
+    Locations are defined after the module, so its operations are parsed at the end.
     """
 
     aliases: dict[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class ModuleText:
     left_out: int = 0
 
     def add(self, lines: Sequence[str], widths: Sequence[int], number: int) -> None:
-        """A statement that begins on line ``number``. A layout defined after operations begins another module."""
+        """Adds the statement that starts on line ``number``. A layout defined after operations starts another module."""
         text = next(joined([without_remark(line) for line in lines], widths))[:STATEMENT_CHARS].strip()
         alias = _ALIAS.match(text)
         if alias:
@@ -81,47 +81,47 @@ class ModuleText:
                 self.left_out += 1
 
     def operations(self) -> tuple[Operation, ...]:
-        found = (parse_operation(text, self.aliases, number) for text, number in self.statements)
-        return tuple(op for op in found if op is not None and not op.name.startswith(("func.", "builtin.")))
+        operations = (parse_operation(text, self.aliases, number) for text, number in self.statements)
+        return tuple(op for op in operations if op is not None and not op.name.startswith(("func.", "builtin.")))
 
 
 def read_module(stream: BinaryIO, name: str) -> Module:
-    """The operations of the MLIR module in ``stream``, in its order; none where it is not one. ``name`` is the file's."""
-    module = ModuleText()
+    """Returns the MLIR module in ``stream``; it has no operations where the stream is no module. ``name``: the file's."""
+    module_text = ModuleText()
     open_braces = 0
-    held: list[str] = []
+    statement: list[str] = []
     widths: list[int] = []
     number = 0
     for line in Lines(stream):
         text = line.text[: line.own]
         unquoted = _QUOTED.sub("", text)
         open_braces += unquoted.count("{") - unquoted.count("}")
-        if not held or begins_statement(text.lstrip()) or not continues(held, text.strip()):
-            if held:
-                module.add(held, widths, number)
-            held, widths, number = [], [], line.number
-        if held or begins_statement(text.lstrip()):
-            held.append(text)
+        if not statement or starts_statement(text.lstrip()) or not continues_statement(statement, text.strip()):
+            if statement:
+                module_text.add(statement, widths, number)
+            statement, widths, number = [], [], line.number
+        if statement or starts_statement(text.lstrip()):
+            statement.append(text)
             widths.append(len(text))
-    if held:
-        module.add(held, widths, number)
-    found = Module(module.operations())
+    if statement:
+        module_text.add(statement, widths, number)
+    module = Module(module_text.operations())
     remarks = []
-    if not found.is_ttnn:
-        why = "it ends after its definitions" if module.aliases else "it is no module in the TTNN dialect"
-        remarks.append(f"{name} holds no TTNN operation: {why}")
-    if open_braces > 0 or (held and _open_brackets(" ".join(map(without_remark, held))) > 0):
-        remarks.append(f"{name} ends in the middle of a module: what follows is not known")
-    return replace(found, remarks=tuple(remarks))
+    if not module.is_ttnn:
+        why = "it ends after its definitions" if module_text.aliases else "it is not a module of the TTNN dialect"
+        remarks.append(f"{name} has no TTNN operation: {why}")
+    if open_braces > 0 or (statement and _open_brackets(" ".join(map(without_remark, statement))) > 0):
+        remarks.append(f"{name} ends in the middle of a module: the rest is missing")
+    return replace(module, remarks=tuple(remarks))
 
 
-def begins_statement(text: str) -> bool:
-    """Whether a line begins an operation or an alias of a module."""
+def starts_statement(text: str) -> bool:
+    """Returns whether a line starts an operation or an alias of a module."""
     return text[:1] in ("%", '"', "#", "!") and (_ALIAS.match(text) is not None or _HEAD.match(text) is not None)
 
 
-def continues(lines: Sequence[str], text: str) -> bool:
-    """Whether ``text`` belongs to the statement that ``lines`` began: a bracket is open, or it can begin none by itself."""
+def continues_statement(lines: Sequence[str], text: str) -> bool:
+    """Returns whether ``text`` continues the statement of ``lines``: a bracket is open, or it cannot start a statement."""
     if not text or len(lines) > STATEMENT_LINES or sum(map(len, lines)) > STATEMENT_CHARS:
         return False
     if text.startswith((":", "->", "loc(", "<{", "(", "{")) or lines[-1].rstrip().endswith(("->", ":", "=")):
@@ -131,11 +131,12 @@ def continues(lines: Sequence[str], text: str) -> bool:
 
 
 def without_remark(text: str) -> str:
+    """Returns a line of MLIR without a remark at its end."""
     return _REMARK.sub("", text)
 
 
 def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Operation | None:
-    """The operation that ``text`` is the statement of, with what can be told of its values; None where it is none."""
+    """Returns the operation of a statement, with the types of its values as far as known; None for any other text."""
     head = _HEAD.match(text)
     if head is None:
         return None
@@ -160,14 +161,14 @@ def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Ope
         else:
             break
     arrow = _top_level(types, "->")
-    given, returned = (types, "") if arrow is None else (types[:arrow], types[arrow + 2 :])
+    operand_types, result_types = (types, "") if arrow is None else (types[:arrow], types[arrow + 2 :])
     results = _result_names(head["results"] or "")
-    told = _told_by(attributes, aliases) if len(results) == 1 else _MlirLayout()
+    result_layout = _layout_in_attributes(attributes, aliases) if len(results) == 1 else _MlirLayout()
     names = [name for name in split(operands) if name.startswith("%")]
     return Operation(
         head["quoted"] or head["bare"],
-        tuple(_values(results, returned, aliases, told)),
-        tuple(_values(names, given, aliases, _MlirLayout())),
+        tuple(_values(results, result_types, aliases, result_layout)),
+        tuple(_values(names, operand_types, aliases, _MlirLayout())),
         attributes,
         _location(location, aliases),
         line,
@@ -175,7 +176,7 @@ def parse_operation(text: str, aliases: Mapping[str, str], line: int = 0) -> Ope
 
 
 def _result_names(text: str) -> list[str]:
-    """``%0:2`` stands for two results, ``%0#0`` and ``%0#1``."""
+    """Returns the names of results; ``%0:2`` stands for two, ``%0#0`` and ``%0#1``."""
     names: list[str] = []
     for name in split(text):
         base, _, count = name.partition(":")
@@ -183,8 +184,8 @@ def _result_names(text: str) -> list[str]:
     return names
 
 
-def _told_by(attributes: Mapping[str, Any], aliases: Mapping[str, str]) -> _MlirLayout:
-    """What an operation's attributes say of its result."""
+def _layout_in_attributes(attributes: Mapping[str, Any], aliases: Mapping[str, str]) -> _MlirLayout:
+    """Returns the layout of an operation's result as far as its attributes have it."""
     layout, memory = str(attributes.get("layout", "")), _MEMORY.match(str(attributes.get("memory_config", "")))
     return _MlirLayout(
         layout=Layout(layout) if layout in tuple(Layout) else None,
@@ -193,17 +194,17 @@ def _told_by(attributes: Mapping[str, Any], aliases: Mapping[str, str]) -> _Mlir
     )
 
 
-def _values(names: Sequence[str], types: str, aliases: Mapping[str, str], told: _MlirLayout) -> Iterator[MlirValue]:
-    """``told``: by the operation, for where a type says less."""
+def _values(names: Sequence[str], types: str, aliases: Mapping[str, str], fallback: _MlirLayout) -> Iterator[MlirValue]:
+    """Yields the values of ``names``. ``fallback``: used for what their types lack."""
     inner = types.strip()
     inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
     texts = split(inner)
     for i, name in enumerate(names):
-        yield _value(name, texts[i] if len(texts) == len(names) else "", aliases, told)
+        yield _value(name, texts[i] if len(texts) == len(names) else "", aliases, fallback)
 
 
-def _value(name: str, text: str, aliases: Mapping[str, str], told: _MlirLayout) -> MlirValue:
-    """``tensor<4x4884480xbf16, #ttnn_layout16>``: the shape is the logical one, the layout's element is what is stored."""
+def _value(name: str, text: str, aliases: Mapping[str, str], fallback: _MlirLayout) -> MlirValue:
+    """Returns the value of a type like ``tensor<4x4884480xbf16, #ttnn_layout16>``: a logical shape, and a layout as stored."""
     text = _resolved(text, aliases)
     text = text[: text.rfind(">") + 1]
     if not text.startswith("tensor<"):
@@ -213,11 +214,11 @@ def _value(name: str, text: str, aliases: Mapping[str, str], told: _MlirLayout) 
     if shape is None:
         return MlirValue(name)
     layout = _MlirLayout.of(_resolved(layouts[0], aliases) if layouts else "", aliases)
-    dtype = layout.dtype or told.dtype or dtype
+    dtype = layout.dtype or fallback.dtype or dtype
     if dtype is None:
         return MlirValue(name, grid=layout.grid)
-    usual = Layout.ROW_MAJOR if layouts and "row_major" in layouts[0] else told.layout or Layout.TILE
-    memory = MemoryConfig(layout.buffer or told.buffer or BufferType.DRAM)
+    usual = Layout.ROW_MAJOR if layouts and "row_major" in layouts[0] else fallback.layout or Layout.TILE
+    memory = MemoryConfig(layout.buffer or fallback.buffer or BufferType.DRAM)
     try:
         plain = TensorSpec(shape, dtype, layout.layout or usual, memory)
     except InvalidCase:
@@ -227,8 +228,8 @@ def _value(name: str, text: str, aliases: Mapping[str, str], told: _MlirLayout) 
 
 @dataclass(frozen=True)
 class _MlirLayout:
-    """What the text of a layout says. ``grid``: (columns, rows) as printed; ``columns`` of the cores that shards fill row by
-    row, where the text has the mapping."""
+    """A layout as printed. ``grid``: (columns, rows). ``columns``: of cores that shards fill row by row, if the text has the
+    mapping."""
 
     layout: Layout | None = None
     dtype: DType | None = None
@@ -245,9 +246,9 @@ class _MlirLayout:
             return cls()
         parts = split(text[text.find("<") + 1 : -1])
         memref = next((part for part in parts if part.startswith("memref<")), "")
-        grid = next((found for part in parts if (found := _GRID.fullmatch(part))), None)
+        grid = next((match for part in parts if (match := _GRID.fullmatch(part))), None)
         rest = [part for part in parts if part not in (memref, grid[0] if grid else "")]
-        sharded = next((found[1] for part in rest if (found := _SHARDED.search(part))), None)
+        sharded = next((match[1] for part in rest if (match := _SHARDED.search(part))), None)
         element, *spaces = split(memref[len("memref<") : -1]) or [""]
         shape, dtype = _shape_and_dtype(element)
         tiled = "tile<" in element
@@ -269,7 +270,7 @@ class _MlirLayout:
         return None not in (self.layout, self.buffer) and self.interleaved and self.kind is None
 
     def placed(self, value: MlirValue) -> MlirValue:
-        """``value`` with its shards, where their shape and cores follow from the text and TTNN would take them."""
+        """Returns ``value`` with its shards, where their shape and cores follow from the text and TTNN accepts them."""
         cores = self._shard_grid()
         if value.spec is None or self.kind is None or self.shard is None or self.buffer is None or cores is None:
             return value
@@ -280,7 +281,7 @@ class _MlirLayout:
             return value
 
     def _shard_grid(self) -> tuple[int, int] | None:
-        """A grid of one row or column counts shards, which cores they are on is in its mapping; any other is of cores."""
+        """Returns the grid of cores. A printed grid of one row or column only counts shards: their cores are in its mapping."""
         if self.grid is None or self.kind is ShardKind.BLOCK or min(self.grid) > 1 or self.grid == (1, 1):
             return self.grid
         if not self.columns:
@@ -291,20 +292,20 @@ class _MlirLayout:
 
 
 def _buffer(text: str) -> BufferType | None:
-    """The alias is enough where its definition is missing: its name is the memory's."""
+    """Returns the memory of a buffer type. An alias without a definition is enough, for it is named after the memory."""
     name = re.fullmatch(r"#(?:\w+\.buffer_type<)?(dram|l1_small|l1)(?:_?\d*|>)", text)
     return BufferType(name[1]) if name else None
 
 
 def _shape_and_dtype(text: str) -> tuple[Shape | None, DType | None]:
-    """``4x4884480xbf16``, ``1x152640x!ttcore.tile<32x32, bf16>``; no shape where it has no or a dynamic dimension."""
-    found = _DIMS.fullmatch(text.strip())
-    if found is None or not found[1] or len(found[1]) > 200:
+    """Parses ``4x4884480xbf16`` or ``1x152640x!ttcore.tile<32x32, bf16>``; no shape without dimensions or with dynamic ones."""
+    match = _DIMS.fullmatch(text.strip())
+    if match is None or not match[1] or len(match[1]) > 200:
         return None, None
-    element = found[2]
+    element = match[2]
     if "tile<" in element:
         element = split(element[element.find("<") + 1 : -1])[-1]
-    return tuple(int(size) for size in found[1].split("x")[:-1]), _DTYPES.get(element.strip())
+    return tuple(int(size) for size in match[1].split("x")[:-1]), _DTYPES.get(element.strip())
 
 
 def _attributes(text: str, aliases: Mapping[str, str]) -> dict[str, Any]:
@@ -318,10 +319,10 @@ def _attributes(text: str, aliases: Mapping[str, str]) -> dict[str, Any]:
 
 def _attribute(text: str, aliases: Mapping[str, str]) -> Any:
     text = _resolved(text, aliases)
-    if found := _NUMBER.fullmatch(text):
-        return int(found[1]) if len(found[1]) < 30 else text
-    if found := _FLOAT.fullmatch(text):
-        return float(found[1])
+    if number := _NUMBER.fullmatch(text):
+        return int(number[1]) if len(number[1]) < 30 else text
+    if number := _FLOAT.fullmatch(text):
+        return float(number[1])
     if text in ("true", "false"):
         return text == "true"
     if text.startswith("[") and text.endswith("]"):
@@ -331,18 +332,18 @@ def _attribute(text: str, aliases: Mapping[str, str]) -> Any:
     if text.startswith("#ttnn.shape<") and text.endswith(">"):
         sizes = text[len("#ttnn.shape<") : -1].split("x")
         return [int(size) for size in sizes] if all(s.isdecimal() and len(s) < 20 for s in sizes) else text
-    if found := _ENUM.fullmatch(text):
-        return found[1]
+    if enum := _ENUM.fullmatch(text):
+        return enum[1]
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def _flat(text: str) -> Any:
-    """An element of a list: a list in it stays text."""
+    """Parses an element of a list; a list in it stays text."""
     return text if text.startswith("[") else _attribute(text, {})
 
 
 def _location(text: str, aliases: Mapping[str, str]) -> str:
-    """``"5|.../aten__index_workaround"(…)`` is named by its first text, ``"model.py":12:3`` by all of it."""
+    """Returns the first text of a location such as ``"5|.../aten__index_workaround"(…)``, and all of ``"model.py":12:3``."""
     for _ in range(ALIAS_DEPTH):
         text = text.strip()
         if text.startswith("loc(") and text.endswith(")"):
@@ -358,7 +359,7 @@ def _location(text: str, aliases: Mapping[str, str]) -> str:
 
 
 def _resolved(text: str, aliases: Mapping[str, str]) -> str:
-    """``text``, or what it is the alias of."""
+    """Returns ``text``, or what it is an alias of."""
     text = text.strip()
     for _ in range(ALIAS_DEPTH):
         if text not in aliases:
@@ -368,7 +369,7 @@ def _resolved(text: str, aliases: Mapping[str, str]) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The parts of ``text`` between commas that are in no bracket and no quotes, stripped; none of an empty text.
+    """Splits ``text`` at the commas outside brackets and quotes into stripped parts; an empty text has none.
 
     >>> split('tensor<4x32xbf16, #a>, (d0, d1) -> (d0, d1), "x, y"')
     ['tensor<4x32xbf16, #a>', '(d0, d1) -> (d0, d1)', '"x, y"']
@@ -383,13 +384,13 @@ def split(text: str) -> list[str]:
     return parts if any(parts) else []
 
 
-def _top_level(text: str, what: str) -> int | None:
-    """Where ``what`` first is in no bracket and no quotes."""
-    return next((at for at, depth in _depths(text) if depth == 0 and text.startswith(what, at)), None)
+def _top_level(text: str, token: str) -> int | None:
+    """Returns where ``token`` first is outside brackets and quotes."""
+    return next((at for at, depth in _depths(text) if depth == 0 and text.startswith(token, at)), None)
 
 
 def bracketed(text: str, start: int) -> tuple[str, str]:
-    """What is in the bracket that opens at ``start``, and what follows it; all the rest where it is never closed."""
+    """Returns the content of the bracket that opens at ``start``, and what follows; all the rest where it is never closed."""
     for at, depth in _depths(text, start):
         if depth == 0 and at > start:
             return text[start + 1 : at], text[at + 1 :]
@@ -404,19 +405,19 @@ def _open_brackets(text: str) -> int:
 
 
 def _depths(text: str, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Where separators and brackets are outside quotes, and how many are open there: not counting one that opens or closes.
+    """Yields the positions of separators and brackets outside quotes, with the depth of brackets around them.
 
-    A bracket that closes another kind than the last one opened closes nothing.
+    A bracket that does not match the last one opened closes nothing.
     """
     closers: list[str] = []
     quoted = False
-    for found in _TOKEN.finditer(text, start):
-        token = found[0]
+    for match in _TOKEN.finditer(text, start):
+        token = match[0]
         if token == '"':
             quoted = not quoted
         elif not quoted:
             if closers and token == closers[-1]:
                 closers.pop()
-            yield found.start(), len(closers)
+            yield match.start(), len(closers)
             if token[-1] in _CLOSING:
                 closers.append(_CLOSING[token[-1]])

@@ -1,4 +1,4 @@
-"""The operation of a log in the module that it comes from: what the module says more of it, and what would have followed."""
+"""Finds the operation of a log in the module that it comes from: more about its values, and what would have followed."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from ssinghal.core.tensors import DType
 from ssinghal.diagnose.model import MlirValue, Operation
 
 _NUMBERED = re.compile(r"%(\d{1,9})(?:#\d+)?")
-_BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)  # of a layout alone: the tensor's type says bf16
+_BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)  # only layouts have them: the tensor's type is bf16
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operation of a log is in a module: ``at``, None where the module has none of its name and results.
-    ``differs``: it has, but with other operands or types, so that the module is of another run."""
+    """The place of an operation of a log in a module: ``at``, None where the module has none of its name and results.
+
+    ``differs``: it has one, but with other operands or types, so the module belongs to another run.
+    """
 
     at: int | None = None
     differs: bool = False
 
 
 class Places:
-    """Of the operations of ``module``, by name and results."""
+    """Finds operations in ``module`` by their names and results."""
 
     def __init__(self, module: Sequence[Operation]) -> None:
         self._module = module
-        self._found: dict[tuple[str, ...], list[int]] = {}
+        self._by_names: dict[tuple[str, ...], list[int]] = {}
         for at, operation in enumerate(module):
-            self._found.setdefault(_names(operation), []).append(at)
+            self._by_names.setdefault(_names(operation), []).append(at)
 
     def of(self, operation: Operation | None) -> Place:
-        """The last one that agrees: a function that ran once, at compile time, comes before the one that runs."""
-        found = self._found.get(_names(operation), []) if operation else []
-        for at in reversed(found):
+        """Returns the last place that agrees: a function that ran once, at compile time, comes before the one that runs."""
+        same_names = self._by_names.get(_names(operation), []) if operation else []
+        for at in reversed(same_names):
             if operation and _agree(operation, self._module[at]):
                 return Place(at)
-        return Place(differs=bool(found))
+        return Place(differs=bool(same_names))
 
 
 def completed(operation: Operation, printed: Operation) -> Operation:
-    """``operation`` with what the module has ``printed`` of it where the log says less."""
+    """Returns ``operation`` completed by ``printed``, the same one in the module, where the log has less about it."""
     return replace(
         operation,
         results=_fuller(operation.results, printed.results),
@@ -52,15 +54,16 @@ def completed(operation: Operation, printed: Operation) -> Operation:
 
 
 def following(at: int, module: Sequence[Operation]) -> tuple[Operation, ...]:
-    """The operations of the same function after the one ``at``."""
+    """Returns the operations of the same function after the one ``at``."""
     function, at = function_of(at, module)
     return tuple(function[at + 1 :])
 
 
 def function_of(at: int, module: Sequence[Operation]) -> tuple[Sequence[Operation], int]:
-    """The operations of the function of the one ``at``, and where it is among them: as far as the numbers of results grow.
+    """Returns the operations of the function that has the one ``at``, and its place among them.
 
-    They begin anew with each function. What comes before may still be another's, where this one's begin higher.
+    A function reaches as far as the numbers of its results grow, for they start again with each function. Its first operations
+    may still belong to the function before, where its own numbers start higher.
     """
     numbers = [_number(operation) for operation in module]
     first, low = at, numbers[at]
@@ -77,12 +80,12 @@ def _grows(before: int | None, after: int | None) -> bool:
 
 
 def _number(operation: Operation) -> int | None:
-    found = _NUMBERED.fullmatch(operation.results[0].name) if operation.results else None
-    return int(found[1]) if found else None
+    match = _NUMBERED.fullmatch(operation.results[0].name) if operation.results else None
+    return int(match[1]) if match else None
 
 
-def told(values: Sequence[MlirValue]) -> int:
-    """How much the text says of what the values are on the device."""
+def known_facts(values: Sequence[MlirValue]) -> int:
+    """Counts the facts that the text gives about the values on the device: types and layouts."""
     return sum((value.spec is not None) + value.known_layout for value in values)
 
 
@@ -91,12 +94,12 @@ def _names(operation: Operation) -> tuple[str, ...]:
 
 
 def _agree(logged: Operation, printed: Operation) -> bool:
-    """Whether the module says nothing else than the log: of operands only where the log has their names."""
+    """Returns whether the module agrees with the log; operands are compared only where the log names them."""
     pairs = [(logged.results, printed.results), *([(logged.operands, printed.operands)] if logged.operands else [])]
-    return all(len(ours) == len(theirs) and all(map(_may_be_one, ours, theirs)) for ours, theirs in pairs)
+    return all(len(ours) == len(theirs) and all(map(_may_be_same, ours, theirs)) for ours, theirs in pairs)
 
 
-def _may_be_one(logged: MlirValue, printed: MlirValue) -> bool:
+def _may_be_same(logged: MlirValue, printed: MlirValue) -> bool:
     if logged.name != printed.name:
         return False
     ours, theirs = logged.spec, printed.spec
@@ -110,4 +113,4 @@ def _may_be_one(logged: MlirValue, printed: MlirValue) -> bool:
 def _fuller(logged: tuple[MlirValue, ...], printed: tuple[MlirValue, ...]) -> tuple[MlirValue, ...]:
     if not logged:
         return printed
-    return tuple(max(pair, key=lambda value: told((value,))) for pair in zip(logged, printed, strict=True))
+    return tuple(max(pair, key=lambda value: known_facts((value,))) for pair in zip(logged, printed, strict=True))
