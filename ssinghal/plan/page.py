@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import jinja2
@@ -21,7 +20,9 @@ from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import HarnessError
 from ssinghal.plan.plot import Plot, plot_of
 from ssinghal.plan.result import SCHEMA, CallFailure, PlanResult, StepUse
-from ssinghal.render.html import content_policy, in_words, kind_of, script_data
+from ssinghal.render import html
+from ssinghal.render.html import in_words, kind_of
+from ssinghal.render.tables import percent
 
 _REPORTS = ("dom.js", "format.js")  # scripts that the report's page runs, too
 _FIELDS = {field.name for field in fields(PlanResult)}
@@ -85,19 +86,19 @@ def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -
         PlanView(f"plan-{number}", result, plot_of(result), {k: v for k, v in own.items() if k not in common})
         for number, (result, own) in enumerate(zip(results, facts, strict=True), 1)
     ]
-    style = _report_asset("page.css") + _asset("plan.css")
-    script = "\n".join(['(() => {\n"use strict";', *map(_report_asset, _REPORTS), _asset("plan.js"), "})();\n"])
-    text = _template().render(
-        policy=content_policy(style, script),
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(script_data(_data(results))),
+    return html.page(
+        _template(),
         title="Plan of " + ", ".join(dict.fromkeys(r.model for r in results)) if results else "How far models go",
+        style=html.asset("ssinghal.report", "assets/page.css") + html.asset("ssinghal.plan", "templates/plan.css"),
+        scripts=[
+            *(html.asset("ssinghal.report", f"assets/{name}") for name in _REPORTS),
+            html.asset("ssinghal.plan", "templates/plan.js"),
+        ],
+        data=_data(results),
         common=common,
         told=told,
         tables=tables,
     )
-    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair, which JSON can hold and a file cannot
 
 
 def read_plan(given: Mapping[str, Any], where: str) -> PlanResult:
@@ -188,19 +189,6 @@ def _kind(status: Status, failure: CallFailure | None) -> str:
     return kind_of((status.value, resource.value if resource is not None else None))
 
 
-def percent(share: float) -> str:
-    """What is not nothing is never told as 0, and what is not all never as 100.
-
-    >>> percent(0.1532), percent(0.0004), percent(0.9999)
-    ('15.3 %', '< 0.1 %', '> 99.9 %')
-    """
-    if not share:
-        return "0 %"
-    if 0 < share < 0.001:
-        return "< 0.1 %"
-    return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:,.1f} %"
-
-
 def _size(size_bytes: int | None) -> Markup:
     """ "568 MiB" and under it the exact figure."""
     if size_bytes is None:
@@ -249,27 +237,11 @@ def _figures(verdict: Verdict) -> list[tuple[str, int, int | None]]:
     return [(name, size, size * banks if banks else None) for name, size in rows if size is not None]
 
 
-@cache
 def _template() -> jinja2.Template:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("ssinghal.plan"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(
+    environment = html.templates("ssinghal.plan")
+    environment.filters.update(
         bytes=format_bytes, size=_size, percent=percent, shape=format_shape, shapes=_shapes, step=_step, failed=_failed,
-        sentence=sentence,
-        cell=_cell, count=lambda number: f"{number:,}",
+        sentence=sentence, cell=_cell,
     )  # fmt: skip
-    made.globals.update(figures_of=_figures)
-    return made.get_template("plan.html.j2")
-
-
-def _asset(name: str) -> str:
-    return (files("ssinghal.plan") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _report_asset(name: str) -> str:
-    return (files("ssinghal.report") / "assets" / name).read_text(encoding="utf-8")
+    environment.globals.update(figures_of=_figures)
+    return environment.get_template("plan.html.j2")

@@ -5,18 +5,15 @@ All texts pass through the template's escaping, so what catalogs and messages ho
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 
 import jinja2
 
 from ssinghal.core.record import Outcome
 from ssinghal.release_matrix.matrix import MatrixRow, Timeline, outcome_of
 from ssinghal.release_matrix.text import cell, outcome_rows, step_line, turned_text
+from ssinghal.render import html
 from ssinghal.render.html import in_words, kind_of
 from ssinghal.render.tables import status_columns
 
@@ -52,13 +49,12 @@ class DrawnPage:
 
 def page(timeline: Timeline, title: str) -> str:
     """The HTML."""
-    style = (files("ssinghal.release_matrix") / "templates" / "timeline.css").read_text(encoding="utf-8")
     outcomes = status_columns(outcome for counts in timeline.outcomes for outcome in counts)
     grid = list(_grid(timeline))
-    return _template().render(
+    return html.page(
+        _template(),
         title=title,
-        style=style,
-        policy=f"default-src 'none'; style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'",
+        style=html.asset("ssinghal.release_matrix", "templates/timeline.css"),
         timeline=timeline,
         steps=[step_line(step) for step in timeline.steps],
         outcomes=outcome_rows(timeline),
@@ -108,19 +104,7 @@ def _grid(timeline: Timeline) -> Iterator[DrawnPage]:
         yield DrawnPage(row, label, y, boxes, tuple(lefts[turned.after] for turned in row.turned))
 
 
-@cache
 def _template() -> jinja2.Template:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("ssinghal.release_matrix"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(cell=cell, turned=lambda turned: turned_text(turned, MAX_FIGURES), count=lambda number: f"{number:,}")
-    return made.get_template("release_matrix.html.j2")
-
-
-def _digest(text: str) -> str:
-    """The one inline style that a browser may use, in the words of a Content-Security-Policy."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    environment = html.templates("ssinghal.release_matrix")
+    environment.filters.update(cell=cell, turned=lambda turned: turned_text(turned, MAX_FIGURES))
+    return environment.get_template("release_matrix.html.j2")

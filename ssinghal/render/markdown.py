@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ssinghal.core.tensors import Shape, format_bytes
+from ssinghal.render.tables import percent
 
 MAX_NAMES = 6
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~&])")
@@ -67,12 +68,12 @@ def size(size_bytes: int | None) -> Number:
     return Number("unknown" if size_bytes is None else format_bytes(size_bytes))
 
 
-def percent(part: int, whole: int) -> Number:
+def share(part: int, of: int) -> Number:
     """
-    >>> percent(1, 3), percent(0, 0)
+    >>> share(1, 3), share(0, 0)
     ('33.3 %', '-')
     """
-    return Number(f"{100 * part / whole:.1f} %" if whole else "-")
+    return Number(percent(part / of) if of else "-")
 
 
 def names(listed: Iterable[str]) -> Markup:

@@ -36,6 +36,19 @@ def summary_rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     return [header, *rows, ["total", str(sum(sums.values())), *(str(sums[k]) for k in shown)]]
 
 
+def percent(share: float) -> str:
+    """Returns ``share`` as a percentage that rounds neither a non-zero share to 0 nor an incomplete one to 100.
+
+    >>> percent(0.1532), percent(0.0004), percent(0.9999)
+    ('15.3 %', '< 0.1 %', '> 99.9 %')
+    """
+    if not share:
+        return "0 %"
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:,.1f} %"
+
+
 def aligned(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
     """Returns the lines of a plain text table: columns numbered in ``left`` are left-aligned, all others right-aligned.
 

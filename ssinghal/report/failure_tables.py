@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ssinghal.render.markdown import Markup, code, names, percent, shape, size, table
+from ssinghal.render.markdown import Markup, code, names, shape, share, size, table
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.placement_alternatives import Answer
 from ssinghal.report.result_tables import SIZE_COLUMNS, sizes
@@ -19,15 +19,15 @@ NO_REMEDY = ("none", "")
 
 def totals(c: GroupReport) -> Markup:
     cases = len(c.facts.records)
-    rows: list[list[object]] = [[s, n, percent(n, cases)] for s, n in c.facts.statuses.items()]
-    return table(["status", "cases", "share"], [*rows, [Markup("**total**"), cases, percent(cases, cases)]])
+    rows: list[list[object]] = [[s, n, share(n, cases)] for s, n in c.facts.statuses.items()]
+    return table(["status", "cases", "share"], [*rows, [Markup("**total**"), cases, share(cases, cases)]])
 
 
 def resources(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for name, cases in c.facts.resources.items():
         worst = max((r for r in c.facts.oom if _resource(r) == name), key=lambda r: r.shortfall_bytes or 0)
-        rows.append([name, cases, percent(cases, len(c.facts.oom)), code(f"{worst.op} {worst.id}"), worst.sentence])
+        rows.append([name, cases, share(cases, len(c.facts.oom)), code(f"{worst.op} {worst.id}"), worst.sentence])
     return table(["what ran out", "cases", "share", "worst case", "what TTNN said of it"], rows)
 
 
@@ -36,9 +36,9 @@ def bands(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for band, found in c.facts.bands.items():
         asked = [r.total_bytes for pair in found for r in pair.records if r.total_bytes is not None]
-        counts = [len(found), percent(len(found), pairs), len({p.op for p in found}), len({p.shape for p in found})]
+        counts = [len(found), share(len(found), pairs), len({p.op for p in found}), len({p.shape for p in found})]
         rows.append([band.name, band.range, *counts, *(size(of(asked)) if asked else None for of in (min, max))])
-    total = [pairs, percent(pairs, pairs), len(c.facts.failing_operators), len(c.facts.shapes), None, None]
+    total = [pairs, share(pairs, pairs), len(c.facts.failing_operators), len(c.facts.shapes), None, None]
     counted = ["failing pairs", "share", "operators (of any band)", "shapes"]
     asked_of = ["did not fit: least allocated", "did not fit: most allocated"]
     return table(["band", "logical size of the shape", *counted, *asked_of], [*rows, [Markup("**total**"), "", *total]])

@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 
 from ssinghal.operators import operators as registry
+from ssinghal.render.html import templates
 from ssinghal.render.markdown import code, text
 from ssinghal.report import failure_tables, operator_tables, result_tables
 from ssinghal.report.group_report import GroupReport
@@ -31,19 +32,12 @@ def operator_document(op: str, run: Run, chapters: Sequence[GroupReport]) -> str
 
 @cache
 def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("ssinghal.report"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown: every text passes through the filters or ``table``
-    )
-    made.filters.update(text=text, code=code, count=lambda number: f"{number:,}")
-    made.globals.update(
+    environment = templates("ssinghal.report")  # Markdown is not escaped: every text passes through the filters or ``table``
+    environment.filters.update(text=text, code=code)
+    environment.globals.update(
         failures=failure_tables,
         results=result_tables,
         of_operator=operator_tables,
         since=partial(changes_markdown, shown=SHOWN),
     )
-    return made
+    return environment

@@ -6,21 +6,17 @@ Texts and tensors are told once and referred to by number, and cases are columns
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
 import json
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from importlib.resources import files
-from string import Template
 from typing import Any, Generic, TypeVar
 
 from ssinghal.core.record import FAULTS, Resource, Status, Usage
 from ssinghal.core.tensors import Board, format_shape
 from ssinghal.operators.case_json import KEYS
+from ssinghal.render import html
 from ssinghal.report.bank_occupancy import Bar, Segment, bars_of, board_of
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.placement_alternatives import Alternative, Answer
@@ -40,7 +36,6 @@ _TEXTS = (
 )  # fmt: skip
 _PEAKS = tuple(field.name for field in fields(Usage))
 _RAN = (Status.FITS, Status.OOM, Status.MISMATCH)
-_NOT_IN_SCRIPTS = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}  # U+2028 and all else beyond ASCII is escaped by json
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -53,16 +48,12 @@ def page(
     ``changes``: since the run before, where there is one. ``chapters``: of the run's groups, where they are made already.
     ``files_beside``: names of files that will lie beside the page.
     """
-    style = _asset("page.css")
-    scripts = "\n".join(_asset(name) for name in SCRIPTS)
-    script = f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    return Template(_asset("page.html")).substitute(
-        policy=policy,
-        title=html.escape(f"{run.id}: memory verdicts").encode("ascii", "xmlcharrefreplace").decode(),
-        style=style,
-        data=json.dumps(page_data(run, changes, chapters, files_beside), separators=(",", ":")).translate(_NOT_IN_SCRIPTS),
-        script=script,
+    return html.page(
+        html.templates("ssinghal.report").get_template("page.html.j2"),
+        title=f"{run.id}: memory verdicts",
+        style=html.asset("ssinghal.report", "assets/page.css"),
+        scripts=[html.asset("ssinghal.report", f"assets/{name}") for name in SCRIPTS],
+        data=page_data(run, changes, chapters, files_beside),
     )
 
 
@@ -238,12 +229,3 @@ def _changes(changes: Changes) -> dict[str, Any]:
     compared = [str(after) for after in now.values()]
     kinds = [[kind.value, TITLES[kind], kind in WORSE] for kind in ChangeKind]
     return {"before": changes.before, "compared": compared, "kinds": kinds, "notes": list(changes.notes), "found": found}
-
-
-def _asset(name: str) -> str:
-    return (files("ssinghal.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """The one inline script or style that a browser may use, in the words of a Content-Security-Policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ssinghal.core.record import Status
 from ssinghal.operators import operators as registry
-from ssinghal.render.markdown import Markup, Number, code, names, percent, shape, size, table, text
+from ssinghal.render.markdown import Markup, Number, code, names, shape, share, size, table, text
 from ssinghal.render.tables import status_columns
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.statistics import Size, Statistics
@@ -104,7 +104,7 @@ def models(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for m in c.facts.models:
         neither = m.calls - m.fitting_calls - m.failing_calls
-        calls = [m.calls, m.fitting_calls, m.failing_calls, neither, percent(m.failing_calls, m.calls)]
+        calls = [m.calls, m.fitting_calls, m.failing_calls, neither, share(m.failing_calls, m.calls)]
         rows.append([m.model, m.input_size, m.catalog, *calls, len(m.cases), len(m.oom), _modules(m.modules)])
     calls_are = ["calls", "fit", "fail (OOM)", "neither", "fail"]
     return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing, first made by"], rows)

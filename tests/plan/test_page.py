@@ -12,9 +12,10 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.plan.executor import PlanTask
-from ssinghal.plan.page import EdgeTable, page, percent, read_plan
+from ssinghal.plan.page import EdgeTable, page, read_plan
 from ssinghal.plan.policy import find_policy
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split, StandIn, StepUse
+from ssinghal.render.tables import percent
 from ssinghal.runner.pool import Pool
 
 BANK, BANKS = 1_072_693_184, 12  # of an n150
