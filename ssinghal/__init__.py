@@ -1,3 +1,113 @@
-"""Which TTNN operator at which shape runs out of which memory on a Tenstorrent board, by how many bytes, and why."""
+"""Which TTNN operator at which shape runs out of which memory on a Tenstorrent board, by how many bytes, and why.
+
+``__all__`` is the public interface; every other module is internal. Its names are imported when they are first used: ``import
+ssinghal`` takes a moment, and needs neither torch nor ttnn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ssinghal.api import compare_runs, diagnose_log, find_remedies, open_pool, plan_model, probe, read_run
+    from ssinghal.catalog.expansion import expand
+    from ssinghal.catalog.loader import load_catalogs
+    from ssinghal.core.boards import board_names, load_board
+    from ssinghal.core.case import Case, OutputMemory, Placement
+    from ssinghal.core.record import Record, Resource, Status, Verdict
+    from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec
+    from ssinghal.errors import (
+        CaptureError,
+        CatalogError,
+        DeviceError,
+        DeviceUnavailable,
+        HarnessError,
+        InvalidCase,
+        NotProven,
+        RegistryError,
+    )
+    from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
+    from ssinghal.operators import make_case
+    from ssinghal.runner.pool import Pool
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Board",
+    "BufferType",
+    "CaptureError",
+    "Case",
+    "CatalogError",
+    "DType",
+    "DeviceError",
+    "DeviceUnavailable",
+    "HarnessError",
+    "InvalidCase",
+    "Layout",
+    "MemoryConfig",
+    "MemoryEstimate",
+    "NotProven",
+    "OutputMemory",
+    "Placement",
+    "Pool",
+    "Prediction",
+    "Record",
+    "RegistryError",
+    "Resource",
+    "Status",
+    "TensorSpec",
+    "Verdict",
+    "board_names",
+    "compare_runs",
+    "diagnose_log",
+    "estimate",
+    "expand",
+    "find_remedies",
+    "load_board",
+    "load_catalogs",
+    "make_case",
+    "open_pool",
+    "plan_model",
+    "probe",
+    "read_run",
+]
+
+_MODULES = {
+    "api": ("compare_runs", "diagnose_log", "find_remedies", "open_pool", "plan_model", "probe", "read_run"),
+    "catalog.expansion": ("expand",),
+    "catalog.loader": ("load_catalogs",),
+    "core.boards": ("board_names", "load_board"),
+    "core.case": ("Case", "OutputMemory", "Placement"),
+    "core.record": ("Record", "Resource", "Status", "Verdict"),
+    "core.tensors": ("Board", "BufferType", "DType", "Layout", "MemoryConfig", "TensorSpec"),
+    "errors": (
+        "CaptureError",
+        "CatalogError",
+        "DeviceError",
+        "DeviceUnavailable",
+        "HarnessError",
+        "InvalidCase",
+        "NotProven",
+        "RegistryError",
+    ),
+    "estimation.estimator": ("MemoryEstimate", "Prediction", "estimate"),
+    "operators": ("make_case",),
+    "runner.pool": ("Pool",),
+}
+
+if not TYPE_CHECKING:  # else every attribute would count as known
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        for module, names in _MODULES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+                return value
+        from ssinghal.errors import unknown
+
+        raise AttributeError(unknown(f"attribute of {__name__}", name, __all__))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

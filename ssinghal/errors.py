@@ -9,14 +9,14 @@ LINE_LIMIT = 500
 
 
 class HarnessError(Exception):
-    """Base of all errors below; its text is one clear line (or one line per fault) for the user, each of bounded length."""
+    """The base of all errors below. Its text is one clear line for the user, or one line per fault, each of bounded length."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__("\n".join(cut(line, LINE_LIMIT) for line in text.splitlines()))
 
 
 class CatalogError(HarnessError):
-    """A catalog that cannot be used. Carries every fault of every file at once as ``file:line: path: what``."""
+    """A catalog that cannot be used. ``faults`` holds every fault of every file at once, each as ``file:line: path: what``."""
 
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
@@ -28,19 +28,23 @@ class RegistryError(HarnessError):
 
 
 class InvalidCase(HarnessError):
-    """A case that no device could run: unknown operator or attribute, impossible shape, missing operand."""
+    """Input that no device could run: an unknown operator, attribute, board or model, an impossible shape, too few operands."""
+
+
+class CaptureError(HarnessError):
+    """A model that cannot be captured; one line states why."""
 
 
 class DeviceError(HarnessError):
-    """Something about the device itself, not about a case."""
+    """A problem of the device itself, not of a case."""
 
 
 class DeviceUnavailable(DeviceError):
-    """The asked-for device mode or board cannot be opened here; the text says what is missing and what mends it."""
+    """The requested device mode or board cannot be opened here; the text states what is missing and how to fix it."""
 
 
 class NotProven(DeviceError):
-    """A device that opened but failed the self-check of its mode, so its verdicts cannot be trusted."""
+    """A device that opened but failed the self-check of its mode, so that its verdicts cannot be trusted."""
 
 
 def cut(text: str, limit: int) -> str:

@@ -12,9 +12,10 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureError, CaptureRequest, Level
+from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
 from ssinghal.catalog.loader import write_checked
 from ssinghal.catalog.schema import CapturedCatalog, Catalog
+from ssinghal.errors import CaptureError
 
 _MEND = "pip install 'ssinghal[capture]'"
 

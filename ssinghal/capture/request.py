@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssinghal.core.tensors import Shape, TextEnum
-from ssinghal.errors import HarnessError, unknown
+from ssinghal.errors import CaptureError, unknown
 
 DEFAULT_TIMEOUT_S = 600.0
 # package -> (the extra that brings it, further packages whose versions decide what a capture of it holds)
@@ -19,10 +19,6 @@ PACKAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "diffusers": ("capture", ()),
     "ultralytics": ("ultralytics", ("torchvision",)),
 }
-
-
-class CaptureError(HarnessError):
-    """A capture that cannot be made; one line says why."""
 
 
 class Level(TextEnum):

@@ -29,11 +29,24 @@ def expand(
     memory: BufferType | None = None,
     max_bytes: int | None = None,
 ) -> Expansion:
-    """The cases of ``catalogs``, each under the name of its suite; equal calls of one suite are one case, sources joined.
+    """Returns the cases of catalogs, each under the name of its suite; equal calls of one suite are one case, sources joined.
 
-    ``operators``: names to keep (exact, any alias). ``memory``: overrides every catalog's; what a card said of another memory
-    is then dropped. ``max_bytes``: leaves out cases whose largest operand has more logical bytes. InvalidCase for an unknown
-    name.
+    Args:
+        catalogs: The catalogs, from ``load_catalogs``.
+        operators: Names of operators to keep, exact, aliases included; all by default.
+        memory: Replaces the memory of every catalog; what a card reported of another memory is then dropped.
+        max_bytes: Leaves out cases whose largest operand has more logical bytes.
+
+    Returns:
+        The cases in the order of the catalogs, and the captured calls that no operator makes.
+
+    Raises:
+        InvalidCase: An operator's name is unknown.
+
+    Example:
+        >>> from ssinghal import load_catalogs
+        >>> len(expand(load_catalogs(["mochi"]), operators=["conv3d"]).cases)
+        1
     """
     wanted = None if operators is None else {suite_name(name) for name in operators}
     merged: dict[tuple[str, str], Case] = {}

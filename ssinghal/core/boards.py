@@ -23,7 +23,12 @@ DIGEST_MARK = "@"  # in the name of a board that was taken from a descriptor: FI
 
 
 def board_names() -> list[str]:
-    """Of the product."""
+    """Returns the names of the built-in boards.
+
+    Example:
+        >>> board_names()[:2]
+        ['n150', 'n300']
+    """
     return sorted(p.stem for p in _FOLDER.glob("*.yaml") if not p.name.endswith(_DESCRIPTOR))
 
 
@@ -44,7 +49,21 @@ def is_own(name: str) -> bool:
 
 @cache
 def load_board(name: str) -> Board:
-    """The named board, or InvalidCase with the nearest names."""
+    """Returns a board by its name.
+
+    Args:
+        name: A name of ``board_names()``, or of a board that was taken from a cluster descriptor.
+
+    Returns:
+        The board: number of banks, bytes per bank and alignment of L1 and DRAM, core grid as columns and rows.
+
+    Raises:
+        InvalidCase: No board has this name; the text states the nearest ones.
+
+    Example:
+        >>> load_board("n150").l1
+        MemoryRegion(num_banks=64, bank_bytes=1393312, alignment_bytes=16)
+    """
     facts = _facts(name)
     columns, rows = facts["grid"]
     mesh_rows, mesh_columns = facts.get("mesh", ONE_CHIP)

@@ -16,7 +16,7 @@ DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape
 
 
 class OutputMemory(TextEnum):
-    """Where the result goes: with its inputs, L1, DRAM, or wherever TTNN puts it when not told."""
+    """Where the result goes: with its inputs, to L1, to DRAM, or where TTNN puts it by default."""
 
     SAME = "same"
     L1 = "l1"
@@ -28,10 +28,16 @@ class OutputMemory(TextEnum):
 class Placement:
     """How the shapes of a case go to the device.
 
-    ``channels_last``: rank-4 inputs are written NCHW and put on the device as NHWC. ``None`` leaves it to the operator
-    (yes for those whose TTNN call takes NHWC: pool, conv, upsample). Attributes always speak of the tensor as placed,
-    except for those NHWC operators, whose attributes keep their torch meaning.
-    ``l1_small_bytes``: ``None`` leaves it to the operator (0 unless it needs the region).
+    Attributes always refer to the tensor as placed, except for NHWC operators, whose attributes keep their torch meaning.
+
+    Attributes:
+        dtype: Type of the elements.
+        layout: Tiles or rows.
+        memory: Memory of the operands.
+        output_memory: Memory of the result.
+        channels_last: Whether rank-4 inputs, written NCHW, are put on the device as NHWC. None leaves it to the operator: yes
+            for those whose TTNN call takes NHWC (pool, conv, upsample).
+        l1_small_bytes: Bytes of each core's L1_SMALL region. None leaves it to the operator: 0 unless it needs the region.
     """
 
     dtype: DType = DType.BFLOAT16
@@ -79,9 +85,17 @@ class KnownOom:
 
 @dataclass(frozen=True)
 class Case:
-    """One operator call. ``name`` is the name it was selected by (an alias, or ``operator`` itself).
+    """One operator call, from ``make_case``. ``inputs`` and ``attrs`` follow the ATen schema.
 
-    ``inputs`` and ``attrs`` follow the ATen schema: tensor arguments in order, the others by name.
+    Attributes:
+        operator: The operator's own name.
+        name: The name it was selected by, an alias or ``operator`` itself.
+        inputs: Shapes of the tensor arguments in their order, in elements.
+        attrs: The other arguments by name.
+        placement: Dtype, layout and memory on the device.
+        sources: The catalogs, and for captured calls the models, that it comes from.
+        known_oom: What a card reported of it.
+        listed_shape: The shape of the catalog that the inputs were built from, where one was.
     """
 
     operator: str

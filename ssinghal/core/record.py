@@ -46,11 +46,16 @@ class Resource(TextEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What TTNN (or arithmetic) said of one call, with every number of its message.
+    """How one call ended, by TTNN or by arithmetic, with every number of TTNN's message.
 
-    Buffers: ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed, ``bank_bytes`` there, of which
+    Buffers: ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed, ``bank_bytes`` available, of which
     ``allocated_bytes``/``free_bytes``/``largest_free_bytes`` per bank. Program buffers: ``program_bytes`` is the address or
-    size they reach on ``cores``, ``limit_bytes`` what they may reach, ``tensor_address`` the L1 tensor they run into.
+    size that ``buffer_kind`` buffers reach on ``cores``, ``limit_bytes`` what they may reach, ``tensor_address`` the L1 tensor
+    that they run into. Numbers that do not apply are None.
+
+    ``status`` and ``resource``: how it ended, and what ran out. ``stage``: the operand, output or call that failed.
+    ``decided_by``: ``ttnn``, ``arithmetic``, ``harness``, ``registry`` or ``torch``. ``error_type``, ``message`` and
+    ``thrown_at``: the error as TTNN raised it, and the place in its source.
     """
 
     status: Status
@@ -121,12 +126,33 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Record:
-    """One case, one record.
+    """What is known of a case after it ran: one line of ``records.jsonl``.
 
-    ``device_mode`` and ``numerics`` say what the verdict may be used for: a virtual device never computes, so ``numerics`` is
-    "not run" there and a ``fits`` is about memory alone. ``mesh``: rows and columns of chips, each of which holds what the
-    figures say. ``resident``: bytes per bank that operands and results held together when the call returned, by kind of memory.
-    ``listed_shape``: the catalog's, which the operands were made from. ``remedies``: of an OOM that they were searched for.
+    A virtual device never computes, so that ``comparison`` is None there, and ``fits`` is about memory alone.
+
+    Attributes:
+        case: All that decides the verdict, as ``probe --from`` reads it: operator, shapes in elements, attributes, placement.
+        key: Content hash of ``case``, the operator counted under its own name.
+        id: Readable text, unique for each case of an operator.
+        operator: The operator's own name.
+        verdict: How it ended, with the numbers of TTNN's message.
+        device_mode: ``silicon``, ``simulator``, ``virtual``, or ``none`` where no device answered.
+        board: Name of the board.
+        ttnn: TTNN release.
+        estimate: What arithmetic foresaw, as ``MemoryEstimate.to_json`` writes it.
+        tensors: Operands and results with their bytes.
+        usage: Peaks in bytes, per core or bank, of the call on an empty device.
+        usage_note: Why there are no peaks.
+        resident: Bytes per bank that operands and results held together when the call returned, by kind of memory.
+        comparison: TTNN's values against torch's, on a device that computes.
+        left_allocated: Bytes per bank that were still allocated after all tensors were freed, by kind of memory.
+        sources: The catalogs, and for captured calls the models, that the case comes from.
+        listed_shape: The shape of the catalog that the operands were built from.
+        remedies: What makes the case fit, for an OOM if that was searched for.
+        test: Node id of the test that ran it.
+        run: Id of the run.
+        duration_s: Seconds that it took.
+        mesh: Rows and columns of chips, each of which holds what the numbers state.
     """
 
     case: Mapping[str, Any]

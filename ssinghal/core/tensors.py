@@ -37,6 +37,8 @@ class TextEnum(str, Enum):
 
 
 class DType(TextEnum):
+    """Element types of TTNN. ``bfloat8_b`` and ``bfloat4_b`` are block floats, which share exponents and need tile layout."""
+
     BFLOAT16 = "bfloat16"
     FLOAT32 = "float32"
     BFLOAT8_B = "bfloat8_b"
@@ -63,11 +65,15 @@ _TILE_BYTES = {
 
 
 class Layout(TextEnum):
+    """Order of the elements: tiles of 32 x 32, to which the last two dims are padded, or rows."""
+
     TILE = "tile"
     ROW_MAJOR = "row_major"
 
 
 class BufferType(TextEnum):
+    """Kinds of memory: DRAM, the L1 of the cores, and the part of L1 that is set aside when a device is opened."""
+
     DRAM = "dram"
     L1 = "l1"
     L1_SMALL = "l1_small"
@@ -95,7 +101,7 @@ class ShardSpec:
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Where a tensor lives: interleaved over all banks of ``buffer``, or sharded."""
+    """Where a tensor is: interleaved over all banks of ``buffer``, or cut into shards as ``shard`` has it."""
 
     buffer: BufferType = BufferType.DRAM
     shard: ShardSpec | None = None
@@ -115,10 +121,20 @@ class MemoryRegion:
 
 @dataclass(frozen=True)
 class Board:
-    """One chip as TTNN's allocator sees it. ``reserved_base_bytes`` is what TTNN keeps at the bottom of each L1.
+    """One chip as TTNN's allocator sees it.
 
-    ``mesh``: rows and columns of chips that are opened together. Tensors are replicated, so that each chip holds what one alone
-    would: all figures are those of any one of them.
+    Attributes:
+        name: ``n150`` and the like, or ``FILE@DIGEST`` of a machine's own cluster descriptor.
+        arch: ``wormhole_b0`` or ``blackhole``.
+        grid: Columns and rows of cores.
+        l1: The L1 of all cores, each of which is a bank, without ``l1_small_bytes``.
+        dram: The DRAM of the chip.
+        l1_end_bytes: Address where each core's L1 ends.
+        granule_bytes: The allocator rounds sizes up to multiples of it.
+        l1_small_bytes: Bytes at the top of each core's L1 that are set aside when the device is opened.
+        provenance: Where these numbers come from.
+        mesh: Rows and columns of chips that are opened together. Tensors are replicated, so that each chip holds what one
+            alone would: all numbers are those of any one of them.
     """
 
     name: str
@@ -134,6 +150,7 @@ class Board:
 
     @property
     def reserved_base_bytes(self) -> int:
+        """Bytes that TTNN keeps at the bottom of each L1."""
         return self.l1_end_bytes - self.l1.bank_bytes - self.l1_small_bytes
 
     def with_l1_small(self, size_bytes: int) -> Board:
@@ -159,12 +176,22 @@ class Board:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor as it lies on the device: shape, dtype, layout and memory config.
+    """A tensor as it lies on the device, and the arithmetic of its bytes.
 
-    ``row_alignment``: elements to whose multiple an operator pads the rows of a row-major result, 1 for none.
+    Attributes:
+        shape: Sizes in elements, rank 1 to 8, without padding.
+        dtype: Type of the elements.
+        layout: Tiles or rows.
+        memory: Kind of memory, and how the tensor is spread over its banks.
+        row_alignment: Elements to whose multiple an operator pads the rows of a row-major result, 1 for none.
 
-    InvalidCase for what TTNN refuses on every board: impossible shapes, block floats in row-major layout, shards that do not
-    tile the tensor, interleaved L1_SMALL.
+    Raises:
+        InvalidCase: What TTNN rejects on every board: impossible shapes, block floats in row-major layout, shards that do not
+            tile the tensor, interleaved L1_SMALL.
+
+    Example:
+        >>> TensorSpec((1, 64, 640, 400)).padded_shape  # 400 is no multiple of 32
+        (1, 64, 640, 416)
     """
 
     shape: Shape

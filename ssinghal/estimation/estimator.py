@@ -40,7 +40,7 @@ _RESOURCES = {
 
 
 class Prediction(TextEnum):
-    """``unknown``: all that arithmetic knows of fits, but TTNN allocates more on the way."""
+    """The verdict of an estimate. ``unknown``: all that arithmetic knows of fits, but TTNN allocates more on the way."""
 
     FITS = "fits"
     EXCEEDS = "exceeds"
@@ -115,14 +115,14 @@ class Allocation:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What arithmetic says of a case on ``board`` (opened with the case's ``l1_small_size``).
+    """What arithmetic foresees of a case on ``board`` (opened with the case's ``l1_small_size``), and the ``reason``.
 
     ``allocations`` are all tensors of the call that take memory, also those after the first that does not fit;
     ``peak_bytes_per_bank`` is what they would take together. ``program_bytes`` are program buffers per core, where a formula
-    is known. Where ``verdict`` is "exceeds", ``stage`` names the tensor or "program", and the other numbers are those of
-    TTNN's own message: for a tensor ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed, ``bank_bytes`` there with
-    ``allocated_bytes``/``free_bytes``/``largest_free_bytes``; for program buffers the address ``program_end`` they reach and
-    ``limit_bytes``, the end of L1 or the lowest tensor's address.
+    is known. Where ``verdict`` is "exceeds", ``resource`` runs out, ``stage`` names the tensor or "program", and the other
+    numbers are those of TTNN's own message: for a tensor ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed,
+    ``bank_bytes`` available with ``allocated_bytes``/``free_bytes``/``largest_free_bytes``; for program buffers the address
+    ``program_end`` that they reach and ``limit_bytes``, the end of L1 or the lowest tensor's address.
 
     ``complete``: the results are among the allocations; False where the call cannot be made, or where TTNN places them by rules
     of its own. ``temporaries``: TTNN allocates more on the way. A result that does not fit is certain all the same, but TTNN's
@@ -177,13 +177,26 @@ class MemoryEstimate:
 
 
 def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> MemoryEstimate:
-    """What arithmetic knows of ``case`` on ``board``; with ``shard``, all its L1 tensors cut evenly over the cores.
+    """Returns what arithmetic knows of a case, without a device.
 
-    A call that is not complete (an operand or attribute is missing or wrong), or that TTNN lacks, is judged by the placing of
+    A call that is not complete (an operand or attribute is missing or wrong), or that TTNN lacks, is judged by the placement of
     its operands alone: it exceeds, or is unknown for that reason.
 
+    Args:
+        case: The call, whose shapes are in elements.
+        board: The board, from ``load_board``.
+        shard: Cuts all L1 tensors of the call evenly over the cores; by default they are interleaved.
+
+    Returns:
+        The estimate: verdict, resource, and all sizes in bytes, per bank and in total.
+
     Raises:
-        InvalidCase: an operand that no device can hold, such as bfloat8_b in row-major layout.
+        InvalidCase: An operand that no device can hold, such as bfloat8_b in row-major layout.
+
+    Example:
+        >>> from ssinghal import load_board, make_case
+        >>> estimate(make_case("relu", ((1, 32, 64),)), load_board("n150")).peak_bytes_per_bank[BufferType.DRAM]
+        4096
     """
     board = board.with_l1_small(case.placement.l1_small_bytes or 0)
     plan = _plan_of(case, board)

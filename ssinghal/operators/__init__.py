@@ -69,10 +69,30 @@ def make_case(
     known_oom: KnownOom | None = None,
     listed_shape: Shape | None = None,
 ) -> Case:
-    """The one way to build a case: the name is looked up, shapes are checked, the operator's own placement is filled in.
+    """Builds a case, the one way to do so: looks up the name, checks the shapes, completes the operator's placement.
 
     A creation operator (``ones``) takes its ``size`` from the attributes or as its one listed shape. With channels-last it is
     written NCHW like any other shape, and turned here, so that the case holds the size as placed.
+
+    Args:
+        name: An operator's name, or one of its aliases.
+        inputs: Shapes of the operands in elements, in the order of the ATen schema.
+        attrs: The other arguments of the ATen schema by name, such as ``{"dim": -1}``.
+        placement: Dtype, layout and memory on the device; what it leaves open is the operator's choice.
+        sources: Where the case comes from.
+        known_oom: What a card reported of it.
+        listed_shape: The shape of the catalog that the operands were built from.
+
+    Returns:
+        The case.
+
+    Raises:
+        InvalidCase: The name is unknown, or a shape is impossible. Missing operands and wrong attributes are the device's to
+            reject.
+
+    Example:
+        >>> make_case("softmax", ((1, 8, 1024, 1024),), {"dim": -1}).id
+        '1x8x1024x1024-dim=-1-dram'
     """
     info = find_operator(name)
     attrs = dict(attrs or {})

@@ -13,13 +13,12 @@ from pathlib import Path
 from ssinghal.capacity.parameters import Goal
 from ssinghal.capacity.search import Edge, SearchLimits, search_edge
 from ssinghal.capture.client import Captures
-from ssinghal.capture.request import CaptureError
 from ssinghal.capture.trace import Trace
 from ssinghal.capture.trace_library import trace_for
 from ssinghal.core.boards import load_board
 from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import CaptureError, InvalidCase
 from ssinghal.plan.input_sizes import STRIDE, shapes_of, size_of
 from ssinghal.plan.liveness import Outlook, arithmetic
 from ssinghal.plan.planner import Boards

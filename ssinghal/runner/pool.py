@@ -31,13 +31,13 @@ _WORKER = Path(__file__).with_name("worker")
 
 
 class Pool:
-    """``run(task) -> Future`` of its result, ``submit(case) -> Future[Record]``; each gets one, whatever happens to the worker
-    that has it.
+    """Worker processes, each with an open device. Every task gets a result, whatever happens to the worker that has it.
 
-    Use as a context manager. ``facts`` say what was opened (the first worker starts at once, the others on demand).
+    ``submit(case)`` and ``map(cases)`` give records. ``facts`` holds what was opened: board, TTNN release, bytes and number of
+    banks. The first worker starts at once, the others on demand. Use as a context manager, and see ``open_pool``.
 
     Raises:
-        DeviceError: no device, or one that failed its proof, or numerics asked of one that computes nothing.
+        DeviceError: There is no device, it failed its self-check, or numerics are requested of one that computes nothing.
     """
 
     def __init__(self, choice: DeviceChoice, options: PoolOptions = PoolOptions()) -> None:
@@ -75,10 +75,11 @@ class Pool:
         return self._executor.submit(self._run, task)
 
     def submit(self, case: Case) -> Future[Record]:
+        """Returns the record to come."""
         return self.run(ProbeTask(case))
 
     def map(self, cases: Iterable[Case]) -> Iterator[Record]:
-        """Records in the order of the cases."""
+        """Yields the records in the order of the cases."""
         for future in [self.submit(case) for case in cases]:
             yield future.result()
 

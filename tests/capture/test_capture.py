@@ -10,11 +10,11 @@ import pytest
 
 from ssinghal.capture.catalog_lines import Operand, RecordedCall, merged
 from ssinghal.capture.client import Captures, request_of, write_capture
-from ssinghal.capture.request import CaptureError, CaptureRequest, Level
+from ssinghal.capture.request import CaptureRequest, Level
 from ssinghal.catalog.loader import catalog_files
 from ssinghal.catalog.schema import CapturedCatalog
 from ssinghal.catalog.writer import flow
-from ssinghal.errors import CatalogError, InvalidCase
+from ssinghal.errors import CaptureError, CatalogError, InvalidCase
 from tests.support.packages import needs_torch
 
 # Text and lines ------------------------------------------------------------------------------------------------------------

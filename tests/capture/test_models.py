@@ -12,9 +12,10 @@ import pytest
 
 from ssinghal.capture.child.sandbox import QUIET
 from ssinghal.capture.client import request_of, write_capture
-from ssinghal.capture.request import CaptureError, CaptureRequest
+from ssinghal.capture.request import CaptureRequest
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
+from ssinghal.errors import CaptureError
 from tests.support.packages import PACKAGES, installed, needs_torch
 
 

@@ -15,7 +15,7 @@ import pytest
 from ssinghal.capture import client as session
 from ssinghal.capture import trace_library as traces
 from ssinghal.capture.client import Captures
-from ssinghal.capture.request import CaptureError, CaptureRequest, Level
+from ssinghal.capture.request import CaptureRequest, Level
 from ssinghal.capture.trace import (
     SUFFIX,
     Step,
@@ -31,7 +31,7 @@ from ssinghal.capture.trace import (
 )
 from ssinghal.capture.trace_library import SHIPPED, file_name, find_trace, trace_files, trace_for, trace_request, write_trace
 from ssinghal.catalog.loader import catalog_files
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import CaptureError, InvalidCase
 from tests.support.packages import installed, needs_torch
 
 HEAD = {

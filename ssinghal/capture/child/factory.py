@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ssinghal.capture.request import CaptureError
 from ssinghal.capture.zoo import DTYPE, BuiltModel
+from ssinghal.errors import CaptureError
 
 
 def call_factory(text: str) -> BuiltModel:

@@ -14,10 +14,11 @@ from ssinghal.capture.child.factory import call_factory
 from ssinghal.capture.child.meta_device import META, MetaFactories, MetaMode, ValueUnknown, built_on_meta, settle
 from ssinghal.capture.child.sandbox import Guards
 from ssinghal.capture.child.trace_recorder import TraceRecorder
-from ssinghal.capture.request import PACKAGES, CaptureError, CaptureRequest, Level
+from ssinghal.capture.request import PACKAGES, CaptureRequest, Level
 from ssinghal.capture.trace import Trace, trace_text
 from ssinghal.capture.zoo import DTYPE, BuiltModel, build
 from ssinghal.catalog.writer import captured_text
+from ssinghal.errors import CaptureError
 
 # What huggingface_hub raises when told to stay offline, before it tries to connect.
 OFFLINE = frozenset({"EntryNotFoundError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"})

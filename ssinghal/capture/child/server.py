@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.capture.child.sandbox import Guards
-from ssinghal.capture.request import CaptureError, CaptureRequest
+from ssinghal.capture.request import CaptureRequest
+from ssinghal.errors import CaptureError
 
 TAIL_BYTES = 4000
 

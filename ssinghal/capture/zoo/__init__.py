@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ssinghal.capture.request import PACKAGES, CaptureError
+from ssinghal.capture.request import PACKAGES
 from ssinghal.core.tensors import Shape
-from ssinghal.errors import unknown
+from ssinghal.errors import CaptureError, unknown
 
 DTYPE = "bfloat16"  # of parameters and of activations that float: what models run in on these boards
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssinghal.capture.request import CaptureError
 from ssinghal.capture.zoo import DTYPE, BuiltModel
 from ssinghal.core.tensors import Shape
+from ssinghal.errors import CaptureError
 
 
 @dataclass(frozen=True)

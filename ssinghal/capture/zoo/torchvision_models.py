@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssinghal.capture.request import CaptureError
 from ssinghal.capture.zoo import BuiltModel, image_size
 from ssinghal.core.tensors import Shape
+from ssinghal.errors import CaptureError
 
 ONE_STAGE = "anchors, box decoding and non-maximum suppression depend on values: backbone and heads are recorded"
 TWO_STAGE = (
