@@ -14,7 +14,7 @@ from typing import Any
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import TILE_EDGE, Board, Shape, TextEnum, format_bytes, format_shape
 from ssinghal.errors import InvalidCase
-from ssinghal.operators import find_operator
+from ssinghal.operators import find_operator, named
 from ssinghal.operators.operator_info import normal_dim
 from ssinghal.operators.resizing import check, resized, spatial_dims, subject_of
 
@@ -97,16 +97,20 @@ def _sequence(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
     return _counted(Goal.SEQUENCE, case, _dims(case, bounds, None, _sequence_dims(case)), bounds)
 
 
+EMBEDDING, SOFTMAX, ATTENTION = named("embedding softmax scaled_dot_product_attention")
+PRODUCTS = named("matmul bmm")
+
+
 def _sequence_dims(case: Case) -> tuple[int, ...]:
     """The last but one; of scores, which have the sequence on both sides, the last two; of indices and vectors the last."""
     shape = subject_of(case)
     name, rank = find_operator(case.name).name, len(shape)
-    if rank == 1 or name == "embedding":
+    if rank == 1 or name == EMBEDDING:
         return (rank - 1,)
-    is_scores = shape[-1] == shape[-2] and (rank >= 4 or name == "softmax")
-    if name in ("matmul", "bmm"):
+    is_scores = shape[-1] == shape[-2] and (rank >= 4 or name == SOFTMAX)
+    if name in PRODUCTS:
         return tuple(d for d in (rank - 2, rank - 1) if d == rank - 2 or is_scores)
-    return (rank - 2, rank - 1) if is_scores and name != "scaled_dot_product_attention" else (rank - 2,)
+    return (rank - 2, rank - 1) if is_scores and name != ATTENTION else (rank - 2,)
 
 
 def _dims(case: Case, bounds: Bounds, count: int | None, usual: tuple[int, ...]) -> tuple[int, ...]:

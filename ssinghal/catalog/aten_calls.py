@@ -16,7 +16,7 @@ from ssinghal.catalog.schema import CapturedLine
 from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import DType
 from ssinghal.errors import InvalidCase, RegistryError
-from ssinghal.operators import families, make_case
+from ssinghal.operators import families, find_operator, make_case
 from ssinghal.operators.operator_info import PLACED_DTYPES, OperatorInfo, output_specs, working_shapes
 from ssinghal.operators.unsupported import unmapped_reason
 
@@ -49,9 +49,10 @@ def captured_case(overload: str, line: CapturedLine, base: Placement, source: So
 
 def _case(overload: str, line: CapturedLine, base: Placement, source: Source) -> Case:
     if overload in _REWRITTEN:
-        overload, line = _REWRITTEN[overload](line, base.dtype.value)
-    info = operators_by_overload().get(overload)
-    if info is None:
+        info, line = _REWRITTEN[overload](line, base.dtype.value)
+    elif overload in operators_by_overload():
+        info = operators_by_overload()[overload]
+    else:
         raise _NoCase(unmapped_reason(overload))
     if line.has_empty:
         raise _NoCase("a tensor without elements, which TTNN does not take")
@@ -130,20 +131,25 @@ def _check_result(info: OperatorInfo, line: CapturedLine, case: Case) -> None:
 
 # Overloads that are run as another one ------------------------------------------------------------------------------------
 
-_Rewritten = tuple[str, CapturedLine]
+_Rewritten = tuple[OperatorInfo, CapturedLine]
+_CAST, _EMBEDDING, _CONVOLUTION = map(find_operator, ("_to_copy", "embedding", "convolution"))
+_QUOTIENT, _ROUNDED_QUOTIENT = map(find_operator, ("div", "floor_divide"))
+_CONSTANT_PAD = find_operator("constant_pad_nd")
+_REPLICATION_PADS = {2: find_operator("replication_pad2d"), 3: find_operator("replication_pad3d")}
 
 
-def _as_other(overload: str, attribute: str) -> Callable[[CapturedLine, str], _Rewritten]:
+def _as_other(operator: str, attribute: str) -> Callable[[CapturedLine, str], _Rewritten]:
     """The second tensor gives its shape and nothing else."""
+    info = find_operator(operator)
 
     def rewrite(line: CapturedLine, dtype: str) -> _Rewritten:
-        return overload, _changed(line, ("self",), {attribute: list(line.inputs["other"])})
+        return info, _changed(line, ("self",), {attribute: list(line.inputs["other"])})
 
     return rewrite
 
 
 def _cast_as_other(line: CapturedLine, dtype: str) -> _Rewritten:
-    return "aten._to_copy.default", _changed(line, ("self",), {"dtype": line.dtypes.get("out", dtype)})
+    return _CAST, _changed(line, ("self",), {"dtype": line.dtypes.get("out", dtype)})
 
 
 def _index(line: CapturedLine, dtype: str) -> _Rewritten:
@@ -153,24 +159,26 @@ def _index(line: CapturedLine, dtype: str) -> _Rewritten:
         raise _NoCase("a mask picks the elements: " + unmapped_reason("aten.nonzero.default"))
     if len(table) != 2 or len(indices) != 1 or indices[0] is None:
         raise _NoCase("TTNN looks up rows of a table (one index, dim 0, rank 2) and nothing else")
-    return "aten.embedding.default", _renamed(line, self="weight")
+    return _EMBEDDING, _renamed(line, self="weight")
 
 
 def _index_select(line: CapturedLine, dtype: str) -> _Rewritten:
     if len(line.inputs["self"]) != 2 or line.args["dim"] not in (0, -2):
         raise _NoCase("TTNN looks up rows of a table (one index, dim 0, rank 2) and nothing else")
-    return "aten.embedding.default", _renamed(_changed(line, ("self", "index"), {}), self="weight", index="indices")
+    return _EMBEDDING, _renamed(_changed(line, ("self", "index"), {}), self="weight", index="indices")
 
 
 def _pad(line: CapturedLine, dtype: str) -> _Rewritten:
     """One overload for all modes; those that copy edges are operators of their own here."""
     mode = line.args.get("mode", "constant")
     if mode == "constant":
-        return "aten.constant_pad_nd.default", _changed(line, ("self",), {k: v for k, v in line.args.items() if k != "mode"})
+        return _CONSTANT_PAD, _changed(line, ("self",), {k: v for k, v in line.args.items() if k != "mode"})
     if mode != "replicate":
         raise _NoCase(f"TTNN pads with a constant, or by copied edges; not by {mode}")
-    overload = f"aten.replication_pad{len(line.args['pad']) // 2}d.default"
-    return overload, _changed(line, ("self",), {"padding": line.args["pad"]})
+    spatial = len(line.args["pad"]) // 2
+    if spatial not in _REPLICATION_PADS:
+        raise _NoCase(unmapped_reason(f"aten.replication_pad{spatial}d.default"))
+    return _REPLICATION_PADS[spatial], _changed(line, ("self",), {"padding": line.args["pad"]})
 
 
 def _convolution(line: CapturedLine, dtype: str) -> _Rewritten:
@@ -181,27 +189,28 @@ def _convolution(line: CapturedLine, dtype: str) -> _Rewritten:
         if any(r % 2 for r in reach):
             raise _NoCase("padding that differs from side to side")
         padding = [r // 2 for r in reach]
-    return "aten.convolution.default", _changed(line, tuple(line.inputs), {**line.args, "padding": padding})
+    return _CONVOLUTION, _changed(line, tuple(line.inputs), {**line.args, "padding": padding})
 
 
 def _for_dim(value: int | list[int], dim: int) -> int:
     return value if isinstance(value, int) else value[dim if len(value) > 1 else 0]
 
 
-def _logical(overload: str) -> Callable[[CapturedLine, str], _Rewritten]:
+def _logical(operator: str) -> Callable[[CapturedLine, str], _Rewritten]:
     """Bits of a bool are its truth; of integers TTNN has functions too, which no model here calls."""
+    info = find_operator(operator)
 
     def rewrite(line: CapturedLine, dtype: str) -> _Rewritten:
         if {line.dtypes.get(name, dtype) for name in line.inputs} != {_MASK}:
             raise _NoCase("bits of integers: only those of a bool are mapped, as its truth")
-        return overload, line
+        return info, line
 
     return rewrite
 
 
 def _rounded(line: CapturedLine, dtype: str) -> _Rewritten:
     """Without a rounding mode this is the plain quotient."""
-    return ("aten.floor_divide.default" if "rounding_mode" in line.args else "aten.div.Tensor"), line
+    return (_ROUNDED_QUOTIENT if "rounding_mode" in line.args else _QUOTIENT), line
 
 
 def _changed(line: CapturedLine, operands: tuple[str, ...], args: Mapping[str, Any]) -> CapturedLine:
@@ -217,9 +226,9 @@ def _renamed(line: CapturedLine, **names: str) -> CapturedLine:
 
 
 _REWRITTEN: Mapping[str, Callable[[CapturedLine, str], _Rewritten]] = {
-    "aten.expand_as.default": _as_other("aten.expand.default", "size"),
-    "aten.view_as.default": _as_other("aten.view.default", "size"),
-    "aten.reshape_as.default": _as_other("aten.reshape.default", "shape"),
+    "aten.expand_as.default": _as_other("expand", "size"),
+    "aten.view_as.default": _as_other("view", "size"),
+    "aten.reshape_as.default": _as_other("view", "shape"),
     "aten.type_as.default": _cast_as_other,
     "aten.pad.default": _pad,
     **{f"aten.conv{dims}d.padding": _convolution for dims in (1, 2, 3)},
@@ -227,7 +236,7 @@ _REWRITTEN: Mapping[str, Callable[[CapturedLine, str], _Rewritten]] = {
     "aten.div_.Tensor_mode": _rounded,
     "aten.index.Tensor": _index,
     "aten.index_select.default": _index_select,
-    **{f"aten.{name}.Tensor": _logical("aten.logical_and.default") for name in ("bitwise_and", "bitwise_and_", "__and__")},
-    **{f"aten.{name}.Tensor": _logical("aten.logical_or.default") for name in ("bitwise_or", "bitwise_or_", "__or__")},
-    **{f"aten.{name}.default": _logical("aten.logical_not.default") for name in ("bitwise_not", "bitwise_not_")},
+    **{f"aten.{name}.Tensor": _logical("logical_and") for name in ("bitwise_and", "bitwise_and_", "__and__")},
+    **{f"aten.{name}.Tensor": _logical("logical_or") for name in ("bitwise_or", "bitwise_or_", "__or__")},
+    **{f"aten.{name}.default": _logical("logical_not") for name in ("bitwise_not", "bitwise_not_")},
 }

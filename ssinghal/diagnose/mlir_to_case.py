@@ -18,7 +18,7 @@ from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator, make_case
 from ssinghal.operators.binding import specs_of
-from ssinghal.operators.operator_info import to_nchw
+from ssinghal.operators.operator_info import OperatorInfo, to_nchw
 
 DIALECT = "ttnn."
 # Attributes that no case has, and that change how TTNN runs a call: its tensors are the same, its program buffers may not be.
@@ -44,6 +44,13 @@ class OpMapping:
     result_layout: bool = False
     puts_result: bool = False
 
+    def __post_init__(self) -> None:
+        find_operator(self.operator)  # so that a mistyped name fails at import
+
+    @property
+    def info(self) -> OperatorInfo:
+        return find_operator(self.operator)
+
 
 def case_of(operation: Operation) -> Case:
     """The call of ``operation`` with its own tensors.
@@ -59,7 +66,7 @@ def case_of(operation: Operation) -> Case:
     given = operation.results if form.puts_result else operation.operands
     operands = [value for value in given if value.spec is not None]
     specs = [value.spec for value in operands if value.spec is not None]
-    info = find_operator(form.operator)
+    info = form.info
     if len(specs) < info.min_operands:
         raise InvalidCase(f"{operation.name}: the text gives the types of {len(specs)} operands; it takes {info.min_operands}")
     if form.order is not None and len(specs) == len(form.order):
@@ -96,7 +103,7 @@ def _placement(operation: Operation, form: OpMapping, operands: Sequence[TensorS
         output = OutputMemory(results[0].memory.buffer.value)
     if BufferType.L1_SMALL in (memory, *(spec.memory.buffer for spec in results)):
         raise InvalidCase(f"{operation.name}: a tensor in l1_small, which is TTNN's own")
-    is_nhwc = bool(find_operator(form.operator).traits.nhwc)
+    is_nhwc = bool(form.info.traits.nhwc)
     return Placement(first.dtype, shaped.layout, memory, output, channels_last=None if is_nhwc else False)
 
 
@@ -105,7 +112,7 @@ def _check_same(operation: Operation, form: OpMapping, case: Case, operands: Seq
     made_inputs, made_outputs = specs_of(case)
     compared = [(f"input {i}", made, value) for i, (made, value) in enumerate(zip(made_inputs, operands, strict=False), 1)]
     compared = [row for i, row in enumerate(compared) if i not in form.prepared]
-    is_placed_by_ttnn = find_operator(form.operator).traits.moves_output
+    is_placed_by_ttnn = form.info.traits.moves_output
     outputs = zip(made_outputs, operation.results, strict=False)
     for label, made, value in (*compared, *(("result", made, value) for made, value in outputs)):
         if value.spec is None:

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ssinghal.diagnose.mlir_to_case import FORMS
-from ssinghal.operators import families, find_operator
+from ssinghal.operators import families
 
 PREFIX = "ttnn."
 
@@ -32,5 +32,5 @@ def _operators_by_function() -> Mapping[str, frozenset[str]]:
             for known_as in {name, name.rpartition(".")[2]}:
                 table.setdefault(known_as, set()).add(info.name)
     for name, form in FORMS.items():
-        table.setdefault(name, set()).add(find_operator(form.operator).name)
+        table.setdefault(name, set()).add(form.info.name)
     return MappingProxyType({name: frozenset(operators) for name, operators in table.items()})

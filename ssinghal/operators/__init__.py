@@ -55,6 +55,14 @@ def find_operator(name: str) -> OperatorInfo:
     return table[name]
 
 
+def named(names: str) -> tuple[str, ...]:
+    """Returns the canonical names of the operators in ``names``, which are separated by blanks.
+
+    Tables of operators elsewhere are built by it, so that a mistyped name fails at import: InvalidCase with the nearest names.
+    """
+    return tuple(find_operator(name).name for name in names.split())
+
+
 def suite_name(name: str) -> str:
     """The name whose test modules run this operator name: itself or, for most aliases, the canonical name."""
     return name if name in SUITE_ALIASES else find_operator(name).name

@@ -15,16 +15,20 @@ from typing import Any, NamedTuple, Union
 from ssinghal.capture.trace import Trace
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.device.session import Session
+from ssinghal.operators import named
 from ssinghal.operators.operator_info import input_specs
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.lowering import PlannedStep
 
 MAP, VOLUME = 4, 5
+(CONVOLUTION,) = named("convolution")
 # Operators whose operands are broadcast against each other: a constant among them is laid out like any other tensor.
 BROADCASTING = frozenset(
-    "add sub mul div floor_divide maximum minimum addcmul eq ne gt ge lt le where masked_fill copy logical_and logical_or"
-    " logical_xor cat matmul bmm mm scaled_dot_product_attention".split()
+    named(
+        "add sub mul div floor_divide maximum minimum addcmul eq ne gt ge lt le where masked_fill copy logical_and logical_or"
+        " logical_xor cat matmul bmm mm scaled_dot_product_attention"
+    )
 )
 
 
@@ -91,7 +95,7 @@ class ResidentWeights:
 
     def prepares(self, step: PlannedStep) -> bool:
         """Whether this is a convolution whose weights TTNN is given in its own form: those that are there from the start."""
-        if step.operator != "convolution" or step.attrs["transposed"] or step.case is None:
+        if step.operator != CONVOLUTION or step.attrs["transposed"] or step.case is None:
             return False
         resident = all(self.trace.values[number].is_resident for number in step.operands[1:])
         return resident and len(step.case.inputs[0]) in (MAP, VOLUME)

@@ -13,14 +13,14 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import Layout, Shape, format_shape
 from ssinghal.device.session import DeviceFacts, Session
-from ssinghal.operators import find_operator, make_case
+from ssinghal.operators import find_operator, make_case, named
 from ssinghal.operators.operator_info import Call
 from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE, InTorch, TorchBackend, ValueCheck, compare, fewer_elements
 from ssinghal.remedy.trial import TrialResult
 from ssinghal.runner.tasks import PoolOptions, Task
 
 _WHY_NOT = {Status.MISMATCH: "gives a wrong result", Status.UNSUPPORTED: "is not supported", Status.OOM: "does not fit"}
-REPLICATE = ("replication_pad2d", "replication_pad3d")
+REPLICATE = named("replication_pad2d replication_pad3d")
 
 
 @dataclass(frozen=True)

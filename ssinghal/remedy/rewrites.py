@@ -14,9 +14,11 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import BufferType, ceil_div
+from ssinghal.operators import named
 from ssinghal.operators.dim_rule import Axes, Dims
 from ssinghal.operators.dims import axes_of
 
+(SOFTMAX,) = named("softmax")
 Params = Mapping[str, Any]
 Rewrite = Callable[["RewriteBackend", Params], Sequence[Any]]
 
@@ -96,7 +98,7 @@ def as_it_is(hand: RewriteBackend, params: Params) -> Sequence[Any]:
 
 def in_place(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """The result is written over the first operand."""
-    if hand.case.operator == "softmax":
+    if hand.case.operator == SOFTMAX:
         return [hand.ttnn.softmax_in_place(hand.tensors[0], dim=hand.attrs["dim"])]
     return hand.call(hand.case, hand.tensors, output_tensor=hand.tensors[0])
 

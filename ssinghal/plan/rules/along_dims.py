@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, Shape
+from ssinghal.operators import named
 from ssinghal.operators.operator_info import normal_dim, normal_dims
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, padding_factor
@@ -28,18 +29,22 @@ def _around(shape: Shape, order: Sequence[int], dim: int) -> tuple[Shape, int]:
     return ((outer, shape[dim], between, last), 1) if between > 1 else ((1, outer, shape[dim], last), 2)
 
 
+SPLITS = named("split chunk")
+UNBIND, SELECT, CAT, STACK = named("unbind select cat stack")
+
+
 def _cuts(work: Work) -> list[tuple[int, int, int, int]]:
     """(dim, start, end, step) of each result."""
     attrs, shape = work.attrs, work.case.inputs[0]
     dim = normal_dim(attrs["dim"], len(shape))
-    if work.planned.operator in ("split", "chunk"):
+    if work.planned.operator in SPLITS:
         ends = [0]
         for result in work.shapes:
             ends.append(ends[-1] + result[dim])
         return [(dim, a, b, 1) for a, b in pairwise(ends)]
-    if work.planned.operator == "unbind":
+    if work.planned.operator == UNBIND:
         return [(dim, i, i + 1, 1) for i in range(shape[dim])]
-    if work.planned.operator == "select":
+    if work.planned.operator == SELECT:
         index = attrs["index"] % shape[dim]
         return [(dim, index, index + 1, 1)]
     start, step = attrs["start"] or 0, attrs["step"]
@@ -80,9 +85,9 @@ def cat(work: Work) -> list[HeldTensor]:
     hand, operands = work.hand, [work.operand(i) for i in range(work.count)]
     result, name = work.shapes[0], work.planned.operator
     dim = normal_dim(work.attrs["dim"], len(result))
-    if work.count == 1 and name == "cat":
+    if work.count == 1 and name == CAT:
         return same(work)
-    if name == "stack":
+    if name == STACK:
         operands = [HeldTensor(x.tensor, _stacked(x.form, dim)) for x in operands]
     order = operands[0].form.device_dims() or list(range(len(result)))
     groups = [_around(x.form.shape, order, dim) for x in operands]

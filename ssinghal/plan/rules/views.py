@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ssinghal.core.tensors import Layout
+from ssinghal.operators import named
 from ssinghal.operators.operator_info import normal_dim
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor
@@ -21,12 +22,15 @@ def view(work: Work) -> list[HeldTensor]:
     return [HeldTensor(x.tensor, form)]
 
 
+PERMUTE, T = named("permute t")
+
+
 def permute(work: Work) -> list[HeldTensor]:
     x, attrs = work.operand(0), work.attrs
     rank = len(x.form.dims)
-    if work.planned.operator == "permute":
+    if work.planned.operator == PERMUTE:
         dims = [normal_dim(d, rank) for d in attrs["dims"]]
-    elif work.planned.operator == "t":
+    elif work.planned.operator == T:
         dims = list(reversed(range(rank)))
     else:
         a, b = normal_dim(attrs["dim0"], rank), normal_dim(attrs["dim1"], rank)

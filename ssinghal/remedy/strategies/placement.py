@@ -27,7 +27,7 @@ from ssinghal.core.tensors import (
 )
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Prediction, estimate
-from ssinghal.operators import families
+from ssinghal.operators import families, named
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import Impact, LiveSet, Resident, Trial, TrialResult
 
@@ -87,13 +87,14 @@ def _is_elementwise(problem: Problem) -> bool:
     return problem.info in families()["elementwise"]
 
 
-NOT_IN_PLACE = ("clone",)  # the one elementwise function that takes no ``output_tensor``
+IN_PLACE = named("softmax")  # alongside the elementwise family
+NOT_IN_PLACE = named("clone")  # the one elementwise function that takes no ``output_tensor``
 
 
 def _can_be_in_place(problem: Problem) -> bool:
     shape_kept = len(problem.outputs) == 1 and bool(problem.inputs) and problem.inputs[0] == problem.outputs[0]
     in_itself = problem.info.traits.in_place or problem.info.name in NOT_IN_PLACE
-    return shape_kept and not in_itself and (_is_elementwise(problem) or problem.info.name == "softmax")
+    return shape_kept and not in_itself and (_is_elementwise(problem) or problem.info.name in IN_PLACE)
 
 
 def _in_place(problem: Problem) -> StrategySearch:
@@ -253,9 +254,12 @@ def _result_in_dram(problem: Problem) -> StrategySearch:
     return (yield from once(problem, problem.trial(case), "the operands stay in L1"))
 
 
+LAYOUT_CHANGES = named("to_layout tilize untilize")
+
+
 def _is_tiled(problem: Problem) -> bool:
     """An operand that could as well be row-major; one whose layout is to be changed could not."""
-    changes_layout = problem.info.name in ("to_layout", "tilize", "untilize")
+    changes_layout = problem.info.name in LAYOUT_CHANGES
     return problem.case.placement.layout is Layout.TILE and Layout.ROW_MAJOR in problem.info.layouts and not changes_layout
 
 
@@ -310,12 +314,13 @@ def _bytes(problem: Problem, case: Case) -> int:
     return sum(spec.allocated_bytes(problem.board) for spec in problem.results_of(case))
 
 
+VIEWS = named("view unsqueeze flatten unflatten squeeze")
+
+
 def _adds_small_dims(problem: Problem) -> bool:
     """A reshape whose result ends in small dims, which tiles pad to 32 each."""
     shape = problem.outputs[0].shape if problem.outputs else ()
-    return problem.info.name in ("view", "unsqueeze", "flatten", "unflatten", "squeeze") and any(
-        s < TILE_EDGE for s in shape[-2:]
-    )
+    return problem.info.name in VIEWS and any(s < TILE_EDGE for s in shape[-2:])
 
 
 def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import TILE_EDGE, BufferType
+from ssinghal.operators import named
 from ssinghal.operators.convolution import TUNING
 from ssinghal.operators.operator_info import pair
 from ssinghal.operators.pooling import window_of
@@ -21,6 +22,7 @@ from ssinghal.remedy.trial import Impact, Trial, TrialResult
 
 MAX_SLICES = 256
 LOW_BLOCK = TILE_EDGE  # rows of an activation block, the fewest that TTNN takes
+MAX_POOL, AVG_POOL, CONVOLUTION, BILINEAR = named("max_pool2d avg_pool2d convolution upsample_bilinear2d")
 PROGRAMS = (Resource.CIRCULAR_BUFFER, Resource.CLASH)
 
 
@@ -71,7 +73,7 @@ def pooled_rows(hand: RewriteBackend, params: Params) -> Sequence[Any]:
                 kernel_size=list(window["kernel_size"]),
                 stride=list(window["stride"]),
                 padding=[rows.top, rows.bottom, window["padding"][1], window["padding"][1]],
-                **({"dilation": list(window["dilation"])} if hand.case.operator == "max_pool2d" else {}),
+                **({"dilation": list(window["dilation"])} if hand.case.operator == MAX_POOL else {}),
             )
             hand.free(part)
             if tuple(result.shape)[:2] != (1, 1):  # TTNN cut the piece again, and gives the map unfolded
@@ -83,9 +85,9 @@ def pooled_rows(hand: RewriteBackend, params: Params) -> Sequence[Any]:
 def _can_pool_rows(problem: Problem) -> bool:
     """A window over the edge counts padding as zeros only where torch does."""
     attrs = problem.attrs
-    if problem.info.name == "max_pool2d":
+    if problem.info.name == MAX_POOL:
         return True
-    plain = problem.info.name == "avg_pool2d" and not attrs["ceil_mode"] and attrs["divisor_override"] is None
+    plain = problem.info.name == AVG_POOL and not attrs["ceil_mode"] and attrs["divisor_override"] is None
     return plain and (attrs["count_include_pad"] or not any(pair(attrs["padding"])))
 
 
@@ -156,7 +158,7 @@ def _interpolate_rows(problem: Problem) -> StrategySearch:
 
 def _is_conv2d(problem: Problem) -> bool:
     shapes = problem.case.inputs
-    return problem.info.name == "convolution" and len(shapes[0]) == 4 and not problem.attrs["transposed"]
+    return problem.info.name == CONVOLUTION and len(shapes[0]) == 4 and not problem.attrs["transposed"]
 
 
 def _tuned(problem: Problem, **tuning: Any) -> Case:
@@ -229,5 +231,5 @@ WINDOW_LEVERS = (
         "slices of a convolution from DRAM", Impact.MEMORY, lambda p: _is_conv2d(p) and p.memory is BufferType.L1, _slices
     ),
     Strategy("rows with their neighbours", Impact.CHUNKED, _can_pool_rows, _pool_rows),
-    Strategy("rows with their neighbours", Impact.CHUNKED, lambda p: p.info.name == "upsample_bilinear2d", _interpolate_rows),
+    Strategy("rows with their neighbours", Impact.CHUNKED, lambda p: p.info.name == BILINEAR, _interpolate_rows),
 )

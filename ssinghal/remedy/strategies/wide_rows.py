@@ -11,16 +11,25 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import TILE_EDGE, format_shape
-from ssinghal.operators import families
+from ssinghal.operators import families, named
 from ssinghal.operators.operator_info import Attrs, normal_dim
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend, pieces_apart
 from ssinghal.remedy.strategies.chunking import Cut, cuts_of
 from ssinghal.remedy.strategies.count_search import smallest_count
-from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, first_that_works, rearranged, said
+from ssinghal.remedy.strategies.placement import (
+    LAYOUT_CHANGES,
+    Strategy,
+    StrategyResult,
+    StrategySearch,
+    first_that_works,
+    rearranged,
+    said,
+)
 from ssinghal.remedy.trial import Impact, Trial
 
-LAYOUT_CHANGES = ("to_layout", "tilize", "untilize")
+(PAD,) = named("constant_pad_nd")
+ALONG_DIMS = named("slice cat")
 FOLDED_HEIGHTS = (4096, 2048, 1024, 512, 256, 128, 64, TILE_EDGE)
 
 
@@ -45,7 +54,7 @@ def turned_case(case: Case, order: Sequence[int]) -> Case:
 
 def _turned_attrs(case: Case, order: Sequence[int]) -> Attrs:
     rank = len(order)
-    if case.operator == "constant_pad_nd":
+    if case.operator == PAD:
         given = list(case.attrs["pad"])
         pairs = [(given[2 * i], given[2 * i + 1]) if 2 * i < len(given) else (0, 0) for i in range(rank)]  # last dim first
         by_dim = pairs[::-1]
@@ -56,9 +65,7 @@ def _turned_attrs(case: Case, order: Sequence[int]) -> Attrs:
 
 
 def _can_turn(problem: Problem) -> bool:
-    known = (
-        problem.info.name in (*LAYOUT_CHANGES, "constant_pad_nd", "slice", "cat") or problem.info in families()["elementwise"]
-    )
+    known = problem.info.name in (*LAYOUT_CHANGES, PAD, *ALONG_DIMS) or problem.info in families()["elementwise"]
     ranks = {len(shape) for shape in problem.case.inputs}
     return _overflows(problem) and known and len(ranks) == 1 and max(ranks) > 1
 
