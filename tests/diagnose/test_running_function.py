@@ -13,7 +13,7 @@ import pytest
 from ssinghal.core.tensors import DType, Layout, TensorSpec
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import Failure, PythonCall
-from ssinghal.diagnose.running_function import _PARTS_OF
+from ssinghal.diagnose.running_function import _FUNCTIONS_OF_PART
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 OOM = (
@@ -173,7 +173,7 @@ def test_ttnns_own_python_names_the_function_where_the_users_line_does_not() -> 
 
 def test_what_a_part_of_ttnn_works_for_are_functions_of_ttnn():
     pytest.importorskip("ttnn")
-    names = sorted({name for functions in _PARTS_OF.values() for name in functions})
+    names = sorted({name for functions in _FUNCTIONS_OF_PART.values() for name in functions})
     code = f"import ttnn; print([name for name in {names} if not callable(getattr(ttnn, name, None))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines()[-1:] == ["[]"], done.stderr
