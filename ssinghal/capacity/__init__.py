@@ -1,1 +1,1 @@
-"""How far a call or a model can go before it no longer fits: searches whose both sides are real runs."""
+"""Finds the largest (or smallest) value of a parameter at which one call still fits, by running both sides of the edge."""

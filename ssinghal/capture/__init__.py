@@ -1,7 +1,8 @@
-"""Real models to captured catalogs: a model is built without weights, run on shapes alone, and every call it makes recorded.
+"""Records every call that a real model makes, without weights and on shapes alone, as a catalog or a trace.
 
-request, session   what is asked for, and the process that answers it (device-free: neither torch nor ttnn)
-child              what runs in that process: building on the meta device, recording, guards
-zoo                how the models of torchvision, timm, transformers, diffusers and ultralytics are built
-lines              recorded calls to the lines of a catalog
+request, client   what to record, and the process that records it (imports neither torch nor ttnn)
+child             what runs in that process: building on the meta device, recording, guards
+zoo               how the models of torchvision, timm, transformers, diffusers and ultralytics are built
+catalog_lines     recorded calls to the lines of a catalog
+trace             recorded calls in their order, with the lifetimes of their tensors
 """

@@ -1,1 +1,1 @@
-"""Shape catalogs: their two forms (``schema``), reading and checking them (``reading``), questions asked of them."""
+"""Reads, checks, writes, compares and searches shape catalogs, and expands them into cases."""

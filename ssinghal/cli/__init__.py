@@ -1,4 +1,4 @@
-"""The command line: thin commands over the library. Exit code 0, 1 (a finding) or 2 (bad input)."""
+"""The command line: one module per command, each a thin layer over the library."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Opening a device: which mode, which board, and the proof that it is what it claims. Only ``session`` imports ttnn."""
+"""Opens a device (card, simulator or virtual board), proves what it is, and reads TTNN's error texts."""

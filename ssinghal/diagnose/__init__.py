@@ -1,1 +1,1 @@
-"""From what people paste (exceptions, logs, MLIR) to the call that ran out of memory, why, and what a replay of it says."""
+"""Turns pasted exceptions, logs and MLIR into the call that failed, why it failed, and a replay of it."""

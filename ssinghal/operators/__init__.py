@@ -1,4 +1,4 @@
-"""The registry: every operator the harness knows, by each of its names."""
+"""Declares every operator: its TTNN call, torch reference, shapes, limitations and what it allocates."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The whole model on a virtual board: does it fit, where does it peak, what makes it fit. Arithmetic first, then a real run."""
+"""Runs a complete model on a virtual board: whether it fits, where memory peaks, and which change makes it fit."""

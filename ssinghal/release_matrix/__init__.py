@@ -1,1 +1,1 @@
-"""The same cases on several TTNN releases: what newly fails, newly fits, or takes other bytes from one to the next."""
+"""Runs the same cases on several TTNN releases and shows what newly fails, newly fits or takes other bytes."""

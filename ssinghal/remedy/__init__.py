@@ -1,1 +1,1 @@
-"""What would make a failing call fit: changes that keep its values, each tried on a device before it is called a remedy."""
+"""Searches for changes that make a failing call fit, and tries each on a device before naming it."""

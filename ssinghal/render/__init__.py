@@ -1,1 +1,1 @@
-"""."""
+"""Formats tables, Markdown and self-contained HTML."""

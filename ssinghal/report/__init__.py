@@ -1,1 +1,1 @@
-"""Records → documents, tables and one page. Imports neither torch nor ttnn."""
+"""Writes the report of a run: one HTML page, Markdown documents, CSV and JSON, all counted from its records."""

@@ -1,1 +1,1 @@
-"""."""
+"""Writes, reads, compares and indexes run folders."""

@@ -1,1 +1,1 @@
-"""."""
+"""Rewrites a recorded model without changing what it computes."""

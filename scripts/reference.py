@@ -1,0 +1,264 @@
+"""Writes the parts of the documentation that are generated from the code: a hook of mkdocs, and a command.
+
+    python scripts/reference.py           # prints the names of the parts
+    python scripts/reference.py boards    # prints one of them as Markdown
+
+A page has such a part where a line reads ``<!-- generated: NAME -->``. The command line and the Python API are not here: the
+plugins mkdocs-click and mkdocstrings generate them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pictures import layers, purpose
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+EXTERNAL = re.compile(
+    r"""<(?:script|img|iframe)[^>]+src=["']?https?://|<link[^>]+href=["']?https?://(?![^>]+rel=["']?canonical)"""
+)
+FIRST_MINOR = 65  # of the oldest TTNN release, 0.65.0, that was tried on a virtual device
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; bars and line breaks inside cells are escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(cell: object) -> str:
+    return str(cell).replace("|", "\\|").replace("\n", " ")
+
+
+def code(text: object) -> str:
+    return f"`{text}`" if str(text) else ""
+
+
+class Field(NamedTuple):
+    """A field of a class as its source has it. ``note``: the comment behind it."""
+
+    name: str
+    type: str
+    default: str
+    note: str
+
+
+def fields_of(cls: type) -> list[Field]:
+    """The fields that a dataclass or pydantic model declares, by the names that files use."""
+    source = inspect.getsource(cls)
+    lines = source.splitlines()
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
+    return [_field(node, lines[(node.end_lineno or 1) - 1]) for node in definition.body if isinstance(node, ast.AnnAssign)]
+
+
+def _field(node: ast.AnnAssign, line: str) -> Field:
+    default = "" if node.value is None else ast.unparse(node.value)
+    alias = re.search(r"alias='(\w+)'", default)
+    name = alias[1] if alias else ast.unparse(node.target)
+    factory = re.search(r"default_factory=(\w+)", default)
+    if default.startswith("Field("):
+        default = f"{factory[1]}()" if factory else next(iter(re.findall(r"^Field\((None)", default)), "")
+    _, _, note = line.partition("  # ")
+    return Field(name, _plain_type(ast.unparse(node.annotation)), default, note)
+
+
+def _plain_type(text: str) -> str:
+    """A type without its validators: ``Annotated[Shape, PlainValidator(_shape)]`` is ``Shape``."""
+    return re.sub(r"Annotated\[((?:[^\[\],]|\[[^\[\]]*\])+), (?:[^\[\]]|\[[^\[\]]*\])*\]", r"\1", text)
+
+
+def _class_table(cls: type, title: str, level: int = 3) -> str:
+    fields = fields_of(cls)
+    noted = any(field.note for field in fields)
+    header = ["field", "type", "default", *(["meaning"] if noted else [])]
+    rows = [[code(f.name), code(f.type), code(f.default) or "required", *([f.note] if noted else [])] for f in fields]
+    return f"{'#' * level} {title}\n\n{inspect.getdoc(cls) or ''}\n\n{table(header, rows)}"
+
+
+def pytest_options() -> str:
+    """Every option of the pytest plugin with its ini twin."""
+    from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS
+
+    rows = [[code(f"--oom-{o.name}"), code(o.key), o.help, "" if o.default is None else code(o.default)] for o in OPTIONS]
+    for name, text in (*LISTS, *FLAGS):
+        rows.append([code(f"--oom-{name}"), code(f"oom_{name.replace('-', '_')}"), text, ""])
+    return table(["option", "ini", "meaning", "default"], sorted(rows))
+
+
+def catalog_schema() -> str:
+    """The classes of a catalog file."""
+    from ssinghal.catalog import schema
+
+    titles = {
+        schema.CrossedHead: "Shape sweep: top level, besides `origins` and `operators`",
+        schema.ShapeOrigin: "Shape sweep: an entry of `origins`",
+        schema.CrossedLine: "Shape sweep: a line of an operator",
+        schema.CapturedHead: "Captured catalog: top level, besides `ops`",
+        schema.Model: "Captured catalog: `model`",
+        schema.Input: "Captured catalog: `input`",
+        schema.Capture: "Captured catalog: `capture`",
+        schema.Counts: "Captured catalog: `counts`",
+        schema.CapturedLine: "Captured catalog: a line of an operator",
+        schema.ImportedHead: "Imported catalog: top level, besides `operators`",
+        schema.ImportedLine: "Imported catalog: a line of an operator (a shape sweep's, and these)",
+        schema.PlacementModel: "`placement` of a catalog",
+        schema.PlacementChange: "`placement` of a line",
+        schema.Oom: "`oom` of a line",
+    }
+    return "\n\n".join(_class_table(cls, title) for cls, title in titles.items())
+
+
+def record_schema() -> str:
+    """The classes of a line of records.jsonl, and of run.json."""
+    from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, WorkingRemedy
+    from ssinghal.runs import stored_record
+
+    titles = {
+        stored_record.StoredRecord: "A record",
+        stored_record.StoredTensor: "An entry of `tensors`",
+        stored_record.StoredEstimate: "`estimate`",
+        stored_record.StoredAllocation: "An entry of `estimate.allocations`",
+        stored_record.StoredSource: "An entry of `sources`",
+        RemedyOutcome: "`remedies`",
+        WorkingRemedy: "An entry of `remedies.found`",
+        StrategyRejection: "An entry of `remedies.refused`",
+        stored_record.StoredHead: "`run.json`",
+    }
+    return "\n\n".join(_class_table(cls, title) for cls, title in titles.items())
+
+
+def statuses() -> str:
+    """The values of ``status`` and of ``resource``."""
+    from ssinghal.core.record import Resource, Status
+
+    return "\n".join(
+        f"* `{name}`: {', '.join(code(member) for member in kind)}"
+        for name, kind in (("status", Status), ("resource", Resource))
+    )
+
+
+def boards() -> str:
+    """What arithmetic knows of every board."""
+    from ssinghal.core.boards import board_names, load_board
+
+    rows = []
+    for board in map(load_board, board_names()):
+        banks = [f"{r.num_banks} of {r.bank_bytes:,} B" for r in (board.l1, board.dram)]
+        rows.append([code(board.name), board.arch, _by(board.mesh), _by(board.grid), *banks, f"{board.l1_end_bytes:,} B"])
+    return table(["board", "architecture", "chips", "cores", "L1 banks", "DRAM banks", "end of L1"], rows)
+
+
+def _by(pair: tuple[int, int]) -> str:
+    return "x".join(map(str, pair))
+
+
+def releases() -> str:
+    """TTNN releases by whether they give full verdicts on a virtual device, and the versions of Python."""
+    from ssinghal.core.boards import board_names
+    from ssinghal.device.releases import why_not
+
+    newest = _setting(r'^virtual = \["ttnn==(.+)"\]$', "pyproject.toml")
+    versions = [*(f"0.{minor}.0" for minor in range(FIRST_MINOR, int(newest.split(".")[1]))), newest]
+    rows = []
+    for reason, group in groupby(versions, lambda version: why_not(version).partition(": ")[2]):
+        members = list(group)
+        span = members[0] if len(members) == 1 else f"{members[0]} to {members[-1]}"
+        rows.append([span, "no" if reason else "yes", reason])
+    requires = _setting(r'^requires-python = "(.+)"$', "pyproject.toml")
+    wheels = _setting(r"^    ([\d. |]+)\) ;;$", "scripts/setup.sh").replace(" | ", " and ")
+    return "\n\n".join(
+        [
+            table(["ttnn", "full verdicts on a virtual board", "why not"], rows),
+            f"Virtual boards of all these releases: {', '.join(map(code, board_names()))}.",
+            f"Python: {code(requires)}; ttnn has wheels for Python {wheels}, for Linux on x86-64 with glibc 2.34 or newer.",
+            f"The extra `virtual` installs ttnn {newest}.",
+        ]
+    )
+
+
+def _setting(pattern: str, name: str) -> str:
+    (value,) = re.findall(pattern, (ROOT / name).read_text(), re.MULTILINE)
+    return str(value)
+
+
+def operators() -> str:
+    """The support matrix as the registry declares it."""
+    from ssinghal.operators import families
+
+    parts = []
+    for family, members in families().items():
+        rows = [
+            [
+                code(info.name),
+                ", ".join(map(code, info.names[1:])),
+                code(info.ttnn),
+                "; ".join(x.reason for x in info.limitations),
+            ]
+            for info in members
+        ]
+        parts.append(f"## {family}\n\n" + table(["operator", "also", "TTNN", "limitations"], rows))
+    return "\n\n".join(parts)
+
+
+def packages() -> str:
+    """Every package with its layer and what it does."""
+    rows = [[number, code(name), purpose(name)] for number, level in enumerate(layers()) for name in level]
+    return table(["layer", "package", "what it does"], rows)
+
+
+def _included(name: str) -> str:
+    """A document of the top folder without its title, its links as a page of the site needs them."""
+    text = (ROOT / name).read_text().partition("\n")[2]
+    return re.sub(r"\]\(docs/", "](", text)
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "boards": boards,
+    "catalog_schema": catalog_schema,
+    "changelog": lambda: _included("CHANGELOG.md"),
+    "contributing": lambda: _included("CONTRIBUTING.md"),
+    "operators": operators,
+    "packages": packages,
+    "pytest_options": pytest_options,
+    "record_schema": record_schema,
+    "releases": releases,
+    "statuses": statuses,
+}
+
+
+def filled(markdown: str) -> str:
+    """A page with its generated parts."""
+    return MARK.sub(lambda mark: GENERATORS[mark[1]](), markdown)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """The event of mkdocs before a page is rendered."""
+    return filled(markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The event of mkdocs after a page was rendered: it must load nothing from elsewhere."""
+    external = EXTERNAL.search(output)
+    if external:
+        raise ValueError(f"the page loads from the network: {external[0]}")
+    return output
+
+
+def main(arguments: list[str]) -> Iterator[str]:
+    if not arguments:
+        yield from (f"{name}\n" for name in GENERATORS)
+    for name in arguments:
+        yield GENERATORS[name]() + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(main(sys.argv[1:]))
