@@ -1,5 +1,5 @@
-"""Writes the locks anew: the newest versions that pip resolves on each supported Python, of every extra but one for
-``requirements.lock``, of that one (see pyproject.toml) for ``requirements-visualizer.lock``.
+"""Writes the locks: the newest versions that pip resolves on each supported Python. ``LOCKS`` maps a lock to its extras:
+those that share ``.venv``, and one each for the environments that stand alone (see pyproject.toml).
 
     python scripts/lock.py python3.12 python3.10
 
@@ -17,7 +17,11 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = {"requirements.lock": "device,capture,ultralytics,dev", "requirements-visualizer.lock": "visualizer"}
+LOCKS = {
+    "requirements.lock": "device,capture,ultralytics,dev",
+    "requirements-docs.lock": "docs",
+    "requirements-visualizer.lock": "visualizer",
+}
 HEADER = "# Exact versions, used as pip constraints. Written by scripts/lock.py; edit pyproject.toml and run that again.\n"
 
 

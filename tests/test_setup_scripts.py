@@ -24,7 +24,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = ("run_all_tests.sh", "run_checks.sh")
-LOCKS = ("requirements.lock", "requirements-visualizer.lock")
+LOCKS = ("requirements.lock", "requirements-docs.lock", "requirements-visualizer.lock")
 SETUP_FILES = (*COMMANDS, "scripts/setup.sh", "pyproject.toml", *LOCKS)
 BASIC_TOOLS = ["cat", "cut", "dirname", "ln", "mkdir", "readlink", "rm", "sed", "sha256sum", "sleep", "sort", "uname"]
 TOOLS = [*BASIC_TOOLS, "bash", "flock", "getconf", "grep"]
@@ -420,19 +420,20 @@ def test_every_check_runs_and_is_named(clone: Clone) -> None:
     clone.add_python("3.12")
     done = clone.run("run_checks.sh", FAKE_MYPY="exit 1")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-8:] == [
+    assert done.stdout.splitlines()[-9:] == [
         "ok\truff check",
         "ok\truff format",
         "FAILED\tmypy",
         "ok\timport layers",
         "ok\tother TTNN releases",
+        "ok\tdocumentation",
         "ok\ttests",
         "ok\tmemory estimates without torch and ttnn",
         "ok\tboth suites on a virtual device, a sample",
     ]
     modules = [call[0] for call in clone.modules_run() if call[0] != "pip"]
-    assert modules == ["ruff", "ruff", "mypy", "lint-imports", "ssinghal", "pytest", "pytest", "pytest"]
-    assert installations(clone) == ["[device,dev,ultralytics]", "", "[visualizer]"]
+    assert modules == ["ruff", "ruff", "mypy", "lint-imports", "ssinghal", "mkdocs", "pytest", "pytest", "pytest"]
+    assert installations(clone) == ["[device,dev,ultralytics]", "", "[docs]", "[visualizer]"]
     assert clone.run("run_checks.sh").returncode == 0
 
 
@@ -440,8 +441,8 @@ def test_each_environment_of_the_checks_has_its_lock(clone: Clone) -> None:
     clone.add_python("3.12")
     assert clone.run("run_checks.sh").returncode == 0
     used = [call[3] for call in clone.modules_run() if "--editable" in call]
-    common, visualizer = (str(clone.folder / name) for name in LOCKS)
-    assert used == [common, common, visualizer]
+    common, docs, visualizer = (str(clone.folder / name) for name in LOCKS)
+    assert used == [common, common, docs, visualizer]
 
 
 def test_an_environment_follows_its_own_lock_alone(clone: Clone) -> None:
@@ -450,7 +451,7 @@ def test_an_environment_follows_its_own_lock_alone(clone: Clone) -> None:
     lock = clone.folder / "requirements-visualizer.lock"
     lock.write_text("# changed\n" + lock.read_text())
     clone.run("run_checks.sh")
-    assert installations(clone)[3:] == ["[visualizer]"]
+    assert installations(clone)[4:] == ["[visualizer]"]
 
 
 def test_checks_without_chromium_are_refused_with_the_command(clone: Clone) -> None:
@@ -501,9 +502,10 @@ def locked(python_version: str, lock: str = "requirements.lock") -> dict[str, st
 def test_lock_agrees_with_the_project(python_version: str, lock: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = dict(project["project"]["optional-dependencies"])
-    visualizer = {"visualizer": extras.pop("visualizer")}
+    alone = {name: extras.pop(name) for name in ("docs", "visualizer")}
+    own = lock.removeprefix("requirements").removeprefix("-").removesuffix(".lock")
     listed = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
-    listed += [line for extra in (visualizer if "visualizer" in lock else extras).values() for line in extra]
+    listed += [line for extra in ([alone[own]] if own else extras.values()) for line in extra]
     pins = locked(python_version, lock)
     for dependency in map(Requirement, listed):
         if dependency.name != "ssinghal":
