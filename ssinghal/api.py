@@ -64,7 +64,7 @@ def open_pool(
         DeviceError: The device cannot be opened here, or fails the self-check of its mode.
         HarnessError: The release is not available here.
 
-    Example:
+    Examples:
         >>> with open_pool("n150", "virtual") as pool:  # doctest: +SKIP
         ...     records = list(pool.map(cases))
     """
@@ -86,7 +86,7 @@ def probe(case: Case, pool: Pool) -> Record:
     Raises:
         InvalidCase: An operand that no device can hold, such as bfloat8_b in row-major layout.
 
-    Example:
+    Examples:
         >>> with open_pool() as pool:  # doctest: +SKIP
         ...     record = probe(make_case("add", ((1, 64, 640, 400), (1, 64, 640, 400))), pool)
         ...     print(record.status, record.verdict.shortfall_bytes)
@@ -109,7 +109,7 @@ def read_run(folder: str | Path = "latest", results: str | Path = "results") -> 
     Raises:
         HarnessError: There is no such run, no complete record in it, or a newer version wrote it.
 
-    Example:
+    Examples:
         >>> run = read_run("results/latest")  # doctest: +SKIP
         >>> [record.id for record in run.records if record.status == "oom"]  # doctest: +SKIP
     """
@@ -133,7 +133,7 @@ def compare_runs(before: Run, after: Run, *, across: bool = False) -> Changes:
     Raises:
         HarnessError: The runs have no device mode and board in common.
 
-    Example:
+    Examples:
         >>> changes = compare_runs(read_run("20261127"), read_run())  # doctest: +SKIP
         >>> changes.counts["new-oom"]  # doctest: +SKIP
     """
@@ -176,7 +176,7 @@ def find_remedies(
         DeviceError: The device cannot be opened here.
         HarnessError: The release is not available, or ``live`` cannot be read or is more than a bank holds.
 
-    Example:
+    Examples:
         >>> report = find_remedies(case, "n150", live=["40MiB@l1"])  # doctest: +SKIP
         >>> report.remedies.found[0].tried.code  # doctest: +SKIP
     """
@@ -229,7 +229,7 @@ def diagnose_log(
         DeviceError: The device cannot be opened here.
         HarnessError: A release is not available, or none is.
 
-    Example:
+    Examples:
         >>> diagnose_log("all is well", replay=False)
         []
     """
@@ -290,7 +290,7 @@ def plan_model(
         DeviceError: The virtual board cannot be opened here.
         HarnessError: The release is not available here.
 
-    Example:
+    Examples:
         >>> plan = plan_model("yolo12x", (1, 3, 640, 640), "n150")  # doctest: +SKIP
         >>> plan.result.status, plan.result.peak_bytes, plan.result.dram_bank_bytes  # doctest: +SKIP
     """

@@ -43,7 +43,7 @@ def expand(
     Raises:
         InvalidCase: An operator's name is unknown.
 
-    Example:
+    Examples:
         >>> from ssinghal import load_catalogs
         >>> len(expand(load_catalogs(["mochi"]), operators=["conv3d"]).cases)
         1

@@ -71,7 +71,7 @@ def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> lis
     Raises:
         CatalogError: With every fault of every file, each as ``file:line: path: what``.
 
-    Example:
+    Examples:
         >>> [catalog.name for catalog in load_catalogs(["mochi"])]
         ['mochi']
     """

@@ -25,7 +25,7 @@ DIGEST_MARK = "@"  # in the name of a board that was taken from a descriptor: FI
 def board_names() -> list[str]:
     """Returns the names of the built-in boards.
 
-    Example:
+    Examples:
         >>> board_names()[:2]
         ['n150', 'n300']
     """
@@ -60,7 +60,7 @@ def load_board(name: str) -> Board:
     Raises:
         InvalidCase: No board has this name; the text states the nearest ones.
 
-    Example:
+    Examples:
         >>> load_board("n150").l1
         MemoryRegion(num_banks=64, bank_bytes=1393312, alignment_bytes=16)
     """

@@ -189,7 +189,7 @@ class TensorSpec:
         InvalidCase: What TTNN rejects on every board: impossible shapes, block floats in row-major layout, shards that do not
             tile the tensor, interleaved L1_SMALL.
 
-    Example:
+    Examples:
         >>> TensorSpec((1, 64, 640, 400)).padded_shape  # 400 is no multiple of 32
         (1, 64, 640, 416)
     """

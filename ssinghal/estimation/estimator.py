@@ -193,7 +193,7 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
     Raises:
         InvalidCase: An operand that no device can hold, such as bfloat8_b in row-major layout.
 
-    Example:
+    Examples:
         >>> from ssinghal import load_board, make_case
         >>> estimate(make_case("relu", ((1, 32, 64),)), load_board("n150")).peak_bytes_per_bank[BufferType.DRAM]
         4096

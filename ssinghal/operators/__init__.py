@@ -98,7 +98,7 @@ def make_case(
         InvalidCase: The name is unknown, or a shape is impossible. Missing operands and wrong attributes are the device's to
             reject.
 
-    Example:
+    Examples:
         >>> make_case("softmax", ((1, 8, 1024, 1024),), {"dim": -1}).id
         '1x8x1024x1024-dim=-1-dram'
     """
