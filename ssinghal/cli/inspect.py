@@ -63,7 +63,9 @@ def _device_lines(device: dict[str, Any]) -> list[str]:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The matrix as JSON, with attributes and ATen overloads.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="As JSON, with attributes, ATen overloads and what each operator lacks."
+)
 @click.option("--missing", is_flag=True, help="Instead, what captured models call and no operator here makes, and why not.")
 @click.option("--catalog", "catalogs", multiple=True, metavar="NAME|FILE", help="Only these catalogs [default: all].")
 def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
@@ -117,8 +119,24 @@ def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
         "operands": list(info.operands),
         "attributes": {n: a.kind for n, a in info.attrs.items()},
         "aten": list(info.aten),
+        "lacks": _lacks(info),
         "cases": cases,
     }
+
+
+def _lacks(info: OperatorInfo) -> list[str]:
+    """Names what is not declared: a rule that lays out operands in plans, dims along which calls can be cut into pieces or
+    resized, an operation of TT-MLIR that is read as a call."""
+    from ssinghal.diagnose.mlir_to_case import FORMS
+    from ssinghal.plan.rules.dispatch import RULES
+
+    parts = {
+        "lowering": info.name in RULES,
+        "cutting": info.dims is not None and info.dims.cut is not None,
+        "resizing": info.dims is not None,
+        "mlir": any(form.info is info for form in FORMS.values()),
+    }
+    return [part for part, is_declared in parts.items() if not is_declared]
 
 
 @click.command()
