@@ -63,9 +63,7 @@ def _device_lines(device: dict[str, Any]) -> list[str]:
 
 
 @click.command()
-@click.option(
-    "--json", "as_json", is_flag=True, help="As JSON, with attributes, ATen overloads and what each operator lacks."
-)
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with attributes, ATen overloads and what each operator lacks.")
 @click.option("--missing", is_flag=True, help="Instead, what captured models call and no operator here makes, and why not.")
 @click.option("--catalog", "catalogs", multiple=True, metavar="NAME|FILE", help="Only these catalogs [default: all].")
 def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
