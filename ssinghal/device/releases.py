@@ -19,12 +19,12 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import platformdirs
+from packaging.version import Version
 
 from ssinghal.errors import HarnessError
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 _VERSION = re.compile(rf"({_NUMBER})\.({_NUMBER})\.{_NUMBER}((?:a|b|rc|\.dev|\.post){_NUMBER})*")
-_STAGES = ("dev", "a", "b", "rc", "", "post")  # of one version, in the order in which they come; "" is the release itself
 _PREFIX = "ttnn-"
 _MAKING = "making-"
 
@@ -74,22 +74,11 @@ def why_not(version: str) -> str:
     return ""
 
 
-def version_order(version: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """What versions are sorted by, oldest first.
-
-    >>> sorted(["0.100.0", "0.75.0", "0.75.0rc1", "0.75.0.post1"], key=version_order)
-    ['0.75.0rc1', '0.75.0', '0.75.0.post1', '0.100.0']
-    """
-    numbers = [int(number) for number in re.findall(r"\d+", version)[:3]]
-    stages = re.findall(r"(dev|a|b|rc|post)(\d+)", version)
-    return numbers, [(_STAGES.index(stage), int(number)) for stage, number in (*stages, ("", 0))]
-
-
 def known_releases() -> list[Release]:
     """All that are here and give full verdicts, as far as is known: the installed one and those added, oldest first."""
     installed = installed_release()
     by_version = {release.version: release for release in (*added_releases(), *([installed] if installed else []))}
-    return [by_version[version] for version in sorted(by_version, key=version_order) if not why_not(version)]
+    return [by_version[version] for version in sorted(by_version, key=Version) if not why_not(version)]
 
 
 def releases_home() -> Path:
@@ -109,7 +98,7 @@ def added_releases() -> list[Release]:
     """Oldest first."""
     folders = releases_home().glob(f"{_PREFIX}*")
     found = [Release(folder.name.removeprefix(_PREFIX), folder) for folder in folders]
-    return sorted(filter(_is_whole, found), key=lambda release: version_order(release.version))
+    return sorted(filter(_is_whole, found), key=lambda release: Version(release.version))
 
 
 def find_release(version: str) -> Release:

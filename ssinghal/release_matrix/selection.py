@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from packaging.version import Version
+
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import SHAPES_FOLDER, load_catalogs
 from ssinghal.catalog.sampling import sample
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
-from ssinghal.device.releases import Release, add_release, find_release, known_releases, version_order, why_not
+from ssinghal.device.releases import Release, add_release, find_release, known_releases, why_not
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.estimation.estimator import read_cases
 from ssinghal.operators import find_operator
@@ -66,16 +68,16 @@ def asked_cases(
 
 
 def parse_versions(text: str) -> list[str]:
-    """A comma list, oldest first, each once. InvalidCase where it is empty."""
-    versions = {version.strip() for version in text.split(",")} - {""}
+    """Returns the distinct versions of a comma-separated list. InvalidCase if it is empty."""
+    versions = [version for version in dict.fromkeys(part.strip() for part in text.split(",")) if version]
     if not versions:
         raise InvalidCase(f"--ttnn {text!r}: expected versions like 0.66.0,0.75.0")
-    return sorted(versions, key=version_order)
+    return versions
 
 
 def asked_releases(versions: Sequence[str] | None, adding: Callable[[str], None]) -> list[Release]:
-    """Releases of these versions in their order, None: all that are here. One that is not here is added; ``adding`` is told
-    its version before.
+    """Returns the releases of ``versions``, oldest first, or all that are here if None. Adds those that are missing and passes
+    their versions to ``adding`` first.
 
     Raises:
         HarnessError: with a line for each that gives no full verdicts, and nothing is added then; or a line for each that
@@ -90,7 +92,7 @@ def asked_releases(versions: Sequence[str] | None, adding: Callable[[str], None]
     if faults:
         raise HarnessError("\n".join(faults))
     found = []
-    for version in versions:
+    for version in sorted(versions, key=Version):
         try:
             found.append(_found_or_added(version, adding))
         except HarnessError as error:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from packaging.version import Version
+
 from ssinghal.core.case import Case
 from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType, DType
@@ -116,11 +118,7 @@ def newer_than(version: str) -> tuple[str, ...]:
     """Releases that are here and newer, the oldest first."""
     installed = installed_release()
     known = {r.version for r in (*added_releases(), *([installed] if installed else []))}
-    return tuple(v for v in sorted(known, key=_order) if _order(v) > _order(version))
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(v for v in sorted(known, key=Version) if Version(v) > Version(version))
 
 
 def solve_all(
