@@ -15,7 +15,18 @@ from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.dim_rule import DimRule
-from ssinghal.operators.operator_info import INTEGERS, Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, operand_spec
+from ssinghal.operators.operator_info import (
+    INTEGERS,
+    Attr,
+    Attrs,
+    Call,
+    Limitation,
+    MapResult,
+    OperatorInfo,
+    Sample,
+    Traits,
+    operand_spec,
+)
 from ssinghal.operators.reshape import where_asked
 
 MAP, VOLUME = 4, 5  # ranks
@@ -249,7 +260,7 @@ CONVOLUTION = OperatorInfo(
     sample=_same_size,
     dims=DimRule(),
     traits=Traits(
-        nhwc="flat",
+        nhwc=MapResult.FLAT,
         l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
         result_form=_form,
         row_alignment=TILE_EDGE,  # conv3d writes whole tiles of channels, of which a caller sees those that were asked for

@@ -18,6 +18,7 @@ from ssinghal.operators.operator_info import (
     Attrs,
     Call,
     Limitation,
+    MapResult,
     OperatorInfo,
     Sample,
     Traits,
@@ -336,7 +337,7 @@ GROUP_NORM = OperatorInfo(
     place=_place_group_norm,
     sample=_group_norm_sample,
     dims=DimRule(resize=_resize_groups),
-    traits=Traits(nhwc="flat", result_form=lambda shape, attrs: (_channels_last_rows(shape), None), temporaries=True),
+    traits=Traits(nhwc=MapResult.FLAT, result_form=lambda shape, attrs: (_channels_last_rows(shape), None), temporaries=True),
     limitations=(
         Limitation("ttnn.group_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),
         Limitation("ttnn.group_norm takes multiples of 32 channels", when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0),

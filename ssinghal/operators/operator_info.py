@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,27 +25,31 @@ Attrs = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Attr:
-    """A non-tensor argument: ``kind`` is int, ints, float, bool, str, or several joined by ``|``."""
+    """A non-tensor argument."""
 
+    # int, ints, float, floats, bool, str, none, or several of them joined by "|"
     kind: str
+    # the value where a case gives none; REQUIRED: it must
     default: Any = REQUIRED
 
 
 @dataclass(frozen=True)
 class Limitation:
-    """A known gap of TTNN as data: where it applies, the call is ``unsupported`` for ``reason`` instead of being tried.
+    """A known gap of TTNN as data: where all its conditions hold, the call is ``unsupported`` and not tried."""
 
-    Empty conditions apply always. ``when(shapes, attrs)`` sees the working shapes and the completed attributes.
-    """
-
+    # what TTNN lacks, for the record
     reason: str
+    # layouts of the placement; none: all
     layouts: tuple[Layout, ...] = ()
+    # dtypes of the placement; none: all
     dtypes: tuple[DType, ...] = ()
+    # architecture of the board; empty: every one
     arch: str = ""
+    # (working shapes, completed attributes) -> whether the call is such; None: every call
     when: Callable[[Sequence[Shape], Attrs], bool] | None = None
 
     def applies(self, info: OperatorInfo, case: Case, attrs: Attrs, board: Board | None) -> bool:
-        """``board``: None for any, on which what only one kind of chip refuses is no limitation."""
+        """Returns whether the call is one of those. Without a board, limitations of one architecture do not apply."""
         return (
             (not self.layouts or case.placement.layout in self.layouts)
             and (not self.dtypes or case.placement.dtype in self.dtypes)
@@ -54,24 +59,33 @@ class Limitation:
 
 
 class Sample(NamedTuple):
-    """Operands and attributes made from one listed shape, for the crossed catalogs (shapes x operators)."""
+    """Operands and attributes built from one listed shape, for shape sweeps (shapes x operators)."""
 
+    # shape of each operand
     inputs: tuple[Shape, ...]
+    # attributes of the call
     attrs: dict[str, Any]
+    # whether rank-4 shapes go to the device as NHWC; None: as the operator takes them
     channels_last: bool | None = None
 
 
 @dataclass
 class Call:
-    """All a TTNN call needs. ``out`` is ``{"memory_config": …}``, or empty where TTNN is to choose. ``values``: the result's
-    will be looked at."""
+    """All that a TTNN call needs."""
 
+    # the module
     ttnn: Any
+    # where to run
     device: Any
+    # operands on the device, as ``place`` specifies them
     inputs: list[Any]
+    # completed attributes
     attrs: Attrs
+    # {"memory_config": …}, or empty where TTNN is to choose
     out: dict[str, Any]
+    # the call as it was written
     case: Case
+    # whether the result's values will be read
     values: bool = False
 
 
@@ -81,46 +95,53 @@ DTypes = tuple[DType | None, ...]
 ResultForm = Callable[[Shape, Attrs], tuple[Shape, Layout | None]]
 
 
+class MapResult(Enum):
+    """How a call that takes channels-last maps returns them."""
+
+    NHWC = "nhwc"
+    FLAT = "flat"  # [1, 1, N*H*W, C]
+
+
 @dataclass(frozen=True)
 class Traits:
-    """Facts that only some operators have.
+    """Facts that only some operators have. Functions of (inputs, outputs) take the specs of operands and results."""
 
-    ``nhwc``: the TTNN call takes channels-last maps; its result comes as "nhwc" or as "flat" = [1, 1, N*H*W, C].
-    ``in_place``: the result is input 0. ``alias(inputs, outputs)``: the result shares input 0's buffer, nothing is allocated,
-    and nothing runs unless ``program`` is given.
-    ``program(inputs, outputs)``: exact bytes of program buffers per core; None where they are not known by formula.
-    ``temporaries``: TTNN allocates more tensors than inputs and outputs on the way.
-    ``ttnn_output``: where TTNN puts the result when not told; None = with input 0.
-    ``moves_output``: left to itself TTNN shards or moves the result by rules of its own.
-    ``output_fixed``: TTNN takes no memory config for the result, so it goes to ``ttnn_output`` whatever is asked.
-    ``output_dtypes``: of each result, None = the case's; ``(dtype, shapes, attrs)`` -> dtypes where they depend on the call.
-    ``transposed``: operands that go to the device with their last two dims swapped (the weight of a linear layer).
-    ``positive``: operands whose values must be, for a result that can be compared (a logarithm's, a variance).
-    ``indices``: operands that hold indices: uint32 on the device, whatever the case's dtype.
-    ``result_form(shape, attrs)``: shape and layout on the device of a result that torch gives as ``shape``, where the call
-    decides them; layout None = the placement's. Dim 1 goes last wherever a dim moves.
-    ``row_alignment``: elements to whose multiple TTNN pads the rows of a row-major result.
-    ``host_map(inputs, outputs)``: output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB
-    each), 0 where it does not.
-    """
-
-    nhwc: str = ""
+    # the call takes channels-last maps, and returns them so
+    nhwc: MapResult | None = None
+    # L1_SMALL of each core that the device needs, unless the case says otherwise
     l1_small_bytes: int = 0
+    # the result is input 0
     in_place: bool = False
+    # (inputs, outputs) -> whether the result shares input 0's buffer: nothing is allocated, or run unless ``program`` is given
     alias: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], bool] | None = None
+    # (inputs, outputs) -> exact bytes of program buffers per core; None: no formula is known
     program: Program | None = None
+    # TTNN allocates more tensors than inputs and outputs on the way
     temporaries: bool = False
+    # where TTNN puts the result unless it gets a memory config; None: with input 0
     ttnn_output: BufferType | None = None
+    # without a memory config TTNN shards or moves the result by its own rules
     moves_output: bool = False
+    # TTNN takes no memory config for the result, which always goes to ``ttnn_output``
     output_fixed: bool = False
+    # of each result, None: the case's; or (dtype, shapes, attrs) -> dtypes where they depend on the call
     output_dtypes: DTypes | Callable[[DType, Sequence[Shape], Attrs], DTypes] = ()
+    # operands that go to the device with their last two dims swapped (the weight of a linear layer)
     transposed: tuple[int, ...] = ()
+    # layout of every result; None: the placement's
     output_layout: Layout | None = None
+    # (shape, attrs) -> shape and layout on the device of a result that torch gives as ``shape``, where the call decides them;
+    # layout None: the placement's. Dim 1 goes last wherever a dim moves
     result_form: ResultForm | None = None
+    # elements to whose multiple TTNN pads the rows of a row-major result
     row_alignment: int = 1
+    # (inputs, outputs) -> output tiles for which TTNN lists all source pages on the host (1-70 us and up to some KB each)
     host_map: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int] | None = None
+    # operands whose values must be positive for a result that can be compared (a logarithm's, a variance)
     positive: tuple[int, ...] = ()
+    # operands that hold indices: uint32 on the device, whatever the case's dtype
     indices: tuple[int, ...] = ()
+    # correlation with torch's result below which the values are wrong
     min_pcc: float = 0.999
 
 
@@ -130,26 +151,33 @@ def same_as_first(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """One operator. ``names[0]`` is canonical, the others are names of the seeds and of torch for the same thing.
+    """One operator: all that the harness knows of it."""
 
-    ``operands``: tensor arguments in ATen order; a trailing ``?`` marks an optional one, ``*`` any number.
-    ``call(Call)`` runs it on the device; ``torch(torch, tensors, attrs)`` is the reference on the tensors as placed (NCHW for
-    ``nhwc`` operators). ``infer(shapes, attrs)`` gives the result shapes in the same order of dims.
-    ``place(case, shapes, attrs)`` gives each operand's spec; ``sample(shape)`` makes a whole call from one listed shape.
-    """
-
+    # the canonical name, then those that torch and the operator lists have for the same thing
     names: tuple[str, ...]
+    # ATen overloads that run as this operator
     aten: tuple[str, ...]
+    # tensor arguments in ATen order: "name?" is optional, "name*" stands for any number
     operands: tuple[str, ...]
+    # the TTNN functions that it calls, separated by commas
     ttnn: str
+    # runs it on the device; None: TTNN has no such call, and a limitation says why
     call: Callable[[Call], Any] | None
+    # (torch, tensors, attrs) -> the reference result, on tensors as placed (NCHW for ``nhwc`` operators)
     torch: Callable[[Any, Sequence[Any], Attrs], Any]
+    # (shapes, attrs) -> shapes of the results, in the same order of dims as the operands
     infer: Infer = same_as_first
+    # non-tensor arguments by name
     attrs: Mapping[str, Attr] = field(default_factory=dict)
+    # (case, shapes, attrs) -> each operand's spec on the device; None: as the placement says
     place: Callable[[Case, Sequence[Shape], Attrs], list[TensorSpec]] | None = None
+    # a listed shape -> a complete call with it, for shape sweeps; None: they cannot have the operator
     sample: Callable[[Shape], Sample] | None = None
+    # which dims go together, so that calls can be cut and resized; None: not known
     dims: DimRule | None = None
+    # what only some operators have
     traits: Traits = Traits()
+    # what TTNN cannot do of it
     limitations: tuple[Limitation, ...] = ()
 
     def __post_init__(self) -> None:
@@ -164,7 +192,7 @@ class OperatorInfo:
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
-        """Those in which it can be called at all: none without a TTNN call, and none that a limitation rules out everywhere."""
+        """The layouts in which it can be called: none without a TTNN call, and none that a limitation rules out everywhere."""
         everywhere = (x for x in self.limitations if x.when is None and not x.arch and not x.dtypes)
         blocked = {layout for limitation in everywhere for layout in limitation.layouts}
         return () if self.call is None else tuple(layout for layout in Layout if layout not in blocked)
@@ -270,9 +298,9 @@ def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpe
         if info.traits.result_form is not None:
             shape, form_layout = info.traits.result_form(shape, attrs)
             layout = form_layout or layout
-        elif info.traits.nhwc == "nhwc":
+        elif info.traits.nhwc is MapResult.NHWC:
             shape = to_nhwc(shape)
-        elif info.traits.nhwc == "flat":
+        elif info.traits.nhwc is MapResult.FLAT:
             shape = flat_nhwc(shape)
         dtype = (dtypes[i] if i < len(dtypes) else None) or case.placement.dtype
         alignment = info.traits.row_alignment if layout is Layout.ROW_MAJOR else 1

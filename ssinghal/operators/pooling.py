@@ -22,6 +22,7 @@ from ssinghal.operators.operator_info import (
     Call,
     DTypes,
     Limitation,
+    MapResult,
     OperatorInfo,
     Sample,
     Traits,
@@ -34,7 +35,7 @@ from ssinghal.operators.reshape import where_asked
 from ssinghal.operators.upsampling import UPSAMPLING, fitted, need_rank
 
 POOL = Traits(
-    nhwc="flat",
+    nhwc=MapResult.FLAT,
     l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
     temporaries=True,
     ttnn_output=BufferType.L1,

@@ -17,6 +17,7 @@ from ssinghal.operators.operator_info import (
     Attrs,
     Call,
     Limitation,
+    MapResult,
     OperatorInfo,
     Sample,
     Traits,
@@ -256,7 +257,7 @@ UPSAMPLING = (
         "nearest",
         ("aten.upsample_nearest2d.default", "aten.upsample_nearest2d.vec"),
         ("upsamplenearest2d", "Upsample"),
-        Traits(nhwc="nhwc", output_layout=Layout.ROW_MAJOR),
+        Traits(nhwc=MapResult.NHWC, output_layout=Layout.ROW_MAJOR),
         (),
         cut=_cut_nearest,
     ),
@@ -265,7 +266,7 @@ UPSAMPLING = (
         ("aten.upsample_bilinear2d.default", "aten.upsample_bilinear2d.vec"),
         ("upsamplebilinear2d",),
         Traits(
-            nhwc="nhwc",
+            nhwc=MapResult.NHWC,
             l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
             temporaries=True,
             ttnn_output=BufferType.L1,
@@ -310,7 +311,7 @@ UPSAMPLING = (
         place=_place_grid,
         sample=_sampled_points,
         dims=DimRule(_points, resize=_resize_as_nchw),
-        traits=Traits(nhwc="nhwc", temporaries=True, output_layout=Layout.ROW_MAJOR),
+        traits=Traits(nhwc=MapResult.NHWC, temporaries=True, output_layout=Layout.ROW_MAJOR),
         limitations=(
             Limitation("ttnn.grid_sample takes bfloat16 and float32 only", dtypes=INTEGERS),
             Limitation(
