@@ -27,8 +27,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate
-from ssinghal.operators import find_operator
-from ssinghal.operators.binding import specs_of
+from ssinghal.operators.binding import bind
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 
@@ -44,8 +43,7 @@ def crossed_cases() -> list[Case]:
 
 def host_tiles(case: Case) -> int:
     """Returns the tiles whose source pages TTNN lists on the host for this call, at up to 70 us each."""
-    host_map = find_operator(case.operator).traits.host_map
-    return host_map(*specs_of(case)) if host_map else 0
+    return bind(case).host_tiles
 
 
 def mixed(count: int) -> list[Case]:

@@ -15,6 +15,7 @@ from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import TILE_EDGE, Board, Shape, TextEnum, format_bytes, format_shape
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator, named
+from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import normal_dim
 from ssinghal.operators.resizing import check, resized, spatial_dims, subject_of
 
@@ -295,8 +296,8 @@ def _slices(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
 
 
 def _result_of(case: Case) -> Shape:
-    info = find_operator(case.name)
-    return info.infer(case.inputs, info.complete_attrs(case.attrs))[0]
+    call = bind(case)
+    return call.info.infer(case.inputs, call.attrs)[0]
 
 
 def _l1_small(case: Case, board: Board, bounds: Bounds) -> SearchParameter:

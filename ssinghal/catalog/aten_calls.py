@@ -17,7 +17,8 @@ from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import DType
 from ssinghal.errors import InvalidCase, RegistryError
 from ssinghal.operators import families, find_operator, make_case
-from ssinghal.operators.operator_info import PLACED_DTYPES, OperatorInfo, output_specs, working_shapes
+from ssinghal.operators.binding import BoundCall
+from ssinghal.operators.operator_info import PLACED_DTYPES, OperatorInfo
 from ssinghal.operators.unsupported import unmapped_reason
 
 
@@ -60,16 +61,17 @@ def _case(overload: str, line: CapturedLine, base: Placement, source: Source) ->
     dtype = _dtype(info, line, base.dtype)
     placement = base if dtype is base.dtype else replace(base, dtype=dtype)
     case = make_case(info.name, line.shapes(), line.args, placement, (source,))
-    attrs = info.complete_attrs(case.attrs)
+    call = BoundCall(case, info)
+    attrs = call.attrs
     info.check_operands(case.inputs)
     try:
-        results = info.infer(working_shapes(info, case), attrs)
+        results = info.infer(call.shapes, attrs)
     except InvalidCase as error:
         raise _NoCase(f"{info.name} does not take this form of the call: {error}") from error
     if () in results:
         raise _NoCase(unmapped_reason("aten.sum.default"))
     if line.dtypes:
-        _check_result(info, line, case)
+        _check_result(call, line)
     return case
 
 
@@ -119,14 +121,13 @@ def _dtype(info: OperatorInfo, line: CapturedLine, usual: DType) -> DType:
     return PLACED_DTYPES[name]
 
 
-def _check_result(info: OperatorInfo, line: CapturedLine, case: Case) -> None:
+def _check_result(call: BoundCall, line: CapturedLine) -> None:
     """A call whose operands have one dtype may still promote, or be told its result's. Where TTNN refuses it, that is said
     by the limitation."""
-    attrs = info.complete_attrs(case.attrs)
     wanted = PLACED_DTYPES.get(line.dtypes.get("out", ""))
-    given = output_specs(info, case, attrs)[0].dtype
-    if wanted not in (None, given) and not any(x.applies(info, case, attrs, None) for x in info.limitations):
-        raise _NoCase(f"torch gives {line.dtypes['out']}, TTNN {given}")
+    dtype = call.outputs[0].dtype
+    if wanted not in (None, dtype) and not any(call.limitations(None)):
+        raise _NoCase(f"torch gives {line.dtypes['out']}, TTNN {dtype}")
 
 
 # Overloads that are run as another one ------------------------------------------------------------------------------------

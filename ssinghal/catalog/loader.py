@@ -39,8 +39,7 @@ from ssinghal.core.case import Placement, Source
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.operators import find_operator
-from ssinghal.operators.binding import specs_of
-from ssinghal.operators.operator_info import input_specs, working_shapes
+from ssinghal.operators.binding import bind, specs_of
 
 SHAPES_FOLDER = Path(__file__).parents[1] / "shapes"
 SUFFIXES = (".yaml", ".yml")
@@ -339,14 +338,12 @@ class _FileReader:
         case = captured_case(overload, line, base, Source(self.file.stem))
         if isinstance(case, Unmapped):
             return
-        info = find_operator(case.operator)
-        attrs = info.complete_attrs(case.attrs)
-        info.check_operands(case.inputs)
-        inferred = info.infer(working_shapes(info, case), attrs)[: len(line.out)]
+        call = bind(case)
+        inferred = call.results[: len(line.out)]
         compared: Callable[[Iterable[Shape]], list[Shape]] = _without_ones if line.has_scalar else list
         if compared(inferred) != compared(line.out):
-            self._fault(location, f"out is {_listed(line.out)}, but {info.name} gives {_listed(inferred)}")
-        input_specs(info, case, attrs)
+            self._fault(location, f"out is {_listed(line.out)}, but {call.info.name} gives {_listed(inferred)}")
+        call.specs()
 
     def _check_counts(self, counts: Counts, lines: Sequence[CapturedLine]) -> None:
         calls = sum(line.n for line in lines)

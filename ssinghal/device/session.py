@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ssinghal.core.boards import load_board
+from ssinghal.core.case import Placement
 from ssinghal.core.tensors import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
 from ssinghal.errors import DeviceUnavailable, NotProven
@@ -257,6 +258,11 @@ class Session:
         cores = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))})
         shard = ttnn.ShardSpec(cores, list(config.shard.shape), ttnn.ShardOrientation.ROW_MAJOR)
         return ttnn.MemoryConfig(layouts[config.shard.kind], getattr(ttnn.BufferType, config.buffer.name), shard)
+
+    def output_argument(self, placement: Placement, ttnn: Any = None) -> dict[str, Any]:
+        """``memory_config`` for a call's results; empty where TTNN is to choose it."""
+        config = placement.output_config
+        return {} if config is None else {"memory_config": self.memory_config(config, ttnn)}
 
     def empty(self, spec: TensorSpec, ttnn: Any = None) -> Any:
         """Allocates ``spec`` on the device; no host memory, no values. RuntimeError of TTNN when it does not fit."""

@@ -28,9 +28,9 @@ from ssinghal.core.tensors import (
     shard_evenly,
 )
 from ssinghal.errors import InvalidCase
-from ssinghal.operators import find_operator
+from ssinghal.operators.binding import bind
 from ssinghal.operators.case_json import case_from_json, read_lines
-from ssinghal.operators.operator_info import input_specs, output_specs, plain_specs
+from ssinghal.operators.operator_info import plain_specs
 
 _RESOURCES = {
     BufferType.L1: Resource.L1_BUFFER,
@@ -235,18 +235,14 @@ class _AllocationList:
 
 
 def _plan_of(case: Case, board: Board) -> _AllocationList:
-    info = find_operator(case.operator)
+    call = bind(case)
     try:
-        info.check_operands(case.inputs)
-        attrs = info.complete_attrs(case.attrs)
-        outputs = output_specs(info, case, attrs)  # first: it checks the shapes that the operands' specs are made from
-        inputs = input_specs(info, case, attrs)
+        inputs, outputs = call.specs()
     except InvalidCase as error:
         return _operands_alone(plain_specs(case), f"the call cannot be made: {error}")
-    for limitation in info.limitations:
-        if limitation.applies(info, case, attrs, board):
-            return _operands_alone(inputs, f"TTNN cannot make the call: {limitation.reason}")
-    traits = info.traits
+    for limitation in call.limitations(board):
+        return _operands_alone(inputs, f"TTNN cannot make the call: {limitation.reason}")
+    traits = call.info.traits
     if traits.moves_output and case.placement.output_config is None:
         return _operands_alone(inputs, "where TTNN puts the result is known only from a probe")
     is_alias = traits.alias is not None and traits.alias(inputs, outputs)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ssinghal.core.case import Case
-from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
+from ssinghal.core.tensors import Board, BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase, RegistryError, unknown
 from ssinghal.operators.dim_rule import DimRule
 
@@ -273,39 +273,6 @@ def plain_specs(case: Case) -> list[TensorSpec]:
     """Every input placed as it is (channels-last if asked for): all that can be said of a call that is not complete."""
     placed = [to_nhwc(s) if case.placement.channels_last else s for s in case.inputs]
     return [operand_spec(case, s) for s in placed]
-
-
-def input_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpec]:
-    """Each operand as it goes to the device."""
-    if info.place is not None:
-        return info.place(case, working_shapes(info, case), attrs)
-    return plain_specs(case)
-
-
-def output_specs(info: OperatorInfo, case: Case, attrs: Attrs) -> list[TensorSpec]:
-    """Each result as TTNN must return it. InvalidCase where the shapes do not go together."""
-    memory = case.placement.output_config
-    if memory is None or info.traits.output_fixed:
-        memory = MemoryConfig(info.traits.ttnn_output) if info.traits.ttnn_output else case.placement.memory_config
-    shapes = working_shapes(info, case)
-    results = info.infer(shapes, attrs)  # first: what follows takes shapes that go together
-    given = info.traits.output_dtypes
-    dtypes = given(case.placement.dtype, shapes, attrs) if callable(given) else given
-    specs = []
-    for i, shape in enumerate(results):
-        check_shape(shape, f"{info.name}: output shape")
-        layout = info.traits.output_layout or case.placement.layout
-        if info.traits.result_form is not None:
-            shape, form_layout = info.traits.result_form(shape, attrs)
-            layout = form_layout or layout
-        elif info.traits.nhwc is MapResult.NHWC:
-            shape = to_nhwc(shape)
-        elif info.traits.nhwc is MapResult.FLAT:
-            shape = flat_nhwc(shape)
-        dtype = (dtypes[i] if i < len(dtypes) else None) or case.placement.dtype
-        alignment = info.traits.row_alignment if layout is Layout.ROW_MAJOR else 1
-        specs.append(TensorSpec(shape, dtype, layout, memory, alignment))
-    return specs
 
 
 # What operators have in common -----------------------------------------------------------------------------------------

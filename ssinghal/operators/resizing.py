@@ -13,8 +13,9 @@ from ssinghal.core.case import Case
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import families, find_operator
+from ssinghal.operators.binding import bind
 from ssinghal.operators.dim_rule import Dim, DimRule, Dims, ResizableCall, Sizes
-from ssinghal.operators.operator_info import Attrs, normal_dim, working_shapes
+from ssinghal.operators.operator_info import Attrs, normal_dim
 
 
 def subject_of(case: Case) -> Shape:
@@ -59,9 +60,7 @@ def resized(case: Case, sizes: Sizes) -> Case:
 
 def check(case: Case) -> None:
     """Raises InvalidCase for a call that is invalid: operands or attributes that are missing or do not go together."""
-    info = find_operator(case.name)
-    info.check_operands(case.inputs)
-    info.infer(working_shapes(info, case), info.complete_attrs(case.attrs))
+    bind(case).check()
 
 
 def _rule_of(case: Case) -> DimRule:

@@ -13,8 +13,8 @@ from ssinghal.catalog.schema import CapturedLine
 from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import DType, Shape
 from ssinghal.errors import InvalidCase
-from ssinghal.operators import find_operator
-from ssinghal.operators.operator_info import Attrs, OperatorInfo, working_shapes
+from ssinghal.operators.binding import BoundCall, bind
+from ssinghal.operators.operator_info import Attrs, OperatorInfo
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,17 @@ class PlannedStep:
         return self.step.results
 
     @cached_property
-    def info(self) -> OperatorInfo:
+    def call(self) -> BoundCall:
         assert self.case is not None
-        return find_operator(self.case.operator)
+        return bind(self.case)
 
-    @cached_property
+    @property
+    def info(self) -> OperatorInfo:
+        return self.call.info
+
+    @property
     def attrs(self) -> Attrs:
-        assert self.case is not None
-        return self.info.complete_attrs(self.case.attrs)
+        return self.call.attrs
 
     @property
     def operator(self) -> str:
@@ -79,12 +82,11 @@ def _limitation(case: Case, trace: Trace, number: int) -> str:
     results = trace.steps[number].results
     if case.operator.startswith("upsample") and case.inputs[0] == trace.values[results[0]].shape:
         return ""
-    info = find_operator(case.operator)
-    attrs = info.complete_attrs(case.attrs)
-    returned = len(info.infer(working_shapes(info, case), attrs))
+    call = bind(case)
+    returned = len(call.results)
     if any(trace.last_use[value] > number for value in results[returned:]):
-        return f"{info.ttnn} returns {returned} of its {len(results)} results, and another one is read"
-    return next((x.reason for x in info.limitations if not x.layouts and x.applies(info, case, attrs, None)), "")
+        return f"{call.info.ttnn} returns {returned} of its {len(results)} results, and another one is read"
+    return next((x.reason for x in call.limitations(None) if not x.layouts), "")
 
 
 def _line(trace: Trace, step: Step, args: Mapping[str, Any]) -> CapturedLine:

@@ -16,7 +16,6 @@ from ssinghal.capture.trace import Trace
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.device.session import Session
 from ssinghal.operators import named
-from ssinghal.operators.operator_info import input_specs
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.lowering import PlannedStep
@@ -124,7 +123,7 @@ class ResidentWeights:
         if step.operator in BROADCASTING:
             long = [size for size in shape if size != 1]
             return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)
-        return input_specs(step.info, step.case, step.attrs)[position]
+        return step.call.inputs[position]
 
     def _map_weight(self, step: PlannedStep, position: int, dtype: DType) -> Spec:
         """As TTNN prepares it, asked once for each kind of convolution; dense and in tiles where TTNN refuses."""

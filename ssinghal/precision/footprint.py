@@ -14,8 +14,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.tensors import Board, DType, Layout, TensorSpec, TextEnum
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation, MemoryEstimate, Prediction, estimate
-from ssinghal.operators import find_operator
-from ssinghal.operators.binding import specs_of
+from ssinghal.operators.binding import bind, specs_of
 
 PLAN_DTYPES = (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B)
 
@@ -170,8 +169,9 @@ def plan_call(case: Case, board: Board, weights: Sequence[bool] = ()) -> CallPla
 
 
 def _plan(given: Case, wanted: DType, made: Case, kept: str, board: Board, weights: Sequence[bool]) -> DTypePlan:
-    operands, results = specs_of(made)
-    traits = find_operator(made.operator).traits
+    call = bind(made)
+    operands, results = call.specs()
+    traits = call.info.traits
     is_view = traits.in_place or (traits.alias is not None and traits.alias(operands, results))
     flags = [*weights, *[False] * (len(operands) - len(weights))]
     tensors = [
@@ -201,10 +201,9 @@ def _made_in(case: Case, wanted: DType, board: Board) -> tuple[Case, str]:
 
 def _refusal(case: Case, board: Board) -> str:
     """Why TTNN does not make the call: what the registry knows of it. Empty where it does."""
+    call = bind(case)
     try:
-        specs_of(case)
+        call.specs()
     except InvalidCase as error:
         return f"the call as made here is not all in tiles: {error}" if case.placement.dtype.is_block_float else str(error)
-    info = find_operator(case.operator)
-    attrs = info.complete_attrs(case.attrs)
-    return next((x.reason for x in info.limitations if x.applies(info, case, attrs, board)), "")
+    return next((x.reason for x in call.limitations(board)), "")

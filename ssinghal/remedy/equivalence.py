@@ -17,13 +17,12 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import BufferType, DType, Shape
 from ssinghal.device.session import DeviceFacts, Session
-from ssinghal.operators import find_operator
+from ssinghal.operators.binding import bind
 from ssinghal.operators.dims import axes_of
-from ssinghal.operators.operator_info import input_specs, output_specs, working_shapes
 from ssinghal.remedy.rewrites import RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
 from ssinghal.remedy.trial import Trial
-from ssinghal.runner.numerics import from_device_form, is_channels_last, make_values, to_device_form
+from ssinghal.runner.numerics import device_values, from_device_form, is_channels_last, make_values
 from ssinghal.runner.tasks import PoolOptions, Task
 
 _JOINED = {"pieces apart": "pieces"}  # whose values are compared in the place where they belong
@@ -131,7 +130,7 @@ def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
 
 def _in_as_many(case: Case, axis: int, count: int) -> Case:
     """``case`` with so many units along ``axis`` that it has ``count`` pieces, the last one smaller; as it is if it has few."""
-    axes = axes_of(case, find_operator(case.operator).complete_attrs(case.attrs))
+    axes = axes_of(case, bind(case).attrs)
     size = axes.units[axis] // count if axes else 1
     return axes.case_of(case, {axis: size * count - 1}) if axes and size > 1 else case
 
@@ -139,10 +138,9 @@ def _in_as_many(case: Case, axis: int, count: int) -> Case:
 def fewer_elements(case: Case, most: int, least: Mapping[int, int]) -> Case | None:
     """``case``, its axes halved until it has at most ``most`` elements; ``least``: units that an axis keeps, else 2. None if it
     cannot have so few."""
-    info = find_operator(case.operator)
     if _elements(case) <= most:
         return case
-    axes = axes_of(case, info.complete_attrs(case.attrs))
+    axes = axes_of(case, bind(case).attrs)
     if axes is None:
         return None
     units, small = dict(axes.units), case
@@ -156,9 +154,8 @@ def fewer_elements(case: Case, most: int, least: Mapping[int, int]) -> Case | No
 
 
 def _elements(case: Case) -> int:
-    info = find_operator(case.operator)
-    attrs = info.complete_attrs(case.attrs)
-    return sum(spec.volume for spec in (*input_specs(info, case, attrs), *output_specs(info, case, attrs)))
+    call = bind(case)
+    return sum(spec.volume for spec in (*call.inputs, *call.outputs))
 
 
 class TorchBackend(RewriteBackend):
@@ -167,23 +164,17 @@ class TorchBackend(RewriteBackend):
     def __init__(self, torch: Any, case: Case) -> None:
         self.torch, self.ttnn = torch, InTorch(torch)
         self.case, self.residents = case, []
-        self.info = find_operator(case.operator)
-        self.attrs = self.info.complete_attrs(case.attrs)
         floats = case.placement.dtype not in (DType.INT32, DType.UINT32, DType.UINT16, DType.UINT8)
         wide = replace(case, placement=replace(case.placement, dtype=DType.FLOAT32)) if floats else case
-        specs = input_specs(self.info, wide, self.attrs)
-        values = make_values(torch, wide, self.info, specs)
-        self.tensors = [to_device_form(v, s, i, self.info) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
+        bound = bind(wide)
+        self.info, self.attrs = bound.info, bound.attrs
+        self.tensors = list(device_values(bound, make_values(torch, bound)))
 
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
-        info = find_operator(case.operator)
-        attrs = info.complete_attrs(case.attrs)
-        shapes = working_shapes(info, case)
-        given = [self._as_written(x, tuple(shape), i) for i, (x, shape) in enumerate(zip(tensors, shapes, strict=True))]
-        returned = info.torch(self.torch, given, attrs)
-        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        specs = output_specs(info, case, attrs)
-        return [self._placed(r, s.shape) for r, s in zip(results, specs, strict=True)]
+        bound = bind(case)
+        operands = [self._as_written(x, tuple(s), i) for i, (x, s) in enumerate(zip(tensors, bound.shapes, strict=True))]
+        results = bound.reference(self.torch, operands)
+        return [self._placed(r, s.shape) for r, s in zip(results, bound.outputs, strict=True)]
 
     def _as_written(self, tensor: Any, shape: Shape, index: int) -> Any:
         if index in self.info.traits.transposed:

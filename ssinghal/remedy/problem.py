@@ -11,26 +11,22 @@ from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Board, BufferType, TensorSpec, format_bytes
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
-from ssinghal.operators import find_operator
+from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.operators.dims import as_placed
-from ssinghal.operators.operator_info import Attrs, OperatorInfo, input_specs, output_specs
+from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.remedy.trial import LiveSet, Trial
 
 
 @dataclass(frozen=True)
 class Problem:
-    """``case``: written as it is placed. ``verdict``: how it fails on ``board``, as that is opened for it, beside ``live``.
-    ``newer``: TTNN releases that can be asked as well. ``trace_region_bytes``: the board is opened with it. ``channels_last``:
-    maps were turned for the device."""
+    """``call``: its inputs are written as they are placed. ``verdict``: how it fails on ``board``, as that is opened for it,
+    alongside ``live``. ``newer``: TTNN releases to try as well. ``trace_region_bytes``: the board is opened with it.
+    ``channels_last``: maps were turned for the device."""
 
-    case: Case
+    call: BoundCall
     verdict: Verdict
     board: Board
     live: LiveSet
-    info: OperatorInfo
-    attrs: Attrs
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
     newer: tuple[str, ...] = ()
     trace_region_bytes: int = 0
     channels_last: bool = False
@@ -51,17 +47,21 @@ class Problem:
             InvalidCase: the call cannot be made at all, so that nothing can make it fit.
         """
         channels_last = bool(case.placement.channels_last)
-        case = as_placed(case)
-        info = find_operator(case.operator)
-        info.check_operands(case.inputs)
-        attrs = info.complete_attrs(case.attrs)
-        for limitation in info.limitations:
-            if limitation.applies(info, case, attrs, board):
-                raise InvalidCase(f"TTNN cannot make the call: {limitation.reason}")
-        outputs = tuple(output_specs(info, case, attrs))
-        inputs = tuple(input_specs(info, case, attrs))
+        call = bind(as_placed(case))
+        call.info.check_operands(call.case.inputs)
+        for limitation in call.limitations(board):
+            raise InvalidCase(f"TTNN cannot make the call: {limitation.reason}")
+        call.specs()
         opened = board.with_l1_small(case.placement.l1_small_bytes or 0)
-        return cls(case, verdict, opened, live, info, attrs, inputs, outputs, newer, trace_region_bytes, channels_last)
+        return cls(call, verdict, opened, live, newer, trace_region_bytes, channels_last)
+
+    @property
+    def case(self) -> Case:
+        return self.call.case
+
+    @property
+    def info(self) -> OperatorInfo:
+        return self.call.info
 
     @property
     def memory(self) -> BufferType:
@@ -78,7 +78,7 @@ class Problem:
 
     def results_beyond(self, memory: BufferType) -> str:
         """The proof that the results cannot be in ``memory`` whatever is done about the rest; empty where they can."""
-        moved = [replace(s, memory=replace(s.memory, buffer=memory, shard=None)) for s in self.outputs]
+        moved = [replace(s, memory=replace(s.memory, buffer=memory, shard=None)) for s in self.call.outputs]
         need, bank = self.held(moved, memory), self.bank_bytes(memory)
         if need <= bank:
             return ""
@@ -104,18 +104,9 @@ class Problem:
         return Trial(case, self.results_of(case), rewrite, params, beside, self.trace_region_bytes, any_memory=chosen)
 
     def results_of(self, case: Case) -> tuple[TensorSpec, ...]:
-        self.operands_of(case)  # raises for those that no device holds
-        info = find_operator(case.operator)
-        return tuple(output_specs(info, case, info.complete_attrs(case.attrs)))
-
-    def operands_of(self, case: Case) -> tuple[TensorSpec, ...]:
-        info = find_operator(case.operator)
-        return tuple(input_specs(info, case, info.complete_attrs(case.attrs)))
-
-    def host_tiles(self, case: Case) -> int:
-        """Tiles that TTNN maps on the host for the call, at 1 to 70 us each."""
-        host_map = find_operator(case.operator).traits.host_map
-        return host_map(self.operands_of(case), self.results_of(case)) if host_map else 0
+        call = bind(case)
+        _ = call.inputs  # raises for those that no device holds
+        return tuple(call.outputs)
 
     def estimate(self, case: Case) -> MemoryEstimate:
         return estimate(case, self.board)

@@ -13,8 +13,8 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import Layout, Shape, format_shape
 from ssinghal.device.session import DeviceFacts, Session
-from ssinghal.operators import find_operator, make_case, named
-from ssinghal.operators.operator_info import Call
+from ssinghal.operators import make_case, named
+from ssinghal.operators.binding import bind
 from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE, InTorch, TorchBackend, ValueCheck, compare, fewer_elements
 from ssinghal.remedy.trial import TrialResult
 from ssinghal.runner.tasks import PoolOptions, Task
@@ -55,14 +55,12 @@ def pad_values(case: Case) -> PadValues:
     hand = TorchBackend(torch, small)
     (values,) = hand.tensors
     expected = hand.call(small, [values])
-    info = find_operator(case.operator)
-    assert info.call is not None
-    parts = info.call(Call(InTorch(torch), None, [values], hand.attrs, {}, small))
+    composed = bind(small).run(InTorch(torch), None, [values], {})
     constant = torch.nn.functional.pad(values, tuple(hand.attrs["padding"]))
     inside = _interior(values.shape, hand.attrs["padding"])
     reduced = small.inputs != case.inputs
     return PadValues(
-        replace(compare(torch, expected, [parts]), inputs=small.inputs, reduced=reduced),
+        replace(compare(torch, expected, composed), inputs=small.inputs, reduced=reduced),
         replace(compare(torch, expected, [constant]), inputs=small.inputs, reduced=reduced),
         bool(torch.equal(expected[0][inside], constant[inside])),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.binding import bind
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.strategies.placement import HOST_TILES, L1_SMALL, Strategy, StrategyResult
 from ssinghal.remedy.strategies.registry import LEVERS
@@ -133,7 +134,7 @@ def _drive(lever: Strategy, problem: Problem, run: Run, spent: _Spent) -> Strate
 
 
 def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> TrialResult | None:
-    tiles = problem.host_tiles(trial.case)
+    tiles = bind(trial.case).host_tiles
     if tiles <= budget.host_tiles:
         return None
     message = f"TTNN maps {tiles:,} tiles on the host for it; more than {budget.host_tiles:,} are not tried"

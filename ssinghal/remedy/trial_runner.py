@@ -16,8 +16,7 @@ from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.device.usage import buffer_peaks
 from ssinghal.errors import DeviceError, InvalidCase
-from ssinghal.operators import find_operator
-from ssinghal.operators.operator_info import Call, input_specs
+from ssinghal.operators.binding import bind
 from ssinghal.remedy.rewrites import PREPARATIONS, RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
 from ssinghal.remedy.trial import LiveSet, Resident, Trial, TrialResult
@@ -178,13 +177,13 @@ class DeviceBackend(RewriteBackend):
     def __init__(self, case: Case, session: Session, transcript: Transcript, residents: list[Any]) -> None:
         self.session, self.transcript, self.ttnn = session, transcript, transcript.ttnn
         self.case, self.residents = case, residents
-        self.info = find_operator(case.operator)
-        self.attrs = self.info.complete_attrs(case.attrs)
+        self.bound = bind(case)
+        self.attrs = self.bound.attrs
         self.tensors: list[Any] = []
         self.stage = "call"
 
     def place(self) -> None:
-        for number, spec in enumerate(input_specs(self.info, self.case, self.attrs), 1):
+        for number, spec in enumerate(self.bound.inputs, 1):
             self.stage = f"input {number}"
             tensor = self.session.empty(spec, self.ttnn)
             name = INPUT_NAMES[number - 1] if number <= len(INPUT_NAMES) else f"x{number}"
@@ -192,14 +191,8 @@ class DeviceBackend(RewriteBackend):
         self.stage = "call"
 
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
-        config = case.placement.output_config
-        if not out and config is not None:
-            out = {"memory_config": self.session.memory_config(config, self.ttnn)}
-        info = find_operator(case.operator)
-        assert info.call is not None
-        attrs = self.attrs if case is self.case else info.complete_attrs(case.attrs)
-        returned = info.call(Call(self.ttnn, self.session.device, list(tensors), attrs, out, case))
-        return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        out = out or self.session.output_argument(case.placement, self.ttnn)
+        return bind(case).run(self.ttnn, self.session.device, tensors, out)
 
     def in_memory(self, buffer: BufferType) -> Any:
         return self.session.memory_config(MemoryConfig(buffer), self.ttnn)

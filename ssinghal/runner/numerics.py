@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from ssinghal.core.case import Case
 from ssinghal.core.record import Comparison
 from ssinghal.core.tensors import DType, Shape, TensorSpec
 from ssinghal.device.session import Session
 from ssinghal.errors import NotProven
-from ssinghal.operators.operator_info import Attrs, Call, OperatorInfo, working_shapes
+from ssinghal.operators.binding import BoundCall
+from ssinghal.operators.operator_info import OperatorInfo
 
 _TORCH_DTYPES = {
     DType.BFLOAT16: "bfloat16", DType.FLOAT32: "float32", DType.BFLOAT8_B: "bfloat16", DType.BFLOAT4_B: "bfloat16",
@@ -42,10 +42,8 @@ def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Co
     return Comparison(pcc, error, min_pcc, "" if pcc >= min_pcc else f"PCC {pcc:.5f} is below {min_pcc}")
 
 
-def compare_with_torch(
-    case: Case, info: OperatorInfo, attrs: Attrs, specs: Sequence[TensorSpec], session: Session
-) -> Comparison:
-    """Runs the case with values, on the device and in torch, and returns the worst result's comparison.
+def compare_with_torch(call: BoundCall, session: Session) -> Comparison:
+    """Runs the call with values, on the device and in torch, and returns the worst result's comparison.
 
     Raises:
         NotProven: on a virtual device, whose values are meaningless.
@@ -53,29 +51,24 @@ def compare_with_torch(
     """
     if session.facts.mode == "virtual":
         raise NotProven("a virtual device computes nothing: its values must not be compared")
-    expected, actual = run_both(case, info, attrs, specs, session)
+    expected, actual = run_both(call, session)
     torch = import_module("torch")
-    results = [compare_values(torch, e, a, info.traits.min_pcc) for e, a in zip(expected, actual, strict=True)]
+    results = [compare_values(torch, e, a, call.info.traits.min_pcc) for e, a in zip(expected, actual, strict=True)]
     return min(results, key=lambda c: -1.0 if math.isnan(c.pcc) else c.pcc)
 
 
-def run_both(
-    case: Case, info: OperatorInfo, attrs: Attrs, specs: Sequence[TensorSpec], session: Session
-) -> tuple[list[Any], list[Any]]:
+def run_both(call: BoundCall, session: Session) -> tuple[list[Any], list[Any]]:
     """torch's results and TTNN's, both as torch tensors of the reference's shapes."""
     torch = import_module("torch")
-    values = make_values(torch, case, info, specs)
-    reference = info.torch(torch, [v.clone() for v in values], attrs)
-    expected = list(reference) if isinstance(reference, (list, tuple)) else [reference]
-    tensors = [session.from_torch(to_device_form(v, s, i, info), s) for i, (v, s) in enumerate(zip(values, specs, strict=True))]
+    values = make_values(torch, call)
+    expected = call.reference(torch, [v.clone() for v in values])
+    tensors = [session.from_torch(v, s) for v, s in zip(device_values(call, values), call.inputs, strict=True)]
     results: list[Any] = []
     try:
-        assert info.call is not None
-        config = case.placement.output_config
-        out = {} if config is None else {"memory_config": session.memory_config(config)}
-        returned = info.call(Call(session.ttnn, session.device, list(tensors), attrs, out, case, values=True))
-        results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-        actual = [from_device_form(session.to_torch(r), tuple(e.shape), info) for r, e in zip(results, expected, strict=True)]
+        out = session.output_argument(call.case.placement)
+        results = call.run(session.ttnn, session.device, tensors, out, values=True)
+        shapes = [tuple(e.shape) for e in expected]
+        actual = [from_device_form(session.to_torch(r), s, call.info) for r, s in zip(results, shapes, strict=True)]
     finally:
         for tensor in (*results, *tensors):
             if tensor.is_allocated():
@@ -83,21 +76,27 @@ def run_both(
     return expected, actual
 
 
-def make_values(torch: Any, case: Case, info: OperatorInfo, specs: Sequence[TensorSpec]) -> list[Any]:
+def make_values(torch: Any, call: BoundCall) -> list[Any]:
     """Operands of the reference's shapes, the same for the same case: normal for floats, 0 or 1 for integers.
 
     Operands that must be positive are 0.5 and more.
     """
-    generator = torch.Generator().manual_seed(int(case.key, 16))
+    generator = torch.Generator().manual_seed(int(call.case.key, 16))
     values = []
-    for index, (shape, spec) in enumerate(zip(working_shapes(info, case), specs, strict=True)):
+    for index, (shape, spec) in enumerate(zip(call.shapes, call.inputs, strict=True)):
         dtype = getattr(torch, _TORCH_DTYPES[spec.dtype])
         if dtype.is_floating_point:
             normal = torch.randn(shape, generator=generator)
-            values.append((normal.abs() + 0.5 if index in info.traits.positive else normal).to(dtype))
+            values.append((normal.abs() + 0.5 if index in call.info.traits.positive else normal).to(dtype))
         else:
             values.append(torch.randint(0, INDEX_LIMIT, shape, generator=generator, dtype=torch.int64).to(dtype))
     return values
+
+
+def device_values(call: BoundCall, values: Sequence[Any]) -> Iterator[Any]:
+    """Operands as ``make_values`` builds them, each in the form it has on the device."""
+    for index, (value, spec) in enumerate(zip(values, call.inputs, strict=True)):
+        yield to_device_form(value, spec, index, call.info)
 
 
 def to_device_form(value: Any, spec: TensorSpec, index: int, info: OperatorInfo) -> Any:

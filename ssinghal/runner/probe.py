@@ -18,8 +18,8 @@ from ssinghal.device.session import Session
 from ssinghal.device.usage import usage_of
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Prediction, estimate
-from ssinghal.operators import find_operator
-from ssinghal.operators.operator_info import Attrs, Call, input_specs, output_specs, plain_specs
+from ssinghal.operators.binding import bind
+from ssinghal.operators.operator_info import plain_specs
 
 # What TTNN's Python bindings raise; MemoryError is host memory. Anything else is a bug of the harness and is not caught.
 TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
@@ -101,9 +101,9 @@ class _Attempt:
         self.case = case
         self.session = session
         self.board = session.board
-        self.info = find_operator(case.name)
+        self.call = bind(case)
+        self.is_invalid = False
         self.placed: list[PlacedTensor] = []
-        self.attrs: Attrs | None = None
         self.expected: list[TensorSpec] = []
         self.inputs: list[TensorSpec] = []
         self.resident: dict[BufferType, int] = {}
@@ -120,12 +120,10 @@ class _Attempt:
                     return failure
             if invalid:
                 return invalid
-            assert self.attrs is not None
-            limits = [x for x in self.info.limitations if x.applies(self.info, self.case, self.attrs, self.board)]
-            if limits:
-                return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limits[0].reason)
+            for limitation in self.call.limitations(self.board):
+                return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limitation.reason)
             if (
-                self._host_tiles() > self.limits.host_tiles
+                self.call.host_tiles > self.limits.host_tiles
                 and estimate(self.case, self.board).verdict is not Prediction.EXCEEDS
             ):
                 # TTNN allocates the result before it maps, so one that cannot fit is refused at once
@@ -140,13 +138,10 @@ class _Attempt:
     def _complete(self) -> Verdict | None:
         """Specs of all operands and results; of the plain inputs, with a verdict, where the call itself makes no sense."""
         try:
-            self.info.check_operands(self.case.inputs)
-            attrs = self.info.complete_attrs(self.case.attrs)
-            self.expected = output_specs(self.info, self.case, attrs)
-            self.inputs = input_specs(self.info, self.case, attrs)
-            self.attrs = attrs
+            self.inputs, self.expected = self.call.specs()
             return None
         except InvalidCase as error:
+            self.is_invalid = True
             self.inputs = plain_specs(self.case)
             return Verdict(Status.INVALID, stage="call", decided_by="arithmetic", error_type="InvalidCase", message=str(error))
 
@@ -168,7 +163,7 @@ class _Attempt:
                 return _too_many_pages(_output_label(number, self.expected), spec, self.board)
         results: list[Any] = []
         try:
-            self._invoke(tensors, results)
+            results += self._invoke(tensors)
         except TTNN_ERRORS as error:
             verdict = translate_error(type(error).__name__, str(error))
             return replace(verdict, stage=_stage_of(verdict, self.expected, self.board))
@@ -182,14 +177,9 @@ class _Attempt:
         finally:
             _free(results)
 
-    def _invoke(self, tensors: Sequence[Any], results: list[Any]) -> None:
-        assert self.info.call is not None
-        assert self.attrs is not None
-        config = self.case.placement.output_config
-        out = {} if config is None else {"memory_config": self.session.memory_config(config)}
-        call = Call(self.session.ttnn, self.session.device, list(tensors), self.attrs, out, self.case)
-        returned = self.info.call(call)
-        results.extend(returned if isinstance(returned, (list, tuple)) else [returned])
+    def _invoke(self, tensors: Sequence[Any]) -> list[Any]:
+        out = self.session.output_argument(self.case.placement)
+        return self.call.run(self.session.ttnn, self.session.device, tensors, out)
 
     def _check_results(self, results: Sequence[Any]) -> Verdict:
         """What came back must have the shape, dtype, layout and memory that were asked for."""
@@ -201,7 +191,7 @@ class _Attempt:
             self.placed.append(replace(_placed(label, spec, self.board, None), memory=memory))
         if len(found) != len(self.expected):
             return _mismatch(f"TTNN returned {len(found)} tensors; expected {len(self.expected)}")
-        ttnn_chooses = self.case.placement.output_config is None or self.info.traits.output_fixed
+        ttnn_chooses = self.case.placement.output_config is None or self.call.info.traits.output_fixed
         for wanted, got in zip(self.expected, found, strict=True):
             differ = [
                 f"{name} {getattr(got, name)}; expected {getattr(wanted, name)}"
@@ -219,28 +209,23 @@ class _Attempt:
         if config is None or buffers <= {config.buffer}:
             return ""
         went = " and ".join(sorted(buffer.value for buffer in buffers))
-        return f"{self.info.ttnn} takes no memory_config: the result went to {went}, not {config.buffer.value}"
-
-    def _host_tiles(self) -> int:
-        host_map = self.info.traits.host_map
-        return host_map(self.inputs, self.expected) if host_map is not None else 0
+        return f"{self.call.info.ttnn} takes no memory_config: the result went to {went}, not {config.buffer.value}"
 
     def _window_rows(self) -> int:
         """Rows of a result whose windows TTNN lists: of those operators that keep the list in L1_SMALL."""
-        slides = self.info.traits.nhwc and self.info.traits.l1_small_bytes
+        slides = self.call.info.traits.nhwc and self.call.info.traits.l1_small_bytes
         return math.prod(self.expected[0].shape[:-1]) if slides else 0
 
     def _too_slow(self) -> str:
-        limit = self.limits.host_tiles
-        return f"TTNN maps {self._host_tiles():,} tiles on the host for this call; more than {limit:,} are not tried"
+        tiles, limit = self.call.host_tiles, self.limits.host_tiles
+        return f"TTNN maps {tiles:,} tiles on the host for this call; more than {limit:,} are not tried"
 
     def compare(self) -> tuple[Verdict, Comparison | None]:
         """The call made again with values: fits, or a mismatch, or what stopped it (placing values takes host memory)."""
         from ssinghal.runner.numerics import compare_with_torch
 
-        assert self.attrs is not None
         try:
-            comparison = compare_with_torch(self.case, self.info, self.attrs, self.inputs, self.session)
+            comparison = compare_with_torch(self.call, self.session)
         except TTNN_ERRORS as error:
             return replace(translate_error(type(error).__name__, str(error)), stage="numerics"), None
         if comparison.fault:
@@ -253,7 +238,7 @@ class _Attempt:
         Programs that the call has left in the cache are found there, not made anew: quick, but what they keep allocated
         (tables of pools and convolutions, page maps of reshapes) is then not in the capture, so it is added.
         """
-        if self.attrs is None or verdict.decided_by != "ttnn":
+        if self.is_invalid or verdict.decided_by != "ttnn":
             return None, "no TTNN call was made"
         if not self.session.can_capture:
             return None, f"graphs of ttnn {self.session.facts.ttnn} do not tell the bytes of a bank"
@@ -261,15 +246,13 @@ class _Attempt:
             return None, "the call exhausted host memory"
         if verdict.stage.startswith("input"):
             return None, "an operand does not fit, so the call was not made"
-        if verdict.status is not Status.FITS and self._host_tiles() > self.limits.capture_tiles:
-            return None, f"not captured: TTNN maps {self._host_tiles():,} tiles on the host for this call"
+        if verdict.status is not Status.FITS and self.call.host_tiles > self.limits.capture_tiles:
+            return None, f"not captured: TTNN maps {self.call.host_tiles:,} tiles on the host for this call"
         if self._window_rows() > self.limits.capture_rows:
             return None, f"not captured: TTNN lists windows for {self._window_rows():,} rows on the host for this call"
 
         def whole_call() -> None:
-            results: list[Any] = []
-            self._invoke([self.session.empty(spec) for spec in self.inputs], results)
-            _free(results)
+            _free(self._invoke([self.session.empty(spec) for spec in self.inputs]))
 
         try:
             trace, per_core = self.session.capture(whole_call)

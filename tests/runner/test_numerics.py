@@ -11,6 +11,7 @@ from ssinghal.core.tensors import TensorSpec  # noqa: E402
 from ssinghal.device.modes import choose_device  # noqa: E402
 from ssinghal.errors import NotProven  # noqa: E402
 from ssinghal.operators import find_operator, make_case  # noqa: E402
+from ssinghal.operators.binding import bind  # noqa: E402
 from ssinghal.runner.numerics import compare_values, compare_with_torch, from_device_form, to_device_form  # noqa: E402
 from ssinghal.runner.pool import Pool  # noqa: E402
 from ssinghal.runner.tasks import PoolOptions  # noqa: E402
@@ -83,6 +84,6 @@ def test_channels_are_put_last_where_all_sizes_are_equal(name, placed):
 def test_a_virtual_device_is_never_compared():
     with pytest.raises(NotProven, match="computes nothing"):
         Pool(choose_device("virtual"), PoolOptions(numerics=True))
-    relu = make_case("relu", ((1, 1, 32, 32),))
+    relu = bind(make_case("relu", ((1, 1, 32, 32),)))
     with pytest.raises(NotProven, match="computes nothing"):
-        compare_with_torch(relu, find_operator("relu"), {}, [], SimpleNamespace(facts=SimpleNamespace(mode="virtual")))
+        compare_with_torch(relu, SimpleNamespace(facts=SimpleNamespace(mode="virtual")))

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, Shape
 from ssinghal.operators import named
+from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import normal_dim, normal_dims
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, padding_factor
@@ -139,7 +140,7 @@ def rowwise(work: Work) -> list[HeldTensor]:
     if any(weight is None for weight in weights):
         return registry(work)
     case = replace(work.case, placement=work.placement(Layout.TILE))
-    (result,) = work.run(case, [x.tensor, *weights], work.attrs, hand)
+    (result,) = work.run(bind(case), [x.tensor, *weights])
     form = AxisLayout.plain(work.shapes[0], order)
     inner = work.planned.extras.get("features_inner")
     return [HeldTensor(result, form if inner is None else form.last_turned(inner))]

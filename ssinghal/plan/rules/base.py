@@ -9,7 +9,7 @@ from typing import Any
 from ssinghal.core.case import Case, Placement
 from ssinghal.core.tensors import Layout, Shape
 from ssinghal.operators import make_case
-from ssinghal.operators.operator_info import Call, input_specs
+from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedStep
@@ -66,19 +66,16 @@ class Work:
 
     def call(self, tensors: Sequence[Any], attrs: Mapping[str, Any], layout: Layout = Layout.TILE) -> list[Any]:
         """The registry's call on tensors of these shapes, with the results in DRAM."""
-        info, hand = self.planned.info, self.hand
-        case = make_case(info.name, tuple(tuple(t.shape) for t in tensors), attrs, self.placement(layout))
-        return self.run(case, tensors, info.complete_attrs(attrs), hand)
+        shapes = tuple(tuple(t.shape) for t in tensors)
+        return self.run(bind(make_case(self.planned.operator, shapes, attrs, self.placement(layout))), tensors)
 
-    def run(self, case: Case, tensors: Sequence[Any], attrs: Mapping[str, Any], hand: LayoutOps) -> list[Any]:
-        info = self.planned.info
-        assert info.call is not None
+    def run(self, call: BoundCall, tensors: Sequence[Any]) -> list[Any]:
+        info, hand = call.info, self.hand
         if info.traits.in_place and self.is_shared(tensors[0]):
             hand.doing = "ttnn.clone"
             tensors = [hand.ttnn.clone(tensors[0], **hand.in_dram), *tensors[1:]]
         hand.doing = info.ttnn
-        returned = info.call(Call(hand.ttnn, hand.session.device, list(tensors), attrs, hand.in_dram, case))
-        return list(returned) if isinstance(returned, (list, tuple)) else [returned]
+        return call.run(hand.ttnn, hand.session.device, tensors, hand.in_dram)
 
 
 Rule = Callable[[Work], list[HeldTensor]]
@@ -87,9 +84,8 @@ Rule = Callable[[Work], list[HeldTensor]]
 def registry(work: Work) -> list[HeldTensor]:
     """Operands as the operator declares them, its results as it returns them: in torch's order, or channels-last for maps."""
     hand, info = work.hand, work.planned.info
-    specs = input_specs(info, work.case, work.attrs)
     tensors = []
-    for position, spec in enumerate(specs):
+    for position, spec in enumerate(work.planned.call.inputs):
         if work.is_resident(position):
             tensors.append(work.residents.tensor(work.planned, position))
             continue
@@ -101,7 +97,7 @@ def registry(work: Work) -> list[HeldTensor]:
         hand.cast(x, spec.dtype)
         hand.arrange(x, order, spec.shape, spec.layout)
         tensors.append(x.tensor)
-    results = work.run(work.case, tensors, work.attrs, hand)
+    results = work.run(work.planned.call, tensors)
     last = bool(info.traits.nhwc)
     forms = [AxisLayout.plain(s, channels_last(len(s)) if last else range(len(s))) for s in work.shapes]
     return [HeldTensor(tensor, form) for tensor, form in zip(results, forms, strict=False)]

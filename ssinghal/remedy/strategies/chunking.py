@@ -70,7 +70,7 @@ def _multiple(axes: Axes, axis: int) -> int:
 def cuts_of(problem: Problem) -> list[Cut]:
     """Along every axis, whole tiles apart; for program buffers the last dim first, else those outside the last two."""
     case = problem.in_dram()
-    axes = axes_of(case, problem.attrs)
+    axes = axes_of(case, problem.call.attrs)
     if axes is None:
         return []
     memory = problem.memory
@@ -89,8 +89,8 @@ def _nearness(cut: Cut) -> int:
 
 def _whole_result_fits(problem: Problem) -> str:
     """Pieces are joined in DRAM, beside which the pieces still are. The proof that this is too much; else empty."""
-    specs = [replace(s, memory=replace(s.memory, buffer=BufferType.DRAM, shard=None)) for s in problem.outputs]
-    operands = [replace(s, memory=replace(s.memory, buffer=BufferType.DRAM, shard=None)) for s in problem.inputs]
+    specs = [replace(s, memory=replace(s.memory, buffer=BufferType.DRAM, shard=None)) for s in problem.call.outputs]
+    operands = [replace(s, memory=replace(s.memory, buffer=BufferType.DRAM, shard=None)) for s in problem.call.inputs]
     need = problem.held([*operands, *specs, *specs], BufferType.DRAM)
     bank = problem.bank_bytes(BufferType.DRAM)
     if need <= bank:
@@ -101,7 +101,7 @@ def _whole_result_fits(problem: Problem) -> str:
 def _in_pieces(problem: Problem) -> StrategySearch:
     if proof := _whole_result_fits(problem):
         return StrategyResult(None, proof)
-    reason = "no dim can be cut" if problem.inputs else "it has no operand to cut"
+    reason = "no dim can be cut" if problem.call.inputs else "it has no operand to cut"
     for cut in cuts_of(problem):
         found = yield from _along(problem, cut)
         if found.tried:
@@ -168,4 +168,4 @@ def _piece_fails(problem: Problem, cut: Cut, count: int) -> Generator[Trial, Tri
     return "" if tried.works else said(tried)
 
 
-CHUNKS = Strategy("pieces", Impact.CHUNKED, lambda problem: bool(problem.inputs), _in_pieces)
+CHUNKS = Strategy("pieces", Impact.CHUNKED, lambda problem: bool(problem.call.inputs), _in_pieces)

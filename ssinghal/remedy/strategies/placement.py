@@ -28,6 +28,7 @@ from ssinghal.core.tensors import (
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Prediction, estimate
 from ssinghal.operators import families, named
+from ssinghal.operators.binding import bind
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import Impact, LiveSet, Resident, Trial, TrialResult
 
@@ -92,13 +93,14 @@ NOT_IN_PLACE = named("clone")  # the one elementwise function that takes no ``ou
 
 
 def _can_be_in_place(problem: Problem) -> bool:
-    shape_kept = len(problem.outputs) == 1 and bool(problem.inputs) and problem.inputs[0] == problem.outputs[0]
+    inputs, outputs = problem.call.specs()
+    shape_kept = len(outputs) == 1 and bool(inputs) and inputs[0] == outputs[0]
     in_itself = problem.info.traits.in_place or problem.info.name in NOT_IN_PLACE
     return shape_kept and not in_itself and (_is_elementwise(problem) or problem.info.name in IN_PLACE)
 
 
 def _in_place(problem: Problem) -> StrategySearch:
-    need, bank = problem.held(problem.inputs, problem.memory), problem.bank_bytes(problem.memory)
+    need, bank = problem.held(problem.call.inputs, problem.memory), problem.bank_bytes(problem.memory)
     if need > bank:
         return StrategyResult(
             None, f"its operands alone take {need:,} B of each {str(problem.memory).upper()} bank of {bank:,} B"
@@ -110,7 +112,7 @@ def _in_place(problem: Problem) -> StrategySearch:
 
 def _wants_l1(problem: Problem) -> bool:
     config = problem.case.placement.output_config
-    return bool(problem.outputs) and problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
+    return bool(problem.call.outputs) and problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
 
 
 def _operands_from_dram(problem: Problem) -> StrategySearch:
@@ -269,7 +271,7 @@ def _row_major(problem: Problem) -> StrategySearch:
 
 def _row_major_in_dram(problem: Problem) -> StrategySearch:
     dram = problem.in_dram()
-    if not problem.ruled_out(dram) and problem.host_tiles(dram) <= HOST_TILES:
+    if not problem.ruled_out(dram) and bind(dram).host_tiles <= HOST_TILES:
         return StrategyResult(None, "nothing is gained: tiles fit into DRAM as well")
     return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
 
@@ -294,8 +296,8 @@ def rearranged(problem: Problem, case: Case, order: tuple[int, ...] = ()) -> Tri
 
 
 def _is_flat(problem: Problem) -> bool:
-    shapes = {s.shape for s in (*problem.inputs, *problem.outputs)}
-    return _is_elementwise(problem) and len(shapes) == 1 and len(problem.outputs) == 1
+    shapes = {s.shape for s in (*problem.call.inputs, *problem.call.outputs)}
+    return _is_elementwise(problem) and len(shapes) == 1 and len(problem.call.outputs) == 1
 
 
 def _as_matrix(problem: Problem) -> StrategySearch:
@@ -319,12 +321,12 @@ VIEWS = named("view unsqueeze flatten unflatten squeeze")
 
 def _adds_small_dims(problem: Problem) -> bool:
     """A reshape whose result ends in small dims, which tiles pad to 32 each."""
-    shape = problem.outputs[0].shape if problem.outputs else ()
+    shape = problem.call.outputs[0].shape if problem.call.outputs else ()
     return problem.info.name in VIEWS and any(s < TILE_EDGE for s in shape[-2:])
 
 
 def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:
-    shape = problem.outputs[0].shape
+    shape = problem.call.outputs[0].shape
     if 1 in shape[-2:]:
         yield (*(s for s in shape if s == 1), *(s for s in shape if s != 1)), "dims of size 1 in front"
     volume = math.prod(shape)

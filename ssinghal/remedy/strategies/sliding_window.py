@@ -84,7 +84,7 @@ def pooled_rows(hand: RewriteBackend, params: Params) -> Sequence[Any]:
 
 def _can_pool_rows(problem: Problem) -> bool:
     """A window over the edge counts padding as zeros only where torch does."""
-    attrs = problem.attrs
+    attrs = problem.call.attrs
     if problem.info.name == MAX_POOL:
         return True
     plain = problem.info.name == AVG_POOL and not attrs["ceil_mode"] and attrs["divisor_override"] is None
@@ -93,7 +93,7 @@ def _can_pool_rows(problem: Problem) -> bool:
 
 def _pool_rows(problem: Problem) -> StrategySearch:
     n, _, *_ = problem.case.inputs[0]
-    rows = problem.info.infer(problem.case.inputs, problem.attrs)[0][2]
+    rows = problem.info.infer(problem.case.inputs, problem.call.attrs)[0][2]
     case = problem.in_dram()
 
     def trial(count: int) -> Trial:
@@ -134,7 +134,7 @@ def interpolated_rows(hand: RewriteBackend, params: Params) -> Sequence[Any]:
 
 
 def _whole_scale(problem: Problem) -> tuple[int, int] | None:
-    (_, _, h, w), (_, _, oh, ow) = problem.case.inputs[0], problem.info.infer(problem.case.inputs, problem.attrs)[0]
+    (_, _, h, w), (_, _, oh, ow) = problem.case.inputs[0], problem.info.infer(problem.case.inputs, problem.call.attrs)[0]
     return (oh // h, ow // w) if oh % h == 0 and ow % w == 0 else None
 
 
@@ -158,7 +158,7 @@ def _interpolate_rows(problem: Problem) -> StrategySearch:
 
 def _is_conv2d(problem: Problem) -> bool:
     shapes = problem.case.inputs
-    return problem.info.name == CONVOLUTION and len(shapes[0]) == 4 and not problem.attrs["transposed"]
+    return problem.info.name == CONVOLUTION and len(shapes[0]) == 4 and not problem.call.attrs["transposed"]
 
 
 def _tuned(problem: Problem, **tuning: Any) -> Case:
@@ -167,11 +167,11 @@ def _tuned(problem: Problem, **tuning: Any) -> Case:
 
 
 def _is_tuned(problem: Problem) -> bool:
-    return _is_conv2d(problem) and any(problem.attrs[name] != attr.default for name, attr in TUNING.items())
+    return _is_conv2d(problem) and any(problem.call.attrs[name] != attr.default for name, attr in TUNING.items())
 
 
 def _is_sliced(problem: Problem) -> bool:
-    return _is_conv2d(problem) and ":" in problem.attrs["slices"]
+    return _is_conv2d(problem) and ":" in problem.call.attrs["slices"]
 
 
 def _is_whole(problem: Problem) -> bool:

@@ -109,7 +109,7 @@ def _fold(problem: Problem) -> StrategySearch:
 
 
 def _can_stay_apart(problem: Problem) -> bool:
-    return _overflows(problem) and len(problem.outputs) == 1
+    return _overflows(problem) and len(problem.call.outputs) == 1
 
 
 def _apart(problem: Problem) -> StrategySearch:
