@@ -71,7 +71,6 @@ def imported_by(path: Path) -> set[str]:
 
 
 TORCH = {
-    "precision/block_float_error.py",
     "precision/storage_error.py",
     "remedy/equivalence.py",
     "remedy/replicate_padding.py",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 SIZE = 256  # rows and columns
+LARGER = (512, 512)  # of the samples that remedies are measured with
 ATTENDED = (16, 4096)  # rows of scores, and keys they are over: values of about 1/4096
 OUTLIERS, OUTLIER_FACTOR = 1e-3, 100.0
 
@@ -35,6 +36,10 @@ def _with_outliers(torch: Torch) -> Values:
     return torch.where(chosen, OUTLIER_FACTOR, 1.0) * _activations(torch)
 
 
+def _columns_of_other_scales(torch: Torch) -> Values:
+    return _normal(torch, 0, *LARGER) * torch.tensor([1.0, 1e-4]).repeat(LARGER[1] // 2)
+
+
 SAMPLES: Mapping[str, Callable[[Torch], Values]] = {
     "normal": _activations,
     "after ReLU": lambda torch: _activations(torch).relu(),
@@ -43,7 +48,12 @@ SAMPLES: Mapping[str, Callable[[Torch], Values]] = {
     "linear weight as stored, [in, out]": lambda torch: _weight(torch).t(),
     "the same in torch's order, [out, in]": _weight,
     "one in 1,000 is 100 times larger": _with_outliers,
+    "normal values": lambda torch: _normal(torch, 0, *LARGER),
+    "softmax rows": lambda torch: torch.softmax(_normal(torch, 0, *LARGER) * 3, -1),
+    "columns of other scales": _columns_of_other_scales,
 }
+REMEDY_SAMPLES = ("normal values", "softmax rows", "columns of other scales")  # the last: what block floats are worst at
+PLAN_SAMPLES = tuple(name for name in SAMPLES if name not in REMEDY_SAMPLES)
 
 
 def as_stored(weight: Values) -> Values:

@@ -23,8 +23,9 @@ from ssinghal.device.releases import Release
 from ssinghal.device.session import DeviceFacts, Session
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.precision.footprint import PLAN_DTYPES
-from ssinghal.precision.sample_data import SAMPLES, as_stored
+from ssinghal.precision.sample_data import PLAN_SAMPLES, SAMPLES, as_stored
 from ssinghal.precision.tensor_files import check_file, read_tensors
+from ssinghal.runner.numerics import correlation
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import DEFAULT_HOST_LIMIT_BYTES, PoolOptions, Task
 
@@ -58,6 +59,11 @@ class StorageLoss:
     overflowed: int = 0
 
     @property
+    def largest(self) -> float:
+        """Largest error over the largest value."""
+        return self.largest_error / self.largest_value
+
+    @property
     def ruin_hidden(self) -> bool:
         """The correlation is above ``GOOD_PCC``, and yet more than ``RUINED_SHARE`` of the values are gone."""
         return self.pcc is not None and self.pcc > GOOD_PCC and self.flushed > RUINED_SHARE
@@ -75,14 +81,24 @@ class MeasuredLoss:
 
 @dataclass(frozen=True)
 class StorageTask(Task[MeasuredLoss]):
-    """The made samples, or the tensors of ``file``; ``as_weights``: those are weights in torch's order."""
+    """Stores the named samples, or the tensors of ``file``, in each of ``dtypes``. ``as_weights``: the file's tensors are
+    weights in torch's order."""
 
     file: Path | None = None
     as_weights: bool = False
+    samples: tuple[str, ...] = PLAN_SAMPLES
+    dtypes: tuple[DType, ...] = PLAN_DTYPES
 
     def run(self, session: Session, options: PoolOptions) -> MeasuredLoss:
         torch = import_module("torch")
+        threads = torch.get_num_threads()
         torch.set_num_threads(1)  # sums in one order on any machine; and threads that wait for a busy core are slower than one
+        try:
+            return self._measured(torch, session)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _measured(self, torch: Any, session: Session) -> MeasuredLoss:
         losses: list[StorageLoss] = []
         skipped: list[str] = []
         try:
@@ -92,7 +108,7 @@ class StorageTask(Task[MeasuredLoss]):
                     skipped.append(f"{name}: {reason}")
                     continue
                 matrix, part = _leading_rows(as_stored(values) if self.as_weights else values)
-                losses += [_measured(torch, session, f"{name}{part}", matrix, dtype) for dtype in PLAN_DTYPES]
+                losses += [_measured(torch, session, f"{name}{part}", matrix, dtype) for dtype in self.dtypes]
         except InvalidCase as error:
             return MeasuredLoss(fault=str(error))
         except MemoryError:
@@ -105,7 +121,7 @@ class StorageTask(Task[MeasuredLoss]):
         if self.file is not None:
             yield from read_tensors(torch, self.file)
             return
-        yield from ((name, made(torch)) for name, made in SAMPLES.items())
+        yield from ((name, SAMPLES[name](torch)) for name in self.samples)
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> MeasuredLoss:
         more = "; --timeout gives it longer" if verdict.status is Status.TIMEOUT else ""
@@ -119,7 +135,7 @@ def measure_storage(
     release: Release | None = None,
     timeout_s: float = MEASURE_TIMEOUT_S,
 ) -> MeasuredLoss:
-    """The losses of ``SAMPLES``, or of the tensors of ``file``, by a worker; packing asks no board, so any virtual one will do.
+    """The losses of ``PLAN_SAMPLES``, or of the tensors of ``file``, by a worker: packing needs no board, so any virtual one does.
 
     Raises:
         InvalidCase: a file that cannot be read, or has no floating-point tensor.
@@ -179,7 +195,7 @@ def storage_loss(torch: Any, data: str, dtype: DType, given: Any, stored: Any) -
         data,
         dtype,
         shape,
-        _correlation(given, stored),
+        correlation(torch, given, stored),
         _percentile(relative, 0.5),
         _percentile(relative, 0.95),
         gone / len(relative) if len(relative) else 0.0,
@@ -193,13 +209,6 @@ def storage_loss(torch: Any, data: str, dtype: DType, given: Any, stored: Any) -
 def _chosen(values: Any, mask: Any) -> Any:
     """The values that the mask is true of, as a vector; picking them is slow, so it is not done where all are."""
     return values.flatten() if bool(mask.all()) else values[mask]
-
-
-def _correlation(a: Any, b: Any) -> float | None:
-    if not len(a) or bool((a == a[0]).all()) or bool((b == b[0]).all()):
-        return None
-    a, b = a - a.mean(), b - b.mean()
-    return float((a * b).sum() / (a.norm() * b.norm()))
 
 
 def _percentile(values: Any, share: float) -> float | None:

@@ -15,7 +15,8 @@ from ssinghal.core.tensors import Board, BufferType, DType
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import find_release
 from ssinghal.errors import HarnessError
-from ssinghal.precision.block_float_error import StorageError, StorageTask
+from ssinghal.precision.sample_data import REMEDY_SAMPLES
+from ssinghal.precision.storage_error import StorageLoss, StorageTask
 from ssinghal.remedy.equivalence import MAX_ELEMENTS, ValueCheck, ValuesTask
 from ssinghal.remedy.replicate_padding import PadTask, PadValues
 from ssinghal.remedy.trial import Trial, TrialResult
@@ -109,10 +110,10 @@ class DevicePools:
         made = self._in_torch(PadTask(case))
         return None if isinstance(made, str) else made
 
-    def storage(self, dtype: DType) -> tuple[StorageError, ...]:
+    def storage(self, dtype: DType) -> tuple[StorageLoss, ...]:
         """What is lost by keeping values in ``dtype``; nothing where torch is not there to measure it."""
-        made = self._in_torch(StorageTask(dtype))
-        return () if isinstance(made, str) else made
+        measured = self._in_torch(StorageTask(samples=REMEDY_SAMPLES, dtypes=(dtype,)))
+        return () if isinstance(measured, str) else measured.losses
 
     def _in_torch(self, task: Task[T]) -> T | str:
         """The task's result, or why there is none."""

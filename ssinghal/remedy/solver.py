@@ -13,7 +13,7 @@ from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType, DType
 from ssinghal.device.releases import added_releases, installed_release
 from ssinghal.errors import InvalidCase
-from ssinghal.precision.block_float_error import StorageError
+from ssinghal.precision.storage_error import StorageLoss
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.equivalence import ValueCheck
 from ssinghal.remedy.problem import Problem
@@ -61,7 +61,7 @@ def solve(
     found = search(problem, bench.run, budget, only=only)
     before = _before(problem, usage)
     values: dict[str, ValueCheck] = {}
-    storage: dict[str, tuple[StorageError, ...]] = {}
+    storage: dict[str, tuple[StorageLoss, ...]] = {}
     for remedy in found.found:
         if remedy.contract in (Impact.CHUNKED, Impact.REARRANGED):
             values[remedy.lever] = bench.values(remedy.tried.trial)

@@ -10,7 +10,7 @@ from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.case import call_text
 from ssinghal.core.record import sentence
 from ssinghal.core.tensors import BufferType, format_bytes, format_shape
-from ssinghal.precision.block_float_error import StorageError
+from ssinghal.precision.storage_error import StorageLoss
 from ssinghal.remedy.equivalence import ValueCheck
 from ssinghal.remedy.replicate_padding import ModelChange
 from ssinghal.remedy.search import Remedies, Remedy
@@ -25,7 +25,7 @@ class RemedyReport:
 
     remedies: Remedies
     values: Mapping[str, ValueCheck] = field(default_factory=dict)
-    storage: Mapping[str, Sequence[StorageError]] = field(default_factory=dict)
+    storage: Mapping[str, Sequence[StorageLoss]] = field(default_factory=dict)
     changes: ModelChange | None = None
     before: Mapping[BufferType, int] = field(default_factory=dict)
     inside: Mapping[str, Mapping[BufferType, int]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def _values(told: RemedyReport, remedy: Remedy) -> list[str]:
     if remedy.contract is Impact.DTYPE:
         return [
             "values: other ones, as any narrower dtype gives",
-            *(f"  stored, {s}" for s in told.storage.get(remedy.lever, ())),
+            *(f"  stored, {storage_text(loss)}" for loss in told.storage.get(remedy.lever, ())),
         ]
     if check is None:
         return ["values: the same call on the same operands"]
@@ -104,6 +104,24 @@ def _values(told: RemedyReport, remedy: Remedy) -> list[str]:
     if check.rounding:
         return [f"values: equal up to rounding in torch{where}, largest difference {check.largest:.3g}"]
     return [f"values: OTHER ones in torch{where}: {check.differing:.1%} of the elements, by up to {check.largest:.3g}"]
+
+
+def storage_text(loss: StorageLoss) -> str:
+    return (
+        f"{loss.data} in {loss.dtype}: PCC {loss.pcc:.5f}, median relative error {loss.median_relative:.2%}, largest"
+        f" {loss.largest:.1%} of the largest value, {loss.flushed:.1%} become zero"
+    )
+
+
+def _storage_json(loss: StorageLoss) -> dict[str, Any]:
+    return {
+        "dtype": loss.dtype.value,
+        "data": loss.data,
+        "pcc": loss.pcc,
+        "median_relative": loss.median_relative,
+        "largest": loss.largest,
+        "flushed": loss.flushed,
+    }
 
 
 def _refusals(remedies: Remedies) -> list[str]:
@@ -155,7 +173,7 @@ def _remedy_json(told: RemedyReport, remedy: Remedy) -> dict[str, Any]:
         "calls": tried.calls,
         "probes": remedy.probes,
         "values": asdict(check) if check else None,
-        "storage": [asdict(s) for s in told.storage.get(remedy.lever, ())],
+        "storage": [_storage_json(loss) for loss in told.storage.get(remedy.lever, ())],
         "code": list(tried.code),
     }
 

@@ -34,12 +34,18 @@ def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Co
     finite = torch.isfinite(a)
     a, b = a[finite], b[finite]
     error = float((a - b).abs().max()) if a.numel() else 0.0
-    spread_a, spread_b = float(a.std(correction=0)) if a.numel() else 0.0, float(b.std(correction=0)) if b.numel() else 0.0
-    if spread_a == 0.0 or spread_b == 0.0:
+    pcc = correlation(torch, a, b)
+    if pcc is None:
         near = error <= 2**-8 * max(float(a.abs().max()) if a.numel() else 0.0, 1.0)
         return Comparison(1.0 if near else 0.0, error, min_pcc, "" if near else "a constant result that differs")
-    pcc = float(((a - a.mean()) * (b - b.mean())).mean() / (spread_a * spread_b))
     return Comparison(pcc, error, min_pcc, "" if pcc >= min_pcc else f"PCC {pcc:.5f} is below {min_pcc}")
+
+
+def correlation(torch: Any, a: Any, b: Any) -> float | None:
+    """Pearson's, of two vectors of float64; None where they are empty or either is constant."""
+    if not len(a) or bool((a == a[0]).all()) or bool((b == b[0]).all()):
+        return None
+    return float(torch.corrcoef(torch.stack((a, b)))[0, 1])
 
 
 def compare_with_torch(call: BoundCall, session: Session) -> Comparison:

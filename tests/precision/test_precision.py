@@ -23,7 +23,7 @@ from ssinghal.estimation.estimator import Prediction
 from ssinghal.operators import make_case
 from ssinghal.precision.footprint import PLAN_DTYPES, Role, plan_bytes, plan_call
 from ssinghal.precision.model_footprint import plan_model
-from ssinghal.precision.sample_data import SAMPLES
+from ssinghal.precision.sample_data import PLAN_SAMPLES
 from ssinghal.precision.storage_error import MeasuredLoss, StorageTask, storage_loss
 from ssinghal.precision.text import NUMERICS, plan_json, plan_lines, storage_lines
 from ssinghal.runner.pool import Pool
@@ -459,8 +459,8 @@ def test_made_samples(measured):
     follows from the rule: bfloat16 flushes nothing and has an error of at most 2^-8 (8 bits, half to even)."""
     assert not measured.fault
     by = {(loss.data, loss.dtype): loss for loss in measured.losses}
-    assert list(by) == [(name, dtype) for name in SAMPLES for dtype in PLAN_DTYPES]
-    for name in SAMPLES:
+    assert list(by) == [(name, dtype) for name in PLAN_SAMPLES for dtype in PLAN_DTYPES]
+    for name in PLAN_SAMPLES:
         assert by[name, BF16].flushed == 0
         assert by[name, BF16].p95_relative <= 2**-8
         assert by[name, BF16].pcc > by[name, BF8].pcc > by[name, BF4].pcc
