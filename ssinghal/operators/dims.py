@@ -10,29 +10,28 @@ from dataclasses import replace
 
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import Shape
-from ssinghal.operators import find_operator
+from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, along
-from ssinghal.operators.operator_info import Attrs, broadcast, normal_dim, normal_dims, working_shapes
+from ssinghal.operators.operator_info import broadcast, normal_dim, normal_dims
 
 
 def as_placed(case: Case) -> Case:
     """Returns the same call with its inputs written in the order that they are placed in."""
-    info = find_operator(case.operator)
-    if info.traits.nhwc or not case.placement.channels_last:
+    call = bind(case)
+    if call.info.traits.nhwc or not case.placement.channels_last:
         return case
-    return replace(case, inputs=tuple(working_shapes(info, case)), placement=replace(case.placement, channels_last=False))
+    return replace(case, inputs=tuple(call.shapes), placement=replace(case.placement, channels_last=False))
 
 
-def axes_of(case: Case, attrs: Attrs) -> Axes | None:
-    """Returns the axes of a case whose inputs are written as they are placed; None where no way to cut its operator is known.
+def axes_of(call: BoundCall) -> Axes | None:
+    """Returns the axes of a call whose inputs are written as they are placed; None where no way to cut its operator is known.
 
-    ``attrs`` are the completed ones. The call must be valid.
+    The call must be valid.
     """
-    info = find_operator(case.operator)
-    results = info.infer(working_shapes(info, case), attrs)
-    if info.dims is None or info.dims.cut is None:
+    rule, inputs = call.info.dims, call.case.inputs
+    if rule is None or rule.cut is None:
         return None
-    return info.dims.cut(CuttableCall(case.inputs, results, attrs, info.dims.ties(case.inputs)))
+    return rule.cut(CuttableCall(inputs, call.results, call.attrs, rule.ties(inputs)))
 
 
 # Operands -----------------------------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ def subject_of(case: Case) -> Shape:
     rule = _rule_of(case)
     if rule.subject is not None:
         return case.inputs[rule.subject]
-    info = find_operator(case.name)
-    return info.infer(case.inputs, info.complete_attrs(case.attrs))[0]
+    call = bind(case)
+    return call.info.infer(case.inputs, call.attrs)[0]
 
 
 def spatial_dims(case: Case) -> tuple[int, int]:

@@ -135,7 +135,7 @@ def measure_storage(
     release: Release | None = None,
     timeout_s: float = MEASURE_TIMEOUT_S,
 ) -> MeasuredLoss:
-    """The losses of ``PLAN_SAMPLES``, or of the tensors of ``file``, by a worker: packing needs no board, so any virtual one does.
+    """Measures ``PLAN_SAMPLES``, or the tensors of ``file``, in a worker. Packing needs no board, so any virtual one does.
 
     Raises:
         InvalidCase: a file that cannot be read, or has no floating-point tensor.

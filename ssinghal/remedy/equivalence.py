@@ -130,7 +130,7 @@ def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
 
 def _in_as_many(case: Case, axis: int, count: int) -> Case:
     """``case`` with so many units along ``axis`` that it has ``count`` pieces, the last one smaller; as it is if it has few."""
-    axes = axes_of(case, bind(case).attrs)
+    axes = axes_of(bind(case))
     size = axes.units[axis] // count if axes else 1
     return axes.case_of(case, {axis: size * count - 1}) if axes and size > 1 else case
 
@@ -140,7 +140,7 @@ def fewer_elements(case: Case, most: int, least: Mapping[int, int]) -> Case | No
     cannot have so few."""
     if _elements(case) <= most:
         return case
-    axes = axes_of(case, bind(case).attrs)
+    axes = axes_of(bind(case))
     if axes is None:
         return None
     units, small = dict(axes.units), case
@@ -163,12 +163,11 @@ class TorchBackend(RewriteBackend):
 
     def __init__(self, torch: Any, case: Case) -> None:
         self.torch, self.ttnn = torch, InTorch(torch)
-        self.case, self.residents = case, []
+        self.bound, self.residents = bind(case), []
         floats = case.placement.dtype not in (DType.INT32, DType.UINT32, DType.UINT16, DType.UINT8)
         wide = replace(case, placement=replace(case.placement, dtype=DType.FLOAT32)) if floats else case
-        bound = bind(wide)
-        self.info, self.attrs = bound.info, bound.attrs
-        self.tensors = list(device_values(bound, make_values(torch, bound)))
+        self.info, wide_call = self.bound.info, bind(wide)
+        self.tensors = list(device_values(wide_call, make_values(torch, wide_call)))
 
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
         bound = bind(case)

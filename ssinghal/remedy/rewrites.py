@@ -15,6 +15,7 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import BufferType, ceil_div
 from ssinghal.operators import named
+from ssinghal.operators.binding import BoundCall
 from ssinghal.operators.dim_rule import Axes, Dims
 from ssinghal.operators.dims import axes_of
 
@@ -27,10 +28,17 @@ class RewriteBackend(ABC):
     """What a rewrite has: the operands of ``case`` as they are placed, and the means to call."""
 
     ttnn: Any
-    case: Case
-    attrs: Mapping[str, Any]
+    bound: BoundCall
     tensors: list[Any]
     residents: list[Any]
+
+    @property
+    def case(self) -> Case:
+        return self.bound.case
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        return self.bound.attrs
 
     @abstractmethod
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
@@ -103,10 +111,15 @@ def in_place(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     return hand.call(hand.case, hand.tensors, output_tensor=hand.tensors[0])
 
 
+def _axes(hand: RewriteBackend) -> Axes:
+    axes = axes_of(hand.bound)
+    assert axes is not None
+    return axes
+
+
 def pieces(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """Along ``axis``, ``count`` pieces: each is cut out, called in ``memory``, put into DRAM; all are joined there."""
-    axes = axes_of(hand.case, hand.attrs)
-    assert axes is not None
+    axes = _axes(hand)
     dram = hand.in_memory(BufferType.DRAM)
     made = _pieces(hand, axes, params)
     return [
@@ -117,16 +130,12 @@ def pieces(hand: RewriteBackend, params: Params) -> Sequence[Any]:
 
 def pieces_apart(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """The same, not joined."""
-    axes = axes_of(hand.case, hand.attrs)
-    assert axes is not None
-    return [result for results in _pieces(hand, axes, params) for result in results]
+    return [result for results in _pieces(hand, _axes(hand), params) for result in results]
 
 
 def one_piece(hand: RewriteBackend, params: Params) -> Sequence[Any]:
     """The first piece alone."""
-    axes = axes_of(hand.case, hand.attrs)
-    assert axes is not None
-    axis = params["axis"]
+    axes, axis = _axes(hand), params["axis"]
     begin, end = cuts(axes.units[axis], params["count"], params.get("multiple", 1))[0]
     return _piece(hand, axes, axis, begin, end, BufferType(params["memory"]))
 

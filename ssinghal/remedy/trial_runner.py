@@ -176,9 +176,7 @@ class DeviceBackend(RewriteBackend):
 
     def __init__(self, case: Case, session: Session, transcript: Transcript, residents: list[Any]) -> None:
         self.session, self.transcript, self.ttnn = session, transcript, transcript.ttnn
-        self.case, self.residents = case, residents
-        self.bound = bind(case)
-        self.attrs = self.bound.attrs
+        self.bound, self.residents = bind(case), residents
         self.tensors: list[Any] = []
         self.stage = "call"
 

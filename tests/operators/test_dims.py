@@ -4,7 +4,8 @@ import pytest
 
 from ssinghal.core.case import Placement
 from ssinghal.errors import InvalidCase
-from ssinghal.operators import find_operator, make_case
+from ssinghal.operators import make_case
+from ssinghal.operators.binding import bind
 from ssinghal.operators.dims import axes_of
 from ssinghal.operators.resizing import resized
 
@@ -12,7 +13,7 @@ AS_WRITTEN = Placement(channels_last=False)
 
 
 def axes(name, *inputs, **attrs):
-    return axes_of(make_case(name, inputs, attrs, AS_WRITTEN), find_operator(name).complete_attrs(attrs))
+    return axes_of(bind(make_case(name, inputs, attrs, AS_WRITTEN)))
 
 
 def test_a_product_is_cut_along_rows_columns_and_the_batches_that_both_have():

@@ -9,6 +9,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, BufferType, ceil_div
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.binding import bind
 from ssinghal.operators.dim_rule import Axes, Dims
 from ssinghal.operators.dims import axes_of
 from ssinghal.remedy.problem import Problem
@@ -70,7 +71,7 @@ def _multiple(axes: Axes, axis: int) -> int:
 def cuts_of(problem: Problem) -> list[Cut]:
     """Along every axis, whole tiles apart; for program buffers the last dim first, else those outside the last two."""
     case = problem.in_dram()
-    axes = axes_of(case, problem.call.attrs)
+    axes = axes_of(bind(case))
     if axes is None:
         return []
     memory = problem.memory
