@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import added_releases, find_release, installed_release
@@ -13,14 +12,14 @@ from ssinghal.remedy.device_pools import DevicePools, why_no_values
 from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE
 from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget
+from ssinghal.runner.pool_cache import PoolCache
 from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 
 
-class ReplayPools:
+class ReplayPools(PoolCache[DevicePools]):
     """Replays failures on ``board`` and ``releases``, where not given on those that a failure's numbers point to.
 
     ``live``: other buffers that stay allocated, as ``400MiB@dram`` or a file; where not given, those that the message implies.
-    Use as a context manager.
     """
 
     def __init__(
@@ -33,33 +32,26 @@ class ReplayPools:
         ttnn_log: bool = False,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
+        super().__init__()
         self._releases, self._live, self._board = releases, live, board
         self._mode, self._ttnn_log, self._timeout_s = mode, ttnn_log, timeout_s
-        self._stack = ExitStack()
-        self._open: dict[tuple[str, str], DevicePools] = {}
-
-    def __enter__(self) -> ReplayPools:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def replayed(self, known: Diagnosis, budget: Budget | None) -> Diagnosis:
         """Adds the replays of a failure, and its remedies where there is a budget for the search."""
         origin = known.explanation.origin
         releases = self._releases or _releases_for(origin.nearest_release)
-        pools = self._pools(self._board or next(iter(origin.boards), None), releases[0])
+        pools = self._on(self._board or next(iter(origin.boards), None), releases[0])
         live = live_set(self._live, pools.board) if self._live else None
         return tried(known, pools, releases, live, budget)
 
-    def _pools(self, board: str | None, release: str) -> DevicePools:
+    def _on(self, board: str | None, release: str) -> DevicePools:
         choice = choose_device(self._mode, board, ttnn_log=self._ttnn_log)
-        key = (choice.board, release)
-        if key not in self._open:
+
+        def create() -> DevicePools:
             options = PoolOptions.of(choice, workers=1, timeout_s=self._timeout_s, release=find_release(release))
-            pools = DevicePools(choice, options, no_values=why_no_values(), most_elements=MAX_ELEMENTS_ALONE)
-            self._open[key] = self._stack.enter_context(pools)
-        return self._open[key]
+            return DevicePools(choice, options, no_values=why_no_values(), most_elements=MAX_ELEMENTS_ALONE)
+
+        return self.pool((choice.board, release), create)
 
 
 def _releases_for(nearest: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
 from ssinghal.runner.pool import Pool
+from ssinghal.runner.pool_cache import PoolCache
 from ssinghal.runner.tasks import PoolOptions
 
 DEFAULT_TIMEOUT_S = 600.0
@@ -55,27 +55,19 @@ class Plan:
         return self.tried[-1] if self.tried and self.tried[-1].status is Status.FITS else None
 
 
-class Boards:
-    """Worker processes of virtual boards, started when first asked for: a card would have to compute the model. A context
-    manager."""
+class Boards(PoolCache[Pool]):
+    """Worker processes of virtual boards: a card would have to compute the model."""
 
     def __init__(self, settings: PlanSettings, release: Release | None = None) -> None:
+        super().__init__()
         self.settings, self._release = settings, release
-        self._stack = ExitStack()
-        self._pools: dict[str, Pool] = {}
-
-    def __enter__(self) -> Boards:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def run(self, trace: Trace, policy: PortingPolicy, board: str, journal: Path | None = None) -> PlanResult:
         settings = self.settings
         size = settings.l1_small_bytes or DEFAULT_L1_SMALL_BYTES
         changed, (stand_ins, inside, to_the_end) = rewritten(trace, policy), settings.switches
         task = PlanTask(changed, policy, size, journal, stand_ins, inside, to_the_end)
-        pool = self._pool(board)
+        pool = self._on(board)
         result = pool.run(task).result()
         while settings.l1_small_bytes is None and _wants_l1_small(result) and size < MAX_L1_SMALL_BYTES:
             size *= 2
@@ -83,14 +75,11 @@ class Boards:
         return result
 
     def ttnn(self, board: str) -> str:
-        return self._pool(board).facts.ttnn
+        return self._on(board).facts.ttnn
 
-    def _pool(self, board: str) -> Pool:
-        if board not in self._pools:
-            choice = choose_device(DeviceMode.VIRTUAL.value, board)
-            options = PoolOptions(timeout_s=self.settings.timeout_s, release=self._release)
-            self._pools[board] = self._stack.enter_context(Pool(choice, options))
-        return self._pools[board]
+    def _on(self, board: str) -> Pool:
+        options = PoolOptions(timeout_s=self.settings.timeout_s, release=self._release)
+        return self.pool(board, lambda: Pool(choose_device(DeviceMode.VIRTUAL.value, board), options))
 
 
 def _wants_l1_small(result: PlanResult) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
-from threading import Lock
 from typing import TypeVar
 
 from ssinghal.core.case import Case
@@ -22,16 +20,18 @@ from ssinghal.remedy.replicate_padding import PadTask, PadValues
 from ssinghal.remedy.trial import Trial, TrialResult
 from ssinghal.remedy.trial_runner import BoardTask, InsideTask, TrialTask
 from ssinghal.runner.pool import Pool
+from ssinghal.runner.pool_cache import PoolCache
 from ssinghal.runner.tasks import PoolOptions, Task
 
+_HOME = ("", "", False)  # board, release, torch
 NO_TORCH = "torch is not installed here"
 T = TypeVar("T")
 
 
-class DevicePools:
+class DevicePools(PoolCache[Pool]):
     """``choice`` and ``options``: of the board and release that a trial names no other than. ``no_values``: why values are not
     compared; ``most_elements``: of a call whose values are compared as it is. ``home``: workers of that board and release that
-    run already, and are closed by whoever started them. Use as a context manager.
+    run already, and are closed by whoever started them.
 
     Raises:
         DeviceError: no device opens.
@@ -46,27 +46,11 @@ class DevicePools:
         most_elements: int = MAX_ELEMENTS,
         home: Pool | None = None,
     ) -> None:
+        super().__init__({} if home is None else {_HOME: home})
         self.choice, self.options, self._no_values = choice, replace(options, numerics=False), no_values
         self._most_elements = most_elements
-        self._stack = ExitStack()
-        self._pools: dict[tuple[str, str, bool], Pool] = {} if home is None else {("", "", False): home}
-        self._lock = Lock()
-        self._home_ttnn = ""
-        self._home = self._pool("", "")
-        self._home_ttnn = self._home.facts.ttnn
-
-    def __enter__(self) -> DevicePools:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._stack.close()
-
-    @property
-    def ttnn(self) -> str:
-        return self._home.facts.ttnn
+        self._home = self.pool(_HOME, lambda: Pool(choice, self.options))
+        self.ttnn = self._home.facts.ttnn
 
     @property
     def board(self) -> Board:
@@ -75,7 +59,7 @@ class DevicePools:
 
     def board_of(self, release: str, trace_region_bytes: int = 0) -> Board:
         """With the bank sizes of ``release``, the bench's own where empty, less a trace region."""
-        pool = self._pool("", release)
+        pool = self._on("", release)
         return pool.run(BoardTask(trace_region_bytes)).result() if trace_region_bytes else pool.facts.opened_board
 
     def on(self, release: str, trial: Trial) -> Trial:
@@ -88,7 +72,7 @@ class DevicePools:
     def run(self, trial: Trial) -> TrialResult:
         """Elsewhere, a board or release that does not open costs this trial."""
         try:
-            pool = self._pool(trial.board, trial.release)
+            pool = self._on(trial.board, trial.release)
         except HarnessError as error:
             where, ttnn = trial.board or self.board.name, trial.release or self.ttnn
             return TrialResult(
@@ -98,7 +82,7 @@ class DevicePools:
 
     def inside(self, trial: Trial) -> Mapping[BufferType, int]:
         """Peaks per bank of a trial that works, with what TTNN's calls hold on the way; empty where TTNN does not tell."""
-        return self._pool(trial.board, trial.release).run(InsideTask(trial)).result()
+        return self._on(trial.board, trial.release).run(InsideTask(trial)).result()
 
     def values(self, trial: Trial) -> ValueCheck:
         """Whether the trial's rewrite keeps the values, by torch in a worker of its own."""
@@ -120,21 +104,20 @@ class DevicePools:
         if self._no_values:
             return self._no_values
         try:
-            return self._pool("", "", torch=True).run(task).result()
+            return self._on("", "", torch=True).run(task).result()
         except HarnessError as error:
             self._no_values = str(error)
             return self._no_values
 
-    def _pool(self, board: str, release: str, *, torch: bool = False) -> Pool:
-        key = (board, "" if release == self._home_ttnn else release, torch)
-        with self._lock:
-            if key not in self._pools:
-                choice = replace(self.choice, board=board) if board else self.choice
-                options = replace(self.options, release=find_release(release)) if key[1] else self.options
-                if torch:
-                    options = replace(options, torch=True, workers=1)
-                self._pools[key] = self._stack.enter_context(Pool(choice, options))
-            return self._pools[key]
+    def _on(self, board: str, release: str, *, torch: bool = False) -> Pool:
+        release = "" if release == self.ttnn else release
+
+        def create() -> Pool:
+            choice = replace(self.choice, board=board) if board else self.choice
+            options = replace(self.options, release=find_release(release)) if release else self.options
+            return Pool(choice, replace(options, torch=True, workers=1) if torch else options)
+
+        return self.pool((board, release, torch), create)
 
 
 def why_no_values(wanted: bool = True) -> str:

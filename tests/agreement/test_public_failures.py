@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.solver import Unsolved, solve
 from ssinghal.remedy.text import RemedyReport, script
 from ssinghal.remedy.trial import LiveSet
+from ssinghal.runner.pool_cache import PoolCache
 from ssinghal.runner.tasks import PoolOptions
 from tests.support.wrapped_messages import WRAPPINGS
 
@@ -52,19 +52,11 @@ FAILING = [param for param in REPLAYS if param.values[1]["replays"][param.values
 NEVER_FAILING = [pytest.param(call, id=f"{report['ref']}-{i}") for report, i, call in CALLS if "remedies" not in call]
 
 
-class Benches:
-    """Each opened when first asked for, and kept."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack, self._opened = stack, dict[tuple[str, str], DevicePools]()
-
+class ReleasePools(PoolCache[DevicePools]):
     def of(self, call: dict[str, Any], release: str) -> DevicePools:
-        key = (call.get("board", "n150"), release)
-        if key not in self._opened:
-            choice = choose_device("virtual", key[0])
-            options = PoolOptions.of(choice, workers=1, release=found(release))
-            self._opened[key] = self._stack.enter_context(DevicePools(choice, options, no_values="not asked"))
-        return self._opened[key]
+        choice = choose_device("virtual", call.get("board", "n150"))
+        options = PoolOptions.of(choice, workers=1, release=found(release))
+        return self.pool((choice.board, release), lambda: DevicePools(choice, options, no_values="not asked"))
 
 
 def found(release: str) -> Any:
@@ -75,9 +67,9 @@ def found(release: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def benches() -> Iterator[Benches]:
-    with ExitStack() as stack:
-        yield Benches(stack)
+def benches() -> Iterator[ReleasePools]:
+    with ReleasePools() as pools:
+        yield pools
 
 
 def read(text: str, wrapping: str) -> list[Verdict]:
@@ -99,7 +91,7 @@ def reported(report: dict[str, Any]) -> Verdict:
     return Verdict(Status.OOM, Resource(report["kind"]))
 
 
-def made_again(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> Replay:
+def made_again(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> Replay:
     verdict = reported(report)
     live: LiveSet | None = () if call.get("alone") else None
     return replay(case_of(call), verdict, benches.of(call, release), "", live, origin(verdict).trace_region_bytes)
@@ -121,7 +113,7 @@ def test_message_is_read(message: dict[str, Any], wrapping: str) -> None:
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(("report", "call", "release"), REPLAYS)
-def test_replay(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
+def test_replay(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
     """Fits, or fails with these figures, and TTNN's own message is read back with all that it has."""
     expected = call["replays"][release]
     made = made_again(benches, report, call, release)
@@ -145,7 +137,7 @@ def test_replay(benches: Benches, report: dict[str, Any], call: dict[str, Any], 
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(("report", "call", "release"), FAILING)
-def test_remedies(benches: Benches, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
+def test_remedies(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
     """Each ran on a device; on the first release they are, among others, of the contracts that are listed."""
     made = made_again(benches, report, call, release)
     verdict = reported(report)
@@ -163,7 +155,7 @@ def test_remedies(benches: Benches, report: dict[str, Any], call: dict[str, Any]
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize("call", NEVER_FAILING)
-def test_what_fits_needs_no_remedy(benches: Benches, call: dict[str, Any]) -> None:
+def test_what_fits_needs_no_remedy(benches: ReleasePools, call: dict[str, Any]) -> None:
     told = solve(case_of(call), benches.of(call, next(iter(call["replays"]))))
     assert isinstance(told, Unsolved)
     assert told.verdict.status is Status.FITS
@@ -176,7 +168,7 @@ def test_what_fits_needs_no_remedy(benches: Benches, call: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("release", "bank_bytes"), [("0.66.0", 1_073_741_792 - 1_920_000), ("0.81.1", 1_072_693_184 - 20 * 8192)]
 )
-def test_trace_region(benches: Benches, release: str, bank_bytes: int) -> None:
+def test_trace_region(benches: ReleasePools, release: str, bank_bytes: int) -> None:
     """0.66.0 takes ``trace_region_size`` from each DRAM bank; later releases from all together, in steps of 8 KiB of each:
     1,920,000 / 12 is 19.5 of them. A program asks for it again."""
     bench = benches.of({}, release)

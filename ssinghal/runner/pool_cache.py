@@ -1,0 +1,26 @@
+"""Pools that are opened when first needed, each once, and closed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, ExitStack
+from threading import Lock
+from typing import Generic, TypeVar
+
+P = TypeVar("P")
+
+
+class PoolCache(ExitStack, Generic[P]):
+    """Pools by key: workers of a board, a release, or both. A context manager; may be used by several threads."""
+
+    def __init__(self, opened: dict[Hashable, P] | None = None) -> None:
+        """``opened``: pools that whoever opened them closes."""
+        super().__init__()
+        self._pools: dict[Hashable, P] = dict(opened or {})
+        self._lock = Lock()
+
+    def pool(self, key: Hashable, create: Callable[[], AbstractContextManager[P]]) -> P:
+        with self._lock:
+            if key not in self._pools:
+                self._pools[key] = self.enter_context(create())
+            return self._pools[key]
