@@ -124,7 +124,7 @@ def test_a_result_of_another_shape_is_no_remedy(bench):
     case = make_case("relu", ((1, 4, 64, 64),), {}, Placement())
     problem = Problem.of(case, Verdict(Status.OOM, Resource.L1_BUFFER), bench.board)
     wrong = Problem.of(make_case("relu", ((1, 4, 64, 32),), {}, Placement()), problem.verdict, bench.board)
-    trial = Trial(case, wrong.outputs)
+    trial = Trial(case, wrong.call.outputs)
     tried = bench.run(trial)
     assert tried.verdict.status is Status.MISMATCH
     assert not tried.works

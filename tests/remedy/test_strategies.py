@@ -111,7 +111,7 @@ def test_proofs_know_what_lives_and_what_l1_small_takes():
     """1,393,312 B of a bank less 400,000 B that live, or less 32,768 B of L1_SMALL. 485 tiles per bank are 993,280 B."""
     tiles = 485
     fits = problem("relu", (1, 1, 64 * 32, tiles * 32))
-    assert fits.held(fits.outputs, BufferType.L1) == tiles * 2048 == 993_280
+    assert fits.held(fits.call.outputs, BufferType.L1) == tiles * 2048 == 993_280
     assert fits.results_beyond(BufferType.L1) == ""
     beside = problem("relu", (1, 1, 64 * 32, tiles * 32), live=(Resident(BufferType.L1, 400_064),))
     assert "one has 970 KiB (993,248 B)" in beside.results_beyond(BufferType.L1)

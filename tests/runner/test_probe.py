@@ -246,6 +246,7 @@ def test_results_are_held_against_what_was_asked_for(tmp_path):
     """Declarations of relu that are wrong in one thing each; and one whose call keeps a tensor."""
     code = """
         from dataclasses import replace
+        import ssinghal.operators.binding
         import ssinghal.runner.probe
         from ssinghal.core.case import Placement
         from ssinghal.operators import find_operator, make_case
@@ -266,7 +267,7 @@ def test_results_are_held_against_what_was_asked_for(tmp_path):
         case = make_case("relu", ((64, 64),), {}, Placement(memory=BufferType.L1))
         with Session(choice) as session:
             for name, info in wrong.items():
-                ssinghal.runner.probe.find_operator = lambda _: info
+                ssinghal.operators.binding.find_operator = lambda _: info
                 record = ssinghal.runner.probe.probe(case, session)
                 print(json.dumps([name, record.status, record.verdict.message, dict(record.left_allocated)]))
     """
