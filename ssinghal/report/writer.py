@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -96,53 +91,11 @@ def write_report(run: Run, folder: Path, changes: Changes | None = None) -> list
         before = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
     except OSError as error:
         raise HarnessError(f"cannot write the report to {folder}: {error.strerror}") from error
-    made = files_of(run, changes)
-    names = list(made)
-    with _meanwhile(lambda: write_whole(folder / PAGE, made[PAGE]())):  # half of all the work
-        for name in names:
-            if name != PAGE:
-                write_whole(folder / name, made[name]())
-    for name in set(before) - set(names):
+    texts = files_of(run, changes)
+    for name, text_of in texts.items():
+        write_whole(folder / name, text_of())
+    for name in set(before) - set(texts):
         if (folder / name).resolve().is_relative_to(folder.resolve()):
             (folder / name).unlink(missing_ok=True)
-    write_whole(listed, "\n".join(names))
-    return [folder / name for name in names]
-
-
-@contextmanager
-def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
-    """Does ``work`` in a copy of this process, which has all that is in memory; what it leaves are files. A process of several
-    threads does it itself, afterwards: a copy lacks the others, and what they hold would stay held.
-
-    Raises:
-        HarnessError: as ``work`` did, or the process ended otherwise than well.
-    """
-    if len(os.listdir("/proc/self/task")) > 1:
-        yield
-        work()
-        return
-    context = get_context("fork")
-    told, tells = context.Pipe(duplex=False)
-
-    def run() -> None:
-        try:
-            work()
-        except HarnessError as error:
-            tells.send(str(error))
-        except KeyboardInterrupt:  # which the parent gets, too, and tells
-            sys.exit(128 + signal.SIGINT)
-
-    with told, tells:
-        process = context.Process(target=run)
-        process.start()
-        try:
-            yield
-        except BaseException:  # whatever ends the report, Ctrl-C included, ends its other half
-            process.terminate()
-            raise
-        finally:
-            process.join()
-        if told.poll():
-            raise HarnessError(told.recv())
-    if process.exitcode:
-        raise HarnessError(f"{PAGE} was not made: its process ended with {process.exitcode}")
+    write_whole(listed, "\n".join(texts))
+    return [folder / name for name in texts]

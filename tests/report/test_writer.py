@@ -6,8 +6,6 @@ import io
 import json
 import math
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -347,29 +345,6 @@ class TestCommand:
         with pytest.raises(HarnessError, match=r"cannot write .*report\.html: Is a directory"):
             write_report(read_run(folder), tmp_path / "out")
         assert [path.name for path in tmp_path.rglob(".report.html*")] == []
-
-    @pytest.mark.parametrize(
-        ("ends", "said"),
-        [
-            ("os._exit(3)", "report.html was not made: its process ended with 3"),
-            ("write_whole(folder, '')", "cannot write {folder}: Is a directory"),
-        ],
-    )
-    def test_how_the_process_of_the_page_ended_is_said(self, tmp_path, ends, said):
-        """The page is made in a copy of the process, where that has one thread."""
-        folder = write_run(tmp_path, some_records())
-        code = f"""
-import os, pathlib
-from ssinghal.report import writer
-from ssinghal.runs.files import write_whole
-from ssinghal.runs.reader import read_run
-folder = pathlib.Path({str(folder)!r})
-writer.page = lambda *_: {ends}
-writer.write_report(read_run(folder), folder / "report")
-"""
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.returncode == 1
-        assert done.stderr.splitlines()[-1].endswith(said.format(folder=folder))
 
     def test_a_folder_that_cannot_be_written_is_named(self, tmp_path):
         folder = write_run(tmp_path, some_records())
