@@ -11,8 +11,7 @@ from typing import Any
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.operators import operators as registry
 from ssinghal.report.group_report import GroupReport
-from ssinghal.report.resolution_tiers import tiers_of
-from ssinghal.report.statistics import OperatorResults, Pair, Size, Statistics, TierResults, band_of
+from ssinghal.report.statistics import OperatorResults, Pair, Size, Statistics, TierResults, band_of, tiers_of
 from ssinghal.report.support_matrix import operator_mapping, support_matrix
 from ssinghal.runs.reader import Run
 from ssinghal.runs.stored_record import StoredRecord

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from ssinghal.core.record import Resource, Status
 from ssinghal.core.tensors import DType, Shape, TensorSpec
-from ssinghal.report.resolution_tiers import NAMES, smallest, tiers_of
 from ssinghal.runs.reader import RecordGroup, counted
 from ssinghal.runs.stored_record import StoredRecord, StoredSource
 
@@ -45,6 +44,51 @@ BANDS = (
 
 def band_of(logical_bytes: int) -> Band:
     return next(band for band in BANDS if logical_bytes > band.above_bytes)
+
+
+# Name and least number of input pixels, largest first. A padded size such as 2176x3840 belongs with what it was padded from.
+TIERS = (
+    ("8K", 7680 * 4320),
+    ("4K", 3840 * 2160),
+    ("1440p", 2560 * 1440),
+    ("1080p", 1920 * 1080),
+    ("720p", 1280 * 720),
+    ("below 720p", 1),
+)
+OTHER = "inputs of more than two dims"
+UNKNOWN = "no model input known"
+TIER_NAMES = (*(name for name, _ in TIERS), OTHER, UNKNOWN)
+
+
+def tier_of(input_size: str) -> str:
+    """Returns the tier of one input size, ``HxW`` as catalogs write it. No tier is guessed from a tensor's shape.
+
+    >>> tier_of("4320x7680"), tier_of("2176x3840"), tier_of("4x60x106"), tier_of("")
+    ('8K', '4K', 'inputs of more than two dims', 'no model input known')
+    """
+    if not input_size:
+        return UNKNOWN
+    sizes = input_size.split("x")
+    if len(sizes) != 2 or not all(size.isdecimal() for size in sizes):
+        return OTHER
+    pixels = int(sizes[0]) * int(sizes[1])
+    return next((name for name, least in TIERS if pixels >= least), OTHER)
+
+
+def tiers_of(record: StoredRecord) -> dict[str, set[str]]:
+    """Returns tier -> input sizes at which a model has this call or, in a shape sweep, a tensor of its shape."""
+    tiers: dict[str, set[str]] = {}
+    for source in record.sources:
+        if source.input_size:
+            tiers.setdefault(tier_of(source.input_size), set()).add(source.input_size)
+    return tiers or {UNKNOWN: set()}
+
+
+def smallest_tier(tiers: Iterable[str]) -> str:
+    """Returns the tier with the smallest inputs; those without a resolution come last."""
+    return min(
+        tiers, key=lambda tier: (tier in (OTHER, UNKNOWN), -TIER_NAMES.index(tier) if tier not in (OTHER, UNKNOWN) else 0)
+    )
 
 
 @dataclass(frozen=True)
@@ -274,13 +318,13 @@ class Facts(Outcomes):
                 cases[tier] += 1
                 failing[tier] += record.is_oom
                 sizes[tier] |= inputs
-        here = Counter(smallest(pair.tiers) for pair in self.pairs)
+        here = Counter(smallest_tier(pair.tiers) for pair in self.pairs)
         return tuple(
             TierResults(
                 tier, tuple(sorted(sizes[tier])), cases[tier], failing[tier],
                 tuple(pair for pair in self.pairs if tier in pair.tiers), here[tier],
             )
-            for tier in NAMES if cases[tier]
+            for tier in TIER_NAMES if cases[tier]
         )  # fmt: skip
 
     @cached_property

@@ -4,8 +4,7 @@ import pytest
 
 from ssinghal.core.case import Source
 from ssinghal.report.placement_alternatives import Alternatives, Answer, PlacementRemedy, advice
-from ssinghal.report.resolution_tiers import NAMES, OTHER, UNKNOWN, smallest, tier_of
-from ssinghal.report.statistics import BANDS, Facts, Statistics, band_of
+from ssinghal.report.statistics import BANDS, OTHER, TIER_NAMES, UNKNOWN, Facts, Statistics, band_of, smallest_tier, tier_of
 from ssinghal.runs.reader import read_run
 from tests.support.run_builder import a_record, write_run
 
@@ -94,10 +93,10 @@ def test_a_tier_is_read_off_the_input_size(input_size, tier):
 
 
 def test_the_smallest_of_tiers():
-    assert smallest(["8K", "720p", "4K"]) == "720p"
-    assert smallest([OTHER, "8K"]) == "8K"
-    assert smallest([UNKNOWN]) == UNKNOWN
-    assert set(NAMES) == {
+    assert smallest_tier(["8K", "720p", "4K"]) == "720p"
+    assert smallest_tier([OTHER, "8K"]) == "8K"
+    assert smallest_tier([UNKNOWN]) == UNKNOWN
+    assert set(TIER_NAMES) == {
         tier_of(size) for size in ("4320x7680", "2160x3840", "1440x2560", "1080x1920", "720x1280", "64x64", "a", "")
     }
 
