@@ -300,7 +300,7 @@ def test_exit_code_1_where_nothing_fits(run):
         (("rleu", "4,4", "--max", "batch"), "did you mean"),
         (("relu", "4,x", "--max", "batch"), "4,x"),
         (("relu", "4,4", "--max", "width"), "'width' is not one of 'batch', 'resolution', 'sequence'"),
-        (("relu", "4,4", "--max", "batch", "--dim", "x"), "expected complete numbers"),
+        (("relu", "4,4", "--max", "batch", "--dim", "x"), "expected whole numbers"),
         (("relu", "4,4", "--max", "batch", "--step", "0"), "--step"),
         (("relu", "4,4", "--max", "batch", "--board", "n150,n1500"), "n1500"),
         (("relu", "4,4", "--max", "batch", "--board", "n150,n150"), "names a board twice"),
