@@ -36,28 +36,27 @@ def _module(name: str, tests: dict[str, str]) -> str:
     return f'{MARK}import pytest\n\npytestmark = pytest.mark.operator("{name}")\n{functions}'
 
 
-def differences(package: Path = PACKAGE) -> Iterator[tuple[str, Path]]:
+def differences() -> Iterator[tuple[str, Path]]:
     """Yields each file that is missing, stale or superfluous, with what it is."""
     wanted = modules()
     for path, text in wanted.items():
-        file = package / path
+        file = PACKAGE / path
         if not file.exists():
             yield "missing", file
         elif file.read_text(encoding="utf-8") != text:
             yield "stale", file
     for folder in sorted({prefix.partition("/")[0] for prefix in SUITES}):
-        yield from (
-            ("superfluous", f) for f in sorted((package / folder).glob("test_*.py")) if f"{folder}/{f.name}" not in wanted
-        )
+        files = sorted((PACKAGE / folder).glob("test_*.py"))
+        yield from (("superfluous", file) for file in files if f"{folder}/{file.name}" not in wanted)
 
 
-def write(package: Path = PACKAGE) -> Iterator[str]:
+def write() -> Iterator[str]:
     """Yields what it does about each difference. A superfluous file that was not generated stays."""
     wanted = modules()
     for what, file in list(differences(package)):
         if what != "superfluous":
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(wanted[file.relative_to(package).as_posix()], encoding="utf-8")
+            file.write_text(wanted[file.relative_to(PACKAGE).as_posix()], encoding="utf-8")
             yield f"wrote {file}"
         elif file.read_text(encoding="utf-8").startswith(MARK):
             file.unlink()

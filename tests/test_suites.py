@@ -74,8 +74,7 @@ def test_a_module_by_its_text(suites):
 
 def test_what_is_missing_stale_or_superfluous_is_named_and_put_right(suites, tmp_path, monkeypatch, capsys):
     """A module of a removed operator is deleted only if it was generated."""
-    monkeypatch.setattr(suites.differences, "__defaults__", (tmp_path,))
-    monkeypatch.setattr(suites.write, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(suites, "PACKAGE", tmp_path)
     assert suites.main(["--check"]) == 1
     assert f"missing: {tmp_path / 'tests' / 'test_relu.py'}\n" in capsys.readouterr().out
     assert suites.main([]) == 0
