@@ -53,7 +53,7 @@ def differences() -> Iterator[tuple[str, Path]]:
 def write() -> Iterator[str]:
     """Yields what it does about each difference. A superfluous file that was not generated stays."""
     wanted = modules()
-    for what, file in list(differences(package)):
+    for what, file in list(differences()):
         if what != "superfluous":
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(wanted[file.relative_to(PACKAGE).as_posix()], encoding="utf-8")
