@@ -102,7 +102,7 @@ def test_ids_are_unique_within_a_name(cases):
 
 
 def test_the_baseline_covers_every_case_and_no_other(cases):
-    assert set(load_baseline("n150")) == {case.key for case in cases}
+    assert set(load_baseline("n150")) == {case.key for case in cases}, "run: ssinghal baseline"
 
 
 def test_every_refusal_in_the_baseline_is_a_known_one():

@@ -583,7 +583,8 @@ def test_every_name_has_a_case(everything: Expansion) -> None:
     assert len(SEEDS_NAMES) == 46
     tried = {case.name for case in everything.cases}
     assert set(SEEDS_NAMES) <= tried
-    assert {suite_name(name) for name in operators()} <= tried
+    untried = {suite_name(name) for name in operators()} - tried
+    assert not untried, "give each a line in a shape sweep, such as ssinghal/shapes/crossed/1280-class.yaml"
     assert len(everything.cases) >= 1600
 
 

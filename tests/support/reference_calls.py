@@ -10,7 +10,17 @@ from typing import Any
 
 Call = tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]]
 
-SAME_SHAPE = ("relu", "relu_", "clone", "contiguous", "gelu", "softplus", "leaky_relu", "hardtanh", "elu")  # and others, by their samples
+SAME_SHAPE = (
+    "relu",
+    "relu_",
+    "clone",
+    "contiguous",
+    "gelu",
+    "softplus",
+    "leaky_relu",
+    "hardtanh",
+    "elu",
+)  # and others, by their samples
 MAP = (2, 6, 20, 15)
 ATTENTION = ((2, 4, 40, 32), (2, 4, 70, 32), (2, 4, 70, 32))
 WINDOW = {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]}
