@@ -1,4 +1,4 @@
-"""What TTNN's allocator said of every catalog case, committed, so that estimates can be held against it without a device.
+"""What TTNN's allocator booked for every catalog case, committed, so that estimates are compared with it without a device.
 
 ``baselines/<board>.jsonl``: a header line (ttnn version, command), then one line per case, sorted by operator name and id.
 """
@@ -23,8 +23,8 @@ COMMAND = "ssinghal baseline --board {board}"
 
 @dataclass(frozen=True)
 class BaselineEntry:
-    """The allocator's answer to one case. ``booked``: bytes per bank each operand took; ``resident``: operands and results
-    together when the call returned, by kind of memory; ``program_bytes``: program buffers per core."""
+    """The allocator's answer for one case. ``booked``: bytes per bank of each operand; ``resident``: of operands and results
+    together when the call returned, by kind of memory; ``program_bytes``: of program buffers per core."""
 
     status: str
     resource: str | None = None
@@ -59,7 +59,7 @@ def baseline_path(board: str) -> Path:
 
 @cache
 def load_baseline(board: str) -> Mapping[str, BaselineEntry]:
-    """Case key -> entry; empty for a board without a baseline. HarnessError with ``file:line`` for a broken one."""
+    """Returns the entries by case key; none for a board without a baseline. HarnessError names a broken line."""
     path = baseline_path(board)
     if not path.exists():
         return {}
@@ -77,7 +77,7 @@ def load_baseline(board: str) -> Mapping[str, BaselineEntry]:
 
 
 def write_baseline(board: str, ttnn: str, records: Iterable[Record]) -> Path:
-    """Writes the board's baseline whole, or not at all."""
+    """Replaces the board's baseline at once, so that an interrupted run leaves the old one."""
     header = {"board": board, "ttnn": ttnn, "command": COMMAND.format(board=board)}
     unique = {r.key: r for r in sorted(records, key=lambda r: (r.operator, r.id))}
     lines = [json.dumps(header)]
@@ -93,32 +93,34 @@ def write_baseline(board: str, ttnn: str, records: Iterable[Record]) -> Path:
 
 
 def disagreements(case: Case, estimate: MemoryEstimate, entry: BaselineEntry | None) -> list[str]:
-    """Where the arithmetic and the allocator (or the card that ran out, for a known OOM) name different bytes or verdicts."""
-    found = []
+    """Returns where the arithmetic and the allocator (for a known OOM, the card) have different bytes or verdicts."""
+    differences = []
     by_label = {a.label: a for a in estimate.allocations}
     if entry is not None:
         for number, booked in enumerate(entry.booked, 1):
             allocation = by_label.get(f"input {number}")
             estimated = allocation.booked_bytes_per_bank if allocation else None
             if estimated != booked:
-                found.append(f"input {number}: estimated {estimated} B per bank, the allocator booked {booked} B")
+                differences.append(f"input {number}: estimated {estimated} B per bank, the allocator booked {booked} B")
         if entry.resident is not None and entry.status == "fits":
             peak = {str(kind): size for kind, size in estimate.peak_bytes_per_bank.items() if size}
             if peak != dict(entry.resident):
-                found.append(f"operands and results: estimated {peak}, allocator booked {dict(entry.resident)}")
+                differences.append(f"operands and results: estimated {peak}, allocator booked {dict(entry.resident)}")
         if entry.stage in by_label and entry.bytes_per_bank is not None:
-            found += _same_bytes(by_label[entry.stage], entry, "allocator")
+            differences += _byte_differences(by_label[entry.stage], entry, "allocator")
         if estimate.verdict == "exceeds" and entry.status != "oom":
-            found.append(f"estimated to exceed {estimate.resource} at {estimate.stage}; the allocator says {entry.status}")
+            differences.append(f"estimated to exceed {estimate.resource} at {estimate.stage}; TTNN's verdict is {entry.status}")
         if estimate.verdict == "fits" and entry.status == "oom":
-            found.append(f"estimated to fit; the allocator says oom of {entry.resource} at {entry.stage}")
+            differences.append(f"estimated to fit; TTNN's verdict is oom of {entry.resource} at {entry.stage}")
     known = case.known_oom
     if known is not None and known.bytes_per_bank is not None and known.stage in by_label:
-        found += _same_bytes(by_label[known.stage], known, f"card ({known.run})")
-    return found
+        differences += _byte_differences(by_label[known.stage], known, f"card ({known.run})")
+    return differences
 
 
-def _same_bytes(allocation: Any, said: Any, who: str) -> list[str]:
-    wanted = (said.total_bytes, said.bytes_per_bank)
-    got = (allocation.allocated_bytes, allocation.bytes_per_bank)
-    return [] if got == wanted else [f"{allocation.label}: estimated {got} B (total, per bank), {who} asked for {wanted} B"]
+def _byte_differences(allocation: Any, observed: Any, by: str) -> list[str]:
+    expected = (observed.total_bytes, observed.bytes_per_bank)
+    estimated = (allocation.allocated_bytes, allocation.bytes_per_bank)
+    if estimated == expected:
+        return []
+    return [f"{allocation.label}: estimated {estimated} B (total, per bank), {by} requested {expected} B"]

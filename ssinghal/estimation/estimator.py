@@ -1,8 +1,8 @@
-"""Whether a case fits, by arithmetic alone: no device, neither torch nor ttnn.
+"""Decides by arithmetic whether a case fits.
 
 TTNN places the operands in order, then the results; nothing is freed meanwhile, and L1 buffers grow down from the top of each
 bank while program buffers grow up from the reserved base. What TTNN allocates besides (temporaries, program buffers without a
-formula) is not guessed: such a case is ``unknown`` and needs a probe.
+formula) is not estimated: such a case is ``unknown`` and needs a probe.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RESOURCES = {
 
 
 class Prediction(TextEnum):
-    """The verdict of an estimate. ``unknown``: all that arithmetic knows of fits, but TTNN allocates more on the way."""
+    """The verdict of an estimate. ``unknown``: the tensors fit, but TTNN also allocates what arithmetic cannot size."""
 
     FITS = "fits"
     EXCEEDS = "exceeds"
@@ -49,7 +49,7 @@ class Prediction(TextEnum):
 
 @dataclass(frozen=True)
 class Allocation:
-    """A tensor of the call: ``label`` is "input 1", …, "output", or "output 1", … where there are several."""
+    """A tensor of the call. ``label``: "input 1", …, "output", or "output 1", … where there are several."""
 
     label: str
     spec: TensorSpec
@@ -71,30 +71,30 @@ class Allocation:
 
     @property
     def padding_factor(self) -> float:
-        """Allocated over logical bytes; 1.0 where nothing is padded."""
+        """Allocated over logical bytes; 1.0 without padding."""
         return self.allocated_bytes / self.logical_bytes
 
     @property
     def padding_cause(self) -> str:
-        """Every dim that was padded, in words, what inflates the tensor most first; empty where nothing does."""
+        """Every padded dim with its factor, the largest first; empty without padding."""
         grown = sorted((p for p in self._paddings() if p[0] > 1), key=lambda p: -p[0])
         return ", ".join(f"{cause} ({factor:.4g}x)" for factor, cause in grown)
 
     def _paddings(self) -> list[tuple[float, str]]:
         spec = self.spec
         width, padded_width = spec.shape[-1], spec.padded_shape[-1]
-        found = [(padded_width / width, f"last dim {width} padded to {padded_width}")]
+        paddings = [(padded_width / width, f"last dim {width} padded to {padded_width}")]
         if spec.layout is Layout.TILE:
             height = spec.shape[-2] if len(spec.shape) > 1 else 1
             padded_height = spec.padded_shape[-2]
             name = "second last dim" if len(spec.shape) > 1 else "rank 1, height"
-            found.append((padded_height / height, f"{name} {height} padded to {padded_height}"))
+            paddings.append((padded_height / height, f"{name} {height} padded to {padded_height}"))
         stored = ceil_div(self.allocated_bytes, spec.num_pages)
         if spec.memory.shard is not None:
-            found.append((stored / spec.page_bytes, "shards filled in part, or rows aligned"))
+            paddings.append((stored / spec.page_bytes, "shards filled in part, or rows aligned"))
         else:
-            found.append((stored / spec.page_bytes, f"rows of {spec.page_bytes} B stored as {stored} B"))
-        return found
+            paddings.append((stored / spec.page_bytes, f"rows of {spec.page_bytes} B stored as {stored} B"))
+        return paddings
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -115,18 +115,18 @@ class Allocation:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What arithmetic foresees of a case on ``board`` (opened with the case's ``l1_small_size``), and the ``reason``.
+    """What arithmetic predicts for a case on ``board`` (opened with the case's ``l1_small_size``), and the ``reason``.
 
-    ``allocations`` are all tensors of the call that take memory, also those after the first that does not fit;
-    ``peak_bytes_per_bank`` is what they would take together. ``program_bytes`` are program buffers per core, where a formula
+    ``allocations`` are all tensors of the call that take memory, including those after the first that does not fit;
+    ``peak_bytes_per_bank`` is their sum. ``program_bytes`` are program buffers per core, where a formula
     is known. Where ``verdict`` is "exceeds", ``resource`` runs out, ``stage`` names the tensor or "program", and the other
-    numbers are those of TTNN's own message: for a tensor ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed,
+    numbers are those of TTNN's message: for a tensor ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed,
     ``bank_bytes`` available with ``allocated_bytes``/``free_bytes``/``largest_free_bytes``; for program buffers the address
     ``program_end`` that they reach and ``limit_bytes``, the end of L1 or the lowest tensor's address.
 
-    ``complete``: the results are among the allocations; False where the call cannot be made, or where TTNN places them by rules
-    of its own. ``temporaries``: TTNN allocates more on the way. A result that does not fit is certain all the same, but TTNN's
-    message may then name a temporary that failed before it.
+    ``complete``: the results are among the allocations; False where the call is invalid, or where TTNN decides their place.
+    ``temporaries``: TTNN allocates more tensors during the call. A result that does not fit is certain even then, but TTNN's
+    message may name a temporary that failed before it.
     """
 
     board: Board
@@ -159,7 +159,7 @@ class MemoryEstimate:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict with its numbers (those that apply), then every tensor."""
+        """Returns the verdict with the numbers that apply, then every tensor."""
         numbers = (
             "total_bytes", "bytes_per_bank", "banks", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
             "program_bytes", "program_end", "limit_bytes", "shortfall_bytes",
@@ -179,8 +179,8 @@ class MemoryEstimate:
 def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> MemoryEstimate:
     """Returns what arithmetic knows of a case, without a device.
 
-    A call that is not complete (an operand or attribute is missing or wrong), or that TTNN lacks, is judged by the placement of
-    its operands alone: it exceeds, or is unknown for that reason.
+    A call that is invalid (an operand or attribute is missing or wrong), or that TTNN lacks, is judged by its operands alone:
+    it exceeds, or is unknown for that reason.
 
     Args:
         case: The call, whose shapes are in elements.
@@ -199,14 +199,14 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
         4096
     """
     board = board.with_l1_small(case.placement.l1_small_bytes or 0)
-    plan = _plan_of(case, board)
+    plan = _allocations_of(case, board)
     if shard is not None:
         plan = _sharded(plan, shard, board)
     allocations = tuple(Allocation.of(label, spec, board) for label, spec in _labelled(plan.inputs, plan.outputs))
     peak: Counter[BufferType] = Counter()
     for allocation in allocations:
         peak[allocation.spec.memory.buffer] += allocation.booked_bytes_per_bank
-    made = MemoryEstimate(
+    estimated = MemoryEstimate(
         board,
         allocations,
         peak,
@@ -214,17 +214,17 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
         temporaries=plan.temporaries,
         program_bytes=plan.program_bytes,
     )
-    exceeded = _first_that_does_not_fit(made) or _program_failure(made)
+    exceeded = _first_that_does_not_fit(estimated) or _program_failure(estimated)
     if exceeded is not None:
         return exceeded
     if plan.unknown:
-        return replace(made, reason=plan.unknown)
-    return replace(made, verdict=Prediction.FITS, reason="its tensors and program buffers fit")
+        return replace(estimated, reason=plan.unknown)
+    return replace(estimated, verdict=Prediction.FITS, reason="its tensors and program buffers fit")
 
 
 @dataclass(frozen=True)
 class _AllocationList:
-    """The tensors that a call allocates, and why they are not all there is to say (``unknown``)."""
+    """The tensors that a call allocates. ``unknown``: why they do not decide that it fits; empty where they do."""
 
     inputs: Sequence[TensorSpec]
     outputs: Sequence[TensorSpec] = ()
@@ -234,12 +234,12 @@ class _AllocationList:
     unknown: str = ""
 
 
-def _plan_of(case: Case, board: Board) -> _AllocationList:
+def _allocations_of(case: Case, board: Board) -> _AllocationList:
     call = bind(case)
     try:
         inputs, outputs = call.specs()
     except InvalidCase as error:
-        return _operands_alone(plain_specs(case), f"the call cannot be made: {error}")
+        return _operands_alone(plain_specs(case), f"the call is invalid: {error}")
     for limitation in call.limitations(board):
         return _operands_alone(inputs, f"TTNN cannot make the call: {limitation.reason}")
     traits = call.info.traits
@@ -257,7 +257,7 @@ def _plan_of(case: Case, board: Board) -> _AllocationList:
 
 
 def _sharded(plan: _AllocationList, kind: ShardKind, board: Board) -> _AllocationList:
-    """Sharded tensors run other programs, which have no formula here."""
+    """Shards the L1 tensors. Sharded calls run other programs, whose buffers have no formula here."""
 
     def cut(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
         return [shard_evenly(spec, kind, board) if spec.memory.buffer is BufferType.L1 else spec for spec in specs]
@@ -277,13 +277,13 @@ def _labelled(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> li
     return [*operands, *((f"output {number}", spec) for number, spec in enumerate(outputs, 1))]
 
 
-def _first_that_does_not_fit(made: MemoryEstimate) -> MemoryEstimate | None:
-    """The estimate with the first tensor that finds too little memory left by those before it; None where all fit."""
+def _first_that_does_not_fit(estimated: MemoryEstimate) -> MemoryEstimate | None:
+    """Returns the estimate with the first tensor that does not fit next to those before it; None where all fit."""
     taken: Counter[BufferType] = Counter()
-    for allocation in made.allocations:
+    for allocation in estimated.allocations:
         spec, label = allocation.spec, allocation.label
         kind = spec.memory.buffer
-        region = made.board.region(kind)
+        region = estimated.board.region(kind)
         free = region.bank_bytes - taken[kind]
         if allocation.booked_bytes_per_bank <= free:
             taken[kind] += allocation.booked_bytes_per_bank
@@ -294,14 +294,14 @@ def _first_that_does_not_fit(made: MemoryEstimate) -> MemoryEstimate | None:
             need, bank = f"{allocation.bytes_per_bank:,} B", f"{kind.value.upper()} bank"
             reason = f"{label} needs {need} in each {bank}, where {free:,} of {region.bank_bytes:,} B are free"
         return replace(
-            made,
+            estimated,
             verdict=Prediction.EXCEEDS,
             reason=reason,
             resource=_RESOURCES[kind],
             stage=label,
             total_bytes=allocation.allocated_bytes,
             bytes_per_bank=allocation.bytes_per_bank,
-            banks=spec.num_banks(made.board),
+            banks=spec.num_banks(estimated.board),
             bank_bytes=region.bank_bytes,
             allocated_bytes=taken[kind],
             free_bytes=free,
@@ -310,22 +310,22 @@ def _first_that_does_not_fit(made: MemoryEstimate) -> MemoryEstimate | None:
     return None
 
 
-def _program_failure(made: MemoryEstimate) -> MemoryEstimate | None:
-    """The estimate with program buffers that reach beyond L1 or into its tensors; None where they do not, or are unknown."""
-    if made.program_bytes is None:
+def _program_failure(estimated: MemoryEstimate) -> MemoryEstimate | None:
+    """Returns the estimate with program buffers that reach beyond L1 or into its tensors; None where none are known to."""
+    if estimated.program_bytes is None:
         return None
-    board, l1_bytes = made.board, made.peak_bytes_per_bank.get(BufferType.L1, 0)
-    end = board.reserved_base_bytes + made.program_bytes
+    board, l1_bytes = estimated.board, estimated.peak_bytes_per_bank.get(BufferType.L1, 0)
+    end = board.reserved_base_bytes + estimated.program_bytes
     if end > board.l1_end_bytes:
         resource, limit = Resource.CIRCULAR_BUFFER, board.l1_end_bytes
         reason = f"program buffers reach address {end:,}, beyond the end of L1 at {limit:,}"
     elif l1_bytes and end > board.l1_end_bytes - board.l1_small_bytes - l1_bytes:
         resource, limit = Resource.CLASH, board.l1_end_bytes - board.l1_small_bytes - l1_bytes
-        reason = f"program buffers reach address {end:,}, but L1 tensors begin at {limit:,}"
+        reason = f"program buffers reach address {end:,}, but L1 tensors start at {limit:,}"
     else:
         return None
     return replace(
-        made,
+        estimated,
         verdict=Prediction.EXCEEDS,
         reason=reason,
         resource=resource,
@@ -335,15 +335,15 @@ def _program_failure(made: MemoryEstimate) -> MemoryEstimate | None:
     )
 
 
-# In words ----------------------------------------------------------------------------------------------------------------
+# As text ----------------------------------------------------------------------------------------------------------------
 
 
-def explain(made: MemoryEstimate) -> str:
-    """Lines for a terminal: every tensor with its sizes, its share of a bank and what pads it most; then the verdict."""
+def explain(estimated: MemoryEstimate) -> str:
+    """Returns lines for a terminal: every tensor with its sizes, share of a bank and padding; then the verdict."""
     lines = []
-    for allocation in made.allocations:
+    for allocation in estimated.allocations:
         spec = allocation.spec
-        bank_bytes = made.board.region(spec.memory.buffer).bank_bytes
+        bank_bytes = estimated.board.region(spec.memory.buffer).bank_bytes
         share = f"{allocation.booked_bytes_per_bank / bank_bytes:.1%}" if bank_bytes else "no bank"
         lines += [
             f"{allocation.label}: {format_shape(spec.shape)} {spec.dtype} {spec.layout} {spec.memory}",
@@ -352,19 +352,20 @@ def explain(made: MemoryEstimate) -> str:
         ]
         if allocation.padding_cause:
             lines.append(f"  padding {allocation.padding_factor:.4g}x, mostly {allocation.padding_cause}")
-    if made.program_bytes:
-        lines.append(f"program buffers: {format_bytes(made.program_bytes)} per core")
-    where = f" ({made.resource})" if made.resource else ""
-    missing = f"; {format_bytes(made.shortfall_bytes)} too many" if made.shortfall_bytes and made.shortfall_bytes > 0 else ""
-    lines.append(f"{made.verdict}{where}: {made.reason}{missing}")
+    if estimated.program_bytes:
+        lines.append(f"program buffers: {format_bytes(estimated.program_bytes)} per core")
+    where = f" ({estimated.resource})" if estimated.resource else ""
+    shortfall = estimated.shortfall_bytes or 0
+    missing = f"; {format_bytes(shortfall)} too many" if shortfall > 0 else ""
+    lines.append(f"{estimated.verdict}{where}: {estimated.reason}{missing}")
     return "\n".join(lines)
 
 
 def read_cases(path: Path, lines: Iterable[str], board: Board) -> list[tuple[Case, MemoryEstimate]]:
-    """All cases of a JSONL file (blank lines are skipped), each with what arithmetic says of it on ``board``.
+    """Reads all cases of a JSONL file (blank lines are skipped), and estimates each on ``board``.
 
     Raises:
-        CatalogError: every faulty line as ``file:line: what``.
+        CatalogError: lists every invalid line as ``file:line: reason``.
     """
 
     def parse(fields: Any) -> tuple[Case, MemoryEstimate]:

@@ -1,8 +1,8 @@
-"""Bytes of calls and of tensors in each dtype that a plan chooses from. Arithmetic alone: neither torch, ttnn nor a device.
+"""Computes the bytes of calls and tensors in each dtype of a plan, by arithmetic alone.
 
-A plan gives every tensor of a call one dtype, as the registry's operators do. Where TTNN does not take it, the call stays
-bfloat16 (or what it was, where TTNN does not take that either) with the reason, and nothing is counted as saved. Tensors that
-hold whole numbers (indices, masks) stay what they are.
+A plan gives every tensor of a call one dtype, as the registry's operators do. Where TTNN does not take that dtype, the call
+stays bfloat16 (or as it was, where TTNN does not take that either), with the reason and no savings. Tensors of whole numbers
+(indices, masks) stay as they are.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from ssinghal.estimation.estimator import Allocation, MemoryEstimate, Prediction
 from ssinghal.operators.binding import bind, specs_of
 
 PLAN_DTYPES = (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B)
-
-
 _FLOATS = (*PLAN_DTYPES, DType.FLOAT32)
 
 
 class Role(TextEnum):
-    """``view``: a result that lies in an operand's memory and takes none of its own."""
+    """``view``: a result that shares the memory of an operand."""
 
     WEIGHT = "weight"
     OPERAND = "operand"
@@ -33,7 +31,7 @@ class Role(TextEnum):
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of tensors: allocated (padding and alignment included) and logical (the values alone), weights apart."""
+    """Bytes of weights and activations: allocated (with padding and alignment) and logical (values only)."""
 
     weight_bytes: int = 0
     activation_bytes: int = 0
@@ -66,16 +64,16 @@ class Footprint:
 
 
 def plan_bytes(specs: Iterable[tuple[TensorSpec, bool]], board: Board) -> dict[DType, Footprint]:
-    """The bytes of tensors, each told with whether it is a weight, in every dtype of ``PLAN_DTYPES``.
+    """Returns the bytes of tensors in every dtype of ``PLAN_DTYPES``. ``specs``: with each, whether it is a weight.
 
-    Floats alone change. A row-major tensor is bfloat16 in the plans of block floats, which exist in tile layout only. What the
-    calls that use the tensors take is not asked here: ``plan_call`` does.
+    Only floats change. A row-major tensor is bfloat16 in the plans of block floats, which exist in tile layout only. Whether
+    the calls that use the tensors take the dtype is not checked here; ``plan_call`` does that.
     """
-    found = dict.fromkeys(PLAN_DTYPES, Footprint())
+    footprints = dict.fromkeys(PLAN_DTYPES, Footprint())
     for spec, is_weight in specs:
         for dtype in PLAN_DTYPES:
-            found[dtype] = found[dtype].plus(_spec_in(spec, dtype), board, is_weight=is_weight)
-    return found
+            footprints[dtype] = footprints[dtype].plus(_spec_in(spec, dtype), board, is_weight=is_weight)
+    return footprints
 
 
 def _spec_in(spec: TensorSpec, dtype: DType) -> TensorSpec:
@@ -94,7 +92,7 @@ class PlannedTensor:
 
 @dataclass(frozen=True)
 class DTypePlan:
-    """The call of ``case`` as it is made where ``wanted`` is asked for; ``kept`` says why it is another dtype, where it is."""
+    """``case``: the call with dtype ``wanted``, or with another one, for the reason ``kept``."""
 
     wanted: DType
     case: Case
@@ -104,23 +102,23 @@ class DTypePlan:
 
     @property
     def dtype(self) -> DType:
-        """What the call is made in."""
+        """Of the planned call."""
         return self.case.placement.dtype
 
     @property
     def unsaved(self) -> str:
-        """Why not all of the call is in ``wanted``: it is not made so, or gives another dtype. Empty where all is."""
+        """Why the call, or a result, has another dtype than ``wanted``; empty where all is ``wanted``."""
         results = [t.allocation.spec.dtype for t in self.tensors if t.role is Role.RESULT]
         other = [str(dtype) for dtype in results if dtype in _FLOATS and dtype is not self.wanted]
         return self.kept or (f"TTNN takes it, but gives {other[0]}" if other else "")
 
     @property
     def allocated_bytes(self) -> int:
-        """Of all tensors that take memory of their own."""
+        """Of all tensors but views."""
         return sum(t.allocation.allocated_bytes for t in self.tensors if t.role is not Role.VIEW)
 
     def footprint(self, board: Board, calls: int = 1) -> Footprint:
-        """Weights and results of ``calls`` such calls: what each makes or owns. Its other operands are other calls' results."""
+        """Returns the weights and results of ``calls`` such calls. Other operands are counted as results of other calls."""
         total = Footprint()
         for tensor in self.tensors:
             if tensor.role in (Role.WEIGHT, Role.RESULT):
@@ -130,7 +128,7 @@ class DTypePlan:
 
 @dataclass(frozen=True)
 class CallPlan:
-    """One call in every dtype of ``PLAN_DTYPES``, and ``given``: as it was asked for."""
+    """A call as ``given``, and in every dtype of ``PLAN_DTYPES``."""
 
     board: Board
     given: DTypePlan
@@ -142,7 +140,7 @@ class CallPlan:
 
     @property
     def exceeds(self) -> bool:
-        """In bfloat16."""
+        """Whether it exceeds in bfloat16."""
         return self.plans[DType.BFLOAT16].estimate.verdict is Prediction.EXCEEDS
 
     @property
@@ -150,26 +148,26 @@ class CallPlan:
         return all(plan.estimate.verdict is Prediction.EXCEEDS for plan in self.plans.values())
 
     @property
-    def mended_by(self) -> list[DTypePlan]:
-        """Plans whose known tensors fit, of a call that exceeds in bfloat16; an ``unknown`` among them needs a probe."""
+    def fixed_by(self) -> list[DTypePlan]:
+        """For a call that exceeds in bfloat16, the plans whose tensors fit; an ``unknown`` among them needs a probe."""
         if not self.exceeds:
             return []
         return [plan for plan in self.plans.values() if plan.estimate.verdict is not Prediction.EXCEEDS]
 
 
 def plan_call(case: Case, board: Board, weights: Sequence[bool] = ()) -> CallPlan:
-    """``case`` in every dtype. ``weights``: of each operand, whether it is one; none where left out.
+    """Plans ``case`` in every dtype. ``weights``: for each operand, whether it is a weight; missing ones are not.
 
     Raises:
-        InvalidCase: operands, attributes or shapes that do not go together.
+        InvalidCase: operands, attributes or shapes do not go together.
     """
     specs_of(case)
-    plans = {dtype: _plan(case, dtype, *_made_in(case, dtype, board), board, weights) for dtype in PLAN_DTYPES}
-    return CallPlan(board, _plan(case, case.placement.dtype, case, "", board, weights), plans)
+    plans = {dtype: _plan(dtype, *_in_dtype(case, dtype, board), board, weights) for dtype in PLAN_DTYPES}
+    return CallPlan(board, _plan(case.placement.dtype, case, "", board, weights), plans)
 
 
-def _plan(given: Case, wanted: DType, made: Case, kept: str, board: Board, weights: Sequence[bool]) -> DTypePlan:
-    call = bind(made)
+def _plan(wanted: DType, case: Case, kept: str, board: Board, weights: Sequence[bool]) -> DTypePlan:
+    call = bind(case)
     operands, results = call.specs()
     traits = call.info.traits
     is_view = traits.in_place or (traits.alias is not None and traits.alias(operands, results))
@@ -181,29 +179,29 @@ def _plan(given: Case, wanted: DType, made: Case, kept: str, board: Board, weigh
     for number, spec in enumerate(results, 1):
         label = "output" if len(results) == 1 else f"output {number}"
         tensors.append(PlannedTensor(Role.VIEW if is_view else Role.RESULT, Allocation.of(label, spec, board)))
-    return DTypePlan(wanted, made, kept, tuple(tensors), estimate(made, board))
+    return DTypePlan(wanted, case, kept, tuple(tensors), estimate(case, board))
 
 
-def _made_in(case: Case, wanted: DType, board: Board) -> tuple[Case, str]:
-    """The call in ``wanted``, or in what it stays, with the reason."""
+def _in_dtype(case: Case, wanted: DType, board: Board) -> tuple[Case, str]:
+    """Returns the call in ``wanted``, or in the dtype that it keeps, with the reason."""
     if case.placement.dtype not in _FLOATS:
         return case, f"its tensors hold whole numbers ({case.placement.dtype})"
     kept = ""
     for dtype in dict.fromkeys((wanted, DType.BFLOAT16)):
         layout = Layout.TILE if dtype.is_block_float else case.placement.layout
-        made = replace(case, placement=replace(case.placement, dtype=dtype, layout=layout))
-        refusal = _refusal(made, board)
-        if not refusal:
-            return made, kept
-        kept = kept or refusal
+        changed = replace(case, placement=replace(case.placement, dtype=dtype, layout=layout))
+        reason = _rejection(changed, board)
+        if not reason:
+            return changed, kept
+        kept = kept or reason
     return case, kept
 
 
-def _refusal(case: Case, board: Board) -> str:
-    """Why TTNN does not make the call: what the registry knows of it. Empty where it does."""
+def _rejection(case: Case, board: Board) -> str:
+    """Returns why the call is invalid or known to be rejected by TTNN; empty where it is neither."""
     call = bind(case)
     try:
         call.specs()
     except InvalidCase as error:
-        return f"the call as made here is not all in tiles: {error}" if case.placement.dtype.is_block_float else str(error)
+        return f"its tensors are not all in tiles: {error}" if case.placement.dtype.is_block_float else str(error)
     return next((x.reason for x in call.limitations(board)), "")

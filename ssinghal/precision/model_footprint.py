@@ -1,7 +1,7 @@
-"""Bytes of a model's weights and results in each dtype, operator by operator, from its captured catalog. Arithmetic alone.
+"""Computes the bytes of a model's weights and results in each dtype, per operator, from its captured catalog.
 
-A catalog has calls, not tensors that live from one to the next: weights are counted once for each call that takes them, and
-activations once, by the call whose result they are. So the sums say what a dtype saves, not what is alive at once.
+A catalog holds calls, not the lifetimes of tensors: weights are counted once for each call that takes them, activations once,
+as results. So the sums show what a dtype saves, not what is live at the same time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOTHING = Footprint()
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A line of the catalog: ``calls`` equal calls, the first of them ``at`` this module."""
+    """A line of the catalog: ``calls`` equal calls, the first in the module ``at``."""
 
     plan: CallPlan
     calls: int
@@ -40,7 +40,7 @@ class PlannedCall:
 
 @dataclass(frozen=True)
 class OperatorPlan:
-    """All lines of one operator."""
+    """The catalog lines of one operator."""
 
     operator: str
     lines: tuple[PlannedCall, ...]
@@ -62,22 +62,22 @@ class OperatorPlan:
         return {dtype: of(dtype) for dtype in PLAN_DTYPES}
 
     def saved_bytes(self, dtype: DType) -> int:
-        """Against bfloat16; negative where that is what the calls do not take."""
+        """Compared with bfloat16; negative where the calls do not take bfloat16."""
         return self.footprints[DType.BFLOAT16].total_bytes - self.footprints[dtype].total_bytes
 
     def exceeding(self, dtype: DType) -> int:
-        """Lines that cannot fit."""
+        """Returns the number of lines that do not fit."""
         return sum(line.plan.plans[dtype].estimate.verdict is Prediction.EXCEEDS for line in self.lines)
 
     def unsaved(self, dtype: DType) -> Counter[str]:
-        """Why lines are not all in the dtype, with how many each reason is true of."""
+        """Returns the reasons why lines are not in the dtype, with the number of lines."""
         return Counter(filter(None, (line.plan.plans[dtype].unsaved for line in self.lines)))
 
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """``operators``: what bfloat8_b saves most first. ``params``: of the model. ``unmapped``: calls that are no cases, so that
-    they are not counted, by reason."""
+    """``operators``: those with the largest savings in bfloat8_b first. ``params``: of the model. ``unmapped``: calls without a
+    case, which are not counted, by reason."""
 
     catalog: str
     title: str
@@ -92,7 +92,7 @@ class ModelPlan:
 
     @property
     def weight_values(self) -> int:
-        """Elements of all weights, counted once for each call that takes them."""
+        """Elements of all weights, once for each call that takes them."""
         return sum(line.weight_values for line in self.lines)
 
     @property
@@ -107,7 +107,7 @@ class ModelPlan:
 
     @property
     def failing(self) -> list[PlannedCall]:
-        """Lines that cannot fit in bfloat16."""
+        """Lines that do not fit in bfloat16."""
         return [line for line in self.lines if line.plan.exceeds]
 
     @property
@@ -117,27 +117,27 @@ class ModelPlan:
 
 
 def plan_model(catalog: Catalog, board: Board, memory: BufferType | None = None) -> ModelPlan:
-    """The plan of a captured catalog's calls, placed in ``memory`` where that is not the catalog's own.
+    """Plans a captured catalog's calls, placed in ``memory``, or where the catalog places them.
 
     Raises:
-        InvalidCase: a catalog that is no model's: its lines do not say which operands are weights.
+        InvalidCase: the catalog is not captured from a model, so its lines do not mark weights.
     """
     if not isinstance(catalog, CapturedCatalog):
         raise InvalidCase(f"{catalog.name} is a {catalog.head.kind} catalog; expected a captured one, which names weights")
     lines: dict[str, list[PlannedCall]] = {}
     unmapped: Counter[str] = Counter()
-    for line, found in _lines(catalog):
-        if isinstance(found, Unmapped):
-            unmapped[found.reason] += found.count
+    for line, case in _lines(catalog):
+        if isinstance(case, Unmapped):
+            unmapped[case.reason] += case.count
         else:
-            lines.setdefault(found.operator, []).append(_planned(line, found, board, memory))
+            lines.setdefault(case.operator, []).append(_planned(line, case, board, memory))
     operators = [OperatorPlan(name, tuple(planned)) for name, planned in lines.items()]
     operators.sort(key=lambda o: (-o.saved_bytes(DType.BFLOAT8_B), o.operator))
     return ModelPlan(catalog.name, catalog.title, board, catalog.head.model.params, tuple(operators), unmapped)
 
 
 def _lines(catalog: CapturedCatalog) -> Iterator[tuple[CapturedLine, Case | Unmapped]]:
-    """Every line with its case, in the file's order."""
+    """Returns every line with its case, in the order of the file."""
     lines = (line for section in catalog.sections.values() for line in section)
     return zip(lines, catalog_cases(catalog), strict=True)
 

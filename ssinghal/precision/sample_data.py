@@ -1,4 +1,4 @@
-"""What tensors of models look like: made values, always the same ones. ``torch`` comes as an argument, nothing is imported."""
+"""Samples of values that resemble those of models, the same in every run. ``torch`` is an argument."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 SIZE = 256  # rows and columns
-LARGER = (512, 512)  # of the samples that remedies are measured with
-ATTENDED = (16, 4096)  # rows of scores, and keys they are over: values of about 1/4096
+LARGER = (512, 512)  # of the samples for remedies
+ATTENDED = (16, 4096)  # rows of scores over 4,096 keys: values of about 1/4096
 OUTLIERS, OUTLIER_FACTOR = 1e-3, 100.0
 
 Torch = Any
@@ -57,10 +57,10 @@ PLAN_SAMPLES = tuple(name for name in SAMPLES if name not in REMEDY_SAMPLES)
 
 
 def as_stored(weight: Values) -> Values:
-    """A weight of torch in the order that TTNN stores: [out, in] as [in, out], [out, in, *kernel] as [kernel * in, out].
+    """Returns torch's weight in the order that TTNN stores: [out, in] as [in, out], [out, in, *kernel] as [kernel * in, out].
 
-    Those are what ``linear`` is given and ``prepare_conv_weights`` makes. Of grouped convolutions TTNN stores a dense form,
-    whose further values are zeros: they change no exponent. A vector is as it was.
+    This is what ``linear`` takes and ``prepare_conv_weights`` returns. For grouped convolutions TTNN stores a dense form, whose
+    additional values are zeros and change no exponent. Vectors are unchanged.
     """
     if weight.ndim < 2:
         return weight

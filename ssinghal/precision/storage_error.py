@@ -1,8 +1,8 @@
-"""What storing values in a dtype loses, measured by TTNN's own packing on the host: values in, packed, unpacked, values out.
+"""Measures the error of storing values in a dtype: TTNN packs and unpacks them on the host.
 
-A block float's 16 neighbours of the last dim share the exponent of the largest, so small values beside a large one become zero.
-Pearson's correlation does not see them: the largest values decide it. Hence the relative errors and the share flushed to zero.
-This is the error of storage alone. No device computes anything here, and no model's numerics are told by it.
+In a block float 16 neighbours of the last dim share the exponent of the largest, so small values next to a large one become
+zero. Pearson's correlation hides this, as the largest values decide it; hence the relative errors and the share of values that
+become zero. This is the error of storage alone: nothing is computed, so it does not predict the numerics of a model.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ssinghal.runner.numerics import correlation
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import DEFAULT_HOST_LIMIT_BYTES, PoolOptions, Task
 
-MAX_VALUES = 2**24  # measured of one tensor, padding of its rows included: some seconds and 1 GiB in double
+MAX_VALUES = 2**24  # per tensor, with padded rows: some seconds, and 1 GiB in double
 MEASURE_TIMEOUT_S = 600.0
-COPIES = 3  # of a file that its reading may hold at once
-# A row of which the correlation says nothing is wrong, and the share of zeros that something is
+COPIES = 3  # of a file's content that reading it may hold at once
+# A correlation that looks good, and a share of values that became zero which is not
 GOOD_PCC, RUINED_SHARE = 0.99, 0.01
 
 
 @dataclass(frozen=True)
 class StorageLoss:
-    """Values called ``data`` kept in ``dtype``, in a matrix of ``shape`` whose rows are the last dim.
+    """The error of values called ``data``, a matrix of ``shape`` whose rows are the last dim, stored in ``dtype``.
 
-    ``pcc``: Pearson's correlation; None where either side is constant. Relative errors are of values other than zero: the
-    median, and the 95th percentile; None where all are zero. ``flushed``: share of values other than zero that came back as
-    zero. ``largest_error`` and ``largest_value`` are absolute. Infinities and NaN are left out of all of these:
-    ``not_finite`` counts those given, ``overflowed`` the finite values that came back as one.
+    ``pcc``: Pearson's correlation; None where either side is constant. Relative errors are those of non-zero values: the
+    median and the 95th percentile; None where all are zero. ``flushed``: share of non-zero values that became zero.
+    ``largest_error`` and ``largest_value`` are absolute. Infinities and NaN are excluded from all of these: ``not_finite``
+    counts them among the given values, ``overflowed`` counts finite values that became one.
     """
 
     data: str
@@ -65,13 +65,13 @@ class StorageLoss:
 
     @property
     def ruin_hidden(self) -> bool:
-        """The correlation is above ``GOOD_PCC``, and yet more than ``RUINED_SHARE`` of the values are gone."""
+        """Whether the correlation is above ``GOOD_PCC`` although more than ``RUINED_SHARE`` of the values became zero."""
         return self.pcc is not None and self.pcc > GOOD_PCC and self.flushed > RUINED_SHARE
 
 
 @dataclass(frozen=True)
 class MeasuredLoss:
-    """``skipped``: tensors that were not measured, with the reason. ``fault``: why nothing was; empty where something was."""
+    """``skipped``: tensors that were not measured, with the reason. ``fault``: why none was measured, if so."""
 
     ttnn: str = ""
     losses: tuple[StorageLoss, ...] = ()
@@ -92,7 +92,7 @@ class StorageTask(Task[MeasuredLoss]):
     def run(self, session: Session, options: PoolOptions) -> MeasuredLoss:
         torch = import_module("torch")
         threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # sums in one order on any machine; and threads that wait for a busy core are slower than one
+        torch.set_num_threads(1)  # the same order of sums on every machine, and no waiting for busy cores
         try:
             return self._measured(torch, session)
         finally:
@@ -112,9 +112,9 @@ class StorageTask(Task[MeasuredLoss]):
         except InvalidCase as error:
             return MeasuredLoss(fault=str(error))
         except MemoryError:
-            return MeasuredLoss(fault="the values take more host memory than they may")
+            return MeasuredLoss(fault="the values need more host memory than the limit")
         if not losses:
-            return MeasuredLoss(fault=f"{self.file}: has no tensor of floating-point values: {skipped[0]}")
+            return MeasuredLoss(fault=f"{self.file}: no tensor of floating-point values: {skipped[0]}")
         return MeasuredLoss(session.facts.ttnn, tuple(losses), tuple(skipped))
 
     def _values(self, torch: Any) -> Iterator[tuple[str, Any]]:
@@ -124,8 +124,8 @@ class StorageTask(Task[MeasuredLoss]):
         yield from ((name, SAMPLES[name](torch)) for name in self.samples)
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> MeasuredLoss:
-        more = "; --timeout gives it longer" if verdict.status is Status.TIMEOUT else ""
-        return MeasuredLoss(fault=f"{self.file or 'made values'}: {verdict.message}{more}")
+        hint = "; --timeout extends the limit" if verdict.status is Status.TIMEOUT else ""
+        return MeasuredLoss(fault=f"{self.file or 'samples'}: {verdict.message}{hint}")
 
 
 def measure_storage(
@@ -138,9 +138,9 @@ def measure_storage(
     """Measures ``PLAN_SAMPLES``, or the tensors of ``file``, in a worker. Packing needs no board, so any virtual one does.
 
     Raises:
-        InvalidCase: a file that cannot be read, or has no floating-point tensor.
-        HarnessError: no torch, or a worker that ended.
-        DeviceError: no virtual device here.
+        InvalidCase: the file cannot be read, or has no floating-point tensor.
+        HarnessError: torch is not installed, or the worker ended.
+        DeviceError: no virtual device opens.
     """
     if file is not None:
         check_file(file)
@@ -156,22 +156,22 @@ def measure_storage(
 
 
 def _why_not(torch: Any, values: Any) -> str:
-    """Why a tensor is not measured; empty where it is."""
+    """Returns why a tensor is not measured; empty where it is."""
     if values.layout is not torch.strided or values.device.type != "cpu":
-        return "no plain tensor of values"
+        return "not a dense tensor on the host"
     if not values.is_floating_point():
-        return f"values of {str(values.dtype).removeprefix('torch.')}, which no plan changes"
+        return f"values of {str(values.dtype).removeprefix('torch.')}, which plans do not change"
     return "" if values.numel() else "no values"
 
 
 def _leading_rows(values: Any) -> tuple[Any, str]:
-    """As a matrix of float32 with the same last dim, and what to add to its name where only its first rows are measured."""
+    """Returns a float32 matrix with the same last dim, and a suffix for the name where only the first rows are measured."""
     width = values.shape[-1] if values.ndim else 1
     rows = values.reshape(-1, width)
-    most = max(MAX_VALUES // round_up(width, TILE_EDGE), 1)
-    if len(rows) <= most:
+    limit = max(MAX_VALUES // round_up(width, TILE_EDGE), 1)
+    if len(rows) <= limit:
         return rows.float(), ""
-    return rows[:most].float(), f", first {most:,} of {len(rows):,} rows"
+    return rows[:limit].float(), f", first {limit:,} of {len(rows):,} rows"
 
 
 def _measured(torch: Any, session: Session, data: str, values: Any, dtype: DType) -> StorageLoss:
@@ -181,7 +181,7 @@ def _measured(torch: Any, session: Session, data: str, values: Any, dtype: DType
 
 
 def storage_loss(torch: Any, data: str, dtype: DType, given: Any, stored: Any) -> StorageLoss:
-    """Of ``given``, which came back as ``stored``: matrices of torch of one shape, in double."""
+    """Returns the loss of ``given``, which became ``stored``: torch matrices of the same shape, in double."""
     shape = tuple(given.shape)
     finite, kept = torch.isfinite(given), torch.isfinite(stored)
     both = finite & kept
@@ -207,10 +207,10 @@ def storage_loss(torch: Any, data: str, dtype: DType, given: Any, stored: Any) -
 
 
 def _chosen(values: Any, mask: Any) -> Any:
-    """The values that the mask is true of, as a vector; picking them is slow, so it is not done where all are."""
+    """Returns the values where the mask is true, as a vector; skips the slow selection where all are."""
     return values.flatten() if bool(mask.all()) else values[mask]
 
 
 def _percentile(values: Any, share: float) -> float | None:
-    """The smallest value that at least ``share`` of them do not exceed (torch's own quantile takes 2^24 values at most)."""
+    """Returns the smallest value that at least ``share`` of them do not exceed (torch.quantile takes 2^24 values at most)."""
     return float(values.kthvalue(ceil(share * len(values))).values) if len(values) else None

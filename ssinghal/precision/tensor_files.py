@@ -1,4 +1,4 @@
-"""Tensors from a user's file: PyTorch's, NumPy's or safetensors'. Nothing in the file is executed."""
+"""Reads tensors from a PyTorch, NumPy or safetensors file. Nothing in the file is executed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from ssinghal.errors import InvalidCase, cut
 
-MAX_DEPTH = 8  # of dicts and lists in a file of torch
+MAX_DEPTH = 8  # of nested dicts and lists in a PyTorch file
 NAME_LIMIT = 120
-# What the three readers raise for files that are cut, or are something else
+# What the three readers raise for truncated files and other kinds of files
 _UNREADABLE = (
     *(OSError, RuntimeError, ValueError, EOFError, LookupError, TypeError, AssertionError),
     *(SyntaxError, TokenError, UnpicklingError, struct.error),
@@ -22,7 +22,7 @@ _UNREADABLE = (
 
 
 def check_file(path: Path) -> Path:
-    """InvalidCase for what is no file, or of no kind that is read here; without opening it."""
+    """Returns ``path``, without opening it; InvalidCase where it is no file or of an unknown kind."""
     if path.suffix.lower() not in _READERS:
         raise InvalidCase(f"{path}: expected a file of tensors that ends in {', '.join(_READERS)}")
     if not path.is_file():
@@ -31,21 +31,21 @@ def check_file(path: Path) -> Path:
 
 
 def read_tensors(torch: Any, path: Path) -> list[tuple[str, Any]]:
-    """Names and tensors in the file's order; the one tensor of a file that names none is called as the file is.
+    """Returns names and tensors in the order of the file. A single tensor without a name is named after the file.
 
     Raises:
-        InvalidCase: a file that cannot be read, or that has no tensor.
+        InvalidCase: the file cannot be read, or has no tensor.
     """
     try:
         content = _READERS[path.suffix.lower()](torch, path)
     except _UNREADABLE as error:
-        raise InvalidCase(f"{path}: no {path.suffix.lower()} file that can be read: {_first_line(error)}") from error
+        raise InvalidCase(f"{path}: not a readable {path.suffix.lower()} file: {_first_line(error)}") from error
     except MemoryError as error:
-        raise InvalidCase(f"{path}: larger than the host memory that it may take") from error
-    found = [(_shown(name or path.stem), tensor) for name, tensor in _tensors(torch, "", content, MAX_DEPTH)]
-    if not found:
+        raise InvalidCase(f"{path}: needs more host memory than the limit") from error
+    tensors = [(_shown(name or path.stem), tensor) for name, tensor in _tensors(torch, "", content, MAX_DEPTH)]
+    if not tensors:
         raise InvalidCase(f"{path}: has no tensor")
-    return found
+    return tensors
 
 
 def _torch_file(torch: Any, path: Path) -> Any:
@@ -70,7 +70,7 @@ def _safetensors_file(torch: Any, path: Path) -> Any:
 
 
 def _tensors(torch: Any, name: str, content: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    """Those of a state dict, or of dicts and lists of such, under joined names."""
+    """Yields the tensors of nested dicts and lists with joined names."""
     if isinstance(content, torch.Tensor):
         yield name, content
     elif depth and isinstance(content, Mapping):

@@ -1,4 +1,4 @@
-"""Plans and storage errors in words, and as JSON."""
+"""Plans and storage errors as text and JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ssinghal.precision.model_footprint import ModelPlan, OperatorPlan, PlannedC
 from ssinghal.precision.storage_error import GOOD_PCC, RUINED_SHARE, MeasuredLoss, StorageLoss
 from ssinghal.render.tables import aligned
 
-NUMERICS = "numerics not run: an error of storage alone, of values packed and unpacked on the host; a model's is not told by it"
-PADDED = 2  # times the values alone, from which padding of weights is told
-SHOWN = 20  # failing calls in words; JSON has all
+NUMERICS = "numerics not run: the error of storage alone, packed and unpacked on the host; it does not predict a model's"
+PADDED = 2  # times the values alone: from there on a note explains the padding of weights
+SHOWN = 20  # failing calls in the text; JSON has all
 _BLOCK_FLOATS = PLAN_DTYPES[1:]
 
 
@@ -35,9 +35,9 @@ def _call_lines(plan: CallPlan) -> list[str]:
     shapes = " ".join(format_shape(s) for s in case.inputs)
     attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
     lines = [" ".join(x for x in (case.name, shapes, attrs) if x) + f"  on {plan.board.name}, by arithmetic"]
-    rows = [["asked for", "tensor", "shape", "dtype", "layout", "memory", "logical B", "allocated B", "B per bank"]]
-    for dtype, made in plan.plans.items():
-        for tensor in made.tensors:
+    rows = [["requested", "tensor", "shape", "dtype", "layout", "memory", "logical B", "allocated B", "B per bank"]]
+    for dtype, planned in plan.plans.items():
+        for tensor in planned.tensors:
             a = tensor.allocation
             is_view = tensor.role is Role.VIEW
             rows.append(
@@ -55,26 +55,26 @@ def _call_lines(plan: CallPlan) -> list[str]:
             )
     lines += aligned(rows)
     base = plan.plans[DType.BFLOAT16].allocated_bytes
-    for dtype, made in plan.plans.items():
-        saved = "" if dtype is DType.BFLOAT16 else f", {_percent(base - made.allocated_bytes, base)} less"
-        size = f"{format_bytes(made.allocated_bytes)} in all{saved}"
-        lines.append(f"{dtype}: {size}; {_verdict(made)}")
-        if made.unsaved:
-            lines.append(f"  {f'stays {made.dtype}: ' if made.kept else ''}{made.unsaved}")
+    for dtype, planned in plan.plans.items():
+        saved = "" if dtype is DType.BFLOAT16 else f", {_percent(base - planned.allocated_bytes, base)} less"
+        size = f"{format_bytes(planned.allocated_bytes)} in all{saved}"
+        lines.append(f"{dtype}: {size}; {_verdict(planned)}")
+        if planned.unsaved:
+            lines.append(f"  {f'stays {planned.dtype}: ' if planned.kept else ''}{planned.unsaved}")
     if plan.exceeds:
-        lines.append(_mended(plan))
+        lines.append(_fix(plan))
     return lines
 
 
-def _verdict(made: DTypePlan) -> str:
-    where = f" ({made.estimate.resource})" if made.estimate.resource else ""
-    return f"{made.estimate.verdict}{where}: {made.estimate.reason}"
+def _verdict(planned: DTypePlan) -> str:
+    where = f" ({planned.estimate.resource})" if planned.estimate.resource else ""
+    return f"{planned.estimate.verdict}{where}: {planned.estimate.reason}"
 
 
-def _mended(plan: CallPlan) -> str:
-    """Of a call that exceeds in bfloat16: which dtypes make it fit."""
-    found = [f"{p.wanted}{_if_unknown(p)}" for p in plan.mended_by]
-    return f"made to fit by {' or '.join(found)}" if found else "no dtype makes it fit"
+def _fix(plan: CallPlan) -> str:
+    """Returns the dtypes in which a call fits that exceeds in bfloat16."""
+    dtypes = [f"{p.wanted}{_if_unknown(p)}" for p in plan.fixed_by]
+    return f"made to fit by {' or '.join(dtypes)}" if dtypes else "no dtype makes it fit"
 
 
 def _if_unknown(plan: DTypePlan) -> str:
@@ -85,18 +85,18 @@ def _call_json(plan: CallPlan) -> dict[str, Any]:
     return {
         **plan.case.identity(),
         "board": plan.board.name,
-        "plans": {str(dtype): _plan_json(made) for dtype, made in plan.plans.items()},
-        "made_to_fit_by": [str(made.wanted) for made in plan.mended_by],
+        "plans": {str(dtype): _plan_json(planned) for dtype, planned in plan.plans.items()},
+        "made_to_fit_by": [str(planned.wanted) for planned in plan.fixed_by],
     }
 
 
-def _plan_json(made: DTypePlan) -> dict[str, Any]:
+def _plan_json(planned: DTypePlan) -> dict[str, Any]:
     return {
-        "dtype": str(made.dtype),
-        "not_saved": made.unsaved,
-        "allocated_bytes": made.allocated_bytes,
-        "tensors": [{"role": str(t.role), **t.allocation.to_json()} for t in made.tensors],
-        "estimate": {k: v for k, v in made.estimate.to_json().items() if k != "allocations"},
+        "dtype": str(planned.dtype),
+        "not_saved": planned.unsaved,
+        "allocated_bytes": planned.allocated_bytes,
+        "tensors": [{"role": str(t.role), **t.allocation.to_json()} for t in planned.tensors],
+        "estimate": {k: v for k, v in planned.estimate.to_json().items() if k != "allocations"},
     }
 
 
@@ -107,17 +107,17 @@ def _model_lines(plan: ModelPlan) -> list[str]:
     lines = [f"{plan.title}, the calls of {plan.catalog}  on {plan.board.name}, by arithmetic", *_totals(plan), ""]
     lines += [
         *aligned(_operator_rows(plan)),
-        "weights are counted for each call that takes them, results for each that makes them: what a dtype saves, not what is"
-        " alive at once",
+        "weights are counted for each call that takes them, results for each that returns them: what a dtype saves, not what is"
+        " live at once",
         f"weights: {plan.weight_values:,} values; the model has {plan.params:,} parameters",
     ]
-    made = plan.footprint(DType.BFLOAT16)
-    if made.weight_bytes > PADDED * made.weight_logical_bytes:
+    planned = plan.footprint(DType.BFLOAT16)
+    if planned.weight_bytes > PADDED * planned.weight_logical_bytes:
         lines.append(
-            "weights are as the calls are given them, short rows padded; TTNN prepares those of convolutions in another form"
+            "weights are counted as passed to the calls, with padded rows; TTNN prepares those of convolutions in another form"
         )
     if plan.unmapped:
-        lines.append(f"not counted, calls that are no cases here: {sum(plan.unmapped.values()):,}")
+        lines.append(f"not counted, calls without a case: {sum(plan.unmapped.values()):,}")
         lines += [f"  {count:,}: {reason}" for reason, count in sorted(plan.unmapped.items(), key=lambda x: -x[1])]
     for dtype in PLAN_DTYPES:
         lines += _unsaved_lines(plan, dtype)
@@ -125,23 +125,27 @@ def _model_lines(plan: ModelPlan) -> list[str]:
 
 
 def _totals(plan: ModelPlan) -> list[str]:
-    made = [plan.footprint(dtype) for dtype in PLAN_DTYPES]
+    planned = [plan.footprint(dtype) for dtype in PLAN_DTYPES]
     rows = [["", *map(str, PLAN_DTYPES)]]
 
     def row(name: str, sizes: Sequence[int]) -> None:
         rows.append([name, *(format_bytes(size) for size in sizes)])
 
-    row("weights", [f.weight_bytes for f in made])
-    row("  values alone", [f.weight_logical_bytes for f in made])
-    row("results", [f.activation_bytes for f in made])
-    row("  values alone", [f.activation_logical_bytes for f in made])
-    row("total", [f.total_bytes for f in made])
+    row("weights", [f.weight_bytes for f in planned])
+    row("  values alone", [f.weight_logical_bytes for f in planned])
+    row("results", [f.activation_bytes for f in planned])
+    row("  values alone", [f.activation_logical_bytes for f in planned])
+    row("total", [f.total_bytes for f in planned])
     rows.append(
-        ["  less than bfloat16", "", *(_percent(made[0].total_bytes - f.total_bytes, made[0].total_bytes) for f in made[1:])]
+        [
+            "  less than bfloat16",
+            "",
+            *(_percent(planned[0].total_bytes - f.total_bytes, planned[0].total_bytes) for f in planned[1:]),
+        ]
     )
     rows.append(["cases that exceed", *(str(plan.exceeding(dtype)) for dtype in PLAN_DTYPES)])
     lines = aligned(rows)
-    if plan.given != made[0]:
+    if plan.given != planned[0]:
         lines.append(f"as captured, with its float32: {format_bytes(plan.given.total_bytes)}")
     return lines
 
@@ -159,21 +163,21 @@ def _operator_rows(plan: ModelPlan) -> list[list[str]]:
 
 
 def _unsaved_lines(plan: ModelPlan, dtype: DType) -> list[str]:
-    found = [
+    reasons = [
         f"  {o.operator}, {cases} of {len(o.lines)} cases: {reason}"
         for o in plan.operators
         for reason, cases in o.unsaved(dtype).most_common()
     ]
-    return [f"not {dtype}, so not counted as saved:", *found] if found else []
+    return [f"not {dtype}, so not counted as saved:", *reasons] if reasons else []
 
 
 def _failing_lines(plan: ModelPlan) -> list[str]:
     failing = plan.failing
     lines = [f"cases that exceed in bfloat16: {len(failing)}"] if failing else []
     for line in failing[:SHOWN]:
-        made = line.plan.plans[DType.BFLOAT16]
-        lines.append(f"  {line.plan.case.name} {line.plan.case.id} ({line.at}): {made.estimate.reason}")
-        lines.append(f"    {_mended(line.plan)}")
+        planned = line.plan.plans[DType.BFLOAT16]
+        lines.append(f"  {line.plan.case.name} {line.plan.case.id} ({line.at}): {planned.estimate.reason}")
+        lines.append(f"    {_fix(line.plan)}")
     return [*lines, f"  and {len(failing) - SHOWN} more: --json has all"] if len(failing) > SHOWN else lines
 
 
@@ -213,8 +217,8 @@ def _failing_json(line: PlannedCall) -> dict[str, Any]:
     return {"calls": line.calls, "at": line.at, **_call_json(line.plan)}
 
 
-def _footprint_json(made: Footprint) -> dict[str, int]:
-    return {**asdict(made), "total_bytes": made.total_bytes}
+def _footprint_json(planned: Footprint) -> dict[str, int]:
+    return {**asdict(planned), "total_bytes": planned.total_bytes}
 
 
 # Storage -----------------------------------------------------------------------------------------------------------------
@@ -226,7 +230,7 @@ def storage_lines(measured: MeasuredLoss) -> list[str]:
     lines = [f"storage error, by the host packing of ttnn {measured.ttnn}", *aligned(rows)]
     lines += [f"{loss.data} in {loss.dtype}: {loss.overflowed:,} values came back infinite" for loss in _overflowed(measured)]
     lines += [
-        f"{loss.data}: {loss.not_finite:,} values are not finite, and left out"
+        f"{loss.data}: {loss.not_finite:,} values are not finite, and excluded"
         for loss in measured.losses
         if loss.not_finite and loss.dtype is PLAN_DTYPES[0]
     ]

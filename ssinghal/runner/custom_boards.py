@@ -1,7 +1,7 @@
-"""A machine's own cluster descriptor as a board: opened once to read its memory facts off, then a board like any other.
+"""Uses a machine's own cluster descriptor as a board: opens it once to read its memory sizes, then treats it like any board.
 
-Its files lie in the user's cache folder, named by the descriptor's digest: what is opened, and the facts, which are read off
-anew where another TTNN is installed.
+The descriptor and the sizes are kept in the user's cache folder under the descriptor's digest. The sizes are read again when
+another TTNN is installed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def board_name(text: str) -> str:
-    """The name of the board that ``text`` gives: a name as it is, or the path of a cluster descriptor, which becomes a board.
+    """Returns the name of the board that ``text`` stands for: a board's name, or the path of a cluster descriptor.
 
     Raises:
-        InvalidCase: a file that is no cluster descriptor.
-        DeviceError: TTNN is not here, or opens no device from it that could be trusted.
+        InvalidCase: the file is no cluster descriptor.
+        DeviceError: TTNN is not installed, or opens no device from it that passes the proof.
     """
     if os.sep not in text and not text.endswith(_SUFFIXES):
         return text
@@ -44,7 +44,7 @@ def board_name(text: str) -> str:
 
 
 def _is_known(name: str) -> bool:
-    """Whether its files are there, and the facts are of the TTNN that is installed."""
+    """Whether its files exist, with sizes of the installed TTNN."""
     installed = installed_release()
     if installed is None or not (cluster_file(name).is_file() and facts_file(name).is_file()):
         return False
@@ -52,7 +52,7 @@ def _is_known(name: str) -> bool:
 
 
 def _facts(board: Board, note: str) -> bytes:
-    """As the files of the product's boards have them."""
+    """Returns the board in the form of the built-in boards' files."""
     regions = {name: asdict(region) for name, region in (("l1", board.l1), ("dram", board.dram))}
     facts = {
         "arch": board.arch,
@@ -68,7 +68,7 @@ def _facts(board: Board, note: str) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The old file or the new one, whichever process comes first."""
+    """Writes at once, so that another process finds the old file or the new one."""
     aside = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

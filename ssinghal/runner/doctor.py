@@ -1,4 +1,4 @@
-"""What this machine can do, and for what it cannot, the command that mends it."""
+"""Checks the environment and suggests a fix for every check that fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TTNN_PYTHONS = ((3, 10), (3, 12))
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at. ``mend`` is the command or step that helps where it is not ok, unless ``found`` says it."""
+    """The result of one check. ``mend``: the command or step that fixes it, where ``found`` does not name it."""
 
     name: str
     ok: bool
@@ -32,8 +32,8 @@ class Check:
 
 
 def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[list[Check], dict[str, Any]]:
-    """All checks, and the facts of the device that opened (empty if none did). InvalidCase for an unknown board."""
-    load_board(board or DEFAULT_BOARD)  # an unknown name is the caller's to mend, not a finding
+    """Returns all checks, and the facts of the device that opened (empty if none did). InvalidCase for an unknown board."""
+    load_board(board or DEFAULT_BOARD)  # an unknown name is an error of the caller, not a failed check
     checks = [_python(), _glibc(), _ttnn(), _torch()]
     checks.append(Check("virtual device cache", True, f"{virtual_home()} (remove with: ssinghal doctor --clean)"))
     checks.append(Check("boards", True, f"{', '.join(board_names())}; taken from descriptors: {own_boards_home()}"))
@@ -51,10 +51,10 @@ def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[li
 
 
 def clean() -> Path:
-    """Removes the virtual device's runtime roots and kernel caches; they are made again when needed.
+    """Removes the virtual device's runtime roots and kernel caches; they are created again when needed.
 
     Raises:
-        DeviceUnavailable: a process has a virtual device open, or seems to (its folder's name begins with its number).
+        DeviceUnavailable: a process has a virtual device open, or seems to (a folder's name starts with its number).
     """
     home = virtual_home()
     used = [str(folder) for folder in scratch_folders(in_use=True)]

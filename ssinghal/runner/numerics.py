@@ -1,4 +1,4 @@
-"""TTNN's values against torch's, on a device that computes. On a virtual device every value is zero and this is never run."""
+"""Compares TTNN's values with torch's on a device that computes; never on a virtual one, whose values are all zero."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDEX_LIMIT = 2  # index operands hold 0 or 1: valid for every table of at least
 
 
 def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Comparison:
-    """Shape equality first, then Pearson's correlation and the largest absolute error, over finite float64 values.
+    """Compares shapes, then by Pearson's correlation and the largest absolute error over finite values, in float64.
 
     A constant result has no correlation: it agrees (PCC 1) only if equal to within bf16's 2^-8, relative.
     """
@@ -42,7 +42,7 @@ def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Co
 
 
 def correlation(torch: Any, a: Any, b: Any) -> float | None:
-    """Pearson's, of two vectors of float64; None where they are empty or either is constant."""
+    """Returns Pearson's correlation of two vectors of float64; None where they are empty or either is constant."""
     if not len(a) or bool((a == a[0]).all()) or bool((b == b[0]).all()):
         return None
     return float(torch.corrcoef(torch.stack((a, b)))[0, 1])
@@ -52,8 +52,8 @@ def compare_with_torch(call: BoundCall, session: Session) -> Comparison:
     """Runs the call with values, on the device and in torch, and returns the worst result's comparison.
 
     Raises:
-        NotProven: on a virtual device, whose values are meaningless.
-        RuntimeError: TTNN's own, when placing values needs more memory than placing nothing did.
+        NotProven: the device is virtual, so its values are meaningless.
+        RuntimeError: TTNN's, where placing values needs more memory than placing empty tensors.
     """
     if session.facts.mode == "virtual":
         raise NotProven("a virtual device computes nothing: its values must not be compared")
@@ -64,7 +64,7 @@ def compare_with_torch(call: BoundCall, session: Session) -> Comparison:
 
 
 def run_both(call: BoundCall, session: Session) -> tuple[list[Any], list[Any]]:
-    """torch's results and TTNN's, both as torch tensors of the reference's shapes."""
+    """Returns torch's results and TTNN's, both as torch tensors of the reference's shapes."""
     torch = import_module("torch")
     values = make_values(torch, call)
     expected = call.reference(torch, [v.clone() for v in values])
@@ -83,9 +83,9 @@ def run_both(call: BoundCall, session: Session) -> tuple[list[Any], list[Any]]:
 
 
 def make_values(torch: Any, call: BoundCall) -> list[Any]:
-    """Operands of the reference's shapes, the same for the same case: normal for floats, 0 or 1 for integers.
+    """Returns operands of the reference's shapes, always the same for a case: normal for floats, 0 or 1 for integers.
 
-    Operands that must be positive are 0.5 and more.
+    Operands that must be positive are at least 0.5.
     """
     generator = torch.Generator().manual_seed(int(call.case.key, 16))
     values = []
@@ -100,13 +100,13 @@ def make_values(torch: Any, call: BoundCall) -> list[Any]:
 
 
 def device_values(call: BoundCall, values: Sequence[Any]) -> Iterator[Any]:
-    """Operands as ``make_values`` builds them, each in the form it has on the device."""
+    """Yields operands from ``make_values`` in the form that they have on the device."""
     for index, (value, spec) in enumerate(zip(values, call.inputs, strict=True)):
         yield to_device_form(value, spec, index, call.info)
 
 
 def to_device_form(value: Any, spec: TensorSpec, index: int, info: OperatorInfo) -> Any:
-    """The reference's operand in the form its spec has on the device: last two dims swapped, channels last, or folded."""
+    """Returns the reference's operand as it is on the device: last two dims swapped, channels last, or folded."""
     if index in info.traits.transposed:
         value = value.transpose(-2, -1)
     elif index == 0 and is_channels_last(info, tuple(value.shape)):
@@ -115,12 +115,12 @@ def to_device_form(value: Any, spec: TensorSpec, index: int, info: OperatorInfo)
 
 
 def from_device_form(value: Any, shape: Shape, info: OperatorInfo) -> Any:
-    """The device's result, or first operand, in the reference's form of ``shape``: unfolded, channels back in place."""
+    """Returns the device's result, or first operand, as in the reference: unfolded, channels second."""
     if is_channels_last(info, shape):
         return value.reshape(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
     return value
 
 
 def is_channels_last(info: OperatorInfo, shape: Shape) -> bool:
-    """Whether a map of the operator has its channels last on the device. Not to be told from sizes: they may all be equal."""
+    """Whether a map of the operator has its channels last on the device. Sizes cannot show it: they may all be equal."""
     return bool(info.traits.nhwc) and len(shape) >= 3

@@ -1,4 +1,4 @@
-"""Worker processes that run tasks, so that a crash or a hang of native code costs one of them and nothing else."""
+"""Worker processes that run tasks, so that a crash or a hang of native code affects one task only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ssinghal.runner.tasks import PoolOptions, ProbeTask, Task
 R = TypeVar("R")
 
 START_TIMEOUT_S = 120.0
-# Run as a folder: it alone is then first on the worker's sys.path. With -m it would be the working folder, whatever lies there.
+# Run as a folder, which is then first on the worker's sys.path. With -m the working folder would be, with any files in it.
 _WORKER = Path(__file__).with_name("worker")
 
 
@@ -84,7 +84,7 @@ class Pool:
             yield future.result()
 
     def close(self) -> None:
-        """Ends the workers at once; tasks not yet finished are dropped."""
+        """Ends the workers at once and drops unfinished tasks."""
         self._executor.shutdown(wait=False, cancel_futures=True)
         for busy in tuple(self._busy):
             busy.kill()
@@ -103,7 +103,7 @@ class Pool:
         try:
             try:
                 worker = idle if idle is not None and idle.is_alive() else self._start()
-            except (HarnessError, OSError) as error:  # a device that opened once: the task is told, the run goes on
+            except (HarnessError, OSError) as error:  # it opened before, so the run continues
                 idle = None
                 message = str(error).splitlines()[0]
                 return task.lost(Verdict(Status.ERROR, stage="device", decided_by="harness", message=message), self.facts)
@@ -144,7 +144,7 @@ class _Worker:
         self.facts = hello
 
     def run(self, task: Task[R]) -> tuple[R, bool]:
-        """The task's result, and whether the worker can take another one."""
+        """Returns the task's result, and whether the worker can take another task."""
         answer = self._ask(task, self._options.timeout_s)
         if not isinstance(answer, _WorkerLost):
             return answer, True
@@ -153,11 +153,11 @@ class _Worker:
         return task.lost(Verdict(answer.status, stage="call", decided_by="harness", message=message), self.facts), False
 
     def is_alive(self) -> bool:
-        """False for a process that ended while it had nothing to do; the task to come is not its fault."""
+        """False for a process that ended while idle, for which the next task is not to blame."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Ends a call that is under way; whoever waits for it gets its crash."""
+        """Ends a running call, whose caller gets the crash."""
         self._process.kill()
 
     def stop(self) -> None:
@@ -169,7 +169,7 @@ class _Worker:
             self._process.wait()
 
     def _ask(self, question: object, timeout_s: float) -> Any:
-        """What the process answers, or the ``_WorkerLost`` that says why it does not."""
+        """Returns the answer of the process, or a ``_WorkerLost`` with the reason why there is none."""
         try:
             self._connection.send(question)
             if not self._connection.poll(timeout_s):
@@ -191,10 +191,10 @@ class _Worker:
 
 
 def _start_process(descriptor: int, log: Path | None, changes: dict[str, str | None]) -> subprocess.Popen[bytes]:
-    """A worker, connected by ``descriptor``. Native code writes to standard output and error past Python; under pytest or
-    ``--json`` that must not reach the user, so it goes to ``log``, or else to standard error.
+    """Starts a worker that is connected by ``descriptor``. Native code writes to standard output and error directly; under
+    pytest or ``--json`` that must not reach the user, so it goes to ``log``, or else to standard error.
 
-    Ctrl-C reaches the whole group. A process inherits the mask, so it is not hit before it ignores the signal itself.
+    Ctrl-C reaches the whole process group. The worker inherits the mask, so the signal cannot end it before it ignores it.
     """
     environment = dict(os.environ)
     apply_environment(changes, environment)
@@ -216,7 +216,7 @@ def _start_process(descriptor: int, log: Path | None, changes: dict[str, str | N
 
 
 def _hold_standard_descriptors() -> None:
-    """Where 0, 1 or 2 is closed, a connection to a worker would get its number, and a worker has its own output there."""
+    """Opens 0, 1 and 2 where they are closed: else a worker's connection could have the number of its output."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -224,7 +224,7 @@ def _hold_standard_descriptors() -> None:
 
 @dataclass(frozen=True)
 class _WorkerLost:
-    """Why there is no answer from a worker."""
+    """The reason why a worker gave no answer."""
 
     status: Status
     message: str

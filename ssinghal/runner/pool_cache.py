@@ -14,12 +14,13 @@ class PoolCache(ExitStack, Generic[P]):
     """Pools by key: workers of a board, a release, or both. A context manager; may be used by several threads."""
 
     def __init__(self, opened: dict[Hashable, P] | None = None) -> None:
-        """``opened``: pools that whoever opened them closes."""
+        """``opened``: pools that the caller closes."""
         super().__init__()
         self._pools: dict[Hashable, P] = dict(opened or {})
         self._lock = Lock()
 
     def pool(self, key: Hashable, create: Callable[[], AbstractContextManager[P]]) -> P:
+        """Returns the pool of ``key``, which ``create`` opens where there is none yet."""
         with self._lock:
             if key not in self._pools:
                 self._pools[key] = self.enter_context(create())

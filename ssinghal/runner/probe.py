@@ -1,4 +1,4 @@
-"""One case on one device: place the operands, make the call, read the allocator, leave nothing behind."""
+"""Probes one case on one device: places the operands, calls TTNN, reads the allocator, frees everything."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
 
 @dataclass(frozen=True)
 class Limits:
-    """Host work that a case may cost. TTNN lists every source page of a tile reshape on the host, 1-70 us per output tile, and
+    """Host work that a case may need. TTNN lists every source page of a tile reshape on the host, 1-70 us per output tile, and
     the windows of a convolution or pool, up to 14 us per row of a channels-last result.
 
-    Above ``host_tiles`` the call is not made. Its capture finds the list that a call which fits has left in the program cache;
-    above ``capture_tiles`` it is not made for one that failed, for which TTNN would list them anew. Windows are listed anew
-    always, so above ``capture_rows`` the call is made without its capture.
+    Above ``host_tiles`` the case is not run. A capture reuses the page list that a call which fits has left in the program
+    cache; a call that failed is not captured above ``capture_tiles``, as TTNN would list the pages again. Windows are always
+    listed again, so above ``capture_rows`` there is no capture.
     """
 
     host_tiles: int = 200_000
@@ -45,9 +45,9 @@ def probe(
 ) -> Record:
     """Runs ``case`` and returns its record. The device is empty before and after.
 
-    No host tensor is made, so a case of many GiB costs milliseconds, and values are not looked at; with ``numerics`` a call
-    that fits is made again with values and compared with torch. With ``report``, a folder, the run leaves TTNN's report
-    database there, and is not made a second time for its usage.
+    Nothing is allocated on the host, so a case of many GiB takes milliseconds, and values are not checked; with ``numerics`` a
+    call that fits is repeated with values and compared with torch. With ``report``, a folder, TTNN's report database is
+    written there, and the call is not repeated to capture its usage.
     """
     started = time.perf_counter()
     session.use_regions(case.placement.l1_small_bytes or 0)
@@ -82,7 +82,7 @@ def probe(
 
 
 def _about(case: Case, session: Session) -> tuple[str, dict[str, str]]:
-    """What a report must say of itself: a title, and facts for its metadata."""
+    """Returns a report's title and metadata."""
     device = f"{session.facts.mode} {session.facts.board}"
     facts = {
         "case": json.dumps(case.identity()),
@@ -94,7 +94,7 @@ def _about(case: Case, session: Session) -> tuple[str, dict[str, str]]:
 
 
 class _Attempt:
-    """The steps of one probe. Tensors live in ``run`` only, and are freed before it returns."""
+    """The steps of one probe. Tensors exist within ``run`` only."""
 
     def __init__(self, case: Case, session: Session, limits: Limits) -> None:
         self.limits = limits
@@ -110,7 +110,7 @@ class _Attempt:
         self.kept: dict[BufferType, int] = {}
 
     def run(self) -> Verdict:
-        """Operands are placed before the call is judged: a tensor that fits nowhere is an OOM whatever the call."""
+        """Places the operands before it checks the call: a tensor that does not fit is an OOM, whatever the call."""
         invalid = self._complete()
         tensors: list[Any] = []
         try:
@@ -126,17 +126,17 @@ class _Attempt:
                 self.call.host_tiles > self.limits.host_tiles
                 and estimate(self.case, self.board).verdict is not Prediction.EXCEEDS
             ):
-                # TTNN allocates the result before it maps, so one that cannot fit is refused at once
+                # TTNN allocates the result before it maps, so it fails at once where the result cannot fit
                 return Verdict(Status.NOT_RUN, stage="call", decided_by="arithmetic", message=self._too_slow())
             verdict = self._call(tensors)
         finally:
             _free(tensors)
-        kept = self.kept = self.session.allocated_bytes()  # what the program cache holds is neither operand nor result
+        kept = self.kept = self.session.allocated_bytes()  # buffers of the program cache are neither operand nor result
         self.resident = {kind: size - kept.get(kind, 0) for kind, size in self.resident.items() if size > kept.get(kind, 0)}
         return verdict
 
     def _complete(self) -> Verdict | None:
-        """Specs of all operands and results; of the plain inputs, with a verdict, where the call itself makes no sense."""
+        """Sets the specs of operands and results; for an invalid call those of the plain inputs, and returns a verdict."""
         try:
             self.inputs, self.expected = self.call.specs()
             return None
@@ -182,17 +182,17 @@ class _Attempt:
         return self.call.run(self.session.ttnn, self.session.device, tensors, out)
 
     def _check_results(self, results: Sequence[Any]) -> Verdict:
-        """What came back must have the shape, dtype, layout and memory that were asked for."""
+        """Checks the results' shape, dtype, layout and memory."""
         self.resident = self.session.allocated_bytes()
-        found = [self.session.spec_of(r) for r in results]
-        for number, (result, spec) in enumerate(zip(results, found, strict=True), 1):
-            label = _output_label(number, found)
+        actual = [self.session.spec_of(r) for r in results]
+        for number, (result, spec) in enumerate(zip(results, actual, strict=True), 1):
+            label = _output_label(number, actual)
             memory = f"{spec.memory.buffer.value}{' sharded' if self.session.is_sharded(result) else ''}"
             self.placed.append(replace(_placed(label, spec, self.board, None), memory=memory))
-        if len(found) != len(self.expected):
-            return _mismatch(f"TTNN returned {len(found)} tensors; expected {len(self.expected)}")
+        if len(actual) != len(self.expected):
+            return _mismatch(f"TTNN returned {len(actual)} tensors; expected {len(self.expected)}")
         ttnn_chooses = self.case.placement.output_config is None or self.call.info.traits.output_fixed
-        for wanted, got in zip(self.expected, found, strict=True):
+        for wanted, got in zip(self.expected, actual, strict=True):
             differ = [
                 f"{name} {getattr(got, name)}; expected {getattr(wanted, name)}"
                 for name in ("shape", "dtype", "layout", *([] if ttnn_chooses else ["memory"]))
@@ -200,19 +200,19 @@ class _Attempt:
             ]
             if differ:
                 return _mismatch(f"TTNN returned {', '.join(differ)}")
-        return Verdict(Status.FITS, message=self._moved(found))
+        return Verdict(Status.FITS, message=self._moved(actual))
 
-    def _moved(self, found: Sequence[TensorSpec]) -> str:
-        """Where a result went that TTNN cannot be told to put elsewhere; empty where it went as asked."""
+    def _moved(self, specs: Sequence[TensorSpec]) -> str:
+        """Returns where TTNN put a result for which it takes no memory config; empty where it is the requested memory."""
         config = self.case.placement.output_config
-        buffers = {spec.memory.buffer for spec in found}
+        buffers = {spec.memory.buffer for spec in specs}
         if config is None or buffers <= {config.buffer}:
             return ""
         went = " and ".join(sorted(buffer.value for buffer in buffers))
         return f"{self.call.info.ttnn} takes no memory_config: the result went to {went}, not {config.buffer.value}"
 
     def _window_rows(self) -> int:
-        """Rows of a result whose windows TTNN lists: of those operators that keep the list in L1_SMALL."""
+        """Rows of the result if TTNN lists windows for it, as it does for operators that keep the list in L1_SMALL; else 0."""
         slides = self.call.info.traits.nhwc and self.call.info.traits.l1_small_bytes
         return math.prod(self.expected[0].shape[:-1]) if slides else 0
 
@@ -221,7 +221,7 @@ class _Attempt:
         return f"TTNN maps {tiles:,} tiles on the host for this call; more than {limit:,} are not tried"
 
     def compare(self) -> tuple[Verdict, Comparison | None]:
-        """The call made again with values: fits, or a mismatch, or what stopped it (placing values takes host memory)."""
+        """Repeats the call with values: it fits, differs, or fails (placing values takes host memory)."""
         from ssinghal.runner.numerics import compare_with_torch
 
         try:
@@ -233,15 +233,15 @@ class _Attempt:
         return Verdict(Status.FITS), comparison
 
     def usage(self, verdict: Verdict) -> tuple[Usage | None, str]:
-        """Peaks of the call from a capture that neither dispatches nor allocates, so it also tells what an OOM would need.
+        """Returns the call's peaks from a capture, which neither dispatches nor allocates, so it also shows what an OOM needs.
 
-        Programs that the call has left in the cache are found there, not made anew: quick, but what they keep allocated
-        (tables of pools and convolutions, page maps of reshapes) is then not in the capture, so it is added.
+        The capture reuses programs that the call has left in the cache. That is fast, but the buffers that they keep (tables of
+        pools and convolutions, page maps of reshapes) are then not in the capture, so they are added.
         """
         if self.is_invalid or verdict.decided_by != "ttnn":
             return None, "no TTNN call was made"
         if not self.session.can_capture:
-            return None, f"graphs of ttnn {self.session.facts.ttnn} do not tell the bytes of a bank"
+            return None, f"graphs of ttnn {self.session.facts.ttnn} have no bytes per bank"
         if verdict.resource is Resource.HOST:
             return None, "the call exhausted host memory"
         if verdict.stage.startswith("input"):
@@ -273,7 +273,7 @@ def _output_label(number: int, outputs: Sequence[TensorSpec]) -> str:
 
 
 def _stage_of(verdict: Verdict, outputs: Sequence[TensorSpec], board: Board) -> str:
-    """Which allocation of the call failed: a result if the bytes are a result's, else a temporary; programs are named so."""
+    """Returns which allocation of the call failed: the result of these bytes, else a temporary, or the program."""
     if verdict.resource in (Resource.CIRCULAR_BUFFER, Resource.CLASH, Resource.KERNEL_CONFIG):
         return "program"
     if verdict.bytes_per_bank is None:
@@ -285,7 +285,7 @@ def _stage_of(verdict: Verdict, outputs: Sequence[TensorSpec], board: Board) -> 
 
 
 def _too_many_pages(label: str, spec: TensorSpec, board: Board) -> Verdict:
-    """TTNN counts pages in 32 bits and would pass this tensor as a tiny one, so the formula decides."""
+    """TTNN counts pages in 32 bits and would accept this tensor as a tiny one, so arithmetic decides."""
     region = board.region(spec.memory.buffer)
     return Verdict(
         Status.OOM,
@@ -305,7 +305,7 @@ def _mismatch(message: str) -> Verdict:
 
 
 def _free(tensors: list[Any]) -> None:
-    """Frees at once; waiting for the garbage collector would show the next case a fuller device."""
+    """Frees at once: the garbage collector might do so only during the next case."""
     for tensor in tensors:
         if tensor.is_allocated():
             tensor.deallocate()

@@ -1,4 +1,4 @@
-"""Many cases into a run's folder, outside pytest: each has its record in the end, however the run ends."""
+"""Probes many cases into a run's folder, outside pytest. However the run ends, each case has its record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.writer import RunFolder, unprobed
 
 Submit = Callable[[Case], "Future[Record]"]
-PATIENCE_S = 0.2  # within which Ctrl-C is noticed
+POLL_S = 0.2  # the longest time until Ctrl-C is noticed
 
 
 def sweep(
@@ -29,17 +29,15 @@ def sweep(
     choice: DeviceChoice,
     options: PoolOptions,
     folder: RunFolder,
-    told: Callable[[Record], None],
+    report: Callable[[Record], None],
     *,
     submitting: Callable[[Pool], AbstractContextManager[Submit]],
 ) -> signal.Signals | None:
     """Probes ``cases`` and returns the signal that ended the sweep early, or None.
 
-    ``submitting(pool)`` yields the function that submits a case to the pool.
-
-    Each record is on disk, and ``told``, as soon as its case has ended. What allocates most goes first: those calls tend to be
-    the slow ones, and none of them should be left to a single worker in the end. Cases that a run never reached, whatever
-    ended it, get a ``not_run`` record that says so.
+    ``submitting(pool)`` yields the function that submits a case to the pool. Each record is written, and passed to ``report``,
+    as soon as its case has ended. Cases that allocate most go first: they tend to be slow, and none should remain for a single
+    worker at the end. Cases that the run did not reach get a ``not_run`` record with the reason.
 
     Raises:
         HarnessError, OSError: no device opens, or the folder cannot be written.
@@ -47,28 +45,27 @@ def sweep(
     board = load_board(choice.board)
     finished: queue.SimpleQueue[tuple[int, Future[Record]]] = queue.SimpleQueue()
 
-    def report(number: int, done: Future[Record]) -> None:
+    def finish(number: int, done: Future[Record]) -> None:
         finished.put((number, done))
 
     def write(number: int, record: Record) -> None:
-        made = waiting.pop(number)
-        folder.append(replace(record, estimate=made.to_json()).to_json())
-        told(record)
+        folder.append(replace(record, estimate=waiting.pop(number).to_json()).to_json())
+        report(record)
 
-    with _signals_kept() as caught:
+    with _collected_signals() as caught:
         waiting = {number: estimate(case, board) for number, case in enumerate(cases)}
         why = ""
         try:
             with Pool(choice, options) as pool, submitting(pool) as submit:
                 folder.set_device(asdict(pool.facts))
                 for number in sorted(waiting, key=lambda number: -_allocated_bytes(waiting[number])):
-                    submit(cases[number]).add_done_callback(partial(report, number))
+                    submit(cases[number]).add_done_callback(partial(finish, number))
                 while waiting and not caught:
                     try:
-                        number, done = finished.get(timeout=PATIENCE_S)
+                        number, done = finished.get(timeout=POLL_S)
                     except queue.Empty:
                         continue
-                    if not caught:  # a signal to the whole group ends workers too, which is no fault of their cases
+                    if not caught:  # a signal to the whole group ends workers too, and the cases are not to blame
                         write(number, done.result())
         except (HarnessError, OSError) as error:
             why = f": {error}"
@@ -81,15 +78,15 @@ def sweep(
 
 
 @contextmanager
-def _signals_kept() -> Iterator[list[signal.Signals]]:
-    """Ctrl-C and SIGTERM join a list, instead of an exception that might fall between a record and its line."""
+def _collected_signals() -> Iterator[list[signal.Signals]]:
+    """Collects Ctrl-C and SIGTERM in a list, as an exception might come between a record and its line."""
     caught: list[signal.Signals] = []
 
     def catch(number: int, _: object) -> None:
         caught.append(signal.Signals(number))
 
-    heeded = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, catch) for number in heeded}
+    handled = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, catch) for number in handled}
     try:
         yield caught
     finally:
@@ -97,5 +94,5 @@ def _signals_kept() -> Iterator[list[signal.Signals]]:
             signal.signal(number, handler)
 
 
-def _allocated_bytes(made: MemoryEstimate) -> int:
-    return sum(allocation.allocated_bytes for allocation in made.allocations)
+def _allocated_bytes(estimated: MemoryEstimate) -> int:
+    return sum(allocation.allocated_bytes for allocation in estimated.allocations)

@@ -1,4 +1,4 @@
-"""What worker processes run, and how: a task goes there whole, and its result comes back."""
+"""Tasks for worker processes, and the options of those."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TORCH_BYTES = 4 * 2**30  # address space that torch takes by being imported, 3.2
 class PoolOptions:
     """How workers run.
 
-    ``numerics``: also compare with torch (needs a device that computes, and torch). ``reports``: a folder for TTNN's report
-    database of each case, in ``reports / report_name(case)`` (needs torch). ``torch``: tasks need it. ``release``: the TTNN
-    that runs, the installed one if None.
+    ``numerics``: also compare values with torch (needs a device that computes). ``reports``: a folder for TTNN's report
+    databases, each in ``reports / report_name(case)``. ``torch``: tasks need torch, as the two others do. ``release``: the TTNN
+    to run; None for the installed one.
     """
 
     workers: int = 1
@@ -50,7 +50,7 @@ class PoolOptions:
         host_tiles: int | None = None,
         release: Release | None = None,
     ) -> PoolOptions:
-        """What the kind of device asks for, where the user does not: a card takes one process, and computes."""
+        """Returns options that fit the kind of device: a card takes one process, and its values are compared."""
         virtual = choice.mode is DeviceMode.VIRTUAL
         limits = Limits() if host_tiles is None else replace(Limits(), host_tiles=host_tiles)
         return cls(workers or (2 if virtual else 1), timeout_s, numerics=not virtual, limits=limits, release=release)
@@ -61,7 +61,7 @@ class PoolOptions:
 
     @property
     def address_space_bytes(self) -> int:
-        """``host_limit_bytes``, and what torch takes besides where a worker imports it."""
+        """``host_limit_bytes``, plus the space of torch where a worker imports it."""
         return self.host_limit_bytes + (TORCH_BYTES if self.with_torch else 0)
 
 
@@ -70,21 +70,20 @@ class Task(ABC, Generic[R]):
 
     @abstractmethod
     def run(self, session: Session, options: PoolOptions) -> R:
-        """In the worker. Must leave the device as empty as it was; an exception ends the worker, and the task is lost."""
+        """Runs in the worker. Must leave the device empty; an exception ends the worker, and the task is lost."""
 
     @abstractmethod
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> R:
-        """The result, in the parent, where there is none from a worker: ``verdict`` says why (crash, timeout, no device)."""
+        """Returns, in the parent, the result of a task that no worker finished: ``verdict`` has the reason (crash, timeout)."""
 
     def exhausted_host(self, result: R) -> bool:
-        """Whether ``run`` met the limit of host memory: the worker is replaced, for what it still holds is not the next
-        task's fault."""
+        """Whether ``run`` reached the limit of host memory: the worker is then replaced, as it may still hold much of it."""
         return False
 
 
 @dataclass(frozen=True)
 class ProbeTask(Task[Record]):
-    """One case, one record."""
+    """Probes one case."""
 
     case: Case
 
@@ -100,5 +99,5 @@ class ProbeTask(Task[Record]):
 
 
 def report_name(case: Case) -> str:
-    """The folder's name: safe in a path, and no other case's."""
+    """Returns a folder name that is safe in a path and unique to the case."""
     return f"{case.name}-{case.key}"

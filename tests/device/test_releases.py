@@ -288,7 +288,7 @@ def test_peaks_are_told_or_it_is_said_why_not(pool):
     record = ask(pool, {"op": "relu", "inputs": [[1, 1, 64, 64]], "memory": "l1"})
     assert record.status is Status.FITS
     if pool.facts.ttnn == "0.66.0":
-        assert (record.usage, record.usage_note) == (None, "graphs of ttnn 0.66.0 do not tell the bytes of a bank")
+        assert (record.usage, record.usage_note) == (None, "graphs of ttnn 0.66.0 have no bytes per bank")
     else:
         assert record.usage is not None
         assert record.usage["l1_bytes"] == 2 * 2048  # four tiles over 64 banks, and as many of the result

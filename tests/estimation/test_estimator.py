@@ -1,4 +1,4 @@
-"""The estimate against real cards' messages, written sums, and TTNN on a virtual device."""
+"""Estimates against the messages of real cards, sums worked out by hand, and TTNN on a virtual device."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TILE_PER_BANK = 64 * 32
 
 
 def l1_case(name: str, *inputs: Shape, l1_small: int | None = None, **attrs: Any) -> Case:
-    """A call as the cards ran it: bf16, tile layout, L1, shapes as they lie on the device."""
+    """Returns a call as the cards ran it: bf16, tile layout, L1, shapes as on the device."""
     placement = Placement(memory=BufferType.L1, channels_last=False, l1_small_bytes=l1_small)
     return make_case(name, inputs, attrs, placement)
 
 
 def tiles(per_bank: int) -> Shape:
-    """A shape that takes ``per_bank`` tiles of every L1 bank of an n150."""
+    """Returns a shape that takes ``per_bank`` tiles of every L1 bank of an n150."""
     return (32, per_bank * TILE_PER_BANK)
 
 
@@ -45,7 +45,7 @@ def tiles(per_bank: int) -> Shape:
 
 
 def test_no_verdict_of_a_real_card_is_contradicted() -> None:
-    """Every row of the cards' logs: an OOM exceeds, at the same stage and bytes where they were logged; nothing else does."""
+    """For every row of the cards' logs: an OOM exceeds, at the logged stage and bytes; no other call does."""
     stages = {"input1": "input 1", "input2": "input 2", "input3": "input 3", "op": "output"}
     differ = set()
     for row in rows():
@@ -70,7 +70,7 @@ INCOMPLETE: list[tuple[str, tuple[Shape, ...], str, int, int]] = [
 
 
 @pytest.mark.parametrize(("name", "inputs", "stage", "total", "per_bank"), INCOMPLETE)
-def test_operands_of_incomplete_calls_run_out_as_on_cards(
+def test_operands_of_incomplete_calls_exceed_as_on_cards(
     name: str, inputs: tuple[Shape, ...], stage: str, total: int, per_bank: int
 ) -> None:
     made = estimate(l1_case(name, *inputs, l1_small=0), N150)
@@ -124,7 +124,7 @@ def test_a_clash_has_the_addresses_of_ttnn_s_message() -> None:
 
 @pytest.mark.parametrize(("width", "verdict"), [(692_560, Prediction.FITS), (692_576, Prediction.EXCEEDS)])
 def test_program_buffers_may_touch_the_lowest_tensor(width: int, verdict: Prediction) -> None:
-    """64 rows of 2 * 692,560 B, one in each bank, leave 1,393,312 - 1,385,120 = 8,192 B: just the 4 tiles of relu's program."""
+    """64 rows of 2 * 692,560 B, one in each bank, leave 1,393,312 - 1,385,120 = 8,192 B: the 4 tiles of relu's program."""
     placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.DRAM, output_memory=OutputMemory.L1)
     assert estimate(make_case("relu", ((64, width),), {}, placement), N150).verdict is verdict
 
@@ -151,26 +151,26 @@ def test_program_buffers_beyond_l1_by_themselves() -> None:
     assert (made.program_end, made.limit_bytes) == (105_824 + 4 * MIB, 1_499_136)
 
 
-def test_in_place_results_take_nothing() -> None:
+def test_in_place_results_take_no_memory() -> None:
     fits = estimate(l1_case("silu_", tiles(400)), N150)
     assert (fits.verdict, [a.label for a in fits.allocations]) == (Prediction.FITS, ["input 1"])
     assert estimate(l1_case("silu", tiles(400)), N150).stage == "output"
 
 
-def test_a_view_takes_nothing() -> None:
+def test_a_view_takes_no_memory() -> None:
     view = estimate(l1_case("view", (64, 32, 400 * 32), size=[1, 64, 32, 400 * 32]), N150)
     assert (view.verdict, view.program_bytes) == (Prediction.FITS, 0)
     assert view.peak_bytes_per_bank == {BufferType.L1: 400 * 2048}
 
 
-def test_padding_within_a_tile_takes_nothing_but_a_program() -> None:
-    """TTNN refuses this one: its fill program reaches address 118,112, where the tensor begins at 106,496."""
+def test_padding_within_a_tile_needs_only_a_program() -> None:
+    """TTNN rejects this one: its fill program reaches address 118,112, and the tensor starts at 106,496."""
     made = estimate(l1_case("constant_pad_nd", (31, 680 * TILE_PER_BANK - 8), pad=[0, 8]), N150)
     assert made.peak_bytes_per_bank == {BufferType.L1: 680 * 2048}
     assert (made.verdict, made.program_bytes) == (Prediction.UNKNOWN, None)
 
 
-def test_memories_are_counted_apart() -> None:
+def test_memories_are_counted_separately() -> None:
     """Input in L1, output in DRAM: 600 tiles a bank (of 680) would not fit twice into L1."""
     placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM)
     made = estimate(make_case("relu", (tiles(600),), {}, placement), N150)
@@ -179,7 +179,7 @@ def test_memories_are_counted_apart() -> None:
 
 
 def test_dram_runs_out_too() -> None:
-    """32 * 120 * 2160 tiles over 12 banks are more than one holds; the 8 banks of a p150 are four times as large."""
+    """32 * 120 * 2160 tiles over 12 banks are more than one bank holds; the 8 banks of a p150 are four times as large."""
     shape = (32, 3840, 2160 * 32)
     made = estimate(make_case("add", (shape, shape), {}, Placement()), N150)
     per_bank = 32 * 120 * 2160 * 2048 // 12
@@ -198,7 +198,7 @@ def test_l1_small_lowers_the_bank() -> None:
 
 
 def test_page_counts_that_wrap_exceed_by_arithmetic() -> None:
-    """TTNN takes 2^32 rows of 32 B for none."""
+    """TTNN counts 2^32 rows of 32 B as 0."""
     placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.L1)
     made = estimate(make_case("relu", ((65536, 65536, 16),), {}, placement), N150)
     assert (made.verdict, made.resource, made.stage) == (Prediction.EXCEEDS, Resource.L1_BUFFER, "input 1")
@@ -216,7 +216,7 @@ def test_page_counts_that_wrap_exceed_by_arithmetic() -> None:
     ],
     ids=lambda v: v.name if isinstance(v, Case) else "",
 )
-def test_a_call_that_is_not_complete_is_unknown(call: Case, missing: str) -> None:
+def test_an_incomplete_call_is_unknown(call: Case, missing: str) -> None:
     made = estimate(call, N150)
     assert made.verdict is Prediction.UNKNOWN
     assert missing in made.reason
@@ -224,14 +224,14 @@ def test_a_call_that_is_not_complete_is_unknown(call: Case, missing: str) -> Non
     assert [a.label for a in made.allocations] == [f"input {n}" for n in range(1, len(call.inputs) + 1)]
 
 
-def test_what_ttnn_hides_is_not_guessed() -> None:
+def test_hidden_allocations_are_not_estimated() -> None:
     made = estimate(l1_case("mean", (64, 64), dim=[-1]), N150)
     assert (made.verdict, made.program_bytes) == (Prediction.UNKNOWN, None)
     assert made.reason == "its tensors fit, but TTNN's temporaries and program buffers are known only from a probe"
     assert made.temporaries
 
 
-def test_a_result_that_ttnn_places_by_its_own_rules_is_unknown() -> None:
+def test_a_result_whose_place_ttnn_decides_is_unknown() -> None:
     placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.TTNN)
     made = estimate(make_case("max_pool2d", ((1, 64, 80, 80),), {"kernel_size": [3, 3]}, placement), N150)
     assert (made.verdict, made.complete, [a.label for a in made.allocations]) == (Prediction.UNKNOWN, False, ["input 1"])
@@ -244,7 +244,7 @@ def test_a_call_that_ttnn_lacks_is_unknown() -> None:
     assert made.reason.startswith("its operands fit, but TTNN cannot make the call: TTNN computes it on floating-point")
 
 
-def test_what_no_device_can_hold_is_no_estimate() -> None:
+def test_an_impossible_operand_has_no_estimate() -> None:
     placement = Placement(DType.BFLOAT8_B, Layout.ROW_MAJOR)
     with pytest.raises(InvalidCase, match="bfloat8_b exists in tile layout only"):
         estimate(make_case("relu", ((64, 64),), {}, placement), N150)
@@ -281,7 +281,7 @@ def test_explained() -> None:
         ((64, 8), Layout.ROW_MAJOR, ""),
     ],
 )
-def test_every_dim_that_pads_is_named(shape: Shape, layout: Layout, cause: str) -> None:
+def test_every_padded_dim_is_named(shape: Shape, layout: Layout, cause: str) -> None:
     placement = Placement(layout=layout, memory=BufferType.L1)
     assert estimate(make_case("relu", (shape,), {}, placement), N150).allocations[0].padding_cause == cause
 
@@ -348,7 +348,7 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
 
 
 def sampled(family: str, shapes: Sequence[Shape], placements: Sequence[Placement]) -> Iterator[Case]:
-    """Each operator of the family that makes samples, at each shape, the placements taken in turn."""
+    """Yields each operator of the family that has samples, at each shape, with alternating placements."""
     for turn, info in enumerate(families()[family]):
         if info.sample is None:
             continue
@@ -362,7 +362,7 @@ def sampled(family: str, shapes: Sequence[Shape], placements: Sequence[Placement
 
 
 def contradictions(made: MemoryEstimate, record: Record) -> list[str]:
-    """Where arithmetic and TTNN disagree; where TTNN may have failed in a temporary before, only the verdict counts."""
+    """Yields where arithmetic and TTNN differ; where TTNN may have failed in a temporary before, only the verdict counts."""
     said, found = record.verdict, []
     exceeds = made.verdict is Prediction.EXCEEDS
     if exceeds and said.status is not Status.OOM:
@@ -393,7 +393,7 @@ def contradictions(made: MemoryEstimate, record: Record) -> list[str]:
     return [f"{record.case['op']} {record.id}: {text}" for text in found]
 
 
-def held_against(pool: Pool, cases: Sequence[Case]) -> tuple[list[str], Counter[Prediction]]:
+def compare(pool: Pool, cases: Sequence[Case]) -> tuple[list[str], Counter[Prediction]]:
     board = load_board(pool.choice.board)
     made = [estimate(case, board) for case in cases]
     found = [text for m, record in zip(made, pool.map(cases), strict=True) for text in contradictions(m, record)]
@@ -403,7 +403,7 @@ def held_against(pool: Pool, cases: Sequence[Case]) -> tuple[list[str], Counter[
 @pytest.mark.virtual_device
 def test_elementwise_operators_are_exact(pool: Pool) -> None:
     cases = list(sampled("elementwise", SHAPES, PLACEMENTS))
-    found, verdicts = held_against(pool, cases)
+    found, verdicts = compare(pool, cases)
     assert found == []
     assert verdicts[Prediction.FITS] > 100
     assert verdicts[Prediction.EXCEEDS] > 50
@@ -411,7 +411,7 @@ def test_elementwise_operators_are_exact(pool: Pool) -> None:
 
 @pytest.mark.virtual_device
 def test_edges_of_l1(pool: Pool) -> None:
-    """One tile a bank more or less, around fitting, clashing and running out; with broadcasting and a number as operand."""
+    """One tile per bank more or less, around fitting, clashing and exceeding; with broadcasting and a number as operand."""
     board = load_board(pool.choice.board)
     placement = Placement(memory=BufferType.L1)
     bank_tiles = board.l1.bank_bytes // 2048
@@ -432,7 +432,7 @@ def test_edges_of_l1(pool: Pool) -> None:
         width = (board.l1.bank_bytes - 4 * 2048) // 2 + more  # one row a bank, beside just the program buffers of relu
         rows = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.DRAM, output_memory=OutputMemory.L1)
         cases.append(make_case("relu", ((board.l1.num_banks, width),), {}, rows))
-    found, verdicts = held_against(pool, cases)
+    found, verdicts = compare(pool, cases)
     assert found == []
     assert min(verdicts[Prediction.FITS], verdicts[Prediction.EXCEEDS]) > 5
 
@@ -440,16 +440,14 @@ def test_edges_of_l1(pool: Pool) -> None:
 @pytest.mark.virtual_device
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f != "elementwise"])
 def test_no_operator_contradicts_its_estimate(family: str, pool: Pool) -> None:
-    found, _ = held_against(
-        pool, list(sampled(family, [(96, 64), (1, 64, 80, 80), (1, 64, 640, 400), (12, 3264, 96)], PLACEMENTS))
-    )
+    found, _ = compare(pool, list(sampled(family, [(96, 64), (1, 64, 80, 80), (1, 64, 640, 400), (12, 3264, 96)], PLACEMENTS)))
     assert found == []
 
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(("channels", "row_bytes"), [(3, 64), (16, 64), (32, 64), (33, 128), (40, 128)])
 def test_volumes_come_in_rows_of_whole_tiles_of_channels(channels: int, row_bytes: int, pool: Pool) -> None:
-    """512 rows over 12 DRAM banks are 43 in the fullest; beside it lie 86 rows of 64 B, the weight and the bias.
+    """512 rows over 12 DRAM banks are 43 in the fullest; next to them lie 86 rows of 64 B, the weight and the bias.
 
     A weight [C, 32, 3, 3, 3] has 32 * 3 * 3 * C rows of 3 elements, each in 32 B; a bias is C / 32 tiles of 2,048 B.
     """
@@ -465,7 +463,7 @@ def test_volumes_come_in_rows_of_whole_tiles_of_channels(channels: int, row_byte
     assert pool.choice.board != "n150" or booked == expected
 
 
-def test_shards_of_an_estimate_are_cut_over_all_cores() -> None:
+def test_shards_of_an_estimate_use_all_cores() -> None:
     """6400 x 512 on 8x8 cores: 100 rows each, 128 in tiles, so 4 x 16 tiles of 2048 B; blocks are 800 x 64, 25 x 2 tiles."""
     case = make_case("relu", ((1, 1, 6400, 512),), placement=Placement(memory=BufferType.L1))
     height = estimate(case, load_board("n150"), ShardKind.HEIGHT)

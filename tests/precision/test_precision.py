@@ -1,4 +1,4 @@
-"""Precision planning: bytes by arithmetic written out, and TTNN's host packing against the rule of block floats, bit by bit."""
+"""Precision planning: bytes worked out by hand, and TTNN's host packing against the rule of block floats, bit by bit."""
 
 from __future__ import annotations
 
@@ -42,33 +42,33 @@ DOCS = Path(__file__).parents[2] / "docs" / "precision.md"
 
 
 def test_bytes_of_tensors_in_each_dtype():
-    """A weight of 3 x 5 tiles and an activation of 2 x 1 (33 rows are two), both in DRAM; a tile is a multiple of 32 B."""
+    """A weight of 3 x 5 tiles and an activation of 2 x 1 (33 rows take two), both in DRAM; a tile is a multiple of 32 B."""
     weight, activation = TensorSpec((96, 160)), TensorSpec((33, 32))
-    found = plan_bytes([(weight, True), (activation, False)], N150)
+    sizes = plan_bytes([(weight, True), (activation, False)], N150)
     for dtype, tile_bytes in TILE_BYTES.items():
-        assert found[dtype].weight_bytes == 15 * tile_bytes
-        assert found[dtype].activation_bytes == 2 * tile_bytes
-        assert found[dtype].total_bytes == 17 * tile_bytes
-    assert found[BF16].activation_logical_bytes == 33 * 32 * 2
+        assert sizes[dtype].weight_bytes == 15 * tile_bytes
+        assert sizes[dtype].activation_bytes == 2 * tile_bytes
+        assert sizes[dtype].total_bytes == 17 * tile_bytes
+    assert sizes[BF16].activation_logical_bytes == 33 * 32 * 2
 
 
-def test_what_is_no_float_or_no_tile_does_not_change():
-    """Row-major there are no block floats; float32 becomes what the plan says; indices stay."""
+def test_only_floats_in_tiles_change():
+    """Block floats do not exist in row-major; float32 becomes the plan's dtype; indices stay."""
     rows = TensorSpec((10, 64), DType.FLOAT32, Layout.ROW_MAJOR)
     indices = TensorSpec((32, 32), DType.UINT32)
-    found = plan_bytes([(rows, False), (indices, False)], N150)
-    assert {made.total_bytes for made in found.values()} == {10 * 64 * 2 + 32 * 32 * 4}
+    sizes = plan_bytes([(rows, False), (indices, False)], N150)
+    assert {planned.total_bytes for planned in sizes.values()} == {10 * 64 * 2 + 32 * 32 * 4}
 
 
 def test_a_call_in_each_dtype():
     """[4,12,8160,8160] are 48 x 255 x 255 = 3,121,200 tiles, 260,100 in each of 12 banks. ttnn.softmax takes no bfloat4_b."""
     plan = plan_call(make_case("softmax", ((4, 12, 8160, 8160),), {"dim": -1}), N150)
     for dtype in (BF16, BF8):
-        made = plan.plans[dtype]
-        assert made.dtype is dtype
-        assert not made.unsaved
-        assert [t.allocation.bytes_per_bank for t in made.tensors] == [260_100 * TILE_BYTES[dtype]] * 2
-        assert made.allocated_bytes == 2 * 3_121_200 * TILE_BYTES[dtype]
+        planned = plan.plans[dtype]
+        assert planned.dtype is dtype
+        assert not planned.unsaved
+        assert [t.allocation.bytes_per_bank for t in planned.tensors] == [260_100 * TILE_BYTES[dtype]] * 2
+        assert planned.allocated_bytes == 2 * 3_121_200 * TILE_BYTES[dtype]
     kept = plan.plans[BF4]
     assert (kept.wanted, kept.dtype) == (BF4, BF16)
     assert kept.kept == "ttnn.softmax takes floating-point dtypes but bfloat4_b"
@@ -85,33 +85,37 @@ def test_a_call_in_each_dtype():
         ("embedding", ((1000, 64), (1, 32)), {}, "not all in tiles"),
     ],
 )
-def test_what_ttnn_does_not_take_is_told_and_not_saved(name, shapes, attrs, reason):
+def test_rejected_dtypes_have_a_reason_and_no_savings(name, shapes, attrs, reason):
     plan = plan_call(make_case(name, shapes, attrs), N150)
     for dtype in (BF8, BF4):
-        made = plan.plans[dtype]
-        assert reason in made.unsaved
-        results = [[t.allocation.allocated_bytes for t in p.tensors if t.role is Role.RESULT] for p in (made, plan.plans[BF16])]
+        planned, base = plan.plans[dtype], plan.plans[BF16]
+        assert reason in planned.unsaved
+        results = [[t.allocation.allocated_bytes for t in p.tensors if t.role is Role.RESULT] for p in (planned, base)]
         assert results[0] == results[1]
 
 
-def test_the_reason_is_the_dtypes_own():
-    """A batch norm of volumes is refused in bfloat16 too, for another reason."""
+def test_the_reason_belongs_to_the_dtype():
+    """A batch norm of volumes is rejected in bfloat16 too, for another reason."""
     plan = plan_call(make_case("native_batch_norm", ((1, 64, 2, 7, 7), *((64,),) * 4), {"eps": 1e-5}), N150)
     assert plan.plans[BF16].kept == "ttnn.batch_norm takes rank 4 only"
     assert plan.plans[BF8].kept == "ttnn.batch_norm takes bfloat16 and float32 only"
     assert plan.plans[BF8].case == plan.case
 
 
-def test_a_call_on_whole_numbers_stays():
+def test_calls_on_whole_numbers_keep_their_dtype():
     plan = plan_call(make_case("add", ((32, 32), (32, 32)), {}, Placement(dtype=DType.INT32)), N150)
-    assert {made.dtype for made in plan.plans.values()} == {DType.INT32}
+    assert {planned.dtype for planned in plan.plans.values()} == {DType.INT32}
     assert "whole numbers" in plan.plans[BF16].kept
 
 
-def test_a_row_major_call_is_made_in_tiles_for_block_floats():
+def test_a_row_major_call_is_planned_in_tiles_for_block_floats():
     """Ten rows of 20 values: 20 rows of 64 B stored (40 B aligned to 32); or one tile."""
     plan = plan_call(make_case("relu", ((10, 20),), {}, Placement(layout=Layout.ROW_MAJOR)), N150)
-    assert [made.allocated_bytes for made in plan.plans.values()] == [2 * 10 * 64, 2 * TILE_BYTES[BF8], 2 * TILE_BYTES[BF4]]
+    assert [planned.allocated_bytes for planned in plan.plans.values()] == [
+        2 * 10 * 64,
+        2 * TILE_BYTES[BF8],
+        2 * TILE_BYTES[BF4],
+    ]
 
 
 def test_a_view_takes_no_memory():
@@ -124,11 +128,11 @@ def test_a_view_takes_no_memory():
 def test_weights_and_results_are_what_a_call_adds():
     """A layer of 64 to 96 features over 32 rows, twice: [64,96] and a bias row of 3 tiles as weights, [32,96] as result."""
     case = make_case("linear", ((32, 64), (96, 64), (96,)))
-    made = plan_call(case, N150, [False, True, True]).plans[BF8].footprint(N150, calls=2)
-    assert (made.weight_bytes, made.activation_bytes) == (2 * 9 * TILE_BYTES[BF8], 2 * 3 * TILE_BYTES[BF8])
+    planned = plan_call(case, N150, [False, True, True]).plans[BF8].footprint(N150, calls=2)
+    assert (planned.weight_bytes, planned.activation_bytes) == (2 * 9 * TILE_BYTES[BF8], 2 * 3 * TILE_BYTES[BF8])
 
 
-def test_a_call_that_cannot_be_made_is_refused():
+def test_an_invalid_call_is_rejected():
     with pytest.raises(InvalidCase, match="do not broadcast"):
         plan_call(make_case("add", ((3, 32), (2, 32))), N150)
 
@@ -138,14 +142,14 @@ def relu_of(tiles_per_bank: int):
     return make_case("relu", ((tiles_per_bank * 64, 32, 32),), {}, Placement(memory=BufferType.L1))
 
 
-def test_which_dtype_makes_it_fit():
+def test_dtypes_that_make_a_call_fit():
     """400 tiles in each bank, twice: 1,638,400 B in bfloat16, more than a bank; 870,400 and 460,800 B in block floats.
     1,000 tiles: 4,096,000, 2,176,000 and 1,152,000 B. 2,000: none."""
     bank = N150.l1.bank_bytes
     assert 800 * TILE_BYTES[BF8] < bank < 800 * TILE_BYTES[BF16]
     assert 2000 * TILE_BYTES[BF4] < bank < 2000 * TILE_BYTES[BF8]
     plans = {tiles: plan_call(relu_of(tiles), N150) for tiles in (100, 400, 1000, 2000)}
-    assert {tiles: [p.wanted for p in plan.mended_by] for tiles, plan in plans.items()} == {
+    assert {tiles: [p.wanted for p in plan.fixed_by] for tiles, plan in plans.items()} == {
         100: [],
         400: [BF8, BF4],
         1000: [BF4],
@@ -176,15 +180,15 @@ def test_an_operators_bytes(resnet):
     """The classifier: 2048 x 1000 is 64 x 32 tiles, its bias 32 and its result 32; ttnn.addmm takes no bfloat4_b."""
     (addmm,) = [o for o in resnet.operators if o.operator == "addmm"]
     for dtype, tile in ((BF16, TILE_BYTES[BF16]), (BF8, TILE_BYTES[BF8]), (BF4, TILE_BYTES[BF16])):
-        made = addmm.footprints[dtype]
-        assert (made.weight_bytes, made.activation_bytes) == ((64 * 32 + 32) * tile, 32 * tile)
+        planned = addmm.footprints[dtype]
+        assert (planned.weight_bytes, planned.activation_bytes) == ((64 * 32 + 32) * tile, 32 * tile)
     assert addmm.saved_bytes(BF8) == (64 * 32 + 64) * (TILE_BYTES[BF16] - TILE_BYTES[BF8])
     assert addmm.saved_bytes(BF4) == 0
     assert dict(addmm.unsaved(BF4)) == {"ttnn.addmm does not take bfloat4_b": 1}
 
 
 def test_sums_and_order(resnet):
-    """Every call once; what bfloat8_b saves most first; nothing becomes larger."""
+    """Every call is counted once; operators are ordered by what bfloat8_b saves; nothing grows."""
     assert sum(o.calls for o in resnet.operators) == load_catalog(resnet.catalog).head.counts.calls
     for dtype in PLAN_DTYPES:
         assert resnet.footprint(dtype).total_bytes == sum(o.footprints[dtype].total_bytes for o in resnet.operators)
@@ -194,8 +198,8 @@ def test_sums_and_order(resnet):
     lines = plan_lines(resnet)
     assert any("native_batch_norm, 12 of 12 cases: ttnn.batch_norm takes bfloat16 and float32 only" in x for x in lines)
     assert any("convolutions in another form" in x for x in lines)
-    told = json.loads(json.dumps(plan_json(resnet)))
-    assert told["plans"]["bfloat8_b"]["total_bytes"] == resnet.footprint(BF8).total_bytes
+    answer = json.loads(json.dumps(plan_json(resnet)))
+    assert answer["plans"]["bfloat8_b"]["total_bytes"] == resnet.footprint(BF8).total_bytes
 
 
 OWN = """
@@ -220,18 +224,18 @@ ops:
 """
 
 
-def test_a_catalog_of_ones_own(tmp_path):
-    """Weights stay weights where the call is run as another one. The table's 100 rows of 128 B stay bfloat16, as does what is
+def test_a_users_catalog(tmp_path):
+    """Weights stay weights where the call is run as another one. The table's 100 rows of 128 B stay bfloat16, as do the rows
     looked up, 2 tiles. A layer has 2 x 3 tiles and gives 3, thrice; expand gives 3, relu 3, twice. One call has no shape."""
     (tmp_path / "mine.yaml").write_text(OWN)
     plan = plan_model(load_catalog(str(tmp_path / "mine.yaml")), N150)
     for dtype, tile in TILE_BYTES.items():
-        made = plan.footprint(dtype)
-        assert made.weight_bytes == 100 * 128 + 3 * 6 * tile
-        assert made.activation_bytes == 2 * TILE_BYTES[BF16] + (3 * 3 + 3 + 2 * 3) * tile
+        planned = plan.footprint(dtype)
+        assert planned.weight_bytes == 100 * 128 + 3 * 6 * tile
+        assert planned.activation_bytes == 2 * TILE_BYTES[BF16] + (3 * 3 + 3 + 2 * 3) * tile
     assert plan.weight_values == 100 * 64 + 3 * 96 * 64
     assert sum(plan.unmapped.values()) == 1
-    assert "not counted, calls that are no cases here: 1" in plan_lines(plan)
+    assert "not counted, calls without a case: 1" in plan_lines(plan)
 
 
 def test_cases_that_a_dtype_makes_fit():
@@ -242,10 +246,10 @@ def test_cases_that_a_dtype_makes_fit():
     (view,) = [
         x for x in plan.failing if x.plan.case.inputs == ((1, 128, 24, 1, 240, 2, 424, 2),) and x.plan.case.operator == "view"
     ]
-    assert [made.tensors[0].allocation.bytes_per_bank for made in view.plan.plans.values()] == [
+    assert [planned.tensors[0].allocation.bytes_per_bank for planned in view.plan.plans.values()] == [
         1_720_320 * tile for tile in TILE_BYTES.values()
     ]
-    assert [made.wanted for made in view.plan.mended_by] == [BF4]
+    assert [planned.wanted for planned in view.plan.fixed_by] == [BF4]
     assert [plan.exceeding(dtype) for dtype in PLAN_DTYPES] == [6, 4, 1]
     assert plan.always_exceeds  # the copy of that view: twice as much
     assert any("no dtype makes it fit" in line for line in plan_lines(plan))
@@ -259,14 +263,14 @@ def test_float32_of_a_model_is_bfloat16_in_the_plan():
 
 
 def test_memory_of_a_models_calls():
-    """In L1 a map of 2176x3840 exceeds that DRAM has room for."""
+    """A map of 2176x3840 fits in DRAM and exceeds L1."""
     catalog = load_catalog("torchvision-resnet50-2176x3840")
     assert plan_model(catalog, N150).exceeding(BF16) == 0
     in_l1 = plan_model(catalog, N150, BufferType.L1)
     assert in_l1.exceeding(BF16) > in_l1.exceeding(BF8) > in_l1.exceeding(BF4) > 0
 
 
-def test_a_catalog_without_weights_is_refused():
+def test_a_catalog_without_weights_is_rejected():
     with pytest.raises(InvalidCase, match="mochi is a crossed catalog; expected a captured one"):
         plan_model(load_catalog("crossed/mochi"), N150)
 
@@ -303,18 +307,18 @@ def stored(pool: Pool, dtype: DType, *rows: list[float]) -> list[list[float]]:
 def by_hand(block: list[float], dtype: DType) -> list[float]:
     """16 float32 values that share the exponent of the largest: a sign, and a magnitude of 7 bits or of 3 counted from there.
 
-    A float32 has 24 bits; those beyond are lost when it is shifted to the shared exponent. What is left is rounded, half to
-    even, and a magnitude that does not fit any more is the largest that does.
+    A float32 has 24 bits; the low ones are lost when it is shifted to the shared exponent. The rest is rounded, half to even,
+    and a magnitude that is too large becomes the largest possible.
     """
     bits = {BF8: 7, BF4: 3}[dtype]
     shared = max(math.frexp(value)[1] for value in block if value)
-    found = []
+    values = []
     for value in block:
         fraction, exponent = math.frexp(abs(value))
         aligned = int(fraction * 2**24) >> (shared - exponent)
         magnitude = min(round(aligned / 2 ** (24 - bits)), 2**bits - 1)
-        found.append(math.copysign(magnitude * 2.0 ** (shared - bits), value) if magnitude else 0.0)
-    return found
+        values.append(math.copysign(magnitude * 2.0 ** (shared - bits), value) if magnitude else 0.0)
+    return values
 
 
 # Beside 1.0: the value, and what it comes back as. bfloat8_b counts in 64ths (7 bits: 1.0 is 64), bfloat4_b in quarters.
@@ -340,10 +344,10 @@ BESIDE_ONE = [
 
 @virtual
 @pytest.mark.parametrize("dtype", [BF8, BF4])
-def test_values_beside_one(pool, dtype):
+def test_values_next_to_one(pool, dtype):
     table = [(value, back) for of, value, back in BESIDE_ONE if of is dtype]
-    found = stored(pool, dtype, *([1.0, value] + [0.0] * 14 for value, _ in table))
-    assert [row[:2] for row in found] == [[1.0, back] for _, back in table]
+    rows = stored(pool, dtype, *([1.0, value] + [0.0] * 14 for value, _ in table))
+    assert [row[:2] for row in rows] == [[1.0, back] for _, back in table]
     assert [by_hand([1.0, value], dtype) for value, _ in table] == [[1.0, back] for _, back in table]
 
 
@@ -360,7 +364,7 @@ def test_packing_is_the_rule_bit_by_bit(pool, dtype, spread):
 
 @virtual
 def test_sixteen_neighbours_of_a_row_share_an_exponent(pool):
-    """2^-10 is gone in the first 16 of the row, where 1.0 is; it is kept in the next 16, and in the row below."""
+    """2^-10 becomes zero in the first 16 of the row, which contain 1.0; it stays in the next 16, and in the row below."""
     small = 2**-10
     above, below = stored(pool, BF8, [1.0, *[small] * 31], [small] * 32)
     assert above == [1.0, *[0.0] * 15, *[small] * 16]
@@ -368,33 +372,33 @@ def test_sixteen_neighbours_of_a_row_share_an_exponent(pool):
 
 
 @virtual
-def test_an_infinity_takes_its_neighbours(pool):
+def test_an_infinity_destroys_its_neighbours(pool):
     (row,) = stored(pool, BF8, [1.0, math.inf, *[1.0] * 30])
     assert row == [0.0, math.inf, *[0.0] * 14, *[1.0] * 16]
 
 
 @virtual
-def test_ttnn_gives_the_verdicts_that_arithmetic_does(pool):
-    """The call that bfloat8_b makes fit, asked of TTNN's allocator; and one that no dtype does."""
+def test_ttnn_and_arithmetic_have_the_same_verdicts(pool):
+    """On TTNN's allocator: the call that bfloat8_b makes fit, and one that no dtype does."""
     for tiles, expected in ((400, [Status.OOM, Status.FITS, Status.FITS]), (2000, [Status.OOM] * 3)):
         plans = plan_call(relu_of(tiles), N150).plans
-        assert [pool.submit(made.case).result().status for made in plans.values()] == expected
-        fits = [made.estimate.verdict is not Prediction.EXCEEDS for made in plans.values()]
+        assert [pool.submit(planned.case).result().status for planned in plans.values()] == expected
+        fits = [planned.estimate.verdict is not Prediction.EXCEEDS for planned in plans.values()]
         assert fits == [status is Status.FITS for status in expected]
 
 
 @virtual
 @pytest.mark.parametrize("dtype", [BF8, BF4])
-def test_results_that_stay_bfloat16_do(pool, dtype):
-    """TTNN's pools take block floats and give bfloat16; a sum stays what it was."""
+def test_results_that_stay_bfloat16(pool, dtype):
+    """TTNN's pools take block floats and return bfloat16; a sum keeps the dtype."""
     pool2d, add = make_case("max_pool2d", ((1, 64, 32, 32),), {"kernel_size": 2}), make_case("add", ((64, 64), (64, 64)))
     for case, given in ((pool2d, BF16), (add, dtype)):
-        made = plan_call(case, N150).plans[dtype]
-        assert made.dtype is dtype
-        record = pool.submit(made.case).result()
+        planned = plan_call(case, N150).plans[dtype]
+        assert planned.dtype is dtype
+        record = pool.submit(planned.case).result()
         assert record.status is Status.FITS
         (output,) = [t for t in record.tensors if t.label == "output"]
-        assert output.dtype == made.tensors[-1].allocation.spec.dtype == given
+        assert output.dtype == planned.tensors[-1].allocation.spec.dtype == given
 
 
 # Figures of losses -------------------------------------------------------------------------------------------------------
@@ -406,8 +410,8 @@ def loss_of(given: list[float], back: list[float]):
     )
 
 
-def test_figures():
-    """Of eight values two are zero. Of the other six one is gone (relative error 1), and 4 came back as 5 (a quarter)."""
+def test_loss_of_eight_values():
+    """Of eight values two are zero. Of the other six one became zero (relative error 1), and 4 became 5 (a quarter)."""
     loss = loss_of([0, 0, 1, 2, 3, 4, 8, 1e-9], [0, 0, 1, 2, 3, 5, 8, 0])
     assert loss.flushed == 1 / 6
     assert loss.median_relative == 0  # the third of 0 0 0 0 0.25 1
@@ -421,15 +425,15 @@ def test_figures():
     assert loss.ruin_hidden == (loss.pcc > 0.99)
 
 
-def test_ruin_that_the_correlation_hides():
-    """One large value is kept, a hundred small ones are gone."""
+def test_losses_that_the_correlation_hides():
+    """One large value is kept, a hundred small ones become zero."""
     loss = loss_of([1000.0, *[1.0, 2.0] * 50], [1000.0, *[0.0] * 100])
     assert loss.pcc > 0.9999
     assert loss.flushed == 100 / 101
     assert loss.ruin_hidden
 
 
-def test_figures_that_do_not_exist():
+def test_losses_of_constants_and_zeros():
     constant = loss_of([2.0, 2.0], [2.0, 2.0])
     assert (constant.pcc, constant.median_relative, constant.flushed) == (None, 0.0, 0.0)
     zeros = loss_of([0.0, 0.0], [0.0, 0.0])
@@ -441,11 +445,11 @@ def test_figures_that_do_not_exist():
     assert (nothing.not_finite, nothing.pcc, nothing.largest_error) == (1, None, 0.0)
 
 
-def test_what_is_not_finite_is_counted_apart():
+def test_values_that_are_not_finite_are_counted_separately():
     loss = loss_of([math.inf, math.nan, 1.0, 2.0, 3e38], [math.inf, math.nan, 1.0, 2.0, math.inf])
     assert (loss.not_finite, loss.overflowed, loss.largest_error, loss.largest_value) == (2, 1, 0, 2)
-    told = "\n".join(storage_lines(MeasuredLoss("0", (loss,))))
-    assert "1 values came back infinite" in told
+    text = "\n".join(storage_lines(MeasuredLoss("0", (loss,))))
+    assert "1 values came back infinite" in text
 
 
 @pytest.fixture(scope="module")
@@ -454,9 +458,9 @@ def measured(pool):
 
 
 @virtual
-def test_made_samples(measured):
-    """Seven kinds of values in three dtypes; figures that were measured before by another program (normal values), and what
-    follows from the rule: bfloat16 flushes nothing and has an error of at most 2^-8 (8 bits, half to even)."""
+def test_samples(measured):
+    """Seven kinds of values in three dtypes, compared with numbers that another program measured (normal values) and with the
+    rule: bfloat16 makes no value zero and has an error of at most 2^-8 (8 bits, half to even)."""
     assert not measured.fault
     by = {(loss.data, loss.dtype): loss for loss in measured.losses}
     assert list(by) == [(name, dtype) for name in PLAN_SAMPLES for dtype in PLAN_DTYPES]
@@ -473,7 +477,7 @@ def test_made_samples(measured):
 
 
 @virtual
-def test_pcc_alone_hides_ruin(measured):
+def test_pcc_alone_hides_large_losses(measured):
     by = {(loss.data, loss.dtype): loss for loss in measured.losses}
     peaked = by["softmax, scores of deviation 3", BF8]
     assert peaked.pcc > 0.9999
@@ -482,14 +486,14 @@ def test_pcc_alone_hides_ruin(measured):
     assert peaked.ruin_hidden
     assert by["one in 1,000 is 100 times larger", BF8].ruin_hidden
     assert not by["normal", BF8].ruin_hidden
-    told = "\n".join(storage_lines(measured))
-    assert told.endswith(NUMERICS)
-    assert "numerics not run" in told
+    text = "\n".join(storage_lines(measured))
+    assert text.endswith(NUMERICS)
+    assert "numerics not run" in text
 
 
 @virtual
-def test_the_order_that_a_weight_is_stored_in_decides(measured):
-    """Channels of different scale beside each other share exponents; in torch's order each row has one scale."""
+def test_the_order_in_which_a_weight_is_stored_matters(measured):
+    """Adjacent channels of different scale share exponents; in torch's order each row has one scale."""
     by = {(loss.data, loss.dtype): loss for loss in measured.losses}
     as_stored, as_in_torch = by["linear weight as stored, [in, out]", BF8], by["the same in torch's order, [out, in]", BF8]
     assert as_stored.flushed > 4 * as_in_torch.flushed
@@ -497,13 +501,13 @@ def test_the_order_that_a_weight_is_stored_in_decides(measured):
 
 
 @virtual
-def test_made_samples_are_always_the_same(pool, measured):
+def test_samples_are_the_same_in_every_run(pool, measured):
     assert pool.run(StorageTask()).result() == measured
 
 
 @virtual
-def test_the_table_of_the_docs(measured):
-    """What the command beside it prints, line by line."""
+def test_the_table_in_the_docs(measured):
+    """It is what the command prints, line by line."""
     text = DOCS.read_text()
     assert "ssinghal precision\n" in text
     assert "\n".join(storage_lines(measured)) in text
@@ -522,17 +526,17 @@ def write_safetensors(path: Path, **tensors) -> None:
 
 @virtual
 def test_files(pool, tmp_path):
-    """The same weight, of which every other output channel is 10,000 times smaller, in each kind of file."""
+    """The same weight in each kind of file; every other output channel is 10,000 times smaller."""
     weight = torch.randn(64, 32, generator=torch.Generator().manual_seed(1)) * torch.tensor([1.0, 1e-4]).repeat(32)[:, None]
     torch.save({"model": {"fc.weight": weight, "steps": torch.tensor(3)}, "epoch": 7}, tmp_path / "a.pt")
     import_module("numpy").save(tmp_path / "b.npy", weight.numpy())
     pytest.importorskip("safetensors")
     write_safetensors(tmp_path / "c.safetensors", **{"fc.weight": weight})
     found = {name: losses_of(pool, tmp_path / name) for name in ("a.pt", "b.npy", "c.safetensors")}
-    assert [made.losses[0].data for made in found.values()] == ["model.fc.weight", "b", "fc.weight"]
-    figures = {tuple((x.dtype, x.shape, x.pcc, x.flushed) for x in made.losses) for made in found.values()}
+    assert [measured.losses[0].data for measured in found.values()] == ["model.fc.weight", "b", "fc.weight"]
+    figures = {tuple((x.dtype, x.shape, x.pcc, x.flushed) for x in measured.losses) for measured in found.values()}
     assert len(figures) == 1  # the same in all three
-    assert found["a.pt"].skipped == ("model.steps: values of int64, which no plan changes",)
+    assert found["a.pt"].skipped == ("model.steps: values of int64, which plans do not change",)
     assert found["b.npy"].losses[1].flushed < 0.02
     as_weights = losses_of(pool, tmp_path / "b.npy", as_weights=True)
     assert as_weights.losses[1].shape == (32, 64)
@@ -541,7 +545,7 @@ def test_files(pool, tmp_path):
 
 @virtual
 def test_weights_of_convolutions_are_measured_with_their_output_channels_last(pool, tmp_path):
-    """[out 4, in 2, 3, 3] is stored as [18, 4]. Vectors stay. One channel of four is large: it takes the other three."""
+    """[out 4, in 2, 3, 3] is stored as [18, 4]; vectors stay. One channel of four is large, so the other three become zero."""
     weight = torch.full((4, 2, 3, 3), 1e-3)
     weight[0] = 1.0
     torch.save([weight, torch.ones(5)], tmp_path / "conv.pt")
@@ -552,7 +556,7 @@ def test_weights_of_convolutions_are_measured_with_their_output_channels_last(po
 
 
 @virtual
-def test_a_tensor_too_large_is_measured_in_part_and_that_is_told(pool, tmp_path):
+def test_only_the_first_rows_of_a_large_tensor_are_measured(pool, tmp_path):
     """Rows of 3 values take 32 with their padding: 2^24 / 32 = 524,288 of them."""
     import_module("numpy").save(tmp_path / "long.npy", torch.ones(600_000, 3, dtype=torch.float16).numpy())
     (loss, *_) = losses_of(pool, tmp_path / "long.npy").losses
@@ -561,7 +565,7 @@ def test_a_tensor_too_large_is_measured_in_part_and_that_is_told(pool, tmp_path)
 
 
 class Trap:
-    """What a file that runs code when it is unpickled looks like."""
+    """Runs code when it is unpickled."""
 
     def __reduce__(self):
         return Path.touch, (Path(self.path),)
@@ -572,7 +576,7 @@ class Trap:
 
 @virtual
 def test_files_that_cannot_be_read(pool, tmp_path):
-    """One line that names the file, whatever is in it; nothing in it runs; the worker lives on."""
+    """The error is one line that names the file; no code in the file runs; the worker survives."""
     numpy = import_module("numpy")
     (tmp_path / "garbage.pt").write_bytes(b"\x00garbage" * 9)
     (tmp_path / "empty.pt").write_bytes(b"")
@@ -590,17 +594,17 @@ def test_files_that_cannot_be_read(pool, tmp_path):
     files = sorted(path for path in tmp_path.iterdir())
     assert len(files) == 12
     for path in files:
-        made = losses_of(pool, path)
-        assert made.fault.startswith(f"{path}: "), path
-        assert "\n" not in made.fault
-        assert "ended with" not in made.fault, path
-        assert not made.losses
+        measured = losses_of(pool, path)
+        assert measured.fault.startswith(f"{path}: "), path
+        assert "\n" not in measured.fault
+        assert "ended with" not in measured.fault, path
+        assert not measured.losses
     assert not (tmp_path / "sprung").exists()
 
 
 @virtual
-def test_files_that_are_cut_or_changed(pool, tmp_path):
-    """Figures or a fault, and never a crash of the worker: every file cut at several places, and with bytes turned over."""
+def test_truncated_and_corrupt_files(pool, tmp_path):
+    """Losses or an error, and no crash of the worker: every file truncated at several places, and with flipped bits."""
     torch.save({"w": torch.ones(40, 40)}, tmp_path / "a.pt")
     import_module("numpy").save(tmp_path / "a.npy", torch.ones(40, 40).numpy())
     pytest.importorskip("safetensors")
@@ -616,10 +620,10 @@ def test_files_that_are_cut_or_changed(pool, tmp_path):
         for content in variants:
             path = tmp_path / f"b{suffix}"
             path.write_bytes(content)
-            made = losses_of(pool, path)
-            assert "ended with" not in made.fault, (suffix, content[:200], made.fault)
-            assert bool(made.fault) != bool(made.losses)
-            faults += bool(made.fault)
+            measured = losses_of(pool, path)
+            assert "ended with" not in measured.fault, (suffix, content[:200], measured.fault)
+            assert bool(measured.fault) != bool(measured.losses)
+            faults += bool(measured.fault)
     assert faults > 24
 
 
@@ -627,7 +631,7 @@ def test_files_that_are_cut_or_changed(pool, tmp_path):
 
 
 def test_bytes_only(run):
-    """By arithmetic, without a device. Exit code 1: in none of the three dtypes."""
+    """By arithmetic, without a device. Exit code 1: it fits in none of the three dtypes."""
     done = run("precision", "relu", "25600,32,32", "--memory", "l1", "--bytes-only")
     assert done.code == 0
     assert done.out.splitlines()[-1] == "made to fit by bfloat8_b or bfloat4_b"
@@ -637,11 +641,11 @@ def test_bytes_only(run):
 
 def test_a_catalog_as_json(run):
     done = run("precision", "torchvision-resnet50-2176x3840", "--board", "p150", "--memory", "l1", "--bytes-only", "--json")
-    told = json.loads(done.out)
+    answer = json.loads(done.out)
     assert done.code == 1
-    assert (told["board"], told["catalog"]) == ("p150", "torchvision-resnet50-2176x3840")
-    assert told["plans"]["bfloat16"]["exceeding_cases"] == len(told["failing"]) > 0
-    assert {call["memory"] for call in told["failing"]} == {"l1"}
+    assert (answer["board"], answer["catalog"]) == ("p150", "torchvision-resnet50-2176x3840")
+    assert answer["plans"]["bfloat16"]["exceeding_cases"] == len(answer["failing"]) > 0
+    assert {call["memory"] for call in answer["failing"]} == {"l1"}
 
 
 @pytest.mark.parametrize(
@@ -675,13 +679,13 @@ def test_bad_input(run, arguments, said):
 
 @virtual
 def test_the_whole_command(run, tmp_path):
-    """One call, and the user's own values beside it."""
+    """A call together with the user's values."""
     values = tmp_path / "mine.npy"
     import_module("numpy").save(values, torch.tensor([[1.0, 2**-10]]).numpy())
     done = run("precision", "relu", "1,1,32,32", "--values", str(values), "--json")
-    told = json.loads(done.out)
+    answer = json.loads(done.out)
     assert done.code == 0
-    assert told["plans"]["bfloat4_b"]["allocated_bytes"] == 2 * TILE_BYTES[BF4]
-    assert told["storage"]["numerics"] == NUMERICS
-    flushed = {loss["dtype"]: loss["flushed"] for loss in told["storage"]["losses"]}
+    assert answer["plans"]["bfloat4_b"]["allocated_bytes"] == 2 * TILE_BYTES[BF4]
+    assert answer["storage"]["numerics"] == NUMERICS
+    flushed = {loss["dtype"]: loss["flushed"] for loss in answer["storage"]["losses"]}
     assert flushed == {"bfloat16": 0.0, "bfloat8_b": 0.5, "bfloat4_b": 0.5}

@@ -1,4 +1,4 @@
-"""Boards: grids and meshes that are opened, and a machine's own descriptor taken as a board."""
+"""Boards: grids and meshes that open, and a machine's own descriptor as a board."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CASES = (
 
 
 def said(record: Record) -> dict[str, Any]:
-    """All that a record tells but the board's name and mesh, and the time."""
+    """Returns a record without the board's name and mesh, and the time."""
     told = record.to_json()
     return {name: value for name, value in told.items() if name not in ("board", "mesh", "duration_s")}
 
@@ -82,7 +82,7 @@ def on_n150() -> list[dict[str, Any]]:
 # Grids and meshes ----------------------------------------------------------------------------------------------------------
 
 
-def test_boards_that_are_tried_instead_of_another_one_are_single_chips_of_today():
+def test_boards_for_remedies_are_current_single_chips():
     assert current_boards() == ["n150", "n300", "p100", "p150"]
     assert {name: load_board(name).mesh for name in board_names() if "x" in name} == {
         "n300_1x2": (1, 2), "p150_12x10": (1, 1), "p150_13x10": (1, 1), "t3k_2x4": (2, 4),
@@ -94,7 +94,7 @@ def test_boards_that_are_tried_instead_of_another_one_are_single_chips_of_today(
     ("name", "banks", "fits"), [("p150", 110, False), ("p150_12x10", 120, True), ("p150_13x10", 130, True)]
 )
 def test_columns_of_cores_are_banks(name, banks, fits):
-    """A bank of 1,461,120 B holds 713 tiles of 2,048 B: 80,000 tiles are 728 in each of 110, 667 of 120 and 616 of 130."""
+    """A bank of 1,461,120 B holds 713 tiles of 2,048 B: 80,000 are 728 in each of 110 banks, 667 of 120 and 616 of 130."""
     assert (-(-80_000 // banks) <= 1_461_120 // 2_048) == fits
     with Pool(choose_device("virtual", name)) as pool:
         record = pool.submit(make_case("place", ((1, 1, 32, 32 * 80_000),), {}, L1)).result()
@@ -104,7 +104,7 @@ def test_columns_of_cores_are_banks(name, banks, fits):
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(("name", "mesh"), [("n300_1x2", (1, 2)), ("t3k_2x4", (2, 4))])
-def test_each_chip_of_a_mesh_holds_what_one_chip_does(name, mesh, on_n150):
+def test_each_chip_of_a_mesh_holds_as_much_as_one_chip(name, mesh, on_n150):
     with Pool(choose_device("virtual", name)) as pool:
         records = list(pool.map(CASES))
         assert pool.facts.mesh == pool.facts.opened_board.mesh == mesh
@@ -113,7 +113,7 @@ def test_each_chip_of_a_mesh_holds_what_one_chip_does(name, mesh, on_n150):
 
 
 @pytest.mark.virtual_device
-def test_doctor_tells_the_mesh(run):
+def test_doctor_shows_the_mesh(run):
     result = run("doctor", "--device", "virtual", "--board", "n300_1x2")
     assert result.code == 0
     assert "grid: 8x8 cores on each chip of a 1x2 mesh, wormhole_b0, cluster N300" in result.out
@@ -125,7 +125,7 @@ def test_doctor_tells_the_mesh(run):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch) -> Path:
-    """A cache folder without boards, with the kernels that were made before."""
+    """A cache folder without boards, with the kernels compiled before."""
     folder = tmp_path / "cache"
     (folder / "ssinghal").mkdir(parents=True)
     virtual_home().mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 @dataclass(frozen=True)
 class SerializeTask(Task[bytes]):
-    """The descriptor of the machine that a worker runs on, as TTNN writes it."""
+    """Returns the descriptor of the worker's machine, as TTNN writes it."""
 
     def run(self, session: Session, options: PoolOptions) -> bytes:
         return Path(str(session.ttnn.cluster.serialize_cluster_descriptor())).read_bytes()
@@ -206,7 +206,7 @@ def test_pytest_takes_a_descriptor(cache, tmp_path, serialized):
 
 
 @pytest.mark.virtual_device
-def test_facts_are_read_off_anew_where_another_ttnn_is_installed(cache, tmp_path, serialized):
+def test_sizes_are_read_again_when_another_ttnn_is_installed(cache, tmp_path, serialized):
     path = tmp_path / "machine.yaml"
     path.write_bytes(serialized)
     file = facts_file(board_name(str(path)))
@@ -218,7 +218,7 @@ def test_facts_are_read_off_anew_where_another_ttnn_is_installed(cache, tmp_path
 
 
 def two_rows(tmp_path: Path) -> Path:
-    """The descriptor of an n300 as cards have it: two rows of each chip are harvested."""
+    """The descriptor of an n300 as on cards: two rows of each chip are harvested."""
     read = yaml.safe_load(cluster_descriptor("n300_1x2").read_text())
     for chip, mask in ((0, 65), (1, 5)):
         read["harvesting"][chip]["harvest_mask"] = mask
@@ -229,7 +229,7 @@ def two_rows(tmp_path: Path) -> Path:
 
 @pytest.mark.virtual_device
 def test_an_n300s_own_descriptor_is_opened_with_all_its_cores(run, cache, tmp_path):
-    """256 tiles are a program on all cores. The note is told, and stays with what is recorded."""
+    """256 tiles run a program on all cores. The note is shown, and kept in the record."""
     path = two_rows(tmp_path)
     result = run("probe", "relu", "1,1,256,1024", "--board", path.name)
     assert (result.code, "FITS" in result.out) == (0, True)
@@ -241,7 +241,7 @@ def test_an_n300s_own_descriptor_is_opened_with_all_its_cores(run, cache, tmp_pa
 
 
 @pytest.mark.virtual_device
-def test_a_descriptor_whose_cores_take_no_programs_is_not_believed(cache, tmp_path):
+def test_a_descriptor_whose_cores_take_no_programs_is_rejected(cache, tmp_path):
     choice = DeviceChoice(DeviceMode.VIRTUAL, "as it is", "", descriptor=two_rows(tmp_path))
     with pytest.raises(NotProven, match=r"a program on all 8x8 cores that it opened: .*8x7"):
         Pool(choice)
@@ -263,7 +263,7 @@ def test_a_descriptor_is_never_silicon(cache):
         choose_device("silicon", name, nodes=nodes, environ={})
 
 
-def test_a_board_that_was_taken_elsewhere_is_not_known_here(cache):
+def test_a_board_from_another_machine_is_unknown(cache):
     with pytest.raises(InvalidCase, match=r"not known here; give the descriptor that it was taken from: PATH/a\.yaml"):
         load_board("a.yaml@0123456789ab")
 
@@ -303,7 +303,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("says", BAD)
-def test_what_is_no_descriptor_is_refused_in_one_line(says, tmp_path):
+def test_other_files_are_rejected_in_one_line(says, tmp_path):
     content, path = BAD[says], tmp_path / "bad.yaml"
     path.write_bytes(content if isinstance(content, bytes) else yaml.safe_dump(content).encode())
     with pytest.raises(InvalidCase) as error:
@@ -335,7 +335,7 @@ def test_a_bad_descriptor_ends_a_command_with_2(run, cache, tmp_path, command, b
 
 @pytest.mark.virtual_device
 def test_a_descriptor_that_ends_ttnn_ends_the_command_with_2(run, cache, tmp_path):
-    """It is well formed, but two chips cannot be in one place."""
+    """It is well formed, but has two chips in one place."""
     read = {**GOOD, "chips": {0: [0, 0, 0, 0], 1: [0, 0, 0, 0]}, "chips_with_mmio": [{7: 0}]}
     (tmp_path / "odd.yaml").write_text(yaml.safe_dump(read))
     result = run("probe", "relu", "1,32", "--board", "odd.yaml")
@@ -351,7 +351,7 @@ VALUES = st.recursive(
 
 
 @given(key=st.sampled_from(sorted(GOOD)), value=VALUES)
-def test_no_value_of_a_descriptor_is_a_crash(key, value, tmp_path_factory):
+def test_no_value_of_a_descriptor_crashes(key, value, tmp_path_factory):
     path = tmp_path_factory.mktemp("fuzz") / "made.yaml"
     path.write_text(yaml.safe_dump({**GOOD, key: value}))
     with suppress(InvalidCase):
@@ -359,7 +359,7 @@ def test_no_value_of_a_descriptor_is_a_crash(key, value, tmp_path_factory):
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_are_a_crash(tmp_path_factory, content):
+def test_no_bytes_crash(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("fuzz") / "made.yaml"
     path.write_bytes(content)
     with pytest.raises(InvalidCase):

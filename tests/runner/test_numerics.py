@@ -1,4 +1,4 @@
-"""Comparing values: the arithmetic of it, that it reaches TTNN, and that a virtual device never gets away with it."""
+"""Comparing values: the arithmetic, the forms of tensors, and that values of a virtual device are never compared."""
 
 import math
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ def test_equal_values_agree():
         (torch.where(LINE == 3, math.inf, LINE), "finite in one"),
     ],
 )
-def test_what_differs_is_said(actual, says):
+def test_the_difference_is_named(actual, says):
     assert says in compare_values(torch, LINE, actual, 0.999).fault
 
 
@@ -60,7 +60,7 @@ def test_pcc_is_pearsons():
         ((7, 5), (5, 7), "linear"),
     ],
 )
-def test_device_forms_keep_every_value_where_it_belongs(shape, placed, name):
+def test_device_forms_keep_every_value_in_place(shape, placed, name):
     value = torch.arange(math.prod(shape)).reshape(shape)
     index = 1 if name == "linear" else 0
     form = to_device_form(value, TensorSpec(placed), index, find_operator(name))
@@ -74,7 +74,7 @@ def test_device_forms_keep_every_value_where_it_belongs(shape, placed, name):
 
 @pytest.mark.parametrize(("name", "placed"), [("upsample_nearest2d", (2, 4, 4, 4)), ("max_pool2d", (1, 1, 32, 4))])
 def test_channels_are_put_last_where_all_sizes_are_equal(name, placed):
-    """[2, 4, 4, 4] as NHWC has the same sizes as NCHW: which dim is which must not be guessed from them."""
+    """[2, 4, 4, 4] has the same sizes as NHWC and as NCHW, so the order of dims must not depend on them."""
     value = torch.arange(2 * 4 * 4 * 4).reshape(2, 4, 4, 4)
     form = to_device_form(value, TensorSpec(placed), 0, find_operator(name))
     assert torch.equal(form.reshape(2, 4, 4, 4)[1, 2, 3], value[1, :, 2, 3])

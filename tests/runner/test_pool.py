@@ -1,4 +1,4 @@
-"""A crash, a hang or a missing device costs what it must and no more."""
+"""A crash, a hang or a missing device affects one case only."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def worker_pid(pool: Pool) -> int:
     return worker._process.pid
 
 
-def test_a_crash_costs_one_case():
+def test_a_crash_affects_one_case():
     with Pool(choose_device("virtual"), PoolOptions(limits=unlimited())) as pool:
         pid = worker_pid(pool)
         threading.Thread(target=lambda: (time.sleep(0.5), os.kill(pid, signal.SIGSEGV))).start()
@@ -46,14 +46,14 @@ def test_a_crash_costs_one_case():
     assert crashed.key == SLOW.key
 
 
-def test_a_worker_that_died_idle_costs_nothing():
+def test_a_worker_that_ended_while_idle_affects_no_case():
     with Pool(choose_device("virtual")) as pool:
         os.kill(worker_pid(pool), signal.SIGKILL)
         time.sleep(0.2)
         assert pool.submit(QUICK).result().status is Status.FITS
 
 
-def test_a_worker_that_cannot_start_again_costs_its_case_and_not_the_run(monkeypatch):
+def test_a_worker_that_cannot_restart_affects_its_case_and_not_the_run(monkeypatch):
     with Pool(choose_device("virtual")) as pool:
         monkeypatch.setitem(pool._environment, "TT_METAL_RUNTIME_ROOT", "/nowhere")
         os.kill(worker_pid(pool), signal.SIGKILL)
@@ -66,14 +66,14 @@ def test_a_worker_that_cannot_start_again_costs_its_case_and_not_the_run(monkeyp
     assert after.status is Status.FITS
 
 
-def test_a_hang_costs_one_case_and_its_time():
+def test_a_hang_affects_one_case():
     with Pool(choose_device("virtual"), PoolOptions(timeout_s=1.0, limits=unlimited())) as pool:
         hung, after = list(pool.map([SLOW, QUICK]))
     assert (hung.status, after.status) == (Status.TIMEOUT, Status.FITS)
     assert "1 s" in hung.verdict.message
 
 
-def test_an_explosion_of_host_memory_is_the_hosts_and_not_the_devices():
+def test_exhausted_host_memory_is_not_an_oom_of_the_device():
     options = PoolOptions(host_limit_bytes=2**30, limits=unlimited())
     with Pool(choose_device("virtual"), options) as pool:
         pid = worker_pid(pool)
@@ -83,8 +83,8 @@ def test_an_explosion_of_host_memory_is_the_hosts_and_not_the_devices():
     assert after.status is Status.FITS
 
 
-def test_interrupts_are_the_parents_to_handle():
-    """Ctrl-C goes to the whole group. The worker gets it while it starts, idle and during a call, and goes on."""
+def test_workers_ignore_interrupts():
+    """Ctrl-C reaches the whole process group. The worker gets it while it starts, idle and during a call, and continues."""
     before = set(workers_of(os.getpid()))
     stop = threading.Event()
 
@@ -106,7 +106,7 @@ def test_interrupts_are_the_parents_to_handle():
     assert {r.status for r in records} == {Status.FITS}
 
 
-def test_a_device_takes_the_processes_it_can():
+def test_number_of_processes_by_device():
     card = DeviceChoice(DeviceMode.SILICON, "n150", "")
     virtual = choose_device("virtual")
     assert [PoolOptions.of(c).workers for c in (card, virtual)] == [1, 2]
@@ -117,14 +117,14 @@ def test_a_device_takes_the_processes_it_can():
     )
 
 
-def test_costly_host_work_is_named_and_not_run():
+def test_slow_host_work_is_not_run():
     with Pool(choose_device("virtual")) as pool:
         record = pool.submit(SLOW).result()
     assert record.status is Status.NOT_RUN
     assert "240,000 tiles" in record.verdict.message
 
 
-def test_records_come_in_the_order_of_the_cases_from_several_workers():
+def test_records_of_several_workers_are_in_the_order_of_the_cases():
     sizes = [32 * n for n in range(1, 41)]
     cases = [make_case("relu", ((1, 1, size, 64),), {}, Placement(memory=BufferType.L1)) for size in sizes]
     with Pool(choose_device("virtual"), PoolOptions(workers=2)) as pool:
@@ -140,7 +140,7 @@ def test_a_device_that_cannot_open_is_one_error(monkeypatch):
         Pool(choose_device("virtual"))
 
 
-def test_closing_drops_what_has_not_started_and_leaves_no_process():
+def test_closing_drops_waiting_cases_and_leaves_no_process():
     pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
     pid = worker_pid(pool)
     futures = [pool.submit(QUICK) for _ in range(200)]
@@ -149,7 +149,7 @@ def test_closing_drops_what_has_not_started_and_leaves_no_process():
     assert not os.path.exists(f"/proc/{pid}")
 
 
-def test_closing_does_not_wait_for_the_call_under_way():
+def test_closing_does_not_wait_for_a_running_call():
     pool = Pool(choose_device("virtual"), PoolOptions(limits=unlimited()))
     future = pool.submit(SLOW)
     while not pool._busy:
@@ -163,7 +163,7 @@ def test_closing_does_not_wait_for_the_call_under_way():
 
 @dataclass(frozen=True)
 class TopUp(Task[str]):
-    """Fills each L1 bank, less ``left_bytes``, and tells what the allocator then has left; or what became of the task."""
+    """Fills each L1 bank but ``left_bytes``, and returns what the allocator then has left; or the verdict of a lost task."""
 
     left_bytes: int
 
@@ -179,13 +179,13 @@ class TopUp(Task[str]):
         return f"{verdict.status} on {facts.board}: {verdict.message}"
 
 
-def test_a_task_has_the_device_to_itself_and_its_result_comes_back():
+def test_a_task_has_the_device_to_itself_and_returns_its_result():
     with Pool(choose_device("virtual", "n150")) as pool:
         left = [pool.run(TopUp(bytes_)) for bytes_ in (32, 4096)]
         assert [future.result() for future in left] == ["32 B left", "4096 B left"]
 
 
-def test_a_task_that_fails_in_its_worker_is_lost_and_no_other_is():
+def test_a_task_that_fails_in_its_worker_is_the_only_one_lost():
     with Pool(choose_device("virtual", "n150")) as pool:
         both = [pool.run(TopUp(left)) for left in (-32, 64)]  # the first asks each bank for a row more than it has
         failed, fine = (future.result() for future in both)
@@ -195,7 +195,7 @@ def test_a_task_that_fails_in_its_worker_is_lost_and_no_other_is():
 
 @dataclass(frozen=True)
 class Describe(Task[dict[str, object]]):
-    """What the worker is: a process with these places to import from, this working folder, with torch or not."""
+    """Returns the worker's import paths, its working folder, and whether it has torch."""
 
     exhausted: bool = False
 
@@ -210,7 +210,7 @@ class Describe(Task[dict[str, object]]):
         return bool(result["exhausted"])
 
 
-def test_a_worker_imports_from_where_its_parent_does_and_not_from_where_it_works(tmp_path, monkeypatch):
+def test_a_worker_imports_from_its_parents_paths_and_not_from_the_working_folder(tmp_path, monkeypatch):
     (tmp_path / "ssinghal.py").write_text("raise SystemExit('not this one')")
     monkeypatch.chdir(tmp_path)
     with Pool(choose_device("virtual")) as pool:
@@ -220,13 +220,13 @@ def test_a_worker_imports_from_where_its_parent_does_and_not_from_where_it_works
     assert [entry for entry in worker["path"] if entry in sys.path] == list(dict.fromkeys(sys.path))
 
 
-def test_a_task_may_say_that_the_host_was_exhausted():
+def test_a_task_may_report_that_the_host_was_exhausted():
     with Pool(choose_device("virtual")) as pool:
         first, second, third = (pool.run(Describe(exhausted)).result()["pid"] for exhausted in (False, True, False))
     assert first == second != third
 
 
-def test_tasks_have_torch_where_the_options_say_so():
+def test_tasks_have_torch_where_the_options_ask_for_it():
     pytest.importorskip("torch")
     for torch in (False, True):
         with Pool(choose_device("virtual"), PoolOptions(torch=torch)) as pool:
@@ -234,7 +234,7 @@ def test_tasks_have_torch_where_the_options_say_so():
 
 
 def test_a_worker_ends_with_its_parent(tmp_path):
-    """Killed while the worker is in a call: it ends when that has ended."""
+    """The parent is killed while the worker is in a call: the worker ends after the call."""
     code = f"""
 import os, sys, time
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})

@@ -1,4 +1,4 @@
-"""The ways in which a probe of TTNN could lie, each shut once in ``probe`` and held here on the real allocator."""
+"""Ways in which a probe of TTNN could be wrong, each ruled out by ``probe``, tested on the real allocator."""
 
 import json
 
@@ -30,7 +30,7 @@ def probe(pool, name, *shapes, placement=L1, **attrs):
 
 
 def test_the_hardware_log_of_add(pool):
-    """A Wormhole card, August 2025: 34,078,720 B over 64 banks for the sum of two [1,64,640,400] put channels-last."""
+    """A Wormhole card, August 2025: 34,078,720 B over 64 banks for the sum of two [1,64,640,400], placed channels-last."""
     placement = Placement(memory=BufferType.L1, channels_last=True)
     record = probe(pool, "add", (1, 64, 640, 400), (1, 64, 640, 400), placement=placement)
     verdict = record.verdict
@@ -53,8 +53,8 @@ def test_operands_are_distinct_tensors(pool):
     [(OutputMemory.SAME, "l1"), (OutputMemory.L1, "l1"), (OutputMemory.DRAM, "dram"), (OutputMemory.TTNN, "dram")],
 )
 @pytest.mark.parametrize(("name", "second"), [("mm", (64, 64)), ("cat", (64, 64))])
-def test_where_the_result_goes_is_asked_for_and_recorded(pool, name, second, asked, lies_in):
-    """Left alone, TTNN puts results of matmul and concat into DRAM, whatever their operands."""
+def test_where_the_result_goes_is_requested_and_recorded(pool, name, second, asked, lies_in):
+    """Without a request TTNN puts results of matmul and concat into DRAM, wherever their operands are."""
     shapes = ((64, 64), second)
     record = probe(pool, name, *shapes, placement=Placement(memory=BufferType.L1, output_memory=asked))
     assert record.status is Status.FITS
@@ -62,14 +62,14 @@ def test_where_the_result_goes_is_asked_for_and_recorded(pool, name, second, ask
     assert record.case["output_memory"] == asked.value
 
 
-def test_a_result_that_cannot_be_placed_as_asked_says_where_it_went(pool):
+def test_a_result_in_another_memory_than_requested_names_it(pool):
     record = probe(pool, "stack", (64, 64), (64, 64), dim=0)
     assert (record.status, record.tensors[-1].memory) == (Status.FITS, "dram")
     assert record.verdict.message == "ttnn.stack takes no memory_config: the result went to dram, not l1"
     assert probe(pool, "relu", (64, 64)).verdict.message == ""
 
 
-def test_l1_small_is_for_those_that_need_it_and_part_of_the_identity(pool):
+def test_l1_small_is_for_operators_that_need_it_and_part_of_the_identity(pool):
     too_big = (1, 1, 32, 64 * 32 * 700)  # 700 tiles per bank
     plain = probe(pool, "relu", too_big)
     cut = probe(pool, "relu", too_big, placement=Placement(memory=BufferType.L1, l1_small_bytes=32768))
@@ -81,7 +81,7 @@ def test_l1_small_is_for_those_that_need_it_and_part_of_the_identity(pool):
     assert pool.submit(pooled).result().status is Status.FITS
 
 
-def test_a_pool_without_l1_small_says_so_and_is_not_called_an_oom_of_l1(pool):
+def test_a_pool_without_l1_small_is_not_an_oom_of_l1(pool):
     placement = Placement(layout=Layout.ROW_MAJOR, l1_small_bytes=0)
     attrs = {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]}
     record = probe(pool, "max_pool2d", (1, 64, 56, 56), placement=placement, **attrs)
@@ -89,7 +89,7 @@ def test_a_pool_without_l1_small_says_so_and_is_not_called_an_oom_of_l1(pool):
 
 
 def test_the_program_cache_does_not_fill_l1_small(pool):
-    """Each pool shape leaves a config tensor in L1_SMALL; uncleared, the 144th shape fails for want of it."""
+    """Each pool shape leaves a config tensor in L1_SMALL; without clearing, the 144th shape would run out of it."""
     attrs = {"kernel_size": [2, 2], "stride": [2, 2]}
     for channels in range(32, 32 + 160):
         case = make_case("max_pool2d", ((1, channels, 8, 8),), attrs, Placement(layout=Layout.ROW_MAJOR))
@@ -126,8 +126,8 @@ def test_page_counts_that_wrap_never_reach_ttnn(pool):
     assert verdict.decided_by == "arithmetic"
 
 
-def test_usage_has_what_the_program_of_a_call_keeps(pool, tmp_path):
-    """A pool's tables in L1_SMALL, a reshape's page map in DRAM: TTNN's allocator after the very calls, operands alive."""
+def test_usage_includes_buffers_that_a_program_keeps(pool, tmp_path):
+    """A pool's tables in L1_SMALL, a reshape's page map in DRAM: as the allocator shows after the calls, with live operands."""
     code = """
         with Session(choice, l1_small_bytes=32768) as session:
             ttnn, device = session.ttnn, session.device
@@ -164,26 +164,26 @@ def test_windows_of_millions_of_rows_are_listed_once(pool):
     assert small.usage["dram_bytes"] > 0
 
 
-def test_so_does_a_result_whose_pages_wrap(pool):
+def test_page_counts_of_a_result_that_wrap_never_reach_ttnn(pool):
     placement = Placement(layout=Layout.ROW_MAJOR, output_memory=OutputMemory.DRAM)
     record = probe(pool, "repeat", (1, 1, 65536, 16), placement=placement, repeats=[1, 65536, 1, 1])
     assert (record.status, record.verdict.stage, record.verdict.decided_by) == (Status.OOM, "output", "arithmetic")
 
 
-def test_an_operand_that_fits_nowhere_is_an_oom_whatever_the_call(pool):
-    """On a card the operands are placed before the call is made; a call that lacks its arguments is judged after that."""
+def test_an_operand_that_does_not_fit_is_an_oom_whatever_the_call(pool):
+    """On a card the operands are placed before the call; an invalid call is found only after that."""
     assert probe(pool, "topk", (1, 64, 64)).status is Status.INVALID
     record = probe(pool, "topk", (1, 96, 2160, 3840))
     assert (record.status, record.verdict.stage) == (Status.OOM, "input 1")
 
 
-def test_a_call_that_ttnn_refuses_is_not_an_oom(pool):
+def test_a_call_that_ttnn_rejects_is_not_an_oom(pool):
     record = probe(pool, "as_strided", (64, 64), size=[32, 32], stride=[1, 1])
     assert (record.status, record.verdict.decided_by) == (Status.UNSUPPORTED, "registry")
     assert record.verdict.message
 
 
-def test_stages_tell_operand_result_and_program(pool):
+def test_stages_name_operand_result_and_program(pool):
     assert probe(pool, "add", (1, 1, 32, 64 * 32 * 400), (1, 1, 32, 64 * 32 * 400)).verdict.stage == "input 2"
     assert probe(pool, "relu", (1, 1, 32, 64 * 32 * 400)).verdict.stage == "output"
     clash = probe(pool, "add", (1, 1, 32, 64 * 32 * 226), (1, 1, 32, 64 * 32 * 226))
@@ -208,14 +208,14 @@ def test_dram_is_counted_too(pool):
     assert record.padding_ratio == pytest.approx(68 * 32 / 2160)
 
 
-def test_a_costly_call_whose_result_cannot_fit_is_an_oom(pool):
-    """A user's report: [160,100,512] seen as [160,100,512,1,1] is a tile for every value, 160*100*512*2048 B in DRAM."""
+def test_a_slow_call_whose_result_cannot_fit_is_an_oom(pool):
+    """A user's report: [160,100,512] viewed as [160,100,512,1,1] takes a tile for every value, 160*100*512*2048 B of DRAM."""
     record = probe(pool, "view", (160, 100, 512), placement=Placement(), size=[160, 100, 512, 1, 1])
     assert (record.status, record.verdict.resource, record.verdict.stage) == (Status.OOM, Resource.DRAM_BUFFER, "output")
     assert record.verdict.total_bytes == 160 * 100 * 512 * 2048
 
 
-def test_a_created_tensor_may_take_the_whole_of_l1(pool):
+def test_a_created_tensor_may_take_all_of_l1(pool):
     """680 tiles of 2048 B of 1,393,312 B in each bank: ttnn.ones copies them from the host and runs no program."""
     record = probe(pool, "ones", size=[1, 1, 32, 64 * 32 * 680])
     assert (record.status, record.resident) == (Status.FITS, {"l1": 680 * 2048})
@@ -224,26 +224,26 @@ def test_a_created_tensor_may_take_the_whole_of_l1(pool):
 @pytest.mark.parametrize(
     ("shape", "dim", "status"), [((2, 3, 64, 64), -1, Status.FITS), ((2, 3, 64, 64), 1, Status.UNSUPPORTED)]
 )
-def test_softmax_of_row_major_comes_back_in_tiles_where_ttnn_takes_it(pool, shape, dim, status):
+def test_softmax_of_row_major_returns_tiles_where_ttnn_takes_it(pool, shape, dim, status):
     record = probe(pool, "softmax", shape, placement=Placement(layout=Layout.ROW_MAJOR), dim=dim)
     assert record.status is status
     assert status is Status.UNSUPPORTED or record.tensors[-1].layout == "tile"
 
 
-def test_topk_along_another_dim_goes_where_it_is_asked(pool):
+def test_topk_along_another_dim_goes_to_the_requested_memory(pool):
     placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM)
     record = probe(pool, "topk", (5, 2208), placement=placement, k=1, dim=0)
     assert (record.status, [t.memory for t in record.tensors]) == (Status.FITS, ["l1", "dram", "dram"])
 
 
-def test_a_temporary_is_not_taken_for_a_result(pool):
+def test_a_temporary_is_not_mistaken_for_a_result(pool):
     """400 tiles of 2048 B in each bank, and as many for the squares, where 1,393,312 B are; the norms are a tile."""
     record = probe(pool, "linalg_vector_norm", (1, 1, 32, 64 * 32 * 400), ord=2, dim=[-1], keepdim=True)
     assert (record.status, record.verdict.stage, record.verdict.bytes_per_bank) == (Status.OOM, "intermediate", 400 * 2048)
 
 
-def test_results_are_held_against_what_was_asked_for(tmp_path):
-    """Declarations of relu that are wrong in one thing each; and one whose call keeps a tensor."""
+def test_results_are_compared_with_what_was_requested(tmp_path):
+    """Declarations of relu with one error each; and one whose call keeps a tensor."""
     code = """
         from dataclasses import replace
         import ssinghal.operators.binding
@@ -285,7 +285,7 @@ def test_results_are_held_against_what_was_asked_for(tmp_path):
 
 
 def test_usage_of_more_than_32_bits_per_bank(pool):
-    """An edge of the result is 1,013 tiles; TTNN's graph keeps 32 bits of its bytes per bank."""
+    """A side of the result is 1,013 tiles; TTNN's graph keeps 32 bits of its bytes per bank."""
     record = probe(pool, "bmm", (48, 32400, 32), (48, 32, 32400), placement=Placement())
     operand, result = (-(-48 * tiles // 12) * 2048 for tiles in (1013, 1013 * 1013))
     assert (record.status, record.verdict.bytes_per_bank) == (Status.OOM, result)

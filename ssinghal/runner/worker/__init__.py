@@ -1,1 +1,1 @@
-"""Run as a folder, by its path: the process that takes tasks from a pool. An ``__init__`` so that a wheel has it."""
+"""The worker process of a pool, started by this folder's path. The file exists so that a wheel contains the folder."""

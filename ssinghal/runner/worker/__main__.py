@@ -1,7 +1,7 @@
-"""A worker's life: open the device, say what it is, then answer each task with its result. Started by ``ssinghal.runner.pool``.
+"""Opens the device, sends its facts, then answers each task with its result. Started by ``ssinghal.runner.pool``.
 
 ``python FOLDER_OF_THIS_FILE DESCRIPTOR``: a connection to the parent, which sends the device choice, the options, then tasks.
-Its end is this process's end.
+The process ends with the connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ssinghal.runner.tasks import PoolOptions, Task
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers itself
     descriptor = int(sys.argv[1])
-    os.set_inheritable(descriptor, False)  # a compiler that outlives this process must not hold the parent's answer back
+    os.set_inheritable(descriptor, False)  # a compiler that outlives this process must not keep the connection open
     with Connection(descriptor) as connection:
         choice, options = connection.recv()
         _limit_resources(choice, options)
@@ -38,9 +38,9 @@ def main() -> None:
 def _limit_resources(choice: DeviceChoice, options: PoolOptions) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if choice.mode is DeviceMode.VIRTUAL:
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
         wanted = options.address_space_bytes
-        limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
