@@ -224,7 +224,6 @@ def _included(name: str) -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "boards": boards,
     "catalog_schema": catalog_schema,
-    "changelog": lambda: _included("CHANGELOG.md"),
     "contributing": lambda: _included("CONTRIBUTING.md"),
     "operators": operators,
     "packages": packages,

@@ -14,17 +14,22 @@ PAGES = [path for name in ("README.md", "CONTRIBUTING.md") if (path := ROOT / na
 LANGUAGES = {"bash", "console", "python", "yaml", "json", "csv", "text"}
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?: +title=\"(?P<title>[^\"]+)\")? *$")
 _MARK = re.compile(r"^ *<!-- not run: (?P<reason>.+) -->$")
+_IN_CLONE = "<!-- runs in the clone -->"
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. ``skipped``: the reason of a mark ``<!-- not run: … -->`` above it; ``title``: the file that it shows."""
+    """A fenced block. ``title``: the file that it shows.
+
+    Marks above it: ``<!-- not run: … -->`` with the reason, ``skipped``; ``<!-- runs in the clone -->``, ``in_clone``.
+    """
 
     page: Path
     line: int
     language: str
     title: str
     skipped: str
+    in_clone: bool
     text: str
 
     def __str__(self) -> str:
@@ -66,10 +71,11 @@ def blocks(page: Path) -> list[Block]:
         if fence:
             indent = fence["indent"]
             end = lines.index(f"{indent}```", number + 1)
-            mark = _MARK.match(lines[number - 1]) if number else None
+            above = lines[number - 1].strip() if number else ""
+            mark = _MARK.match(above)
             text = "\n".join(line.removeprefix(indent) for line in lines[number + 1 : end]) + "\n"
             reason = mark["reason"] if mark else ""
-            parsed.append(Block(page, number + 1, fence["language"], fence["title"] or "", reason, text))
+            parsed.append(Block(page, number + 1, fence["language"], fence["title"] or "", reason, above == _IN_CLONE, text))
             number = end
         number += 1
     return parsed

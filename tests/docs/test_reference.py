@@ -1,0 +1,199 @@
+"""What documents name exists, and what exists is documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+import ssinghal
+from ssinghal.cli import cli
+from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS
+from tests.support.documents import DOCS, PAGES, ROOT, anchors, name_of, program_calls, prose
+
+NO_COMMANDS = ("COMMAND", "nosuch")  # a placeholder, and the example of an error
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+SCRIPTS = ("run_all_tests.sh", "run_checks.sh", "scripts/compare_checkouts.py", *map(str, ROOT.glob("benchmarks/*.py")))
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        yield import_module("reference")
+
+
+def commands(group: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with its path, the groups among them."""
+    yield path, group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield from commands(command, (*path, name))
+
+
+COMMANDS = dict(commands())
+
+
+def options_of(command: click.Command) -> set[str]:
+    names = {name for p in command.params if isinstance(p, click.Option) for name in (*p.opts, *p.secondary_opts)}
+    return names | {"-h", "--help"}
+
+
+def command_of(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The path of the command that the words call, and the words after it."""
+    path: tuple[str, ...] = ()
+    while words and (*path, words[0]) in COMMANDS:
+        path, words = (*path, words[0]), words[1:]
+    return path, words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_and_option_named_exists(page: Path) -> None:
+    faults = []
+    for text, words in program_calls(page):
+        path, rest = command_of(words)
+        if path == ("releases",) and not rest[0].startswith("-"):  # a file or a catalog, for its command timeline
+            path = (*path, "timeline")
+        known = options_of(COMMANDS[path])
+        if path == ("exec",) and "--" in rest:
+            rest = rest[: rest.index("--")]
+        if not path and rest and not rest[0].startswith("-") and rest[0] not in NO_COMMANDS:
+            faults.append(f"{text}: no command {rest[0]}")
+        faults += [
+            f"{text}: no option {w}"
+            for word in rest
+            if (w := word.partition("=")[0]).startswith("-") and w != "-" and w not in known
+        ]
+    assert faults == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_option_in_a_code_span_exists(page: Path) -> None:
+    known = {name for command in COMMANDS.values() for name in options_of(command)} | {"--version"}
+    known |= {f"--oom-{name}" for name in plugin_options()}
+    known |= {option for script in SCRIPTS for option in re.findall(r"--[a-z][a-z-]+", (ROOT / script).read_text())}
+    spans = re.findall(r"`(--[a-z][\w-]*)[^`]*`", prose(page))
+    assert [span for span in spans if span not in known] == []
+
+
+def plugin_options() -> list[str]:
+    return [option.name for option in OPTIONS] + [name for name, _ in (*LISTS, *FLAGS)]
+
+
+def test_every_pytest_option_is_in_the_reference(reference: ModuleType) -> None:
+    text = reference.filled((DOCS / "reference" / "pytest.md").read_text())
+    assert [name for name in plugin_options() if f"`--oom-{name}`" not in text] == []
+    assert [name for name in plugin_options() if f"`oom_{name.replace('-', '_')}`" not in text] == []
+
+
+def test_command_line_reference_takes_the_complete_program() -> None:
+    """mkdocs-click shows every command and option below the one that it is given."""
+    text = (DOCS / "reference" / "cli.md").read_text()
+    assert ":module: ssinghal.cli\n    :command: cli\n" in text
+    assert not [path for path, command in COMMANDS.items() if command.hidden]
+
+
+def test_every_command_is_explained_in_a_guide() -> None:
+    named = {command_of(words)[0] for page in PAGES for _, words in program_calls(page)}
+    groups = {path for path, command in COMMANDS.items() if isinstance(command, click.Group)}
+    assert sorted(" ".join(path) for path in COMMANDS.keys() - named - groups) == []
+
+
+def test_generated_parts_of_all_pages_can_be_generated(reference: ModuleType) -> None:
+    used = {name for page in DOCS.rglob("*.md") for name in reference.MARK.findall(page.read_text())}
+    assert used == reference.GENERATORS.keys()
+    for name in used:
+        assert len(reference.GENERATORS[name]()) > 100, name
+
+
+def test_fields_of_a_class_are_read_from_its_source(reference: ModuleType) -> None:
+    from ssinghal.catalog.schema import CrossedLine
+
+    fields = {field.name: (field.type, field.default) for field in reference.fields_of(CrossedLine)}
+    assert fields["in"] == ("tuple[Shape, ...] | None", "None")
+    assert fields["shape"] == ("ShapeField | None", "None")
+    assert list(fields) == ["shape", "in", "args", "placement", "oom"]
+
+
+@pytest.mark.parametrize(("text", "plain"), [
+    ("Annotated[str, _one_of(DType)]", "str"),
+    ("Annotated[tuple[Shape, ...], PlainValidator(_shapes)] | None", "tuple[Shape, ...] | None"),
+    ("Mapping[str, Bytes]", "Mapping[str, Bytes]"),
+])  # fmt: skip
+def test_types_are_shown_without_validators(reference: ModuleType, text: str, plain: str) -> None:
+    assert reference._plain_type(text) == plain
+
+
+def test_pages_that_load_from_the_network_are_rejected(reference: ModuleType) -> None:
+    assert reference.on_post_page('<a href="https://example.org">') == '<a href="https://example.org">'
+    for page in ('<script src="https://example.org/a.js">', "<link rel=stylesheet href=https://example.org/a.css>"):
+        with pytest.raises(ValueError, match="loads from the network"):
+            reference.on_post_page(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_resolve(page: Path) -> None:
+    faults = []
+    for link in LINK.findall(prose(page)):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists():
+            faults.append(f"{link}: no such file")
+        elif anchor and anchor not in anchors(target):
+            faults.append(f"{link}: no such heading")
+    assert faults == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+
+    listed = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    names = getattr(ssinghal, "__all__", [])
+    assert [name for name in names if callable(getattr(ssinghal, name)) and not getattr(ssinghal, name).__doc__] == []
+
+
+def test_programs_of_the_repository_that_pages_name_exist() -> None:
+    named = {
+        path
+        for page in PAGES
+        for path in re.findall(r"\b((?:scripts|benchmarks|tests|ssinghal|examples)/[\w./-]+\.\w+)", page.read_text())
+    }
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_documented_modules_exist() -> None:
+    """Programs of the documentation import what there is (they are run as well), text names it rightly."""
+    named = {name for page in PAGES for name in re.findall(r"`(ssinghal(?:\.\w+)+)(?:\(|`)", prose(page))}
+    faults = []
+    for name in sorted(named):
+        module, _, attribute = name.rpartition(".")
+        path = ROOT / Path(*name.split("."))
+        if not (path.is_dir() or path.with_suffix(".py").exists() or hasattr(import_module(module), attribute)):
+            faults.append(name)
+    assert faults == []
+
+
+def test_test_paths_named_in_verification_hold_tests() -> None:
+    for name in re.findall(r"`pytest ([\w/.]+)", (DOCS / "verification.md").read_text()):
+        path = ROOT / name
+        modules = [path] if path.suffix else list(path.glob("test_*.py"))
+        assert any(
+            node.name.startswith("test_")
+            for module in modules
+            for node in ast.walk(ast.parse(module.read_text()))
+            if isinstance(node, ast.FunctionDef)
+        ), name
