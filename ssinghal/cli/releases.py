@@ -155,15 +155,15 @@ def timeline(
     from ssinghal.release_matrix.matrix import Timeline, VerdictChange
     from ssinghal.release_matrix.page import PAGE, page
     from ssinghal.release_matrix.runner import RemainingCases, run_parts
-    from ssinghal.release_matrix.selection import asked_cases, asked_releases, parse_versions
+    from ssinghal.release_matrix.selection import parse_versions, selected_cases, selected_releases
     from ssinghal.release_matrix.text import lines
     from ssinghal.runner.tasks import PoolOptions
     from ssinghal.runs.files import write_whole
 
     choice = choose_device(DeviceMode.VIRTUAL.value, board)
-    cases, notes = asked_cases(source, choice.board, input_lines, operators=operators, per_operator=per_operator)
-    asked = None if versions is None else parse_versions(versions)
-    found = asked_releases(asked, lambda version: click.echo(f"adding ttnn {version}", err=True))
+    cases, notes = selected_cases(source, choice.board, input_lines, operators=operators, per_operator=per_operator)
+    wanted = None if versions is None else parse_versions(versions)
+    found = selected_releases(wanted, lambda version: click.echo(f"adding ttnn {version}", err=True))
     folder = output or Path("results") / f"timeline-{new_run_id()}"
     options = {"board": choice.board, "timeout": timeout, "host_tiles": host_tiles}
     parts = [RemainingCases.of(release, folder, options, cases) for release in found]

@@ -1,8 +1,8 @@
-"""A timeline: how each case ended on each release, and what changed to the next. Imports neither torch nor ttnn.
+"""A timeline: the verdict of each case on each release, and the changes from one release to the next.
 
-Neighbours are compared as two runs are (``ssinghal.runs.diff``), so figures that a moved reserved base explains are no change.
-Nor is the kind of program buffers, which TTNN makes dataflow buffers one operator after the other: what a core holds together
-is compared. Both are told once for a pair of releases.
+Neighbouring releases are compared like two runs (``ssinghal.runs.diff``), so numbers that differ only by a moved reserved base
+are no change. Neither is another kind of program buffers, since TTNN turns circular into dataflow buffers operator by operator:
+their sum per core is compared. Both are reported once for a pair of releases.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _ROOM = ("free_bytes", "bank_bytes", "limit_bytes", "tensor_address")
 
 
 class VerdictChange(TextEnum):
-    """What became of a case from one release to the next. ``OTHER``: a verdict that is neither fits nor out of memory began or
-    ended (an error, a crash, a call that is unsupported or was not run), or something else runs out."""
+    """How a verdict changed from one release to the next. ``OTHER``: the verdict on either side is neither fits nor out of
+    memory (an error, a crash, an unsupported call, a call that was not run), or another resource runs out."""
 
     NEWLY_FAILS = "newly-fails"
     NEWLY_FITS = "newly-fits"
@@ -39,24 +39,24 @@ class VerdictChange(TextEnum):
 
 @dataclass(frozen=True)
 class CaseChange:
-    """``after``: the release with which it changed."""
+    """A change of one case between the releases ``before`` and ``after``."""
 
-    turn: VerdictChange
+    kind: VerdictChange
     before: str
     after: str
     change: Change
 
     def to_json(self) -> dict[str, Any]:
         figures = [figure.to_json() for figure in self.change.figures]
-        return {"turn": self.turn.value, "before": self.before, "after": self.after, "figures": figures}
+        return {"turn": self.kind.value, "before": self.before, "after": self.after, "figures": figures}
 
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """One case: a record for each release, oldest first, and where it changed."""
+    """One case: its record on each release, oldest first, and its changes."""
 
     records: tuple[StoredRecord, ...]
-    turned: tuple[CaseChange, ...]
+    changes: tuple[CaseChange, ...]
 
     @property
     def first(self) -> StoredRecord:
@@ -72,16 +72,16 @@ class MatrixRow:
             "calls": first.calls,
             "models": list(first.callers),
             "releases": [_cell(record) for record in self.records],
-            "changes": [turned.to_json() for turned in self.turned],
+            "changes": [change.to_json() for change in self.changes],
         }
 
 
 @dataclass(frozen=True)
 class ReleaseStep:
-    """From one release to the next. Bytes are None where a device did not tell.
+    """The differences between two neighbouring releases. Bytes are None if a device did not report them.
 
-    ``l1_base_bytes``, ``l1_bank_bytes``, ``dram_bank_bytes``: before and after. ``alone``: cases whose figures differ by those
-    moves and nothing else; ``other_kind``: cases whose program buffers are of another kind, with the same bytes in all.
+    ``l1_base_bytes``, ``l1_bank_bytes``, ``dram_bank_bytes``: before and after. ``alone``: the number of cases whose numbers
+    differ by these moves only. ``other_kind``: that of cases with another kind of program buffers, but the same total bytes.
     """
 
     before: str
@@ -112,13 +112,13 @@ class ReleaseStep:
             "dram_bank_moved_bytes": self.dram_bank_moved_bytes,
             "differ_by_that_alone": self.alone,
             "program_buffers_of_another_kind": self.other_kind,
-            "counts": {turn.value: count for turn, count in self.counts.items()},
+            "counts": {kind.value: count for kind, count in self.counts.items()},
         }
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """``groups``: the records of each release, the same cases in the same order."""
+    """The same cases on several releases. ``groups``: the records of each release, in the same order of cases."""
 
     groups: tuple[RecordGroup, ...]
     rows: tuple[MatrixRow, ...]
@@ -126,17 +126,17 @@ class Timeline:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Timeline:
-        """``runs``: one a release, oldest first, each with one group of the same cases in the same order."""
+        """``runs``: one per release, oldest first, each with one group of the same cases in the same order."""
         groups = tuple(run.groups[0] for run in runs)
-        turned: dict[tuple[str, str], list[CaseChange]] = {}
+        by_case: dict[tuple[str, str], list[CaseChange]] = {}
         steps = []
         for before, after in pairwise(runs):
-            found = list(_turned(before, after))
-            for turn in found:
-                turned.setdefault((turn.change.op, turn.change.key), []).append(turn)
-            steps.append(_step(before.groups[0], after.groups[0], found))
-        listed = zip(*(group.records for group in groups), strict=True)
-        rows = tuple(MatrixRow(records, tuple(turned.get((records[0].op, records[0].key), ()))) for records in listed)
+            changes = list(_changes(before, after))
+            for change in changes:
+                by_case.setdefault((change.change.op, change.change.key), []).append(change)
+            steps.append(_step(before.groups[0], after.groups[0], changes))
+        cases = zip(*(group.records for group in groups), strict=True)
+        rows = tuple(MatrixRow(records, tuple(by_case.get((records[0].op, records[0].key), ()))) for records in cases)
         return cls(groups, rows, tuple(steps))
 
     @property
@@ -157,23 +157,23 @@ class Timeline:
 
     @cached_property
     def changed(self) -> list[MatrixRow]:
-        """What changed most first: what newly failed before what newly fits, bytes last."""
+        """Rows with changes, in the order of ``VerdictChange``."""
         order = list(VerdictChange)
-        return sorted((row for row in self.rows if row.turned), key=lambda row: min(order.index(t.turn) for t in row.turned))
+        return sorted((row for row in self.rows if row.changes), key=lambda row: min(order.index(c.kind) for c in row.changes))
 
     @cached_property
     def outcomes(self) -> list[Counter[Outcome]]:
-        """Cases by outcome, for each release."""
+        """The number of cases by outcome, for each release."""
         return [Counter(map(outcome_of, group.records)) for group in self.groups]
 
     @property
     def notes(self) -> list[str]:
-        """What is not known: peaks of a release whose graphs tell none."""
-        silent = [(group.setting.ttnn, _why_no_peaks(group.records)) for group in self.groups]
-        return [f"no peaks of ttnn {version}: {why}; tensors are compared" for version, why in silent if why]
+        """Releases that report no peaks."""
+        reasons = [(group.setting.ttnn, _why_no_peaks(group.records)) for group in self.groups]
+        return [f"ttnn {version} reports no peaks ({why}): tensors are compared" for version, why in reasons if why]
 
-    def count(self, turn: VerdictChange) -> int:
-        return sum(step.counts[turn] for step in self.steps)
+    def count(self, kind: VerdictChange) -> int:
+        return sum(step.counts[kind] for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         releases = [
@@ -198,25 +198,25 @@ def outcome_of(record: StoredRecord) -> Outcome:
 
 
 def needs_bytes(record: StoredRecord) -> int | None:
-    """Per bank, or of program buffers per core the address or size that they reach."""
+    """Returns the bytes needed per bank; for program buffers, the size or end address per core."""
     return record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes
 
 
 def room_bytes(record: StoredRecord) -> int | None:
-    """What there is for it, as far as TTNN says: free bytes of a bank, else the bank, else the limit of program buffers."""
+    """Returns the free bytes of a bank, else the size of a bank, else the limit of program buffers, as reported by TTNN."""
     return next((value for name in _ROOM if (value := getattr(record, name)) is not None), None)
 
 
-def _turned(before: Run, after: Run) -> Iterable[CaseChange]:
+def _changes(before: Run, after: Run) -> Iterable[CaseChange]:
     versions = before.groups[0].setting.ttnn, after.groups[0].setting.ttnn
     old, new = ({(r.op, r.key): r for r in run.groups[0].records} for run in (before, after))
     for change in Changes.of(_comparable(before), _comparable(after)).found:
         case = change.op, change.key
-        yield CaseChange(_turn(change, old[case], new[case]), *versions, change)
+        yield CaseChange(_kind(change, old[case], new[case]), *versions, change)
 
 
-def _turn(change: Change, old: StoredRecord, new: StoredRecord) -> VerdictChange:
-    """Where memory of the host ran out, the device was not asked: neither fits nor out of memory."""
+def _kind(change: Change, old: StoredRecord, new: StoredRecord) -> VerdictChange:
+    """Classifies a change. If memory of the host ran out, nothing is known about the device: neither fits nor out of memory."""
     if change.kind in (ChangeKind.GROWN, ChangeKind.SHRUNK):
         return VerdictChange.BYTES_CHANGED
     if change.kind is ChangeKind.NEW_OOM and old.status is Status.FITS and new.resource is not Resource.HOST:
@@ -226,14 +226,14 @@ def _turn(change: Change, old: StoredRecord, new: StoredRecord) -> VerdictChange
     return VerdictChange.OTHER
 
 
-def _step(before: RecordGroup, after: RecordGroup, found: Sequence[CaseChange]) -> ReleaseStep:
-    changed = {(turned.change.op, turned.change.key) for turned in found}
+def _step(before: RecordGroup, after: RecordGroup, changes: Sequence[CaseChange]) -> ReleaseStep:
+    changed = {(change.change.op, change.change.key) for change in changes}
     same = [
         (old, new)
         for old, new in zip(before.records, after.records, strict=True)
         if (old.op, old.key) not in changed and old.status is new.status
     ]
-    counts = Counter(turned.turn for turned in found)
+    counts = Counter(change.kind for change in changes)
     old_memory, new_memory = _memory(before.device), _memory(after.device)
 
     def both(name: str) -> tuple[int | None, int | None]:
@@ -247,7 +247,7 @@ def _step(before: RecordGroup, after: RecordGroup, found: Sequence[CaseChange]) 
         dram_bank_bytes=both("dram_bank_bytes"),
         alone=sum(_differ(_numbers(old), _numbers(new)) for old, new in same),
         other_kind=sum(_differ(old.usage or {}, new.usage or {}) for old, new in same),
-        counts={turn: counts[turn] for turn in VerdictChange},
+        counts={kind: counts[kind] for kind in VerdictChange},
     )
 
 
@@ -265,7 +265,7 @@ def _moved(bytes_: tuple[int | None, int | None]) -> int | None:
 
 
 def _comparable(run: Run) -> Run:
-    """The run without the kinds of its program buffers."""
+    """Returns the run without the kinds of its program buffers."""
     (group,) = run.groups
     records = tuple(record.model_copy(update={"usage": _without_kinds(record.usage)}) for record in group.records)
     return Run(run.path, run.head, (RecordGroup(group.setting, records, group.device),))
@@ -276,17 +276,17 @@ def _without_kinds(usage: Mapping[str, int] | None) -> Mapping[str, int] | None:
 
 
 def _numbers(record: StoredRecord) -> dict[str, int]:
-    """Of the message."""
+    """Returns the numbers of the message."""
     return {name: value for name in _NUMBERS if (value := getattr(record, name, None)) is not None}
 
 
 def _differ(before: Mapping[str, int], after: Mapping[str, int]) -> bool:
-    """Whether a number that both have is not the same."""
+    """Returns whether a number that both have differs."""
     return any(after.get(name, value) != value for name, value in before.items())
 
 
 def _why_no_peaks(records: Sequence[StoredRecord]) -> str:
-    """The one reason why no record of a call that fits has peaks; empty where some have."""
+    """Returns the one reason why no record of a fitting call has peaks; empty if some have."""
     fitting = [record for record in records if record.status is Status.FITS]
     reasons = {record.usage_note for record in fitting}
     return reasons.pop() if len(reasons) == 1 and all(record.usage is None for record in fitting) else ""

@@ -1,6 +1,6 @@
-"""A timeline as one self-contained page: counts and a grid as SVG, then a table. It runs no script and asks for nothing.
+"""A timeline as one self-contained page without scripts: counts and a grid as SVG, then a table.
 
-All texts pass through the template's escaping, so what catalogs and messages hold is never markup.
+The template escapes all texts, so catalogs and messages cannot inject markup.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import jinja2
 
 from ssinghal.core.record import Outcome
 from ssinghal.release_matrix.matrix import MatrixRow, Timeline, outcome_of
-from ssinghal.release_matrix.text import cell, outcome_rows, step_line, turned_text
+from ssinghal.release_matrix.text import cell, change_text, outcome_rows, step_line
 from ssinghal.render import html
 from ssinghal.render.html import in_words, kind_of
 from ssinghal.render.tables import status_columns
 
 PAGE = "timeline.html"
-MAX_FIGURES = 6  # of one change
+MAX_NUMBERS = 6  # of one change
 
 BAR_LEFT, BAR_WIDTH, BAR_HEIGHT = 100, 720, 22
 CELL_WIDTH, CELL_HEIGHT = 84, 12
@@ -27,7 +27,7 @@ LABEL_WIDTH, HEAD_HEIGHT = 420, 20
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle in pixels of its drawing, coloured by ``kind``; ``title`` is what it says when pointed at."""
+    """A rectangle in pixels. ``kind``: the CSS class that colours it. ``title``: its tooltip."""
 
     x: float
     y: float
@@ -37,18 +37,18 @@ class Box:
 
 
 @dataclass(frozen=True)
-class DrawnPage:
-    """``turned``: x of the left edges with which the case changed."""
+class DrawnRow:
+    """A row of the grid. ``changes``: x of the left edges of the boxes with a change."""
 
     row: MatrixRow
     label: str
     y: float
     boxes: tuple[Box, ...]
-    turned: tuple[float, ...]
+    changes: tuple[float, ...]
 
 
 def page(timeline: Timeline, title: str) -> str:
-    """The HTML."""
+    """Returns the HTML."""
     outcomes = status_columns(outcome for counts in timeline.outcomes for outcome in counts)
     grid = list(_grid(timeline))
     return html.page(
@@ -77,7 +77,7 @@ def page(timeline: Timeline, title: str) -> str:
 
 
 def _bars(timeline: Timeline, outcomes: list[Outcome]) -> list[tuple[str, list[Box]]]:
-    """Of each release, a bar whose parts are as wide as their share of the cases."""
+    """Returns a bar for each release, with parts as wide as their share of the cases."""
     bars = []
     for i, (version, counts) in enumerate(zip(timeline.versions, timeline.outcomes, strict=True)):
         boxes, x = [], float(BAR_LEFT)
@@ -91,9 +91,9 @@ def _bars(timeline: Timeline, outcomes: list[Outcome]) -> list[tuple[str, list[B
     return bars
 
 
-def _grid(timeline: Timeline) -> Iterator[DrawnPage]:
-    """Cases that changed first, then the others in their order."""
-    for i, row in enumerate([*timeline.changed, *(row for row in timeline.rows if not row.turned)]):
+def _grid(timeline: Timeline) -> Iterator[DrawnRow]:
+    """Yields the cases that changed first, then the others in their order."""
+    for i, row in enumerate([*timeline.changed, *(row for row in timeline.rows if not row.changes)]):
         y = HEAD_HEIGHT + CELL_HEIGHT * i
         label = f"{row.first.op} {row.first.id}"
         lefts = {version: LABEL_WIDTH + CELL_WIDTH * k for k, version in enumerate(timeline.versions)}
@@ -101,10 +101,10 @@ def _grid(timeline: Timeline) -> Iterator[DrawnPage]:
             Box(x, y, CELL_WIDTH, kind_of(outcome_of(record)), f"{version}: {cell(record)}")
             for record, (version, x) in zip(row.records, lefts.items(), strict=True)
         )
-        yield DrawnPage(row, label, y, boxes, tuple(lefts[turned.after] for turned in row.turned))
+        yield DrawnRow(row, label, y, boxes, tuple(lefts[change.after] for change in row.changes))
 
 
 def _template() -> jinja2.Template:
     environment = html.templates("ssinghal.release_matrix")
-    environment.filters.update(cell=cell, turned=lambda turned: turned_text(turned, MAX_FIGURES))
+    environment.filters.update(cell=cell, change=lambda change: change_text(change, MAX_NUMBERS))
     return environment.get_template("release_matrix.html.j2")

@@ -1,6 +1,7 @@
-"""Cases on one release after another, each case's record on disk as soon as it has ended, so that an interrupted run goes on.
+"""Runs cases on one release after another. Each record is on disk as soon as its case has ended, so that an interrupted run can
+be continued.
 
-A release has a run's folder of its own in the timeline's, which ``ssinghal report`` and ``compare`` read as any other.
+Each release has a separate run folder in that of the timeline, which ``ssinghal report`` and ``compare`` read like any other.
 """
 
 from __future__ import annotations
@@ -27,18 +28,16 @@ from ssinghal.runs.files import GrowingFile, write_whole
 from ssinghal.runs.reader import INFO, RECORDS, Run, Setting, read_run, stored_records
 from ssinghal.runs.writer import new_run
 
-Told = Callable[[Record], None]
-
-NO_WORKER = "device"  # the stage of a record whose case no worker took, because none could start
+NO_WORKER = "device"  # the stage of a record whose case was not run because no worker could start
 
 
 @dataclass(frozen=True)
 class ReleaseFolder:
-    """The records of one release in a timeline's ``parent`` folder. ``options`` decide verdicts: all sessions that write there
-    must have the same.
+    """The records of one release in a timeline's ``parent`` folder. All sessions that write there must have the same
+    ``options``, since verdicts depend on them.
 
     Raises:
-        HarnessError: what lies there was written with other options, or cannot be read.
+        HarnessError: the folder was written with other options, or cannot be read.
     """
 
     parent: Path
@@ -69,21 +68,22 @@ class ReleaseFolder:
 
     def _check_options(self) -> None:
         try:
-            found = json.loads(self._info.read_bytes())["options"]
+            options = json.loads(self._info.read_bytes())["options"]
         except (OSError, ValueError, LookupError, TypeError):
-            found = None
-        if found != dict(self.options):
-            had = _in_words(found) if isinstance(found, dict) else f"no readable {INFO}"
-            raise HarnessError(f"{self.path}: has {had}; expected {_in_words(self.options)}: name another folder with -o")
+            options = None
+        if options != dict(self.options):
+            actual = _options_text(options) if isinstance(options, dict) else f"no readable {INFO}"
+            expected = _options_text(self.options)
+            raise HarnessError(f"{self.path}: has {actual}; expected {expected}: name another folder with -o")
 
     def missing(self, cases: Sequence[Case]) -> list[Case]:
-        """The cases that no device has answered yet."""
-        found, _ = stored_records(self._lines) if self._lines.exists() else ([], [])
-        recorded = {(r.op, r.key) for r in found if Setting.of(r) == self._setting and r.stage != NO_WORKER}
+        """Returns the cases without a verdict of a device."""
+        records, _ = stored_records(self._lines) if self._lines.exists() else ([], [])
+        recorded = {(r.op, r.key) for r in records if Setting.of(r) == self._setting and r.stage != NO_WORKER}
         return [case for case in cases if (case.name, case.key) not in recorded]
 
     def run_of(self, cases: Sequence[Case]) -> Run:
-        """The records of these cases, all of which are there, in their order."""
+        """Returns the run with the records of ``cases``, in this order. All of them must be there."""
         run = read_run(self.path)
         (group,) = (group for group in run.groups if group.setting == self._setting)
         by_case = {(record.op, record.key): record for record in group.records}
@@ -91,13 +91,13 @@ class ReleaseFolder:
 
     @contextmanager
     def growing(self, facts: DeviceFacts) -> Iterator[Callable[[Record], None]]:
-        """What puts a record at the end of the file. A last line that was cut short is cut off before."""
+        """Yields a function that appends a record to the file. A truncated last line is removed first."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HarnessError(f"cannot write {self.path}: {error.strerror}") from error
-        begun = new_run(Path.cwd(), self.options, None, asdict(facts))
-        info = replace(begun, run=f"{self.parent.name}-{self.version}", versions={**package_versions(), "ttnn": self.version})
+        started = new_run(Path.cwd(), self.options, None, asdict(facts))
+        info = replace(started, run=f"{self.parent.name}-{self.version}", versions={**package_versions(), "ttnn": self.version})
         self._describe(info)
         with GrowingFile(self._lines) as file:
             yield lambda record: file.write(json.dumps(replace(record, run=info.run).to_json()))
@@ -109,7 +109,7 @@ class ReleaseFolder:
 
 @dataclass(frozen=True)
 class RemainingCases:
-    """What is left to do on one release. ``folder`` has the rest."""
+    """The cases that are still to be run on one release. ``folder`` has the records of the others."""
 
     release: Release
     folder: ReleaseFolder
@@ -117,17 +117,19 @@ class RemainingCases:
 
     @classmethod
     def of(cls, release: Release, parent: Path, options: Mapping[str, Any], cases: Sequence[Case]) -> RemainingCases:
-        """HarnessError as ``ReleaseFolder``."""
+        """Raises HarnessError like ``ReleaseFolder``."""
         folder = ReleaseFolder(parent, release.version, options)
         return cls(release, folder, folder.missing(cases))
 
 
-def run_parts(parts: Sequence[RemainingCases], choice: DeviceChoice, options: PoolOptions, told: Told) -> None:
-    """What is missing, one release after the other; each record is in its file before ``told`` gets it. A release that has all
-    of them is not opened.
+def run_parts(
+    parts: Sequence[RemainingCases], choice: DeviceChoice, options: PoolOptions, on_record: Callable[[Record], None]
+) -> None:
+    """Runs the missing cases, one release after the other. Each record is in its file before ``on_record`` gets it. A release
+    without missing cases is not opened.
 
     Raises:
-        HarnessError: a release opens no device here that gives full verdicts, or its folder cannot be written.
+        HarnessError: a release cannot open a device that gives full verdicts, or its folder cannot be written.
     """
     for part in parts:
         if not part.missing:
@@ -143,8 +145,8 @@ def run_parts(parts: Sequence[RemainingCases], choice: DeviceChoice, options: Po
             for done in as_completed(submitted):
                 record = replace(done.result(), estimate=estimate(submitted[done], board).to_json())
                 write(record)
-                told(record)
+                on_record(record)
 
 
-def _in_words(options: Mapping[str, Any]) -> str:
+def _options_text(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())

@@ -1,4 +1,4 @@
-"""What a timeline is asked for: which cases, on which releases. All of it is known before anything runs."""
+"""Selects the cases and the releases of a timeline before anything runs."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ssinghal.estimation.estimator import read_cases
 from ssinghal.operators import find_operator
 from ssinghal.runs.summary import left_out
 
-SHIPPED = SHAPES_FOLDER / "timeline"  # files of cases that come with the package: changes that releases are known for
+SHIPPED = SHAPES_FOLDER / "timeline"  # built-in files of cases: known changes between releases
 
 
 def shipped_files() -> dict[str, Path]:
-    """Name -> file, sorted."""
+    """Returns the built-in files by name, sorted."""
     return {file.stem: file for file in sorted(SHIPPED.glob("*.jsonl"))}
 
 
 def cases_file(source: str) -> Path | None:
-    """The file of case lines that ``source`` names: any file that is no YAML, ``-``, or one that comes with the package by its
-    name. None where it names catalogs."""
+    """Returns the file of case lines that ``source`` names: a file that is not YAML, ``-``, or a built-in file. None if it
+    names catalogs."""
     path = Path(source)
     if source == "-" or (path.is_file() and path.suffix not in (".yaml", ".yml")) or path.suffix == ".jsonl":
         return path
     return shipped_files().get(source)
 
 
-def asked_cases(
+def selected_cases(
     source: str,
     board: str,
     lines: Callable[[Path], Sequence[str]],
@@ -43,18 +43,18 @@ def asked_cases(
     operators: Collection[str] = (),
     per_operator: int | None = None,
 ) -> tuple[list[Case], list[str]]:
-    """The cases of a file or of catalogs, each once, and notes on what is none.
+    """Returns the distinct cases of a file or of catalogs, and notes on lines that are not cases.
 
-    ``lines`` reads a file; ``operators``: names to keep; ``per_operator``: at most so many cases of each.
+    ``lines`` reads a file; ``operators``: names to keep; ``per_operator``: maximum number of cases of each.
 
     Raises:
-        CatalogError, InvalidCase: something in it cannot be read, or no case is selected.
+        CatalogError, InvalidCase: a line cannot be read, or no case is selected.
     """
     file = cases_file(source)
     if file is None:
-        found = expand(load_catalogs([source]), operators=operators or None)
-        cases: Sequence[Case] = found.cases
-        notes = [] if operators else left_out([call.count for call in found.unmapped])
+        expansion = expand(load_catalogs([source]), operators=operators or None)
+        cases: Sequence[Case] = expansion.cases
+        notes = [] if operators else left_out([call.count for call in expansion.unmapped])
     else:
         wanted = {find_operator(name).name for name in operators}
         read = [case for case, _ in read_cases(file, lines(file), load_board(board))]
@@ -75,31 +75,31 @@ def parse_versions(text: str) -> list[str]:
     return versions
 
 
-def asked_releases(versions: Sequence[str] | None, adding: Callable[[str], None]) -> list[Release]:
-    """Returns the releases of ``versions``, oldest first, or all that are here if None. Adds those that are missing and passes
-    their versions to ``adding`` first.
+def selected_releases(versions: Sequence[str] | None, adding: Callable[[str], None]) -> list[Release]:
+    """Returns the releases of ``versions``, oldest first, or all that are here if None. Passes versions that are missing to
+    ``adding``, then adds them.
 
     Raises:
-        HarnessError: with a line for each that gives no full verdicts, and nothing is added then; or a line for each that
-            cannot be added; or there is none.
+        HarnessError: with a line for each release without full verdicts, and nothing is added; or a line for each that cannot
+            be added; or there is no release.
     """
     if versions is None:
         known = known_releases()
         if not known:
             raise HarnessError("no release of ttnn is here; add one with: ssinghal releases add VERSION")
         return known
-    faults = [fault for fault in map(why_not, versions) if fault]
-    if faults:
-        raise HarnessError("\n".join(faults))
-    found = []
+    errors = [error for error in map(why_not, versions) if error]
+    if errors:
+        raise HarnessError("\n".join(errors))
+    releases = []
     for version in sorted(versions, key=Version):
         try:
-            found.append(_found_or_added(version, adding))
+            releases.append(_found_or_added(version, adding))
         except HarnessError as error:
-            faults.append(str(error))
-    if faults:
-        raise HarnessError("\n".join(faults))
-    return found
+            errors.append(str(error))
+    if errors:
+        raise HarnessError("\n".join(errors))
+    return releases
 
 
 def _found_or_added(version: str, adding: Callable[[str], None]) -> Release:

@@ -1,4 +1,4 @@
-"""A timeline as lines for a terminal."""
+"""A timeline as text for a terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ssinghal.runs.stored_record import StoredRecord
 
 ID_LIMIT = 60
 MESSAGE_LIMIT = 80
-MAX_FIGURES = 2  # of one change
+MAX_NUMBERS = 2  # of one change
 
 
 def lines(timeline: Timeline, *, everything: bool = False) -> Iterator[str]:
-    """Outcomes of each release, what moved between neighbours, then a row for each case that changed, or for each case."""
+    """Yields the outcomes of each release, the differences between neighbours, then a row for each case that changed, or for
+    each case if ``everything``."""
     where = f"{timeline.device_mode} {timeline.board}"
     yield f"{_cases(len(timeline.rows))} on {where}, ttnn {', '.join(timeline.versions)}; {timeline.numerics}"
     yield from aligned(outcome_rows(timeline))
@@ -28,25 +29,24 @@ def lines(timeline: Timeline, *, everything: bool = False) -> Iterator[str]:
         yield from _table(timeline.versions, shown)
     same = len(timeline.rows) - len(timeline.changed)
     if same and not everything:
-        yield f"{_cases(same)} without a change of their own"
+        yield f"{_cases(same)} unchanged"
 
 
 def outcome_rows(timeline: Timeline) -> list[list[str]]:
-    """A header, then a row a release: cases by outcome, and where its L1 begins."""
+    """Returns a header, then a row for each release: cases by outcome, and the address where its L1 starts."""
     columns = status_columns(outcome for counts in timeline.outcomes for outcome in counts)
     header = ["ttnn", *(f"{status} {resource}" if resource else status for status, resource in columns), "L1 base B"]
     rows = [header]
     for group, counts in zip(timeline.groups, timeline.outcomes, strict=True):
         base = group.device.l1_base_bytes
-        told = [f"{counts[column]:,}" if counts[column] else "" for column in columns]
-        rows.append([group.setting.ttnn, *told, f"{base:,}" if base is not None else ""])
+        cells = [f"{counts[column]:,}" if counts[column] else "" for column in columns]
+        rows.append([group.setting.ttnn, *cells, f"{base:,}" if base is not None else ""])
     return rows
 
 
 def step_line(step: ReleaseStep) -> str:
-    """One line for a pair of releases: what changed, and what is no change of a case."""
-    counts = ", ".join(f"{count:,} {turn}" for turn, count in step.counts.items() if count) or "no change"
-    told = [counts]
+    """Returns one line for a pair of releases: the changes of cases, then differences that are no change of a case."""
+    parts = [", ".join(f"{count:,} {kind}" for kind, count in step.counts.items() if count) or "no change"]
     moves = [
         f"{what} by {moved:+,} B ({before:,} → {after:,})"
         for what, (before, after), moved in (
@@ -57,14 +57,14 @@ def step_line(step: ReleaseStep) -> str:
     ]
     if moves:
         alone = f": {_cases(step.alone)} differ{'s' * (step.alone == 1)} by that alone" if step.alone else ""
-        told.append(", ".join(moves) + alone)
+        parts.append(", ".join(moves) + alone)
     if step.other_kind:
-        told.append(f"{_cases(step.other_kind)} with program buffers of another kind and the same bytes")
-    return f"{step.before} → {step.after}: {'; '.join(told)}"
+        parts.append(f"{_cases(step.other_kind)} with program buffers of another kind and the same bytes")
+    return f"{step.before} → {step.after}: {'; '.join(parts)}"
 
 
 def cell(record: StoredRecord) -> str:
-    """One outcome in few words: what ran out with need and room, else the status and the reason."""
+    """Returns one outcome in a few words: the resource that ran out with need and room, else the status and the reason."""
     if record.status is Status.FITS:
         return f"{record.status}, leak" if record.left_allocated else str(record.status)
     if not record.is_oom:
@@ -74,16 +74,16 @@ def cell(record: StoredRecord) -> str:
     return f"{record.status} {record.resource or ''}{numbers}"
 
 
-def turned_text(turned: CaseChange, most: int = MAX_FIGURES) -> str:
-    figures = turned.change.figures_told(most)
-    return f"{turned.turn} {turned.after}" + (f" ({figures})" if figures else "")
+def change_text(change: CaseChange, limit: int = MAX_NUMBERS) -> str:
+    numbers = change.change.figures_told(limit)
+    return f"{change.kind} {change.after}" + (f" ({numbers})" if numbers else "")
 
 
 def _table(versions: Sequence[str], rows: Iterable[MatrixRow]) -> list[str]:
-    """A row for each case: its outcome on each release, then its changes."""
+    """Returns a row for each case: its outcome on each release, then its changes."""
     table = [["case", *versions, "change"]]
     for row in rows:
-        changes = "; ".join(map(turned_text, row.turned))
+        changes = "; ".join(map(change_text, row.changes))
         table.append([f"{row.first.op} {_one_line(row.first.id, ID_LIMIT)}", *map(cell, row.records), changes])
     return aligned(table, left=(0, len(versions) + 1))
 
