@@ -40,7 +40,7 @@ def main() -> None:
     memory = BufferType(options.memory) if options.memory else None
     cases = spread(expand(load_catalogs(tuple(options.catalog)), memory=memory).cases, options.calls)
     choice = choose_device("virtual", options.board)
-    effort = SearchLimits(seconds=options.seconds, doubt_seconds=2)
+    limits = SearchLimits(seconds=options.seconds, check_seconds=2)
     found: list[EdgeResult] = []
     refused: Counter[str] = Counter()
     started = time.perf_counter()
@@ -49,7 +49,7 @@ def main() -> None:
         for case in cases:
             for goal in (Goal.BATCH, Goal.RESOLUTION):
                 try:
-                    found.append(EdgeSearch(goal, case, effort=effort).on(pool))
+                    found.append(EdgeSearch(goal, case, limits=limits).on(pool))
                 except InvalidCase as error:
                     refused[f"{case.operator}, {goal}: {error}"] += 1
     report(found, start, len(cases), options.slowest)
@@ -80,7 +80,7 @@ def report(found: Sequence[EdgeResult], start: float, calls: int, slowest: int) 
     print(
         f"search: median {statistics.median(seconds):.3f} s, with a start {statistics.median(seconds) + start:.2f} s; "
         f"95 % within {seconds[int(len(seconds) * 0.95)]:.2f} s, longest {seconds[-1]:.1f} s; "
-        f"{statistics.mean(f.ran for f in found):.1f} runs on average"
+        f"{statistics.mean(f.new_runs for f in found):.1f} runs on average"
     )
     ends = Counter(_end(f) for f in found)
     print("; ".join(f"{n} {what}" for what, n in ends.most_common()))
@@ -88,9 +88,9 @@ def report(found: Sequence[EdgeResult], start: float, calls: int, slowest: int) 
     confirmed = sum(f.edge.is_confirmed for f in found)
     print(f"{confirmed} confirmed on both sides; {len(odd)} fail before the edge as well, or contradict arithmetic")
     for f in odd:
-        print(f"  {f.knob.goal} of {call_text(f.case)}: {'; '.join(remarks(f, odd_alone=True))}")
+        print(f"  {f.parameter.goal} of {call_text(f.case)}: {'; '.join(remarks(f, odd_alone=True))}")
     for f in sorted(found, key=lambda f: -f.seconds)[:slowest]:
-        print(f"  {f.seconds:6.1f} s, {f.ran} runs: {f.knob.goal} of {call_text(f.case)}: {_end(f)}")
+        print(f"  {f.seconds:6.1f} s, {f.new_runs} runs: {f.parameter.goal} of {call_text(f.case)}: {_end(f)}")
 
 
 def _end(f: EdgeResult) -> str:

@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from packaging.version import Version
+
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
 from ssinghal.device.modes import choose_device
@@ -32,7 +34,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--board", default="n150")
     options = parser.parse_args()
-    releases = [find_release(version) for version in parse_versions(options.ttnn)]
+    releases = [find_release(version) for version in sorted(parse_versions(options.ttnn), key=Version)]
     everything = expand(load_catalogs()).cases
     cases = [everything[i * len(everything) // options.cases] for i in range(min(options.cases, len(everything)))]
     choice = choose_device("virtual", options.board)

@@ -235,7 +235,7 @@ def diagnose_log(
     """
     from ssinghal.diagnose.log_reader import read_log
     from ssinghal.diagnose.parse.mlir import read_module
-    from ssinghal.diagnose.pipeline import understand
+    from ssinghal.diagnose.pipeline import diagnose_failures
     from ssinghal.diagnose.replay_pools import ReplayPools
     from ssinghal.remedy.search import Budget
 
@@ -243,12 +243,12 @@ def diagnose_log(
     with ExitStack() as stack:
         operations = None if module is None else read_module(*_opened(module, stack))
         reading = read_log(*_opened(log, stack), operations)
-    known: Iterable[Diagnosis] = understand(reading, call)
+    diagnoses: Iterable[Diagnosis] = diagnose_failures(reading, call)
     if not replay:
-        return list(known)
+        return list(diagnoses)
     budget = Budget() if remedies else None
     with ReplayPools(releases, live, None if board is None else board_name(board), device, timeout_s=timeout_s) as pools:
-        return [pools.replayed(one, budget) if one.is_memory else one for one in known]
+        return [pools.replayed(one, budget) if one.is_memory else one for one in diagnoses]
 
 
 def plan_model(

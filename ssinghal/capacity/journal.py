@@ -1,7 +1,6 @@
-"""Runs of edge searches on disk: records, one a line, so that an interrupted search goes on where it was.
+"""The journal of edge searches: one record per line, so that an interrupted search continues where it stopped.
 
-The file is that of ``probe -o`` and is read like it; verdicts that are in it already, whoever had them made, are not asked for
-again. Imports neither torch nor ttnn.
+The format is that of ``probe -o``. Verdicts that the file already holds are reused, whichever command wrote them.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from ssinghal.runs.files import GrowingFile
 from ssinghal.runs.reader import INFO, RECORDS, Setting, stored_records
 
 _OPENING = f'{{"schema": {SCHEMA_VERSION}, '.encode()  # of each line, as ``Record.to_json`` orders its keys
-_OF_THE_CALL = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID, Status.MISMATCH, Status.ERROR)
+_CALL_STATUSES = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID, Status.MISMATCH, Status.ERROR)
 
 
 class Journal:
-    """``known`` verdicts and where new ones go. A context manager.
+    """A file of known verdicts, to which new ones are added. A context manager.
 
     Raises:
-        HarnessError: the file is none of this program's, belongs to a run, or cannot be read or written.
+        HarnessError: the file is not a journal, belongs to a run, or cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:
         if path.name == RECORDS and (path.parent / INFO).exists():
-            raise HarnessError(f"{path}: holds the records of a run; name another file for the runs of a search")
+            raise HarnessError(f"{path}: holds the records of a run; name another file for the journal")
         if path.exists():
-            _refuse_other(path)
+            _check_records(path)
         self._file = GrowingFile(path)
         self._known = {
             (Setting.of(record), record.key): record.verdict
@@ -46,7 +45,7 @@ class Journal:
         self._file.close()
 
     def known(self, case: Case, setting: Setting) -> Verdict | None:
-        """None for what was not run, and for what ended for the host's sake, as a time limit or a crash does."""
+        """Returns None if the case was not run, or ended in a host failure (timeout, crash)."""
         return self._known.get((setting, case.key))
 
     def add(self, record: Record) -> None:
@@ -55,13 +54,14 @@ class Journal:
 
 def _is_of_the_call(verdict: Verdict) -> bool:
     by_the_harness = verdict.status is Status.ERROR and verdict.decided_by == "harness"
-    return verdict.status in _OF_THE_CALL and verdict.resource is not Resource.HOST and not by_the_harness
+    return verdict.status in _CALL_STATUSES and verdict.resource is not Resource.HOST and not by_the_harness
 
 
-def _refuse_other(path: Path) -> None:
-    """HarnessError unless each whole line is a record; the last line may have been cut short."""
+def _check_records(path: Path) -> None:
+    """Raises HarnessError unless each complete line is a record; the last line may be truncated."""
     _, losses = stored_records(path)
     *lines, last = path.read_bytes().split(b"\n")
-    torn = bool(last) and (last.startswith(_OPENING) or _OPENING.startswith(last))
-    if len(losses) > torn or (last and not torn) or any(line and not line.startswith(_OPENING) for line in lines):
-        raise HarnessError(f"{path}: expected records, one a line, as an edge search or probe writes them; name another file")
+    is_truncated = bool(last) and (last.startswith(_OPENING) or _OPENING.startswith(last))
+    is_other = any(line and not line.startswith(_OPENING) for line in lines)
+    if is_other or len(losses) > is_truncated or (last and not is_truncated):
+        raise HarnessError(f"{path}: expected one record per line, as an edge search or probe writes them; name another file")

@@ -1,7 +1,7 @@
-"""What can be turned up or down of a call, and the values it may take: batch, resolution, sequence, slices, L1_SMALL.
+"""The parameters of a call that a search varies, and their values: batch, resolution, sequence, slices, L1_SMALL.
 
-A knob is a pure function from a value to a case. Its values stand in the order of growing demand, so those of which the
-smallest is wanted go down. Imports neither torch nor ttnn.
+A parameter is a pure function from a value to a case. Its values are in the order of growing demand, so the values of a
+parameter whose smallest is searched for go down.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import normal_dim
 from ssinghal.operators.resizing import check, resized, spatial_dims, subject_of
 
-MAX_COUNT = 2**20  # of a batch or a sequence, and rows of a map, unless told
+MAX_COUNT = 2**20  # default for a batch, a sequence and the rows of a map
 MAX_SLICES = 256
 MAX_L1_SMALL_BYTES = 2 * DEFAULT_L1_SMALL_BYTES
-MIN_STEPS = 8  # to the size as given; a lattice with fewer says too little
+MIN_STEPS = 8  # up to the size as given; a lattice with fewer is too coarse
 
 
 class Goal(TextEnum):
-    """What is asked for: the largest of the first three, the smallest of the others."""
+    """What a search looks for: the largest of the first three, the smallest of the others."""
 
     BATCH = "batch"
     RESOLUTION = "resolution"
@@ -45,8 +45,8 @@ SMALLEST = tuple(goal for goal in Goal if goal.is_smallest)
 
 @dataclass(frozen=True)
 class Bounds:
-    """``dims`` that are meant, counted from the front or the back; ``step`` between values; ``upto``: the largest value, of a
-    resolution its height. None: as the call suggests."""
+    """Limits what is varied: ``dims`` counted from the front or the back, ``step`` between values, ``upto`` the largest value
+    (the height of a resolution). None: as the call suggests."""
 
     dims: tuple[int, ...] = ()
     step: int | None = None
@@ -55,36 +55,36 @@ class Bounds:
 
 @dataclass(frozen=True)
 class SearchParameter:
-    """``values``: in the order of growing demand. ``start``: index of the value to try first, the call as given where it is one
-    of them. ``case_of``: the call at a value. ``shown``: a value in words. ``what`` it turns, and what is kept meanwhile."""
+    """``values``: in the order of growing demand. ``start``: index of the value to run first, that of the call as given if
+    possible. ``case_of``: the call at a value. ``value_text``: a value as printed. ``description``: what is varied and how."""
 
     goal: Goal
     values: range
     start: int
     case_of: Callable[[int], Case]
-    shown: Callable[[int], str]
-    what: str
+    value_text: Callable[[int], str]
+    description: str
 
     @property
     def favoured(self) -> range:
-        """Indices of values that fill whole tiles, where others do not."""
+        """Indices of the values that fill complete tiles; empty if all do."""
         if self.goal.is_smallest:
             return range(0)
-        whole = [n for n in range(min(len(self.values), TILE_EDGE)) if self.values[n] % TILE_EDGE == 0]
+        full = [n for n in range(min(len(self.values), TILE_EDGE)) if self.values[n] % TILE_EDGE == 0]
         period = TILE_EDGE // math.gcd(self.values.step, TILE_EDGE)
-        return range(whole[0], len(self.values), period) if whole and period > 1 else range(0)
+        return range(full[0], len(self.values), period) if full and period > 1 else range(0)
 
 
-def knob_of(goal: Goal, case: Case, board: Board, bounds: Bounds = Bounds()) -> SearchParameter:
-    """The knob of this goal on a call.
+def parameter_of(goal: Goal, case: Case, board: Board, bounds: Bounds = Bounds()) -> SearchParameter:
+    """Returns the parameter of ``case`` that ``goal`` varies.
 
     Raises:
-        InvalidCase: the call cannot be made as it is, or what the goal turns is not in it, or cannot follow.
+        InvalidCase: the call is invalid as it is, has no such parameter, or holds it at a fixed size.
     """
     check(case)
     if bounds.dims and goal.is_smallest:
         raise InvalidCase(f"--dim is for a batch, a resolution or a sequence; {goal} has no dims")
-    return _MAKERS[goal](case, board, bounds)
+    return _PARAMETERS[goal](case, board, bounds)
 
 
 # One size -------------------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ PRODUCTS = named("matmul bmm")
 
 
 def _sequence_dims(case: Case) -> tuple[int, ...]:
-    """The last but one; of scores, which have the sequence on both sides, the last two; of indices and vectors the last."""
+    """Returns the last dim but one; of scores, which have the sequence twice, the last two; of indices and vectors the last."""
     shape = subject_of(case)
     name, rank = find_operator(case.name).name, len(shape)
     if rank == 1 or name == EMBEDDING:
@@ -115,7 +115,7 @@ def _sequence_dims(case: Case) -> tuple[int, ...]:
 
 
 def _dims(case: Case, bounds: Bounds, count: int | None, usual: tuple[int, ...]) -> tuple[int, ...]:
-    """Those asked for, else the usual ones. InvalidCase unless there are ``count`` of them, all there and of one size."""
+    """Returns the requested dims, else the usual ones. InvalidCase unless there are ``count`` of them, all of one size."""
     shape = subject_of(case)
     dims = tuple(dict.fromkeys(normal_dim(d, len(shape)) for d in bounds.dims)) or usual
     if count is not None and len(dims) != count:
@@ -133,20 +133,20 @@ def _counted(goal: Goal, case: Case, dims: tuple[int, ...], bounds: Bounds) -> S
 
     unit = TILE_EDGE if goal is Goal.SEQUENCE else 1
     steps = [bounds.step] if bounds.step else _divisors(size, at_least=math.gcd(size, unit))
-    step = _first_that_goes(case_of, steps, size)
+    step = _first_valid_step(case_of, steps, size)
     values = _possible(range(step, _upto(bounds, MAX_COUNT, step) + 1, step), case_of)
-    named = f"dim {dims[0]}" if len(dims) == 1 else f"dims {' and '.join(map(str, dims))}"
-    what = f"{named} of {format_shape(subject_of(case))}" + (f" in steps of {step}" if step > 1 else "")
-    return SearchParameter(goal, values, _nearest(values, size), case_of, "{:,}".format, what)
+    names = f"dim {dims[0]}" if len(dims) == 1 else f"dims {' and '.join(map(str, dims))}"
+    description = f"{names} of {format_shape(subject_of(case))}" + (f" in steps of {step}" if step > 1 else "")
+    return SearchParameter(goal, values, _nearest(values, size), case_of, "{:,}".format, description)
 
 
 def _divisors(number: int, at_least: int = 1) -> list[int]:
-    """Multiples of ``at_least`` that divide ``number``."""
+    """Returns the multiples of ``at_least`` that divide ``number``."""
     return [n for n in range(at_least, number + 1, at_least) if number % n == 0]
 
 
-def _first_that_goes(case_of: Callable[[int], Case], steps: Sequence[int], size: int) -> int:
-    """The first step by which the call can grow. InvalidCase with the reason of the last where none is."""
+def _first_valid_step(case_of: Callable[[int], Case], steps: Sequence[int], size: int) -> int:
+    """Returns the first step by which the call can grow. InvalidCase with the reason of the last one if there is none."""
     for step in steps:
         try:
             case_of(size + step if size % step == 0 else step * (size // step + 1))
@@ -158,10 +158,9 @@ def _first_that_goes(case_of: Callable[[int], Case], steps: Sequence[int], size:
 
 
 def _possible(values: range, case_of: Callable[[int], Case]) -> range:
-    """Without those at the start that are too small for the call, such as maps smaller than a window. InvalidCase where all
-    are."""
+    """Drops the first values if they are too small for the call, such as maps smaller than a window. InvalidCase if all are."""
 
-    def goes(index: int) -> bool:
+    def is_valid(index: int) -> bool:
         try:
             case_of(values[index])
         except InvalidCase:
@@ -169,20 +168,20 @@ def _possible(values: range, case_of: Callable[[int], Case]) -> range:
         return True
 
     if not values:
-        raise InvalidCase("--upto is smaller than the first value there is")
+        raise InvalidCase("--upto is below the first possible value")
     low, high = -1, 0
-    while not goes(high):
+    while not is_valid(high):
         if high == len(values) - 1:
             case_of(values[high])
         low, high = high, min(2 * high + 1, len(values) - 1)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if goes(middle) else (middle, high)
+        low, high = (low, middle) if is_valid(middle) else (middle, high)
     return values[high:]
 
 
 def _nearest(values: range, value: int) -> int:
-    """Index of the last value up to ``value``, 0 where there is none."""
+    """Returns the index of the last value up to ``value``, 0 if there is none."""
     return max(min((value - values[0]) // values.step, len(values) - 1), 0)
 
 
@@ -197,8 +196,8 @@ def _upto(bounds: Bounds, usual: int, step: int) -> int:
 
 @dataclass(frozen=True)
 class _Lattice:
-    """Maps of one aspect: ``count`` x ``unit``, exact where the unit has both sizes; else, where height and width have too
-    small a common divisor, the width that comes nearest in multiples of ``grain``."""
+    """Maps of one aspect ratio, whose heights are multiples of ``unit``. If height and width have too small a common divisor,
+    the lattice is not ``exact``: the width is the nearest multiple of ``grain``."""
 
     height: int
     width: int
@@ -207,7 +206,7 @@ class _Lattice:
 
     @property
     def unit(self) -> int:
-        """Rows by which the height grows."""
+        """Number of rows by which the height grows."""
         return self.grain * self.height // math.gcd(self.height, self.width) if self.exact else self.grain
 
     def width_at(self, height: int) -> int:
@@ -225,7 +224,7 @@ def _resolution(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
 
     for lattice in _lattices(height, width, _stride(case), bounds.step):
         try:
-            _first_that_goes(case_on(lattice), [lattice.unit], height)
+            _first_valid_step(case_on(lattice), [lattice.unit], height)
         except InvalidCase as error:
             why = error
             continue
@@ -234,23 +233,24 @@ def _resolution(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
         raise why
     case_of = case_on(lattice)
     values = _possible(range(lattice.unit, _upto(bounds, MAX_COUNT, lattice.unit) + 1, lattice.unit), case_of)
-    kept = f"in steps of {lattice.unit}x{lattice.width_at(lattice.unit)}"
+    steps = f"in steps of {lattice.unit}x{lattice.width_at(lattice.unit)}"
     if not lattice.exact:
-        kept = f"in steps of {lattice.unit} rows, the width to the nearest multiple of {lattice.grain}"
-    what = f"dims {dims[0]} and {dims[1]} of {format_shape(subject_of(case))}, {kept}"
+        steps = f"in steps of {lattice.unit} rows, the width to the nearest multiple of {lattice.grain}"
+    description = f"dims {dims[0]} and {dims[1]} of {format_shape(subject_of(case))}, {steps}"
     return SearchParameter(
         Goal.RESOLUTION,
         values,
         _nearest(values, height),
         case_of,
         lambda rows: f"{rows}x{lattice.width_at(rows)}",
-        what,
+        description,
     )
 
 
 def _lattices(height: int, width: int, stride: int, step: int | None) -> Iterator[_Lattice]:
-    """Those that the call as given lies on, the preferred first: multiples of the stride, and of 32 pixels or a part of that,
-    at least a few of them up to the size as given. With ``step``, the one whose sizes are multiples of it."""
+    """Yields lattices with the call as given among their values, preferred ones first: multiples of the stride and of 32 pixels
+    or a part of them, with at least a few values up to the size as given. With ``step``: the one whose sizes are multiples of
+    it."""
     common = math.gcd(height, width)
     if step:
         sides = height // common, width // common
@@ -267,20 +267,20 @@ def _lattices(height: int, width: int, stride: int, step: int | None) -> Iterato
 
 
 def _stride(case: Case) -> int:
-    """What sizes of maps should be multiples of: a window's stride, or the number of windows."""
-    given: Mapping[str, Any] = case.attrs
-    stride = given.get("stride") or 1
-    windows = given.get("output_size") if "adaptive" in find_operator(case.name).name else 1
+    """Returns the number that sizes of maps should be multiples of: a window's stride, or the number of windows."""
+    attrs: Mapping[str, Any] = case.attrs
+    stride = attrs.get("stride") or 1
+    windows = attrs.get("output_size") if "adaptive" in find_operator(case.name).name else 1
     return math.lcm(*(n for value in (stride, windows or 1) for n in ([value] if isinstance(value, int) else value)))
 
 
-# What the call is told ------------------------------------------------------------------------------------------------------
+# Other arguments of the call --------------------------------------------------------------------------------------------------
 
 
 def _slices(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
-    """Along the height, unless the call says the width."""
+    """Slices the height unless the call slices the width."""
     if "slices" not in find_operator(case.name).attrs:
-        raise InvalidCase(f"{case.name}: only convolutions are told into how many slices to cut a map")
+        raise InvalidCase(f"{case.name}: only convolutions take a number of slices")
     along = "width" if str(case.attrs.get("slices", "")).startswith("width") else "height"
     rows = _result_of(case)[-2 if along == "height" else -1]
     step = bounds.step or 1
@@ -291,8 +291,8 @@ def _slices(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
 
     values = range(1 + (most - 1) // step * step, 0, -step)
     check(case_of(values[0]))
-    what = f"slices along the {along}, of which the result has {rows:,}"
-    return SearchParameter(Goal.SLICES, values, len(values) - 1, case_of, "{:,}".format, what)
+    description = f"slices along the {along} of {rows:,} in the result"
+    return SearchParameter(Goal.SLICES, values, len(values) - 1, case_of, "{:,}".format, description)
 
 
 def _result_of(case: Case) -> Shape:
@@ -314,7 +314,7 @@ def _l1_small(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
     return SearchParameter(Goal.L1_SMALL, values, len(values) - 1, case_of, format_bytes, f"l1_small_size in steps of {step} B")
 
 
-_MAKERS: Mapping[Goal, Callable[[Case, Board, Bounds], SearchParameter]] = {
+_PARAMETERS: Mapping[Goal, Callable[[Case, Board, Bounds], SearchParameter]] = {
     Goal.BATCH: _batch,
     Goal.RESOLUTION: _resolution,
     Goal.SEQUENCE: _sequence,

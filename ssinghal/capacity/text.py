@@ -1,4 +1,4 @@
-"""Edges in words and as JSON. Every verdict told is one of a run; what only arithmetic knows is counted as such."""
+"""Edges as text and as JSON. Every verdict shown is that of a run; values judged by arithmetic alone are only counted."""
 
 from __future__ import annotations
 
@@ -14,163 +14,165 @@ from ssinghal.core.tensors import TextEnum, format_shape
 from ssinghal.operators.resizing import subject_of
 from ssinghal.render.tables import aligned
 
-MAX_HOLES = 3  # that are told one by one
+MAX_HOLES = 3  # listed one by one
 
 
-def lines(found: EdgeResult) -> list[str]:
-    """The call, the two sides of the edge, then what is known of the values around it."""
+def lines(result: EdgeResult) -> list[str]:
+    """Returns the call, the two sides of the edge, then what is known about the values around it."""
     return [
-        f"{call_text(found.case)}  on {found.setting}",
-        f"{_wanted(found)}: {found.knob.what}",
-        *_sides(found),
-        *remarks(found),
-        _effort(found),
+        f"{call_text(result.case)}  on {result.setting}",
+        f"{_wanted(result)}: {result.parameter.description}",
+        *_sides(result),
+        *remarks(result),
+        _effort(result),
     ]
 
 
-def table(several: Sequence[EdgeResult]) -> list[str]:
-    """One call on several boards: a row for each, then what is odd about any of them."""
-    rows = [["board", "fits", "does not", "why"]]
-    for found in several:
-        fit, fail = found.fit, found.fail
-        why = why_not(fail) if fail else _beyond(found)
-        rows.append([found.setting.board, _shown(found, fit), _shown(found, fail), why])
-    odd = [f"{found.setting.board}: {remark}" for found in several for remark in remarks(found, odd_alone=True)]
-    first = several[0]
-    head = [call_text(first.case), f"{_wanted(first)}: {first.knob.what}"]
-    return [*head, *aligned(rows, left=(0, 3)), *odd, *(f"{found.setting}: {_effort(found)}" for found in several)]
+def table(results: Sequence[EdgeResult]) -> list[str]:
+    """Returns a row for each board on which the same call was searched, then remarks on unexpected results."""
+    rows = [["board", "fits", "does not fit", "why"]]
+    for result in results:
+        fit, fail = result.fit, result.fail
+        why = why_not(fail) if fail else _beyond(result)
+        rows.append([result.setting.board, _value_text(result, fit), _value_text(result, fail), why])
+    odd = [f"{result.setting.board}: {remark}" for result in results for remark in remarks(result, odd_alone=True)]
+    first = results[0]
+    header = [call_text(first.case), f"{_wanted(first)}: {first.parameter.description}"]
+    return [*header, *aligned(rows, left=(0, 3)), *odd, *(f"{result.setting}: {_effort(result)}" for result in results)]
 
 
-def why_not(ran: ValueRun) -> str:
-    """What ends it. What is not about memory is said to be something else."""
-    verdict = ran.verdict
-    by = "" if verdict.decided_by == "ttnn" else f" (said by {verdict.decided_by})"
+def why_not(run: ValueRun) -> str:
+    """Returns the reason why a value does not fit, starting with the status if that is not out of memory."""
+    verdict = run.verdict
+    by = "" if verdict.decided_by == "ttnn" else f" (decided by {verdict.decided_by})"
     return (sentence(verdict) if verdict.status is Status.OOM else f"{verdict.status}: {sentence(verdict)}") + by
 
 
-def remarks(found: EdgeResult, *, odd_alone: bool = False) -> list[str]:
-    """What was found below the answer and beyond it; with ``odd_alone``, only what would surprise."""
-    edge, told = found.edge, []
-    told += _holes(found)
+def remarks(result: EdgeResult, *, odd_alone: bool = False) -> list[str]:
+    """Returns what is known about values below and beyond the answer; with ``odd_alone``, only what is unexpected."""
+    edge, text = result.edge, _holes(result)
     if edge.fit is not None and not odd_alone:
-        told += _known(found, edge.fit)
+        text += _known(result, edge.fit)
     if edge.contradicted:
-        values = ", ".join(_shown(found, edge.tried[i]) for i in edge.contradicted)
-        told.append(f"arithmetic was wrong of {values}: a defect of this program")
+        values = ", ".join(_value_text(result, edge.tried[i]) for i in edge.contradicted)
+        text.append(f"arithmetic was wrong for {values}: a bug in ssinghal")
     if edge.is_spent:
-        narrow = edge.is_confirmed or edge.is_open
-        told.append(f"runs or time were used up: {'not all doubts were tried' if narrow else 'the edge may lie further on'}")
-    return told
+        is_narrow = edge.is_confirmed or edge.is_open
+        skipped = "some extra checks around the edge were skipped" if is_narrow else "the edge may be further on"
+        text.append(f"stopped at the limit of runs or time: {skipped}")
+    return text
 
 
-def _holes(found: EdgeResult) -> list[str]:
-    """What fails before the answer, the first and the last of many, and where the first begins."""
-    holes = found.edge.holes
+def _holes(result: EdgeResult) -> list[str]:
+    """Returns the intervals below the answer that do not fit, and the value up to which everything fits."""
+    holes = result.edge.holes
     if not holes:
         return []
     shown = holes if len(holes) <= MAX_HOLES else [*holes[: MAX_HOLES - 1], holes[-1]]
-    told = [f"before that it does not fit: {_stretch(found, h)}, {why_not(found.edge.tried[h.last_index])}" for h in shown]
+    text = [f"before that, {_interval(result, h)} does not fit: {why_not(result.edge.tried[h.last_index])}" for h in shown]
     if len(shown) < len(holes):
-        told.insert(-1, f"… and {len(holes) - len(shown)} more such stretches")
-    safe = [index for index in found.edge.tried if index < holes[0].first_index]
-    return [*told, f"up to {found.knob.shown(found.knob.values[safe[-1]])} all that was run fits"] if safe else told
+        text.insert(-1, f"… and {len(holes) - len(shown)} more such intervals")
+    safe = [index for index in result.edge.tried if index < holes[0].first_index]
+    if safe:
+        text.append(f"every value run up to {result.parameter.value_text(result.parameter.values[safe[-1]])} fits")
+    return text
 
 
-def _known(found: EdgeResult, fit: int) -> list[str]:
-    """Of the values that demand less than the answer, and of those that demand more, as far as was looked."""
-    edge, told = found.edge, []
-    less, more = ("larger", "smaller") if found.knob.goal.is_smallest else ("smaller", "larger")
+def _known(result: EdgeResult, fit: int) -> list[str]:
+    """Counts the values with less and with more demand than the answer that were run or judged."""
+    edge, parameter, text = result.edge, result.parameter, []
+    less, more = ("larger", "smaller") if parameter.goal.is_smallest else ("smaller", "larger")
     if fit:
         ran, judged = edge.known_between(0, fit - 1)
-        fits = "; not all of them fit" if edge.holes else "; all of them fit" if ran else ""
+        fits = ", not all of them fit" if edge.holes else ", all of them fit" if ran else ""
         certain = f"; {judged:,} that were not run fit by arithmetic" if judged else ""
-        told.append(f"of {fit:,} {less} values {ran or 'none'} run{fits}{certain}")
+        text.append(f"{fit:,} {less} values: {ran or 'none'} run{fits}{certain}")
     beyond = [i for i in (*edge.tried, *edge.judged) if i > fit]
     if beyond:
         ran, judged = edge.known_between(fit + 1, max(beyond))
         certain = f"; {judged:,} that were not run are ruled out by arithmetic" if judged else ""
-        last = found.knob.shown(found.knob.values[max(beyond)])
-        told.append(f"of {max(beyond) - fit:,} {more} values, to {last}, {ran} run; none of them fits{certain}")
-    return told
+        last = parameter.value_text(parameter.values[max(beyond)])
+        text.append(f"{max(beyond) - fit:,} {more} values up to {last}: {ran} run, none of them fits{certain}")
+    return text
 
 
-def _sides(found: EdgeResult) -> list[str]:
-    fit, fail, edge = found.fit, found.fail, found.edge
+def _sides(result: EdgeResult) -> list[str]:
+    fit, fail, edge = result.fit, result.fail, result.edge
     if fit is None:
-        tried = ", ".join(_shown(found, ran) for ran in edge.tried.values())
-        reasons = list(dict.fromkeys(why_not(ran) for ran in edge.tried.values()))
+        tried = ", ".join(_value_text(result, run) for run in edge.tried.values())
+        reasons = list(dict.fromkeys(why_not(run) for run in edge.tried.values()))
         more = f"; and {len(reasons) - 1} other reasons" if len(reasons) > 2 else f"; {reasons[1]}" if len(reasons) == 2 else ""
-        return [f"nothing fits of {tried}: {reasons[0]}{more}"]
-    shapes = fit.case.inputs or [subject_of(fit.case)]  # of a creation, the size that it is told
-    at = "" if found.knob.goal.is_smallest else f": {' '.join(map(format_shape, shapes))}"
-    told = [f"{_shown(found, fit)} fits{at}"]
+        return [f"nothing fits, tried {tried}: {reasons[0]}{more}"]
+    shapes = fit.case.inputs or [subject_of(fit.case)]  # an operator that creates a tensor has no operands
+    at = "" if result.parameter.goal.is_smallest else f": {' '.join(map(format_shape, shapes))}"
+    text = [f"{_value_text(result, fit)} fits{at}"]
     if fail is None:
-        return [*told, _beyond(found)]
-    told.append(f"{_shown(found, fail)} does not: {why_not(fail)}")
+        return [*text, _beyond(result)]
+    text.append(f"{_value_text(result, fail)} does not fit: {why_not(fail)}")
     if fail.verdict.status is not Status.OOM:
-        told.append(f"what ends it is not memory: {fail.verdict.status}")
-    return told
+        text.append(f"the limit is not memory: {fail.verdict.status}")
+    return text
 
 
-def _wanted(found: EdgeResult) -> str:
-    goal = found.knob.goal
+def _wanted(result: EdgeResult) -> str:
+    goal = result.parameter.goal
     return f"{'smallest' if goal.is_smallest else 'largest'} {goal}"
 
 
-def _beyond(found: EdgeResult) -> str:
-    """Where nothing beyond the answer was run."""
-    if not found.edge.is_open:
+def _beyond(result: EdgeResult) -> str:
+    """Explains why there is no run beyond the answer."""
+    if not result.edge.is_open:
         return "nothing beyond it was run"
-    return f"no edge up to {found.knob.shown(found.knob.values[-1])}, the last value"
+    return f"no edge up to {result.parameter.value_text(result.parameter.values[-1])}, the last value"
 
 
-def _shown(found: EdgeResult, ran: ValueRun | None) -> str:
-    return "none" if ran is None else found.knob.shown(ran.value)
+def _value_text(result: EdgeResult, run: ValueRun | None) -> str:
+    return "none" if run is None else result.parameter.value_text(run.value)
 
 
-def _stretch(found: EdgeResult, stretch: EdgeInterval[int]) -> str:
-    first, last = found.knob.shown(stretch.first), found.knob.shown(stretch.last)
-    return first if first == last else f"{first} to {last} ({stretch.runs} run)"
+def _interval(result: EdgeResult, interval: EdgeInterval[int]) -> str:
+    first, last = result.parameter.value_text(interval.first), result.parameter.value_text(interval.last)
+    return first if first == last else f"{first} to {last} ({interval.runs} run)"
 
 
-def _effort(found: EdgeResult) -> str:
-    known = len(found.edge.tried) - found.ran
-    runs = "1 run" if found.ran == 1 else f"{found.ran} runs"
-    earlier = f", {known} known from before" if known else ""
-    numerics = "; numerics not run" if found.setting.device_mode == "virtual" else ""
-    return f"{runs}{earlier} in {found.seconds:.2f} s{numerics}"
+def _effort(result: EdgeResult) -> str:
+    reused = len(result.edge.tried) - result.new_runs
+    runs = "1 run" if result.new_runs == 1 else f"{result.new_runs} runs"
+    earlier = f" and {reused} reused from the journal" if reused else ""
+    numerics = "; numerics not run" if result.setting.device_mode == "virtual" else ""
+    return f"{runs}{earlier} in {result.seconds:.2f} s{numerics}"
 
 
-def to_json(found: EdgeResult) -> dict[str, Any]:
-    """All that was run, with the verdicts' numbers."""
-    edge, knob = found.edge, found.knob
+def to_json(result: EdgeResult) -> dict[str, Any]:
+    """Returns everything that was run, with the numbers of the verdicts."""
+    edge, parameter = result.edge, result.parameter
     return {
-        "case": found.case.identity(),
-        "key": found.case.key,
-        "goal": str(knob.goal),
-        "wanted": "smallest" if knob.goal.is_smallest else "largest",
-        "what": knob.what,
-        **found.setting.to_json(),
-        "fit": _run(found, found.fit),
-        "fail": _run(found, found.fail),
+        "case": result.case.identity(),
+        "key": result.case.key,
+        "goal": str(parameter.goal),
+        "wanted": "smallest" if parameter.goal.is_smallest else "largest",
+        "what": parameter.description,
+        **result.setting.to_json(),
+        "fit": _run(result, result.fit),
+        "fail": _run(result, result.fail),
         "is_confirmed": edge.is_confirmed,
         "is_open": edge.is_open,
         "is_spent": edge.is_spent,
         "is_monotone_as_run": not edge.holes,
-        "stretches": [{"first": s.first, "last": s.last, "fits": s.fits, "runs": s.runs} for s in edge.stretches],
-        "tried": [_run(found, ran) for ran in edge.tried.values()],
+        "stretches": [{"first": x.first, "last": x.last, "fits": x.fits, "runs": x.runs} for x in edge.intervals],
+        "tried": [_run(result, run) for run in edge.tried.values()],
         "judged_by_arithmetic": len(edge.judged.keys() - edge.tried.keys()),
         "contradicted": [edge.tried[i].value for i in edge.contradicted],
-        "runs": found.ran,
-        "seconds": round(found.seconds, 4),
+        "runs": result.new_runs,
+        "seconds": round(result.seconds, 4),
     }
 
 
-def _run(found: EdgeResult, ran: ValueRun | None) -> dict[str, Any] | None:
-    if ran is None:
+def _run(result: EdgeResult, run: ValueRun | None) -> dict[str, Any] | None:
+    if run is None:
         return None
-    verdict = {k: str(v) if isinstance(v, TextEnum) else v for k, v in asdict(ran.verdict).items() if v not in (None, "")}
-    shortfall = ran.verdict.shortfall_bytes
+    verdict = {k: str(v) if isinstance(v, TextEnum) else v for k, v in asdict(run.verdict).items() if v not in (None, "")}
+    shortfall = run.verdict.shortfall_bytes
     more = {} if shortfall is None else {"shortfall_bytes": shortfall}
-    known = {"known_from_before": True} if ran.is_known else {}
-    return {"value": ran.value, "shown": _shown(found, ran), "case": ran.case.identity(), **verdict, **more, **known}
+    known = {"known_from_before": True} if run.is_known else {}
+    return {"value": run.value, "shown": _value_text(result, run), "case": run.case.identity(), **verdict, **more, **known}

@@ -75,10 +75,10 @@ def diagnose(
 
     Exit code 0 no failure in the log, 1 failures, 2 bad input.
     """
-    from ssinghal.diagnose import text as telling
+    from ssinghal.diagnose import text as diagnosis_text
     from ssinghal.diagnose.log_reader import read_log
     from ssinghal.diagnose.parse.mlir import read_module
-    from ssinghal.diagnose.pipeline import understand
+    from ssinghal.diagnose.pipeline import diagnose_failures
     from ssinghal.diagnose.replay_pools import ReplayPools
 
     if str(log) == str(module) == "-":
@@ -90,31 +90,31 @@ def diagnose(
     with ExitStack() as stack:
         operations = read_module(_opened(module, stack), str(module)) if module is not None else None
         reading = read_log(_opened(log, stack), str(log), operations)
-    tell = (lambda lines: None) if as_json else _tell
-    tell(_head(reading))
+    print_lines = (lambda lines: None) if as_json else _print_lines
+    print_lines(_header(reading))
     budget = None if no_remedies else Budget(host_tiles=host_tiles)
-    found = []
+    diagnoses = []
     with ReplayPools(asked, live, board, mode, ttnn_log=ttnn_log, timeout_s=timeout) as pools:
-        for number, known in enumerate(understand(reading, call)):
-            tell([*([""] if number else []), *telling.explained(known)])
-            if known.is_memory and not no_replay:
-                known = pools.replayed(known, budget)
-                tell(telling.found_out(known))
-            found.append(known)
+        for number, diagnosis in enumerate(diagnose_failures(reading, call)):
+            print_lines([*([""] if number else []), *diagnosis_text.explanation_lines(diagnosis)])
+            if diagnosis.is_memory and not no_replay:
+                diagnosis = pools.replayed(diagnosis, budget)
+                print_lines(diagnosis_text.replay_lines(diagnosis))
+            diagnoses.append(diagnosis)
     if as_json:
-        failures = [telling.as_json(known) for known in found]
+        failures = [diagnosis_text.as_json(diagnosis) for diagnosis in diagnoses]
         click.echo(json.dumps({"log": str(log), "lines": reading.lines, "remarks": reading.remarks, "failures": failures}))
     if script_path is not None:
-        _write_script(script_path, found)
-    sys.exit(1 if found else 0)
+        _write_script(script_path, diagnoses)
+    sys.exit(1 if diagnoses else 0)
 
 
-def _tell(lines: list[str]) -> None:
+def _print_lines(lines: list[str]) -> None:
     if lines:
         click.echo("\n".join(lines))
 
 
-def _head(reading: LogReading) -> list[str]:
+def _header(reading: LogReading) -> list[str]:
     remarks = [f"remark: {remark}" for remark in reading.remarks]
     return remarks if reading.failures else [f"{reading.name}: no failure in {reading.lines:,} lines", *remarks]
 
@@ -148,15 +148,16 @@ def _opened(path: Path, stack: ExitStack) -> BinaryIO:
         raise InvalidCase(f"{path}: {error.strerror}") from error
 
 
-def _write_script(path: Path, found: list[Diagnosis]) -> None:
-    """The first call that was replayed; without one a word on standard error, for the diagnosis stands."""
-    replays = [(known, made) for known in found for made in known.replays if made.tried.code]
+def _write_script(path: Path, diagnoses: list[Diagnosis]) -> None:
+    """Writes the first call that was replayed; without one prints a note on standard error, as the diagnosis still holds."""
+    replays = [(diagnosis, replay) for diagnosis in diagnoses for replay in diagnosis.replays if replay.result.code]
     if not replays:
         click.echo(f"ssinghal: {path}: not written: no call was replayed", err=True)
         return
-    known, made = replays[0]
+    diagnosis, replay = replays[0]
+    result = replay.result
     about = [
-        f"{call_text(made.tried.trial.case)}, reported: {known.failure.verdict.message}",
-        f"on {made.tried.device_mode} {made.tried.board}, ttnn {made.tried.ttnn}: {made.outcome(())}",
+        f"{call_text(result.trial.case)}, reported: {diagnosis.failure.verdict.message}",
+        f"on {result.device_mode} {result.board}, ttnn {result.ttnn}: {replay.outcome(())}",
     ]
-    write_text(path, script(made.tried, about))
+    write_text(path, script(result, about))

@@ -100,7 +100,7 @@ def edge(
         Goal(largest or smallest),
         case,
         Bounds(tuple(parse_shape(dims)) if dims else (), step, upto),
-        SearchLimits(runs=runs, seconds=seconds, doubt_seconds=doubts),
+        SearchLimits(runs=runs, seconds=seconds, check_seconds=doubts),
     )
     choices = [choose_device(mode, name, ttnn_log=ttnn_log) for name in _names(board)]
     for choice in choices:
@@ -110,7 +110,7 @@ def edge(
         for choice in choices:
             options = PoolOptions.of(choice, workers=1, timeout_s=timeout, host_tiles=host_tiles, release=release)
             with Pool(choice, lean(options)) as pool:
-                several.append(search.on(pool, journal, _told))
+                several.append(search.on(pool, journal, _show_run))
             if as_json:
                 click.echo(json.dumps(to_json(several[-1])))
     if not as_json:
@@ -126,7 +126,7 @@ def _names(board: str | None) -> list[str | None]:
     return list(names)
 
 
-def _told(knob: SearchParameter, ran: ValueRun) -> None:
-    """Whoever waits at a terminal sees each run."""
+def _show_run(parameter: SearchParameter, run: ValueRun) -> None:
+    """Shows each run to a user who waits at a terminal."""
     if sys.stderr is not None and sys.stderr.isatty():
-        click.echo(f"{knob.goal} {knob.shown(ran.value)}: {ran.verdict.status}", err=True)
+        click.echo(f"{parameter.goal} {parameter.value_text(run.value)}: {run.verdict.status}", err=True)

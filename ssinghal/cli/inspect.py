@@ -125,14 +125,14 @@ def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
 def _lacks(info: OperatorInfo) -> list[str]:
     """Names what is not declared: a rule that lays out operands in plans, dims along which calls can be cut into pieces or
     resized, an operation of TT-MLIR that is read as a call."""
-    from ssinghal.diagnose.mlir_to_case import FORMS
+    from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
     from ssinghal.plan.rules.dispatch import RULES
 
     parts = {
         "lowering": info.name in RULES,
         "cutting": info.dims is not None and info.dims.cut is not None,
         "resizing": info.dims is not None,
-        "mlir": any(form.info is info for form in FORMS.values()),
+        "mlir": any(mapping.info is info for mapping in OP_MAPPINGS.values()),
     }
     return [part for part, is_declared in parts.items() if not is_declared]
 

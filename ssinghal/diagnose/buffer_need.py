@@ -1,4 +1,4 @@
-"""A buffer that does not fit, in numbers: what it needs, what there is, whose it is, and what was there before the call."""
+"""Explains a buffer that does not fit in numbers: its need, the free bytes, its tensor, and what was allocated before."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ssinghal.core.tensors import BufferType, ceil_div, format_bytes, round_up
 from ssinghal.diagnose.fingerprint import memory_of
 from ssinghal.estimation.estimator import Allocation
 
-GRANULE = 32  # what an L1_SMALL region of a Wormhole is booked in
+GRANULE = 32  # bytes of a Wormhole's L1_SMALL region are allocated in multiples of it
 
 
 @dataclass(frozen=True)
 class BufferNeed:
-    """The figures of the message, per bank but for ``total_bytes``; None where its wording lacks them.
+    """The numbers of the message, per bank except ``total_bytes``; None where its wording lacks them.
 
-    ``owner``: the tensor of the call that has exactly these bytes, or those that do; "" where none does. ``owner_sought``: the
-    call's tensors are known. ``resident_bytes``: per bank, allocated before the call, that is, without its own operands; None
-    where those are not known, or not all there.
+    ``owner``: the tensors of the call that have exactly these bytes; "" where none has. ``owner_sought``: the call's tensors
+    are known. ``resident_bytes``: per bank, allocated before the call, without its operands; None where those are unknown or
+    incomplete.
     """
 
     memory: BufferType
@@ -41,7 +41,7 @@ class BufferNeed:
 
     @property
     def uneven_bytes(self) -> int:
-        """What all banks would hold more, were all as full as the fullest: pages are not divided."""
+        """The bytes by which all banks together hold less than if each were as full as the fullest: pages are not divided."""
         return self.banks * self.bytes_per_bank - self.total_bytes
 
     @property
@@ -50,14 +50,14 @@ class BufferNeed:
 
     @property
     def least_holes(self) -> int | None:
-        """How many holes the free bytes are in, at least."""
+        """The minimum number of holes that the free bytes are in."""
         if not self.fragmented or not self.free_bytes or not self.largest_free_bytes:
             return None
         return ceil_div(self.free_bytes, self.largest_free_bytes)
 
     @property
     def l1_small_size(self) -> int | None:
-        """The L1_SMALL region that this call needs, after all that is in it now."""
+        """The L1_SMALL region that has room for this buffer after all that is in it now."""
         if self.memory is not BufferType.L1_SMALL or self.allocated_bytes is None:
             return None
         return round_up(self.allocated_bytes + self.bytes_per_bank, GRANULE)
@@ -70,18 +70,18 @@ class BufferNeed:
         size = format_bytes(self.total_bytes)
         yield f"{name} buffer of {size} over {self.banks} banks: {self.bytes_per_bank:,} B in the fullest"
         if self.uneven_bytes > 0:
-            yield f"its pages do not divide evenly: the other banks hold {self.uneven_bytes:,} B less, all together"
+            yield f"its pages do not divide evenly: the other banks together hold {self.uneven_bytes:,} B less"
 
     def _bank_lines(self) -> Iterator[str]:
         if self.bank_bytes is not None and self.allocated_bytes is not None and self.free_bytes is not None:
             yield (
-                f"a bank has {format_bytes(self.bank_bytes)}: {self.allocated_bytes:,} B taken, {self.free_bytes:,} B free,"
+                f"a bank has {format_bytes(self.bank_bytes)}: {self.allocated_bytes:,} B allocated, {self.free_bytes:,} B free,"
                 f" largest block {self.largest_free_bytes:,} B"
             )
         elif self.bank_bytes is not None:
             yield f"a bank has {format_bytes(self.bank_bytes)}"
         elif self.memory is BufferType.L1 and self.bytes_per_bank > max(L1_END_BYTES):
-            yield f"no core has as much: an L1 ends at {max(L1_END_BYTES):,} B at most"
+            yield f"no core has that much: an L1 ends at {max(L1_END_BYTES):,} B at most"
         if self.l1_small_size is not None:
             yield f"l1_small_size {self.l1_small_size:,} has room for this buffer; the programs that follow add their own"
             return
@@ -91,23 +91,23 @@ class BufferNeed:
             holes = f"in at least {self.least_holes} holes, " if self.least_holes else ""
             yield f"fragmented: {self.free_bytes:,} B are free, but {holes}the largest of {self.largest_free_bytes:,} B"
         elif self.fits_empty_bank is False and self.bank_bytes:
-            yield f"an empty bank would not hold it: it needs {self.bytes_per_bank / self.bank_bytes:.2f} banks' worth in each"
+            yield f"it exceeds an empty bank: it needs {self.bytes_per_bank / self.bank_bytes:.2f} times its size in each"
         elif self.fits_empty_bank and self.allocated_bytes:
-            yield "an empty bank would hold it: what is allocated already is the cause"
+            yield "it fits into an empty bank: the cause is what is already allocated"
 
     def _owner_lines(self) -> Iterator[str]:
         if self.owner:
             yield f"these are exactly the bytes of the {self.owner}"
         elif self.owner_sought:
-            yield "no operand or result of the call has these bytes: a tensor that TTNN makes on the way"
+            yield "no operand or result of the call has these bytes: it is a temporary tensor of TTNN"
         if self.resident_bytes is not None:
             yield f"allocated in each bank before the call: {format_bytes(self.resident_bytes)}"
 
 
 def buffer_need(verdict: Verdict, tensors: Sequence[Allocation], *, placed: bool) -> BufferNeed | None:
-    """The buffer that ``verdict`` names; None where it names none, or not its size.
+    """Returns the buffer that ``verdict`` names; None where it names none, or no size.
 
-    ``tensors`` of the call, on the banks of the message. ``placed``: they are known to lie so, not just assumed.
+    ``tensors``: of the call, on the banks of the message. ``placed``: their memory is known, not only assumed.
     """
     memory = memory_of(verdict)
     if memory is None or verdict.total_bytes is None or verdict.banks is None or verdict.bytes_per_bank is None:
@@ -125,7 +125,7 @@ def buffer_need(verdict: Verdict, tensors: Sequence[Allocation], *, placed: bool
     resident = None
     if placed and tensors and verdict.allocated_bytes is not None and verdict.allocated_bytes >= operands:
         resident = verdict.allocated_bytes - operands
-        owners = [label for label in owners if label.startswith("output")] or owners  # for the operands are there
+        owners = [label for label in owners if label.startswith("output")] or owners  # the operands are already allocated
     return BufferNeed(
         memory=memory,
         total_bytes=verdict.total_bytes,

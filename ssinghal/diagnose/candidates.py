@@ -1,7 +1,7 @@
-"""Which calls ask for exactly these bytes, where a message gives numbers and nothing else.
+"""Searches for calls that request exactly the bytes of a message that has numbers and nothing else.
 
-A candidate is no finding: many shapes have the same bytes. The catalogs come first, for their calls are made by real models,
-and of them only calls of the TTNN function that the text names, where it names one; then what arithmetic alone says.
+A candidate is not proven: many shapes have the same bytes. Calls of the catalogs come first, as real models make them, and only
+those of the TTNN function that the text names, where it names one. Then follows what arithmetic alone shows.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
 from ssinghal.operators.binding import specs_of
 
-MAX_SHAPES = 2  # of models, that a line of arithmetic names
+MAX_SHAPES = 2  # of models, named as examples in a candidate by arithmetic
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A call, or a tensor, that asks for the bytes of the message.
+    """A call, or a tensor, that requests the bytes of the message.
 
-    ``case``: of a catalog, on the memory of the message; None where arithmetic alone gives the shape. ``label``: which of its
-    tensors, ``spec``. ``as_allocated``: the tensors before it take what the message says is allocated. ``calls``: how often
-    models make it; 0 where none is known to. ``sources``: those that do. ``told_by``: what in the text has its sizes, else "";
-    its bytes are not known to be those of the message. ``left_out``: what is set there besides.
+    ``case``: of a catalog, in the memory of the message; None where arithmetic alone gives the shape. ``label``: which of its
+    tensors, with ``spec``. ``as_allocated``: the tensors before it take what is allocated according to the message. ``calls``:
+    how often models make the call; 0 where none is known to. ``sources``: those models. ``sizes_from``: the part of the text
+    that has its sizes, else ""; its bytes may differ from the message's. ``left_out``: what else is set there.
     """
 
-    what: str
+    description: str
     label: str = ""
     case: Case | None = None
     spec: TensorSpec | None = None
     as_allocated: bool = False
     calls: int = 0
     sources: tuple[Source, ...] = ()
-    told_by: str = ""
+    sizes_from: str = ""
     left_out: tuple[str, ...] = ()
 
     @classmethod
     def from_source(cls, call: SourceCall) -> Candidate:
-        return cls(_called(call.case), case=call.case, told_by=call.told_by, left_out=call.left_out)
+        return cls(_description(call.case), case=call.case, sizes_from=call.sizes_from, left_out=call.left_out)
 
     @property
     def by_arithmetic(self) -> bool:
@@ -70,62 +70,66 @@ class Candidate:
 
     def line(self) -> str:
         if self.case is None:
-            return f"by arithmetic: {self.what}"
+            return f"by arithmetic: {self.description}"
         placement = self.case.placement
         moved = "" if placement.output_memory is OutputMemory.SAME else f" from {placement.memory}"
-        if self.told_by:
-            beside = f" (without {', '.join(self.left_out)})" if self.left_out else ""
+        if self.sizes_from:
+            without = f" (without {', '.join(self.left_out)})" if self.left_out else ""
             memory = f"{placement.memory} to {placement.output_memory}" if moved else str(placement.memory)
-            return f"from {self.told_by}: {self.what}{beside}, taken as {placement.dtype}, {placement.layout}, {memory}"
-        of = f", {self.calls:,} call{'s' if self.calls > 1 else ''}" if self.calls else ""
-        where = f"; {_place(self.sources)}" if _place(self.sources) else ""
-        taken = "; its operands are what is allocated" if self.as_allocated else ""
-        return f"candidate: {self.label} of {self.what}{moved}{of}{where}{taken}"
+            assumed = f"{placement.dtype}, {placement.layout}, {memory}"
+            return f"from {self.sizes_from}: {self.description}{without}, assumed in {assumed}"
+        count = f", {self.calls:,} call{'s' if self.calls > 1 else ''}" if self.calls else ""
+        where = f"; {_model_and_module(self.sources)}" if _model_and_module(self.sources) else ""
+        allocated = "; its operands are what is allocated" if self.as_allocated else ""
+        return f"candidate: {self.label} of {self.description}{moved}{count}{where}{allocated}"
 
 
-def _place(sources: Iterable[Source]) -> str:
-    """The first model that makes the call, and where."""
+def _model_and_module(sources: Iterable[Source]) -> str:
+    """Returns the first model that makes the call, and where in it."""
     first = next((source for source in sources if source.model), None)
     return f"{first.model} at {first.input_size}, {first.module_path}" if first else ""
 
 
 def candidates(
     verdict: Verdict,
-    origin: Fingerprint,
+    fingerprint: Fingerprint,
     limit: int = 5,
     catalogs: Iterable[Catalog] | None = None,
     functions: Sequence[str] = (),
 ) -> list[Candidate]:
-    """At most ``limit`` calls that the figures of ``verdict`` could be of, the likeliest first. ``catalogs``: all of the
-    package's where None. ``functions`` of TTNN, the likeliest first, of which it is a call; empty where it may be any."""
-    board = origin.board(verdict)
-    results_only = bool(functions)  # what a function is called with is there already
-    search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, origin)) if board else None
+    """Returns at most ``limit`` calls that may have the numbers of ``verdict``, the likeliest first.
+
+    ``catalogs``: all built-in ones where None. ``functions``: those of TTNN that may have been called, the likeliest first;
+    empty where any may have been.
+    """
+    board = fingerprint.board(verdict)
+    results_only = bool(functions)  # the operands of a function exist before it is called
+    search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, fingerprint)) if board else None
     if search is None or limit < 1:
         return []
-    found = search.ranked(_cases(_catalogs() if catalogs is None else catalogs, search.volumes))
-    calls = list(_calls_to(functions, found)) if functions else found
-    return [*calls, *search.by_arithmetic([] if calls else found)][:limit]
+    ranked = search.ranked(_cases(_catalogs() if catalogs is None else catalogs, search.volumes))
+    calls = list(_calls_to(functions, ranked)) if functions else ranked
+    return [*calls, *search.by_arithmetic([] if calls else ranked)][:limit]
 
 
 @cache
 def _catalogs() -> tuple[Catalog, ...]:
-    """All of the package's, read once: a log may have many failures."""
+    """Returns all built-in catalogs, loaded once: a log may have many failures."""
     return tuple(load_catalogs())
 
 
-def _calls_to(functions: Sequence[str], found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Those whose operator calls one of ``functions``, and of which a result has the bytes."""
-    results = [(one, one.case.operator) for one in found if one.case is not None and not one.label.startswith("input")]
-    named: set[str] = set()
+def _calls_to(functions: Sequence[str], ranked: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yields the candidates whose operator calls one of ``functions``, and of which a result has the bytes."""
+    results = [(one, one.case.operator) for one in ranked if one.case is not None and not one.label.startswith("input")]
+    seen: set[str] = set()
     for function in functions:
-        operators = operators_calling(function) - named
-        named |= operators
+        operators = operators_calling(function) - seen
+        seen |= operators
         yield from (one for one, operator in results if operator in operators)
 
 
 def _cases(catalogs: Iterable[Catalog], volumes: range) -> Iterator[Case]:
-    """Cases that may have a tensor of so many elements. Most lines of models are passed over unread."""
+    """Yields the cases that may have a tensor with a number of elements in ``volumes``; most lines of models are skipped."""
     for catalog in catalogs:
         thinned = _thinned(catalog, volumes) if isinstance(catalog, CapturedCatalog) else catalog
         yield from (case for case in catalog_cases(thinned) if not isinstance(case, Unmapped))
@@ -139,15 +143,15 @@ def _thinned(catalog: CapturedCatalog, volumes: range) -> CapturedCatalog:
     return replace(catalog, sections=sections)
 
 
-def _joined(found: Iterable[Candidate]) -> list[Candidate]:
-    """Equal calls of several models are one candidate. First those whose operands are what is allocated, then by calls."""
-    joined: dict[tuple[str, str], Candidate] = {}
-    for one in found:
+def _merged(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Merges equal calls of several models, and sorts: those whose operands are what is allocated first, then by calls."""
+    merged: dict[tuple[str, str], Candidate] = {}
+    for one in candidates:
         key = (one.case.key if one.case else "", one.label)
-        known = joined.get(key)
+        known = merged.get(key)
         sources = (*known.sources, *one.sources) if known else one.sources
-        joined[key] = replace(one, sources=sources, calls=sum(source.count for source in sources))
-    return sorted(joined.values(), key=lambda one: (not one.as_allocated, -one.calls, one.what, one.label))
+        merged[key] = replace(one, sources=sources, calls=sum(source.count for source in sources))
+    return sorted(merged.values(), key=lambda one: (not one.as_allocated, -one.calls, one.description, one.label))
 
 
 # Buffers ------------------------------------------------------------------------------------------------------------------
@@ -173,52 +177,57 @@ class _Bytes:
 
     @property
     def volumes(self) -> range:
-        """Elements that a tensor of these bytes can have: a block float has half a byte each, one alone may take a tile."""
+        """The numbers of elements that a tensor of these bytes can have.
+
+        An element of a block float has half a byte; a single element may take a complete tile.
+        """
         return range(self.total_bytes // max(dtype.tile_bytes for dtype in DType), 2 * self.total_bytes + 1)
 
     def are(self, pages: int, page_bytes: int) -> bool:
-        """Whether so many pages, as they are stored, are these bytes over these banks."""
+        """Returns whether that many pages, as they are stored, are these bytes over these banks."""
         region = self.board.region(self.memory)
         stored = round_up(page_bytes, region.alignment_bytes)
         return pages * stored == self.total_bytes and ceil_div(pages, region.num_banks) * stored == self.bytes_per_bank
 
     def ranked(self, cases: Iterable[Case]) -> list[Candidate]:
-        return _joined(candidate for case in cases if (candidate := self._candidate(case)) is not None)
+        return _merged(candidate for case in cases if (candidate := self._candidate(case)) is not None)
 
     def _candidate(self, case: Case) -> Candidate | None:
-        """The tensor of ``case`` that has these bytes, with the call moved to this memory; into an L1 where its operands
-        cannot be, they come from DRAM."""
+        """Returns the tensor of ``case`` that has these bytes, with the call moved to this memory.
+
+        Operands that cannot be in an L1 come from DRAM.
+        """
         try:
             if not any(self._matches(spec) for specs in specs_of(case) for spec in specs):
                 return None
-            found = self._tensor_of(self._moved(case))
-            is_operand = found is None or found.label.startswith("input")
-            if self.memory is BufferType.L1 and (found is None or (is_operand and self.results_first)):
-                found = self._tensor_of(self._from_dram(case)) or found
-            return found
+            candidate = self._tensor_of(self._moved(case))
+            is_operand = candidate is None or candidate.label.startswith("input")
+            if self.memory is BufferType.L1 and (candidate is None or (is_operand and self.results_first)):
+                candidate = self._tensor_of(self._from_dram(case)) or candidate
+            return candidate
         except InvalidCase:
             return None
 
     def _tensor_of(self, moved: Case) -> Candidate | None:
-        """The likeliest tensor of the call that has these bytes, and before which no more is placed than is allocated."""
+        """Returns the likeliest tensor of the call that has these bytes; those before it take at most what is allocated."""
         operands, results = specs_of(moved)
         outputs = ["output"] if len(results) == 1 else [f"output {i}" for i in range(1, len(results) + 1)]
         labels = [*(f"input {i}" for i in range(1, len(operands) + 1)), *outputs]
-        placed, found = 0, []
+        placed, tensors = 0, []
         for label, spec in zip(labels, (*operands, *results), strict=True):
             if spec.memory.buffer is not self.memory:
                 continue
             if self._matches(spec) and (self.allocated_bytes is None or placed <= self.allocated_bytes):
-                found.append((self.results_first and label in outputs, 0 < placed == self.allocated_bytes, label, spec))
+                tensors.append((self.results_first and label in outputs, 0 < placed == self.allocated_bytes, label, spec))
             placed += round_up(self._per_bank(spec), self.board.granule_bytes)
-        if not found:
+        if not tensors:
             return None
-        _, as_allocated, label, spec = max(found, key=lambda each: each[:2])
-        return Candidate(_called(moved), label, moved, spec, as_allocated, sources=moved.sources)
+        _, as_allocated, label, spec = max(tensors, key=lambda tensor: tensor[:2])
+        return Candidate(_description(moved), label, moved, spec, as_allocated, sources=moved.sources)
 
     def _matches(self, spec: TensorSpec) -> bool:
-        is_near = spec.logical_bytes <= self.total_bytes  # so most cases cost one product
-        return is_near and self.are(spec.num_pages, spec.page_bytes)
+        may_match = spec.logical_bytes <= self.total_bytes  # a cheap test first
+        return may_match and self.are(spec.num_pages, spec.page_bytes)
 
     def _per_bank(self, spec: TensorSpec) -> int:
         region = self.board.region(self.memory)
@@ -234,19 +243,18 @@ class _Bytes:
         return replace(case, placement=placement, known_oom=None)
 
     def by_arithmetic(self, of_models: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Whole tiles of a dtype; and shapes of so many that models have, as ``of_models``, which are calls of others."""
+        """Yields a tensor of complete tiles for each dtype, with shapes of that many tiles from ``of_models`` as examples."""
         for dtype in (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B):
             tiles = self.total_bytes // dtype.tile_bytes
             if 0 < tiles < PAGE_COUNT_LIMIT and self.are(tiles, dtype.tile_bytes):
-                alike = [
-                    one.spec for one in of_models if one.spec and (one.spec.dtype, one.spec.layout) == (dtype, Layout.TILE)
-                ]
+                specs = [one.spec for one in of_models if one.spec]
+                alike = [spec for spec in specs if (spec.dtype, spec.layout) == (dtype, Layout.TILE)]
                 shapes = list(dict.fromkeys(format_shape(spec.shape) for spec in alike))[:MAX_SHAPES]
                 such_as = f", such as {' or '.join(shapes)}, which models have" if shapes else ""
                 yield Candidate(f"a tensor of {tiles:,} tiles of {dtype.tile_bytes:,} B ({dtype}){such_as}")
 
 
-def _called(case: Case) -> str:
+def _description(case: Case) -> str:
     shapes = " and ".join(map(format_shape, case.inputs))
     attrs = ", ".join(f"{name}={value}" for name, value in case.attrs.items())
     return f"{case.name} of {shapes}{f' with {attrs}' if attrs else ''}"
@@ -254,26 +262,28 @@ def _called(case: Case) -> str:
 
 # Program buffers ----------------------------------------------------------------------------------------------------------
 
-# In and out of a change of layout.
+# Dtypes in and out of a change of layout.
 _CHANGES = ((DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT32, DType.BFLOAT16), (DType.FLOAT32, DType.FLOAT32))
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Tensors so many tiles wide, by dtypes in and out, that a change of layout would deal out to cores so that the last one,
-    the core of the message, gets the program buffers of the message (``programs.ColumnShare``)."""
+    """The widths in tiles, with dtypes in and out, for which a change of layout needs the program buffers of the message.
+
+    It deals out the columns of tiles to cores; the core of the message is the last one (``program_buffers.ColumnShare``).
+    """
 
     widths: Mapping[int, tuple[DType, DType]]
 
     @classmethod
-    def of(cls, verdict: Verdict, origin: Fingerprint) -> _Columns | None:
+    def of(cls, verdict: Verdict, fingerprint: Fingerprint) -> _Columns | None:
         ranges = core_ranges(verdict.cores)
         if not verdict.ends_at_address or verdict.program_bytes is None or len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
             return None
-        (column, row), rows = ranges[0][0], {load_board(name).grid[1] for name in origin.boards}
+        (column, row), rows = ranges[0][0], {load_board(name).grid[1] for name in fingerprint.boards}
         widths = {
             width: dtypes
-            for base in origin.bases
+            for base in fingerprint.bases
             for dtypes in _CHANGES
             for grid_rows in sorted(rows)
             if row < grid_rows
@@ -286,10 +296,10 @@ class _Columns:
         return range(TILE_EDGE * (min(self.widths) - 1), PAGE_COUNT_LIMIT * TILE_EDGE)
 
     def ranked(self, cases: Iterable[Case]) -> list[Candidate]:
-        return _joined(candidate for case in cases for candidate in self._candidates(case))
+        return _merged(candidate for case in cases for candidate in self._candidates(case))
 
     def _candidates(self, case: Case) -> Iterator[Candidate]:
-        """Operands of ``case`` with one dim kept and the others folded into the row, as gathers along that dim are made."""
+        """Yields the operands of ``case`` with one dim kept and the others folded into the row, as gathers are lowered."""
         for shape in dict.fromkeys(case.inputs):
             volume = math.prod(shape)
             for kept, size in enumerate(shape):
@@ -297,9 +307,9 @@ class _Columns:
                 if width not in self.widths:
                     continue
                 placement = Placement(self.widths[width][0], channels_last=False)
-                made = make_case("to_layout", ((size, volume // size),), {"layout": "row_major"}, placement)
+                change = make_case("to_layout", ((size, volume // size),), {"layout": "row_major"}, placement)
                 folded = f"{format_shape(shape)} of {case.name} with all dims but dim {kept} in one row"
-                yield Candidate(f"{_called(made)}: {folded}", "program", made, sources=case.sources)
+                yield Candidate(f"{_description(change)}: {folded}", "program", change, sources=case.sources)
 
     def by_arithmetic(self, of_models: Sequence[Candidate]) -> Iterator[Candidate]:
         for dtypes in _CHANGES:
@@ -311,7 +321,7 @@ class _Columns:
 
 
 def _widths(program_bytes: int, dtypes: tuple[DType, DType], cores: int) -> range:
-    """Tiles wide, for which the last of so many cores gets the share that takes these bytes; empty where no share does."""
+    """Returns the widths in tiles for which the last of ``cores`` gets the share that takes ``program_bytes``."""
     here, rest = divmod(program_bytes, dtypes[0].tile_bytes + dtypes[1].tile_bytes)
     if rest or here < 1:
         return range(0)

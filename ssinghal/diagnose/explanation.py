@@ -1,6 +1,6 @@
-"""Why a call ran out of memory, in numbers: of the message, of the call's tensors, and what both imply together.
+"""Explains why a call ran out of memory, in numbers: those of the message, of the call's tensors, and what both imply.
 
-Only what is exact is said. Sizes are integer bytes; a ratio is of two figures in bytes.
+Only exact statements are made. Sizes are integer bytes; a ratio is of two numbers of bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, format_bytes, format_shape
 from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
-from ssinghal.diagnose.fingerprint import Fingerprint, memory_of, origin
+from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of, memory_of
 from ssinghal.diagnose.model import Failure, MlirValue, Operation
 from ssinghal.diagnose.program_buffers import ProgramBuffers, program_buffers
 from ssinghal.errors import InvalidCase
@@ -23,8 +23,10 @@ PADDED_MUCH = 1.05  # allocated over logical bytes, from which padding is worth 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An operand or result of the call, with its bytes on the banks of the message. ``known_layout``: the text says how it
-    lies, else TTNN's usual way is assumed."""
+    """An operand or result of the call, with its bytes on the banks of the message.
+
+    ``known_layout``: the text has its layout, else TTNN's usual one is assumed.
+    """
 
     allocation: Allocation
     known_layout: bool
@@ -35,41 +37,44 @@ class Tensor:
 
     @property
     def tiles(self) -> tuple[int, int]:
-        """Tiles wide and high, all dims but the last folded into the height."""
+        """The tensor's width and height in tiles, all dims but the last folded into the height."""
         height, width = self.spec.padded_2d
         return width // TILE_EDGE, height // TILE_EDGE
 
     @property
     def row_bytes(self) -> int:
-        """One row of values, without padding."""
+        """The bytes of one row of values, without padding."""
         return self.spec.shape[-1] * self.spec.dtype.tile_bytes // TILE_ELEMENTS
 
     @property
     def tile_row_bytes(self) -> int:
-        """One row of tiles, all of the tensor's width."""
+        """The bytes of one row of tiles over the tensor's full width."""
         return self.tiles[0] * self.spec.dtype.tile_bytes
 
     def lines(self) -> Iterator[str]:
-        spec, made = self.spec, self.allocation
+        spec, allocation = self.spec, self.allocation
         assumed = "" if self.known_layout else " (layout and memory assumed)"
-        yield f"{made.label}: {format_shape(spec.shape)} {spec.dtype} {spec.layout} {spec.memory}{assumed}"
+        yield f"{allocation.label}: {format_shape(spec.shape)} {spec.dtype} {spec.layout} {spec.memory}{assumed}"
         if spec.layout is Layout.TILE:
             wide, high = self.tiles
             yield f"  tiles: {wide:,} wide, {high:,} high; a row of tiles has {format_bytes(self.tile_row_bytes)}"
         yield f"  a row of {spec.shape[-1]:,} values has {format_bytes(self.row_bytes)}"
-        if made.padding_factor >= PADDED_MUCH:
-            factor = f"{made.padding_factor:.4g} times the {format_bytes(made.logical_bytes)} of its values"
-            yield f"  allocated {format_bytes(made.allocated_bytes)}, {factor}: {made.padding_cause}"
+        if allocation.padding_factor >= PADDED_MUCH:
+            factor = f"{allocation.padding_factor:.4g} times the {format_bytes(allocation.logical_bytes)} of its values"
+            yield f"  allocated {format_bytes(allocation.allocated_bytes)}, {factor}: {allocation.padding_cause}"
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Of one failure. ``headline``: in a line, what it is. ``program`` or ``buffer`` is what ran out, where the message tells
-    sizes; ``origin`` what its figures point to; ``tensors`` the call's, where an operation with types is known."""
+    """The explanation of one failure.
+
+    ``headline``: the failure in one line. ``program`` or ``buffer``: what ran out, where the message has sizes.
+    ``fingerprint``: what its numbers point to. ``tensors``: the call's, where an operation with types is known.
+    """
 
     verdict: Verdict
     headline: str
-    origin: Fingerprint
+    fingerprint: Fingerprint
     operation: Operation | None = None
     program: ProgramBuffers | None = None
     buffer: BufferNeed | None = None
@@ -82,11 +87,11 @@ class Explanation:
         return [
             *(facts.lines() if facts else (self.headline, *_other_lines(self.verdict))),
             *(line for tensor in self.tensors for line in tensor.lines()),
-            *self.origin.lines(),
+            *self.fingerprint.lines(),
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """All figures as plain values."""
+        """Returns all numbers as plain values."""
         program = asdict(self.program) | {"overflow_bytes": self.program.overflow_bytes} if self.program else None
         buffer = asdict(self.buffer) | {"shortfall_bytes": self.buffer.shortfall_bytes} if self.buffer else None
         return {
@@ -94,42 +99,42 @@ class Explanation:
             "program": program,
             "buffer": buffer,
             "tensors": [{**t.allocation.to_json(), "known_layout": t.known_layout, "tiles": t.tiles} for t in self.tensors],
-            "boards": list(self.origin.boards),
-            "builds": [reading.build.name for reading in self.origin.readings],
+            "boards": list(self.fingerprint.boards),
+            "builds": [match.build.name for match in self.fingerprint.matches],
             "lines": self.lines(),
         }
 
 
 def explain(failure: Failure) -> Explanation:
-    """What the numbers of ``failure``, and the operation that it came from, say. A failure that is none of memory is named."""
+    """Explains ``failure`` by its numbers and its operation; one that is not about memory only gets a headline."""
     verdict, operation = failure.verdict, failure.operation
     if verdict.resource is None:
         return Explanation(verdict, _headline(failure), Fingerprint(), operation)
-    points_to = origin(verdict)
-    board = points_to.board(verdict)
+    fingerprint = fingerprint_of(verdict)
+    board = fingerprint.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
     allocations = [tensor.allocation for tensor in tensors]
-    program = program_buffers(verdict, points_to, operation)
+    program = program_buffers(verdict, fingerprint, operation)
     if program is not None and len(program.needs) == 1 and (build := program.needs[0].build) is not None:
-        points_to = points_to.narrowed(build)
+        fingerprint = fingerprint.narrowed(build)
     placed = all(tensor.known_layout for tensor in tensors)
     buffer = buffer_need(verdict, allocations, placed=placed)
-    return Explanation(verdict, _headline(failure), points_to, operation, program, buffer, tensors)
+    return Explanation(verdict, _headline(failure), fingerprint, operation, program, buffer, tensors)
 
 
 def _headline(failure: Failure) -> str:
-    told = sentence(failure.verdict)
+    message = sentence(failure.verdict)
     if failure.verdict.resource is not None:
-        return told
+        return message
     if failure.is_cut:
         return "unknown: the text is cut before its message"
     if failure.verdict.status is Status.CRASH:
-        return f"not a memory failure, but a crash of native code: {told}"
-    return f"not a memory failure: {told}"
+        return f"not a memory failure, but a crash of native code: {message}"
+    return f"not a memory failure: {message}"
 
 
 def _tensors(operation: Operation, board: Board) -> Iterator[Tensor]:
-    """Those of known type, numbered among the tensors of the call; a shard that the board has no cores for is left out."""
+    """Yields the tensors of known type, numbered among those of the call, without shards that the board has no cores for."""
     operands = [(f"input {i}", v) for i, v in enumerate((v for v in operation.operands if v.spec is not None), 1)]
     several = len(operation.results) > 1
     results = [(f"output {i}" if several else "output", v) for i, v in enumerate(operation.results, 1)]
@@ -148,7 +153,7 @@ def _tensor(label: str, value: MlirValue, board: Board) -> Tensor | None:
 
 
 def _other_lines(verdict: Verdict) -> Iterator[str]:
-    """Resources that are neither a tensor's buffer nor a program's."""
+    """Yields the explanation of a resource that is neither a tensor's buffer nor a program's."""
     need, limit = verdict.program_bytes, verdict.limit_bytes
     if verdict.resource is Resource.TRACE_BUFFER and verdict.total_bytes is not None:
         of = f" of a region of {format_bytes(limit)}" if limit is not None else ""
@@ -156,11 +161,11 @@ def _other_lines(verdict: Verdict) -> Iterator[str]:
         yield f"a device opened with trace_region_size {verdict.total_bytes:,} has room for this trace alone"
     elif verdict.resource is Resource.KERNEL_CONFIG and need is not None and limit is not None:
         yield f"the program's arguments and code need {format_bytes(need)} of {format_bytes(limit)} per core"
-        yield f"missing: {format_bytes(need - limit)}; a smaller worker_l1_size leaves more to them"
+        yield f"missing: {format_bytes(need - limit)}; a smaller worker_l1_size leaves more for them"
     elif verdict.resource is Resource.HOST:
-        asked = f": {format_bytes(verdict.total_bytes)} were asked for" if verdict.total_bytes is not None else ""
-        yield f"it is the memory of the host that ran out, not of a device{asked}"
+        requested = f": {format_bytes(verdict.total_bytes)} were requested" if verdict.total_bytes is not None else ""
+        yield f"the memory of the host ran out, not that of a device{requested}"
     elif memory_of(verdict) is not None or verdict.resource is Resource.CIRCULAR_BUFFER:
-        yield "the message names no sizes"
+        yield "the message has no sizes"
     if verdict.status is Status.OOM and verdict.bytes_per_bank is not None and verdict.resource is Resource.L1_BUFFER:
-        yield f"asked for: {format_bytes(verdict.bytes_per_bank)}"
+        yield f"requested: {format_bytes(verdict.bytes_per_bank)}"

@@ -1,7 +1,7 @@
-"""Which board, and which builds of TTNN, the figures of a failure point to.
+"""Infers the board and the builds of TTNN that the numbers of a failure point to.
 
 What a build keeps at the bottom of each L1 (the reserved base), the size of a DRAM bank and the wording date it. They point to
-a build, they do not prove it: several are listed where several fit, none where none is known.
+a build but do not prove it: all that fit are listed, none where none is known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
 from ssinghal.core.tensors import Board, BufferType, MemoryRegion
 
-MAX_NAMED = 3  # more than that point to nothing
+MAX_NAMED = 3  # more point to nothing
 L1_ENDS = {"wormhole_b0": 1_499_136, "blackhole": 1_572_864}
 _ARCH_NAMES = {"wormhole_b0": "a Wormhole chip (n150, n300, …)", "blackhole": "a Blackhole chip (p100, p150, …)"}
 
@@ -22,10 +22,10 @@ Core = tuple[int, int]
 
 @dataclass(frozen=True)
 class KnownBuild:
-    """Releases, or builds between them, that reserve the same bytes at the bottom of an L1; None where that is not known.
+    """Releases, or builds between them, that reserve the same bytes at the bottom of an L1; None where unknown.
 
-    ``wheels``: the first and the last of those releases; ``month``: of the builds. ``releases``: those of them that open a
-    virtual board and check all that a card does. ``measured``: on a virtual board, else worked out from users' reports.
+    ``wheels``: the first and the last of the releases. ``month``: of the builds. ``releases``: those that open a virtual board
+    and check all that a card does. ``measured``: on a virtual board, else derived from users' reports.
     """
 
     wheels: tuple[str, ...]
@@ -82,8 +82,10 @@ _NO_PERIOD, _PERIOD = (None, 105_696), (105_824, None)  # after the numbers of a
 
 @dataclass(frozen=True)
 class Chip:
-    """A chip by the figures of its messages. ``boards``: those of the product that are one such chip. ``kind``: of boards whose
-    chips differ in their grid alone."""
+    """A chip, by the numbers in its messages.
+
+    ``boards``: the built-in boards that are one such chip. ``kind``: of boards whose chips differ only in their grid.
+    """
 
     arch: str
     grid: Core
@@ -97,7 +99,7 @@ class Chip:
         return self.grid[0] * self.grid[1]
 
 
-# Grids: opened on a virtual board, all but the 8x7 one, which is an N300's in users' reports.
+# Grids: opened on a virtual board, except the 8x7 one, which is an N300's in users' reports.
 CHIPS = (
     Chip("wormhole_b0", (8, 8), 12, "an n150 or one chip of an n300 or T3000", ("n150", "n300")),
     Chip("wormhole_b0", (8, 7), 12, "one chip of an n300 that keeps a row of cores for dispatch"),
@@ -111,9 +113,9 @@ CHIPS = (
 
 @dataclass(frozen=True)
 class DramBank:
-    """A whole DRAM bank of ``builds``, those of ``BUILDS`` from ``first`` to ``last`` (by their base on a Wormhole).
+    """A complete DRAM bank of ``builds``, those of ``BUILDS`` from ``first`` to ``last`` (by their base on a Wormhole).
 
-    ``trace_per_bank``: ``trace_region_size`` is taken from each bank, else it is a total of all.
+    ``trace_per_bank``: ``trace_region_size`` is taken from each bank, else it is the total of all banks.
     """
 
     arch: str
@@ -134,7 +136,7 @@ DRAM_BANKS = (
 
 @dataclass(frozen=True)
 class TraceRegion:
-    """A DRAM bank's size read as a whole bank less a trace region of ``region_bytes`` (0: the bank is whole)."""
+    """A DRAM bank's size, read as a complete bank less a trace region of ``region_bytes``."""
 
     bank: DramBank
     region_bytes: int
@@ -142,7 +144,7 @@ class TraceRegion:
 
 @dataclass(frozen=True)
 class BuildMatch:
-    """One build that gives the figures: its reserved base where known, and with what L1_SMALL region where a figure tells."""
+    """A build that fits the numbers, with its reserved base, and the L1_SMALL region that a number implies."""
 
     arch: str
     build: KnownBuild
@@ -152,62 +154,62 @@ class BuildMatch:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What the figures point to. Empty: unknown. ``arch``: where all that fits is of one.
+    """The boards and builds that the numbers of a failure point to; empty where nothing is known.
 
-    ``unread_bytes``: of each L1, neither bank nor anything that a known build reserves. ``sharded``: no known board has
-    as many L1 banks as the buffer is on.
+    ``arch``: the one of all that fits, "" where several fit. ``evidence``: what the wording shows. ``sharded``: no known board
+    has as many L1 banks as the buffer is on. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
     """
 
     arch: str = ""
     chips: tuple[Chip, ...] = ()
-    readings: tuple[BuildMatch, ...] = ()
-    traces: tuple[TraceRegion, ...] = ()
+    matches: tuple[BuildMatch, ...] = ()
+    trace_regions: tuple[TraceRegion, ...] = ()
     evidence: tuple[str, ...] = ()
     sharded: bool = False
-    unread_bytes: int | None = None
+    unexplained_bytes: int | None = None
 
     @property
     def boards(self) -> tuple[str, ...]:
-        """Boards of the product that are such a chip, the likeliest first."""
+        """The built-in boards that are such a chip, the likeliest first."""
         return _boards_of(self.chips or _chips_of(self.arch))
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """Wheels to replay on that fit, the newest first."""
-        return tuple(dict.fromkeys(r for reading in reversed(self.readings) for r in reversed(reading.build.releases)))
+        """The releases that fit and can replay a call, the newest first."""
+        return tuple(dict.fromkeys(r for match in reversed(self.matches) for r in reversed(match.build.releases)))
 
     @property
     def nearest_release(self) -> str:
-        """The wheel to replay on: the newest that fits, else that of the build next to those. "" where none is known."""
-        if not self.readings or self.releases:
+        """The release to replay on: the newest that fits, else that of the nearest build; "" where none is known."""
+        if not self.matches or self.releases:
             return self.releases[0] if self.releases else ""
-        at = BUILDS.index(self.readings[-1].build)
+        at = BUILDS.index(self.matches[-1].build)
         _, nearest = min((abs(i - at), build.releases[-1]) for i, build in enumerate(BUILDS) if build.releases)
         return nearest
 
     @property
     def bases(self) -> tuple[int, ...]:
-        """Reserved bases that are possible, as far as they are known."""
-        return tuple(sorted({reading.base_bytes for reading in self.readings if reading.base_bytes is not None}))
+        """The reserved bases that are possible, as far as they are known."""
+        return tuple(sorted({match.base_bytes for match in self.matches if match.base_bytes is not None}))
 
     @property
     def l1_small_bytes(self) -> int | None:
-        """The size of the L1_SMALL region, where all readings say the same."""
-        sizes = {reading.l1_small_bytes for reading in self.readings}
+        """The size of the L1_SMALL region, where all matches agree."""
+        sizes = {match.l1_small_bytes for match in self.matches}
         return sizes.pop() if len(sizes) == 1 else None
 
     @property
     def trace_region_bytes(self) -> int:
-        """``trace_region_size`` that the device was opened with, where a DRAM bank's size tells one; else 0."""
-        sizes = {trace.region_bytes for trace in self.traces}
+        """``trace_region_size`` that the device was opened with, where a DRAM bank's size shows it; else 0."""
+        sizes = {trace.region_bytes for trace in self.trace_regions}
         return sizes.pop() if len(sizes) == 1 else 0
 
     def narrowed(self, build: KnownBuild) -> Fingerprint:
-        """The origin if it was ``build``, where something else than the figures of the message tells."""
-        return replace(self, readings=tuple(reading for reading in self.readings if reading.build == build), evidence=())
+        """Returns the fingerprint for ``build``, where something other than the numbers of the message shows the build."""
+        return replace(self, matches=tuple(match for match in self.matches if match.build == build), evidence=())
 
     def board(self, verdict: Verdict) -> Board | None:
-        """A board of this kind with the banks that the message tells: for arithmetic on tensors. None for an unknown kind."""
+        """Returns a board of this kind with the banks of the message, for arithmetic on tensors; None for an unknown kind."""
         if not self.arch or verdict.banks == 0:
             return None
         board = load_board((self.boards or _boards_of(_chips_of(self.arch)))[0])
@@ -219,45 +221,46 @@ class Fingerprint:
         return replace(board, dram=region) if memory is BufferType.DRAM else replace(board, l1=region)
 
     def lines(self) -> list[str]:
-        return [*self._board_lines(), *self._build_lines(), *map(_trace_line, self.traces)]
+        return [*self._board_lines(), *self._build_lines(), *map(_trace_line, self.trace_regions)]
 
     def _board_lines(self) -> Iterator[str]:
-        whole_arch = len(self.chips) in (0, len(_chips_of(self.arch)))
-        if self.arch and whole_arch:
+        is_any_of_arch = len(self.chips) in (0, len(_chips_of(self.arch)))
+        if self.arch and is_any_of_arch:
             yield f"board: points to {_ARCH_NAMES[self.arch]}"
         elif 0 < len(self.chips) <= MAX_NAMED:
             yield f"board: points to {_chips_in_words(self.chips)}"
         if self.sharded:
-            yield "no board known here has as many L1 banks: the buffer is sharded, or the board is another"
+            yield "no known board has as many L1 banks: the buffer is sharded, or the board is not known here"
 
     def _build_lines(self) -> Iterator[str]:
-        builds = sorted({reading.build for reading in self.readings}, key=BUILDS.index)
-        told = any(reading.l1_small_bytes is not None for reading in self.readings)
-        words = f", by its wording: {'; '.join(self.evidence)}" if self.evidence and not told else ""
-        words = ", by the size of a DRAM bank" if self.traces else words
-        if len(self.readings) == 1 and self.readings[0].base_bytes is not None and not words:
-            (reading,) = self.readings
-            how = "as measured" if reading.build.measured else "by users' reports"
-            small = f" with l1_small_size {reading.l1_small_bytes:,}" if reading.l1_small_bytes is not None else ""
-            yield f"release: a reserved base of {reading.base_bytes:,} B{small} points to {reading.build.name}, {how}"
-        elif builds and (words or len(builds) <= MAX_NAMED):
-            yield f"release: {_builds_in_words(builds)}{words}"
-        elif self.unread_bytes is not None:
-            yield f"release: unknown; no build known here takes {self.unread_bytes:,} B of each L1, with or without L1_SMALL"
+        builds = sorted({match.build for match in self.matches}, key=BUILDS.index)
+        by_size = any(match.l1_small_bytes is not None for match in self.matches)
+        evidence = f", by its wording: {'; '.join(self.evidence)}" if self.evidence and not by_size else ""
+        evidence = ", by the size of a DRAM bank" if self.trace_regions else evidence
+        if len(self.matches) == 1 and self.matches[0].base_bytes is not None and not evidence:
+            (match,) = self.matches
+            source = "as measured" if match.build.measured else "by users' reports"
+            small = f" with l1_small_size {match.l1_small_bytes:,}" if match.l1_small_bytes is not None else ""
+            yield f"release: a reserved base of {match.base_bytes:,} B{small} points to {match.build.name}, {source}"
+        elif builds and (evidence or len(builds) <= MAX_NAMED):
+            yield f"release: {_builds_in_words(builds)}{evidence}"
+        elif self.unexplained_bytes is not None:
+            unknown = f"no known build reserves {self.unexplained_bytes:,} B of each L1"
+            yield f"release: unknown; {unknown}, with or without L1_SMALL"
 
 
 def _chips_in_words(chips: Sequence[Chip]) -> str:
-    """Each of them, or the kind that they all are."""
+    """Returns the names of the chips, or the kind that they all are."""
     kind = chips[0].kind
     if len(chips) == 1 or not kind or any(chip.kind != kind for chip in chips):
         return ", or ".join(chip.what for chip in chips)
-    is_whole = len(chips) == sum(chip.kind == kind for chip in CHIPS)
+    is_any_of_kind = len(chips) == sum(chip.kind == kind for chip in CHIPS)
     columns = " or ".join(str(chip.grid[0]) for chip in chips)
-    return f"{kind} ({'grid unknown' if is_whole else f'{columns} columns of cores'})"
+    return f"{kind} ({'grid unknown' if is_any_of_kind else f'{columns} columns of cores'})"
 
 
 def _builds_in_words(builds: Sequence[KnownBuild]) -> str:
-    """The first and the last of those that follow one another, else each; ``builds`` are in the order of ``BUILDS``."""
+    """Returns the first and the last of consecutive builds, else each; ``builds`` are in the order of ``BUILDS``."""
     at = [BUILDS.index(build) for build in builds]
     if len(builds) > 1 and at == list(range(at[0], at[-1] + 1)):
         return f"from {builds[0].first} to {builds[-1].last}"
@@ -272,37 +275,40 @@ def _boards_of(chips: Sequence[Chip]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for chip in chips for name in chip.boards))
 
 
-def origin(verdict: Verdict) -> Fingerprint:
-    """What the numbers and the wording of ``verdict`` point to. Figures count more than words where they disagree."""
+def fingerprint_of(verdict: Verdict) -> Fingerprint:
+    """Returns what the numbers and the wording of ``verdict`` point to; numbers outweigh words where they disagree.
+
+    Each step narrows what is possible. An L1 buffer over 64 banks of 1,393,312 B, for example:
+    architecture: such a bank fits into either L1; chip: only a Wormhole has 64 banks of L1;
+    builds: 1,499,136 - 1,393,312 = 105,824 B are reserved, as 0.81.1 does without an L1_SMALL region.
+    """
     memory = memory_of(verdict)
     if memory is None and verdict.resource not in (Resource.CIRCULAR_BUFFER, Resource.CLASH):
         return Fingerprint()
-    arches = _arches(verdict)
-    chips = tuple(chip for chip in CHIPS if chip.arch in arches and _has_figures(chip, verdict))
-    arches = [arch for arch in arches if not chips or arch in {chip.arch for chip in chips}]
-    worded, evidence = _by_wording(verdict)
-    readings = _readings(arches, verdict, worded) or _readings(arches, verdict, BUILDS)
-    traces = tuple(_traces(verdict, arches)) if memory is BufferType.DRAM else ()
-    if traces:
-        banks = [trace.bank for trace in traces]
-        readings = tuple(r for r in readings if any(r.build in _between(bank.first, bank.last) for bank in banks)) or readings
-    room = _told_room(verdict)
-    if room is not None and readings:
-        arches = [arch for arch in arches if arch in {r.arch for r in readings}]
+    possible = _arches(verdict)
+    chips = tuple(chip for chip in CHIPS if chip.arch in possible and _has_numbers(chip, verdict))
+    arches = list(dict.fromkeys(chip.arch for chip in chips)) or possible
+    trace_regions = tuple(_trace_regions(verdict, arches)) if memory is BufferType.DRAM else ()
+    worded, evidence = _builds_by_wording(verdict)
+    matches = _matches(arches, verdict, worded) or _matches(arches, verdict, BUILDS)
+    matches = _matches_of_banks(matches, trace_regions) or matches
+    if matches:
+        arches = [arch for arch in arches if arch in {match.arch for match in matches}]
     arch = arches[0] if len(arches) == 1 else ""
+    free_l1 = _free_l1_bytes(verdict)
     return Fingerprint(
         arch=arch,
         chips=tuple(chip for chip in chips if chip.arch in arches),
-        readings=readings,
-        traces=traces,
+        matches=matches,
+        trace_regions=trace_regions,
         evidence=evidence,
         sharded=memory is BufferType.L1 and verdict.banks is not None and not chips,
-        unread_bytes=L1_ENDS[arch] - room if arch and room is not None and not readings else None,
+        unexplained_bytes=L1_ENDS[arch] - free_l1 if arch and free_l1 is not None and not matches else None,
     )
 
 
 def memory_of(verdict: Verdict) -> BufferType | None:
-    """The memory of the buffer that does not fit; a fragmented one is told by the size of its banks. None: no buffer."""
+    """Returns the memory of the buffer that does not fit, None for no buffer; a fragmented one's by its banks' size."""
     by_resource = {
         Resource.L1_BUFFER: BufferType.L1,
         Resource.DRAM_BUFFER: BufferType.DRAM,
@@ -314,7 +320,7 @@ def memory_of(verdict: Verdict) -> BufferType | None:
 
 
 def core_ranges(cores: str) -> list[tuple[Core, Core]]:
-    """First and last (column, row) of each range of ``Verdict.cores``.
+    """Returns the first and last (column, row) of each range of ``Verdict.cores``.
 
     >>> core_ranges("0-0..7-6 0-7..3-7")
     [((0, 0), (7, 6)), ((0, 7), (3, 7))]
@@ -330,7 +336,7 @@ def core_ranges(cores: str) -> list[tuple[Core, Core]]:
 
 
 def _arches(verdict: Verdict) -> list[str]:
-    """Those whose L1 and DRAM have room for the figures, Wormhole first."""
+    """Returns the architectures whose L1 and DRAM are large enough for the numbers, Wormhole first."""
     if verdict.limit_bytes in L1_END_BYTES:
         return [arch for arch, end in L1_ENDS.items() if end == verdict.limit_bytes]
     memory = memory_of(verdict)
@@ -345,7 +351,8 @@ def _arches(verdict: Verdict) -> list[str]:
     return list(L1_ENDS)
 
 
-def _has_figures(chip: Chip, verdict: Verdict) -> bool:
+def _has_numbers(chip: Chip, verdict: Verdict) -> bool:
+    """Returns whether ``verdict`` has a number of banks or cores, and ``chip`` has that many."""
     memory = memory_of(verdict)
     if memory is BufferType.DRAM and verdict.banks is not None:
         return chip.dram_banks == verdict.banks
@@ -360,11 +367,11 @@ def _has_figures(chip: Chip, verdict: Verdict) -> bool:
 
 MAX_L1_SMALL = 256 * 1024
 L1_SMALL_STEP = 8 * 1024
-USUAL_L1_SMALL = frozenset({1024, 2048, 4096, 79_104})  # besides whole steps: what demos and tests ask for
+USUAL_L1_SMALL = frozenset({1024, 2048, 4096, 79_104})  # requested by demos and tests, in addition to multiples of the step
 
 
-def _told_room(verdict: Verdict) -> int | None:
-    """The figure of the message that is all of an L1 above the reserved base and below the L1_SMALL region."""
+def _free_l1_bytes(verdict: Verdict) -> int | None:
+    """Returns the number in the message that is all of an L1 above the reserved base and below the L1_SMALL region."""
     if memory_of(verdict) is BufferType.L1:
         return verdict.bank_bytes
     if verdict.resource is Resource.CIRCULAR_BUFFER and not verdict.ends_at_address:
@@ -372,13 +379,19 @@ def _told_room(verdict: Verdict) -> int | None:
     return None
 
 
-def _readings(arches: Sequence[str], verdict: Verdict, builds: Sequence[KnownBuild]) -> tuple[BuildMatch, ...]:
-    room = _told_room(verdict)
-    if room is None:
+def _matches(arches: Sequence[str], verdict: Verdict, builds: Sequence[KnownBuild]) -> tuple[BuildMatch, ...]:
+    """Returns those of ``builds`` whose reserved base, with a usual L1_SMALL region, leaves the free L1 of the message."""
+    free_l1 = _free_l1_bytes(verdict)
+    if free_l1 is None:
         return tuple(BuildMatch(arch, build, build.base_bytes(arch)) for arch in arches for build in builds)
     known = [(arch, build, base) for arch in arches for build in builds if (base := build.base_bytes(arch)) is not None]
-    sized = [(BuildMatch(arch, build, base, l1_small := L1_ENDS[arch] - base - room), l1_small) for arch, build, base in known]
-    return tuple(reading for reading, l1_small in sized if _is_usual(l1_small))
+    sized = [(arch, build, base, L1_ENDS[arch] - base - free_l1) for arch, build, base in known]
+    return tuple(BuildMatch(*match) for match in sized if _is_usual(match[-1]))
+
+
+def _matches_of_banks(matches: Sequence[BuildMatch], regions: Sequence[TraceRegion]) -> tuple[BuildMatch, ...]:
+    """Returns the matches whose build has one of the DRAM banks of ``regions``."""
+    return tuple(m for m in matches if any(m.build in _between(r.bank.first, r.bank.last) for r in regions))
 
 
 def _is_usual(l1_small_bytes: int) -> bool:
@@ -386,13 +399,13 @@ def _is_usual(l1_small_bytes: int) -> bool:
 
 
 def _between(first: int | None, last: int | None) -> tuple[KnownBuild, ...]:
-    """Builds from one to another, both named by their base on a Wormhole."""
+    """Returns the builds from one to another, both given by their base on a Wormhole."""
     start = _BASES[first] if first is not None else 0
     return BUILDS[start : _BASES[last] + 1 if last is not None else None]
 
 
-def _by_wording(verdict: Verdict) -> tuple[tuple[KnownBuild, ...], tuple[str, ...]]:
-    """Builds that use the wording, oldest first, and what of it tells."""
+def _builds_by_wording(verdict: Verdict) -> tuple[tuple[KnownBuild, ...], tuple[str, ...]]:
+    """Returns the builds that use the wording of the message, oldest first, and what in it shows them."""
     wordings = [(start, end, what) for mark, start, end, what in _WORDINGS if mark in verdict.message]
     if verdict.largest_free_bytes is not None and verdict.message.endswith(" B)"):
         wordings.append((*_NO_PERIOD, "no period after the numbers"))
@@ -405,8 +418,8 @@ def _by_wording(verdict: Verdict) -> tuple[tuple[KnownBuild, ...], tuple[str, ..
 # Trace region -------------------------------------------------------------------------------------------------------------
 
 
-def _traces(verdict: Verdict, arches: list[str]) -> Iterator[TraceRegion]:
-    """Sizes that someone would ask for: whole thousands or KiB. Others tell nothing, so nothing is said of them."""
+def _trace_regions(verdict: Verdict, arches: list[str]) -> Iterator[TraceRegion]:
+    """Yields the regions of a size that someone would request: multiples of 1000 or of a KiB. Others show nothing."""
     if verdict.bank_bytes is None or verdict.banks is None:
         return
     for bank in DRAM_BANKS:
@@ -418,8 +431,8 @@ def _traces(verdict: Verdict, arches: list[str]) -> Iterator[TraceRegion]:
 
 
 def _trace_line(trace: TraceRegion) -> str:
-    whole = f"a whole DRAM bank of {trace.bank.builds} has {trace.bank.bank_bytes:,} B"
+    complete = f"a complete DRAM bank of {trace.bank.builds} has {trace.bank.bank_bytes:,} B"
     if not trace.region_bytes:
-        return f"trace region: none, {whole}"
+        return f"trace region: none, {complete}"
     taken = "taken from each bank" if trace.bank.trace_per_bank else "taken from all banks together"
-    return f"trace region: points to trace_region_size {trace.region_bytes:,}, {taken}; {whole}"
+    return f"trace region: points to trace_region_size {trace.region_bytes:,}, {taken}; {complete}"

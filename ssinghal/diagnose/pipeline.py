@@ -1,4 +1,4 @@
-"""From a reading to a diagnosis of each failure: the call, why it fails, what a replay says, what would make it fit."""
+"""Diagnoses each failure of a log: the call, why it fails, what a replay shows, what would make it fit."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from ssinghal.remedy.solver import Unsolved, padding_changes, solve
 from ssinghal.remedy.text import RemedyReport
 from ssinghal.remedy.trial import LiveSet, TrialResult
 
-MAX_CANDIDATES = 5  # calls of the catalogs, named and replayed
+MAX_CANDIDATES = 5  # calls of the catalogs that are named and replayed
 MAX_SOUGHT = 10_000
-MAX_LATER = 12  # operations that never ran, named or tried
+MAX_LATER = 12  # operations that never ran and are named or tried
 
 
 @dataclass(frozen=True)
 class Padded:
-    """Replicate padding made of slices and concat, tried. ``changes``: what it keeps, and what constant padding would not."""
+    """The result of replicate padding by slices and concat. ``changes``: of the values, compared with constant padding."""
 
-    tried: TrialResult
+    result: TrialResult
     changes: ModelChange | None
 
     def lines(self) -> list[str]:
-        told = "fits" if self.tried.works else sentence(self.tried.verdict)
-        where = f"{self.tried.device_mode} {self.tried.board}, ttnn {self.tried.ttnn}"
-        out = [f"{call_text(self.tried.trial.case)} on {where}: {told}"]
-        return [*out, *(f"  {line}" for line in (*self.tried.code, *(self.changes.lines() if self.changes else ())))]
+        outcome = "fits" if self.result.works else sentence(self.result.verdict)
+        where = f"{self.result.device_mode} {self.result.board}, ttnn {self.result.ttnn}"
+        details = (*self.result.code, *(self.changes.lines() if self.changes else ()))
+        return [f"{call_text(self.result.trial.case)} on {where}: {outcome}", *(f"  {line}" for line in details)]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Of one failure. ``functions`` of TTNN that the text names, the likeliest first.
+    """The diagnosis of one failure. ``functions``: those of TTNN that the text names, the likeliest first.
 
-    ``case``: the call (``case_given``: as the user says), or None and ``why_no_case``; then ``candidates``, what the source
-    line says and the first of ``candidate_count`` calls of the catalogs. ``replays``: one for each release asked, of
-    ``candidate`` where the call is not known. ``not_replayed``: why on a release there is none. ``gather``: what the operation
-    is a step of; where that is replicate padding, ``padded`` is the padding as slices and concat, on each release.
+    ``case``: the call (``case_given``: by the user), or None and ``why_no_case``. Then there are ``candidates``: calls with the
+    sizes of the text, and the first of ``candidate_count`` calls of the catalogs. ``replays``: one for each requested release,
+    of ``candidate`` where the call is unknown. ``not_replayed``: why there is none on a release. ``gather``: the one that the
+    operation is a step of; if that is replicate padding, ``padded`` is the padding by slices and concat on each release.
     """
 
     failure: Failure
@@ -78,126 +78,142 @@ class Diagnosis:
         return self.failure.verdict.resource is not None
 
 
-def understand(reading: LogReading, call: Case | None = None) -> Iterator[Diagnosis]:
-    """Without a device: each failure explained, its call where the text has it or ``call`` says it, else candidates, which take
-    about a second to find."""
-    return (_understood(failure, reading, call) for failure in reading.failures)
+def diagnose_failures(reading: LogReading, call: Case | None = None) -> Iterator[Diagnosis]:
+    """Yields a diagnosis of each failure, without a device.
+
+    The call is ``call``, or the one in the text; otherwise candidates are searched for, which takes about a second.
+    """
+    return (_diagnosis(failure, reading, call) for failure in reading.failures)
 
 
-def _understood(failure: Failure, reading: LogReading, call: Case | None) -> Diagnosis:
+def _diagnosis(failure: Failure, reading: LogReading, call: Case | None) -> Diagnosis:
     explanation = explain(failure)
-    first = failure is next(iter(reading.memory_failures), None)
-    known = Diagnosis(
+    is_first = failure is next(iter(reading.memory_failures), None)
+    diagnosis = Diagnosis(
         failure,
         explanation,
-        _never_ran(failure, reading) if first else (),
+        _never_ran(failure, reading) if is_first else (),
         _functions(failure),
         gather=gather_of(failure.operation, reading.module),
     )
-    if not known.is_memory:
-        return known
+    if not diagnosis.is_memory:
+        return diagnosis
     if call is not None:
-        return replace(known, case=_opened_as_told(call, explanation), case_given=True)
+        return replace(diagnosis, case=_with_l1_small(call, explanation), case_given=True)
     if failure.operation is None:
-        return _with_candidates(replace(known, why_no_case="the text names no operation with its tensors"))
+        return _with_candidates(replace(diagnosis, why_no_case="the text names no operation with its tensors"))
     try:
         case = case_of(failure.operation)
     except InvalidCase as error:
-        return _with_candidates(replace(known, why_no_case=str(error)))
-    return replace(known, case=_opened_as_told(case, explanation), left_out=left_out(failure.operation))
+        return _with_candidates(replace(diagnosis, why_no_case=str(error)))
+    return replace(diagnosis, case=_with_l1_small(case, explanation), left_out=left_out(failure.operation))
 
 
 def _never_ran(first: Failure, reading: LogReading) -> tuple[Operation, ...]:
-    """Without what did run, where the failure was caught or another process went on: up to the last one that failed later."""
+    """Returns the operations that never ran: only those after the last one that failed later.
+
+    The failure may have been caught, or another process may have continued.
+    """
     places = Places(reading.never_ran)
     later = [places.of(failure.operation).at for failure in reading.failures if failure.line > first.line]
     return reading.never_ran[max((at + 1 for at in later if at is not None), default=0) :]
 
 
 def _functions(failure: Failure) -> tuple[str, ...]:
-    """With ``ttnn.``: of the operation where there is one, else what the text tells."""
-    told = (failure.operation.name,) if failure.operation else failure.functions
-    return tuple(dict.fromkeys(PREFIX + name.removeprefix(PREFIX) for name in told))
+    """Returns the functions with ``ttnn.``: of the operation where there is one, else those that the text names."""
+    names = (failure.operation.name,) if failure.operation else failure.functions
+    return tuple(dict.fromkeys(PREFIX + name.removeprefix(PREFIX) for name in names))
 
 
-def _with_candidates(known: Diagnosis) -> Diagnosis:
-    """Before what the catalogs have, calls whose sizes are in the text."""
-    call = known.failure.call
-    told = [*(source_calls(call) if call else ()), *calls_on(known.failure.tensors, known.functions, memory_asked(known))]
-    found = candidates(known.failure.verdict, known.explanation.origin, MAX_SOUGHT, functions=known.functions)
-    count = sum(not one.by_arithmetic for one in found)
-    return replace(known, candidates=(*map(Candidate.from_source, told), *found[:MAX_CANDIDATES]), candidate_count=count)
+def _with_candidates(diagnosis: Diagnosis) -> Diagnosis:
+    """Adds candidates: calls whose sizes are in the text, then calls of the catalogs."""
+    failure, functions = diagnosis.failure, diagnosis.functions
+    in_text = [
+        *(source_calls(failure.call) if failure.call else ()),
+        *calls_on(failure.tensors, functions, requested_memory(diagnosis)),
+    ]
+    by_bytes = candidates(failure.verdict, diagnosis.explanation.fingerprint, MAX_SOUGHT, functions=functions)
+    return replace(
+        diagnosis,
+        candidates=(*map(Candidate.from_source, in_text), *by_bytes[:MAX_CANDIDATES]),
+        candidate_count=sum(not candidate.by_arithmetic for candidate in by_bytes),
+    )
 
 
-def _opened_as_told(case: Case, explanation: Explanation) -> Case:
-    """With the L1_SMALL region that the bank's size tells of."""
-    told = explanation.origin.l1_small_bytes
-    return case if told is None else replace(case, placement=replace(case.placement, l1_small_bytes=told))
+def _with_l1_small(case: Case, explanation: Explanation) -> Case:
+    """Returns ``case`` with the L1_SMALL region that the size of the bank implies."""
+    size = explanation.fingerprint.l1_small_bytes
+    return case if size is None else replace(case, placement=replace(case.placement, l1_small_bytes=size))
 
 
-def tried(
-    known: Diagnosis, bench: DevicePools, releases: Sequence[str], live: LiveSet | None, budget: Budget | None
+def with_replays(
+    diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None, budget: Budget | None
 ) -> Diagnosis:
-    """With replays on each of ``releases``, and remedies on the first (none without a budget)."""
-    if not known.is_memory:
-        return known
-    if known.case is not None:
-        replays, why_not = _replays(known.case, known, bench, releases, live)
-        known = replace(known, replays=replays, not_replayed=why_not)
+    """Adds replays on each of ``releases``, and remedies on the first one (none without a budget)."""
+    if not diagnosis.is_memory:
+        return diagnosis
+    if diagnosis.case is not None:
+        replays, why_not = _replays(diagnosis.case, diagnosis, pools, releases, live)
+        diagnosis = replace(diagnosis, replays=replays, not_replayed=why_not)
     else:
-        known = _with_candidate(known, bench, releases, live)
-    known = replace(known, padded=tuple(_padded(known.gather, bench, releases)) if known.gather else ())
-    replays = known.replays
-    case = known.candidate.case if known.candidate else known.case
-    if case is None or budget is None or not replays:
-        return known
-    failing = next((r for r in replays if r.tried.verdict.resource is not None), None)
-    if failing is None:
-        return known
+        diagnosis = _with_candidate(diagnosis, pools, releases, live)
+    padded = tuple(_padded(diagnosis.gather, pools, releases)) if diagnosis.gather else ()
+    return _with_remedies(replace(diagnosis, padded=padded), pools, budget)
+
+
+def _with_remedies(diagnosis: Diagnosis, pools: DevicePools, budget: Budget | None) -> Diagnosis:
+    """Adds remedies for the first replay, if that fails."""
+    replays = diagnosis.replays
+    case = diagnosis.candidate.case if diagnosis.candidate else diagnosis.case
+    failing = next((r for r in replays if r.result.verdict.resource is not None), None)
+    if case is None or budget is None or failing is None:
+        return diagnosis
     if failing is not replays[0]:
-        return replace(known, notes=(f"remedies are not searched: on ttnn {replays[0].tried.ttnn} it fits as it is",))
-    trace = known.explanation.origin.trace_region_bytes
-    return replace(known, remedies=solve(case, bench, budget, failing.live, failing.tried.verdict, trace, measured=True))
+        return replace(diagnosis, notes=(f"no search for remedies: on ttnn {replays[0].result.ttnn} the call fits as it is",))
+    trace = diagnosis.explanation.fingerprint.trace_region_bytes
+    return replace(diagnosis, remedies=solve(case, pools, budget, failing.live, failing.result.verdict, trace, measured=True))
 
 
-def _padded(gather: Gather, bench: DevicePools, releases: Sequence[str]) -> Iterator[Padded]:
+def _padded(gather: Gather, pools: DevicePools, releases: Sequence[str]) -> Iterator[Padded]:
     try:
         case = gather.case()
     except InvalidCase:
         return
     for release in releases:
-        problem = Problem.of(case, Verdict(Status.FITS), bench.board_of(release))
-        yield Padded(bench.run(bench.on(release, problem.trial())), padding_changes(case, bench, release))
+        problem = Problem.of(case, Verdict(Status.FITS), pools.board_of(release))
+        yield Padded(pools.run(pools.on(release, problem.trial())), padding_changes(case, pools, release))
 
 
 def _replays(
-    case: Case, known: Diagnosis, bench: DevicePools, releases: Sequence[str], live: LiveSet | None
+    case: Case, diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None
 ) -> tuple[tuple[Replay, ...], tuple[str, ...]]:
-    """On each release, or why it cannot be made there."""
-    found, why_not = [], []
+    """Returns a replay on each release, and why there is none on the others."""
+    reported, trace = diagnosis.failure.verdict, diagnosis.explanation.fingerprint.trace_region_bytes
+    replays, why_not = [], []
     for release in releases:
         try:
-            made = replay(case, known.failure.verdict, bench, release, live, known.explanation.origin.trace_region_bytes)
+            replayed = replay(case, reported, pools, release, live, trace)
         except InvalidCase as error:
             why_not.append(f"no replay on ttnn {release}: {error}")
             continue
-        if made.tried.works and known.never_ran:
-            made = replace(made, later=tuple(replay_later(known.never_ran[:MAX_LATER], bench, release)))
-        found.append(made)
-    return tuple(found), tuple(why_not)
+        if replayed.result.works and diagnosis.never_ran:
+            replayed = replace(replayed, later=tuple(replay_later(diagnosis.never_ran[:MAX_LATER], pools, release)))
+        replays.append(replayed)
+    return tuple(replays), tuple(why_not)
 
 
-def _with_candidate(known: Diagnosis, bench: DevicePools, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
-    """The first candidate that fails with the very figures of the message, on the first release, replayed on all."""
-    sought = [(one, _opened_as_told(one.case, known.explanation)) for one in known.candidates if one.case is not None]
-    for candidate, case in sought:
-        made, _ = _replays(case, known, bench, releases[:1], live)
-        if made and made[0].same_figures:
-            others, _ = _replays(case, known, bench, releases[1:], live)
-            return replace(known, candidate=replace(candidate, case=case), replays=(*made, *others))
-    return replace(known, notes=(f"no candidate fails with these figures on ttnn {releases[0]}",)) if sought else known
+def _with_candidate(diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
+    """Adds the first candidate that fails with exactly the numbers of the message on the first release, replayed on all."""
+    cases = [(one, _with_l1_small(one.case, diagnosis.explanation)) for one in diagnosis.candidates if one.case is not None]
+    for candidate, case in cases:
+        first, _ = _replays(case, diagnosis, pools, releases[:1], live)
+        if first and first[0].same_numbers:
+            others, _ = _replays(case, diagnosis, pools, releases[1:], live)
+            return replace(diagnosis, candidate=replace(candidate, case=case), replays=(*first, *others))
+    note = f"no candidate fails with these numbers on ttnn {releases[0]}"
+    return replace(diagnosis, notes=(note,)) if cases else diagnosis
 
 
-def memory_asked(known: Diagnosis) -> BufferType | None:
-    """Of the buffer whose bytes the message names."""
-    return known.explanation.buffer.memory if known.explanation.buffer else None
+def requested_memory(diagnosis: Diagnosis) -> BufferType | None:
+    """Returns the memory of the buffer whose bytes the message names."""
+    return diagnosis.explanation.buffer.memory if diagnosis.explanation.buffer else None

@@ -1,4 +1,4 @@
-"""Program buffers in numbers: what the address where they end implies, and what of the operands they are to the byte."""
+"""Explains program buffers in numbers: what the address of their end implies, and which part of the operands they hold."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Layout, TensorSpec, 
 from ssinghal.diagnose.fingerprint import L1_ENDS, Core, Fingerprint, KnownBuild, core_ranges
 from ssinghal.diagnose.model import Operation
 
-ROW_ALIGNMENTS = (1, 16, 32, 64)  # elements of a row-major page lie at multiples of one of these, by memory and board
+ROW_ALIGNMENTS = (1, 16, 32, 64)  # bytes to which a row-major page is rounded up, by memory and board
 MAX_ROWS = 4
-# What a program of whole tiles is known of. Of any other, a number that tiles divide is one by chance.
+# Operations whose program is known to hold complete tiles. For any other, a multiple of tiles may be a coincidence.
 LAYOUT_CHANGES = ("to_layout", "tilize", "tilize_with_val_padding", "tilize_with_zero_padding", "untilize",
                   "untilize_with_unpadding")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ColumnShare:
-    """The columns of tiles of a tensor, dealt out to cores that are counted down the columns of the grid.
+    """The columns of tiles of a tensor, dealt out to cores in the order of the grid's columns.
 
     ``cores`` - 1 cores get ``tiles_each`` of ``tiles_wide``, the last one ``tiles_here``, in both layouts at once.
     """
@@ -35,7 +35,7 @@ class ColumnShare:
     def line(self) -> str:
         parts = f"{self.tiles_here:,} tiles x ({self.bytes_in:,} B in + {self.bytes_out:,} B out)"
         if self.cores == 1:
-            return f"they are exactly {parts}: one core has the whole row of {self.tiles_wide:,} tiles"
+            return f"they are exactly {parts}: one core has the complete row of {self.tiles_wide:,} tiles"
         return (
             f"they are exactly {parts}: of the row of {self.tiles_wide:,} tiles each of {self.cores - 1} cores gets"
             f" {self.tiles_each:,}, and this one, the last, the other {self.tiles_here:,}"
@@ -44,7 +44,7 @@ class ColumnShare:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """``count`` whole rows of a row-major tensor, each of ``row_bytes`` stored as ``stored_bytes``."""
+    """``count`` complete rows of a row-major tensor, each of ``row_bytes`` stored as ``stored_bytes``."""
 
     count: int
     row_bytes: int
@@ -57,7 +57,7 @@ class StoredRows:
 
 @dataclass(frozen=True)
 class Tiles:
-    """``count`` whole tiles of the tensor that a change of layout has in tiles."""
+    """``count`` complete tiles of the tensor that is tiled before or after a change of layout."""
 
     count: int
     tile_bytes: int
@@ -66,31 +66,33 @@ class Tiles:
         return f"they are exactly {self.count:,} tiles of {self.tile_bytes:,} B"
 
 
-Made = ColumnShare | StoredRows | Tiles
+Content = ColumnShare | StoredRows | Tiles
 
 
 @dataclass(frozen=True)
 class Need:
-    """Program buffers per core if TTNN reserves ``base_bytes``: ``program_bytes`` of ``budget_bytes``.
+    """The program buffers per core if TTNN reserves ``base_bytes``: ``program_bytes`` of ``budget_bytes``.
 
-    ``build``: None where the message names the size itself. ``made``: what exactly they are; None where nothing adds up.
-    ``others``: builds that fit as well, but for which they are nothing exactly.
+    ``build``: None where the message has the size itself. ``made``: what they hold exactly; None where nothing adds up.
+    ``others``: the number of other builds that fit, but for which nothing adds up.
     """
 
     program_bytes: int
     budget_bytes: int | None
     base_bytes: int | None = None
     build: KnownBuild | None = None
-    made: Made | None = None
+    made: Content | None = None
     others: int = 0
 
 
 @dataclass(frozen=True)
 class ProgramBuffers:
-    """Program buffers that end at ``end_bytes`` (an address), where ``limit_bytes`` is the last they may reach; or that take
-    ``end_bytes`` of ``limit_bytes``, where the message names sizes (``is_address`` False). ``needs``: one for each build that
-    fits, or only the one for which they are something exactly. ``tensors_bytes``: from the tensor that they run into to the
-    end of L1, an L1_SMALL region included."""
+    """Program buffers that end at the address ``end_bytes``, where ``limit_bytes`` is the last one allowed.
+
+    Where the message has sizes (``is_address`` False) they take ``end_bytes`` of ``limit_bytes``. ``needs``: one for each build
+    that fits, or only the one for which they add up exactly. ``tensors_bytes``: from the tensor that they run into to the end
+    of L1, including an L1_SMALL region.
+    """
 
     end_bytes: int
     limit_bytes: int | None
@@ -118,9 +120,9 @@ class ProgramBuffers:
 
     def _where(self) -> Iterator[str]:
         if self.cores:
-            many = "one core" if self.core_count == 1 else f"{self.core_count} cores"
+            count = "one core" if self.core_count == 1 else f"{self.core_count} cores"
             ranges = [f"{_core(first)} to {_core(last)}" if first != last else _core(first) for first, last in self._ranges]
-            yield f"{self.kind} buffers on {many}: {', '.join(ranges)}"
+            yield f"{self.kind} buffers on {count}: {', '.join(ranges)}"
 
     def _overflow(self) -> Iterator[str]:
         end, limit, over = self.end_bytes, self.limit_bytes, self.overflow_bytes
@@ -136,13 +138,13 @@ class ProgramBuffers:
         if over > 0:
             yield f"{'overlap' if self.runs_into_tensor else 'overflow'}: {format_bytes(over)} per core"
         if self.tensors_bytes is not None:
-            yield f"from that tensor to the end of L1: {format_bytes(self.tensors_bytes)}, any L1_SMALL region included"
+            yield f"from that tensor to the end of L1: {format_bytes(self.tensors_bytes)}, including any L1_SMALL region"
 
     def _needs(self) -> Iterator[str]:
         if not self.is_address:
             return
         if not self.needs:
-            yield "what TTNN reserves below them is not known for this board: they are somewhat smaller than the address"
+            yield "the bytes that TTNN reserves below them are unknown for this board: they are smaller than the address"
         elif len(self.needs) == 1:
             yield from _need_lines(self.needs[0])
         else:
@@ -171,16 +173,16 @@ def _times(need: int, limit: int) -> str:
     return f", {need / limit:.2f} times" if limit and need > limit else ""
 
 
-def program_buffers(verdict: Verdict, origin: Fingerprint, operation: Operation | None = None) -> ProgramBuffers | None:
-    """What ``verdict`` tells of program buffers, of ``operation`` where that is known; None where it names none."""
+def program_buffers(verdict: Verdict, fingerprint: Fingerprint, operation: Operation | None = None) -> ProgramBuffers | None:
+    """Returns the program buffers of ``verdict``, those of ``operation`` if known; None where the message has none."""
     if verdict.resource not in (Resource.CIRCULAR_BUFFER, Resource.CLASH) or verdict.program_bytes is None:
         return None
     into_tensor = verdict.resource is Resource.CLASH
     limit = verdict.tensor_address if into_tensor else verdict.limit_bytes
-    l1_end = L1_ENDS.get(origin.arch)
+    l1_end = L1_ENDS.get(fingerprint.arch)
     needs: tuple[Need, ...] = (Need(verdict.program_bytes, limit),)
     if verdict.ends_at_address:
-        needs = _likeliest(_needs(verdict, origin, operation, limit))
+        needs = _likeliest(tuple(_needs(verdict, fingerprint, operation, limit)))
     return ProgramBuffers(
         end_bytes=verdict.program_bytes,
         limit_bytes=limit,
@@ -193,33 +195,32 @@ def program_buffers(verdict: Verdict, origin: Fingerprint, operation: Operation 
     )
 
 
-def _needs(verdict: Verdict, origin: Fingerprint, operation: Operation | None, limit: int | None) -> Iterator[Need]:
-    for reading in origin.readings:
-        base = reading.base_bytes
+def _needs(verdict: Verdict, fingerprint: Fingerprint, operation: Operation | None, limit: int | None) -> Iterator[Need]:
+    for match in fingerprint.matches:
+        base = match.base_bytes
         if base is None or verdict.program_bytes is None:
             continue
         need = verdict.program_bytes - base
         if need <= 0:
             continue
-        made = _made(need, verdict, origin, operation) if operation else None
-        yield Need(need, limit - base if limit is not None else None, base, reading.build, made)
+        content = _content(need, verdict, fingerprint, operation) if operation else None
+        yield Need(need, limit - base if limit is not None else None, base, match.build, content)
 
 
-def _likeliest(needs: Iterator[Need]) -> tuple[Need, ...]:
-    """A base for which the buffers are something exactly outweighs those for which they are nothing."""
-    found = tuple(needs)
+def _likeliest(needs: tuple[Need, ...]) -> tuple[Need, ...]:
+    """Returns the one need whose buffers add up exactly, else all of them."""
     for kind in (ColumnShare, StoredRows, Tiles):
-        exact = tuple(need for need in found if isinstance(need.made, kind))
+        exact = tuple(need for need in needs if isinstance(need.made, kind))
         if len(exact) == 1:
-            return (replace(exact[0], others=len(found) - 1),)
-    return found
+            return (replace(exact[0], others=len(needs) - 1),)
+    return needs
 
 
-def _made(need: int, verdict: Verdict, origin: Fingerprint, operation: Operation) -> Made | None:
-    """What of the call's tensors the buffers are, to the byte."""
+def _content(need: int, verdict: Verdict, fingerprint: Fingerprint, operation: Operation) -> Content | None:
+    """Returns the part of the call's tensors that has exactly ``need`` bytes."""
     operands = [value.spec for value in operation.operands if value.spec is not None]
     results = [value.spec for value in operation.results if value.spec is not None]
-    heights = {chip.grid[1] for chip in origin.chips} or {8}
+    heights = {chip.grid[1] for chip in fingerprint.chips} or {8}
     ranges = core_ranges(verdict.cores)
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         for source, target, height in product(operands, results, sorted(heights)):
@@ -233,7 +234,7 @@ def _made(need: int, verdict: Verdict, origin: Fingerprint, operation: Operation
 
 
 def _column_share(need: int, core: Core, grid_rows: int, source: TensorSpec, target: TensorSpec) -> ColumnShare | None:
-    """``need`` as the share of ``core``, the last one, in a change of layout from ``source`` to ``target``."""
+    """Returns ``need`` as the share of ``core``, the last one, in a change of layout from ``source`` to ``target``."""
     if source.layout is target.layout or source.shape[-1] != target.shape[-1] or core[1] >= grid_rows:
         return None
     tiles_wide = ceil_div(source.shape[-1], TILE_EDGE)
@@ -245,7 +246,7 @@ def _column_share(need: int, core: Core, grid_rows: int, source: TensorSpec, tar
 
 
 def _tiles(need: int, source: TensorSpec, target: TensorSpec) -> Tiles | None:
-    """``need`` as tiles of the one of the two that is tiled, where the other is not."""
+    """Returns ``need`` as tiles of the one of the two tensors that is tiled, where the other is not."""
     if source.layout is target.layout:
         return None
     size = (source if source.layout is Layout.TILE else target).dtype.tile_bytes

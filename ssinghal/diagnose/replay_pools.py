@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import added_releases, find_release, installed_release
-from ssinghal.diagnose.pipeline import Diagnosis, tried
+from ssinghal.diagnose.pipeline import Diagnosis, with_replays
 from ssinghal.errors import HarnessError
 from ssinghal.remedy.device_pools import DevicePools, why_no_values
 from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE
@@ -36,13 +36,13 @@ class ReplayPools(PoolCache[DevicePools]):
         self._releases, self._live, self._board = releases, live, board
         self._mode, self._ttnn_log, self._timeout_s = mode, ttnn_log, timeout_s
 
-    def replayed(self, known: Diagnosis, budget: Budget | None) -> Diagnosis:
+    def replayed(self, diagnosis: Diagnosis, budget: Budget | None) -> Diagnosis:
         """Adds the replays of a failure, and its remedies where there is a budget for the search."""
-        origin = known.explanation.origin
-        releases = self._releases or _releases_for(origin.nearest_release)
-        pools = self._on(self._board or next(iter(origin.boards), None), releases[0])
+        fingerprint = diagnosis.explanation.fingerprint
+        releases = self._releases or _releases_for(fingerprint.nearest_release)
+        pools = self._on(self._board or next(iter(fingerprint.boards), None), releases[0])
         live = live_set(self._live, pools.board) if self._live else None
-        return tried(known, pools, releases, live, budget)
+        return with_replays(diagnosis, pools, releases, live, budget)
 
     def _on(self, board: str | None, release: str) -> DevicePools:
         choice = choose_device(self._mode, board, ttnn_log=self._ttnn_log)

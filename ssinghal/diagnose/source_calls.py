@@ -1,7 +1,7 @@
-"""Calls whose sizes are in the text, though no operation with its types is: candidates, for what the text lacks is assumed.
+"""Derives calls from sizes in the text that has no operation with its types; what the text lacks is assumed.
 
-A line of Python source has the sizes of a pool or a convolution where they are written as numbers: dtype, layout and memory are
-not in it. A log may show the tensors that a function was called with: their memory is not in it.
+A line of Python has the sizes of a pool or a convolution if they are written as numbers, but no dtype, layout and memory. A log
+may show the tensors that a function was called with, but not their memory.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ _PAIRS = ("kernel_size", "stride", "padding", "dilation", "output_padding")
 
 @dataclass(frozen=True)
 class SourceCall:
-    """``case``: the call, what the text lacks assumed. ``told_by``: where its sizes are. ``left_out``: what else is set there,
-    and no case can."""
+    """A call with the sizes of the text; the rest of ``case`` is assumed.
+
+    ``sizes_from``: the part of the text that has them. ``left_out``: what else is set there, but cannot be in a case.
+    """
 
     case: Case
-    told_by: str
+    sizes_from: str
     left_out: tuple[str, ...] = ()
 
 
 def source_calls(call: PythonCall) -> Iterator[SourceCall]:
-    """The call of the line, once for each layout that its operand may have; none where the line does not have its sizes."""
+    """Yields the call of the line for each layout that its operand may have; none where the line lacks its sizes."""
     for node in _calls(call.source):
         name = ast.unparse(node.func).removeprefix(PREFIX)
         if name in DEFAULTS:
@@ -52,7 +54,7 @@ def source_calls(call: PythonCall) -> Iterator[SourceCall]:
 
 
 def calls_on(tensors: Sequence[TensorSpec], functions: Sequence[str], memory: BufferType | None) -> Iterator[SourceCall]:
-    """The first of ``functions`` that takes just ``tensors``: where they lie, in ``memory``, and from DRAM into it."""
+    """Yields calls of the first of ``functions`` that takes exactly ``tensors``: in place, in ``memory``, from DRAM into it."""
     operands = tuple(MlirValue("", spec) for spec in tensors)
     for function in functions if operands else ():
         try:
@@ -81,7 +83,7 @@ def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:
 
 
 def _operands(name: str, attributes: Mapping[str, Any], layout: Layout, *, has_bias: bool) -> Iterator[MlirValue]:
-    """The map, flat as TTNN takes it; for a convolution a weight and a bias too, whose sizes ``case_of`` takes from the call.
+    """Yields the map, flat as TTNN takes it; for a convolution also a weight and a bias, which ``case_of`` sizes by the call.
 
     Raises:
         InvalidCase: a size is not among the numbers.
@@ -89,7 +91,7 @@ def _operands(name: str, attributes: Mapping[str, Any], layout: Layout, *, has_b
     channels = attributes.get("in_channels" if name in _CONVOLUTIONS else "channels")
     sizes = [attributes.get(arg) for arg in ("batch_size", "input_height", "input_width")]
     if not all(isinstance(size, int) and size > 0 for size in (*sizes, channels)):
-        raise InvalidCase(f"{name}: the line does not have all sizes as numbers")
+        raise InvalidCase(f"{name}: the line lacks sizes as numbers")
     yield MlirValue("", TensorSpec((1, 1, math.prod(sizes), channels), DType.BFLOAT16, layout))  # type: ignore[arg-type]
     if name in _CONVOLUTIONS:
         one = TensorSpec((1, 1), DType.BFLOAT16, layout)
@@ -97,7 +99,7 @@ def _operands(name: str, attributes: Mapping[str, Any], layout: Layout, *, has_b
 
 
 def _calls(source: str) -> Iterator[ast.Call]:
-    """Calls of TTNN in a line that may be a statement, the head of a block or part of one."""
+    """Yields the calls of TTNN in a line that may be a statement, the header of a block or part of one."""
     start = source.find(PREFIX)
     while start >= 0:
         for end in (i for i, char in enumerate(source) if char == ")" and i > start):
@@ -119,7 +121,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _listed(name: str, value: Any) -> Any:
-    """As an operation has it: a window's sizes as a list of two."""
+    """Returns a value as an operation has it: a window's sizes as a list of two."""
     if name in _PAIRS and isinstance(value, int):
         return [value, value]
     return list(value) if isinstance(value, tuple) else value

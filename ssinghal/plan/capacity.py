@@ -28,9 +28,9 @@ from ssinghal.plan.text import verdict_line
 from ssinghal.runs.files import GrowingFile
 
 KIND = "plan edge"
-# A run of a whole model takes seconds to minutes, so one value beyond the edge and one below it is doubted: sizes that suit
+# A run of a whole model takes seconds to minutes, so only one value on either side of the edge is checked: sizes that suit
 # TTNN's slices of a map may fit where a smaller one does not.
-EFFORT = SearchLimits(neighbours=1, samples=0)
+LIMITS = SearchLimits(neighbours=1, samples=0)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Explorer:
             return self._hint(value, policy, board)
 
         start = next((i for i, value in enumerate(values) if math.prod(value) >= math.prod(shape)), 0)
-        edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, effort=EFFORT)
+        edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, limits=LIMITS)
         return CapacityResult(self.model, board, str(policy), goal, shape, edge)
 
     def _hint(self, value: Shape, policy: PortingPolicy, board: str) -> bool | None:

@@ -49,13 +49,13 @@ def test_from_the_log_to_what_runs_instead(diagnosed):
     assert diagnosed["case"]["inputs"] == [[4, ROW]]
     assert [op["name"] for op in diagnosed["never_ran"]][-2:] == ["ttnn.conv3d", "ttnn.to_layout"]
     # why: 4,884,480 / 32 tiles in a row of them, one row high; 2,414 tiles in and out are the last core's share
-    told = diagnosed["explanation"]
-    assert told["tensors"][0]["tiles"] == [ROW // 32, 1] == [152_640, 1]
-    (need,) = told["program"]["needs"]
+    explanation = diagnosed["explanation"]
+    assert explanation["tensors"][0]["tiles"] == [ROW // 32, 1] == [152_640, 1]
+    (need,) = explanation["program"]["needs"]
     assert need["program_bytes"] == 2_414 * (2_048 + 2_048) == 9_887_744
     assert need["base_bytes"] == 9_990_400 - 9_887_744 == 102_656
-    assert told["program"]["overflow_bytes"] == 9_990_400 - 1_499_136
-    lines = "\n".join(told["lines"])
+    assert explanation["program"]["overflow_bytes"] == 9_990_400 - 1_499_136
+    lines = "\n".join(explanation["lines"])
     assert "6.66 times" in lines  # 9,990,400 / 1,499,136, both in bytes
     assert "7.08 times" in lines  # 9,887,744 / (1,499,136 - 102,656)
     # the same call on two releases: the older one fails as the card did, but for what it reserves

@@ -19,7 +19,7 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
-from ssinghal.diagnose.fingerprint import origin
+from ssinghal.diagnose.fingerprint import fingerprint_of
 from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.replay import Replay, replay
 from ssinghal.errors import HarnessError
@@ -94,7 +94,7 @@ def reported(report: dict[str, Any]) -> Verdict:
 def made_again(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> Replay:
     verdict = reported(report)
     live: LiveSet | None = () if call.get("alone") else None
-    return replay(case_of(call), verdict, benches.of(call, release), "", live, origin(verdict).trace_region_bytes)
+    return replay(case_of(call), verdict, benches.of(call, release), "", live, fingerprint_of(verdict).trace_region_bytes)
 
 
 # ---- read ----
@@ -116,8 +116,8 @@ def test_message_is_read(message: dict[str, Any], wrapping: str) -> None:
 def test_replay(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
     """Fits, or fails with these figures, and TTNN's own message is read back with all that it has."""
     expected = call["replays"][release]
-    made = made_again(benches, report, call, release)
-    verdict = made.tried.verdict
+    replayed = made_again(benches, report, call, release)
+    verdict = replayed.result.verdict
     if expected == FITS:
         assert (verdict.status, verdict.message) == (Status.FITS, "")
         return
@@ -127,8 +127,8 @@ def test_replay(benches: ReleasePools, report: dict[str, Any], call: dict[str, A
     if verdict.resource is not Resource.CLASH:  # its message is kept without the number of the program
         (again,) = read(verdict.message, "pytest")
         assert figures(again, numbers) == numbers
-    if made.same_kind and release == next(iter(call["replays"])):
-        unequal = {f.name: f.replayed - f.reported for f in made.figures if not f.equal}  # type: ignore[operator]
+    if replayed.same_kind and release == next(iter(call["replays"])):
+        unequal = {f.name: f.replayed - f.reported for f in replayed.numbers if not f.equal}  # type: ignore[operator]
         assert unequal == call.get("differences", {})
 
 
@@ -139,12 +139,14 @@ def test_replay(benches: ReleasePools, report: dict[str, Any], call: dict[str, A
 @pytest.mark.parametrize(("report", "call", "release"), FAILING)
 def test_remedies(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
     """Each ran on a device; on the first release they are, among others, of the contracts that are listed."""
-    made = made_again(benches, report, call, release)
+    replayed = made_again(benches, report, call, release)
     verdict = reported(report)
-    trace = origin(verdict).trace_region_bytes
-    told = solve(case_of(call), benches.of(call, release), live=made.live, verdict=made.tried.verdict, trace_region_bytes=trace)
-    assert isinstance(told, RemedyReport)
-    remedies = told.remedies.found
+    trace = fingerprint_of(verdict).trace_region_bytes
+    solution = solve(
+        case_of(call), benches.of(call, release), live=replayed.live, verdict=replayed.result.verdict, trace_region_bytes=trace
+    )
+    assert isinstance(solution, RemedyReport)
+    remedies = solution.remedies.found
     assert all(remedy.tried.works for remedy in remedies)
     contracts = {str(remedy.contract) for remedy in remedies}
     assert contracts
@@ -156,9 +158,9 @@ def test_remedies(benches: ReleasePools, report: dict[str, Any], call: dict[str,
 @pytest.mark.virtual_device
 @pytest.mark.parametrize("call", NEVER_FAILING)
 def test_what_fits_needs_no_remedy(benches: ReleasePools, call: dict[str, Any]) -> None:
-    told = solve(case_of(call), benches.of(call, next(iter(call["replays"]))))
-    assert isinstance(told, Unsolved)
-    assert told.verdict.status is Status.FITS
+    solution = solve(case_of(call), benches.of(call, next(iter(call["replays"]))))
+    assert isinstance(solution, Unsolved)
+    assert solution.verdict.status is Status.FITS
 
 
 # ---- the device as the report's was ----
@@ -171,14 +173,14 @@ def test_what_fits_needs_no_remedy(benches: ReleasePools, call: dict[str, Any]) 
 def test_trace_region(benches: ReleasePools, release: str, bank_bytes: int) -> None:
     """0.66.0 takes ``trace_region_size`` from each DRAM bank; later releases from all together, in steps of 8 KiB of each:
     1,920,000 / 12 is 19.5 of them. A program asks for it again."""
-    bench = benches.of({}, release)
-    assert bench.board_of("", 1_920_000).dram.bank_bytes == bank_bytes
-    assert bench.board_of("").dram.bank_bytes > bank_bytes
+    pools = benches.of({}, release)
+    assert pools.board_of("", 1_920_000).dram.bank_bytes == bank_bytes
+    assert pools.board_of("").dram.bank_bytes > bank_bytes
     case = case_from_json({"op": "relu", "inputs": [[32, 32]]})
-    problem = Problem.of(case, Verdict(Status.FITS), bench.board_of("", 1_920_000), trace_region_bytes=1_920_000)
-    tried = bench.run(problem.trial())
-    assert tried.works
-    assert "ttnn.open_device(device_id=0, l1_small_size=0, trace_region_size=1920000)" in script(tried, [])
+    problem = Problem.of(case, Verdict(Status.FITS), pools.board_of("", 1_920_000), trace_region_bytes=1_920_000)
+    result = pools.run(problem.trial())
+    assert result.works
+    assert "ttnn.open_device(device_id=0, l1_small_size=0, trace_region_size=1920000)" in script(result, [])
 
 
 # ---- all of them ----
@@ -189,7 +191,7 @@ def test_every_report_says_enough() -> None:
         assert ("messages" in report) != ("kind" in report), report["ref"]
         assert ("calls" in report) != ("why_no_call" in report), report["ref"]
     for report, _, call in CALLS:
-        assert any(told != FITS for told in call["replays"].values()) == ("remedies" in call), report["ref"]
+        assert any(outcome != FITS for outcome in call["replays"].values()) == ("remedies" in call), report["ref"]
 
 
 @pytest.mark.skipif(not FACTS.exists(), reason="the table of reports is not beside this repository")

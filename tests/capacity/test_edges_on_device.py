@@ -1,4 +1,4 @@
-"""Edges of real calls on the virtual board, and ``ssinghal edge``: both sides of each edge are run again here."""
+"""Edges of real calls on the virtual board, and ``ssinghal edge``. The tests run both sides of each edge again."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from tests.support.processes import wait_for
 
 L1 = Placement(memory=BufferType.L1)
 L1_BANK, BANKS, TILE = 1_393_312, 64, 2048  # of an n150 under ttnn 0.81.1
-PATIENT = SearchLimits(doubt_seconds=60)
+PATIENT = SearchLimits(check_seconds=60)
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +39,16 @@ def pool():
 
 
 def edge_of(pool, goal, name, *shapes, placement=Placement(), bounds=Bounds(), journal=None, **attrs):
-    """Each verdict that the edge rests on is asked for once more."""
-    found = EdgeSearch(goal, make_case(name, shapes, attrs, placement), bounds, PATIENT).on(pool, journal)
-    for ran in (found.fit, found.fail):
-        if ran is not None:
-            assert pool.submit(ran.case).result().verdict.status is ran.verdict.status
-    return found
+    """Searches, and probes both sides of the edge once more."""
+    result = EdgeSearch(goal, make_case(name, shapes, attrs, placement), bounds, PATIENT).on(pool, journal)
+    for run in (result.fit, result.fail):
+        if run is not None:
+            assert pool.submit(run.case).result().verdict.status is run.verdict.status
+    return result
 
 
-def values(found):
-    return tuple(None if ran is None else ran.value for ran in (found.fit, found.fail))
+def values(result):
+    return tuple(None if run is None else run.value for run in (result.fit, result.fail))
 
 
 # Calls ----------------------------------------------------------------------------------------------------------------------
@@ -56,96 +56,98 @@ def values(found):
 
 @pytest.mark.virtual_device
 def test_the_largest_batch_is_the_one_that_arithmetic_gives(pool):
-    """A sum of [n, 64, 160, 100]: 64 x 5 x 4 tiles for each n, over 64 banks, of two operands and a result; 24 KiB at most are
-    program buffers."""
-    found = edge_of(pool, Goal.BATCH, "add", (1, 64, 160, 100), (1, 64, 160, 100), placement=L1)
+    """A sum of [n, 64, 160, 100]: 64 x 5 x 4 tiles for each n over 64 banks, for two operands and a result. Program buffers
+    take 24 KiB at most."""
+    result = edge_of(pool, Goal.BATCH, "add", (1, 64, 160, 100), (1, 64, 160, 100), placement=L1)
     most = L1_BANK // (3 * 20 * TILE)
     assert 3 * 20 * TILE * most + 24 * 1024 <= L1_BANK < 3 * 20 * TILE * (most + 1)
-    assert values(found) == (most, most + 1) == (11, 12)
-    assert found.edge.is_confirmed
-    assert found.ran == 2, "arithmetic knows all else"
-    assert found.fail.verdict.resource is Resource.L1_BUFFER
-    assert (found.fail.verdict.bytes_per_bank, found.fail.verdict.stage) == (12 * 20 * TILE, "output")
+    assert values(result) == (most, most + 1) == (11, 12)
+    assert result.edge.is_confirmed
+    assert result.new_runs == 2, "arithmetic knows all others"
+    assert result.fail.verdict.resource is Resource.L1_BUFFER
+    assert (result.fail.verdict.bytes_per_bank, result.fail.verdict.stage) == (12 * 20 * TILE, "output")
 
 
 @pytest.mark.virtual_device
 def test_the_largest_resolution_of_a_convolution(pool):
-    found = edge_of(pool, Goal.RESOLUTION, "convolution", (1, 64, 320, 320), (64, 64, 3, 3), (64,), placement=L1, padding=1)
-    assert found.edge.is_confirmed
-    assert found.knob.shown(found.fit.value) == "256x256"
-    assert found.fail.case.inputs[0] == (1, 64, 288, 288)
-    assert found.fail.verdict.resource is Resource.CLASH
-    assert not found.edge.contradicted
+    result = edge_of(pool, Goal.RESOLUTION, "convolution", (1, 64, 320, 320), (64, 64, 3, 3), (64,), placement=L1, padding=1)
+    assert result.edge.is_confirmed
+    assert result.parameter.value_text(result.fit.value) == "256x256"
+    assert result.fail.case.inputs[0] == (1, 64, 288, 288)
+    assert result.fail.verdict.resource is Resource.CLASH
+    assert not result.edge.contradicted
 
 
 @pytest.mark.virtual_device
 def test_the_longest_sequence_of_scores(pool):
-    found = edge_of(pool, Goal.SEQUENCE, "softmax", (1, 12, 1024, 1024), placement=L1, dim=-1)
-    assert found.edge.is_confirmed
-    assert found.fail.value == found.fit.value + 32
-    assert {found.fit.value} == set(found.fit.case.inputs[0][2:])
+    result = edge_of(pool, Goal.SEQUENCE, "softmax", (1, 12, 1024, 1024), placement=L1, dim=-1)
+    assert result.edge.is_confirmed
+    assert result.fail.value == result.fit.value + 32
+    assert {result.fit.value} == set(result.fit.case.inputs[0][2:])
 
 
 @pytest.mark.virtual_device
-def test_what_fits_again_beyond_a_failure_is_found(pool):
-    """The mean of a whole map of 256 channels, of which a second copy is made unless its rows fill whole tiles: of 376 x 235
-    they do not, of 384 x 240 they do."""
-    found = edge_of(pool, Goal.RESOLUTION, "adaptive_avg_pool2d", (1, 256, 80, 50), placement=L1, output_size=[1, 1])
-    assert found.edge.is_confirmed
-    holes = [found.knob.shown(hole.first) for hole in found.edge.holes]
+def test_values_that_fit_again_beyond_a_failure_are_found(pool):
+    """The mean of a complete map of 256 channels. TTNN makes a second copy unless the rows fill complete tiles: those of
+    376 x 235 do not, those of 384 x 240 do."""
+    result = edge_of(pool, Goal.RESOLUTION, "adaptive_avg_pool2d", (1, 256, 80, 50), placement=L1, output_size=[1, 1])
+    assert result.edge.is_confirmed
+    holes = [result.parameter.value_text(hole.first) for hole in result.edge.holes]
     assert "376x235" in holes
-    assert pool.submit(found.knob.case_of(376)).result().status is Status.OOM
-    assert pool.submit(found.knob.case_of(384)).result().status is Status.FITS
-    assert any("before that it does not fit: 376x235" in line for line in lines(found))
-    assert any(line == "up to 368x230 all that was run fits" for line in lines(found))
+    assert pool.submit(result.parameter.case_of(376)).result().status is Status.OOM
+    assert pool.submit(result.parameter.case_of(384)).result().status is Status.FITS
+    assert any("before that, 376x235 does not fit: " in line for line in lines(result))
+    assert any(line == "every value run up to 368x230 fits" for line in lines(result))
 
 
 @pytest.mark.virtual_device
-def test_the_fewest_slices_where_more_are_refused(pool):
-    """A result 256 wide has 8 tiles: of more slices TTNN says that they are too many. 7 do not suffice."""
-    found = edge_of(pool, Goal.SLICES, "convolution", (1, 128, 768, 256), (128, 128, 3, 3), padding=1, slices="width:2")
-    assert values(found) == (8, 7)
-    assert found.fail.verdict.status is Status.OOM
-    (hole,) = found.edge.holes
+def test_the_fewest_slices_where_more_are_rejected(pool):
+    """A result 256 wide has 8 tiles: TTNN rejects more slices, and 7 do not suffice."""
+    result = edge_of(pool, Goal.SLICES, "convolution", (1, 128, 768, 256), (128, 128, 3, 3), padding=1, slices="width:2")
+    assert values(result) == (8, 7)
+    assert result.fail.verdict.status is Status.OOM
+    (hole,) = result.edge.holes
     assert hole.last == 9
-    assert found.edge.tried[hole.last_index].verdict.status is Status.UNSUPPORTED
-    assert any(line.startswith("before that it does not fit: 256 to 9") and "unsupported" in line for line in lines(found))
+    assert result.edge.tried[hole.last_index].verdict.status is Status.UNSUPPORTED
+    assert any(line.startswith("before that, 256 to 9 (") and "unsupported" in line for line in lines(result))
 
 
 @pytest.mark.virtual_device
 def test_the_smallest_l1_small_region(pool):
-    found = edge_of(pool, Goal.L1_SMALL, "max_pool2d", (1, 64, 320, 320), placement=L1, kernel_size=3, stride=2, padding=1)
-    fit, fail = values(found)
-    assert fit == fail + 32, "a granule of the allocator"
-    assert found.fail.verdict.resource is Resource.L1_SMALL_BUFFER
-    assert found.fit.case.placement.l1_small_bytes == fit < 32768
+    result = edge_of(pool, Goal.L1_SMALL, "max_pool2d", (1, 64, 320, 320), placement=L1, kernel_size=3, stride=2, padding=1)
+    fit, fail = values(result)
+    assert fit == fail + 32, "one granule of the allocator"
+    assert result.fail.verdict.resource is Resource.L1_SMALL_BUFFER
+    assert result.fit.case.placement.l1_small_bytes == fit < 32768
 
 
 @pytest.mark.virtual_device
-def test_an_end_that_is_not_about_memory_is_named(pool):
-    """TTNN lists the pages of each tile of a view on the host, 8 for each n: more than 2,000 are not tried here."""
+def test_a_limit_that_is_not_memory_is_named(pool):
+    """TTNN lists the pages of each tile of a view on the host, 8 for each n: more than 2,000 are not run here."""
     choice = choose_device("virtual", "n150")
     with Pool(choice, lean(PoolOptions.of(choice, workers=1, host_tiles=2_000))) as hurried:
-        found = edge_of(hurried, Goal.BATCH, "view", (1, 64, 100), size=[1, 100, 64])
-    assert values(found) == (250, 251)
-    assert found.fail.verdict.status is Status.NOT_RUN
-    assert "what ends it is not memory: not_run" in lines(found)
+        result = edge_of(hurried, Goal.BATCH, "view", (1, 64, 100), size=[1, 100, 64])
+    assert values(result) == (250, 251)
+    assert result.fail.verdict.status is Status.NOT_RUN
+    assert "the limit is not memory: not_run" in lines(result)
 
 
 @pytest.mark.virtual_device
 def test_nothing_fits_and_no_edge(pool):
     none = edge_of(pool, Goal.BATCH, "add", (1, 64, 640, 400), (1, 64, 640, 400), placement=L1)
     assert values(none) == (None, 1)
-    assert any(line.startswith("nothing fits of 1: L1 bank needs 532,480 B, 328,352 B free (output)") for line in lines(none))
-    made = edge_of(pool, Goal.BATCH, "ones", placement=L1, size=[1, 64, 32, 32])
-    assert f"{L1_BANK // TILE} fits: [{L1_BANK // TILE},64,32,32]" in lines(made), "64 tiles for each n, one in every bank"
+    assert any(
+        line.startswith("nothing fits, tried 1: L1 bank needs 532,480 B, 328,352 B free (output)") for line in lines(none)
+    )
+    created = edge_of(pool, Goal.BATCH, "ones", placement=L1, size=[1, 64, 32, 32])
+    assert f"{L1_BANK // TILE} fits: [{L1_BANK // TILE},64,32,32]" in lines(created), "64 tiles for each n, one in every bank"
     every = edge_of(pool, Goal.BATCH, "relu", (1, 64, 32, 32), placement=L1, bounds=Bounds(upto=4))
     assert values(every) == (4, None)
     assert "no edge up to 4, the last value" in lines(every)
 
 
 @pytest.mark.virtual_device
-def test_a_crash_costs_one_try_and_is_told_as_such(pool):
+def test_a_crash_costs_one_run_and_is_reported(pool):
     """The worker is killed while it lists 240,000 pages."""
     choice = choose_device("virtual", "n150")
     with Pool(choice, lean(PoolOptions.of(choice, workers=1, host_tiles=300_000))) as crashing:
@@ -153,10 +155,10 @@ def test_a_crash_costs_one_try_and_is_told_as_such(pool):
         crashing._idle.put(worker)
         threading.Thread(target=lambda: (time.sleep(0.5), os.kill(worker._process.pid, signal.SIGSEGV))).start()
         slow = make_case("view", ((1, 240_000, 1024),), {"size": [1, 240_000, 32, 32]})
-        found = EdgeSearch(Goal.BATCH, slow, Bounds(upto=1)).on(crashing)
+        result = EdgeSearch(Goal.BATCH, slow, Bounds(upto=1)).on(crashing)
         after = crashing.submit(make_case("relu", ((32, 32),))).result()
-    assert (found.fit, found.fail.verdict.status) == (None, Status.CRASH)
-    assert "crash: the process that ran the call ended with SIGSEGV" in "\n".join(lines(found))
+    assert (result.fit, result.fail.verdict.status) == (None, Status.CRASH)
+    assert "crash: the process that ran the call ended with SIGSEGV" in "\n".join(lines(result))
     assert after.status is Status.FITS
 
 
@@ -164,7 +166,7 @@ def test_a_crash_costs_one_try_and_is_told_as_such(pool):
 
 
 @pytest.mark.virtual_device
-def test_a_search_goes_on_where_it_was(pool, tmp_path):
+def test_a_search_continues_where_it_stopped(pool, tmp_path):
     path = tmp_path / "runs.jsonl"
     softmax = ("softmax", (1, 12, 1024, 1024))
 
@@ -172,21 +174,21 @@ def test_a_search_goes_on_where_it_was(pool, tmp_path):
         with Journal(path) as journal:
             return edge_of(pool, Goal.SEQUENCE, *softmax, placement=L1, journal=journal, dim=-1)
 
-    whole = searched()
+    complete = searched()
     kept = path.read_bytes().splitlines(keepends=True)
-    assert len(kept) == whole.ran
+    assert len(kept) == complete.new_runs
     again = searched()
-    assert (again.ran, values(again)) == (0, values(whole))
+    assert (again.new_runs, values(again)) == (0, values(complete))
     assert path.read_bytes() == b"".join(kept)
     path.write_bytes(b"".join(kept[:3]) + kept[3][:100])
     resumed = searched()
-    assert (resumed.ran, values(resumed)) == (whole.ran - 3, values(whole))
+    assert (resumed.new_runs, values(resumed)) == (complete.new_runs - 3, values(complete))
     assert path.read_bytes().startswith(b"".join(kept[:3]) + b'{"schema": 1')
     assert all(json.loads(line)["op"] == "softmax" for line in path.read_text().splitlines())
 
 
 @pytest.mark.virtual_device
-def test_what_ended_for_the_hosts_sake_is_asked_for_again(pool, tmp_path):
+def test_host_failures_are_run_again(pool, tmp_path):
     path, case = tmp_path / "runs.jsonl", make_case("relu", ((32, 32),))
     record = pool.submit(case).result()
     setting = Setting("virtual", "n150", record.ttnn)
@@ -209,23 +211,23 @@ def test_what_ended_for_the_hosts_sake_is_asked_for_again(pool, tmp_path):
         b'{"schema": 1, "op": "x"\nx',
     ],
 )
-def test_another_file_is_refused_and_left_as_it_is(tmp_path, content):
+def test_another_file_is_rejected_and_left_as_it_is(tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(HarnessError, match="file: expected records, one a line"):
+    with pytest.raises(HarnessError, match="file: expected one record per line"):
         Journal(path)
     assert path.read_bytes() == content
 
 
-def test_a_journal_cut_anywhere_in_its_first_line_is_begun_anew(tmp_path):
+def test_a_journal_truncated_in_its_first_line_starts_again(tmp_path):
     path = tmp_path / "file"
-    for torn in (b"", b"{", b'{"schema": 1', b'{"schema": 1, "run": "", "op": "re'):
-        path.write_bytes(torn)
+    for truncated in (b"", b"{", b'{"schema": 1', b'{"schema": 1, "run": "", "op": "re'):
+        path.write_bytes(truncated)
         with Journal(path):
             assert path.read_bytes() == b""
 
 
-def test_the_records_of_a_run_are_not_grown(tmp_path):
+def test_nothing_is_added_to_the_records_of_a_run(tmp_path):
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(HarnessError, match="holds the records of a run"):
         Journal(tmp_path / "records.jsonl")
@@ -239,58 +241,58 @@ ADD = ("edge", "add", "1,64,160,100", "1,64,160,100", "--memory", "l1", "--max",
 
 
 @pytest.mark.virtual_device
-def test_the_command_says_both_sides(run):
+def test_the_command_prints_both_sides(run):
     done = run(*ADD)
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[:4] == [
         "add [1,64,160,100] [1,64,160,100] (bfloat16, tile, l1)  on virtual n150, ttnn 0.81.1",
         "largest batch: dim 0 of [1,64,160,100]",
         "11 fits: [11,64,160,100] [11,64,160,100]",
-        "12 does not: L1 bank needs 491,520 B, 410,272 B free (output)",
+        "12 does not fit: L1 bank needs 491,520 B, 410,272 B free (output)",
     ]
 
 
 @pytest.mark.virtual_device
 def test_several_boards_side_by_side_and_as_json(run, tmp_path):
-    """A p150 has 110 banks of 1,461,120 B: three tensors of n x 1,280 tiles leave room for the 18th and no further."""
+    """A p150 has 110 banks of 1,461,120 B: three tensors of n x 1,280 tiles have room up to n = 18."""
     done = run(*ADD, "--board", "n150,p150", "-o", "runs.jsonl")
     most = next(n for n in range(1, 99) if 3 * -(-1280 * (n + 1) // 110) * TILE > 1_461_120)
     rows = {line.split()[0]: line.split()[1:3] for line in done.out.splitlines() if line.startswith(("n150 ", "p150 "))}
     assert rows == {"n150": ["11", "12"], "p150": [str(most), str(most + 1)]}
     again = run(*ADD, "--board", "n150,p150", "-o", "runs.jsonl", "--json")
-    made = [json.loads(line) for line in again.out.splitlines()]
-    assert [(m["board"], m["fit"]["value"], m["fail"]["value"], m["runs"]) for m in made] == [
+    results = [json.loads(line) for line in again.out.splitlines()]
+    assert [(m["board"], m["fit"]["value"], m["fail"]["value"], m["runs"]) for m in results] == [
         ("n150", 11, 12, 0),
         ("p150", most, most + 1, 0),
     ]
-    assert made[0]["fail"]["shortfall_bytes"] == 491_520 - 410_272
-    assert all(m["is_confirmed"] and m["is_monotone_as_run"] and not m["contradicted"] for m in made)
+    assert results[0]["fail"]["shortfall_bytes"] == 491_520 - 410_272
+    assert all(m["is_confirmed"] and m["is_monotone_as_run"] and not m["contradicted"] for m in results)
 
 
 @pytest.mark.virtual_device
-def test_ctrl_c_leaves_a_journal_with_which_the_search_goes_on(tmp_path):
+def test_ctrl_c_leaves_a_journal_from_which_the_search_continues(tmp_path):
     path = tmp_path / "runs.jsonl"
     call = ["edge", "convolution", "1,128,768,256", "128,128,3,3", "--attr", "padding=1", "--min", "slices", "-o", str(path)]
     program = [sys.executable, "-m", "ssinghal", *call]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: path.exists() and path.read_bytes().count(b"\n") >= 2, "two runs")
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=60)
-    assert (process.returncode, said, errors) == (130, "", "ssinghal: interrupted\n")
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (130, "", "ssinghal: interrupted\n")
     known = path.read_bytes().count(b"\n")
     done = subprocess.run([*program, "--doubts", "60"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    assert f" runs, {known} known from before in " in done.stdout
+    assert f" and {known} reused from the journal in " in done.stdout
 
 
 @pytest.mark.virtual_device
 def test_exit_code_1_where_nothing_fits(run):
     done = run("edge", "add", "1,64,640,400", "1,64,640,400", "--memory", "l1", "--max", "batch")
-    assert (done.code, "nothing fits of 1" in done.out) == (1, True)
+    assert (done.code, "nothing fits, tried 1" in done.out) == (1, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("relu", "4,4"), "give one of these: --max batch|resolution|sequence, --min slices|l1_small"),
         (("relu", "4,4", "--max", "batch", "--min", "slices"), "give one of these"),
@@ -306,24 +308,24 @@ def test_exit_code_1_where_nothing_fits(run):
         (("relu", "4,4", "--max", "batch", "-o", "."), "is a directory"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(run, arguments, said):
+def test_bad_input_is_one_line_and_exit_code_2(run, arguments, message):
     done = run("edge", *arguments)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("relu", "4,4", "--max", "resolution"), "ssinghal: relu: [4, 4] is no map of rank 4 or 5"),
         (("add", "4,4", "3,4", "--max", "batch"), "ssinghal: shapes [4, 4] and [3, 4] do not broadcast"),
         (("relu", "4,4", "--max", "batch", "--dim", "5"), "ssinghal: dim 5 is outside -2..1"),
     ],
 )
-def test_what_the_call_does_not_have_is_one_line_and_no_device_is_opened(run, monkeypatch, arguments, said):
+def test_a_call_without_the_parameter_costs_one_line_and_opens_no_device(run, monkeypatch, arguments, message):
     monkeypatch.setattr(sys.modules["ssinghal.cli.edge"], "Pool", None)
     done = run("edge", *arguments)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(said)
+    assert done.err.startswith(message)
     assert done.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The search for edges, over functions that are not monotone, and the knobs of calls; ``test_edges_runs.py`` runs calls."""
+"""The search for edges of functions that are not monotone, and the parameters of calls; no call is run here."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssinghal.capacity.parameters import Bounds, Goal, knob_of
+from ssinghal.capacity.parameters import Bounds, Goal, parameter_of
 from ssinghal.capacity.search import EDGE_ALONE, SearchLimits, last_possible, search_edge
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
@@ -26,8 +26,8 @@ class Ran:
     fits: bool
 
 
-class Asked:
-    """What a search runs, in order."""
+class RecordedRun:
+    """Records the values that a search runs, in order."""
 
     def __init__(self, fits):
         self._fits, self.values = fits, []
@@ -47,130 +47,132 @@ def found(edge):
 
 @given(count=st.integers(1, 3000), edge=st.integers(0, 3000), start=st.integers(0, 3000))
 def test_one_edge_is_found_exactly_from_any_start(count, edge, start):
-    asked = Asked(lambda value: value <= edge)
-    made = search_edge(range(1, count + 1), asked, start=start)
-    assert found(made) == (None, 1) if edge == 0 else (min(edge, count), None if edge >= count else edge + 1)
-    assert made.is_open == (edge >= count)
-    assert made.is_confirmed == (0 < edge < count)
-    assert not made.holes
-    assert not made.is_spent
-    assert len(set(asked.values)) == len(asked.values), "nothing is run twice"
+    run = RecordedRun(lambda value: value <= edge)
+    result = search_edge(range(1, count + 1), run, start=start)
+    assert found(result) == (None, 1) if edge == 0 else (min(edge, count), None if edge >= count else edge + 1)
+    assert result.is_open == (edge >= count)
+    assert result.is_confirmed == (0 < edge < count)
+    assert not result.holes
+    assert not result.is_spent
+    assert len(set(run.values)) == len(run.values), "nothing is run twice"
 
 
 @given(table=st.lists(st.booleans(), min_size=1, max_size=60), start=st.integers(0, 59))
-def test_of_any_function_the_two_sides_were_run_and_nothing_else_is_claimed(table, start):
-    asked = Asked(lambda value: table[value - 1])
-    made = search_edge(range(1, len(table) + 1), asked, start=start, effort=MANY)
-    assert list(made.tried) == sorted(value - 1 for value in asked.values)
-    assert all(outcome.fits == table[index] for index, outcome in made.tried.items())
-    if made.fit is None:
-        assert not any(table[value - 1] for value in asked.values)
+def test_both_sides_are_run_for_any_function_and_nothing_else_is_claimed(table, start):
+    run = RecordedRun(lambda value: table[value - 1])
+    result = search_edge(range(1, len(table) + 1), run, start=start, limits=MANY)
+    assert list(result.tried) == sorted(value - 1 for value in run.values)
+    assert all(outcome.fits == table[index] for index, outcome in result.tried.items())
+    if result.fit is None:
+        assert not any(table[value - 1] for value in run.values)
     else:
-        assert table[made.fit]
-        assert made.is_confirmed or made.is_open
-        assert made.is_open or not table[made.fail]
-    holes = {value for hole in made.holes for value in range(hole.first, hole.last + 1) if value - 1 in made.tried}
-    assert holes == {value for value in asked.values if not table[value - 1] and value - 1 < (made.fit or 0)}
+        assert table[result.fit]
+        assert result.is_confirmed or result.is_open
+        assert result.is_open or not table[result.fail]
+    holes = {value for hole in result.holes for value in range(hole.first, hole.last + 1) if value - 1 in result.tried}
+    assert holes == {value for value in run.values if not table[value - 1] and value - 1 < (result.fit or 0)}
 
 
 @given(table=st.lists(st.booleans(), min_size=1, max_size=40))
 def test_with_as_many_samples_as_values_islands_below_twice_the_edge_are_found(table):
-    made = search_edge(range(1, len(table) + 1), Asked(lambda value: table[value - 1]), effort=SearchLimits(10_000, 2, 10_000))
-    if made.fit is not None:
-        assert not any(table[made.fit + 1 : 2 * made.fit + 2])
-        assert all(index in made.tried for index in range(made.fit))
+    result = search_edge(
+        range(1, len(table) + 1), RecordedRun(lambda value: table[value - 1]), limits=SearchLimits(10_000, 2, 10_000)
+    )
+    if result.fit is not None:
+        assert not any(table[result.fit + 1 : 2 * result.fit + 2])
+        assert all(index in result.tried for index in range(result.fit))
 
 
 @given(edge=st.integers(1, 100_000), known=st.integers(0, 100_000), ruled_out=st.integers(0, 100_000))
-def test_arithmetic_spares_runs_but_not_those_of_the_two_sides(edge, known, ruled_out):
-    """It is sure of the first values, and of those far beyond the edge."""
+def test_arithmetic_saves_all_runs_but_those_of_the_two_sides(edge, known, ruled_out):
+    """Arithmetic is certain of the first values and of those far beyond the edge."""
 
     def hint(value):
         return True if value <= min(known, edge) else False if value > edge + ruled_out else None
 
-    asked = Asked(lambda value: value <= edge)
-    made = search_edge(range(1, 1_000_000), asked, hint)
-    assert found(made) == (edge, edge + 1)
-    assert not made.contradicted
+    run = RecordedRun(lambda value: value <= edge)
+    result = search_edge(range(1, 1_000_000), run, hint)
+    assert found(result) == (edge, edge + 1)
+    assert not result.contradicted
     if known >= edge and not ruled_out:
-        assert sorted(asked.values) == [edge, edge + 1]
-    spared = [value for value in asked.values if hint(value) is not None]
-    assert set(spared) <= {edge, edge + 1}
+        assert sorted(run.values) == [edge, edge + 1]
+    certain = [value for value in run.values if hint(value) is not None]
+    assert set(certain) <= {edge, edge + 1}
 
 
 @given(edge=st.integers(1, 500), claimed=st.integers(0, 500))
 def test_a_run_counts_more_than_arithmetic(edge, claimed):
-    """Which is certain of another edge than there is."""
-    made = search_edge(range(1, 501), Asked(lambda value: value <= edge), lambda value: value <= claimed)
-    assert found(made) == (edge, edge + 1 if edge < 500 else None)
-    assert bool(made.contradicted) == (edge != claimed)
+    """Arithmetic is certain of a wrong edge."""
+    result = search_edge(range(1, 501), RecordedRun(lambda value: value <= edge), lambda value: value <= claimed)
+    assert found(result) == (edge, edge + 1 if edge < 500 else None)
+    assert bool(result.contradicted) == (edge != claimed)
 
 
-def test_an_island_beyond_the_edge_becomes_the_answer_and_the_hole_is_told():
+def test_an_island_beyond_the_edge_becomes_the_answer_and_the_hole_is_reported():
     """Halving from 8 and 16 finds 12 and 13; of the values beyond them 15 fits."""
-    made = search_edge(range(1, 1000), Asked(lambda value: value <= 12 or value == 15))
-    assert found(made) == (15, 16)
-    (hole,) = made.holes
+    result = search_edge(range(1, 1000), RecordedRun(lambda value: value <= 12 or value == 15))
+    assert found(result) == (15, 16)
+    (hole,) = result.holes
     assert (hole.first, hole.last) == (13, 14)
 
 
 def test_slices_end_at_a_ceiling():
-    """Downwards, from the most demanding: 5 slices are the fewest, and 30 the most that work."""
-    made = search_edge(range(64, 0, -1), Asked(lambda slices: 5 <= slices <= 30), start=63)
-    assert found(made) == (5, 4)
-    assert [(hole.first, hole.last) for hole in made.holes] == [(64, 31)]
+    """From 64 slices downwards: at least 5 slices are needed, and at most 30 work."""
+    result = search_edge(range(64, 0, -1), RecordedRun(lambda slices: 5 <= slices <= 30), start=63)
+    assert found(result) == (5, 4)
+    assert [(hole.first, hole.last) for hole in result.holes] == [(64, 31)]
 
 
-def test_a_narrow_stretch_that_the_strides_miss_is_looked_for():
+def test_a_narrow_interval_that_the_strides_miss_is_found():
     """The strides down from one slice run 1, 2, 4, 8, 16 and 24 slices."""
-    made = search_edge(range(24, 0, -1), Asked(lambda slices: slices in (9, 10, 11)), start=23)
-    assert found(made) == (9, 8)
-    assert [(hole.first, hole.last) for hole in made.holes] == [(24, 12)]
+    result = search_edge(range(24, 0, -1), RecordedRun(lambda slices: slices in (9, 10, 11)), start=23)
+    assert found(result) == (9, 8)
+    assert [(hole.first, hole.last) for hole in result.holes] == [(24, 12)]
 
 
 def test_values_of_whole_tiles_are_followed_beyond_the_edge():
-    """Up to 640 all fit, beyond it multiples of 32 up to 1,280, as an embedding whose result needs no second step."""
+    """All values up to 640 fit, beyond it multiples of 32 up to 1,280, like an embedding whose result needs no second step."""
     values = range(1, 10_000)
-    asked = Asked(lambda value: value <= 640 or (value % 32 == 0 and value <= 1280))
-    made = search_edge(values, asked, start=5, favoured=range(31, len(values), 32))
-    assert found(made) == (1280, 1281)
-    assert (made.holes[0].first, made.fit) == (641, 1279)
+    run = RecordedRun(lambda value: value <= 640 or (value % 32 == 0 and value <= 1280))
+    result = search_edge(values, run, start=5, favoured=range(31, len(values), 32))
+    assert found(result) == (1280, 1281)
+    assert (result.holes[0].first, result.fit) == (641, 1279)
 
 
 @given(table=st.lists(st.booleans(), min_size=1, max_size=60), first=st.integers(0, 9), period=st.integers(2, 9))
 def test_favoured_values_end_like_others(table, first, period):
     favoured = range(first, len(table), period)
-    made = search_edge(range(len(table)), Asked(lambda value: table[value]), favoured=favoured, effort=MANY)
-    assert made.is_open or made.is_confirmed or not any(outcome.fits for outcome in made.tried.values())
+    result = search_edge(range(len(table)), RecordedRun(lambda value: table[value]), favoured=favoured, limits=MANY)
+    assert result.is_open or result.is_confirmed or not any(outcome.fits for outcome in result.tried.values())
 
 
-def test_where_nothing_fits_it_says_so():
-    asked = Asked(lambda value: False)
-    made = search_edge(range(1, 1_000_000), asked)
-    assert (made.fit, made.is_open, made.is_confirmed) == (None, False, False)
-    assert asked.values == [1, 2, 3], "batches are not thought to fit where smaller ones do not"
-    assert search_edge([], asked).fit is None
+def test_a_search_where_nothing_fits():
+    run = RecordedRun(lambda value: False)
+    result = search_edge(range(1, 1_000_000), run)
+    assert (result.fit, result.is_open, result.is_confirmed) == (None, False, False)
+    assert run.values == [1, 2, 3], "larger batches are not run if smaller ones do not fit"
+    assert search_edge([], run).fit is None
 
 
 @given(edge=st.integers(1, 60), guess=st.integers(1, 60))
 def test_few_runs_where_the_guess_is_near(edge, guess):
-    """Two confirm a guess that is right; strides double from one that is not."""
-    asked = Asked(lambda value: value <= edge)
-    made = search_edge(range(1, 65), asked, start=guess - 1, effort=EDGE_ALONE)
-    assert found(made) == (edge, edge + 1)
+    """Two runs confirm a right guess; strides double from a wrong one."""
+    run = RecordedRun(lambda value: value <= edge)
+    result = search_edge(range(1, 65), run, start=guess - 1, limits=EDGE_ALONE)
+    assert found(result) == (edge, edge + 1)
     distance = abs(edge - guess)
-    assert len(asked.values) <= 2 + 2 * distance.bit_length()
+    assert len(run.values) <= 2 + 2 * distance.bit_length()
 
 
-def test_runs_that_are_used_up_are_said_to_be():
-    made = search_edge(range(1, 1_000_000), Asked(lambda value: value <= 77_777), effort=SearchLimits(runs=20))
-    assert made.is_spent
-    assert not made.is_confirmed
-    fit, fail = found(made)
+def test_a_search_reports_that_it_stopped_at_its_limit():
+    result = search_edge(range(1, 1_000_000), RecordedRun(lambda value: value <= 77_777), limits=SearchLimits(runs=20))
+    assert result.is_spent
+    assert not result.is_confirmed
+    fit, fail = found(result)
     assert fit <= 77_777 < fail
 
 
-def test_the_last_that_arithmetic_does_not_rule_out():
+def test_the_last_value_that_arithmetic_does_not_rule_out():
     assert last_possible(range(1, 100), lambda value: False if value > 42 else None) == 41
     assert last_possible(range(1, 100), lambda value: None) == 98
     assert last_possible(range(1, 100), lambda value: False) == 0
@@ -178,8 +180,8 @@ def test_the_last_that_arithmetic_does_not_rule_out():
 
 @settings(max_examples=50)
 @given(table=st.lists(st.booleans(), min_size=1, max_size=60), stop=st.integers(1, 60))
-def test_a_search_that_was_interrupted_goes_on_where_it_was(table, stop):
-    """Runs known from before are answered, not run: the same runs in the same order, each once."""
+def test_an_interrupted_search_continues_where_it_stopped(table, stop):
+    """Known runs are not run again: the same runs in the same order, each once."""
     known = {}
 
     def remembered(value):
@@ -190,33 +192,33 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(table, stop):
         return known[value]
 
     values = range(1, len(table) + 1)
-    whole = search_edge(values, Asked(lambda value: table[value - 1]))
+    complete = search_edge(values, RecordedRun(lambda value: table[value - 1]))
     try:
-        made = search_edge(values, remembered)
+        result = search_edge(values, remembered)
     except KeyboardInterrupt:
         stop = len(table) + 1
-        made = search_edge(values, remembered)
-    assert made == whole
+        result = search_edge(values, remembered)
+    assert result == complete
 
 
-def test_after_its_time_a_search_doubts_no_more():
-    """The edge itself is narrowed all the same."""
-    asked = Asked(lambda value: value <= 100)
-    made = search_edge(range(1, 1000), asked, effort=SearchLimits(doubt_seconds=0))
-    assert (found(made), made.is_spent) == ((100, 101), True)
-    assert len(asked.values) < len(search_edge(range(1, 1000), asked).tried)
-    hurried = search_edge(range(1, 1000), asked, effort=SearchLimits(seconds=0))
+def test_after_its_time_a_search_makes_no_extra_checks():
+    """The edge itself is still found."""
+    run = RecordedRun(lambda value: value <= 100)
+    result = search_edge(range(1, 1000), run, limits=SearchLimits(check_seconds=0))
+    assert (found(result), result.is_spent) == ((100, 101), True)
+    assert len(run.values) < len(search_edge(range(1, 1000), run).tried)
+    hurried = search_edge(range(1, 1000), run, limits=SearchLimits(seconds=0))
     assert hurried.is_spent
     assert not hurried.tried
 
 
-# Knobs ----------------------------------------------------------------------------------------------------------------------
+# Parameters -----------------------------------------------------------------------------------------------------------------
 
 N150 = load_board("n150")
 
 
-def knob(goal, name, *shapes, bounds=Bounds(), placement=Placement(), **attrs):
-    return knob_of(goal, make_case(name, shapes, attrs, placement), N150, bounds)
+def parameter_for(goal, name, *shapes, bounds=Bounds(), placement=Placement(), **attrs):
+    return parameter_of(goal, make_case(name, shapes, attrs, placement), N150, bounds)
 
 
 def results(case):
@@ -264,39 +266,42 @@ def results(case):
     ],
 )  # fmt: skip
 def test_what_grows_together(goal, call, attrs, value, shapes, became):
-    made = knob(goal, *call, **attrs)
-    assert value in made.values
-    case = made.case_of(value)
+    parameter = parameter_for(goal, *call, **attrs)
+    assert value in parameter.values
+    case = parameter.case_of(value)
     assert case.inputs == (call[1:] if shapes is None else shapes)
     assert case.attrs == (attrs if became is None else became)
 
 
-def test_attributes_of_maps_speak_of_them_as_placed():
+def test_attributes_of_maps_refer_to_the_placed_order():
     """Written NCHW and placed NHWC: dim 3 are channels, dim 1 is the height."""
     placement = Placement(channels_last=True)
     cat = ("cat", (1, 3, 64, 64), (1, 4, 64, 64))
-    assert knob(Goal.RESOLUTION, *cat, placement=placement, dim=3).case_of(96).inputs == ((1, 3, 96, 96), (1, 4, 96, 96))
+    assert parameter_for(Goal.RESOLUTION, *cat, placement=placement, dim=3).case_of(96).inputs == (
+        (1, 3, 96, 96),
+        (1, 4, 96, 96),
+    )
     with pytest.raises(InvalidCase, match="operands differ along it"):
-        knob(Goal.RESOLUTION, "cat", (1, 3, 64, 64), (1, 3, 64, 64), placement=placement, dim=1)
+        parameter_for(Goal.RESOLUTION, "cat", (1, 3, 64, 64), (1, 3, 64, 64), placement=placement, dim=1)
 
 
 def test_resolutions_keep_the_aspect_and_multiples_of_the_stride():
-    made = knob(Goal.RESOLUTION, "convolution", (1, 3, 2160, 3840), (64, 3, 7, 7), stride=2)
-    assert made.values[made.start] == 2160
-    assert made.shown(2160) == "2160x3840"
-    for rows in made.values[:50]:
-        height, width = made.case_of(rows).inputs[0][2:]
+    parameter = parameter_for(Goal.RESOLUTION, "convolution", (1, 3, 2160, 3840), (64, 3, 7, 7), stride=2)
+    assert parameter.values[parameter.start] == 2160
+    assert parameter.value_text(2160) == "2160x3840"
+    for rows in parameter.values[:50]:
+        height, width = parameter.case_of(rows).inputs[0][2:]
         assert height * 16 == width * 9
         assert height % 2 == width % 2 == 0
-    uneven = knob(Goal.RESOLUTION, "relu", (1, 8, 67, 120))
-    assert uneven.shown(67) == "67x120", "one row more or less, the width as near as can be"
-    assert [uneven.shown(rows) for rows in (66, 68)] == ["66x118", "68x122"]
-    stepped = knob(Goal.RESOLUTION, "relu", (1, 8, 640, 400), bounds=Bounds(step=32))
-    assert [stepped.shown(rows) for rows in stepped.values[:3]] == ["256x160", "512x320", "768x480"]
+    uneven = parameter_for(Goal.RESOLUTION, "relu", (1, 8, 67, 120))
+    assert uneven.value_text(67) == "67x120", "one row more or less, the nearest width"
+    assert [uneven.value_text(rows) for rows in (66, 68)] == ["66x118", "68x122"]
+    stepped = parameter_for(Goal.RESOLUTION, "relu", (1, 8, 640, 400), bounds=Bounds(step=32))
+    assert [stepped.value_text(rows) for rows in stepped.values[:3]] == ["256x160", "512x320", "768x480"]
 
 
 @pytest.mark.parametrize(
-    ("goal", "call", "attrs", "bounds", "said"),
+    ("goal", "call", "attrs", "bounds", "message"),
     [
         (
             Goal.RESOLUTION,
@@ -318,7 +323,7 @@ def test_resolutions_keep_the_aspect_and_multiples_of_the_stride():
         (Goal.SEQUENCE, ("relu", (8, 4)), {}, Bounds(dims=(2,)), "dim 2 is outside -2..1"),
         (Goal.BATCH, ("convolution", (1, 8, 8, 8), (8, 7, 3, 3)), {}, Bounds(), "does not go with 8 channels"),
         (Goal.SEQUENCE, ("convolution", (1, 8, 8, 8), (8, 8, 3, 3)), {}, Bounds(dims=(1,)), "does not go with"),
-        (Goal.SLICES, ("relu", (8, 8)), {}, Bounds(), "only convolutions are told into how many slices"),
+        (Goal.SLICES, ("relu", (8, 8)), {}, Bounds(), "only convolutions take a number of slices"),
         (Goal.L1_SMALL, ("relu", (8, 8)), {}, Bounds(), "needs no L1_SMALL"),
         (
             Goal.L1_SMALL,
@@ -331,33 +336,33 @@ def test_resolutions_keep_the_aspect_and_multiples_of_the_stride():
         (Goal.RESOLUTION, ("relu", (1, 8, 64, 64)), {}, Bounds(upto=7), "--upto 7: the first value is 8"),
     ],
 )
-def test_what_cannot_follow_is_refused(goal, call, attrs, bounds, said):
-    with pytest.raises(InvalidCase) as refused:
-        knob(goal, *call, bounds=bounds, **attrs)
-    assert said in str(refused.value)
-    assert "\n" not in str(refused.value)
+def test_sizes_that_cannot_follow_are_rejected(goal, call, attrs, bounds, message):
+    with pytest.raises(InvalidCase) as rejected:
+        parameter_for(goal, *call, bounds=bounds, **attrs)
+    assert message in str(rejected.value)
+    assert "\n" not in str(rejected.value)
 
 
 CASES = expand(load_catalogs(("crossed", "swin_b-1280x800", "yolo12x-640", "rtdetr-r50"))).cases[::7]
 
 
 @pytest.mark.parametrize("goal", [Goal.BATCH, Goal.RESOLUTION, Goal.SEQUENCE])
-def test_every_call_of_the_catalogs_has_its_knob_or_a_reason(goal):
-    """At its own size a call is itself, and with twice the batch its results have twice the elements; as many where it picks
-    from the batch or reduces it."""
-    turned, doubled = 0, []
+def test_every_call_of_the_catalogs_has_its_parameter_or_a_reason(goal):
+    """At its own size a call is unchanged. With twice the batch its results have twice the elements, or as many if the call
+    reduces the batch or selects from it."""
+    varied, doubled = 0, []
     for case in CASES:
         try:
-            made = knob_of(goal, case, N150)
+            parameter = parameter_of(goal, case, N150)
         except InvalidCase:
             continue
-        turned += 1
+        varied += 1
         batch = subject_of(case)[0]
         assert resized(case, dict(enumerate(subject_of(case)))).identity() == case.identity()
-        if goal is Goal.BATCH and {batch, 2 * batch} <= set(made.values[:10_000]):
-            assert made.case_of(batch).identity() == case.identity()
-            once, twice = (sum(map(math.prod, results(made.case_of(n)))) for n in (batch, 2 * batch))
+        if goal is Goal.BATCH and {batch, 2 * batch} <= set(parameter.values[:10_000]):
+            assert parameter.case_of(batch).identity() == case.identity()
+            once, twice = (sum(map(math.prod, results(parameter.case_of(n)))) for n in (batch, 2 * batch))
             assert twice in (once, 2 * once), case.id
             doubled.append(twice > once)
-    assert turned > len(CASES) // 3
+    assert varied > len(CASES) // 3
     assert goal is not Goal.BATCH or sum(doubled) > 0.9 * len(doubled) > 0.5 * len(CASES)

@@ -1,4 +1,4 @@
-"""Calls that figures alone could be of: those of models first, then shapes by arithmetic."""
+"""Candidates for numbers without a call: calls of models first, then shapes by arithmetic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, TensorSpec
 from ssinghal.diagnose.candidates import Candidate, candidates
-from ssinghal.diagnose.fingerprint import origin
+from ssinghal.diagnose.fingerprint import fingerprint_of
 from ssinghal.diagnose.model import PythonCall
 from ssinghal.diagnose.source_calls import source_calls
 from ssinghal.diagnose.ttnn_functions import operators_calling
@@ -41,11 +41,11 @@ def catalogs() -> list[Catalog]:
 
 @pytest.fixture(scope="module")
 def adds(catalogs: list[Catalog]) -> list[Candidate]:
-    """All that could be the add."""
-    return candidates(ADD, origin(ADD), 999, catalogs)
+    """All candidates for the add."""
+    return candidates(ADD, fingerprint_of(ADD), 999, catalogs)
 
 
-def test_an_add_of_two_maps_by_its_three_figures(adds: list[Candidate]) -> None:
+def test_an_add_of_two_maps_by_its_three_numbers(adds: list[Candidate]) -> None:
     """16,640 tiles of [1,64,640,400] as NHWC: 34,078,720 B, 532,480 B a bank; two operands take 1,064,960 B."""
     (first, *_) = [one for one in adds if one.case and one.case.name == "add"]
     assert first.case is not None
@@ -53,16 +53,18 @@ def test_an_add_of_two_maps_by_its_three_figures(adds: list[Candidate]) -> None:
     assert (first.label, first.as_allocated, first.case.placement.memory) == ("output", True, BufferType.L1)
 
 
-def test_candidates_ask_for_exactly_these_bytes(adds: list[Candidate]) -> None:
-    """By the estimate of the whole call, which leaves results out where TTNN cannot make it."""
+def test_candidates_request_exactly_these_bytes(adds: list[Candidate]) -> None:
+    """By the estimate of the complete call, which leaves results out where TTNN cannot make it."""
     board = load_board("n150").with_l1_small(32_768)
     seen = 0
     for one in (one for one in adds if one.case is not None):
-        made = {a.label: a for a in estimate(one.case, board).allocations}  # type: ignore[arg-type]
-        if one.label in made:
+        allocations = {a.label: a for a in estimate(one.case, board).allocations}  # type: ignore[arg-type]
+        if one.label in allocations:
             seen += 1
-            assert (made[one.label].allocated_bytes, made[one.label].bytes_per_bank) == (34_078_720, 532_480), one.line()
-            assert made[one.label].spec.memory.buffer is BufferType.L1
+            assert (allocations[one.label].allocated_bytes, allocations[one.label].bytes_per_bank) == (34_078_720, 532_480), (
+                one.line()
+            )
+            assert allocations[one.label].spec.memory.buffer is BufferType.L1
     assert seen > 20
 
 
@@ -73,12 +75,12 @@ def test_those_that_models_make_most_come_first_after_those_that_fit_what_is_all
 
 
 def test_a_limit_and_no_catalog(catalogs: list[Catalog], adds: list[Candidate]) -> None:
-    assert candidates(ADD, origin(ADD), 3, catalogs) == adds[:3]
-    assert candidates(ADD, origin(ADD), 0, catalogs) == []
-    assert {one.by_arithmetic for one in candidates(ADD, origin(ADD), 9, [])} == {True}
+    assert candidates(ADD, fingerprint_of(ADD), 3, catalogs) == adds[:3]
+    assert candidates(ADD, fingerprint_of(ADD), 0, catalogs) == []
+    assert {one.by_arithmetic for one in candidates(ADD, fingerprint_of(ADD), 9, [])} == {True}
 
 
-def test_the_source_of_a_candidate_is_told(catalogs: list[Catalog]) -> None:
+def test_the_source_of_a_candidate_is_named(catalogs: list[Catalog]) -> None:
     """The Mochi decoder's own rows, 5-D maps of [1,768,4,60,106], in DRAM: 768 x 4 x 2 x 4 tiles of 2,048 B over 12 banks."""
     tiles = 768 * 4 * math.ceil(60 / 32) * math.ceil(106 / 32)
     verdict = Verdict(
@@ -89,16 +91,16 @@ def test_the_source_of_a_candidate_is_told(catalogs: list[Catalog]) -> None:
         banks=12,
         bank_bytes=1_073_741_792,
     )
-    (first, *_) = candidates(verdict, origin(verdict), 5, catalogs)
+    (first, *_) = candidates(verdict, fingerprint_of(verdict), 5, catalogs)
     assert first.case is not None
     assert math.prod(first.case.inputs[0]) == 4 * 768 * 60 * 106
     assert first.line().startswith("candidate: ")
     assert "diffusers/mochi-decoder at 4x60x106, decoder." in first.line()
 
 
-def test_mochis_untilize_by_its_figures_alone(catalogs: list[Catalog]) -> None:
+def test_mochis_untilize_by_its_numbers_alone(catalogs: list[Catalog]) -> None:
     """9,990,400 - 102,656 = 2,414 x 4,096 on core (7,6): 152,640 tiles wide is one of the widths, and the decoder has it."""
-    (first, *_) = candidates(MOCHI, origin(MOCHI), 5, catalogs)
+    (first, *_) = candidates(MOCHI, fingerprint_of(MOCHI), 5, catalogs)
     assert first.case is not None
     assert first.case.inputs == ((4, 4_884_480),)
     assert (first.case.name, dict(first.case.attrs)) == ("to_layout", {"layout": "row_major"})
@@ -108,7 +110,7 @@ def test_mochis_untilize_by_its_figures_alone(catalogs: list[Catalog]) -> None:
 def test_widths_by_arithmetic_are_all_that_give_the_share() -> None:
     """Of T tiles, 62 cores get ceil(T / 63) each and the 63rd the other 2,414."""
     widths = [t for t in range(140_000, 160_000) if t - 62 * math.ceil(t / 63) == 2_414]
-    (one,) = [one for one in candidates(MOCHI, origin(MOCHI), 9, []) if "bfloat16 to bfloat16" in one.what]
+    (one,) = [one for one in candidates(MOCHI, fingerprint_of(MOCHI), 9, []) if "bfloat16 to bfloat16" in one.description]
     assert one.by_arithmetic
     assert f"{32 * (widths[0] - 1) + 1:,} to {32 * widths[-1]:,} columns wide" in one.line()
 
@@ -123,8 +125,8 @@ def test_shapes_by_arithmetic_have_these_bytes() -> None:
         banks=12,
         bank_bytes=1_071_821_792,
     )
-    (one,) = candidates(verdict, origin(verdict), 9, [])
-    assert one.what == "a tensor of 1,048,576 tiles of 4,096 B (float32)"
+    (one,) = candidates(verdict, fingerprint_of(verdict), 9, [])
+    assert one.description == "a tensor of 1,048,576 tiles of 4,096 B (float32)"
     spec = TensorSpec((32_768, 32_768), DType.FLOAT32)
     assert spec.num_pages * spec.page_bytes == 4_294_967_296
     assert spec.num_pages == 32_768 * 32_768 // TILE_EDGE**2
@@ -156,39 +158,39 @@ def test_every_declared_function_finds_its_operator() -> None:
 
 @pytest.mark.parametrize("function", ["add", "relu", "ttnn.clone", "batch_norm", "multiply", "permute"])
 def test_candidates_are_results_of_the_function_that_the_text_names(function: str, catalogs: list[Catalog]) -> None:
-    found = [one for one in candidates(ADD, origin(ADD), 999, catalogs, [function]) if one.case]
-    assert found
-    assert {one.case.operator for one in found if one.case} <= operators_calling(function)
-    assert all(one.label.startswith("output") for one in found)
+    matching = [one for one in candidates(ADD, fingerprint_of(ADD), 999, catalogs, [function]) if one.case]
+    assert matching
+    assert {one.case.operator for one in matching if one.case} <= operators_calling(function)
+    assert all(one.label.startswith("output") for one in matching)
 
 
 def test_the_likeliest_function_comes_first(catalogs: list[Catalog]) -> None:
-    found = [one.case.operator for one in candidates(ADD, origin(ADD), 999, catalogs, ["relu", "add"]) if one.case]
-    assert found == sorted(found, key=["relu", "add"].index)
-    assert set(found) == {"relu", "add"}
+    matching = [one.case.operator for one in candidates(ADD, fingerprint_of(ADD), 999, catalogs, ["relu", "add"]) if one.case]
+    assert matching == sorted(matching, key=["relu", "add"].index)
+    assert set(matching) == {"relu", "add"}
 
 
 def test_no_call_of_another_function_stands_in(catalogs: list[Catalog]) -> None:
-    """Its tensors may: a shape of a model is likelier than a factorization."""
-    found = candidates(ADD, origin(ADD), 999, catalogs, ["from_torch"])
-    assert {one.by_arithmetic for one in found} == {True}
-    assert "16,640 tiles of 2,048 B (bfloat16), such as [1,64,640,400] or" in found[0].line().replace(
+    """Its tensors may serve as examples: a shape of a model is likelier than a factorization."""
+    matching = candidates(ADD, fingerprint_of(ADD), 999, catalogs, ["from_torch"])
+    assert {one.by_arithmetic for one in matching} == {True}
+    assert "16,640 tiles of 2,048 B (bfloat16), such as [1,64,640,400] or" in matching[0].line().replace(
         "[1,640,400,64]", "[1,64,640,400]"
     )
 
 
 @pytest.mark.parametrize("allocated", [0, 532_479, 532_480, 1_064_960])
 def test_no_candidate_needs_more_before_it_than_is_allocated(allocated: int, catalogs: list[Catalog]) -> None:
-    """By the estimate of the whole call: what is booked before the tensor is in the bank already."""
+    """By the estimate of the complete call: what is booked before the tensor is in the bank already."""
     verdict = replace(ADD, allocated_bytes=allocated, free_bytes=1_362_816 - allocated)
     board = load_board("n150").with_l1_small(32_768)
-    found = [one for one in candidates(verdict, origin(verdict), 999, catalogs) if one.case is not None]
-    assert found
-    for one in found:
-        made = [a for a in estimate(one.case, board).allocations if a.spec.memory.buffer is BufferType.L1]  # type: ignore[arg-type]
-        labels = [a.label for a in made]
+    matching = [one for one in candidates(verdict, fingerprint_of(verdict), 999, catalogs) if one.case is not None]
+    assert matching
+    for one in matching:
+        allocations = [a for a in estimate(one.case, board).allocations if a.spec.memory.buffer is BufferType.L1]  # type: ignore[arg-type]
+        labels = [a.label for a in allocations]
         if one.label in labels:
-            before = sum(a.booked_bytes_per_bank for a in made[: labels.index(one.label)])
+            before = sum(a.booked_bytes_per_bank for a in allocations[: labels.index(one.label)])
             assert before <= allocated, one.line()
             assert one.as_allocated == (0 < before == allocated), one.line()
             assert ("operands are what is allocated" in one.line()) == one.as_allocated
@@ -213,11 +215,11 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_call_whose_sizes_are_in_the_source(source: str) -> None:
-    found = list(source_calls(PythonCall("", source)))
-    assert [(one.case.operator, one.case.inputs) for one in found] == [SOURCES[source]] * 2
-    assert [one.case.placement.layout for one in found] == [Layout.ROW_MAJOR, Layout.TILE]
-    assert all(one.left_out == (("slice_config",) if "slice_config" in source else ()) for one in found)
-    assert "from the source line" in Candidate.from_source(found[0]).line()
+    calls = list(source_calls(PythonCall("", source)))
+    assert [(one.case.operator, one.case.inputs) for one in calls] == [SOURCES[source]] * 2
+    assert [one.case.placement.layout for one in calls] == [Layout.ROW_MAJOR, Layout.TILE]
+    assert all(one.left_out == (("slice_config",) if "slice_config" in source else ()) for one in calls)
+    assert "from the source line" in Candidate.from_source(calls[0]).line()
 
 
 SIZELESS = {
@@ -249,4 +251,4 @@ def test_a_line_without_its_sizes_is_no_call(source: str) -> None:
     ],
 )
 def test_what_has_no_candidates(verdict: Verdict) -> None:
-    assert candidates(verdict, origin(verdict), catalogs=[]) == []
+    assert candidates(verdict, fingerprint_of(verdict), catalogs=[]) == []

@@ -1,4 +1,4 @@
-"""Processes that a signal ended, and frameworks out of memory of their own: named as such, and never as a device's memory."""
+"""Processes that a signal ended, and frameworks that ran out of their own memory: never reported as a device's memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OTHERS = [
 @pytest.mark.parametrize(("text", "signal"), [*((text, "SIGSEGV") for text in SEGMENTATION), *OTHERS])
 @pytest.mark.parametrize("plain", [0, 50_000], ids=["at the start", "after a mebibyte"])
 def test_crash(text: str, signal: str, plain: int) -> None:
-    (failure,) = read("nothing to be told of here\n" * plain + text).failures
+    (failure,) = read("nothing of interest here\n" * plain + text).failures
     assert (failure.verdict.status, failure.verdict.resource, failure.verdict.error_type) == (Status.CRASH, None, signal)
     assert failure.line == plain + 1
 
@@ -81,7 +81,7 @@ def test_an_exception_that_ends_a_program_aborts_it() -> None:
         "OutOfMemoryError: is a class of torch",
     ],
 )
-def test_talk_about_crashes_is_none(text: str) -> None:
+def test_prose_about_crashes_is_not_a_crash(text: str) -> None:
     assert read(f"{text}\n").failures == ()
 
 

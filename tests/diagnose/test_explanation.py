@@ -53,18 +53,18 @@ MOCHI = layout_change(tensor(4, 4_884_480), tensor(4, 4_884_480, layout=ROWS))
 def test_mochi_as_the_report_has_it() -> None:
     """December 2025: 9,990,400 - 102,656 = 9,887,744 = 2,414 x (2,048 + 2,048). Core (7,6) is the 63rd down the columns:
     152,640 = 62 x 2,423 + 2,414."""
-    found = failed(grown(9_990_400), MOCHI)
-    assert found.program is not None
-    (need,) = found.program.needs
+    explanation = failed(grown(9_990_400), MOCHI)
+    assert explanation.program is not None
+    (need,) = explanation.program.needs
     assert (need.base_bytes, need.program_bytes, need.budget_bytes) == (102_656, 9_887_744, 1_499_136 - 102_656)
     assert need.made == ColumnShare(152_640, 63, 2_423, 2_414, 2_048, 2_048)
-    assert found.program.overflow_bytes == 9_990_400 - 1_499_136 == 8_491_264
-    assert found.program.core_count == 1
-    assert found.origin.bases == (102_656,)
-    source, target = found.tensors
+    assert explanation.program.overflow_bytes == 9_990_400 - 1_499_136 == 8_491_264
+    assert explanation.program.core_count == 1
+    assert explanation.fingerprint.bases == (102_656,)
+    source, target = explanation.tensors
     assert (source.tiles, source.tile_row_bytes) == ((152_640, 1), 152_640 * 2_048)
     assert (source.row_bytes, target.row_bytes) == (9_768_960, 9_768_960)
-    text = "\n".join(found.lines())
+    text = "\n".join(explanation.lines())
     assert "6.66 times" in text  # 9,990,400 / 1,499,136, both in bytes; 6.98 is MB against MiB
     assert "7.08 times" in text  # 9,887,744 / 1,396,480
     assert "6.98" not in text
@@ -73,19 +73,19 @@ def test_mochi_as_the_report_has_it() -> None:
 
 
 def test_mochi_as_0_66_0_has_it() -> None:
-    """9,991,296 - 103,552 = 9,887,744: the same program on another base, so the build can be told apart."""
-    found = failed(grown(9_991_296), MOCHI)
-    assert found.program is not None
-    assert [(need.base_bytes, need.program_bytes) for need in found.program.needs] == [(103_552, 9_887_744)]
-    assert found.origin.releases == ("0.66.0",)
+    """9,991,296 - 103,552 = 9,887,744: the same program on another base, so the build can be identified."""
+    explanation = failed(grown(9_991_296), MOCHI)
+    assert explanation.program is not None
+    assert [(need.base_bytes, need.program_bytes) for need in explanation.program.needs] == [(103_552, 9_887_744)]
+    assert explanation.fingerprint.releases == ("0.66.0",)
 
 
 def test_mochi_without_its_call_is_a_range() -> None:
-    found = failed(grown(9_990_400))
-    assert found.program is not None
-    assert [need.program_bytes for need in found.program.needs] == [9_887_744, 9_886_848, 9_886_688]
-    assert all(need.made is None for need in found.program.needs)
-    assert "program buffers alone: 9,886,688 to 9,887,744 B, as TTNN reserves 102,656 to 103,712 B" in found.lines()
+    explanation = failed(grown(9_990_400))
+    assert explanation.program is not None
+    assert [need.program_bytes for need in explanation.program.needs] == [9_887_744, 9_886_848, 9_886_688]
+    assert all(need.made is None for need in explanation.program.needs)
+    assert "program buffers alone: 9,886,688 to 9,887,744 B, as TTNN reserves 102,656 to 103,712 B" in explanation.lines()
 
 
 # Wide changes of layout: end, core, limit, call, share. The bases are 103,712; 103,552; 104,224; and 105,280 on a Blackhole.
@@ -119,30 +119,30 @@ SHARES = {
 
 @pytest.mark.parametrize(("text", "operation", "share"), SHARES.values(), ids=SHARES)
 def test_the_last_core_of_a_wide_change_of_layout(text: str, operation: Operation, share: ColumnShare) -> None:
-    found = failed(text, operation)
-    assert found.program is not None
-    assert [need.made for need in found.program.needs] == [share]
+    explanation = failed(text, operation)
+    assert explanation.program is not None
+    assert [need.made for need in explanation.program.needs] == [share]
 
 
-def test_program_buffers_that_are_whole_rows() -> None:
+def test_program_buffers_that_are_complete_rows() -> None:
     """0.66.0: 16,053,376 - 103,552 = 15,949,824 = 2 x 1,993,728 x 4."""
     wide = tensor(3, 1_993_728, layout=ROWS, dtype=DType.INT32)
-    found = failed(grown(16_053_376, "[(x=0,y=0) - (x=0,y=3)]"), Operation("ttnn.concat", (), (wide, wide)))
-    assert found.program is not None
-    assert [need.made for need in found.program.needs] == [StoredRows(2, 7_974_912, 7_974_912)]
+    explanation = failed(grown(16_053_376, "[(x=0,y=0) - (x=0,y=3)]"), Operation("ttnn.concat", (), (wide, wide)))
+    assert explanation.program is not None
+    assert [need.made for need in explanation.program.needs] == [StoredRows(2, 7_974_912, 7_974_912)]
 
 
 @pytest.mark.parametrize("change", [(TILE, ROWS), (ROWS, TILE)])
-def test_program_buffers_of_a_change_of_layout_that_are_whole_tiles(change: tuple[Layout, Layout]) -> None:
-    """0.66.0: 1,705,088 - 103,552 = 1,601,536 = 782 x 2,048; on other bases it is no multiple of that."""
+def test_program_buffers_of_a_change_of_layout_that_are_complete_tiles(change: tuple[Layout, Layout]) -> None:
+    """0.66.0: 1,705,088 - 103,552 = 1,601,536 = 782 x 2,048; on other bases it is not a multiple of that."""
     source, target = change
     call = layout_change(tensor(3, 786_432, layout=source), tensor(3, 786_432, layout=target))
-    found = failed(grown(1_705_088, "[(x=0,y=0) - (x=7,y=7)]"), call)
-    assert found.program is not None
-    assert [need.made for need in found.program.needs] == [Tiles(782, 2_048)]
-    assert found.origin.bases == (103_552,)
-    at = found.lines().index("they are exactly 782 tiles of 2,048 B")
-    assert found.lines()[at + 1] == "the other reserved bases that fit give nothing as exact"
+    explanation = failed(grown(1_705_088, "[(x=0,y=0) - (x=7,y=7)]"), call)
+    assert explanation.program is not None
+    assert [need.made for need in explanation.program.needs] == [Tiles(782, 2_048)]
+    assert explanation.fingerprint.bases == (103_552,)
+    at = explanation.lines().index("they are exactly 782 tiles of 2,048 B")
+    assert explanation.lines()[at + 1] == "the other reserved bases that fit give nothing as exact"
 
 
 # 2,324,736 - 102,656 = 2,222,080 = 1,085 x 2,048, and 9,990,400 - 102,656 = 9,887,744 = 4,828 x 2,048.
@@ -166,17 +166,17 @@ NO_TILES = {
 
 @pytest.mark.parametrize(("text", "operation"), NO_TILES.values(), ids=NO_TILES)
 def test_a_number_that_tiles_divide_by_chance_is_none_of_tiles_and_dates_no_build(text: str, operation: Operation) -> None:
-    found, alone = failed(text, operation), failed(text)
-    assert not any("exactly" in line for line in found.lines())
-    assert found.origin == alone.origin
-    assert 103_552 in found.origin.bases
+    explanation, alone = failed(text, operation), failed(text)
+    assert not any("exactly" in line for line in explanation.lines())
+    assert explanation.fingerprint == alone.fingerprint
+    assert 103_552 in explanation.fingerprint.bases
 
 
-def test_nothing_is_said_of_buffers_that_do_not_add_up() -> None:
-    found = failed(grown(9_990_400 + 32), MOCHI)
-    assert found.program is not None
-    assert all(need.made is None for need in found.program.needs)
-    assert not any("exactly" in line for line in found.lines())
+def test_buffers_that_do_not_add_up_are_not_explained() -> None:
+    explanation = failed(grown(9_990_400 + 32), MOCHI)
+    assert explanation.program is not None
+    assert all(need.made is None for need in explanation.program.needs)
+    assert not any("exactly" in line for line in explanation.lines())
 
 
 def test_a_clash_is_an_overlap() -> None:
@@ -185,19 +185,21 @@ def test_a_clash_is_an_overlap() -> None:
         "Statically allocated circular buffers in program 5 clash with L1 buffers on core range [(x=0,y=0) - (x=7,y=7)]."
         " L1 buffer allocated at 285312 and static circular buffer region ends at 296160"
     )
-    found = failed(text).program
-    assert found is not None
-    assert (found.runs_into_tensor, found.overflow_bytes, found.core_count) == (True, 10_848, 64)
+    program = failed(text).program
+    assert program is not None
+    assert (program.runs_into_tensor, program.overflow_bytes, program.core_count) == (True, 10_848, 64)
     high = failed(text.replace("285312", "1563072").replace("296160", "1563264")).program
     assert high is not None
     assert (high.overflow_bytes, high.tensors_bytes) == (192, 1_572_864 - 1_563_072)  # an address that only a Blackhole has
 
 
-def test_sizes_that_an_operator_names_are_no_addresses() -> None:
-    found = failed("ttnn.concat: required DFB entry size (19537920 B) exceeds per-core L1 capacity (1393440 B); op cannot fit")
-    assert found.program is not None
-    assert [(need.base_bytes, need.program_bytes) for need in found.program.needs] == [(None, 19_537_920)]
-    assert found.program.overflow_bytes == 19_537_920 - 1_393_440
+def test_sizes_in_an_operators_message_are_not_addresses() -> None:
+    explanation = failed(
+        "ttnn.concat: required DFB entry size (19537920 B) exceeds per-core L1 capacity (1393440 B); op cannot fit"
+    )
+    assert explanation.program is not None
+    assert [(need.base_bytes, need.program_bytes) for need in explanation.program.needs] == [(None, 19_537_920)]
+    assert explanation.program.overflow_bytes == 19_537_920 - 1_393_440
 
 
 ADD = Operation(
@@ -207,39 +209,39 @@ ADD = Operation(
 )
 
 
-def test_a_result_that_does_not_fit_beside_its_operands() -> None:
+def test_a_result_that_does_not_fit_after_its_operands() -> None:
     """16,640 tiles of 2,048 B over 64 banks: 260 each, 532,480 B; both operands take 1,064,960 B of a bank."""
-    found = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 1_064_960, 297_856, 297_856), ADD).buffer
-    assert found is not None
-    assert (found.owner, found.resident_bytes, found.shortfall_bytes) == ("output", 0, 532_480 - 297_856)
-    assert (found.fits_empty_bank, found.uneven_bytes) == (True, 0)
+    need = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 1_064_960, 297_856, 297_856), ADD).buffer
+    assert need is not None
+    assert (need.owner, need.resident_bytes, need.shortfall_bytes) == ("output", 0, 532_480 - 297_856)
+    assert (need.fits_empty_bank, need.uneven_bytes) == (True, 0)
 
 
-def test_what_lives_beside_the_call_is_resident() -> None:
-    found = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 1_264_960, 97_856, 97_856), ADD).buffer
-    assert found is not None
-    assert found.resident_bytes == 200_000
+def test_what_else_is_allocated_is_resident() -> None:
+    need = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 1_264_960, 97_856, 97_856), ADD).buffer
+    assert need is not None
+    assert need.resident_bytes == 200_000
 
 
 def test_operands_that_are_not_all_there_leave_the_owner_open() -> None:
-    found = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 900_000, 462_816, 462_816), ADD).buffer
-    assert found is not None
-    assert (found.owner, found.resident_bytes) == ("input 1 or input 2 or output", None)
+    need = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 900_000, 462_816, 462_816), ADD).buffer
+    assert need is not None
+    assert (need.owner, need.resident_bytes) == ("input 1 or input 2 or output", None)
 
 
-def test_residents_are_not_told_where_layouts_are_assumed() -> None:
+def test_resident_bytes_are_unknown_where_layouts_are_assumed() -> None:
     assumed = tuple(MlirValue(value.name, value.spec) for value in ADD.operands)
     text = no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 1_064_960, 297_856, 297_856)
-    found = failed(text, Operation("ttnn.add", ADD.results, assumed)).buffer
-    assert found is not None
-    assert found.resident_bytes is None
+    need = failed(text, Operation("ttnn.add", ADD.results, assumed)).buffer
+    assert need is not None
+    assert need.resident_bytes is None
 
 
 def test_an_intermediate_has_the_bytes_of_no_tensor_of_the_call() -> None:
-    found = failed(no_room("L1", 64, 55_386_112, 865_408, 1_330_048, 737_280, 592_768, 592_768), ADD)
-    assert found.buffer is not None
-    assert (found.buffer.owner, found.buffer.owner_sought) == ("", True)
-    assert any("makes on the way" in line for line in found.lines())
+    explanation = failed(no_room("L1", 64, 55_386_112, 865_408, 1_330_048, 737_280, 592_768, 592_768), ADD)
+    assert explanation.buffer is not None
+    assert (explanation.buffer.owner, explanation.buffer.owner_sought) == ("", True)
+    assert any("temporary tensor of TTNN" in line for line in explanation.lines())
 
 
 def test_padding_and_the_dim_that_causes_it() -> None:
@@ -247,50 +249,50 @@ def test_padding_and_the_dim_that_causes_it() -> None:
     result = tensor(1, 512, 8, 3, 60, 2, 106, 2)
     call = Operation("ttnn.permute", (result,), (tensor(1, 512, 2, 2, 8, 3, 60, 106),))
     text = no_room("DRAM", 12, 12_079_595_520, 1_006_632_960, 1_073_741_792, 805_306_368, 268_435_424, 268_435_424)
-    found = failed(text, call)
-    assert found.buffer is not None
-    assert found.buffer.owner == "output"
-    guilty = [line for line in found.lines() if "19.32 times" in line]
-    assert len(guilty) == 1
-    assert guilty[0].endswith("last dim 2 padded to 32 (16x), second last dim 106 padded to 128 (1.208x)")
+    explanation = failed(text, call)
+    assert explanation.buffer is not None
+    assert explanation.buffer.owner == "output"
+    padding = [line for line in explanation.lines() if "19.32 times" in line]
+    assert len(padding) == 1
+    assert padding[0].endswith("last dim 2 padded to 32 (16x), second last dim 106 padded to 128 (1.208x)")
 
 
 def test_fragmentation_has_holes() -> None:
     """Free 379,425,056, of which at most 167,335,424 together: at least 3 holes; 314,572,800 - 167,335,424 = 147,237,376."""
-    found = failed(no_room("DRAM", 12, 3_774_873_600, 314_572_800, 1_071_821_792, 692_396_736, 379_425_056, 167_335_424)).buffer
-    assert found is not None
-    assert (found.fragmented, found.least_holes, found.shortfall_bytes) == (True, 3, 147_237_376)
+    need = failed(no_room("DRAM", 12, 3_774_873_600, 314_572_800, 1_071_821_792, 692_396_736, 379_425_056, 167_335_424)).buffer
+    assert need is not None
+    assert (need.fragmented, need.least_holes, need.shortfall_bytes) == (True, 3, 147_237_376)
 
 
 def test_a_buffer_that_no_bank_holds() -> None:
     """4,454,400 / 1,330,048 = 3.35."""
-    found = failed(no_room("L1", 64, 285_081_600, 4_454_400, 1_330_048, 0, 1_330_048, 1_330_048))
-    assert found.buffer is not None
-    assert found.buffer.fits_empty_bank is False
-    assert any("3.35 banks' worth" in line for line in found.lines())
+    explanation = failed(no_room("L1", 64, 285_081_600, 4_454_400, 1_330_048, 0, 1_330_048, 1_330_048))
+    assert explanation.buffer is not None
+    assert explanation.buffer.fits_empty_bank is False
+    assert any("3.35 times its size" in line for line in explanation.lines())
 
 
 def test_a_size_that_no_core_has_was_computed_wrongly() -> None:
-    (need, said, *_) = failed(
+    (need, problem, *_) = failed(
         "Out of Memory: Not enough space to allocate 1032763878400 B L1 buffer across 50 banks, where each bank needs to store"
         " 20655277568 B"
     ).lines()
     assert "20,655,277,568 B" in need
-    assert said == "no core has as much: an L1 ends at 1,572,864 B at most"
+    assert problem == "no core has that much: an L1 ends at 1,572,864 B at most"
 
 
 def test_pages_that_do_not_divide_over_the_banks() -> None:
     """167,772,160 B over 12 banks: 81,920 tiles, 6,826.7 a bank; 12 x 13,983,744 - 167,772,160 = 32,768."""
-    found = failed(no_room("DRAM", 12, 167_772_160, 13_983_744, 1_071_821_792, 1_016_636_448, 55_185_344, 8_713_184)).buffer
-    assert found is not None
-    assert found.uneven_bytes == 32_768
+    need = failed(no_room("DRAM", 12, 167_772_160, 13_983_744, 1_071_821_792, 1_016_636_448, 55_185_344, 8_713_184)).buffer
+    assert need is not None
+    assert need.uneven_bytes == 32_768
 
 
 @pytest.mark.parametrize(("allocated", "per_bank", "size"), [(64, 64, 128), (0, 16, 32), (32_768, 33_792, 66_560)])
 def test_the_l1_small_size_that_would_do_is_the_sum(allocated: int, per_bank: int, size: int) -> None:
-    found = failed(no_room("L1_SMALL", 64, 64 * per_bank, per_bank, allocated, allocated, 0, 0)).buffer
-    assert found is not None
-    assert found.l1_small_size == size
+    need = failed(no_room("L1_SMALL", 64, 64 * per_bank, per_bank, allocated, allocated, 0, 0)).buffer
+    assert need is not None
+    assert need.l1_small_size == size
 
 
 OTHERS = {
@@ -300,13 +302,13 @@ OTHERS = {
     ),
     "kernel config": ("Program size (79760) too large for kernel config buffer (70656) on TENSIX", "(9,104 B)"),
     "host": ("std::bad_alloc", "memory of the host"),
-    "no sizes": ("Workload exceeds L1 capacity", "names no sizes"),
+    "no sizes": ("Workload exceeds L1 capacity", "has no sizes"),
 }
 
 
-@pytest.mark.parametrize(("text", "said"), OTHERS.values(), ids=OTHERS)
-def test_other_resources(text: str, said: str) -> None:
-    assert any(said in line for line in failed(text).lines())
+@pytest.mark.parametrize(("text", "expected"), OTHERS.values(), ids=OTHERS)
+def test_other_resources(text: str, expected: str) -> None:
+    assert any(expected in line for line in failed(text).lines())
 
 
 def test_what_is_not_about_memory_is_named_as_such() -> None:
@@ -317,11 +319,11 @@ def test_what_is_not_about_memory_is_named_as_such() -> None:
 def test_tensors_of_unknown_type_and_shards_on_cores_that_the_board_lacks_are_left_out() -> None:
     spec = shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("p150"))  # on 11 x 10 cores, not 8 x 8
     call = Operation("ttnn.add", (tensor(64, 64),), (MlirValue("%1", spec, known_layout=True), MlirValue("%2")))
-    found = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 0, 1_362_816, 0), call)
-    assert [tensor.allocation.label for tensor in found.tensors] == ["output"]
+    explanation = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 0, 1_362_816, 0), call)
+    assert [tensor.allocation.label for tensor in explanation.tensors] == ["output"]
 
 
-def test_the_same_figures_as_json() -> None:
+def test_the_same_numbers_as_json() -> None:
     document = failed(grown(9_991_296), MOCHI).to_json()
     assert document["program"]["overflow_bytes"] == 8_492_160
     assert document["program"]["needs"][0]["made"]["tiles_here"] == 2_414
@@ -362,9 +364,9 @@ TEXTS = st.one_of(
 @settings(max_examples=400, deadline=None)
 def test_any_numbers_are_explained_in_lines(text: str, operation: Operation | None) -> None:
     """Also those that no device has: a message may be mutated, or of another kind of board."""
-    found = failed(text, operation)
-    assert found.verdict.resource is not None
-    assert found.lines() == found.to_json()["lines"]
-    assert found.lines()
-    assert all(line and "\n" not in line and "None" not in line for line in found.lines())
-    assert len(candidates(found.verdict, found.origin, 3, [])) <= 3
+    explanation = failed(text, operation)
+    assert explanation.verdict.resource is not None
+    assert explanation.lines() == explanation.to_json()["lines"]
+    assert explanation.lines()
+    assert all(line and "\n" not in line and "None" not in line for line in explanation.lines())
+    assert len(candidates(explanation.verdict, explanation.fingerprint, 3, [])) <= 3

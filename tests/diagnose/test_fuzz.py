@@ -1,4 +1,4 @@
-"""Any bytes, damaged messages and prose: never an exception, never an OOM that the text does not hold."""
+"""Any bytes, damaged messages and prose: never an exception, never an OOM that the text does not have."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def read(text: str | bytes) -> LogReading:
     return read_log(io.BytesIO(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")), "log")
 
 
-def figures(verdict: Verdict) -> dict[str, int]:
-    found = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
-    return {name: value for name, value in found.items() if isinstance(value, int)}
+def numbers(verdict: Verdict) -> dict[str, int]:
+    values = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
+    return {name: value for name, value in values.items() if isinstance(value, int)}
 
 
-def check_figures(text: str) -> None:
+def check_numbers(text: str) -> None:
     """Each number of a verdict is in the text, where line ends may have broken it."""
     unbroken = re.sub(r"\s*\n[>\s]*", "", text)
     for failure in read(text).memory_failures:
-        for name, value in figures(failure.verdict).items():
+        for name, value in numbers(failure.verdict).items():
             assert name in PARTS_OF_A_SUM or str(value) in text or str(value) in unbroken, (name, value)
 
 
@@ -59,8 +59,8 @@ TOKENS = st.sampled_from(
 @quickly
 @given(st.lists(TOKENS | st.text(max_size=10), max_size=40).map("".join))
 def test_pieces_of_logs_in_any_order(text: str) -> None:
-    for failure in read(text).memory_failures:  # Python says MemoryError without figures
-        assert figures(failure.verdict) == {}
+    for failure in read(text).memory_failures:  # Python's MemoryError has no numbers
+        assert numbers(failure.verdict) == {}
         assert failure.verdict.error_type == "MemoryError"
     parse_operation(text, {"#a": text})
     read_module(io.BytesIO(text.encode()), "module")
@@ -76,7 +76,7 @@ def test_damaged_messages(sample: dict[str, str], wrapping: str, data: st.DataOb
         length = data.draw(st.integers(1, 12))
         put = data.draw(st.sampled_from(["", text[at : at + length] * 2, "9", " ", "\n", "B", "é", "\x00", "Out of Memory: "]))
         text = text[:at] + put + text[at + length :]
-    check_figures(text)
+    check_numbers(text)
 
 
 @quickly
@@ -84,7 +84,7 @@ def test_damaged_messages(sample: dict[str, str], wrapping: str, data: st.DataOb
 def test_damaged_logs(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    check_figures(text[:start] + data.draw(st.text(max_size=20)) + text[end:])
+    check_numbers(text[:start] + data.draw(st.text(max_size=20)) + text[end:])
 
 
 WORDS = st.sampled_from(
@@ -99,8 +99,8 @@ PROSE = st.lists(WORDS, min_size=1, max_size=30).map(" ".join)
 @quickly
 @given(PROSE, st.sampled_from(["", "> ", "- ", "E   ", "RuntimeError: ", "2026-01-01 10:00:00.000 | critical | Metal | "]))
 def test_prose_about_memory_is_never_an_oom(prose: str, before: str) -> None:
-    whole = ["std::bad_alloc", "Workload exceeds L1 capacity", *(["MemoryError"] if before == "E   " else [])]
-    found = read(f"{before}{prose}\nand more of it.\n").memory_failures
-    assert found == () or prose in whole or before in ("RuntimeError: ", "2026-01-01 10:00:00.000 | critical | Metal | ")
-    for failure in found:
-        assert failure.verdict.message.startswith(tuple(whole))
+    complete = ["std::bad_alloc", "Workload exceeds L1 capacity", *(["MemoryError"] if before == "E   " else [])]
+    failures = read(f"{before}{prose}\nand more of it.\n").memory_failures
+    assert failures == () or prose in complete or before in ("RuntimeError: ", "2026-01-01 10:00:00.000 | critical | Metal | ")
+    for failure in failures:
+        assert failure.verdict.message.startswith(tuple(complete))

@@ -1,4 +1,4 @@
-"""Bytes to lines: encodings, lines without end, colours, and that nothing depends on how the bytes are cut."""
+"""Bytes to lines: encodings, very long lines, colours, and independence of how the bytes are cut."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_odd_bytes_are_remarked_once() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
-@pytest.mark.parametrize("whole", [0, 100])
-def test_nothing_depends_on_how_the_bytes_are_cut(monkeypatch: pytest.MonkeyPatch, size: int, whole: int) -> None:
+@pytest.mark.parametrize("unskipped", [0, 100])
+def test_nothing_depends_on_how_the_bytes_are_cut(monkeypatch: pytest.MonkeyPatch, size: int, unskipped: int) -> None:
     data = b"".join(path.read_bytes() + b"plain line\n" * 9 for path in LOGS)
     expected = read_log(io.BytesIO(data), "log")
     monkeypatch.setattr(text, "READ_BYTES", size)
-    monkeypatch.setattr(text, "UNSKIPPED_BYTES", whole)
+    monkeypatch.setattr(text, "UNSKIPPED_BYTES", unskipped)
     assert len(expected.failures) > 1
     assert read_log(io.BytesIO(data), "log") == expected
 
@@ -70,7 +70,7 @@ def test_nothing_depends_on_how_the_bytes_are_cut(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("before", [0, 100, 255, 256, 257, 511, 600, 1023, 5000])
 @pytest.mark.parametrize("after", [0, 700])
 @pytest.mark.parametrize("newline", ["\n", "\\n", " "])
-def test_a_failure_in_a_line_without_end(monkeypatch: pytest.MonkeyPatch, before: int, after: int, newline: str) -> None:
+def test_a_failure_in_a_very_long_line(monkeypatch: pytest.MonkeyPatch, before: int, after: int, newline: str) -> None:
     """Pieces of 256 bytes that show 512 of the next: wherever a cut falls, the error is found, and found once."""
     monkeypatch.setattr(text, "READ_BYTES", 50)
     monkeypatch.setattr(text, "LONG_LINE_BYTES", 256)
@@ -80,11 +80,11 @@ def test_a_failure_in_a_line_without_end(monkeypatch: pytest.MonkeyPatch, before
     assert [(f.times, f.verdict.total_bytes, f.verdict.largest_free_bytes) for f in reading.failures] == [(1, 34078720, 328352)]
 
 
-def test_lines_that_say_nothing_are_counted_and_not_made() -> None:
+def test_irrelevant_lines_are_counted_and_not_built() -> None:
     data = b"plain\n" * 400_000 + b"an anchor\n" + b"plain\n" * 5 + b"end"
-    made = list(Lines(io.BytesIO(data), [b"anchor"]))
+    lines_read = list(Lines(io.BytesIO(data), [b"anchor"]))
     first = text.UNSKIPPED_BYTES // len(b"plain\n")
-    assert first <= len(made) < 400_000
+    assert first <= len(lines_read) < 400_000
     lines = Lines(io.BytesIO(data), [b"anchor"])
     assert [line.number for line in lines if line.text != "plain"] == [400_001]
     assert lines.count == 400_007

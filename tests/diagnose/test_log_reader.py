@@ -1,4 +1,4 @@
-"""Logs to failures: every wording in every wrapping, the operation and the test they belong to, and text that is none."""
+"""Failures in logs: every wording in every wrapping, the operation and the test they belong to, and text without any."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def known(verdict: Verdict) -> Verdict:
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample['id']}-{sample['release']}".replace(" ", "_"))
 def test_sample(sample: dict[str, Any], wrapping: str) -> None:
-    """Each is one failure with the figures of the text alone."""
+    """Each is one failure, with the numbers of the text alone."""
     reading = read(WRAPPINGS[wrapping](sample))
     expected = translate_error(sample.get("type", "RuntimeError"), sample["text"])
     assert [known(failure.verdict) for failure in reading.failures] == [known(expected)]
@@ -50,25 +50,25 @@ def test_sample(sample: dict[str, Any], wrapping: str) -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample['id']}-{sample['release']}".replace(" ", "_"))
 def test_message_alone(sample: dict[str, Any]) -> None:
-    """People paste only that; a refusal without figures that has more words after it may be anybody's."""
+    """People often paste only the message; without numbers and with more words after it, it may be prose."""
     if "type" in sample:
         return
     text = message(sample)
     assert OPENING.match(text)
-    found = [known(failure.verdict) for failure in read(f"{text}\n").failures]
+    verdicts = [known(failure.verdict) for failure in read(f"{text}\n").failures]
     expected = known(translate_error("RuntimeError", text))
-    assert found == [expected] or (found == [] and expected.status is Status.UNSUPPORTED)
+    assert verdicts == [expected] or (verdicts == [] and expected.status is Status.UNSUPPORTED)
 
 
-def test_message_is_whole_where_lines_were_broken() -> None:
+def test_message_is_complete_where_lines_were_broken() -> None:
     for wrapping in ("80 columns, words", "80 columns, anywhere", "quoted"):
         (failure,) = read(WRAPPINGS[wrapping](L1)).failures
         assert failure.verdict.message.startswith(message(L1).rstrip("."))
         assert failure.verdict.thrown_at == "tt_metal/impl/allocator/bank_manager.cpp:514"
 
 
-def test_a_number_at_the_edge_of_a_terminal_is_whole() -> None:
-    """Wherever the break falls in the figures: never a shorter number."""
+def test_a_number_at_the_edge_of_a_terminal_is_complete() -> None:
+    """A break within a number never gives a shorter one."""
     text = "Statically allocated circular buffers in program 3 clash with L1 buffers on core range [0-0 - 7-7]. "
     text += "L1 buffer allocated at 285312 and static circular buffer region ends at 296160"
     for columns in range(80, len(text)):
@@ -80,10 +80,10 @@ def test_a_number_at_the_edge_of_a_terminal_is_whole() -> None:
 # ---- a compiler's runtime ----
 
 
-def mochi(given: bool) -> LogReading:
-    """The log with its module beside it, or before it in the same file."""
+def mochi(separate_file: bool) -> LogReading:
+    """The log with its module in a separate file, or before it in the same file."""
     log, module = (LOGS / "mochi_runtime.log").read_bytes(), (LOGS / "mochi_module.mlir").read_bytes()
-    if given:
+    if separate_file:
         return read_log(io.BytesIO(log), "log", read_module(io.BytesIO(module), "module"))
     return read_log(io.BytesIO(module + log), "log")
 
@@ -97,18 +97,18 @@ def test_runtime_log_alone() -> None:
     operation = failure.operation
     assert operation is not None
     assert (operation.name, operation.location, operation.line) == ("ttnn.to_layout", "5|.../aten__index_workaround", 11)
-    (given,), (returned,) = operation.operands, operation.results
-    assert (given.name, returned.name) == ("%8", "%9")
-    assert given.spec is not None
+    (operand,), (returned,) = operation.operands, operation.results
+    assert (operand.name, returned.name) == ("%8", "%9")
+    assert operand.spec is not None
     assert returned.spec is not None
-    assert (given.spec.shape, given.spec.layout, returned.spec.layout) == ((4, 4884480), Layout.TILE, Layout.ROW_MAJOR)
-    assert not given.known_layout
+    assert (operand.spec.shape, operand.spec.layout, returned.spec.layout) == ((4, 4884480), Layout.TILE, Layout.ROW_MAJOR)
+    assert not operand.known_layout
     assert (reading.module, reading.never_ran) == ((), ())
 
 
-@pytest.mark.parametrize("given", [True, False], ids=["beside", "in the log"])
-def test_what_never_ran_and_what_the_module_adds(given: bool) -> None:
-    reading = mochi(given)
+@pytest.mark.parametrize("separate_file", [True, False], ids=["separate", "in the log"])
+def test_what_never_ran_and_what_the_module_adds(separate_file: bool) -> None:
+    reading = mochi(separate_file)
     (failure,) = reading.memory_failures
     assert failure.operation is not None
     (operand,) = failure.operation.operands
@@ -125,7 +125,7 @@ def test_what_never_ran_and_what_the_module_adds(given: bool) -> None:
 
 
 def test_operations_of_another_process_are_not_taken() -> None:
-    """Rank 1 went on while rank 0 printed its error, line by line between those of rank 1."""
+    """Rank 1 continued while rank 0 printed its error, line by line between those of rank 1."""
     (failure,) = read_file("ranks.log").failures
     assert (failure.process, failure.started, failure.line) == ("1,0", 2, 6)
     assert failure.operation is not None
@@ -169,7 +169,7 @@ def test_a_failure_before_any_operation_has_none() -> None:
 
 
 def test_pytest_log() -> None:
-    """The log's critical line is the exception again; the summary has the test's full name and only half the message."""
+    """The log's critical line is the exception again; the summary has the full name of the test and half the message."""
     reading = read_file("pytest_long.log")
     first, second = reading.failures
     assert (first.verdict.resource, first.verdict.largest_free_bytes, first.times) == (Resource.L1_BUFFER, 328352, 2)
@@ -182,14 +182,14 @@ def test_pytest_log() -> None:
 
 
 def test_python_log() -> None:
-    """TTNN's own frames are passed over; an error on the way out is named as what it is."""
+    """TTNN's own frames are skipped; a later error is reported as what it is."""
     first, second = read_file("model.log").failures
     assert first.call == PythonCall("/home/user/model/block.py:41", "h = ttnn.conv2d(")
     assert (first.verdict.tensor_address, first.verdict.program_bytes) == (285312, 296160)
     assert (second.verdict.status, second.verdict.error_type, second.call) == (Status.ERROR, "TypeError", None)
 
 
-def test_summary_alone_says_that_it_is_cut() -> None:
+def test_summary_alone_is_reported_as_cut() -> None:
     text = f"FAILED tests/test_a.py::test_b - RuntimeError: {L1['text']}"[:90] + "..."
     reading = read(f"=== short test summary info ===\n{text}\n")
     (failure,) = reading.failures
@@ -198,7 +198,7 @@ def test_summary_alone_says_that_it_is_cut() -> None:
 
 
 @pytest.mark.parametrize("columns", range(45, 130))
-def test_a_summary_of_any_width_says_that_it_is_cut(columns: int) -> None:
+def test_a_summary_of_any_width_is_reported_as_cut(columns: int) -> None:
     """pytest shows the first line of a message alone, and as much of it as there is room for."""
     first = f"RuntimeError: {L1['text']}".partition("\n")[0]
     line = f"FAILED a.py::b - {first}"
@@ -239,7 +239,7 @@ def test_a_place_alone_is_of_the_failure_thrown_there() -> None:
     placed = f"/venv/ttnn/decorators.py:1245: RuntimeError: TT_FATAL @ /project/{thrown_at}: false"
     (failure,) = read(f"{text}\n{placed}\n{placed}\n").failures
     assert (failure.times, failure.is_cut) == (3, False)
-    logged = f"2026-01-01 10:00:00.000 | critical | Always | {message(L1)}"  # says not where
+    logged = f"2026-01-01 10:00:00.000 | critical | Always | {message(L1)}"  # without a place
     assert [f.times for f in read(f"{logged}\n{placed}\n").failures] == [2]
     assert [f.times for f in read(f"{text}\n{PLACED.replace('514', '1')}false\n").failures] == [1, 1]
 
@@ -257,7 +257,7 @@ def test_empty_input_is_remarked() -> None:
     assert read("\n").remarks == ()
 
 
-# ---- a module that is not the log's ----
+# ---- a module that does not match the log ----
 
 LOGGED = f"Executing operation: {{}}\nRuntimeError: {message(L1)}\n"
 PLAIN = '%1 = "ttnn.relu"(%0) : (tensor<{0}>) -> tensor<{0}> loc("x")'
@@ -276,13 +276,13 @@ def with_module(log: str, module: str) -> LogReading:
     ("logged", "shape", "dtype", "operand", "agrees"),
     [
         ("32x32xbf16", "32x32xbf16", "bf16", "%0", True),
-        ("32x32xbf16", "32x32xbf16", "bfp_bf8", "%0", True),  # of a layout alone
+        ("32x32xbf16", "32x32xbf16", "bfp_bf8", "%0", True),  # in the layout only
         ("32x32xbf16", "32x64xbf16", "bf16", "%0", False),
         ("32x32xf32", "32x32xbf16", "bf16", "%0", False),
         ("32x32xbf16", "32x32xbf16", "bf16", "%arg0", False),
     ],
 )
-def test_the_log_wins_over_a_module_that_says_others(logged: str, shape: str, dtype: str, operand: str, agrees: bool) -> None:
+def test_the_log_wins_over_a_module_that_differs(logged: str, shape: str, dtype: str, operand: str, agrees: bool) -> None:
     reading = with_module(LOGGED.format(PLAIN.format(logged)), DEFINED.format(shape, dtype, operand))
     (failure,) = reading.failures
     assert failure.operation is not None
@@ -314,14 +314,14 @@ def test_a_module_that_is_of_no_use_is_remarked(log: str, module: str, remarked:
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.75, 0.9])
 def test_a_module_that_was_cut_off_is_remarked(left: float) -> None:
     module = (LOGS / "mochi_module.mlir").read_text()
-    whole, end = module[: module.rindex("}") + 1], int(module.rindex("}") * left)
-    assert read_module(io.BytesIO(whole.encode()), "m").remarks == ()
+    module_text, end = module[: module.rindex("}") + 1], int(module.rindex("}") * left)
+    assert read_module(io.BytesIO(module_text.encode()), "m").remarks == ()
     assert any(
-        "m ends" in remark or "it ends" in remark for remark in read_module(io.BytesIO(whole[:end].encode()), "m").remarks
+        "m ends" in remark or "it ends" in remark for remark in read_module(io.BytesIO(module_text[:end].encode()), "m").remarks
     )
 
 
-def test_two_tests_with_equal_figures_are_two_failures() -> None:
+def test_two_tests_with_equal_numbers_are_two_failures() -> None:
     parts = [f"_____ test_{name} _____\n{traceback(L1)}\n" for name in ("a", "b")]
     assert [(f.test, f.times) for f in read("".join(parts * 2)).failures] == [("test_a", 2), ("test_b", 2)]
 
@@ -348,18 +348,18 @@ def test_repeated_text_is_counted() -> None:
     assert (failure.times, failure.line) == (500, 4)
 
 
-def test_messages_after_one_another_are_told_apart() -> None:
+def test_consecutive_messages_are_separate_failures() -> None:
     texts = [message(sample) for sample in SAMPLES if sample["verdict"].get("resource") == "clash"]
-    found = [failure.verdict.program_bytes for failure in read("\n".join(texts)).failures]
-    assert found == list(
+    program_bytes = [failure.verdict.program_bytes for failure in read("\n".join(texts)).failures]
+    assert program_bytes == list(
         dict.fromkeys(sample["verdict"]["program_bytes"] for sample in SAMPLES if sample["verdict"].get("resource") == "clash")
     )
 
 
-# ---- what is no failure ----
+# ---- no failure ----
 
 
-def test_talk_about_memory_is_no_failure() -> None:
+def test_prose_about_memory_is_not_a_failure() -> None:
     assert read_file("talk.log").failures == ()
 
 
@@ -370,8 +370,8 @@ def test_nothing_failed(data: bytes) -> None:
     assert read_log(io.BytesIO(data), "log").failures == ()
 
 
-def test_what_the_log_shows_to_have_run_later_did_run() -> None:
-    """The failure was caught, and the program went on with the next operation."""
+def test_operations_that_the_log_shows_later_did_run() -> None:
+    """The failure was caught, and the program continued with the next operation."""
     log = (LOGS / "mochi_runtime.log").read_bytes()
     more = b'\nRuntimeTTNN | DEBUG | Executing operation: %10 = "ttnn.embedding"(%arg0, %9)\n'
     module = read_module(io.BytesIO((LOGS / "mochi_module.mlir").read_bytes()), "module")
@@ -380,7 +380,7 @@ def test_what_the_log_shows_to_have_run_later_did_run() -> None:
 
 
 def test_what_never_ran_ends_with_the_function() -> None:
-    """The next function's names begin lower than that of the operation that failed."""
+    """The next function's names start lower than that of the operation that failed."""
     one = '  %{0} = "ttnn.relu"(%{1}) : (tensor<4x4xbf16>) -> tensor<4x4xbf16>\n'
     first = "".join(one.format(n, n - 1) for n in (5, 6, 7))
     second = "".join(one.format(n, n - 1) for n in (1, 2, 3))

@@ -1,4 +1,4 @@
-"""Gathers along a dim in modules: which operations are one, and which constant its indices are, where that is beyond doubt."""
+"""Gathers along a dim in modules: which operations are one, and which constant has its indices, if there is no doubt."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def evaluated(value: str, *more: str) -> str:
 
 def gathered(*functions: str, at: str = "ttnn.embedding", which: int = -1) -> Gather:
     module = read_module(io.BytesIO("\n".join(functions).encode()), "m").operations
-    found = gather_of([op for op in module if op.name == at][which], module)
-    assert found is not None
-    return found
+    gather = gather_of([op for op in module if op.name == at][which], module)
+    assert gather is not None
+    return gather
 
 
 def test_each_step_shows_the_gather() -> None:
     text = function(constant(1, "dense<[[0, 0, 0, 1, 2, 3]]>"))
     for step in ("ttnn.permute", "ttnn.reshape", "ttnn.to_layout", "ttnn.embedding"):
-        found = gathered(text, at=step)
-        assert (found.source.shape, found.dim, found.count, found.indices) == ((3, 4, 5), 1, 6, EDGES)
-        assert found.padding == (2, 0)
+        gather = gathered(text, at=step)
+        assert (gather.source.shape, gather.dim, gather.count, gather.indices) == ((3, 4, 5), 1, 6, EDGES)
+        assert gather.padding == (2, 0)
 
 
 KNOWN = {
@@ -74,16 +74,16 @@ UNKNOWN = {
 
 @pytest.mark.parametrize(("value", "indices"), KNOWN.values(), ids=KNOWN)
 def test_indices_are_read_as_they_are_written(value: str, indices: tuple[int, ...]) -> None:
-    found = gathered(function(constant(1, value)))
-    assert found.indices == indices
-    assert (found.padding is not None) == (indices == EDGES)
+    gather = gathered(function(constant(1, value)))
+    assert gather.indices == indices
+    assert (gather.padding is not None) == (indices == EDGES)
 
 
 @pytest.mark.parametrize("value", UNKNOWN.values(), ids=UNKNOWN)
-def test_a_constant_that_does_not_say_its_numbers_is_unknown(value: str) -> None:
-    found = gathered(function(constant(1, value)))
-    assert (found.indices_known, found.padding) == (False, (2, 0))
-    assert "may be replicate padding" in found.padding_line()
+def test_a_constant_without_readable_numbers_is_unknown(value: str) -> None:
+    gather = gathered(function(constant(1, value)))
+    assert (gather.indices_known, gather.padding) == (False, (2, 0))
+    assert "may be replicate padding" in gather.padding_line()
 
 
 def test_of_several_constants_the_embeddings_own_are_the_indices() -> None:
@@ -92,7 +92,7 @@ def test_of_several_constants_the_embeddings_own_are_the_indices() -> None:
     assert gathered(function(*both, taken="%2")).indices == (3, 3, 2, 1, 0, 0)
 
 
-def test_a_constant_is_followed_through_other_forms_of_it() -> None:
+def test_a_constant_is_followed_through_changes_of_layout_shape_and_memory() -> None:
     flat = constant(1, "dense<[0, 0, 0, 1, 2, 3]>", "6")
     form = '%2 = "ttnn.reshape"(%1) : (tensor<6xui32, row_major>) -> tensor<1x6xui32, row_major>'
     assert gathered(function(flat, form, taken="%2")).indices == EDGES
@@ -101,7 +101,7 @@ def test_a_constant_is_followed_through_other_forms_of_it() -> None:
     assert not gathered(function(flat, rounded, moved, taken="%3")).indices_known
 
 
-def test_indices_that_are_worked_out_are_unknown() -> None:
+def test_computed_indices_are_unknown() -> None:
     added = '%2 = "ttnn.add"(%1, %1) : (tensor<1x6xui32>, tensor<1x6xui32>) -> tensor<1x6xui32>'
     assert not gathered(function(constant(1, "dense<1>"), added, taken="%2")).indices_known
 
@@ -139,9 +139,9 @@ def test_the_gather_is_of_the_function_that_runs() -> None:
     assert gathered(first, second).source.shape == (3, 5, 5)
     assert gathered(first, second, which=0).source.shape == (3, 4, 5)
     module = read_module(io.BytesIO(f"{first}\n{second}".encode()), "m").operations
-    found = gather_of(Operation("ttnn.to_layout", (MlirValue("%13"),)), module)  # of a log that names no types
-    assert found is not None
-    assert found.source.shape == (3, 5, 5)
+    gather = gather_of(Operation("ttnn.to_layout", (MlirValue("%13"),)), module)  # of a log that names no types
+    assert gather is not None
+    assert gather.source.shape == (3, 5, 5)
 
 
 def test_steps_of_two_functions_are_no_gather() -> None:

@@ -1,4 +1,4 @@
-"""MLIR to operations: attributes, types, layouts, shards, locations, of several releases and as people write them."""
+"""Operations in MLIR: attributes, types, layouts, shards and locations of several releases, and as people write them."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_module_broken_by_a_terminal_or_windows(columns: int) -> None:
     broken = "\r\n".join(line[i : i + columns] for line in lines for i in range(0, max(1, len(line)), columns))
     with MODULE.open("rb") as file:
         expected = read_module(file, MODULE.name)
-    found = read_module(io.BytesIO(broken.encode()), MODULE.name)
-    assert found.remarks == expected.remarks == ()
-    assert [(op.name, op.operands, op.results) for op in found.operations] == [
+    module = read_module(io.BytesIO(broken.encode()), MODULE.name)
+    assert module.remarks == expected.remarks == ()
+    assert [(op.name, op.operands, op.results) for op in module.operations] == [
         (op.name, op.operands, op.results) for op in expected.operations
     ]
 
@@ -96,10 +96,10 @@ def test_attributes(text: str, expected: Any, brackets: tuple[str, str]) -> None
 )  # fmt: skip
 @pytest.mark.parametrize("layout", ["", "#layout", f"#ttnn.ttnn_layout<{MAP}, <1x1>, memref<2x4x{{}}, #dram>, <interleaved>>"])
 def test_dtypes(printed: str, dtype: DType, layout: str) -> None:
-    found = value(f"tensor<64x128x{printed}{', ' if layout else ''}{layout.format(printed)}>")
-    assert found.spec is not None
-    assert (found.spec.shape, found.spec.dtype) == ((64, 128), dtype)
-    assert found.known_layout == ("memref" in layout)
+    parsed = value(f"tensor<64x128x{printed}{', ' if layout else ''}{layout.format(printed)}>")
+    assert parsed.spec is not None
+    assert (parsed.spec.shape, parsed.spec.dtype) == ((64, 128), dtype)
+    assert parsed.known_layout == ("memref" in layout)
 
 
 @pytest.mark.parametrize(
@@ -108,19 +108,19 @@ def test_dtypes(printed: str, dtype: DType, layout: str) -> None:
      "!ttnn.device", "tensor<99999999999999999999x1xbf16>", "tensor<>", "tensor<4x32x!ttcore.tile<32x32, bf16>", "()",
      "tensor<4x32xf64, #ttnn.ttnn_layout<>>", "tensor<4x32xi1, #ttnn.ttnn_layout<memref<>>>", "tensor<4x32xbf1"],
 )  # fmt: skip
-def test_what_is_no_tensor_of_ttnn_has_no_spec(text: str) -> None:
+def test_types_that_ttnn_lacks_have_no_spec(text: str) -> None:
     assert value(text).spec is None
 
 
 @pytest.mark.parametrize("grid", ["0x0", f"{'9' * 5000}x1", "1x1, (d0) -> (d0 floordiv 0)", "8x8, d0 mod " + "9" * 5000])
 @pytest.mark.parametrize("kind", ["interleaved", "block_sharded", "height_sharded"])
-def test_impossible_grids_are_no_shards(grid: str, kind: str) -> None:
-    found = value(f"tensor<64x128xbf16, #ttnn.ttnn_layout<{MAP}, <{grid}>, memref<99x1xbf16, #l1>, <{kind}>>>")
-    assert found.spec is not None
-    assert found.spec.memory.shard is None
+def test_impossible_grids_give_no_shards(grid: str, kind: str) -> None:
+    parsed = value(f"tensor<64x128xbf16, #ttnn.ttnn_layout<{MAP}, <{grid}>, memref<99x1xbf16, #l1>, <{kind}>>>")
+    assert parsed.spec is not None
+    assert parsed.spec.memory.shard is None
 
 
-def test_the_stored_element_is_the_layouts() -> None:
+def test_the_layout_has_the_stored_element() -> None:
     stored = f"#ttnn.ttnn_layout<{MAP}, <1x1>, memref<2x4x!ttcore.tile<32x32, bfp_bf8>, #dram>, <interleaved>>"
     spec = value(f"tensor<64x128xbf16, {stored}>").spec
     assert spec is not None
@@ -134,9 +134,9 @@ def test_the_stored_element_is_the_layouts() -> None:
      ("#else", BufferType.DRAM, False)],
 )  # fmt: skip
 def test_memory_by_alias_or_spelled_out(memory: str, buffer: BufferType, known: bool) -> None:
-    found = value(f"tensor<32x32xbf16, #ttnn.ttnn_layout<{MAP}, <1x1>, memref<32x32xbf16, {memory}>, <interleaved>>>")
-    assert found.spec is not None
-    assert (found.spec.memory.buffer, found.spec.layout, found.known_layout) == (buffer, Layout.ROW_MAJOR, known)
+    parsed = value(f"tensor<32x32xbf16, #ttnn.ttnn_layout<{MAP}, <1x1>, memref<32x32xbf16, {memory}>, <interleaved>>>")
+    assert parsed.spec is not None
+    assert (parsed.spec.memory.buffer, parsed.spec.layout, parsed.known_layout) == (buffer, Layout.ROW_MAJOR, known)
 
 
 MAPPED = ", (d0, d1) -> (0, d0 floordiv 8, d0 mod 8)"
@@ -157,17 +157,17 @@ MAPPED = ", (d0, d1) -> (0, d0 floordiv 8, d0 mod 8)"
     ],
 )
 def test_shards(grid: str, memref: str, kind: str, expected: ShardSpec | None) -> None:
-    found = value(f"tensor<1x1x2048x512xbf16, #ttnn.ttnn_layout<{MAP}, <{grid}>, memref<{memref}, #l1>, <{kind}_sharded>>>")
-    assert found.spec is not None
-    assert (found.spec.memory.shard, found.known_layout) == (expected, expected is not None)
-    assert found.spec.memory.buffer is BufferType.L1
+    parsed = value(f"tensor<1x1x2048x512xbf16, #ttnn.ttnn_layout<{MAP}, <{grid}>, memref<{memref}, #l1>, <{kind}_sharded>>>")
+    assert parsed.spec is not None
+    assert (parsed.spec.memory.shard, parsed.known_layout) == (expected, expected is not None)
+    assert parsed.spec.memory.buffer is BufferType.L1
 
 
-@pytest.mark.parametrize(("said", "layout"), [("tile", Layout.TILE), ("row_major", Layout.ROW_MAJOR)])
-def test_layouts_as_people_write_them(said: str, layout: Layout) -> None:
-    found = value(f"tensor<4x4884480xbf16, {said}>")
-    assert found.spec is not None
-    assert (found.spec.shape, found.spec.layout, found.known_layout) == ((4, 4884480), layout, False)
+@pytest.mark.parametrize(("written", "layout"), [("tile", Layout.TILE), ("row_major", Layout.ROW_MAJOR)])
+def test_layouts_as_people_write_them(written: str, layout: Layout) -> None:
+    parsed = value(f"tensor<4x4884480xbf16, {written}>")
+    assert parsed.spec is not None
+    assert (parsed.spec.shape, parsed.spec.layout, parsed.known_layout) == ((4, 4884480), layout, False)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_several_results_and_operands() -> None:
 @pytest.mark.parametrize(
     "text", ["", "}", "return %1", "%1 = ", '"', "%1 = arith.constant 1", "func.func @main() {", "<<<<", "%1 = x("]
 )
-def test_other_text_is_no_operation(text: str) -> None:
+def test_other_text_is_not_an_operation(text: str) -> None:
     assert parse_operation(text, {}) is None
     assert read_module(io.BytesIO(text.encode()), "m").operations == ()
 
@@ -224,11 +224,9 @@ def test_other_text_is_no_operation(text: str) -> None:
         ("layout = 7, dtype = x, memory_config = #m", Layout.TILE, DType.FLOAT32, BufferType.DRAM),
     ],
 )
-def test_attributes_tell_of_the_result_what_its_type_does_not(
-    attributes: str, layout: Layout, dtype: DType, buffer: BufferType
-) -> None:
-    for given in ("tensor<32x64xf32, #unknown>", "tensor<32x64xf32>"):
-        operation = parse_operation(f'%1 = "ttnn.x"(%0) <{{{attributes}}}> : ({given}) -> {given}', {})
+def test_attributes_complete_the_type_of_the_result(attributes: str, layout: Layout, dtype: DType, buffer: BufferType) -> None:
+    for type_text in ("tensor<32x64xf32, #unknown>", "tensor<32x64xf32>"):
+        operation = parse_operation(f'%1 = "ttnn.x"(%0) <{{{attributes}}}> : ({type_text}) -> {type_text}', {})
         assert operation is not None
         (operand,), (result,) = operation.operands, operation.results
         assert operand.spec is not None

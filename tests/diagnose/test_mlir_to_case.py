@@ -1,4 +1,4 @@
-"""Operations of the ttnn dialect to cases: the call they make, and the reason where a case would be another one."""
+"""Cases of operations of the ttnn dialect, and the reason where no case is the same call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec, shard_evenly
-from ssinghal.diagnose.mlir_to_case import FORMS, case_of, left_out
+from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS, case_of, left_out
 from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
@@ -176,13 +176,13 @@ CALLS: Mapping[str, tuple[Operation, str, list[tuple[int, ...]], dict[str, Any]]
 
 @pytest.mark.parametrize("called", CALLS.values(), ids=CALLS)
 def test_the_case_of_an_operation(called: tuple[Operation, str, list[tuple[int, ...]], dict[str, Any]]) -> None:
-    given, operator, inputs, attrs = called
-    case = case_of(given)
+    op, operator, inputs, attrs = called
+    case = case_of(op)
     assert (case.name, list(case.inputs), dict(case.attrs)) == (operator, inputs, attrs)
 
 
-def test_every_form_names_an_operator() -> None:
-    assert all(form.operator in find_operator(form.operator).names for form in FORMS.values())
+def test_every_mapping_names_an_operator() -> None:
+    assert all(mapping.operator in find_operator(mapping.operator).names for mapping in OP_MAPPINGS.values())
 
 
 def test_the_case_has_the_bytes_of_the_operation() -> None:
@@ -201,7 +201,7 @@ def test_memory_comes_from_operands_and_result() -> None:
     assert case_of(stays).placement.output_memory.value == "same"
 
 
-def test_what_is_put_on_the_device_lies_as_the_result_does() -> None:
+def test_a_tensor_put_on_the_device_has_the_placement_of_the_result() -> None:
     result = tensor(64, 64, layout=ROWS, dtype=DType.FLOAT32, memory=BufferType.L1)
     placement = case_of(operation("to_device", [MlirValue("%1")], result)).placement
     assert (placement.dtype, placement.layout, placement.memory) == (DType.FLOAT32, ROWS, BufferType.L1)
@@ -216,7 +216,7 @@ REFUSED: Mapping[str, tuple[Operation, str]] = {
     "two layouts": (operation("add", [X, tensor(2, 64, 96, layout=ROWS)], X), "input 2 is row_major"),
     "two memories": (operation("add", [X, tensor(2, 64, 96, memory=BufferType.L1)], X), "input 2 is in l1"),
     "another result": (operation("relu", [X], tensor(2, 64, 95)), "result is [2,64,95]"),
-    "a cast on the way": (operation("relu", [X], tensor(2, 64, 96, dtype=DType.FLOAT32)), "result is float32"),
+    "an implicit cast": (operation("relu", [X], tensor(2, 64, 96, dtype=DType.FLOAT32)), "result is float32"),
     "untyped operands": (operation("matmul", [MlirValue("%1"), MlirValue("%2")], X), "types of 0 operands; it takes 2"),
     "one operand of a binary": (operation("add", [X, MlirValue("%2")], X), "add takes two tensors"),
     "rows to be untilized": (operation("untilize", [tensor(64, 64, layout=ROWS)], X), "input 1 is row_major, not tile"),
@@ -237,16 +237,16 @@ REFUSED: Mapping[str, tuple[Operation, str]] = {
             batch_size=1, input_height=8, input_width=8, channels=32, kernel_size=[2, 2], stride=[2, 2], dilation=[1, 1],
             padding=[0, 0, 1, 1],
         ),
-        "differs from side to side",
+        "differs between the sides",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
-def test_an_operation_that_no_case_is(refused: tuple[Operation, str]) -> None:
-    given, reason = refused
+def test_an_operation_without_a_case(refused: tuple[Operation, str]) -> None:
+    op, reason = refused
     with pytest.raises(InvalidCase) as error:
-        case_of(given)
+        case_of(op)
     assert reason in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -1,4 +1,4 @@
-"""What must have lived beside a call for its message's figures, and how a replay is put beside them."""
+"""What else must have been allocated for the numbers of a message, and a replay with that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ssinghal.core.case import Case, Placement
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
-from ssinghal.diagnose.replay import ComparedNumber, Replay, implied_lives, replay
+from ssinghal.diagnose.replay import ComparedNumber, Replay, implied_live_sets, replay
 from ssinghal.operators import make_case
 from ssinghal.operators.dims import as_placed
 from ssinghal.remedy.device_pools import DevicePools
@@ -36,59 +36,59 @@ def no_room(allocated: int, need: int = MAP, bank: int = BANK) -> Verdict:
     )  # fmt: skip
 
 
-def implied(reported: Verdict, case: Case, alone: Verdict) -> list[int]:
-    lives = implied_lives(reported, as_placed(case), load_board("n150"), alone)
+def implied_bytes(reported: Verdict, case: Case, alone: Verdict) -> list[int]:
+    lives = implied_live_sets(reported, as_placed(case), load_board("n150"), alone)
     return [sum(resident.bytes_per_bank for resident in residents) for residents in lives]
 
 
-def test_the_figures_must_all_be_equal() -> None:
-    """Of three figures one differs by a byte, or none; or they are of another kind of memory."""
+def test_all_numbers_must_be_equal() -> None:
+    """One of three numbers differs by a byte, or none does; or they are of another kind of memory."""
     reported = no_room(MAP)
-    tried = TrialResult(Trial(SUM, ()), reported, "n150", "0", "none")
+    result = TrialResult(Trial(SUM, ()), reported, "n150", "0", "none")
     equal = (ComparedNumber("banks", 64, 64), ComparedNumber("bytes_per_bank", MAP, MAP), ComparedNumber("cores", "0-0", "0-0"))
-    assert Replay(tried, reported, (), equal).same_figures
-    for at, figure in enumerate(equal):
-        figures = list(equal)
-        figures[at] = replace(figure, replayed=MAP + 1)
-        assert not Replay(tried, reported, (), tuple(figures)).same_figures
-    assert not Replay(tried, replace(reported, resource=Resource.DRAM_BUFFER), (), equal).same_figures
+    assert Replay(result, reported, (), equal).same_numbers
+    for at, number in enumerate(equal):
+        numbers = list(equal)
+        numbers[at] = replace(number, replayed=MAP + 1)
+        assert not Replay(result, reported, (), tuple(numbers)).same_numbers
+    assert not Replay(result, replace(reported, resource=Resource.DRAM_BUFFER), (), equal).same_numbers
 
 
 def test_an_operand_may_be_what_failed() -> None:
-    """A sum of two maps: its result is as large as each of them, so that the message does not tell which one failed. Alone it
-    is the result, beside both; the second is beside the first alone, which leaves 434,848 B; the first beside nothing."""
+    """A sum of two maps: its result is as large as each of them, so the message does not show which one failed. Alone it is
+    the result, after both; the second comes after the first alone, which leaves 434,848 B; nothing comes before the first."""
     alone = no_room(2 * MAP)
-    assert implied(no_room(434_848 + MAP), SUM, alone) == [434_848 + MAP, 434_848]
-    assert implied(no_room(200_000 + 2 * MAP), SUM, alone) == [200_000, 200_000 + 2 * MAP, 200_000 + MAP]
+    assert implied_bytes(no_room(434_848 + MAP), SUM, alone) == [434_848 + MAP, 434_848]
+    assert implied_bytes(no_room(200_000 + 2 * MAP), SUM, alone) == [200_000, 200_000 + 2 * MAP, 200_000 + MAP]
 
 
-def test_what_a_call_makes_on_the_way_did_not_live_before() -> None:
-    """A buffer that is of no tensor of the call: alone it fails beside the operand, 250 tiles in a bank, and as much again."""
+def test_temporary_tensors_of_a_call_were_not_allocated_before() -> None:
+    """A buffer of no tensor of the call: alone it fails after the operand, 250 tiles in a bank, and as much again."""
     operand = 400 * 640 * 2 // 32 // 64 * 2_048
     assert operand == 512_000
     alone = no_room(2 * operand, need=678_144)
-    assert implied(no_room(2 * operand + 100_000, need=678_144), POOL, alone) == [100_000, operand + 100_000]
+    assert implied_bytes(no_room(2 * operand + 100_000, need=678_144), POOL, alone) == [100_000, operand + 100_000]
     other = replace(alone, bytes_per_bank=MAP, total_bytes=64 * MAP)  # alone it does not get as far
-    assert implied(no_room(2 * operand + 100_000, need=678_144), POOL, other) == [operand + 100_000]
+    assert implied_bytes(no_room(2 * operand + 100_000, need=678_144), POOL, other) == [operand + 100_000]
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[DevicePools]:
+def pools() -> Iterator[DevicePools]:
     with DevicePools(choose_device("virtual", "n150"), PoolOptions(workers=1), no_values="not asked") as opened:
         yield opened
 
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(
-    ("of", "lives", "stage", "found"),
+    ("call", "live", "stage", "implied"),
     [(SUM, 434_848, "input 2", 434_848 + MAP), (SUM, 200_000, "call", 200_000), (POOL, 100_000, "call", 100_000)],
-    ids=["second operand", "result", "on the way"],
+    ids=["second operand", "result", "temporary tensor"],
 )
-def test_a_failure_beside_what_lived_is_made_again(bench: DevicePools, of: Case, lives: int, stage: str, found: int) -> None:
-    """All seven figures. The second operand's are the first's as well, beside as much more: either may have been."""
-    problem = Problem.of(of, Verdict(Status.OOM, Resource.L1_BUFFER), bench.board)
-    reported = bench.run(problem.trial(live=(Resident(BufferType.L1, lives),))).verdict
+def test_a_failure_with_other_tensors_is_replayed(pools: DevicePools, call: Case, live: int, stage: str, implied: int) -> None:
+    """All seven numbers. The second operand's are also the first's, after as much more: either may have failed."""
+    problem = Problem.of(call, Verdict(Status.OOM, Resource.L1_BUFFER), pools.board)
+    reported = pools.run(problem.trial(live=(Resident(BufferType.L1, live),))).verdict
     assert (reported.status, reported.stage) == (Status.OOM, stage)
-    made = replay(of, reported, bench)
-    assert (made.same_figures, len(made.figures)) == (True, 7)
-    assert sum(resident.bytes_per_bank for resident in made.live) == found
+    replayed = replay(call, reported, pools)
+    assert (replayed.same_numbers, len(replayed.numbers)) == (True, 7)
+    assert sum(resident.bytes_per_bank for resident in replayed.live) == implied

@@ -1,4 +1,4 @@
-"""Which function of TTNN was running, by what the text names: Python, a log, a backtrace, a compiler's runtime."""
+"""The function of TTNN that was running, by what the text names: Python, a log, a backtrace, a compiler's runtime."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def only(text: str) -> Failure:
 
 
 def raised_from(source: str, pointed: str = "") -> str:
-    """A traceback through ``source``, whose part ``pointed`` Python marks as what was running."""
+    """Returns a traceback through ``source``, of which Python marks the part ``pointed`` as running."""
     marks = f"    {' ' * source.index(pointed)}{'^' * len(pointed)}\n" if pointed else ""
     return f'Traceback (most recent call last):\n  File "/home/me/model.py", line 12, in f\n    {source}\n{marks}{OWN}{RAISED}'
 
@@ -99,7 +99,7 @@ def test_backtrace(frames: list[str], expected: tuple[str, ...], before: str) ->
     assert only("".join(f"{before}{line}\n" for line in lines)).functions == expected
 
 
-def test_what_is_trusted_less_narrows_and_does_not_replace() -> None:
+def test_less_trusted_parts_narrow_and_do_not_replace() -> None:
     frame = "backtrace:\n --- ttnn::operations::normalization::softmax::SoftmaxDeviceOperation::create(...)\n"
     assert only(raised_from(NESTED) + frame).functions == ("softmax",)
     assert only(raised_from("y = ttnn.conv2d(x)") + frame).functions == ("conv2d",)
@@ -171,7 +171,7 @@ def test_ttnns_own_python_names_the_function_where_the_users_line_does_not() -> 
     assert (failure.functions, failure.call) == (("reshape",), None)
 
 
-def test_what_a_part_of_ttnn_works_for_are_functions_of_ttnn():
+def test_parts_of_ttnn_work_for_functions_of_ttnn():
     pytest.importorskip("ttnn")
     names = sorted({name for functions in _FUNCTIONS_OF_PART.values() for name in functions})
     code = f"import ttnn; print([name for name in {names} if not callable(getattr(ttnn, name, None))])"

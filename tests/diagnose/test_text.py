@@ -1,4 +1,4 @@
-"""What a diagnosis says of a failure: its kind, its function, the calls that it may be of, and what a replay does not prove."""
+"""The text of a diagnosis: the kind of failure, its function, candidates for its call, and what a replay does not prove."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.modes import choose_device
 from ssinghal.diagnose.lowered_gather import Gather
 from ssinghal.diagnose.model import Failure, LogReading, MlirValue, Operation, PythonCall
-from ssinghal.diagnose.pipeline import Diagnosis, tried, understand
-from ssinghal.diagnose.text import as_json, explained, found_out
+from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures, with_replays
+from ssinghal.diagnose.text import as_json, explanation_lines, replay_lines
 from ssinghal.operators import make_case
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.runner.tasks import PoolOptions
@@ -43,87 +43,89 @@ OTHERS = {
 }
 
 
-def diagnosed(text: str, given: Case | None = None, **known: Any) -> Diagnosis:
+def diagnosed(text: str, given_call: Case | None = None, **known: Any) -> Diagnosis:
     failure = Failure(translate_error("RuntimeError", text), line=7, **known)
-    (one,) = understand(LogReading("log", 9, (failure,)), given)
+    (one,) = diagnose_failures(LogReading("log", 9, (failure,)), given_call)
     return one
 
 
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
-def test_nothing_is_said_twice(text: str) -> None:
-    told = explained(diagnosed(text))
-    said = [line.strip() for line in (told[0].removeprefix("line 7: "), *told[1:])]
-    assert len(set(said)) == len(said)
-    assert "why:" not in said or not said[said.index("why:") + 1].startswith("call:")
+def test_no_line_is_repeated(text: str) -> None:
+    lines = explanation_lines(diagnosed(text))
+    unprefixed = [line.strip() for line in (lines[0].removeprefix("line 7: "), *lines[1:])]
+    assert len(set(unprefixed)) == len(unprefixed)
+    assert "why:" not in unprefixed or not unprefixed[unprefixed.index("why:") + 1].startswith("call:")
 
 
 def test_a_crash_is_no_memory_failure() -> None:
     failure = Failure(Verdict(Status.CRASH, message="Segmentation fault"), line=3)
-    (one,) = understand(LogReading("log", 9, (failure,)))
-    assert explained(one) == ["line 3: not a memory failure, but a crash of native code: Segmentation fault"]
+    (one,) = diagnose_failures(LogReading("log", 9, (failure,)))
+    assert explanation_lines(one) == ["line 3: not a memory failure, but a crash of native code: Segmentation fault"]
     assert as_json(one)["memory_failure"] is False
 
 
 def test_a_text_that_is_cut_before_its_message_is_unknown() -> None:
     failure = Failure(Verdict(Status.ERROR, message="TT_FATAL @ /project/tt_m..."), line=3, is_cut=True)
-    (one,) = understand(LogReading("log", 9, (failure,)))
-    assert explained(one) == ["line 3: unknown: the text is cut before its message"]
+    (one,) = diagnose_failures(LogReading("log", 9, (failure,)))
+    assert explanation_lines(one) == ["line 3: unknown: the text is cut before its message"]
     assert (as_json(one)["memory_failure"], as_json(one)["cut"]) == (None, True)
 
 
 # The function -----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_function_that_the_source_line_calls_is_named_and_sought() -> None:
+def test_the_function_that_the_source_line_calls_is_named_and_searched_for() -> None:
     one = diagnosed(CLONE, functions=("clone",), call=PythonCall("prog.py:10", "s = [ttnn.clone(y) for _ in range(20)]"))
-    told = explained(one)
-    assert told[0] == "line 7: ttnn.clone: DRAM bank needs 176,947,200 B, 154,779,584 B free"
-    assert "  function: ttnn.clone, as the source line says" in told
+    lines = explanation_lines(one)
+    assert lines[0] == "line 7: ttnn.clone: DRAM bank needs 176,947,200 B, 154,779,584 B free"
+    assert "  function: ttnn.clone, according to the source line" in lines
     assert {c.case.operator for c in one.candidates if c.case} == {"clone"}
-    assert "say the call itself with --call 'clone SHAPE … --memory dram|l1' (as for ssinghal probe)" in told
+    assert "specify the call with --call 'clone SHAPE … --memory dram|l1' (as for ssinghal probe)" in lines
 
 
 def test_where_no_call_of_the_function_fits_none_of_another_is_replayed() -> None:
     one = diagnosed(CLONE, functions=("ttnn.max_pool2d",))
     assert not any(c.case for c in one.candidates)
-    assert "  function: ttnn.max_pool2d, as the log says" in explained(one)
-    assert "no call of the catalogs to ttnn.max_pool2d asks for these bytes" in explained(one)
+    assert "  function: ttnn.max_pool2d, according to the log" in explanation_lines(one)
+    assert "no call of the catalogs to ttnn.max_pool2d requests these bytes" in explanation_lines(one)
 
 
 def test_where_the_text_leaves_several_functions_all_are_named_and_none_is_chosen() -> None:
-    told = explained(diagnosed(OTHERS["clash"], functions=("conv2d", "conv_transpose2d")))
-    assert told[0] == "line 7: circular buffers end at 296,160 B, an L1 tensor begins at 285,312 B"
-    assert told[1] == "  function: ttnn.conv2d, or ttnn.conv_transpose2d, as the log says"
+    lines = explanation_lines(diagnosed(OTHERS["clash"], functions=("conv2d", "conv_transpose2d")))
+    assert lines[0] == "line 7: circular buffers end at 296,160 B, an L1 tensor begins at 285,312 B"
+    assert lines[1] == "  function: ttnn.conv2d, or ttnn.conv_transpose2d, according to the log"
 
 
 def test_a_source_line_with_sizes_stands_before_the_catalogs() -> None:
     source = "x = ttnn.max_pool2d(x, batch_size=6, input_h=464, input_w=800, channels=64, kernel_size=[3, 3], stride=[2, 2])"
     one = diagnosed(ADD, functions=("max_pool2d",), call=PythonCall("model.py:1", source))
-    told = [line for line in explained(one) if line.startswith("  from the source line: max_pool2d of [6,64,464,800] with ")]
-    assert len(told) == 2
+    document = [
+        line for line in explanation_lines(one) if line.startswith("  from the source line: max_pool2d of [6,64,464,800] with ")
+    ]
+    assert len(document) == 2
     assert [c["told_by"] for c in as_json(one)["candidates"] if c["case"]] == ["the source line"] * 2
 
 
 @pytest.mark.parametrize("text", [OTHERS[name] for name in ("trace", "host", "clash", "kernel config")])
-def test_only_bytes_of_a_buffer_are_missed_in_the_catalogs(text: str) -> None:
-    assert not any("of the catalogs" in line for line in explained(diagnosed(text, functions=("conv2d",))))
+def test_only_bytes_of_a_buffer_are_searched_for_in_the_catalogs(text: str) -> None:
+    assert not any("of the catalogs" in line for line in explanation_lines(diagnosed(text, functions=("conv2d",))))
 
 
-def test_how_many_candidates_there_are_is_said() -> None:
+def test_the_number_of_candidates_is_shown() -> None:
     one = diagnosed(ADD)
     assert one.candidate_count > 5
-    heading = f"candidates, no finding: what asks for exactly these bytes, 5 of {one.candidate_count} calls"
-    assert heading in explained(one)
+    heading = f"candidates, not proven: what requests exactly these bytes, 5 of {one.candidate_count} calls"
+    assert heading in explanation_lines(one)
     assert as_json(one)["candidate_count"] == one.candidate_count
 
 
 def test_candidates_and_the_call_are_cases_in_json() -> None:
-    told = json.loads(json.dumps(as_json(diagnosed(ADD))))
-    assert told["case"] is None
-    assert [c["case"]["inputs"] for c in told["candidates"] if c["case"]]
+    document = json.loads(json.dumps(as_json(diagnosed(ADD))))
+    assert document["case"] is None
+    assert [c["case"]["inputs"] for c in document["candidates"] if c["case"]]
     call = make_case("add", ((1, 64, 640, 400),) * 2)
-    told = as_json(diagnosed(ADD, call))
-    assert (told["case"]["op"], told["case_given"]) == ("add", True)
+    document = as_json(diagnosed(ADD, call))
+    assert (document["case"]["op"], document["case_given"]) == ("add", True)
 
 
 SUM = TensorSpec((1, 640, 400, 64), DType.BFLOAT16)
@@ -131,11 +133,11 @@ SUM = TensorSpec((1, 640, 400, 64), DType.BFLOAT16)
 
 def test_tensors_that_the_text_shows_make_the_call() -> None:
     """Where they lie is not shown: in DRAM, in L1 as the buffer is, or from one to the other."""
-    told = [c for c in diagnosed(ADD, functions=("from_torch", "add"), tensors=(SUM, SUM)).candidates if c.told_by]
-    assert {c.case.inputs for c in told if c.case} == {((1, 640, 400, 64),) * 2}
-    placed = [(c.case.placement.memory.value, c.case.placement.output_memory.value) for c in told if c.case]
+    candidates = [c for c in diagnosed(ADD, functions=("from_torch", "add"), tensors=(SUM, SUM)).candidates if c.sizes_from]
+    assert {c.case.inputs for c in candidates if c.case} == {((1, 640, 400, 64),) * 2}
+    placed = [(c.case.placement.memory.value, c.case.placement.output_memory.value) for c in candidates if c.case]
     assert placed == [("dram", "same"), ("l1", "same"), ("dram", "l1")]
-    assert [c for c in diagnosed(ADD, functions=("add",), tensors=(SUM,)).candidates if c.told_by] == []
+    assert [c for c in diagnosed(ADD, functions=("add",), tensors=(SUM,)).candidates if c.sizes_from] == []
 
 
 # What never ran -----------------------------------------------------------------------------------------------------------
@@ -152,10 +154,10 @@ def failing(line: int, text: str, number: int) -> Failure:
 def never_ran(*failures: Failure) -> list[list[str]]:
     """Of each failure, where the module has %5 to %8 after the one that ran out of memory first."""
     reading = LogReading("log", 9, failures, never_ran=tuple(map(ran, (5, 6, 7, 8))))
-    return [[op["results"][0] for op in as_json(one)["never_ran"]] for one in understand(reading)]
+    return [[op["results"][0] for op in as_json(one)["never_ran"]] for one in diagnose_failures(reading)]
 
 
-def test_what_never_ran_is_told_of_the_first_memory_failure_alone() -> None:
+def test_what_never_ran_belongs_to_the_first_memory_failure_alone() -> None:
     wrong, full, again = failing(1, OTHERS["a wrong argument"], 3), failing(2, ADD, 4), failing(3, CLONE, 4)
     assert never_ran(wrong, full, again) == [[], ["%5", "%6", "%7", "%8"], []]
 
@@ -171,21 +173,22 @@ def test_what_started_after_a_failure_that_was_caught_did_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("indices", "known", "said"),
+    ("indices", "known", "expected"),
     [
         ((0, 0, 0, 1, 2, 3), True, "the gather is replicate padding"),
         (
             (),
             False,
-            "may be replicate padding (the indices are not in the text; 2 more than there were, taken as all in front)",
+            "may be replicate padding (the indices are not in the text;"
+            " 2 more elements than before, assumed to be all in front)",
         ),
     ],
 )
-def test_a_gather_of_unknown_indices_only_may_be_padding(indices: tuple[int, ...], known: bool, said: str) -> None:
+def test_a_gather_of_unknown_indices_only_may_be_padding(indices: tuple[int, ...], known: bool, expected: str) -> None:
     gather = Gather(TensorSpec((1, 768, 4, 60, 106), DType.BFLOAT16), 2, 6, indices)
-    assert gather.padding_line().endswith(said)
-    told = as_json(replace(diagnosed(ADD), gather=gather))
-    assert told["indices_known"] is known
+    assert gather.padding_line().endswith(expected)
+    document = as_json(replace(diagnosed(ADD), gather=gather))
+    assert document["indices_known"] is known
 
 
 # Replays ----------------------------------------------------------------------------------------------------------------------
@@ -201,7 +204,7 @@ def replayed(request: pytest.FixtureRequest) -> Any:
     choice = choose_device("virtual", "n150")
     bench = DevicePools(choice, PoolOptions.of(choice, workers=1, timeout_s=120, release=here), no_values="not asked")
     with bench:
-        yield lambda known: tried(known, bench, [here.version], None, None)
+        yield lambda known: with_replays(known, bench, [here.version], None, None)
 
 
 Replayed = Callable[[Diagnosis], Diagnosis]
@@ -209,10 +212,10 @@ L1 = Placement(memory=BufferType.L1)
 
 
 @pytest.mark.virtual_device
-def test_a_call_that_cannot_be_made_says_so(replayed: Replayed) -> None:
+def test_a_call_that_cannot_be_made_is_reported(replayed: Replayed) -> None:
     one = replayed(diagnosed(ADD, make_case("add", ((1, 2),))))
     assert one.replays == ()
-    (line,) = found_out(one)
+    (line,) = replay_lines(one)
     assert line.startswith("no replay on ttnn ")
     assert line.endswith("add takes two tensors, or one tensor and the number other")
     assert as_json(one)["not_replayed"] == [line]
@@ -220,39 +223,39 @@ def test_a_call_that_cannot_be_made_says_so(replayed: Replayed) -> None:
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "expected"),
     [
         (make_case("add", ((1, 64, 32, 32),) * 2), "it fits"),
-        (make_case("add", ((1, 64, 640, 800),) * 2, placement=L1), "it asks for other bytes"),
+        (make_case("add", ((1, 64, 640, 800),) * 2, placement=L1), "it requests other bytes"),
         (make_case("add", ((1, 640, 400, 64),) * 2, placement=L1), ""),
     ],
 )
-def test_a_call_given_that_is_not_the_one_is_said_to_be_none(call: Case, said: str, replayed: Replayed) -> None:
+def test_a_given_call_that_does_not_explain_the_numbers_is_named_as_such(call: Case, expected: str, replayed: Replayed) -> None:
     """The last is the one: 640 x 400 / 32 x 2 tiles of 2,048 B are 34,078,720 B less padding; 400 rows fill 13 tiles."""
-    told = [line for line in found_out(replayed(diagnosed(ADD, call))) if line.startswith("the call given")]
-    assert told == ([f"the call given does not explain the figures: {said}"] if said else [])
+    lines = [line for line in replay_lines(replayed(diagnosed(ADD, call))) if line.startswith("the given call")]
+    assert lines == ([f"the given call does not explain the numbers: {expected}"] if expected else [])
 
 
 @pytest.mark.virtual_device
 def test_a_candidate_that_agrees_is_no_proof(replayed: Replayed) -> None:
     one = replayed(diagnosed(ADD, functions=("add",)))
-    told = found_out(one)
-    assert "it fails with the same figures, all 7" in told[0]
-    assert told[1].startswith("  the candidate: add [1,64,640,400] [1,64,640,400] ")
-    assert f"no proof, for it was chosen for these bytes, one of {one.candidate_count} calls of the catalogs" in told[1]
+    lines = replay_lines(one)
+    assert "it fails with the same numbers, all 7" in lines[0]
+    assert lines[1].startswith("  the candidate: add [1,64,640,400] [1,64,640,400] ")
+    assert f"not proven: it was chosen for these bytes, one of {one.candidate_count} calls of the catalogs" in lines[1]
 
 
 @pytest.mark.virtual_device
 def test_what_the_text_shows_is_tried_before_what_the_catalogs_have(replayed: Replayed) -> None:
     one = replayed(diagnosed(ADD, functions=("add",), tensors=(SUM, SUM)))
     assert one.candidate is not None
-    assert one.candidate.told_by == "the tensors in the text"
-    assert "all 7" in found_out(one)[0]
-    assert found_out(one)[1].endswith("its sizes are those of the tensors in the text, the rest is assumed")
+    assert one.candidate.sizes_from == "the tensors in the text"
+    assert "all 7" in replay_lines(one)[0]
+    assert replay_lines(one)[1].endswith("its sizes are those of the tensors in the text, the rest is assumed")
 
 
 @pytest.mark.virtual_device
 def test_candidates_that_do_not_agree_are_not_passed_over(replayed: Replayed) -> None:
     one = replayed(diagnosed(ADD.replace("1393312", "1393440"), functions=("add",)))  # of another release
     assert one.replays == ()
-    assert found_out(one) == [f"no candidate fails with these figures on ttnn {one.notes[0].split()[-1]}"]
+    assert replay_lines(one) == [f"no candidate fails with these numbers on ttnn {one.notes[0].split()[-1]}"]

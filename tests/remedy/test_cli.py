@@ -155,9 +155,9 @@ def test_figures_alone_give_candidates_that_are_replayed(run):
     done = run("diagnose", "-", "--no-remedies", stdin=RAN_OUT.encode())
     assert done.code == 1
     assert "call: unknown; the text names no operation with its tensors" in done.out
-    assert "candidates, no finding: what asks for exactly these bytes" in done.out
+    assert "candidates, not proven: what requests exactly these bytes" in done.out
     assert "replay of the candidate on virtual n150" in done.out
-    assert "it fails with the same figures, all 7" in done.out
+    assert "it fails with the same numbers, all 7" in done.out
 
 
 @pytest.mark.virtual_device
@@ -166,7 +166,7 @@ def test_a_call_that_the_user_names_is_replayed_and_its_script_fails_alike(run, 
         "diagnose", "-", "--call", "add 1,64,640,400 1,64,640,400 --memory l1 --channels-last", "--script", "repro.py",
         "--no-remedies", stdin=RAN_OUT.encode(),
     )  # fmt: skip
-    assert "replay on virtual n150, ttnn 0.81.1: it fails with the same figures, all 7" in done.out
+    assert "replay on virtual n150, ttnn 0.81.1: it fails with the same numbers, all 7" in done.out
     ran = subprocess.run(
         [sys.executable, "-m", "ssinghal", "exec", "python", str(tmp_path / "repro.py")],
         capture_output=True,
@@ -230,7 +230,7 @@ def test_a_clash_is_replayed_beside_what_its_address_tells(run):
         " L1 buffer allocated at 110592 and static dataflow buffer region ends at 114016\n"
     )
     done = run("diagnose", "-", "--call", "relu 1,1,2048,2048", "--no-remedies", stdin=text.encode())
-    assert "beside 1,388,544 B of each L1 bank: it fails with the same figures, all 3" in done.out
+    assert "with 1,388,544 B of each L1 bank allocated before: it fails with the same numbers, all 3" in done.out
 
 
 def test_binary_files_are_read_without_an_error(run, tmp_path):
