@@ -1,1 +1,1 @@
-pytest_plugins = ["ssinghal.pytest_plugin.plugin"]
+pytest_plugins = ["ssinghal.plugin"]

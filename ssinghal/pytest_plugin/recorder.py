@@ -1,18 +1,23 @@
-"""The side of the plugin that writes: one record per selected case, from reports as they arrive. Controller only."""
+"""The side of the plugin that writes: one record per selected case, from reports as they arrive. Controller only.
+
+Every run of pytest imports this module where ssinghal is installed, so that it imports next to nothing.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ssinghal.core.record import Status
 from ssinghal.errors import HarnessError
-from ssinghal.pytest_plugin.session import Harness, Identity
-from ssinghal.runs.summary import Summary
-from ssinghal.runs.writer import RunFolder, new_run
+from ssinghal.pytest_plugin.state import activate, active
 
-# Names of what travels on reports: attributes hold plain values, so that they cross from xdist's processes.
+if TYPE_CHECKING:
+    from ssinghal.core.record import Status
+    from ssinghal.pytest_plugin.session import Harness, Identity
+    from ssinghal.runs.writer import RunFolder
+
+# Names of attributes on reports. They hold plain values, so that they cross from xdist's processes.
 RECORD_ATTRIBUTE = "ssinghal_record"
 START_ATTRIBUTE = "ssinghal_start"
 STALE_PROPERTY = "stale known OOM"
@@ -25,9 +30,8 @@ class RecordCollector:
     (``-x``, Ctrl-C) get a ``not_run`` record at the end, so records and selected cases always agree in number.
     """
 
-    def __init__(self, config: pytest.Config, harness: Harness) -> None:
+    def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._harness = harness
         self._records: dict[Identity, dict[str, Any]] = {}
         self._stale: list[str] = []
         self._running = False
@@ -36,16 +40,21 @@ class RecordCollector:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Opens the run's folder before the first test, so that one that cannot be written stops the run there. A run without a
-        case has none; with xdist, what is selected is known later."""
+        """Opens the run's folder before the first test, so that one that cannot be written stops the run there.
+
+        A run without a case has no folder; with xdist, what is selected is known later.
+        """
+        harness = active(self._config)
         distributed = self._config.pluginmanager.hasplugin("dsession")
-        self._running = not self._config.option.collectonly and (distributed or self._selected() > 0)
-        settings = self._harness.settings
-        if settings.get("results") is None or not self._running:
+        self._running = not self._config.option.collectonly and (distributed or self._selected(harness) > 0)
+        if harness is None or harness.settings.get("results") is None or not self._running:
             return
-        info = new_run(self._config.rootpath, settings.given(), self._selected() or None, self._harness.device_facts())
+        from ssinghal.runs.writer import RunFolder, new_run
+
+        selected = self._selected(harness) or None
+        info = new_run(self._config.rootpath, harness.settings.to_json(), selected, harness.device_facts())
         try:
-            self._folder = RunFolder(settings.get("results"), info)
+            self._folder = RunFolder(harness.settings.get("results"), info)
         except HarnessError as error:
             self._running = False
             raise pytest.UsageError(str(error)) from error
@@ -60,20 +69,23 @@ class RecordCollector:
         if report.when == "call":
             self._stale += [str(value) for name, value in report.user_properties if name == STALE_PROPERTY]
 
-    def _selected(self) -> int:
-        return len(set(self._harness.tests.values()))
+    def _selected(self, harness: Harness | None) -> int:
+        return len(set(harness.tests.values())) if harness is not None else 0
 
     def _learn(self, tests: dict[str, Identity], device: dict[str, Any]) -> None:
-        """What an xdist process selected (each selects the same) and opened; it says so with its first report."""
-        self._harness.tests.update(tests)
+        """Takes what an xdist process selected (each selects the same) and opened, which its first report brings."""
+        activate(self._config).tests.update(tests)
         if self._folder is not None and device:
             self._folder.set_device(device)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
-        """An xdist process died under a test. Device calls run in processes of their own, so this is not a case's fault."""
-        if crashitem in self._harness.tests:
-            self._append_without_probe(crashitem, Status.CRASH, "the pytest process that ran its test ended")
+        """Records that an xdist process died under a test: not the case's fault, as device calls run in other processes."""
+        from ssinghal.core.record import Status
+
+        harness = active(self._config)
+        if harness is not None and crashitem in harness.tests:
+            self._append_without_probe(harness, crashitem, Status.CRASH, "the pytest process that ran its test ended")
 
     def _append(self, record: dict[str, Any]) -> None:
         key = (record["op"], record["key"])
@@ -88,22 +100,27 @@ class RecordCollector:
             self._folder = None
             pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
 
-    def _append_without_probe(self, nodeid: str, status: Status, message: str) -> None:
-        case = self._harness.cases[self._harness.tests[nodeid]]
-        self._append(self._harness.record_without_probe(case, nodeid, status, message))
+    def _append_without_probe(self, harness: Harness, nodeid: str, status: Status, message: str) -> None:
+        case = harness.cases[harness.tests[nodeid]]
+        self._append(harness.record_without_probe(case, nodeid, status, message))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not self._running:
+        harness = active(self._config)
+        if harness is None or not self._running:
             return
-        for nodeid in [nodeid for nodeid, key in self._harness.tests.items() if key not in self._records]:
-            self._append_without_probe(nodeid, Status.NOT_RUN, "the run ended, or its test failed, before it was run")
+        from ssinghal.core.record import Status
+        from ssinghal.runs.summary import Summary
+
+        for nodeid in [nodeid for nodeid, key in harness.tests.items() if key not in self._records]:
+            message = "the run ended, or its test failed, before it was run"
+            self._append_without_probe(harness, nodeid, Status.NOT_RUN, message)
         if self._folder is None:
             self._lines = Summary.of(list(self._records.values())).lines() if self._records else []
             return
         notes = [f"{STALE_PROPERTY}: {line}" for line in self._stale]
         try:
-            self._lines = self._folder.finish(self._selected(), notes)
+            self._lines = self._folder.finish(self._selected(harness), notes)
             self._lines.append(f"records: {self._folder.path / 'records.jsonl'}")
         except HarnessError as error:
             self._lines = [str(error)]

@@ -463,7 +463,7 @@ def test_every_option_has_help_an_ini_twin_and_no_default(run, pytester):
     twins = set(re.findall(r"^  (oom_[a-z_]+) \(", text, re.MULTILINE))
     assert {"oom-board", "oom-catalog", "oom-ttnn-log"} <= options
     assert {option.replace("-", "_") for option in options} == twins
-    config = pytester.parseconfig("-p", "ssinghal.pytest_plugin.plugin")
+    config = pytester.parseconfig("-p", "ssinghal.plugin")
     assert {config.getoption(name) for name in twins} == {None}
     assert {bool(config.getini(name)) for name in twins} == {False}
 

@@ -19,7 +19,7 @@ LISTED_NAMES = (
     "upsample_nearest2d view"
 ).split()
 
-CONFTEST = 'pytest_plugins = ["ssinghal.pytest_plugin.plugin"]\n'
+CONFTEST = 'pytest_plugins = ["ssinghal.plugin"]\n'
 
 # Loaded before anything else (-p blocked, or as sitecustomize): neither torch nor ttnn can be found or imported.
 BLOCKED = """

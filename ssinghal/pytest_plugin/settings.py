@@ -1,0 +1,98 @@
+"""The values of the plugin's options, and the cases that they select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssinghal.catalog.expansion import expand
+from ssinghal.catalog.loader import load_catalogs
+from ssinghal.catalog.sampling import sample
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Case
+from ssinghal.core.parsing import one_of, seconds, tensor_memory, whole_number
+from ssinghal.device.modes import choose_device
+from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.operators import suite_name
+from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS, OomPolicy, Option, value_of
+from ssinghal.runner.custom_boards import board_name
+from ssinghal.runner.tasks import PoolOptions
+
+CARDS_ARCH = "wormhole_b0"  # of every card whose OOMs the catalogs record; they prove nothing about another one's banks
+
+
+def _policy(text: str) -> OomPolicy:
+    return one_of(OomPolicy, "policy", text)
+
+
+# Each makes the value of a text, or raises InvalidCase.
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "board": board_name,
+    "device": str,
+    "memory": tensor_memory,
+    "policy": _policy,
+    "results": Path,
+    "timeout": seconds,
+    "host-tiles": whole_number,
+    "max-bytes": whole_number,
+    "sample": whole_number,
+    "workers": whole_number,
+}
+
+
+class PluginSettings:
+    """The options in force, and the cases that they select.
+
+    Raises:
+        HarnessError: A value that cannot be used; one line, or one per fault of a catalog.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._values = {option.name: self._read(option) for option in OPTIONS}
+        self._lists: dict[str, list[str]] = {option.name: list(value_of(config, option) or ()) for option in LISTS}
+        self._flags = {option.name: bool(value_of(config, option)) for option in FLAGS}
+        self.policy: OomPolicy = self.get("policy")
+        self.board = load_board(self.get("board"))
+        self.remedies = self._flags["remedies"]
+        self.choice = choose_device(self.get("device"), self.board.name, ttnn_log=self._flags["ttnn-log"])
+        self.pool_options = self._pool_options()
+        self.operators = {suite_name(name) for name in self._lists["op"]}
+        catalogs = load_catalogs(self._lists["catalog"] or None)
+        expansion = expand(catalogs, memory=self.get("memory"), max_bytes=self.get("max-bytes"))
+        self.unmapped = expansion.unmapped
+        self.cases: dict[str, list[Case]] = {}
+        for case in expansion.cases if self.get("sample") is None else sample(expansion.cases, self.get("sample")):
+            if self.board.arch != CARDS_ARCH:
+                case = replace(case, known_oom=None)
+            self.cases.setdefault(case.name, []).append(case)
+
+    def get(self, name: str) -> Any:
+        return self._values[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns every option with the value in force, for ``run.json``."""
+        plain = {k: v if v is None or isinstance(v, (int, float)) else str(v) for k, v in self._values.items()}
+        return {**plain, **self._lists, **self._flags}
+
+    def _pool_options(self) -> PoolOptions:
+        alone = 1 if hasattr(self._config, "workerinput") else None  # xdist starts enough processes
+        workers, timeout_s = self.get("workers") or alone, self.get("timeout")
+        return PoolOptions.of(self.choice, workers=workers, timeout_s=timeout_s, host_tiles=self.get("host-tiles"))
+
+    def _read(self, option: Option) -> Any:
+        text = value_of(self._config, option)
+        if text in (None, ""):
+            return option.default
+        try:
+            return READERS[option.name](text)
+        except InvalidCase as error:
+            raise HarnessError(f"{self._origin(option)}: {error}") from error
+
+    def _origin(self, option: Option) -> str:
+        on_command_line = self._config.getoption(option.key) is not None
+        return f"--oom-{option.name}" if on_command_line else f"{option.key} in {self._config.inipath}"
