@@ -164,7 +164,8 @@ def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
         elif not own and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
             given = [path]
         if not own and not given:
-            faults.append(unknown("catalog", wanted, (file.stem for file in known.values())))
+            message = unknown("catalog", wanted, (file.stem for file in known.values()))
+            faults.append(f"{message}; ssinghal catalog list shows them")
         files |= {file: bool(own) for file in own or given if file not in files}
     return files, faults
 

@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import sys
+import traceback
+from typing import TextIO
 
 import click
+from click.shell_completion import shell_complete
 
 from ssinghal import __version__
-from ssinghal.cli.capture import capture_command, recapture_command
-from ssinghal.cli.catalog import baseline, catalog
-from ssinghal.cli.compare import compare
-from ssinghal.cli.diagnose import diagnose
-from ssinghal.cli.edge import edge
-from ssinghal.cli.exec_command import execute
-from ssinghal.cli.history import history
-from ssinghal.cli.inspect import doctor, estimate, operators
-from ssinghal.cli.plan import plan_command
-from ssinghal.cli.precision import precision
-from ssinghal.cli.probe import probe
-from ssinghal.cli.releases import releases
-from ssinghal.cli.remedy import remedy
-from ssinghal.cli.report import report
-from ssinghal.cli.run import run
-from ssinghal.cli.visualizer import export_visualizer
-from ssinghal.errors import CatalogError, HarnessError
+from ssinghal.cli.lazy_group import LazyCommand, LazyGroup
+from ssinghal.errors import LINE_LIMIT, CatalogError, HarnessError, cut
+
+PROGRAM = "ssinghal"
+COMPLETION_VARIABLE = "_SSINGHAL_COMPLETE"
+SECTIONS = {
+    "Bring-up": {
+        "probe": LazyCommand("ssinghal.cli.probe:probe", "Run a call on a device and report whether it fits."),
+        "estimate": LazyCommand("ssinghal.cli.estimate:estimate", "Estimate by arithmetic alone whether a call fits."),
+        "remedy": LazyCommand("ssinghal.cli.remedy:remedy", "Search for changes that make a call fit."),
+        "edge": LazyCommand("ssinghal.cli.edge:edge", "Find the largest or smallest size of a call that fits."),
+        "plan": LazyCommand("ssinghal.cli.plan:plan_command", "Run a complete model on a virtual board: does it fit?"),
+        "precision": LazyCommand("ssinghal.cli.precision:precision", "Compare bytes and storage error of block-float dtypes."),
+        "diagnose": LazyCommand("ssinghal.cli.diagnose:diagnose", "Explain the failures in a log and how to fix them."),
+    },
+    "Runs": {
+        "run": LazyCommand("ssinghal.cli.run:run", "Run complete catalogs on a device and record every case."),
+        "report": LazyCommand("ssinghal.cli.report:report", "Write a run's report: page, documents, CSV and JSON."),
+        "compare": LazyCommand("ssinghal.cli.compare:compare", "Report what changed from one run to another."),
+        "history": LazyCommand("ssinghal.cli.history:history", "Show how the cases at a shape ended in every run."),
+        "export-visualizer": LazyCommand(
+            "ssinghal.cli.visualizer:export_visualizer", "Write a run's cases for ttnn-visualizer."
+        ),
+    },
+    "Catalogs": {
+        "catalog": LazyCommand("ssinghal.cli.catalog:catalog", "Check, list, search, compare and create shape catalogs."),
+        "operators": LazyCommand("ssinghal.cli.operators:operators", "List the operators, their layouts and limitations."),
+    },
+    "Environment": {
+        "doctor": LazyCommand("ssinghal.cli.doctor:doctor", "Check the environment and suggest fixes."),
+        "releases": LazyCommand("ssinghal.cli.releases:releases", "Manage TTNN releases and run the same cases on each."),
+        "baseline": LazyCommand("ssinghal.cli.baseline:baseline", "Record what TTNN's allocator books for catalog cases."),
+        "completion": LazyCommand("ssinghal.cli.completion:completion", "Print the completion script of a shell."),
+    },
+    "Your own programs": {
+        "exec": LazyCommand("ssinghal.cli.exec_command:execute", "Run any TTNN program on the virtual device."),
+    },
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__)
+@click.group(
+    cls=LazyGroup, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, "-V", "--version")
 def cli() -> None:
     """Which TTNN operator at which shape runs out of which memory on a Tenstorrent board, by how many bytes, and why.
 
@@ -35,37 +64,54 @@ def cli() -> None:
     """
 
 
-for command in (
-    doctor,
-    operators,
-    catalog,
-    baseline,
-    estimate,
-    probe,
-    run,
-    execute,
-    compare,
-    history,
-    report,
-    export_visualizer,
-    diagnose,
-    remedy,
-    edge,
-    releases,
-    plan_command,
-    precision,
-):
-    cli.add_command(command)
-for command in (capture_command, recapture_command):
-    catalog.add_command(command)
-
-
 def main() -> None:
-    """Entry point. A HarnessError is the user's to mend, an OSError the machine's: said on standard error, exit code 2."""
+    """Runs the program. Errors are one line on standard error: exit code 2, 130 after Ctrl-C, 141 where the reader is gone."""
     try:
-        cli.main(prog_name="ssinghal")
-    except (HarnessError, OSError) as error:
-        prefix = "" if isinstance(error, CatalogError) else "ssinghal: "  # its lines begin with file:line:
-        for line in str(error).splitlines():
-            click.echo(f"{prefix}{line}", err=True)
-        sys.exit(2)
+        if instruction := os.environ.get(COMPLETION_VARIABLE):
+            sys.exit(shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, instruction))
+        with cli.make_context(PROGRAM, sys.argv[1:], color=False if os.environ.get("NO_COLOR") else None) as context:
+            cli.invoke(context)
+        code = 0
+    except click.exceptions.Exit as ended:
+        code = ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        code = error.exit_code
+    except BrokenPipeError:
+        _drop(sys.stdout, sys.stderr)
+        code = 128 + signal.SIGPIPE
+    except (KeyboardInterrupt, click.Abort):
+        code = _fail("interrupted", 128 + signal.SIGINT)
+    except click.ClickException as error:
+        code = _fail(cut(" ".join(error.format_message().split()), LINE_LIMIT))
+    except CatalogError as error:
+        lines = [line if re.match(r".+?:\d+: ", line) else f"{PROGRAM}: {line}" for line in error.faults]
+        click.echo("\n".join(lines), err=True)
+        code = 2
+    except HarnessError as error:
+        code = _fail(str(error))
+    except OSError as error:
+        code = _fail(_os_error(error))
+    sys.exit(code)
+
+
+def _fail(lines: str, code: int = 2) -> int:
+    for line in lines.splitlines():
+        click.echo(f"{PROGRAM}: {line}", err=True)
+    return code
+
+
+def _os_error(error: OSError) -> str:
+    """Names what could not be read or written."""
+    reason = error.strerror or str(error)
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    if frame.f_code is click.echo.__code__:
+        _drop(sys.stdout)
+        return f"cannot write standard output: {reason}"
+    return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
+def _drop(*streams: TextIO | None) -> None:
+    """Discards what is left to write, which Python would try to do once more when it exits."""
+    for stream in filter(None, streams):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

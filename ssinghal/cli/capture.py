@@ -1,4 +1,4 @@
-"""``ssinghal catalog capture`` and ``recapture``: real models to catalogs."""
+"""``ssinghal catalog capture`` and ``recapture``: catalogs and traces of real models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
-from ssinghal.cli.options import timeout_option_of
+from ssinghal.cli.options import PATH, input_option, output_option, timeout_option
+from ssinghal.cli.parameter_types import CatalogName, OneOf
 from ssinghal.cli.progress import track
-from ssinghal.core.parsing import one_of, parse_shape
 from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import InvalidCase
 
@@ -21,21 +21,34 @@ if TYPE_CHECKING:
     from ssinghal.capture.trace import Trace
     from ssinghal.catalog.schema import CapturedCatalog
 
-timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one capture may take.")
+_timeout_option = timeout_option(DEFAULT_TIMEOUT_S, "one capture")
 
 
 @click.command("capture")
 @click.argument("model", required=False, default="")
-@click.option("--input", "input_", metavar="SHAPE", help="Shape of the model's input, e.g. 1,3,640,640.")
-@click.option("--factory", default="", metavar="MODULE:FUNCTION", help="Your own: a function that returns (module, inputs).")
-@click.option("--trace", "as_trace", is_flag=True, help="The calls in order with the tensors' lifetimes: what a plan runs.")
-@click.option("--level", help="aten: calls that reach kernels; torch: calls the code makes [default: aten; of a trace torch].")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File or folder; - for standard output [default: here].")
-@timeout_option
+@input_option
+@click.option(
+    "--factory", default="", metavar="MODULE:FUNCTION", help="Your own model: a function that returns (module, inputs)."
+)
+@click.option("--trace", "as_trace", is_flag=True, help="Record the calls in order with the tensors' lifetimes, for plan.")
+@click.option(
+    "--level",
+    type=OneOf(Level, "level"),
+    metavar="LEVEL",
+    help="aten: calls that reach kernels; torch: calls the code makes [default: aten, for a trace torch].",
+)
+@output_option(PATH, "Write to this file or folder; - for standard output [default: here].")
+@_timeout_option
 def capture_command(
-    model: str, input_: str | None, factory: str, as_trace: bool, level: str | None, output: Path | None, timeout: float
+    model: str,
+    input_shape: Shape | None,
+    factory: str,
+    as_trace: bool,
+    level: Level | None,
+    output: Path | None,
+    timeout: float,
 ) -> None:
-    """Record every call that a model makes at one input size, without weights, and write them as a catalog, or as a trace.
+    """Record a model's calls as a catalog or a trace.
 
     \b
       ssinghal catalog capture ultralytics/yolo12x --input 1,3,4320,7680
@@ -43,15 +56,15 @@ def capture_command(
       ssinghal catalog capture torchvision/resnet50 --input 8,3,224,224 --trace
       ssinghal catalog capture --factory my_models.segmenter:small -o my.yaml
 
-    Models are named package/name: torchvision, timm, transformers, diffusers, ultralytics. The same command with the same
-    packages gives the same bytes. A trace is compressed JSON; standard output gets it as it is, and so does a file *.json.
+    Records every call at one input size, without weights. Models are named package/name: torchvision, timm, transformers,
+    diffusers, ultralytics. The same command with the same packages gives the same bytes. A trace is compressed JSON; it is
+    written uncompressed to standard output and to a file *.json.
     """
     from ssinghal.capture.client import capture, write_capture
     from ssinghal.capture.trace_library import write_trace
 
-    inputs = () if input_ is None else (tuple(parse_shape(input_)),)
-    known_level = one_of(Level, "level", level) if level is not None else Level.TORCH if as_trace else Level.ATEN
-    request = CaptureRequest(model, factory, inputs, known_level, as_trace)
+    inputs = () if input_shape is None else (input_shape,)
+    request = CaptureRequest(model, factory, inputs, level or (Level.TORCH if as_trace else Level.ATEN), as_trace)
     if output is not None and str(output) != "-" and not (output if output.is_dir() else output.parent).is_dir():
         raise InvalidCase(f"{output}: there is no folder {output.parent}")
     text = capture(request, timeout)
@@ -66,16 +79,18 @@ def capture_command(
 def _summary(catalog: CapturedCatalog) -> list[str]:
     from ssinghal.catalog.coverage import coverage
 
-    head = catalog.head
+    header = catalog.head
     lines = [
-        f"{catalog.path}: {head.counts.calls} calls in {head.counts.cases} lines",
-        _recorded(head.model.full_name, head.model.package, head.capture.torch, head.input.shapes, head.capture.level),
+        f"{catalog.path}: {header.counts.calls} calls in {header.counts.cases} lines",
+        _recorded(
+            header.model.full_name, header.model.package, header.capture.torch, header.input.shapes, header.capture.level
+        ),
     ]
     mapped = coverage([catalog]).total
     lines.append(f"cases: {mapped}")
     if mapped.mapped_calls < mapped.calls:
-        lines.append(f"why the others are none: ssinghal operators --missing --catalog {catalog.path}")
-    return lines + _limits(head.counts.left_out, head.capture.guesses or {}, head.capture.stopped or "")
+        lines.append(f"reasons for the others: ssinghal operators --missing --catalog {catalog.path}")
+    return lines + _limits(header.counts.left_out, header.capture.guesses or {}, header.capture.stopped or "")
 
 
 def _trace_summary(trace: Trace) -> list[str]:
@@ -96,25 +111,25 @@ def _recorded(model: str, package: str, torch: str, inputs: Iterable[Shape], lev
 
 
 def _limits(left_out: Mapping[str, int], guesses: Mapping[str, int], stopped: str) -> list[str]:
-    """What a recording leaves out, what it had to guess, and where it ended early; nothing where it did not."""
+    """Returns what a recording leaves out, what it had to guess, and where it ended early."""
     lines = []
     if left_out:
         lines.append("left out: " + ", ".join(f"{n} {why}" for why, n in left_out.items()))
     if guesses:
-        lines.append(f"values guessed that only a real run knows: {', '.join(f'{n} in {at}' for at, n in guesses.items())}")
+        lines.append(f"guessed values that only a real run knows: {', '.join(f'{n} in {at}' for at, n in guesses.items())}")
     if stopped:
         lines.append(f"stopped: {stopped}")
     return lines
 
 
 @click.command("recapture")
-@click.argument("catalogs", nargs=-1)
+@click.argument("catalogs", type=CatalogName(), nargs=-1, metavar="[CATALOG|TRACE]...")
 @click.option("--check", is_flag=True, help="Write nothing; exit code 1 where a file would change.")
-@timeout_option
+@_timeout_option
 def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) -> None:
-    """Capture the named captured catalogs and traces again (default: all of the product) and say which files changed.
+    """Capture catalogs and traces again and list changes.
 
-    A trace is named by its file.
+    Captures the named ones again [default: all built-in ones] and lists the files that changed. A trace is named by its file.
     """
     from ssinghal.capture.client import Captures
 
@@ -131,7 +146,7 @@ def recapture_command(catalogs: tuple[str, ...], check: bool, timeout: float) ->
             if not check:
                 old.write(text)
             click.echo(f"{old.path}: {'would change' if check else 'changed'}")
-    click.echo(f"{len(captured) - changed} of {len(captured)} captured catalogs and traces are as they were")
+    click.echo(f"{len(captured) - changed} of {len(captured)} captured catalogs and traces are unchanged")
     sys.exit(1 if check and changed else 0)
 
 
@@ -152,12 +167,12 @@ def _captured(named: Sequence[str]) -> list[_CaptureResult]:
     files = [Path(name) for name in named if name.endswith(SUFFIX)] if named else trace_files()
     rest = [name for name in named if not name.endswith(SUFFIX)]
     catalogs = load_catalogs(rest or None) if rest or not named else []
-    found = [
+    captured = [
         _CaptureResult(c.path, c.path.read_text(encoding="utf-8"), request_of(c), partial(write_capture, target=c.path))
         for c in catalogs
         if isinstance(c, CapturedCatalog)
     ]
     recorded = map(read_trace, files)
-    return found + [
+    return captured + [
         _CaptureResult(t.path, trace_text(t), trace_request(t), partial(write_trace, target=t.path)) for t in recorded
     ]

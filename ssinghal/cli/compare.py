@@ -1,4 +1,4 @@
-"""``ssinghal compare``: two runs."""
+"""``ssinghal compare``: the differences between two runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.cli.options import interruptible, nothing_collected, results_option
+from ssinghal.cli.options import FILE, json_option, output_option, results_option
+from ssinghal.cli.streams import collector_off
 from ssinghal.core.parsing import one_of
 from ssinghal.errors import HarnessError
 from ssinghal.runs.change_kinds import WORSE, ChangeKind
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ssinghal.runs.diff import Changes
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-SUMMARY_LIMIT_BYTES = 1024 * 1024  # GitHub drops a larger one whole
+SUMMARY_LIMIT_BYTES = 1024 * 1024  # GitHub drops a larger one
 NO_KIND = "none"
 
 
@@ -40,16 +41,15 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
     default=",".join(WORSE),
     show_default=True,
     metavar="KIND,…",
-    help=f"Exit with 1 where there is one of these: {', '.join(ChangeKind)}; {NO_KIND}: never.",
+    help=f"Exit with 1 if there is one of these: {', '.join(ChangeKind)}; {NO_KIND}: never.",
 )
-@click.option("--across", is_flag=True, help="Compare also other boards and device modes: virtual with silicon, say.")
-@click.option("--all", "everything", is_flag=True, help="All changes of each kind, not the first twenty.")
-@click.option("--json", "as_json", is_flag=True, help="All changes as one JSON object.")
+@click.option("--across", is_flag=True, help="Also compare different boards and device modes, such as virtual with silicon.")
+@click.option("--all", "everything", is_flag=True, help="All changes of each kind, not only the first twenty.")
+@json_option("All changes as one JSON object.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="All changes as Markdown.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON or Markdown there.")
+@output_option(FILE, "Write the JSON or Markdown to this file.")
 @click.option("--github-summary", is_flag=True, help=f"Also append Markdown to the file that {SUMMARY_VARIABLE} names.")
-@interruptible()
-@nothing_collected()
+@collector_off()
 def compare(
     run_a: str,
     run_b: str,
@@ -62,24 +62,25 @@ def compare(
     output: Path | None,
     github_summary: bool,
 ) -> None:
-    """What changed from one run to another: cases that newly fail or fit, bytes grown or shrunk, new and vanished cases.
+    """Report what changed from one run to another.
 
     \b
       ssinghal compare 20261127 latest
       ssinghal compare before/records.jsonl results/latest --fail-on new-oom,new-fault,grown
       ssinghal compare 20261127 20261128 --markdown -o changes.md --github-summary
 
-    A run is a folder, a records.jsonl, what the id of a run in --results begins with, or latest. A reserved base that moved,
-    and every figure with it, is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
+    Changes are cases that newly fail or fit, bytes grown or shrunk, new and vanished cases. A run is a folder, a
+    records.jsonl, the start of the id of a run in --results, or latest. A reserved base that moved, and every number with it,
+    is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
     from ssinghal.runs.diff import Changes
     from ssinghal.runs.diff_text import in_short, lines, markdown
     from ssinghal.runs.reader import find_run, read_run
 
     if as_json and as_markdown:
-        raise click.UsageError("--json and --markdown: one of them")
+        raise click.UsageError("give one of these: --json, --markdown")
     if output and not (as_json or as_markdown):
-        raise click.UsageError("-o: of --json or --markdown")
+        raise click.UsageError("-o requires --json or --markdown")
     summary = _summary_file() if github_summary else None
     before, after = (read_run(find_run(name, results)) for name in (run_a, run_b))
     changes = Changes.of(before, after, across=across)
@@ -111,9 +112,9 @@ def _summary_file() -> Path:
 def _append(path: Path, changes: Changes) -> None:
     from ssinghal.runs.diff_text import markdown_within
 
-    there = path.stat().st_size if path.exists() else 0
-    document = markdown_within(changes, SUMMARY_LIMIT_BYTES - there - 1)
+    size = path.stat().st_size if path.exists() else 0
+    document = markdown_within(changes, SUMMARY_LIMIT_BYTES - size - 1)
     if document is None:
-        raise HarnessError(f"{path}: {there:,} B are there already; a summary may have {SUMMARY_LIMIT_BYTES:,} B")
+        raise HarnessError(f"{path}: has {size:,} B already; a summary may have {SUMMARY_LIMIT_BYTES:,} B")
     with path.open("a", encoding="utf-8") as file:
         file.write(document + "\n")

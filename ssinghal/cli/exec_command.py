@@ -7,45 +7,45 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import board_option_of, release_option
-from ssinghal.device.modes import choose_device
-from ssinghal.device.releases import Release
+from ssinghal.cli.options import DeviceRequest, board_option, collected, release_option, ttnn_log_option
+from ssinghal.device.modes import DeviceMode
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
-@board_option_of(None, "Board to open [default: n150]")
-@release_option
-@click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
+@collected(DeviceRequest, "device", board_option(None, "Virtual board to open"), release_option, ttnn_log_option)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def execute(board: str | None, ttnn_log: bool, release: Release | None, command: tuple[str, ...]) -> None:
-    """Run any TTNN program or pytest command on the virtual device.
+def execute(device: DeviceRequest, command: tuple[str, ...]) -> None:
+    """Run any TTNN program on the virtual device.
 
     \b
       ssinghal exec --board n150 -- python my_model.py
       ssinghal exec --ttnn 0.66.0 python repro.py
       ssinghal exec -- pytest my_tests
 
-    Only the environment is set, nothing is patched: TTNN's own memory verdicts reach the program as on a card. Every value
-    read back is meaningless. ``python`` and ``pytest`` are those of the environment that ssinghal runs in. The exit code is the
-    program's.
+    Works for any program, pytest included. Only the environment is set, nothing is patched: the program sees TTNN's own memory
+    verdicts, as on a card. Every value read back is meaningless. python and pytest are those of the environment that ssinghal
+    runs in. The exit code is the program's.
     """
-    choice = choose_device("virtual", board, ttnn_log=ttnn_log)
+    choice = replace(device, mode=DeviceMode.VIRTUAL).choose()
     environ = dict(os.environ)
     environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
     program = shutil.which(command[0], path=environ["PATH"])
     if program is None:
         raise InvalidCase(f"exec: no program {command[0]!r} on PATH")
     with scratch_folder() as scratch:
-        apply_environment(environment_for(choice, scratch, environ, release=release), environ)
-        if release is not None:
-            environ["PYTHONPATH"] = os.pathsep.join([*release.import_paths, *filter(None, [environ.get("PYTHONPATH")])])
-        environ.update({name: value for name, value in os.environ.items() if name.startswith("TTNN_")})  # the program's own
+        apply_environment(environment_for(choice, scratch, environ, release=device.release), environ)
+        if device.release is not None:
+            environ["PYTHONPATH"] = os.pathsep.join([*device.release.import_paths, *filter(None, [environ.get("PYTHONPATH")])])
+        environ.update(
+            {name: value for name, value in os.environ.items() if name.startswith("TTNN_")}
+        )  # those of the user apply
         click.echo(
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
         )
@@ -54,7 +54,7 @@ def execute(board: str | None, ttnn_log: bool, release: Release | None, command:
 
 
 def _run(command: list[str], environ: dict[str, str]) -> int:
-    """The program's exit code, negative for a signal. SIGTERM and Ctrl-C are the program's to die of, not ours."""
+    """Returns the program's exit code, negative for a signal. SIGTERM and Ctrl-C are passed on for the program to handle."""
     child: subprocess.Popen[bytes] | None = None
     early: list[int] = []
 
@@ -76,7 +76,7 @@ def _run(command: list[str], environ: dict[str, str]) -> int:
 
 
 def _typed_here() -> bool:
-    """True where Ctrl-C comes from a terminal that we are in the foreground of: it then has sent it to the program as well."""
+    """Whether Ctrl-C came from a terminal with this program in its foreground: it has then reached the child as well."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

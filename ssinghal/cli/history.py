@@ -1,4 +1,4 @@
-"""``ssinghal history``: a case over runs."""
+"""``ssinghal history``: how a case ended from run to run."""
 
 from __future__ import annotations
 
@@ -8,29 +8,41 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import board_option_of, interruptible, nothing_collected, results_option
+from ssinghal.cli.options import board_option, json_option, results_option
+from ssinghal.cli.parameter_types import OneOf, OperatorName
 from ssinghal.cli.progress import track
-from ssinghal.core.boards import load_board
-from ssinghal.core.parsing import one_of
+from ssinghal.cli.streams import collector_off
+from ssinghal.core.shape_pattern import parse_pattern
 from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.operators import find_operator
 
 
 @click.command()
-@click.argument("operator", required=False)
+@click.argument("operator", type=OperatorName(), required=False)
 @click.argument("shape", required=False)
 @results_option
-@board_option_of(None, "Only this board")
-@click.option("--device", "mode", metavar="MODE", help=f"Only this device mode: {', '.join(DeviceMode)}.")
-@click.option("--rebuild", is_flag=True, help="First make the index of runs anew from their folders.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all numbers.")
-@interruptible()
-@nothing_collected()
+@board_option(None, "Only this board", implied=None)
+@click.option(
+    "--device",
+    "mode",
+    type=OneOf(DeviceMode, "device mode"),
+    metavar="MODE",
+    help=f"Only this device mode: {', '.join(DeviceMode)}.",
+)
+@click.option("--rebuild", is_flag=True, help="First rebuild the index of runs from their folders.")
+@json_option("The same as JSON, with all numbers.")
+@collector_off()
 def history(
-    operator: str | None, shape: str | None, results: Path, board: str | None, mode: str | None, rebuild: bool, as_json: bool
+    operator: str | None,
+    shape: str | None,
+    results: Path,
+    board: str | None,
+    mode: DeviceMode | None,
+    rebuild: bool,
+    as_json: bool,
 ) -> None:
-    """How the cases of an operator at a shape ended in every run, and where that changed.
+    """Show how the cases at a shape ended in every run.
 
     \b
       ssinghal history add 1,96,2160,3840
@@ -38,10 +50,9 @@ def history(
       ssinghal history --rebuild
 
     A case is found by its listed shape and by that of any operand; * is any size. Runs come from the folders in --results;
-    store.sqlite there is an index of them, brought up to date first, and can be deleted at any time. Exit code 0, also where
-    there is no record (the nearest shapes are named then), 2 for an unknown operator, board or mode.
+    store.sqlite there is an index of them, updated first, and can be deleted at any time. Exit code 0, also if there is no
+    record (then the nearest shapes are named), 2 for an unknown operator, board or mode.
     """
-    from ssinghal.core.shape_pattern import parse_pattern
     from ssinghal.runs.history import History
     from ssinghal.runs.index import STORE, Store
     from ssinghal.runs.reader import run_folders
@@ -50,10 +61,8 @@ def history(
         raise click.UsageError("expected OPERATOR and SHAPE, or --rebuild alone")
     name = find_operator(operator).name if operator else ""
     pattern = None if shape is None else parse_pattern(shape)
-    wanted_board = load_board(board).name if board else None
-    wanted_mode = one_of(DeviceMode, "device mode", mode).value if mode else None
     if not run_folders(results):
-        raise HarnessError(f"no run in {results}; begin with: ssinghal run")
+        raise HarnessError(f"no run in {results}; start with: ssinghal run")
     store = Store(results / STORE)
     if rebuild:
         store.rebuild(results, _progress)
@@ -61,8 +70,8 @@ def history(
     if pattern is None:
         click.echo(f"{store.path}: {len(store.runs()):,} runs")
         return
-    found = History.of(store, name, pattern, board=wanted_board, mode=wanted_mode)
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))
+    cases = History.of(store, name, pattern, board=board, mode=mode.value if mode else None)
+    click.echo(json.dumps(cases.to_json(), indent=2) if as_json else "\n".join(cases.lines()))
 
 
 def _progress(folders: list[Path]) -> Iterable[Path]:

@@ -1,177 +1,303 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and what they ask for as dataclasses."""
 
 from __future__ import annotations
 
-import gc
 import json
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from ssinghal.core.boards import board_names, board_note
-from ssinghal.core.case import Case
-from ssinghal.core.parsing import parse_shape, seconds
-from ssinghal.device.releases import Release, find_release
+from ssinghal.cli.parameter_types import (
+    BoardName,
+    BoardNames,
+    CatalogName,
+    Named,
+    OneOf,
+    OperatorName,
+    OperatorOrCatalog,
+    ReleaseVersion,
+    Seconds,
+)
+from ssinghal.core.boards import DEFAULT_BOARD, board_names
+from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.parsing import TENSOR_MEMORIES, parse_shape
+from ssinghal.core.tensors import BufferType, DType, Layout, Shape
+from ssinghal.device.modes import AUTO, DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
 from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
-from ssinghal.runner.custom_boards import board_name
 from ssinghal.runner.probe import Limits
-from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S
+from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _seconds(context: click.Context, parameter: click.Parameter, value: str | float) -> float:
-    try:
-        return seconds(value)
-    except InvalidCase as error:
-        raise click.BadParameter(str(error)) from error
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+PATH = click.Path(path_type=Path)
 
 
-def seconds_option_of(name: str, default: float, what: str) -> Callable[[F], F]:
-    """An option of seconds."""
-    return click.option(name, callback=_seconds, default=default, show_default=True, metavar="SECONDS", help=what)
+def collected(request: type, name: str, *options: Decorator) -> Decorator:
+    """Adds options to a command, which gets the values as one argument: ``name``, an instance of the dataclass ``request``."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def collecting(**values: Any) -> Any:
+            own = {field.name: values.pop(field.name) for field in fields(request) if field.name in values}
+            return command(**values, **{name: request(**own)})
+
+        decorated: Callable[..., Any] = collecting
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
-def timeout_option_of(default: float, what: str) -> Callable[[F], F]:
-    """``--timeout SECONDS`` of a command."""
-    return seconds_option_of("--timeout", default, what)
+def seconds_option(name: str, default: float, what: str) -> Decorator:
+    return click.option(name, type=Seconds(), default=default, show_default=True, metavar="SECONDS", help=what)
 
 
-timeout_option = timeout_option_of(DEFAULT_TIMEOUT_S, "Time one case may take on the device.")
+def timeout_option(default: float = DEFAULT_TIMEOUT_S, what: str = "one case on the device") -> Decorator:
+    return seconds_option("--timeout", default, f"Time limit of {what}.")
 
 
-def host_tiles_option_of(default: int) -> Callable[[F], F]:
-    """``--host-tiles`` of a command."""
-    told = "Run no reshape for which TTNN maps more tiles on the host."
-    return click.option("--host-tiles", type=click.IntRange(1), default=default, show_default=True, help=told)
+def host_tiles_option(default: int = Limits().host_tiles) -> Decorator:
+    what = "Skip reshapes for which TTNN would map more than N tiles on the host."
+    return click.option("--host-tiles", type=click.IntRange(1), default=default, show_default=True, metavar="N", help=what)
 
 
-host_tiles_option = host_tiles_option_of(Limits().host_tiles)
-results_option = click.option(
-    "--results",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder of the runs.",
-)
-workers_option = click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=None,
-    help="Device processes [default: 2 on a virtual device, 1 on a real one].",
-)
+def board_option(default: str | None = None, what: str = "Board to open", implied: str | None = DEFAULT_BOARD) -> Decorator:
+    """``--board`` of a command that takes one. ``implied``: the board that is used without the option."""
+    return _board_option("board", BoardName(), default, what, implied)
 
 
-def _release(context: click.Context, parameter: click.Parameter, version: str | None) -> Release | None:
-    return None if version is None else find_release(version)
+def boards_option(default: str | None = None) -> Decorator:
+    """``--board`` of a command that takes several."""
+    return _board_option("boards", BoardNames(), default, "One board, several comma-separated, or all", DEFAULT_BOARD)
 
 
-release_option = click.option(
+def _board_option(name: str, kind: Named, default: str | None, what: str, implied: str | None) -> Decorator:
+    text = f"{what}: {', '.join(board_names())}, or a cluster descriptor's file"
+    text += f" [default: {implied}]." if implied and not default else "."
+    return click.option("--board", name, type=kind, default=default, show_default=bool(default), metavar="BOARD", help=text)
+
+
+def output_option(kind: click.Path, what: str) -> Decorator:
+    return click.option("-o", "--output", type=kind, metavar="PATH", help=what)
+
+
+def json_option(what: str) -> Decorator:
+    return click.option("--json", "as_json", is_flag=True, help=what)
+
+
+def memory_option(default: str | None, what: str) -> Decorator:
+    kind = OneOf(TENSOR_MEMORIES, "memory")
+    return click.option("--memory", type=kind, default=default, show_default=bool(default), metavar="MEMORY", help=what)
+
+
+def releases_option(what: str) -> Decorator:
+    """``--ttnn`` of a command that takes several: repeated, or comma-separated."""
+    return click.option("--ttnn", "versions", multiple=True, callback=_versions, metavar="VERSION", help=what)
+
+
+def _versions(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(version.strip() for value in values for version in value.split(",")))
+
+
+release_option: Decorator = click.option(
     "--ttnn",
     "release",
-    callback=_release,
+    type=ReleaseVersion(),
     metavar="VERSION",
-    help="TTNN release to ask: the installed one, or one added by: ssinghal releases add VERSION.",
+    help="TTNN release to run: the installed one, or one added with: ssinghal releases add VERSION.",
+)
+results_option: Decorator = click.option(
+    "--results", type=FOLDER, default=Path("results"), show_default=True, metavar="FOLDER", help="Folder of the runs."
+)
+workers_option: Decorator = click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Device processes [default: 2 on a virtual device, 1 on a real one].",
+)
+mode_option: Decorator = click.option(
+    "--device",
+    "mode",
+    type=OneOf((AUTO, *DeviceMode), "device mode"),
+    default=AUTO,
+    show_default=True,
+    metavar="MODE",
+    help=f"How it is opened: {AUTO}, {', '.join(DeviceMode)}.",
+)
+ttnn_log_option: Decorator = click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
+operators_option: Decorator = click.option(
+    "--op",
+    "operators",
+    type=OperatorName(),
+    multiple=True,
+    metavar="NAME",
+    help="Only this operator, by any name (repeatable).",
 )
 
 
-def _board(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
-    """The board's name, or those of several parted by commas; what must be told with one, on standard error."""
-    if given is None:
-        return None
-    names = []
-    for text in map(str.strip, given.split(",")):
-        names.append(board_name(text))
-        if names[-1] != text and board_note(names[-1]):
-            click.echo(f"ssinghal: {text}: {board_note(names[-1])}", err=True)
-    return ",".join(names)
+dtype_option: Decorator = click.option(
+    "--dtype",
+    type=OneOf(DType, "dtype"),
+    default="bfloat16",
+    show_default=True,
+    metavar="DTYPE",
+    help="bfloat16, float32, bfloat8_b, bfloat4_b, …",
+)
+layout_option: Decorator = click.option(
+    "--layout", type=OneOf(Layout, "layout"), default="tile", show_default=True, metavar="LAYOUT", help="tile or row_major."
+)
+channels_option: Decorator = click.option(
+    "--channels-last/--as-written",
+    default=None,
+    help="Rank-4 shapes are NCHW and are placed as NHWC / as they are [default: as operators need it].",
+)
 
 
-def board_option_of(default: str | None, what: str) -> Callable[[F], F]:
-    """``--board`` of a command: a name, or the file of a machine's own cluster descriptor."""
-    text = f"{what}: {', '.join(board_names())}, or the file of a cluster descriptor."
-    shown = default is not None
-    return click.option("--board", callback=_board, default=default, show_default=shown, metavar="NAME|FILE", help=text)
+def sample_option(default: int | None = None) -> Decorator:
+    what = "At most N cases of each operator."
+    return click.option(
+        "--sample", "per_operator", type=click.IntRange(1), default=default, show_default=bool(default), metavar="N", help=what
+    )
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C ends a command in one line and with the shell's exit code for it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("ssinghal: interrupted", err=True)
-        sys.exit(128 + signal.SIGINT)
+def catalogs_option(what: str) -> Decorator:
+    return click.option(
+        "--catalog", "catalogs", type=CatalogName(), multiple=True, metavar="NAME|FILE", help=f"{what} (repeatable)."
+    )
 
 
-@contextmanager
-def nothing_collected() -> Iterator[None]:
-    """For a command that reads whole runs: a million small objects that live to its end, among which Python's collector would
-    look for garbage again and again."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
+def live_option(what: str) -> Decorator:
+    return click.option("--live", multiple=True, metavar="SIZE@MEMORY|FILE", help=f"{what} (repeatable)")
 
 
-def device_options(command: F) -> F:
-    """Which device is opened."""
-    for option in (
-        click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error."),
-        click.option("--device", "mode", default="auto", show_default=True, help="auto, silicon, simulator or virtual."),
-        board_option_of(None, "Board to open [default: n150]"),
-    ):
-        command = option(command)
-    return command
+def _shape(text: str) -> Shape:
+    return tuple(parse_shape(text))
 
 
-def case_arguments(command: F) -> F:
-    """One case: operator, shapes, attributes, placement."""
-    for option in (
-        click.option(
-            "--l1-small", "l1_small_size", type=int, help="l1_small_size in bytes [default: what the operator needs]."
-        ),
-        click.option(
-            "--channels-last/--as-written", default=None, help="Rank-4 shapes are NCHW and go as NHWC / go as they are."
-        ),
-        click.option("--output-memory", default="same", show_default=True, help="same, l1, dram, or ttnn: where TTNN chooses."),
-        click.option("--memory", default="dram", show_default=True, help="dram or l1."),
-        click.option("--layout", default="tile", show_default=True, help="tile or row_major."),
-        click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16, float32, bfloat8_b, bfloat4_b, …"),
-        click.option(
-            "--attr", "attrs", multiple=True, metavar="NAME=VALUE", help="ATen attribute: dim=-1, size=1,64,80 (repeatable)."
-        ),
-        click.argument("shapes", nargs=-1, metavar="[SHAPE]..."),
-        click.argument("operator", required=False),
-    ):
-        command = option(command)
-    return command
+input_option: Decorator = click.option(
+    "--input", "input_shape", type=_shape, metavar="SHAPE", help="Shape of the model's input, e.g. 1,3,640,640."
+)
+catalogs_argument: Decorator = click.argument("catalogs", type=CatalogName(), nargs=-1, metavar="[CATALOG]...")
 
 
-def case_from_arguments(operator: str, shapes: tuple[str, ...], attrs: tuple[str, ...], **placement: Any) -> Case:
-    """The case the arguments describe; InvalidCase for what cannot be read, and for an attribute the operator does not have."""
-    operator = operator.removeprefix("ttnn.")
-    given = unique_keys(map(parse_attr, attrs))
-    known = find_operator(operator).attrs
-    for name in given:
-        if name not in known:
-            raise InvalidCase(unknown(f"attribute of {operator}", name, known))
-    fields = {key: value for key, value in placement.items() if value is not None}
-    return case_from_json({"op": operator, "inputs": [parse_shape(s) for s in shapes], "attrs": given, **fields})
+@dataclass(frozen=True)
+class DeviceRequest:
+    """Which device to open, and how cases run on it."""
+
+    board: str | None = None
+    boards: tuple[str, ...] | None = None
+    mode: str = AUTO
+    ttnn_log: bool = False
+    release: Release | None = None
+    timeout: float = DEFAULT_TIMEOUT_S
+    host_tiles: int | None = None
+    workers: int | None = None
+
+    def choose(self) -> DeviceChoice:
+        return choose_device(self.mode, self.board, ttnn_log=self.ttnn_log)
+
+    def choose_all(self) -> list[DeviceChoice]:
+        return [choose_device(self.mode, name, ttnn_log=self.ttnn_log) for name in self.boards or (None,)]
+
+    def pool_options(self, choice: DeviceChoice) -> PoolOptions:
+        return PoolOptions.of(
+            choice,
+            workers=self.workers,
+            timeout_s=self.timeout,
+            host_tiles=self.host_tiles,
+            release=self.release,
+        )
+
+
+def device_options(*options: Decorator, board: Decorator | None = None) -> Decorator:
+    """A command gets ``device``, a DeviceRequest: board, mode and log, with the further ``options`` of that class."""
+    return collected(DeviceRequest, "device", board or board_option(), mode_option, ttnn_log_option, *options)
+
+
+PLACEMENT = ("dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
+
+
+@dataclass(frozen=True)
+class CaseRequest:
+    """One case as typed."""
+
+    operator: str | None
+    shapes: tuple[str, ...]
+    attrs: tuple[str, ...]
+    dtype: DType
+    layout: Layout
+    memory: BufferType
+    output_memory: OutputMemory
+    channels_last: bool | None
+    l1_small_size: int | None
+
+    def case(self) -> Case:
+        """The described case.
+
+        Raises:
+            UsageError: no operator is named.
+            InvalidCase: something cannot be parsed, or the operator does not have an attribute.
+        """
+        if self.operator is None:
+            raise click.UsageError("give an operator and its shapes")
+        operator = self.operator.removeprefix("ttnn.")
+        attrs = unique_keys(map(parse_attr, self.attrs))
+        known = find_operator(operator).attrs
+        for name in attrs:
+            if name not in known:
+                raise InvalidCase(unknown(f"attribute of {operator}", name, known))
+        placement = {name: getattr(self, name) for name in PLACEMENT if getattr(self, name) is not None}
+        return case_from_json({"op": operator, "inputs": [*map(parse_shape, self.shapes)], "attrs": attrs, **placement})
+
+
+case_options = collected(
+    CaseRequest,
+    "case",
+    click.argument("operator", type=OperatorOrCatalog(), required=False),
+    click.argument("shapes", nargs=-1, metavar="[SHAPE]..."),
+    click.option(
+        "--attr", "attrs", multiple=True, metavar="NAME=VALUE", help="ATen attribute, as dim=-1 or size=1,64,80 (repeatable)."
+    ),
+    dtype_option,
+    layout_option,
+    memory_option("dram", "dram or l1."),
+    click.option(
+        "--output-memory",
+        type=OneOf(OutputMemory, "output_memory"),
+        default="same",
+        show_default=True,
+        metavar="MEMORY",
+        help="same, l1, dram, or ttnn: where TTNN chooses.",
+    ),
+    channels_option,
+    click.option(
+        "--l1-small",
+        "l1_small_size",
+        type=int,
+        metavar="BYTES",
+        help="l1_small_size in bytes [default: what the operator needs].",
+    ),
+)
+
+
+def was_typed(*names: str) -> bool:
+    """Whether one of the current command's parameters was typed."""
+    source_of = click.get_current_context().get_parameter_source
+    return any(source_of(name) is ParameterSource.COMMANDLINE for name in names)
 
 
 def parse_attr(text: str) -> tuple[str, Any]:
-    """``name=value``: numbers, true/false/none, a comma list of numbers, JSON, or else text."""
+    """``name=value``: numbers, true/false/none, a comma-separated list of numbers, JSON, or else text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise InvalidCase(f"attribute {text!r}: expected NAME=VALUE")
@@ -184,24 +310,3 @@ def parse_attr(text: str) -> tuple[str, Any]:
         except json.JSONDecodeError:
             continue
     return name, value
-
-
-def input_lines(source: Path) -> list[str]:
-    """Of a text file, or of standard input for ``-``. InvalidCase where there is none."""
-    if str(source) == "-" and sys.stdin is None:
-        raise InvalidCase("-: standard input is closed")
-    try:
-        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
-        return data.decode("utf-8-sig").split("\n")
-    except OSError as error:
-        raise InvalidCase(f"{source}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidCase(f"{source}: not UTF-8 text (byte {error.start})") from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """InvalidCase where the file cannot be written."""
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise InvalidCase(f"{path}: {error.strerror}") from error

@@ -1,11 +1,10 @@
-"""``ssinghal plan --max`` and ``--tiers``: how far a model goes."""
+"""The work of ``ssinghal plan``: models at one size, and how large they can be."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -13,12 +12,12 @@ import click
 from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
 from ssinghal.capture.trace_library import trace_for
-from ssinghal.cli.options import write_text
+from ssinghal.cli.plan import PlanRequest
 from ssinghal.cli.progress import track
+from ssinghal.cli.streams import show, write_text
 from ssinghal.core.boards import load_board
 from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape, format_shape
-from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.capacity import CapacityResult, Explorer, cell
 from ssinghal.plan.input_sizes import TIERS, size_of
@@ -29,167 +28,134 @@ from ssinghal.plan.policy import PortingPolicy
 from ssinghal.plan.text import arithmetic_lines, lines, table
 from ssinghal.render.tables import aligned
 
-
-@dataclass(frozen=True)
-class PlanRequest:
-    """``inputs``: of the model, None where its trace brings it. ``l1_small_bytes``: None for as much as the model needs."""
-
-    model: str
-    inputs: tuple[Shape, ...] | None
-    boards: Sequence[str]
-    policies: Sequence[PortingPolicy]
-    l1_small_bytes: int | None
-    allow_stand_ins: bool
-    timeout_s: float
+Capacities = Mapping[tuple[str, str, str], CapacityResult]  # by tier, policy and board
 
 
-class CapacityRun(PlanRequest):
-    def run(
-        self,
-        goal: Goal,
-        *,
-        tiers: bool,
-        stride: int,
-        output: Path | None,
-        release: Release | None,
-        as_json: bool,
-        html: Path | None,
-    ) -> int:
-        """The exit code: 1 where nothing fits anywhere."""
-        if not self.inputs:
-            raise InvalidCase("--max and --tiers: give an --input, e.g. 1,3,640,640; its other sizes are kept")
-        (shape,) = self.inputs
-        sizes = {"": shape}
-        if tiers:
-            if len(shape) < 4:
-                raise InvalidCase(f"--tiers: an input {format_shape(shape)} has no height and width")
-            sizes = {name: (*shape[:-2], *size) for name, size in TIERS.items()}
-        wanted = [
-            (name, size, policy, board) for name, size in sizes.items() for policy in self.policies for board in self.boards
+def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Path | None) -> int:
+    """Plans the model under each policy on each board. Returns 0 where every plan fits, if need be with a rewrite."""
+    policies = request.policies()
+    inputs = None if request.input_shape is None else (request.input_shape,)
+    with Captures(request.timeout) as captures:
+        trace = trace_for(request.model, inputs, captures)
+    notes = check_trace(trace, partial=partial)
+    if not request.as_json:
+        sums = arithmetics(trace, [load_board(name) for name in request.boards])
+        click.echo("\n".join(arithmetic_lines(sums)) + "\n")
+    wanted = [(name, policy) for name in request.boards for policy in policies]
+    plans: list[Plan] = []
+    settings = PlanSettings(request.l1_small_bytes, request.allow_stand_ins, timeout_s=request.timeout)
+    with Boards(settings, request.release) as workers:
+        for name, policy in track(wanted, "planning", len(wanted)):
+            plans.append(with_notes(plan(trace, policy, name, workers, journal=journal, search=search), notes))
+            if not request.as_json:
+                show([*lines(plans[-1]), ""])
+    if request.html is not None:
+        write_text(request.html, page([run.to_json() for one in plans for run in (one.result, *one.tried)]))
+    if request.as_json:
+        click.echo(json.dumps([_plan_json(one) for one in plans], indent=2))
+    elif len(plans) > 1:
+        click.echo("\n".join(table(plans)))
+    return 0 if all(Status.FITS in (one.result.status, one.remedy and one.remedy.status) for one in plans) else 1
+
+
+def _plan_json(one: Plan) -> dict[str, object]:
+    tried = [run.without_steps().to_json() for run in one.tried]
+    rewrites = one.remedy.policy["rewrites"] if one.remedy is not None else None
+    return {"plan": one.result.to_json(), "tried": tried, "fits_with": rewrites}
+
+
+def find_capacity(request: PlanRequest, goal: Goal, *, tiers: bool, stride: int, output: Path | None) -> int:
+    """Finds the largest input that fits, under each policy on each board. Returns 1 where nothing fits anywhere."""
+    policies, sizes = request.policies(), _sizes(request, tiers)
+    wanted = [(name, size, policy, board) for name, size in sizes.items() for policy in policies for board in request.boards]
+    capacities: dict[tuple[str, str, str], CapacityResult] = {}
+    settings = PlanSettings(request.l1_small_bytes, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
+    with (
+        Captures(request.timeout) as captures,
+        Boards(settings, request.release) as boards,
+        closing(Explorer(request.model, boards, captures, output)) as explorer,
+    ):
+        for name, size, policy, board in track(wanted, "searching", len(wanted)):
+            capacity = explorer.reach(goal, size, policy, board, stride)
+            capacities[name, str(policy), board] = capacity
+            if not request.as_json:
+                click.echo("\n".join(_capacity_lines(name, capacity)))
+    tables = [(policy, _rows(request, policy, sizes, capacities)) for policy in policies]
+    if request.as_json:
+        click.echo(json.dumps([_capacity_json(name, one) for (name, _, _), one in capacities.items()], indent=2))
+    elif tiers:
+        for policy, rows in tables:
+            click.echo(f"\n{request.model}, largest {goal}, policy {policy}: fits, and the next, which does not")
+            click.echo("\n".join(aligned([["tier", *request.boards], *rows])))
+    if request.html is not None:
+        write_text(request.html, page([], [_edge_table(request, goal, policy, rows) for policy, rows in tables]))
+    return 0 if any(one.fit is not None for one in capacities.values()) else 1
+
+
+def _sizes(request: PlanRequest, tiers: bool) -> dict[str, Shape]:
+    """Returns the inputs to start from, by the name of their tier, empty for the requested one."""
+    shape = request.input_shape
+    if shape is None:
+        raise InvalidCase("--max and --tiers: give an --input, e.g. 1,3,640,640; its other sizes are kept")
+    if not tiers:
+        return {"": shape}
+    if len(shape) < 4:
+        raise InvalidCase(f"--tiers: an input {format_shape(shape)} has no height and width")
+    return {name: (*shape[:-2], *size) for name, size in TIERS.items()}
+
+
+def _rows(request: PlanRequest, policy: PortingPolicy, sizes: Mapping[str, Shape], capacities: Capacities) -> list[list[str]]:
+    return [
+        [
+            f"{name} {size_of(Goal.RESOLUTION, size)}".strip(),
+            *(cell(capacities[name, str(policy), board]) for board in request.boards),
         ]
-        found: dict[tuple[str, str, str], CapacityResult] = {}
-        settings = PlanSettings(self.l1_small_bytes, self.allow_stand_ins, to_the_end=False, timeout_s=self.timeout_s)
-        with (
-            Captures(self.timeout_s) as captures,
-            Boards(settings, release) as boards,
-            closing(Explorer(self.model, boards, captures, output)) as explorer,
-        ):
-            for name, size, policy, board in track(wanted, "searching", len(wanted)):
-                reach = explorer.reach(goal, size, policy, board, stride)
-                found[name, str(policy), board] = reach
-                if not as_json:
-                    click.echo("\n".join(_lines(name, reach)))
-        if as_json:
-            click.echo(json.dumps([_json(name, reach) for (name, _, _), reach in found.items()], indent=2))
-        elif tiers:
-            click.echo("\n".join(self._table(goal, sizes, found)))
-        if html is not None:
-            self._page(html, goal, sizes, found)
-        return 0 if any(reach.fit is not None for reach in found.values()) else 1
-
-    def _rows(
-        self, policy: PortingPolicy, sizes: dict[str, Shape], found: dict[tuple[str, str, str], CapacityResult]
-    ) -> list[list[str]]:
-        return [
-            [
-                f"{name} {size_of(Goal.RESOLUTION, size)}".strip(),
-                *(cell(found[name, str(policy), board]) for board in self.boards),
-            ]
-            for name, size in sizes.items()
-        ]
-
-    def _table(self, goal: Goal, sizes: dict[str, Shape], found: dict[tuple[str, str, str], CapacityResult]) -> list[str]:
-        told = []
-        for policy in self.policies:
-            told += ["", f"{self.model}, largest {goal}, policy {policy}: fits, and the next, which does not"]
-            told += aligned([["tier", *self.boards], *self._rows(policy, sizes, found)])
-        return told
-
-    def _page(self, html: Path, goal: Goal, sizes: dict[str, Shape], found: dict[tuple[str, str, str], CapacityResult]) -> None:
-        note = "What fits, and the next that does not; both were run."
-        tables = []
-        for policy in self.policies:
-            rows = tuple(map(tuple, self._rows(policy, sizes, found)))
-            tables.append(EdgeTable(f"{self.model}: largest {goal}, policy {policy}", ("input", *self.boards), rows, note))
-        write_text(html, page([], tables))
+        for name, size in sizes.items()
+    ]
 
 
-def _lines(name: str, reach: CapacityResult) -> list[str]:
-    """Both sides of the edge, each a run."""
-    size = f"{name} {size_of(Goal.RESOLUTION, reach.shape)}, " if name else ""
-    told = [f"{reach.model}, {size}largest {reach.goal} on {reach.board}, policy {reach.policy}: {cell(reach)}"]
-    for tried in (reach.fit, reach.fail):
-        if tried is not None:
-            told.append(f"  {format_shape(tried.input_shape)}: {tried.message}")
-    for hole in reach.edge.holes:
-        tried = reach.edge.tried[hole.last_index]
-        told.append(f"  but {format_shape(tried.input_shape)}, which asks for less, does not: {tried.message}")
-    if reach.edge.is_spent:
-        told.append("  runs were used up: the edge may lie further on")
-    return told
+def _edge_table(request: PlanRequest, goal: Goal, policy: PortingPolicy, rows: list[list[str]]) -> EdgeTable:
+    title = f"{request.model}: largest {goal}, policy {policy}"
+    note = "What fits, and the next that does not; both were run."
+    return EdgeTable(title, ("input", *request.boards), tuple(map(tuple, rows)), note)
 
 
-def _json(name: str, reach: CapacityResult) -> dict[str, object]:
+def _capacity_lines(name: str, capacity: CapacityResult) -> list[str]:
+    """Returns both sides of the edge, each of which was run."""
+    size = f"{name} {size_of(Goal.RESOLUTION, capacity.shape)}, " if name else ""
+    result = [
+        f"{capacity.model}, {size}largest {capacity.goal} on {capacity.board}, policy {capacity.policy}: {cell(capacity)}"
+    ]
+    for run in (capacity.fit, capacity.fail):
+        if run is not None:
+            result.append(f"  {format_shape(run.input_shape)}: {run.message}")
+    for hole in capacity.edge.holes:
+        run = capacity.edge.tried[hole.last_index]
+        result.append(f"  but {format_shape(run.input_shape)}, which needs less, does not fit: {run.message}")
+    if capacity.edge.is_spent:
+        result.append("  stopped at the run limit: the edge may lie further on")
+    return result
+
+
+def _capacity_json(name: str, capacity: CapacityResult) -> dict[str, object]:
     runs = [
         {
-            "input": list(tried.input_shape),
-            "status": tried.status.value,
-            "message": tried.message,
-            "peak_bytes": tried.peak_bytes,
-            "peak_share": tried.peak_share,
+            "input": list(run.input_shape),
+            "status": run.status.value,
+            "message": run.message,
+            "peak_bytes": run.peak_bytes,
+            "peak_share": run.peak_share,
         }
-        for tried in reach.edge.tried.values()
+        for run in capacity.edge.tried.values()
     ]
     return {
-        "model": reach.model,
-        "board": reach.board,
-        "policy": reach.policy,
+        "model": capacity.model,
+        "board": capacity.board,
+        "policy": capacity.policy,
         "tier": name,
-        "goal": reach.goal.value,
-        "fits": None if reach.fit is None else list(reach.fit.input_shape),
-        "does_not": None if reach.fail is None else list(reach.fail.input_shape),
-        "confirmed": reach.edge.is_confirmed or reach.edge.is_open,
+        "goal": capacity.goal.value,
+        "fits": None if capacity.fit is None else list(capacity.fit.input_shape),
+        "does_not": None if capacity.fail is None else list(capacity.fail.input_shape),
+        "confirmed": capacity.edge.is_confirmed or capacity.edge.is_open,
         "runs": runs,
     }
-
-
-class WholeModelRun(PlanRequest):
-    def run(
-        self,
-        *,
-        partial: bool,
-        search: bool,
-        journal: Path | None,
-        release: Release | None,
-        as_json: bool,
-        html: Path | None,
-    ) -> int:
-        """The exit code: 0 where every plan fits, if need be with a rewrite."""
-        with Captures(self.timeout_s) as captures:
-            trace = trace_for(self.model, self.inputs, captures)
-        notes = check_trace(trace, partial=partial)
-        if not as_json:
-            found = arithmetics(trace, [load_board(name) for name in self.boards])
-            click.echo("\n".join(arithmetic_lines(found)) + "\n")
-        wanted = [(name, policy) for name in self.boards for policy in self.policies]
-        made: list[Plan] = []
-        settings = PlanSettings(self.l1_small_bytes, self.allow_stand_ins, timeout_s=self.timeout_s)
-        with Boards(settings, release) as workers:
-            for name, policy in track(wanted, "planning", len(wanted)):
-                one = with_notes(plan(trace, policy, name, workers, journal=journal, search=search), notes)
-                made.append(one)
-                if not as_json:
-                    click.echo("\n".join(lines(one)) + "\n")
-        if html is not None:
-            write_text(html, page([run.to_json() for one in made for run in (one.result, *one.tried)]))
-        if as_json:
-            click.echo(json.dumps([_plan_json(one) for one in made], indent=2))
-        elif len(made) > 1:
-            click.echo("\n".join(table(made)))
-        return 0 if all(Status.FITS in (one.result.status, one.remedy and one.remedy.status) for one in made) else 1
-
-
-def _plan_json(found: Plan) -> dict[str, object]:
-    tried = [run.without_steps().to_json() for run in found.tried]
-    remedy = found.remedy.policy["rewrites"] if found.remedy is not None else None
-    return {"plan": found.result.to_json(), "tried": tried, "fits_with": remedy}

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from ssinghal.cli.options import (
-    case_arguments,
-    case_from_arguments,
+    FILE,
+    PLACEMENT,
+    CaseRequest,
+    DeviceRequest,
+    case_options,
     device_options,
     host_tiles_option,
-    input_lines,
-    interruptible,
+    json_option,
+    output_option,
     release_option,
     timeout_option,
+    was_typed,
     workers_option,
 )
 from ssinghal.cli.progress import track
+from ssinghal.cli.streams import input_lines, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
-from ssinghal.core.record import FAULTS, Record, Status, sentence
+from ssinghal.core.record import FAULTS, PlacedTensor, Record, Status, Verdict, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
-from ssinghal.device.modes import DeviceChoice, choose_device
-from ssinghal.device.releases import Release
+from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate, read_cases
 from ssinghal.render.tables import aligned
@@ -39,76 +42,48 @@ from ssinghal.runs.files import LineFile
 
 
 @click.command()
-@case_arguments
-@device_options
-@release_option
-@click.option("--json", "as_json", is_flag=True, help="The record as one JSON object.")
-@click.option(
-    "--from", "source", type=click.Path(dir_okay=False, path_type=Path), help="JSONL file of cases, - for standard input."
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the records there instead of standard output.",
-)
-@timeout_option
-@host_tiles_option
-@workers_option
-@interruptible()
-def probe(
-    operator: str | None,
-    shapes: tuple[str, ...],
-    attrs: tuple[str, ...],
-    board: str | None,
-    mode: str,
-    ttnn_log: bool,
-    as_json: bool,
-    source: Path | None,
-    output: Path | None,
-    timeout: float,
-    host_tiles: int,
-    workers: int | None,
-    release: Release | None,
-    **placement: Any,
-) -> None:
-    """Run a case on a device and say whether it fits.
+@case_options
+@device_options(release_option, timeout_option(), host_tiles_option(), workers_option)
+@json_option("The record as one JSON object.")
+@click.option("--from", "source", type=FILE, metavar="FILE", help="JSONL file of cases, - for standard input.")
+@output_option(FILE, "Write the records to this file instead of standard output.")
+def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path | None, output: Path | None) -> None:
+    """Run a call on a device and report whether it fits.
 
     \b
       ssinghal probe add 1,64,640,400 1,64,640,400 --memory l1 --channels-last
       ssinghal probe view 1,640,400,64 --attr size=1,64,640,400 --memory l1
       ssinghal probe --from cases.jsonl -o records.jsonl
 
-    One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases, each written when
-    it and all before it are there; exit code 1 if any ended in error, mismatch, crash or timeout.
+    One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases, each written as
+    soon as it and all before it are complete; exit code 1 if any ended in error, mismatch, crash or timeout.
     """
-    choice = choose_device(mode, board, ttnn_log=ttnn_log)
-    options = PoolOptions.of(choice, workers=workers, timeout_s=timeout, host_tiles=host_tiles, release=release)
+    choice = device.choose()
+    options = device.pool_options(choice)
     if source is not None:
-        source_of = click.get_current_context().get_parameter_source
-        if any(source_of(name) is ParameterSource.COMMANDLINE for name in ("operator", "attrs", *placement)):
-            raise click.UsageError("with --from, each line of the file says its own operator, shapes, attributes and placement")
+        if was_typed("operator", "attrs", *PLACEMENT):
+            raise click.UsageError("with --from, each line of the file has its own operator, shapes, attributes and placement")
         sys.exit(_batch(source, output, choice, options))
-    if operator is None:
+    if case.operator is None:
         raise click.UsageError("give an operator and its shapes, or --from FILE")
-    case = case_from_arguments(operator, shapes, attrs, **placement)
+    known = case.case()
     with Pool(choice, options) as pool:
-        made = estimate(case, pool.facts.opened_board)
-        record = pool.submit(case).result()
+        prediction = estimate(known, pool.facts.opened_board)
+        record = pool.submit(known).result()
     if output is not None:
         with LineFile(output) as file:
-            file.write(_line(record, made))
+            file.write(_line(record, prediction))
     elif as_json:
-        click.echo(_line(record, made))
+        click.echo(_line(record, prediction))
     elif record.status is Status.INVALID:
         raise InvalidCase(record.verdict.message)
     else:
-        click.echo("\n".join(describe(case, record)))
+        show(_description(known, record))
     sys.exit({Status.FITS: 0, Status.INVALID: 2}.get(record.status, 1))
 
 
 def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: PoolOptions) -> int:
-    """The exit code. Nothing runs and nothing is written unless every case can be read."""
+    """Returns the exit code. Nothing runs and nothing is written unless every case can be read."""
     cases = read_cases(source, input_lines(source), load_board(choice.board))
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
@@ -118,54 +93,51 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: Poo
     with Pool(choice, options) as pool, ExitStack() as stack:
         write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
         records = zip(pool.map(case for case, _ in cases), cases, strict=True)
-        for record, (case, made) in track(records, "probing", len(cases)):
+        for record, (case, prediction) in track(records, "probing", len(cases)):
             if options.release is not None:
-                made = estimate(case, pool.facts.opened_board)  # its banks are not those of the board's file
-            write(_line(record, made))
+                prediction = estimate(case, pool.facts.opened_board)  # its banks are not those of the board's file
+            write(_line(record, prediction))
             statuses.append(record.status)
     return 1 if set(statuses) & set(FAULTS) else 0
 
 
-def _line(record: Record, made: MemoryEstimate) -> str:
-    return json.dumps(replace(record, estimate=made.to_json()).to_json())
+def _line(record: Record, prediction: MemoryEstimate) -> str:
+    return json.dumps(replace(record, estimate=prediction.to_json()).to_json())
 
 
-def describe(case: Case, record: Record) -> list[str]:
-    """The record in words, sizes in binary units with their exact bytes."""
-    verdict = record.verdict
-    shapes = " ".join(format_shape(s) for s in case.inputs)
+def _description(case: Case, record: Record) -> list[str]:
+    """Describes a record: sizes in binary units with their exact bytes."""
+    shapes = " ".join(map(format_shape, case.inputs))
     attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
-    lines = [
-        " ".join(x for x in (case.name, shapes, attrs) if x) + f"  on {record.device_mode} {record.board}, ttnn {record.ttnn}"
-    ]
-    said = sentence(verdict) if verdict.status is not Status.FITS else verdict.message
-    lines.append(f"{verdict.status.value.upper()}: {said}" if said else verdict.status.value.upper())
-    if verdict.total_bytes is not None:
-        lines.append(f"asked for {format_bytes(verdict.total_bytes)} over {verdict.banks} banks of {verdict.bank_bytes:,} B")
-    if verdict.shortfall_bytes is not None and verdict.status is Status.OOM:
-        lines.append(f"short by {format_bytes(verdict.shortfall_bytes)} per {'bank' if verdict.banks else 'core'}")
+    call = " ".join(filter(None, (case.name, shapes, attrs)))
+    lines = [f"{call}  on {record.device_mode} {record.board}, ttnn {record.ttnn}", *_verdict_lines(record.verdict)]
     if record.tensors:
-        rows = [["tensor", "shape", "dtype", "layout", "memory", "logical B", "allocated B", "B per bank"]]
-        for t in record.tensors:
-            booked = f"{t.booked_bytes:,}" if t.booked_bytes is not None else ""
-            rows.append(
-                [
-                    t.label,
-                    format_shape(t.shape),
-                    t.dtype,
-                    t.layout,
-                    t.memory,
-                    f"{t.logical_bytes:,}",
-                    f"{t.allocated_bytes:,}",
-                    booked,
-                ]
-            )
-        lines += aligned(rows)
+        lines += _tensor_table(record.tensors)
     if record.usage is not None:
         peaks = ", ".join(f"{k.removesuffix('_bytes')} {v:,} B" for k, v in record.usage.items() if v)
-        lines.append(f"the whole call would take, were there no limits, per bank or core: {peaks}")
+        lines.append(f"without limits, the call would take per bank or core: {peaks}")
     elif record.usage_note:
         lines.append(f"peaks: {record.usage_note}")
-    if record.device_mode == "virtual":
+    if record.device_mode == DeviceMode.VIRTUAL:
         lines.append("numerics not run: a virtual device gives memory verdicts only")
     return lines
+
+
+def _verdict_lines(verdict: Verdict) -> list[str]:
+    status = verdict.status.value.upper()
+    reason = sentence(verdict) if verdict.status is not Status.FITS else verdict.message
+    lines = [f"{status}: {reason}" if reason else status]
+    if verdict.total_bytes is not None:
+        lines.append(f"requested {format_bytes(verdict.total_bytes)} over {verdict.banks} banks of {verdict.bank_bytes:,} B")
+    if verdict.shortfall_bytes is not None and verdict.status is Status.OOM:
+        lines.append(f"short by {format_bytes(verdict.shortfall_bytes)} per {'bank' if verdict.banks else 'core'}")
+    return lines
+
+
+def _tensor_table(tensors: Sequence[PlacedTensor]) -> list[str]:
+    rows = [["tensor", "shape", "dtype", "layout", "memory", "logical B", "allocated B", "B per bank"]]
+    for t in tensors:
+        sizes = (t.logical_bytes, t.allocated_bytes, t.booked_bytes)
+        numbers = ["" if size is None else f"{size:,}" for size in sizes]
+        rows.append([t.label, format_shape(t.shape), t.dtype, t.layout, t.memory, *numbers])
+    return aligned(rows)

@@ -1,4 +1,4 @@
-"""How far a long command is, on standard error: a bar on a terminal, else a line now and then."""
+"""Progress of long commands on standard error: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE_EVERY_S = 30.0
 
 
 def track(items: Iterable[T], what: str, total: int) -> Iterable[T]:
-    """``items``, with a bar on a terminal and nothing elsewhere."""
+    """Returns ``items``, whose iteration moves a bar on a terminal and prints nothing elsewhere."""
     if not _on_terminal():
         return items
     from rich.progress import track as bar
@@ -28,7 +28,7 @@ def track(items: Iterable[T], what: str, total: int) -> Iterable[T]:
 
 
 class VerdictProgress:
-    """Counts records as they come: a context manager whose ``told`` takes each. Lines come at every tenth, and every 30 s."""
+    """Counts records by verdict, as a context manager. Without a terminal, prints a line at every tenth and every 30 s."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -50,20 +50,20 @@ class VerdictProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def told(self, record: Record) -> None:
+    def count(self, record: Record) -> None:
         self._counts[str(record.status) if record.status in (Status.FITS, Status.OOM) else "other"] += 1
         done = self._counts.total()
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, description=self._said())
+            self._bar.update(self._task, completed=done, description=self._totals())
             return
         now = time.monotonic()
         if 10 * done // self._total > 10 * (done - 1) // self._total or now - self._last_line >= LINE_EVERY_S:
             self._last_line = now
             percent = 100 * done // self._total
-            line = f"probing: {done:,} of {self._total:,} ({percent} %) after {now - self._started:.0f} s: {self._said()}"
+            line = f"probing: {done:,} of {self._total:,} ({percent} %) after {now - self._started:.0f} s: {self._totals()}"
             click.echo(line, err=True)
 
-    def _said(self) -> str:
+    def _totals(self) -> str:
         return ", ".join(f"{name} {self._counts[name]:,}" for name in ("fits", "oom", "other"))
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.cli.options import interruptible, nothing_collected, results_option
+from ssinghal.cli.options import FOLDER, output_option, results_option
 from ssinghal.cli.progress import track
+from ssinghal.cli.streams import collector_off
 from ssinghal.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -21,36 +22,30 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", required=False)
+@output_option(FOLDER, "Write the report to this folder [default: RUN/report, for a file ./report].")
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write [default: RUN/report, of a file ./report].",
-)
-@click.option(
-    "--since", metavar="RUN", help="Tell what changed since this run [default: the last one before with equal options]."
+    "--since", metavar="RUN", help="Show what changed since this run [default: the last one before with equal options]."
 )
 @click.option("--try", "tries", is_flag=True, help="First probe the remedies that arithmetic leaves open, on the run's board.")
 @click.option("--remedies", is_flag=True, help="First search for what makes failing calls fit, on the run's board.")
 @results_option
-@interruptible()
-@nothing_collected()
+@collector_off()
 def report(run: str | None, output: Path | None, since: str | None, tries: bool, remedies: bool, results: Path) -> None:
-    """Write the report of a run: report.html, Markdown documents, CSV and JSON.
+    """Write a run's report: page, documents, CSV and JSON.
 
-    RUN is a run's folder, its id or what that begins with, or a records.jsonl [default: the latest in results].
+    RUN is a run's folder, its id or the start of it, or a records.jsonl [default: the latest in results].
 
     \b
       ssinghal report
       ssinghal report --remedies
       ssinghal report 20261128T0624 -o nightly-report
 
-    Everything is counted from the run's records. Records of several boards or device modes are told apart. What a killed run
-    does not have is said in every document.
+    Everything is counted from the run's records. Records of several boards or device modes are reported separately. What a
+    killed run lacks is stated in every document.
 
-    --remedies searches for every failing case that has no search yet; its first working remedy then stands in every table.
-    --try asks less: whether three changes of placement fit, where arithmetic cannot tell. Both need the run's ttnn, and keep
-    what they find in RUN/remedies.jsonl.
+    --remedies searches for every failing case that has no search yet; its first working remedy then appears in every table.
+    --try does less: it checks whether three changes of placement fit, where arithmetic cannot decide. Both need the run's ttnn,
+    and keep their findings in RUN/remedies.jsonl.
     """
     from ssinghal.report.retry import search_remedies, try_remedies
     from ssinghal.report.writer import PAGE, write_report
@@ -58,42 +53,42 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     from ssinghal.runs.reader import counted, find_run, read_run
 
     path = find_run(run, results)
-    found = read_run(path)
+    wanted = read_run(path)
     skipped: list[str] = []
     if since is not None:
-        changes: Changes | None = Changes.of(read_run(find_run(since, results)), found)
+        changes: Changes | None = Changes.of(read_run(find_run(since, results)), wanted)
     else:
-        changes = _changes_since_the_last(found, skipped)
+        changes = _changes_since_the_last(wanted, skipped)
     if tries:
-        tried = try_remedies(found, lambda records, total: track(records, "trying remedies", total))
+        tried = try_remedies(wanted, lambda records, total: track(records, "trying remedies", total))
         click.echo(f"tried {tried:,} remedies that arithmetic left open")
     if remedies:
-        records = search_remedies(found, lambda records, total: track(records, "searching", total))
+        records = search_remedies(wanted, lambda records, total: track(records, "searching", total))
         click.echo(_searched(records))
     folder = output or (path / "report" if path.is_dir() else Path("report"))
-    written = write_report(found, folder, changes)
-    for group in found.groups:
+    written = write_report(wanted, folder, changes)
+    for group in wanted.groups:
         totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
         click.echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
-    for line in (*(f"not in the run: {loss}" for loss in found.losses), *found.remarks, *skipped):
+    for line in (*(f"not in the run: {loss}" for loss in wanted.losses), *wanted.remarks, *skipped):
         click.echo(line)
     if changes is not None:
-        told = ", ".join(f"{n:,} {kind}" for kind, n in changes.counts.items() if n)
-        click.echo(f"since run {changes.before}: {told or 'no change'}")
+        counts = ", ".join(f"{n:,} {kind}" for kind, n in changes.counts.items() if n)
+        click.echo(f"since run {changes.before}: {counts or 'no change'}")
     click.echo(f"{len(written)} files; the page: {folder / PAGE}")
 
 
 def _searched(records: Sequence[Record]) -> str:
-    """What came of a search: cases by the contract of the first remedy."""
-    found = [r.remedies for r in records if r.remedies is not None]
-    firsts = Counter(searched.first.contract if searched.first else "none found" for searched in found)
+    """Counts the searched cases by the contract of their first remedy."""
+    outcomes = [r.remedies for r in records if r.remedies is not None]
+    firsts = Counter(outcome.first.contract if outcome.first else "none found" for outcome in outcomes)
     firsts.update(f"now {r.status}" for r in records if r.remedies is None)
-    told = ", ".join(f"{what} {cases:,}" for what, cases in firsts.most_common())
-    return f"searched remedies of {len(records):,} failing cases" + (f", by the first that fits: {told}" if told else "")
+    counts = ", ".join(f"{what} {cases:,}" for what, cases in firsts.most_common())
+    return f"searched remedies of {len(records):,} failing cases" + (f", by the first that fits: {counts}" if counts else "")
 
 
 def _changes_since_the_last(run: Run, skipped: list[str]) -> Changes | None:
-    """Since the last run with equal options that can be compared; those that cannot join ``skipped``, with the reason."""
+    """Compares with the last run with equal options that can be compared. Adds those that cannot, and why, to ``skipped``."""
     from ssinghal.runs.diff import Changes
     from ssinghal.runs.reader import earlier_runs, read_run
 

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import interruptible, results_option, timeout_option, workers_option
+from ssinghal.cli.options import (
+    FOLDER,
+    DeviceRequest,
+    collected,
+    mode_option,
+    output_option,
+    results_option,
+    sample_option,
+    timeout_option,
+    workers_option,
+)
 from ssinghal.cli.progress import track
 from ssinghal.device.modes import choose_device
 
@@ -15,30 +25,27 @@ from ssinghal.device.modes import choose_device
 @click.command("export-visualizer")
 @click.argument("run", required=False, metavar="[RUN|CASE]")
 @click.option(
-    "--case", "keys", multiple=True, metavar="KEY", help="Only cases whose key begins so; aliases of an operator share keys."
+    "--case",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Only cases whose key starts so (repeatable); aliases of an operator share keys.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also cases that fit.")
-@click.option(
-    "--sample", "per_operator", type=click.IntRange(1), default=5, show_default=True, help="At most so many of each operator."
-)
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder [default: RUN/visualizer].")
-@click.option("--device", "mode", default="auto", show_default=True, help="auto, silicon, simulator or virtual.")
-@timeout_option
-@workers_option
+@sample_option(5)
+@output_option(FOLDER, "Write the reports to this folder [default: RUN/visualizer].")
+@collected(DeviceRequest, "device", mode_option, timeout_option(), workers_option)
 @results_option
-@interruptible()
 def export_visualizer(
     run: str | None,
     keys: tuple[str, ...],
     everything: bool,
     per_operator: int,
     output: Path | None,
-    mode: str,
-    timeout: float,
-    workers: int | None,
+    device: DeviceRequest,
     results: Path,
 ) -> None:
-    """Run a run's failing cases again and write TTNN's own report of each, with memory maps and errors, for ttnn-visualizer.
+    """Write a run's cases for ttnn-visualizer.
 
     \b
       ssinghal export-visualizer                        # of the last run, a few of each operator
@@ -46,27 +53,28 @@ def export_visualizer(
       ssinghal export-visualizer ee099a06               # one case of the last run, by its key
       ttnn-visualizer --tt-metal-home results/latest/visualizer
 
-    One report holds one case, on the board of its record; it takes about 0.2 MB and 40 ms. Needs torch. Exit code 0, 1 where a
-    case crashed or hung and has no report, or TTNN's verdict is not the record's, 2 bad input.
+    Runs a run's failing cases again and keeps TTNN's own report of each, with memory maps and errors. One report holds one
+    case, on the board of its record; it takes about 0.2 MB and 40 ms. Needs torch. Exit code 0, 1 where a case crashed or
+    hung and has no report, or TTNN's verdict is not the record's, 2 bad input.
     """
     from ssinghal.report.visualizer_export import REPORTS, ExportResult, chosen_records, describe, export, named_run
     from ssinghal.runs.reader import read_run
 
     path, case = named_run(run, results)
-    keys = (*case, *keys)
     folder = output or (path if path.is_dir() else path.parent) / "visualizer"
-    found = read_run(path)
-    chosen, notes = chosen_records(found, keys, everything=everything, per_operator=per_operator)
-    notes += [f"not in the run: {loss}" for loss in found.losses]
-    ended: list[ExportResult] = []
+    source = read_run(path)
+    chosen, notes = chosen_records(source, (*case, *keys), everything=everything, per_operator=per_operator)
+    notes += [f"not in the run: {loss}" for loss in source.losses]
+    exports: list[ExportResult] = []
     for board in dict.fromkeys(record.board for record in chosen):
         records = [record for record in chosen if record.board == board]
-        exported = export(records, choose_device(mode, board), folder, timeout_s=timeout, workers=workers)
-        ended += track(exported, f"exporting {board}", len(records))
+        choice = choose_device(device.mode, board)
+        results_of_board = export(records, choice, folder, timeout_s=device.timeout, workers=device.workers)
+        exports += track(results_of_board, f"exporting {board}", len(records))
     describe(folder)
-    made = [one.record for one in ended if one.folder]
-    settings = sorted({f"{record.device_mode} {record.board}, ttnn {record.ttnn}; " for record in made})
-    findings = [one.finding for one in ended if one.folder is None or one.differs]
-    click.echo(f"{len(made):,} of {len(chosen):,} reports in {folder / REPORTS}; {''.join(settings)}numerics not run")
+    reported = [one.record for one in exports if one.folder]
+    settings = sorted({f"{record.device_mode} {record.board}, ttnn {record.ttnn}; " for record in reported})
+    findings = [one.finding for one in exports if one.folder is None or one.differs]
+    click.echo(f"{len(reported):,} of {len(chosen):,} reports in {folder / REPORTS}; {''.join(settings)}numerics not run")
     click.echo("\n".join([*findings, *notes, f"open: ttnn-visualizer --tt-metal-home {folder}"]))
     sys.exit(1 if findings else 0)

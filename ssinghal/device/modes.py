@@ -11,6 +11,7 @@ from ssinghal.core.boards import DEFAULT_BOARD, board_note, is_own, load_board
 from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import DeviceUnavailable, unknown
 
+AUTO = "auto"  # silicon where there is a card, else a simulator where one is configured, else virtual
 SIMULATOR_VARIABLE = "TT_METAL_SIMULATOR"
 MOCK_VARIABLE = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
 
@@ -41,7 +42,7 @@ def silicon_nodes(root: Path = Path("/dev/tenstorrent")) -> list[str]:
 
 
 def choose_device(
-    mode: str = "auto",
+    mode: str = AUTO,
     board: str | None = None,
     *,
     environ: Mapping[str, str] = os.environ,
@@ -54,12 +55,12 @@ def choose_device(
         DeviceUnavailable: the mode asked for cannot be had here, or the environment contradicts it.
         InvalidCase: unknown board.
     """
-    if mode not in ("auto", *DeviceMode):
-        raise DeviceUnavailable(unknown("device mode", mode, ["auto", *(str(m) for m in DeviceMode)]))
+    if mode not in (AUTO, *DeviceMode):
+        raise DeviceUnavailable(unknown("device mode", mode, [AUTO, *(str(m) for m in DeviceMode)]))
     name = load_board(board or DEFAULT_BOARD).name
     found = silicon_nodes() if nodes is None else nodes
     simulator = environ.get(SIMULATOR_VARIABLE)
-    if mode == "auto":
+    if mode == AUTO:
         if is_own(name):
             chosen, reason = DeviceMode.VIRTUAL, "auto: a cluster descriptor is opened as a virtual board"
         elif found:

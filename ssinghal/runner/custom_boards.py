@@ -12,26 +12,26 @@ from pathlib import Path
 
 import yaml
 
-from ssinghal.core.boards import cluster_file, facts_file
+from ssinghal.core.boards import board_names, cluster_file, facts_file
 from ssinghal.core.tensors import Board
 from ssinghal.device.modes import DeviceChoice, DeviceMode
 from ssinghal.device.releases import installed_release
 from ssinghal.errors import DeviceUnavailable
-from ssinghal.runner.pool import Pool
 
 _SUFFIXES = (".yaml", ".yml")
 
 
 def board_name(text: str) -> str:
-    """Returns the name of the board that ``text`` stands for: a board's name, or the path of a cluster descriptor.
+    """Returns the board that ``text`` names, in any case, or for which it is the path of a cluster descriptor.
 
     Raises:
         InvalidCase: the file is no cluster descriptor.
         DeviceError: TTNN is not installed, or opens no device from it that passes the proof.
     """
     if os.sep not in text and not text.endswith(_SUFFIXES):
-        return text
+        return text.lower() if text.lower() in board_names() else text
     from ssinghal.core.cluster_descriptor import read_descriptor  # imports pydantic
+    from ssinghal.runner.pool import Pool  # slower to import than all options of the command line
 
     descriptor = read_descriptor(Path(text))
     if not _is_known(descriptor.name):

@@ -369,14 +369,14 @@ def test_import(run: Any, tmp_path: Path) -> None:
     result = run("ops.csv", "--memory", "l1", "--channels-last")
     assert result.exit_code == 0
     assert result.stdout == (
-        "ops.yaml: 6 lines of 7 rows\n1 row with one shape of a call that takes more: the operator makes the rest of it\n"
+        "ops.yaml: 6 lines of 7 rows\n1 row with one shape of a call that takes more: the operator adds the others\n"
     )
-    assert result.stderr == "ops.csv: columns that say nothing here: notes\n"
+    assert result.stderr == "ops.csv: ignored columns: notes\n"
     catalog = load_catalog("ops.yaml")
     assert (catalog.title, catalog.line_count) == ("Calls listed in ops.csv", 6)
     assert catalog.head.placement.memory is BufferType.L1
     assert catalog.head.placement.channels_last is True
-    assert refusal(run("ops.csv")) == "ops.yaml is there already: name a file with -o"
+    assert refusal(run("ops.csv")) == "ops.yaml exists already: name a file with -o"
     assert run("ops.csv", "-o", "ops.yaml", "--dtype", "float32").exit_code == 0
     assert load_catalog("ops.yaml").head.placement.dtype is DType.FLOAT32
     assert files(tmp_path) == ["ops.csv", "ops.yaml"]

@@ -28,7 +28,10 @@ SMALL_RELU = {"op": "relu", "inputs": [[1, 32]]}
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         yield (*path, name), command
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
@@ -43,9 +46,10 @@ COMMANDS = dict(commands(cli))
 def test_the_commands():
     assert {" ".join(path) for path in COMMANDS} == {
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
-        "catalog list", "catalog recapture", "compare", "diagnose", "doctor", "edge", "estimate", "exec", "export-visualizer",
+        "catalog list", "catalog recapture", "compare", "completion", "diagnose", "doctor", "edge", "estimate", "exec",
+        "export-visualizer",
         "history", "operators", "plan", "precision", "probe", "releases", "releases add", "releases list", "releases remove",
-        "releases timeline", "remedy", "report", "run",
+        "releases run", "remedy", "report", "run",
     }  # fmt: skip
 
 
@@ -138,14 +142,14 @@ def test_a_call_that_cannot_be_made_is_one_line(run, arguments, line):
     ("arguments", "line"),
     [
         ([], "Usage: ssinghal"),
-        (["prob"], "No such command 'prob'"),
+        (["prob"], "ssinghal: unknown command 'prob'; did you mean probe?"),
         (["estimate"], "give an operator and its shapes"),
         (["estimate", "relu", "1,32", "--memroy", "l1"], "No such option '--memroy'. (Did you mean one of: '--memory'"),
         (["estimate", "relu", "1,32", "--l1-small", "x"], "'x' is not a valid integer"),
         (["probe"], "give an operator and its shapes, or --from FILE"),
-        (["probe", "relu", "1,32", "--from", "f"], "each line of the file says its own operator"),
-        (["probe", "--from", "f", "--memory", "l1"], "each line of the file says its own operator"),
-        (["probe", "--from", "f", "--attr", "dim=1"], "each line of the file says its own operator"),
+        (["probe", "relu", "1,32", "--from", "f"], "each line of the file has its own operator"),
+        (["probe", "--from", "f", "--memory", "l1"], "each line of the file has its own operator"),
+        (["probe", "--from", "f", "--attr", "dim=1"], "each line of the file has its own operator"),
         (["probe", "relu", "1,32", "--timeout", "nan"], "expected a number of seconds above 0"),
         (["probe", "relu", "1,32", "--timeout", "0"], "expected a number of seconds above 0"),
         (["probe", "relu", "1,32", "--timeout", "1e300"], "expected a number of seconds above 0 and up to 1,000,000"),

@@ -61,7 +61,7 @@ def test_a_policy_of_ones_own(run, small):
         (["yolo12x"], "give its input"),
         (["nothing.trace.json.gz"], "nothing.trace.json.gz: cannot be read as a trace"),
         ([RESNET, "--board", "n15"], "unknown board 'n15'; did you mean"),
-        ([RESNET, "--board", ","], "--board: expected names by comma"),
+        ([RESNET, "--board", ","], "--board: expected comma-separated names"),
         ([RESNET, "--board", "none.yaml"], "none.yaml"),
         ([RESNET, "--policy", "porter"], "unknown policy 'porter'; did you mean port?"),
         ([RESNET, "--policy", "no.yaml"], "no.yaml: No such file"),

@@ -653,7 +653,7 @@ def test_a_catalog_as_json(run):
     [
         (("precision", "--bytes-only"), "--bytes-only measures nothing"),
         (("precision", "relu", "1,32", "--bytes-only", "--values", "x.pt"), "--bytes-only measures nothing"),
-        (("precision", "--as-weights"), "--as-weights tells what the tensors of --values FILE are"),
+        (("precision", "--as-weights"), "--as-weights requires --values"),
         (("precision", "rellu", "1,32", "--bytes-only"), "did you mean relu"),
         (("precision", "no-such-model", "--bytes-only"), "unknown operator or catalog 'no-such-model'"),
         (("precision", "sofmax", "--bytes-only"), "did you mean softmax"),
@@ -663,7 +663,7 @@ def test_a_catalog_as_json(run):
         (("precision", "resnet50", "--bytes-only"), "is to name one catalog"),
         (
             ("precision", "torchvision-resnet50-224x224", "--dtype", "float32", "--bytes-only"),
-            "says all of its calls but --memory",
+            "sets all of its calls except --memory",
         ),
         (("precision", "relu", "1,32", "--board", "n1500", "--bytes-only"), "unknown board 'n1500'"),
         (("precision", "--values", "x.bin"), "expected a file of tensors that ends in .pt, .pth, .npy, .safetensors"),

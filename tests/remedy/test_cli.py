@@ -215,7 +215,7 @@ def test_a_script_that_cannot_be_written_costs_the_script_alone(run):
 def test_options_that_exclude_each_other(run):
     done = run("diagnose", "-", "--no-replay", "--live", "1MiB@l1", stdin=RAN_OUT.encode())
     assert done.code == 2
-    assert "--ttnn and --live say how to replay, and --no-replay says not to" in done.err
+    assert "--ttnn and --live set how to replay, which --no-replay excludes" in done.err
     done = run("remedy", "--catalog", "mochi", "--script", "x.py")
     assert done.code == 2
     assert "--script writes the remedy of one call" in done.err

@@ -495,5 +495,5 @@ def test_a_full_job_summary_is_said(runs, tmp_path):
     summary = tmp_path / "summary.md"
     summary.write_text("x" * (1024 * 1024 - 10))
     result = compare("good", "worse", "--github-summary", GITHUB_STEP_SUMMARY=str(summary))
-    assert "1,048,566 B are there already" in str(result.exception)
+    assert "has 1,048,566 B already" in str(result.exception)
     assert summary.stat().st_size == 1024 * 1024 - 10

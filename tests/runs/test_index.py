@@ -468,7 +468,7 @@ def test_arguments_that_lack_one_are_refused(results, store, arguments):
 
 def test_a_folder_without_a_run_is_said_and_left_alone(tmp_path):
     result = ask(tmp_path, "relu", "1,64")
-    assert str(result.exception) == f"no run in {tmp_path}; begin with: ssinghal run"
+    assert str(result.exception) == f"no run in {tmp_path}; start with: ssinghal run"
     assert os.listdir(tmp_path) == []
 
 

@@ -1,0 +1,96 @@
+"""``ssinghal operators``: which operators are supported, and how."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ssinghal.cli.options import catalogs_option, json_option
+from ssinghal.operators import families
+from ssinghal.operators.operator_info import OperatorInfo
+from ssinghal.operators.unsupported import NOT_OPERATORS
+from ssinghal.render.tables import aligned
+
+if TYPE_CHECKING:
+    from ssinghal.catalog.coverage import Coverage
+
+
+@click.command()
+@json_option("As JSON, with attributes, ATen overloads and what each operator lacks.")
+@click.option(
+    "--missing", is_flag=True, help="List instead what captured models call and no operator here covers, with reasons."
+)
+@catalogs_option("Only this catalog [default: all]")
+def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
+    """List the operators, their layouts and limitations.
+
+    The support matrix: operator, TTNN function, layouts, limitations, number of catalog cases.
+    """
+    from ssinghal.catalog.coverage import coverage
+    from ssinghal.catalog.expansion import expand
+    from ssinghal.catalog.loader import load_catalogs
+
+    loaded = load_catalogs(catalogs or None)
+    if missing:
+        _show_missing(coverage(loaded), as_json)
+        return
+    cases = Counter(c.operator for c in expand(loaded).cases)
+    rows = [_row(family, info, cases[info.name]) for family, members in families().items() for info in members]
+    if as_json:
+        click.echo(json.dumps({"operators": rows, "not_operators": NOT_OPERATORS}, indent=2))
+        return
+    table = [["operator", "also", "ttnn", "layouts", "cases"]]
+    table += [[r["operator"], ", ".join(r["aliases"]), r["ttnn"], "/".join(r["layouts"]), str(r["cases"])] for r in rows]
+    for line, limitations in zip(aligned(table, left=range(4)), [[], *(r["limitations"] for r in rows)], strict=True):
+        click.echo(line)
+        for limitation in limitations:
+            click.echo(f"    limitation: {limitation}")
+    click.echo("\nnot operators (entries in operator lists that name none):")
+    click.echo("\n".join(f"  {name}: {why}" for name, why in NOT_OPERATORS.items()))
+
+
+def _show_missing(calls: Coverage, as_json: bool) -> None:
+    """Prints the calls of captured catalogs without an operator, most frequent first, and the share of those with one."""
+    if as_json:
+        click.echo(json.dumps(calls.to_json(), indent=2))
+        return
+    rows = [["overload", "calls", "lines", "models", "reason"]]
+    rows += [[m.overload, f"{m.calls:,}", f"{m.lines:,}", str(len(m.models)), m.reason] for m in calls.missing]
+    click.echo("\n".join(aligned(rows, left=(0, 4))))
+    click.echo(f"\nmapped: {calls.total}")
+    for level, share in calls.levels.items():
+        click.echo(f"  {level} level: {share}")
+
+
+def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
+    return {
+        "operator": info.name,
+        "aliases": list(info.names[1:]),
+        "family": family,
+        "ttnn": info.ttnn,
+        "layouts": [layout.value for layout in info.layouts],
+        "limitations": [x.reason for x in info.limitations],
+        "operands": list(info.operands),
+        "attributes": {n: a.kind for n, a in info.attrs.items()},
+        "aten": list(info.aten),
+        "lacks": _lacks(info),
+        "cases": cases,
+    }
+
+
+def _lacks(info: OperatorInfo) -> list[str]:
+    """Names what is not declared: a rule that lays out operands in plans, dims along which calls can be cut into pieces or
+    resized, an operation of TT-MLIR that is read as a call."""
+    from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
+    from ssinghal.plan.rules.dispatch import RULES
+
+    parts = {
+        "lowering": info.name in RULES,
+        "cutting": info.dims is not None and info.dims.cut is not None,
+        "resizing": info.dims is not None,
+        "mlir": any(mapping.info is info for mapping in OP_MAPPINGS.values()),
+    }
+    return [part for part, is_declared in parts.items() if not is_declared]

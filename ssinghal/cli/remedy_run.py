@@ -1,0 +1,160 @@
+"""The work of ``ssinghal remedy``: selects cases, searches, and writes what the search found."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ssinghal.cli.options import CaseRequest, DeviceRequest
+from ssinghal.cli.progress import track
+from ssinghal.cli.remedy import RemedyRequest
+from ssinghal.cli.streams import input_lines, show, write_text
+from ssinghal.core.case import Case, call_text
+from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.operators.case_json import case_from_json, read_lines
+from ssinghal.remedy.device_pools import DevicePools, why_no_values
+from ssinghal.remedy.equivalence import MAX_ELEMENTS, MAX_ELEMENTS_ALONE
+from ssinghal.remedy.resident_buffers import live_set
+from ssinghal.remedy.search import Budget
+from ssinghal.remedy.solver import Unsolved, solve_all
+from ssinghal.remedy.strategies.placement import HOST_TILES
+from ssinghal.remedy.text import RemedyReport, facts, script, to_json
+from ssinghal.remedy.text import lines as report_lines
+from ssinghal.remedy.trial import Impact
+from ssinghal.runner.tasks import PoolOptions
+from ssinghal.runs.files import LineFile
+
+Failing = list[tuple[Case, Verdict | None]]
+FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of those tried"
+
+
+def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceRequest) -> int:
+    """Searches remedies of one call, or of many cases. Returns 0 where each case has a remedy or fits, else 1."""
+    failing = _selected(case, request)
+    single = case.operator is not None
+    if request.script is not None and not single:
+        raise click.UsageError("--script writes the remedy of one call: give an operator and its shapes")
+    outcomes: Counter[str] = Counter()
+    with ExitStack() as stack:
+        pools = stack.enter_context(_pools(request, device, single))
+        budget = Budget(request.probes, request.seconds, device.host_tiles or HOST_TILES)
+        reports = solve_all(failing, pools, budget, live_set(request.live, pools.board), measured=single)
+        file = stack.enter_context(LineFile(request.output)) if request.output is not None else None
+        for report in reports if single else track(reports, "searching", len(failing)):
+            outcomes.update(_outcomes(report))
+            if file is not None:
+                file.write(json.dumps(_json_of(report)))
+                continue
+            if single and isinstance(report, Unsolved) and report.verdict.status is Status.INVALID:
+                raise InvalidCase(report.verdict.message)
+            if request.as_json:
+                click.echo(json.dumps(_json_of(report)))
+            else:
+                show([*_lines_of(report), *([] if single else [""])])
+            if request.script is not None:
+                _write_script(request.script, report)
+    if not single:
+        click.echo("\n".join(_summary(len(failing), outcomes)), err=request.as_json)
+    return 1 if outcomes[NO_REMEDY] else 0
+
+
+def _pools(request: RemedyRequest, device: DeviceRequest, single: bool) -> DevicePools:
+    choice = device.choose()
+    workers = device.workers or (1 if single else None)
+    options = PoolOptions.of(choice, workers=workers, timeout_s=device.timeout, release=device.release)
+    most = MAX_ELEMENTS_ALONE if single else MAX_ELEMENTS
+    return DevicePools(choice, options, no_values=why_no_values(not request.no_values), most_elements=most)
+
+
+def _selected(case: CaseRequest, request: RemedyRequest) -> Failing:
+    """Returns the cases, each with its failure where that is known."""
+    ways = (case.operator, request.source, request.run, request.catalogs or None)
+    if sum(way is not None for way in ways) != 1:
+        raise click.UsageError("give one of these: an operator and its shapes, --from, --run, --catalog")
+    if case.operator is not None:
+        return [(case.case(), None)]
+    if request.source is not None:
+        lines = read_lines(request.source, input_lines(request.source), _cases_of)
+        cases = [pair for pairs in lines for pair in pairs]
+        if not cases:
+            raise InvalidCase(f"{request.source}: no call in it")
+        return cases
+    if request.run is not None:
+        return _failures_of(request.run, request.results)
+    from ssinghal.catalog.expansion import expand
+    from ssinghal.catalog.loader import load_catalogs
+
+    return [(known, None) for known in expand(load_catalogs(request.catalogs)).cases]
+
+
+def _cases_of(fields: Any) -> Failing:
+    """Returns the cases of a line: a case, one that this command wrote, one failure of a diagnosis, or a complete diagnosis."""
+    if isinstance(fields, dict) and isinstance(fields.get("failures"), list):
+        return [pair for failure in fields["failures"] for pair in _cases_of(failure)]
+    if isinstance(fields, dict) and "case" in fields:
+        return [] if fields["case"] is None else _cases_of(fields["case"])
+    return [(case_from_json(fields), None)]
+
+
+def _failures_of(name: str, results: Path) -> Failing:
+    from ssinghal.runs.reader import find_run, read_run
+    from ssinghal.runs.stored_record import case_or_none
+
+    run = read_run(find_run(name, results))
+    return [(case, None) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
+
+
+def _outcomes(report: RemedyReport | Unsolved) -> list[str]:
+    """Returns what became of the case, one of a few phrases, then the kinds of its remedies."""
+    if isinstance(report, Unsolved):
+        return [FITS if report.verdict.status is Status.FITS else f"not searched, {report.verdict.status}"]
+    kinds = [str(r.contract) for r in report.remedies.found]
+    return [REMEDY, *kinds] if kinds else [NO_REMEDY]
+
+
+def _summary(count: int, outcomes: Counter[str]) -> list[str]:
+    """Counts each case once, then the kinds of remedies, of which a case has up to three."""
+    kinds = {str(contract) for contract in Impact}
+    states = [f"{n:,} {what}" for what, n in outcomes.most_common() if what not in kinds]
+    remedies = [f"{n:,} {what}" for what, n in outcomes.most_common() if what in kinds]
+    cases = "1 case" if count == 1 else f"{count:,} cases"
+    return [f"{cases}: {', '.join(states)}", *([f"kinds of remedies: {', '.join(remedies)}"] if remedies else [])]
+
+
+def _json_of(report: RemedyReport | Unsolved) -> dict[str, Any]:
+    if isinstance(report, RemedyReport):
+        return {**to_json(report), "status": str(Status.OOM)}
+    verdict = report.verdict
+    return {
+        "case": report.case.identity(),
+        "key": report.case.key,
+        "status": str(verdict.status),
+        "message": verdict.message,
+        "remedies": [],
+        "refused": [],
+        "probes": 0,
+    }
+
+
+def _lines_of(report: RemedyReport | Unsolved) -> list[str]:
+    if isinstance(report, RemedyReport):
+        return report_lines(report)
+    if report.verdict.status is not Status.FITS:
+        return [call_text(report.case), f"{report.verdict.status}: {sentence(report.verdict)}"]
+    code = report.tried.code if report.tried else ()
+    changes = report.changes.lines() if report.changes else []
+    return [call_text(report.case), "it fits: there is nothing to remedy", *(f"   {line}" for line in code), *changes]
+
+
+def _write_script(path: Path, report: RemedyReport | Unsolved) -> None:
+    if isinstance(report, Unsolved) or not report.remedies.found:
+        raise HarnessError(f"{path}: there is no remedy to write")
+    first = report.remedies.found[0]
+    about = [f"{first.contract}: {first.lever}" + (f" ({first.note})" if first.note else ""), *facts(report, first)]
+    write_text(path, script(first.tried, about))
