@@ -153,7 +153,7 @@ def _write_script(path: Path, diagnoses: Sequence[Diagnosis]) -> None:
     diagnosis, replay = replays[0]
     result = replay.result
     about = [
-        f"{call_text(tried.trial.case)}, reported: {diagnosis.failure.verdict.message}",
+        f"{call_text(result.trial.case)}, reported: {diagnosis.failure.verdict.message}",
         f"on {result.device_mode} {result.board}, ttnn {result.ttnn}: {replay.outcome(())}",
     ]
     write_text(path, script(result, about))
