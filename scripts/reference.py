@@ -88,9 +88,8 @@ def pytest_options() -> str:
     """Every option of the pytest plugin with its ini twin."""
     from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS
 
-    rows = [[code(f"--oom-{o.name}"), code(o.key), o.help, "" if o.default is None else code(o.default)] for o in OPTIONS]
-    for name, text in (*LISTS, *FLAGS):
-        rows.append([code(f"--oom-{name}"), code(f"oom_{name.replace('-', '_')}"), text, ""])
+    options = (*OPTIONS, *LISTS, *FLAGS)
+    rows = [[code(f"--oom-{o.name}"), code(o.key), o.help, "" if o.default is None else code(o.default)] for o in options]
     return table(["option", "ini", "meaning", "default"], sorted(rows))
 
 

@@ -51,12 +51,12 @@ OPTIONS = (
     Option("workers", None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
 FLAGS = (
-    Option("ttnn-log", False, "let TTNN write its log to standard error"),
-    Option("remedies", False, "search for what makes a case fit that is out of memory: its skip and its record name it"),
+    Option("ttnn-log", None, "let TTNN write its log to standard error"),
+    Option("remedies", None, "search for what makes a case fit that is out of memory: its skip and its record name it"),
 )
 LISTS = (
-    Option("catalog", [], "catalog names, parts of names or files (repeatable; default: all)"),
-    Option("op", [], "operator names (repeatable; exact, unlike -k)"),
+    Option("catalog", None, "catalog names, parts of names or files (repeatable; default: all)"),
+    Option("op", None, "operator names (repeatable; exact, unlike -k)"),
 )
 
 
