@@ -16,8 +16,9 @@ import sys
 
 from ssinghal.capture.trace_library import find_trace
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.tensors import Shape, format_bytes, format_shape
-from ssinghal.device.modes import DeviceMode, choose_device
+from ssinghal.device.modes import choose_device
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
 from ssinghal.plan.planner import DEFAULT_TIMEOUT_S

@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ def code(text: object) -> str:
 
 
 class Field(NamedTuple):
-    """A field of a class as its source has it. ``note``: the comment behind it."""
+    """A field of a class as its source has it. ``note``: the comment behind it, or above."""
 
     name: str
     type: str
@@ -57,17 +57,19 @@ def fields_of(cls: type) -> list[Field]:
     lines = source.splitlines()
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
-    return [_field(node, lines[(node.end_lineno or 1) - 1]) for node in definition.body if isinstance(node, ast.AnnAssign)]
+    return [_field(node, lines) for node in definition.body if isinstance(node, ast.AnnAssign)]
 
 
-def _field(node: ast.AnnAssign, line: str) -> Field:
+def _field(node: ast.AnnAssign, lines: Sequence[str]) -> Field:
     default = "" if node.value is None else ast.unparse(node.value)
     alias = re.search(r"alias='(\w+)'", default)
     name = alias[1] if alias else ast.unparse(node.target)
     factory = re.search(r"default_factory=(\w+)", default)
     if default.startswith("Field("):
         default = f"{factory[1]}()" if factory else next(iter(re.findall(r"^Field\((None)", default)), "")
-    _, _, note = line.partition("  # ")
+    _, _, note = lines[(node.end_lineno or 1) - 1].partition("  # ")
+    above = takewhile(lambda line: line.startswith("    # "), reversed(lines[: node.lineno - 1]))
+    note = note or " ".join(line.removeprefix("    # ") for line in reversed([*above]))
     return Field(name, _plain_type(ast.unparse(node.annotation)), default, note)
 
 
@@ -118,19 +120,26 @@ def catalog_schema() -> str:
 
 def record_schema() -> str:
     """The classes of a line of records.jsonl, and of run.json."""
+    from ssinghal.core import record
+    from ssinghal.core.case import Source
+    from ssinghal.core.device_facts import DeviceFacts
     from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, WorkingRemedy
-    from ssinghal.runs import stored_record
 
     titles = {
-        stored_record.StoredRecord: "A record",
-        stored_record.StoredTensor: "An entry of `tensors`",
-        stored_record.StoredEstimate: "`estimate`",
-        stored_record.StoredAllocation: "An entry of `estimate.allocations`",
-        stored_record.StoredSource: "An entry of `sources`",
+        record.RecordedCase: "A record: the call",
+        record.Verdict: "A record: the verdict",
+        record.Record: "A record: what was measured",
+        record.PlacedTensor: "An entry of `tensors`",
+        record.Usage: "`usage`",
+        record.Comparison: "`comparison`",
+        record.Estimate: "`estimate`",
+        record.EstimatedTensor: "An entry of `estimate.allocations`",
+        Source: "An entry of `sources`",
         RemedyOutcome: "`remedies`",
         WorkingRemedy: "An entry of `remedies.found`",
         StrategyRejection: "An entry of `remedies.refused`",
-        stored_record.StoredHead: "`run.json`",
+        record.RunInfo: "`run.json`",
+        DeviceFacts: "`device` of `run.json`",
     }
     return "\n\n".join(_class_table(cls, title) for cls, title in titles.items())
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ssinghal.catalog.loader import load_catalogs
     from ssinghal.core.boards import board_names, load_board
     from ssinghal.core.case import Case, OutputMemory, Placement
-    from ssinghal.core.record import Record, Resource, Status, Verdict
+    from ssinghal.core.record import Prediction, Record, Resource, Status, Verdict
     from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec
     from ssinghal.errors import (
         CaptureError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         NotProven,
         RegistryError,
     )
-    from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
+    from ssinghal.estimation.estimator import MemoryEstimate, estimate
     from ssinghal.operators import make_case
     from ssinghal.runner.pool import Pool
 
@@ -78,7 +78,7 @@ _MODULES = {
     "catalog.loader": ("load_catalogs",),
     "core.boards": ("board_names", "load_board"),
     "core.case": ("Case", "OutputMemory", "Placement"),
-    "core.record": ("Record", "Resource", "Status", "Verdict"),
+    "core.record": ("Prediction", "Record", "Resource", "Status", "Verdict"),
     "core.tensors": ("Board", "BufferType", "DType", "Layout", "MemoryConfig", "TensorSpec"),
     "errors": (
         "CaptureError",
@@ -90,7 +90,7 @@ _MODULES = {
         "NotProven",
         "RegistryError",
     ),
-    "estimation.estimator": ("MemoryEstimate", "Prediction", "estimate"),
+    "estimation.estimator": ("MemoryEstimate", "estimate"),
     "operators": ("make_case",),
     "runner.pool": ("Pool",),
 }

@@ -92,7 +92,7 @@ def probe(case: Case, pool: Pool) -> Record:
         ...     print(record.status, record.verdict.shortfall_bytes)
     """
     arithmetic = estimate(case, pool.facts.opened_board)
-    return replace(pool.submit(case).result(), estimate=arithmetic.to_json())
+    return replace(pool.submit(case).result(), estimate=arithmetic.stored())
 
 
 def read_run(folder: str | Path = "latest", results: str | Path = "results") -> Run:

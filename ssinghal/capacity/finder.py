@@ -10,10 +10,10 @@ from ssinghal.capacity.journal import Journal
 from ssinghal.capacity.parameters import Bounds, Goal, SearchParameter, parameter_of
 from ssinghal.capacity.search import Edge, SearchLimits, last_possible, search_edge
 from ssinghal.core.case import Case
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.record import Prediction, Status, Verdict
 from ssinghal.core.tensors import Board
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import Prediction, estimate
+from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import find_operator
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions

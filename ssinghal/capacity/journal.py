@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import SCHEMA_VERSION, Record, Resource, Status, Verdict
+from ssinghal.core.record import SCHEMA_VERSION, DecidedBy, Record, Resource, Status, Verdict
 from ssinghal.errors import HarnessError
 from ssinghal.runs.files import GrowingFile
 from ssinghal.runs.reader import INFO, RECORDS, Setting, stored_records
@@ -53,7 +53,7 @@ class Journal:
 
 
 def _is_of_the_call(verdict: Verdict) -> bool:
-    by_the_harness = verdict.status is Status.ERROR and verdict.decided_by == "harness"
+    by_the_harness = verdict.status is Status.ERROR and verdict.decided_by is DecidedBy.HARNESS
     return verdict.status in _CALL_STATUSES and verdict.resource is not Resource.HOST and not by_the_harness
 
 

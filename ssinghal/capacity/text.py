@@ -9,7 +9,8 @@ from typing import Any
 from ssinghal.capacity.finder import EdgeResult, ValueRun
 from ssinghal.capacity.search import EdgeInterval
 from ssinghal.core.case import call_text
-from ssinghal.core.record import Status, sentence
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.record import DecidedBy, Status, sentence
 from ssinghal.core.tensors import TextEnum, format_shape
 from ssinghal.operators.resizing import subject_of
 from ssinghal.render.tables import aligned
@@ -44,7 +45,7 @@ def table(results: Sequence[EdgeResult]) -> list[str]:
 def why_not(run: ValueRun) -> str:
     """Returns the reason why a value does not fit, starting with the status if that is not out of memory."""
     verdict = run.verdict
-    by = "" if verdict.decided_by == "ttnn" else f" (decided by {verdict.decided_by})"
+    by = "" if verdict.decided_by is DecidedBy.TTNN else f" (decided by {verdict.decided_by})"
     return (sentence(verdict) if verdict.status is Status.OOM else f"{verdict.status}: {sentence(verdict)}") + by
 
 
@@ -139,7 +140,7 @@ def _effort(result: EdgeResult) -> str:
     reused = len(result.edge.tried) - result.new_runs
     runs = "1 run" if result.new_runs == 1 else f"{result.new_runs} runs"
     earlier = f" and {reused} reused from the journal" if reused else ""
-    numerics = "; numerics not run" if result.setting.device_mode == "virtual" else ""
+    numerics = "; numerics not run" if result.setting.device_mode is DeviceMode.VIRTUAL else ""
     return f"{runs}{earlier} in {result.seconds:.2f} s{numerics}"
 
 

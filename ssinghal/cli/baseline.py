@@ -7,7 +7,8 @@ import click
 from ssinghal.cli.options import board_option, timeout_option
 from ssinghal.cli.progress import track
 from ssinghal.core.boards import DEFAULT_BOARD
-from ssinghal.device.modes import DeviceMode, choose_device
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.device.modes import choose_device
 from ssinghal.estimation.baseline import write_baseline
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions

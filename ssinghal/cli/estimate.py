@@ -11,9 +11,10 @@ from ssinghal.cli.options import CaseRequest, boards_option, case_options, json_
 from ssinghal.cli.parameter_types import OneOf
 from ssinghal.cli.streams import show
 from ssinghal.core.boards import DEFAULT_BOARD, load_board
+from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import ShardKind
-from ssinghal.estimation.estimator import Prediction, explain
 from ssinghal.estimation.estimator import estimate as estimate_case
+from ssinghal.estimation.estimator import explain
 from ssinghal.operators.binding import specs_of
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from ssinghal.cli.options import DeviceRequest, board_option, collected, release_option, ttnn_log_option
-from ssinghal.device.modes import DeviceMode
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
 

@@ -12,8 +12,8 @@ from ssinghal.cli.options import board_option, json_option, results_option
 from ssinghal.cli.parameter_types import OneOf, OperatorName
 from ssinghal.cli.progress import track
 from ssinghal.cli.streams import collector_off
+from ssinghal.core.device_facts import OPENED_MODES, DeviceMode
 from ssinghal.core.shape_pattern import parse_pattern
-from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.operators import find_operator
 
@@ -26,9 +26,9 @@ from ssinghal.operators import find_operator
 @click.option(
     "--device",
     "mode",
-    type=OneOf(DeviceMode, "device mode"),
+    type=OneOf(OPENED_MODES, "device mode"),
     metavar="MODE",
-    help=f"Only this device mode: {', '.join(DeviceMode)}.",
+    help=f"Only this device mode: {', '.join(OPENED_MODES)}.",
 )
 @click.option("--rebuild", is_flag=True, help="First rebuild the index of runs from their folders.")
 @json_option("The same as JSON, with all numbers.")

@@ -25,9 +25,10 @@ from ssinghal.cli.parameter_types import (
 )
 from ssinghal.core.boards import DEFAULT_BOARD, board_names
 from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.device_facts import OPENED_MODES
 from ssinghal.core.parsing import TENSOR_MEMORIES, parse_shape
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape
-from ssinghal.device.modes import AUTO, DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.modes import AUTO, DeviceChoice, choose_device
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
@@ -128,11 +129,11 @@ workers_option: Decorator = click.option(
 mode_option: Decorator = click.option(
     "--device",
     "mode",
-    type=OneOf((AUTO, *DeviceMode), "device mode"),
+    type=OneOf((AUTO, *OPENED_MODES), "device mode"),
     default=AUTO,
     show_default=True,
     metavar="MODE",
-    help=f"How it is opened: {AUTO}, {', '.join(DeviceMode)}.",
+    help=f"How it is opened: {AUTO}, {', '.join(OPENED_MODES)}.",
 )
 ttnn_log_option: Decorator = click.option("--ttnn-log", is_flag=True, help="Let TTNN write its log to standard error.")
 operators_option: Decorator = click.option(

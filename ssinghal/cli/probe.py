@@ -30,9 +30,11 @@ from ssinghal.cli.progress import track
 from ssinghal.cli.streams import input_lines, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.json_values import fields_of
 from ssinghal.core.record import FAULTS, PlacedTensor, Record, Status, Verdict, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
-from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate, read_cases
 from ssinghal.render.tables import aligned
@@ -102,7 +104,7 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: Poo
 
 
 def _line(record: Record, prediction: MemoryEstimate) -> str:
-    return json.dumps(replace(record, estimate=prediction.to_json()).to_json())
+    return json.dumps(replace(record, estimate=prediction.stored()).to_json())
 
 
 def _description(case: Case, record: Record) -> list[str]:
@@ -114,11 +116,11 @@ def _description(case: Case, record: Record) -> list[str]:
     if record.tensors:
         lines += _tensor_table(record.tensors)
     if record.usage is not None:
-        peaks = ", ".join(f"{k.removesuffix('_bytes')} {v:,} B" for k, v in record.usage.items() if v)
+        peaks = ", ".join(f"{k.removesuffix('_bytes')} {v:,} B" for k, v in fields_of(record.usage).items() if v)
         lines.append(f"without limits, the call would take per bank or core: {peaks}")
     elif record.usage_note:
         lines.append(f"peaks: {record.usage_note}")
-    if record.device_mode == DeviceMode.VIRTUAL:
+    if record.device_mode is DeviceMode.VIRTUAL:
         lines.append("numerics not run: a virtual device gives memory verdicts only")
     return lines
 

@@ -103,8 +103,7 @@ def _cases_of(fields: Any) -> Failing:
 
 
 def _failures_of(name: str, results: Path) -> Failing:
-    from ssinghal.runs.reader import find_run, read_run
-    from ssinghal.runs.stored_record import case_or_none
+    from ssinghal.runs.reader import case_or_none, find_run, read_run
 
     run = read_run(find_run(name, results))
     return [(case, None) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]

@@ -81,7 +81,7 @@ def run(
     if not cases:
         raise InvalidCase("no case is selected")
     options = _plain(click.get_current_context().params)
-    folder = RunFolder(results, new_run(Path.cwd(), options, len(cases), {}))
+    folder = RunFolder(results, new_run(Path.cwd(), options, len(cases)))
     unmapped = [] if operators else [call.count for call in expanded.unmapped]
     notes = left_out(unmapped)
     submitting = partial(probing, remedies=remedies)

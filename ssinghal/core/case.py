@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from ssinghal.core.json_values import Bytes
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
 
 DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape measured
@@ -68,7 +69,7 @@ class Source:
     catalog: str
     model: str = ""
     input_size: str = ""
-    count: int = 1
+    count: Bytes = 1
     module_path: str = ""
 
 
@@ -85,26 +86,23 @@ class KnownOom:
 
 @dataclass(frozen=True)
 class Case:
-    """One operator call, from ``make_case``. ``inputs`` and ``attrs`` follow the ATen schema.
+    """One operator call, from ``make_case``. ``inputs`` and ``attrs`` follow the ATen schema."""
 
-    Attributes:
-        operator: The operator's own name.
-        name: The name it was selected by, an alias or ``operator`` itself.
-        inputs: Shapes of the tensor arguments in their order, in elements.
-        attrs: The other arguments by name.
-        placement: Dtype, layout and memory on the device.
-        sources: The catalogs, and for captured calls the models, that it comes from.
-        known_oom: What a card reported of it.
-        listed_shape: The shape of the catalog that the inputs were built from, where one was.
-    """
-
+    # The operator's canonical name.
     operator: str
+    # The name it was selected by: an alias, or ``operator`` itself.
     name: str
+    # Shapes of the tensor arguments in their order, in elements.
     inputs: tuple[Shape, ...]
+    # The other arguments by name.
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    # Dtype, layout and memory on the device.
     placement: Placement = Placement()
+    # The catalogs, and for captured calls the models, that it comes from.
     sources: tuple[Source, ...] = ()
+    # What a card reported of it.
     known_oom: KnownOom | None = None
+    # The shape of the catalog that the inputs were built from, where one was.
     listed_shape: Shape | None = None
 
     def identity(self) -> dict[str, Any]:

@@ -1,15 +1,22 @@
-"""What is known of a case after it ran: status, resource, bytes. One record is one JSON line."""
+"""What is known of a case after it ran: status, resource, bytes. One record is one line of JSON.
+
+These dataclasses are what is written and what is read back (``runs.reader``): the annotations hold the bounds of a valid line.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
-from ssinghal.core.case import Case
+from ssinghal.core.case import Case, OutputMemory, Source
+from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
+from ssinghal.core.json_values import Bytes, Dims, Finite, fields_of, plain, without_empty
 from ssinghal.core.remedy_outcome import RemedyOutcome
-from ssinghal.core.tensors import ONE_CHIP, Shape, TextEnum
+from ssinghal.core.tensors import ONE_CHIP, BufferType, DType, Layout, Shape, TextEnum
 from ssinghal.errors import cut
 
 SCHEMA_VERSION = 1
@@ -44,44 +51,76 @@ class Resource(TextEnum):
     HOST = "host"
 
 
+class DecidedBy(TextEnum):
+    """Who gave a verdict."""
+
+    TTNN = "ttnn"
+    ARITHMETIC = "arithmetic"
+    HARNESS = "harness"
+    REGISTRY = "registry"  # a known limitation of the operator
+    TORCH = "torch"  # by the values that it expects
+
+
+class Prediction(TextEnum):
+    """The verdict of an estimate. ``unknown``: all that arithmetic can size fits, but TTNN allocates more in the call."""
+
+    FITS = "fits"
+    EXCEEDS = "exceeds"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """How one call ended, by TTNN or by arithmetic, with every number of TTNN's message.
+    """How one call ended, by TTNN or by arithmetic, with every number of TTNN's message. Numbers that do not apply are None."""
 
-    Buffers: ``total_bytes`` over ``banks``, ``bytes_per_bank`` needed, ``bank_bytes`` available, of which
-    ``allocated_bytes``/``free_bytes``/``largest_free_bytes`` per bank. Program buffers: ``program_bytes`` is the address or
-    size that ``buffer_kind`` buffers reach on ``cores``, ``limit_bytes`` what they may reach, ``tensor_address`` the L1 tensor
-    that they run into. Numbers that do not apply are None.
-
-    ``status`` and ``resource``: how it ended, and what ran out. ``stage``: the operand, output or call that failed.
-    ``decided_by``: ``ttnn``, ``arithmetic``, ``harness``, ``registry`` or ``torch``. ``error_type``, ``message`` and
-    ``thrown_at``: the error as TTNN raised it, and the place in its source.
-    """
-
+    # How the call ended.
     status: Status
+    # What ran out, for an OOM.
     resource: Resource | None = None
+    # Where the call stopped: "input 2", "output", "program", "call" … No enum: operands are numbered, plans name steps.
     stage: str = ""
-    total_bytes: int | None = None
-    bytes_per_bank: int | None = None
-    banks: int | None = None
-    bank_bytes: int | None = None
-    allocated_bytes: int | None = None
-    free_bytes: int | None = None
-    largest_free_bytes: int | None = None
-    program_bytes: int | None = None
-    limit_bytes: int | None = None
-    tensor_address: int | None = None
+    # What the buffer needs in all its banks together.
+    total_bytes: Bytes | None = None
+    # What the fullest bank needs for the buffer.
+    bytes_per_bank: Bytes | None = None
+    # How many banks the buffer is spread over.
+    banks: Bytes | None = None
+    # The size of one bank.
+    bank_bytes: Bytes | None = None
+    # Of the bank, what other buffers take.
+    allocated_bytes: Bytes | None = None
+    # Of the bank, what is free, in all blocks together.
+    free_bytes: Bytes | None = None
+    # Of the bank, the largest free block.
+    largest_free_bytes: Bytes | None = None
+    # The address or size that program buffers reach on ``cores``.
+    program_bytes: Bytes | None = None
+    # The address or size that program buffers may reach.
+    limit_bytes: Bytes | None = None
+    # The L1 tensor that program buffers run into.
+    tensor_address: Bytes | None = None
+    # The range of cores that program buffers are on, as TTNN prints it.
     cores: str = ""
+    # "circular", "dataflow" …: the program buffers that TTNN names.
     buffer_kind: str = ""
-    decided_by: str = "ttnn"
+    # Who gave the verdict.
+    decided_by: DecidedBy = DecidedBy.TTNN
+    # The class of the Python exception.
     error_type: str = ""
+    # TTNN's own text, or the reason of whoever decided.
     message: str = ""
+    # TTNN's source file and line.
     thrown_at: str = ""
+
+    @property
+    def stopped_at_operand(self) -> bool:
+        """Whether an operand could not be placed, so that the call itself was never tried."""
+        return self.stage.startswith("input")
 
     @property
     def ends_at_address(self) -> bool:
         """Whether ``program_bytes`` is the address where program buffers end, as TTNN's own check of programs names it, and not
-        their size, which operators name that check by themselves."""
+        their size, as operators that check it themselves name it."""
         return self.resource is Resource.CLASH or self.limit_bytes in L1_END_BYTES
 
     @property
@@ -95,184 +134,328 @@ class Verdict:
             return self.bytes_per_bank - self.largest_free_bytes
         return None
 
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields that hold something."""
+        return without_empty(fields_of(self))
+
 
 @dataclass(frozen=True)
 class PlacedTensor:
-    """An operand or result on the device. ``booked_bytes`` is what the allocator's view grew by, per bank."""
+    """An operand or result on the device."""
+
+    # "input 1", …, "output", or "output 1", … where there are several.
+    label: str
+    # In elements, as placed.
+    shape: Dims
+    dtype: str
+    layout: str
+    # The kind of memory and how the tensor is sharded.
+    memory: str
+    # Of the values alone, without padding.
+    logical_bytes: Bytes
+    # Of all pages, padding and alignment included.
+    allocated_bytes: Bytes
+    # What the allocator's view grew by, per bank.
+    booked_bytes: Bytes | None = None
+
+
+@dataclass(frozen=True)
+class EstimatedTensor:
+    """A tensor of the call by arithmetic, whether or not it was ever placed."""
 
     label: str
-    shape: tuple[int, ...]
+    shape: Dims
+    padded_shape: Dims
     dtype: str
     layout: str
     memory: str
-    logical_bytes: int
-    allocated_bytes: int
-    booked_bytes: int | None = None
+    logical_bytes: Bytes
+    allocated_bytes: Bytes
+    bytes_per_bank: Bytes
+    # What the allocator's view grows by, per bank.
+    booked_bytes_per_bank: Bytes
+    # Allocated over logical bytes.
+    padding_factor: Finite
+    # Every padded dim in words, the most expensive first.
+    padding_cause: str = ""
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """TTNN against torch, on a device that computes. ``fault`` says why they do not agree; empty where they do."""
+class Estimate:
+    """What arithmetic predicts of a case, without a device (``estimation.estimator.MemoryEstimate`` explains the numbers)."""
 
-    pcc: float
-    max_abs_error: float
-    min_pcc: float
-    fault: str = ""
+    verdict: Prediction
+    resource: Resource | None = None
+    stage: str = ""
+    reason: str = ""
+    complete: bool = True
+    temporaries: bool = False
+    total_bytes: Bytes | None = None
+    bytes_per_bank: Bytes | None = None
+    banks: Bytes | None = None
+    bank_bytes: Bytes | None = None
+    allocated_bytes: Bytes | None = None
+    free_bytes: Bytes | None = None
+    largest_free_bytes: Bytes | None = None
+    program_bytes: Bytes | None = None
+    program_end: Bytes | None = None
+    limit_bytes: Bytes | None = None
+    shortfall_bytes: int | None = None
+    peak_bytes_per_bank: Mapping[str, Bytes] = field(default_factory=dict)
+    allocations: tuple[EstimatedTensor, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """JSON has no NaN and no infinity: where shapes or finite values differ there is no PCC and no error."""
-        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()}
-
-
-@dataclass(frozen=True)
-class Record:
-    """What is known of a case after it ran: one line of ``records.jsonl``.
-
-    A virtual device never computes, so that ``comparison`` is None there, and ``fits`` is about memory alone.
-
-    Attributes:
-        case: All that decides the verdict, as ``probe --from`` reads it: operator, shapes in elements, attributes, placement.
-        key: Content hash of ``case``, the operator counted under its own name.
-        id: Readable text, unique for each case of an operator.
-        operator: The operator's own name.
-        verdict: How it ended, with the numbers of TTNN's message.
-        device_mode: ``silicon``, ``simulator``, ``virtual``, or ``none`` where no device answered.
-        board: Name of the board.
-        ttnn: TTNN release.
-        estimate: What arithmetic foresaw, as ``MemoryEstimate.to_json`` writes it.
-        tensors: Operands and results with their bytes.
-        usage: Peaks in bytes, per core or bank, of the call on an empty device.
-        usage_note: Why there are no peaks.
-        resident: Bytes per bank that operands and results held together when the call returned, by kind of memory.
-        comparison: TTNN's values against torch's, on a device that computes.
-        left_allocated: Bytes per bank that were still allocated after all tensors were freed, by kind of memory.
-        sources: The catalogs, and for captured calls the models, that the case comes from.
-        listed_shape: The shape of the catalog that the operands were built from.
-        remedies: What makes the case fit, for an OOM if that was searched for.
-        test: Node id of the test that ran it.
-        run: Id of the run.
-        duration_s: Seconds that it took.
-        mesh: Rows and columns of chips, each of which holds what the numbers state.
-    """
-
-    case: Mapping[str, Any]
-    key: str
-    id: str
-    operator: str
-    verdict: Verdict
-    device_mode: str
-    board: str
-    ttnn: str
-    estimate: Mapping[str, Any] | None = None
-    tensors: tuple[PlacedTensor, ...] = ()
-    usage: Mapping[str, int] | None = None
-    usage_note: str = ""
-    resident: Mapping[str, int] = field(default_factory=dict)
-    comparison: Comparison | None = None
-    left_allocated: Mapping[str, int] = field(default_factory=dict)
-    sources: tuple[Mapping[str, Any], ...] = ()
-    listed_shape: Shape | None = None
-    remedies: RemedyOutcome | None = None
-    test: str = ""
-    run: str = ""
-    duration_s: float = 0.0
-    mesh: tuple[int, int] = ONE_CHIP
-
-    @classmethod
-    def of(cls, case: Case, verdict: Verdict, *, device_mode: str, board: str, ttnn: str, **measured: Any) -> Record:
-        """The record of ``case``, with whatever was ``measured`` by the names of the fields."""
-        return cls(
-            case.identity(),
-            case.key,
-            case.id,
-            case.operator,
-            verdict,
-            device_mode,
-            board,
-            ttnn,
-            sources=tuple(asdict(source) for source in case.sources),
-            listed_shape=case.listed_shape,
-            **measured,
-        )
-
-    @property
-    def status(self) -> Status:
-        return self.verdict.status
-
-    @property
-    def padding_ratio(self) -> float | None:
-        """Allocated over logical bytes of all operands and results."""
-        logical = sum(t.logical_bytes for t in self.tensors)
-        return sum(t.allocated_bytes for t in self.tensors) / logical if logical else None
-
-    def to_json(self) -> dict[str, Any]:
-        """One flat object of plain values: the case's identity, then the verdict's fields, then what was measured."""
-        fields = {k: v for k, v in asdict(self.verdict).items() if v not in (None, "")}
-        verdict = {k: v.value if isinstance(v, TextEnum) else v for k, v in fields.items()}
-        shortfall = self.verdict.shortfall_bytes
-        ratio = self.padding_ratio
-        return {
-            "schema": SCHEMA_VERSION,
-            "run": self.run,
-            **self.case,
-            "operator": self.operator,
-            "key": self.key,
-            "id": self.id,
-            **({"listed_shape": list(self.listed_shape)} if self.listed_shape is not None else {}),
-            **verdict,
-            **({"shortfall_bytes": shortfall} if shortfall is not None else {}),
-            "device_mode": self.device_mode,
-            "board": self.board,
-            "ttnn": self.ttnn,
-            **({"mesh": list(self.mesh)} if self.mesh != ONE_CHIP else {}),
-            "numerics": "compared" if self.comparison else "not run",
-            "comparison": self.comparison.to_json() if self.comparison else None,
-            "tensors": [asdict(t) for t in self.tensors],
-            "allocated_to_logical": round(ratio, 4) if ratio is not None else None,
-            "usage": dict(self.usage) if self.usage is not None else None,
-            **({"usage_note": self.usage_note} if self.usage_note else {}),
-            "resident": dict(self.resident),
-            "estimate": self.estimate,
-            **({"remedies": self.remedies.to_json()} if self.remedies is not None else {}),
-            **({"left_allocated": dict(self.left_allocated)} if self.left_allocated else {}),
-            "sources": list(self.sources),
-            **({"test": self.test} if self.test else {}),
-            "duration_s": round(self.duration_s, 6),
-        }
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """What all records of one run share; written to ``run.json`` before the first record."""
-
-    run: str
-    started: str
-    command: str
-    commit: str
-    device: Mapping[str, Any]
-    versions: Mapping[str, str]
-    options: Mapping[str, Any]
-    schema: int = SCHEMA_VERSION
-    selected: int | None = None
-    finished: str | None = None
-    totals: Mapping[str, int] = field(default_factory=dict)
+        """Returns the verdict with the numbers that apply, then every tensor."""
+        return without_empty(fields_of(self))
 
 
 @dataclass(frozen=True)
 class Usage:
     """Peaks of one call on an empty device, operands included, and what TTNN's program cache keeps of it afterwards.
 
-    ``l1_bytes``, ``program_bytes`` (circular + dataflow buffers and scratch) and ``total_bytes`` are per core, where a core is
-    an L1 bank; ``dram_bytes`` and ``l1_small_bytes`` are per bank.
+    A core is one L1 bank.
     """
 
-    l1_bytes: int
-    circular_bytes: int
-    dataflow_bytes: int
-    scratch_bytes: int
-    l1_total_bytes: int
-    l1_small_bytes: int
-    dram_bytes: int
+    # Tensors in L1, per core.
+    l1_bytes: Bytes
+    # Program buffers, per core: circular buffers, dataflow buffers and scratch.
+    circular_bytes: Bytes
+    dataflow_bytes: Bytes
+    scratch_bytes: Bytes
+    # Tensors and program buffers together, per core.
+    l1_total_bytes: Bytes
+    # Per bank.
+    l1_small_bytes: Bytes
+    dram_bytes: Bytes
+
+    @property
+    def program_bytes(self) -> int:
+        return self.circular_bytes + self.dataflow_bytes + self.scratch_bytes
+
+    def of_memory(self, kind: BufferType) -> int:
+        """Returns the peak of tensors in one kind of memory, per bank."""
+        return {BufferType.L1: self.l1_bytes, BufferType.DRAM: self.dram_bytes, BufferType.L1_SMALL: self.l1_small_bytes}[kind]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """TTNN against torch, on a device that computes."""
+
+    # None where shapes or finite values differ, so that there is no correlation and no error.
+    pcc: float | None
+    max_abs_error: float | None
+    min_pcc: float
+    # Why they do not agree; empty where they do.
+    fault: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedCase:
+    """The call of a record, as ``Case.identity`` has it, and what names it."""
+
+    # The id of the run that the record belongs to.
+    run: str = ""
+    # The name it was selected by, which may be an alias.
+    op: str
+    # Shapes of the tensor arguments, in elements.
+    inputs: tuple[Dims, ...]
+    # The other arguments by name.
+    attrs: Mapping[str, Any]
+    # The placement: type of the elements, tiles or rows, memory of the operands and of the result.
+    dtype: DType
+    layout: Layout
+    memory: BufferType
+    output_memory: OutputMemory
+    # Whether rank-4 inputs, written NCHW, are placed as NHWC.
+    channels_last: bool | None = None
+    # Bytes of each core's L1_SMALL region.
+    l1_small_size: int | None = None
+    # The operator's canonical name.
+    operator: str
+    # A hash of the fields above, by the canonical name.
+    key: str
+    # The same in readable form, unique for each case of an operator.
+    id: str
+    # The catalog's shape that the operands were built from.
+    listed_shape: Dims | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Verdict, RecordedCase):
+    """What is known of a case after it ran: the fields of a line of ``records.jsonl``, in its order."""
+
+    # What answered: a virtual device never computes, so there a ``fits`` is about memory alone.
+    device_mode: DeviceMode
+    # The board's name.
+    board: str
+    # The TTNN release, empty where none is installed.
+    ttnn: str
+    # Rows and columns of chips, each of which holds what the numbers report.
+    mesh: tuple[int, int] = ONE_CHIP
+    # TTNN's values against torch's; None where they were not compared.
+    comparison: Comparison | None = None
+    # Operands and results that were placed.
+    tensors: tuple[PlacedTensor, ...] = ()
+    # Peaks of the call on an empty device; None where there was no capture.
+    usage: Usage | None = None
+    # Why there are no peaks.
+    usage_note: str = ""
+    # Bytes per bank that operands and results took together when the call returned, by kind of memory.
+    resident: Mapping[str, Bytes] = field(default_factory=dict)
+    # What arithmetic predicts, without a device.
+    estimate: Estimate | None = None
+    # What a search for remedies found, if the case ran out of memory and one was made.
+    remedies: RemedyOutcome | None = None
+    # Bytes per bank that the call left allocated (a leak), by kind of memory.
+    left_allocated: Mapping[str, Bytes] = field(default_factory=dict)
+    # The catalog lines that the case comes from.
+    sources: tuple[Source, ...] = ()
+    # Node id of the test that ran it.
+    test: str = ""
+    # Seconds that it took.
+    duration_s: Finite = 0.0
+
+    @classmethod
+    def of(cls, case: Case, verdict: Verdict, *, device_mode: DeviceMode, board: str, ttnn: str, **measured: Any) -> Record:
+        """Returns the record of ``case``, with whatever was ``measured`` by the names of the fields."""
+        placement = case.placement
+        return cls(
+            **{name: getattr(verdict, name) for name in _VERDICT},
+            op=case.name,
+            inputs=case.inputs,
+            attrs=case.attrs,
+            dtype=placement.dtype,
+            layout=placement.layout,
+            memory=placement.memory,
+            output_memory=placement.output_memory,
+            channels_last=placement.channels_last,
+            l1_small_size=placement.l1_small_bytes,
+            operator=case.operator,
+            key=case.key,
+            id=case.id,
+            listed_shape=case.listed_shape,
+            device_mode=device_mode,
+            board=board,
+            ttnn=ttnn,
+            sources=case.sources,
+            **measured,
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict(*(getattr(self, name) for name in _VERDICT))
+
+    @property
+    def is_oom(self) -> bool:
+        return self.status is Status.OOM
+
+    @property
+    def sentence(self) -> str:
+        """What ran out, by how much, at which step; else the status and its reason."""
+        return sentence(self)
+
+    @property
+    def numerics(self) -> str:
+        return "compared" if self.comparison else "not run"
+
+    @property
+    def allocated_to_logical(self) -> float | None:
+        """Allocated over logical bytes of all operands and results that were placed."""
+        logical = sum(t.logical_bytes for t in self.tensors)
+        return round(sum(t.allocated_bytes for t in self.tensors) / logical, 4) if logical else None
+
+    @property
+    def allocations(self) -> tuple[EstimatedTensor, ...]:
+        return self.estimate.allocations if self.estimate else ()
+
+    @property
+    def failed(self) -> EstimatedTensor | None:
+        """The tensor that did not fit, for an OOM of a tensor that arithmetic knows."""
+        return next((a for a in self.allocations if a.label == self.stage), None) if self.is_oom else None
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape that the case is known by: the catalog's, else its largest operand's, else its largest result's, else ().
+
+        As a catalog or model has it (NCHW), not as it is placed.
+        """
+        if self.listed_shape is not None:
+            return self.listed_shape
+        shapes = self.inputs or tuple(a.shape for a in self.allocations)
+        return max(shapes, key=math.prod, default=())
+
+    @cached_property
+    def subject(self) -> EstimatedTensor | None:
+        """The tensor that has ``shape``, as placed; where the call makes another from it, the largest of as many elements."""
+        last = (self.shape[0], *self.shape[2:], self.shape[1]) if len(self.shape) == 4 else self.shape
+        count = math.prod(self.shape)
+        alike = [a for a in self.allocations if math.prod(a.shape) == count]
+        for wanted in (last, self.shape) if self.channels_last is not False else (self.shape, last):
+            for allocation in alike:
+                if allocation.shape == wanted:
+                    return allocation
+        return max(alike, key=lambda a: a.allocated_bytes, default=None)
+
+    @cached_property
+    def calls(self) -> int:
+        """How often models make this very call. Of two captures of one model at one input (the same calls at two levels)
+        the one with more calls counts."""
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for source in self.sources:
+            counts[source.model, source.input_size, source.catalog] += source.count
+        most: dict[tuple[str, str], int] = {}
+        for (model, input_size, _), calls in counts.items():
+            most[model, input_size] = max(calls, most.get((model, input_size), 0))
+        return sum(most.values())
+
+    @property
+    def callers(self) -> tuple[str, ...]:
+        """Models that make this very call."""
+        return tuple(sorted({s.model for s in self.sources if s.model and s.count}))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns one flat object of plain values: the case's identity, then the verdict's fields, then what was measured."""
+        values = {key: plain(getattr(self, key)) for key in _KEYS}
+        if self.mesh == ONE_CHIP:
+            del values["mesh"]
+        held = {key: value for key, value in values.items() if key not in _OPTIONAL or value not in (None, "", {})}
+        return {"schema": SCHEMA_VERSION, **held}
+
+
+_VERDICT = tuple(f.name for f in fields(Verdict))
+# The keys of a line: the fields, and what is computed from them, each ahead of a field.
+_COMPUTED = {"device_mode": "shortfall_bytes", "comparison": "numerics", "usage": "allocated_to_logical"}
+_KEYS = [key for f in fields(Record) for key in (_COMPUTED.get(f.name), f.name) if key]
+# Left out of a line where there is nothing to report.
+_OPTIONAL = {*_VERDICT, "shortfall_bytes", "listed_shape", "usage_note", "remedies", "left_allocated", "test"}
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What all records of one run share; written to ``run.json`` before the first record."""
+
+    # The run's id, which sorts by the time that it started.
+    run: str = ""
+    # When it started.
+    started: str = ""
+    # The command line.
+    command: str = ""
+    # The checked-out commit, with "-dirty" where files differ.
+    commit: str = ""
+    # What it opened.
+    device: DeviceFacts = NOT_OPENED
+    # Versions of the packages that decide a verdict.
+    versions: Mapping[str, str] = field(default_factory=dict)
+    # The options that were given.
+    options: Mapping[str, Any] = field(default_factory=dict)
+    # Changes when old fields change their meaning.
+    schema: int = SCHEMA_VERSION
+    # How many cases were selected; None while that is not known.
+    selected: Bytes | None = None
+    # When it ended; None while it goes on.
+    finished: str | None = None
+    # Cases by status.
+    totals: Mapping[str, Bytes] = field(default_factory=dict)
 
 
 FAULTS = (Status.ERROR, Status.MISMATCH, Status.CRASH, Status.TIMEOUT)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from ssinghal.core.json_values import Bytes
 from ssinghal.core.tensors import TextEnum, format_bytes
 
 NOT_TRIED = "impossible by arithmetic, or too slow here"
@@ -33,10 +33,10 @@ class WorkingRemedy:
     contract: str
     lever: str
     note: str
-    peak_bytes_per_bank: Mapping[str, int]
-    moved_bytes: int
-    calls: int
-    probes: int
+    peak_bytes_per_bank: Mapping[str, Bytes]
+    moved_bytes: Bytes
+    calls: Bytes
+    probes: Bytes
     values: ValueComparison
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class StrategyRejection:
     contract: str
     lever: str
     reason: str
-    probes: int
+    probes: Bytes
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RemedyOutcome:
 
     found: tuple[WorkingRemedy, ...] = ()
     refused: tuple[StrategyRejection, ...] = ()
-    probes: int = 0
+    probes: Bytes = 0
     budget_spent: bool = False
     reason: str = ""
 
@@ -92,13 +92,3 @@ class RemedyOutcome:
         parts = [f"{tried} tried"] * bool(tried) + [f"{untried} not tried ({NOT_TRIED})"] * bool(untried)
         spent = "; the budget was spent" if self.budget_spent else ""
         return f"no remedy: {' and '.join(parts) or 'none is known for it'}{spent}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, which cross from process to process of xdist as well."""
-        return {**asdict(self), "found": [{**asdict(working), "values": working.values.value} for working in self.found]}
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Every number in it, none of which is negative."""
-        found = [(w.moved_bytes, w.calls, w.probes, *w.peak_bytes_per_bank.values()) for w in self.found]
-        return (self.probes, *(r.probes for r in self.refused), *(size for sizes in found for size in sizes))

@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_UP, Context
 from enum import Enum
 from functools import cached_property
 
+from ssinghal.core.json_values import Bytes, Count
 from ssinghal.errors import InvalidCase
 
 TILE_EDGE = 32
@@ -114,9 +115,9 @@ class MemoryConfig:
 class MemoryRegion:
     """One kind of memory of a board: ``num_banks`` banks of ``bank_bytes``; pages start at multiples of ``alignment_bytes``."""
 
-    num_banks: int
-    bank_bytes: int
-    alignment_bytes: int
+    num_banks: Count
+    bank_bytes: Bytes
+    alignment_bytes: Count
 
 
 @dataclass(frozen=True)

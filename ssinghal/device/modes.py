@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ssinghal.core.boards import DEFAULT_BOARD, board_note, is_own, load_board
-from ssinghal.core.tensors import TextEnum
+from ssinghal.core.device_facts import OPENED_MODES, DeviceMode
 from ssinghal.errors import DeviceUnavailable, unknown
 
 AUTO = "auto"  # silicon where there is a card, else a simulator where one is configured, else virtual
 SIMULATOR_VARIABLE = "TT_METAL_SIMULATOR"
 MOCK_VARIABLE = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
-
-
-class DeviceMode(TextEnum):
-    SILICON = "silicon"
-    SIMULATOR = "simulator"
-    VIRTUAL = "virtual"
 
 
 @dataclass(frozen=True)
@@ -55,8 +49,8 @@ def choose_device(
         DeviceUnavailable: the mode asked for cannot be had here, or the environment contradicts it.
         InvalidCase: unknown board.
     """
-    if mode not in (AUTO, *DeviceMode):
-        raise DeviceUnavailable(unknown("device mode", mode, [AUTO, *(str(m) for m in DeviceMode)]))
+    if mode not in (AUTO, *OPENED_MODES):
+        raise DeviceUnavailable(unknown("device mode", mode, [AUTO, *map(str, OPENED_MODES)]))
     name = load_board(board or DEFAULT_BOARD).name
     found = silicon_nodes() if nodes is None else nodes
     simulator = environ.get(SIMULATOR_VARIABLE)

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.tensors import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
-from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
+from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
 from ssinghal.errors import DeviceUnavailable, NotProven
 
 T = TypeVar("T")
@@ -38,41 +39,6 @@ class MemoryView:
     allocated_bytes: int
     free_bytes: int
     largest_free_bytes: int
-
-
-@dataclass(frozen=True)
-class DeviceFacts:
-    """What was opened and how it was proved; stamped on every run."""
-
-    mode: str
-    board: str
-    arch: str
-    cluster: str
-    grid: tuple[int, int]
-    ttnn: str
-    l1: MemoryRegion
-    dram: MemoryRegion
-    l1_base_bytes: int
-    granule_bytes: int
-    mesh: tuple[int, int]
-    descriptor_sha256: str
-    reason: str
-    proof: str
-
-    @property
-    def opened_board(self) -> Board:
-        """The board with the banks of this TTNN release, which keeps more or less of them to itself; no L1_SMALL region."""
-        return Board(
-            self.board,
-            arch=self.arch,
-            grid=self.grid,
-            l1=self.l1,
-            dram=self.dram,
-            l1_end_bytes=self.l1_base_bytes + self.l1.bank_bytes,
-            granule_bytes=self.granule_bytes,
-            provenance=f"ttnn {self.ttnn}",
-            mesh=self.mesh,
-        )
 
 
 class Session:
@@ -165,7 +131,7 @@ class Session:
             self._prove_board((grid.x, grid.y), l1.num_banks, dram.num_banks)
         descriptor = os.environ.get(MOCK_VARIABLE)
         return DeviceFacts(
-            mode=self.choice.mode.value,
+            mode=self.choice.mode,
             board=self.choice.board,
             arch=self._device.arch().name.lower(),
             cluster=ttnn.cluster.get_cluster_type().name,

@@ -21,8 +21,9 @@ from pathlib import Path
 import platformdirs
 
 from ssinghal.core.boards import cluster_descriptor
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.compiler_stub import is_standin, write_standin
-from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice, DeviceMode
+from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
 from ssinghal.device.releases import Release, installed_release
 from ssinghal.errors import DeviceUnavailable
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ssinghal.core.json_values import plain
 from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, format_bytes, format_shape
 from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
@@ -98,7 +99,9 @@ class Explanation:
             "resource": self.verdict.resource.value if self.verdict.resource else None,
             "program": program,
             "buffer": buffer,
-            "tensors": [{**t.allocation.to_json(), "known_layout": t.known_layout, "tiles": t.tiles} for t in self.tensors],
+            "tensors": [
+                {**plain(t.allocation.stored()), "known_layout": t.known_layout, "tiles": t.tiles} for t in self.tensors
+            ],
             "boards": list(self.fingerprint.boards),
             "builds": [match.build.name for match in self.fingerprint.matches],
             "lines": self.lines(),

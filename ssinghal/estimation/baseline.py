@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Record
+from ssinghal.core.json_values import fields_of, without_empty
+from ssinghal.core.record import Prediction, Record, Resource, Status
 from ssinghal.errors import HarnessError
 from ssinghal.estimation.estimator import MemoryEstimate
 
@@ -26,8 +27,8 @@ class BaselineEntry:
     """The allocator's answer for one case. ``booked``: bytes per bank of each operand; ``resident``: of operands and results
     together when the call returned, by kind of memory; ``program_bytes``: of program buffers per core."""
 
-    status: str
-    resource: str | None = None
+    status: Status
+    resource: Resource | None = None
     stage: str = ""
     total_bytes: int | None = None
     bytes_per_bank: int | None = None
@@ -39,18 +40,18 @@ class BaselineEntry:
     def of(cls, record: Record) -> BaselineEntry:
         verdict, usage = record.verdict, record.usage
         return cls(
-            status=verdict.status.value,
-            resource=verdict.resource.value if verdict.resource else None,
+            status=verdict.status,
+            resource=verdict.resource,
             stage=verdict.stage,
             total_bytes=verdict.total_bytes,
             bytes_per_bank=verdict.bytes_per_bank,
             booked=tuple(t.booked_bytes for t in record.tensors if t.booked_bytes is not None),
             resident=dict(record.resident) or None,
-            program_bytes=usage["circular_bytes"] + usage["dataflow_bytes"] + usage["scratch_bytes"] if usage else None,
+            program_bytes=usage.program_bytes if usage else None,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items() if v not in (None, "", ())}
+        return {key: value for key, value in without_empty(fields_of(self)).items() if value != []}
 
 
 def baseline_path(board: str) -> Path:
@@ -70,8 +71,10 @@ def load_baseline(board: str) -> Mapping[str, BaselineEntry]:
             key = fields.pop("key")
             fields.pop("op")
             fields.pop("id")
-            entries[key] = BaselineEntry(**{**fields, "booked": tuple(fields.get("booked", ()))})
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            fields |= {"status": Status(fields["status"]), "booked": tuple(fields.get("booked", ()))}
+            fields |= {"resource": Resource(fields["resource"])} if "resource" in fields else {}
+            entries[key] = BaselineEntry(**fields)
+        except (ValueError, KeyError, TypeError) as error:
             raise HarnessError(f"{path}:{number}: not a baseline entry: {error}") from error
     return entries
 
@@ -102,15 +105,15 @@ def disagreements(case: Case, estimate: MemoryEstimate, entry: BaselineEntry | N
             estimated = allocation.booked_bytes_per_bank if allocation else None
             if estimated != booked:
                 differences.append(f"input {number}: estimated {estimated} B per bank, the allocator booked {booked} B")
-        if entry.resident is not None and entry.status == "fits":
+        if entry.resident is not None and entry.status is Status.FITS:
             peak = {str(kind): size for kind, size in estimate.peak_bytes_per_bank.items() if size}
             if peak != dict(entry.resident):
                 differences.append(f"operands and results: estimated {peak}, allocator booked {dict(entry.resident)}")
         if entry.stage in by_label and entry.bytes_per_bank is not None:
             differences += _byte_differences(by_label[entry.stage], entry, "allocator")
-        if estimate.verdict == "exceeds" and entry.status != "oom":
+        if estimate.verdict is Prediction.EXCEEDS and entry.status is not Status.OOM:
             differences.append(f"estimated to exceed {estimate.resource} at {estimate.stage}; TTNN's verdict is {entry.status}")
-        if estimate.verdict == "fits" and entry.status == "oom":
+        if estimate.verdict is Prediction.FITS and entry.status is Status.OOM:
             differences.append(f"estimated to fit; TTNN's verdict is oom of {entry.resource} at {entry.stage}")
     known = case.known_oom
     if known is not None and known.bytes_per_bank is not None and known.stage in by_label:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Resource
+from ssinghal.core.record import Estimate, EstimatedTensor, Prediction, Resource
 from ssinghal.core.tensors import (
     Board,
     BufferType,
     Layout,
     ShardKind,
     TensorSpec,
-    TextEnum,
     ceil_div,
     format_bytes,
     format_shape,
@@ -37,14 +36,6 @@ _RESOURCES = {
     BufferType.DRAM: Resource.DRAM_BUFFER,
     BufferType.L1_SMALL: Resource.L1_SMALL_BUFFER,
 }
-
-
-class Prediction(TextEnum):
-    """The verdict of an estimate. ``unknown``: the tensors fit, but TTNN also allocates what arithmetic cannot size."""
-
-    FITS = "fits"
-    EXCEEDS = "exceeds"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -96,21 +87,22 @@ class Allocation:
             paddings.append((stored / spec.page_bytes, f"rows of {spec.page_bytes} B stored as {stored} B"))
         return paddings
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "shape": list(self.spec.shape),
-            "padded_shape": list(self.spec.padded_shape),
-            "dtype": self.spec.dtype.value,
-            "layout": self.spec.layout.value,
-            "memory": str(self.spec.memory),
-            "logical_bytes": self.logical_bytes,
-            "allocated_bytes": self.allocated_bytes,
-            "bytes_per_bank": self.bytes_per_bank,
-            "booked_bytes_per_bank": self.booked_bytes_per_bank,
-            "padding_factor": round(self.padding_factor, 4),
-            "padding_cause": self.padding_cause,
-        }
+    def stored(self) -> EstimatedTensor:
+        """Returns the tensor as a record keeps it."""
+        return EstimatedTensor(
+            label=self.label,
+            shape=self.spec.shape,
+            padded_shape=self.spec.padded_shape,
+            dtype=self.spec.dtype.value,
+            layout=self.spec.layout.value,
+            memory=str(self.spec.memory),
+            logical_bytes=self.logical_bytes,
+            allocated_bytes=self.allocated_bytes,
+            bytes_per_bank=self.bytes_per_bank,
+            booked_bytes_per_bank=self.booked_bytes_per_bank,
+            padding_factor=round(self.padding_factor, 4),
+            padding_cause=self.padding_cause,
+        )
 
 
 @dataclass(frozen=True)
@@ -158,22 +150,17 @@ class MemoryEstimate:
             return self.program_end - self.limit_bytes
         return None
 
+    def stored(self) -> Estimate:
+        """Returns the estimate as a record keeps it."""
+        alike = {name: getattr(self, name) for name in _STORED}
+        return Estimate(**{**alike, "allocations": tuple(a.stored() for a in self.allocations)})
+
     def to_json(self) -> dict[str, Any]:
         """Returns the verdict with the numbers that apply, then every tensor."""
-        numbers = (
-            "total_bytes", "bytes_per_bank", "banks", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
-            "program_bytes", "program_end", "limit_bytes", "shortfall_bytes",
-        )  # fmt: skip
-        return {
-            "verdict": self.verdict.value,
-            **({"resource": self.resource.value, "stage": self.stage} if self.resource else {}),
-            "reason": self.reason,
-            "complete": self.complete,
-            "temporaries": self.temporaries,
-            **{name: getattr(self, name) for name in numbers if getattr(self, name) is not None},
-            "peak_bytes_per_bank": {str(kind): size for kind, size in self.peak_bytes_per_bank.items()},
-            "allocations": [a.to_json() for a in self.allocations],
-        }
+        return self.stored().to_json()
+
+
+_STORED = tuple(field.name for field in fields(Estimate))
 
 
 def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> MemoryEstimate:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.capture.trace import Trace, Value, ValueKind, logical_bytes, trace_text
+from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec, ceil_div
 from ssinghal.device.error_patterns import translate_error
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.device.usage import buffer_peaks
 from ssinghal.operators.operator_info import PLACED_DTYPES
 from ssinghal.plan.axis_layout import AxisLayout

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ssinghal.capture.trace import Trace
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Resource, Status
-from ssinghal.device.modes import DeviceMode, choose_device
+from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import PlanTask

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.core.case import Case
+from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import Board, DType, Layout, TensorSpec, TextEnum
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import Allocation, MemoryEstimate, Prediction, estimate
+from ssinghal.estimation.estimator import Allocation, MemoryEstimate, estimate
 from ssinghal.operators.binding import bind, specs_of
 
 PLAN_DTYPES = (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B)

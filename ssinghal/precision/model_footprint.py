@@ -15,9 +15,9 @@ from ssinghal.catalog.aten_calls import Unmapped
 from ssinghal.catalog.expansion import catalog_cases
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
 from ssinghal.core.case import Case
+from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import Board, BufferType, DType
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import Prediction
 from ssinghal.precision.footprint import PLAN_DTYPES, CallPlan, Footprint, Role, plan_call
 
 _NOTHING = Footprint()

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.boards import DEFAULT_BOARD
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import TILE_EDGE, DType, Shape, round_up
-from ssinghal.device.modes import DeviceMode, choose_device
+from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.precision.footprint import PLAN_DTYPES
 from ssinghal.precision.sample_data import PLAN_SAMPLES, SAMPLES, as_stored

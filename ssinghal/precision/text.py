@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ssinghal.core.json_values import plain
+from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import DType, format_bytes, format_shape
-from ssinghal.estimation.estimator import Prediction
 from ssinghal.precision.footprint import PLAN_DTYPES, CallPlan, DTypePlan, Footprint, Role
 from ssinghal.precision.model_footprint import ModelPlan, OperatorPlan, PlannedCall
 from ssinghal.precision.storage_error import GOOD_PCC, RUINED_SHARE, MeasuredLoss, StorageLoss
@@ -95,7 +96,7 @@ def _plan_json(planned: DTypePlan) -> dict[str, Any]:
         "dtype": str(planned.dtype),
         "not_saved": planned.unsaved,
         "allocated_bytes": planned.allocated_bytes,
-        "tensors": [{"role": str(t.role), **t.allocation.to_json()} for t in planned.tensors],
+        "tensors": [{"role": str(t.role), **plain(t.allocation.stored())} for t in planned.tensors],
         "estimate": {k: v for k, v in planned.estimate.to_json().items() if k != "allocations"},
     }
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import MESSAGE_LIMIT, Record, Status, sentence
+from ssinghal.core.record import MESSAGE_LIMIT, Prediction, Record, Status, sentence
 from ssinghal.errors import HarnessError, cut
 from ssinghal.estimation.baseline import disagreements, load_baseline
-from ssinghal.estimation.estimator import MemoryEstimate, Prediction
+from ssinghal.estimation.estimator import MemoryEstimate
 from ssinghal.pytest_plugin.options import OomPolicy
 from ssinghal.pytest_plugin.recorder import STALE_PROPERTY
 from ssinghal.pytest_plugin.session import Harness, identity

@@ -177,7 +177,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     harness = active(config)
     if harness is not None and in_xdist(config) and STARTED not in config.stash:
         config.stash[STARTED] = True
-        setattr(report, START_ATTRIBUTE, {"tests": harness.tests, "device": harness.device_facts()})
+        setattr(report, START_ATTRIBUTE, {"tests": harness.tests, "device": harness.device_facts().to_json()})
     return report
 
 

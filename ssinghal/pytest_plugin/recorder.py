@@ -5,6 +5,7 @@ Every run of pytest imports this module where ssinghal is installed, so that it 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,7 +77,9 @@ class RecordCollector:
         """Takes what an xdist process selected (each selects the same) and opened, which its first report brings."""
         activate(self._config).tests.update(tests)
         if self._folder is not None and device:
-            self._folder.set_device(device)
+            from ssinghal.runs.reader import parse_device
+
+            self._folder.set_device(parse_device(json.dumps(device)))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Record, Status
+from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
+from ssinghal.core.record import Prediction, Record, Status
 from ssinghal.core.versions import package_versions
-from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.baseline import load_baseline
-from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
+from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.operators import suite_name
 from ssinghal.pytest_plugin.settings import PluginSettings
 from ssinghal.remedy.probing import probing
@@ -89,9 +89,9 @@ class Harness:
             self._pool = self._stack.enter_context(Pool(self.settings.choice, self.settings.pool_options))
         return self._pool
 
-    def device_facts(self) -> dict[str, Any]:
-        """Returns what was opened, for ``run.json``; empty as long as no device was needed."""
-        return asdict(self._pool.facts) if self._pool is not None else {}
+    def device_facts(self) -> DeviceFacts:
+        """Returns what was opened, for ``run.json``."""
+        return self._pool.facts if self._pool is not None else NOT_OPENED
 
     def submit(self, case: Case) -> Future[Record]:
         """Returns the case's record to come; a case runs once, however many tests need it."""
@@ -111,7 +111,7 @@ class Harness:
         entry = load_baseline(self.settings.board.name).get(case.key)
         return (
             case.known_oom is not None
-            or (entry is not None and entry.status == Status.OOM.value)
+            or (entry is not None and entry.status is Status.OOM)
             or self.estimate(case).verdict is Prediction.EXCEEDS
         )
 
@@ -122,7 +122,7 @@ class Harness:
 
     def record_json(self, case: Case, record: Record, nodeid: str) -> dict[str, Any]:
         """Returns the record as its line will read, with the estimate."""
-        return replace(record, estimate=self.estimate(case).to_json(), test=nodeid).to_json()
+        return replace(record, estimate=self.estimate(case).stored(), test=nodeid).to_json()
 
     def record_without_probe(self, case: Case, nodeid: str, status: Status, message: str) -> dict[str, Any]:
         """Returns the record of a case that no device answered: the reason, and its estimate."""

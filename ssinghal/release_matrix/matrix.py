@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from ssinghal.core.record import Outcome, Resource, Status, Verdict
+from ssinghal.core.device_facts import DeviceFacts
+from ssinghal.core.json_values import fields_of, plain
+from ssinghal.core.record import Outcome, Record, Resource, Status, Usage
 from ssinghal.core.tensors import TextEnum
-from ssinghal.operators.case_json import KEYS
 from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.diff import Change, Changes
-from ssinghal.runs.reader import RecordGroup, Run
-from ssinghal.runs.stored_record import StoredDevice, StoredRecord
+from ssinghal.runs.reader import RecordGroup, Run, identity_of
 
-_PROGRAM_KINDS = ("circular_bytes", "dataflow_bytes", "scratch_bytes")  # of the peaks; all of them are in l1_total_bytes
-_NUMBERS = tuple(field.name for field in fields(Verdict) if "int" in str(field.type))
 _ROOM = ("free_bytes", "bank_bytes", "limit_bytes", "tensor_address")
 
 
@@ -55,11 +53,11 @@ class CaseChange:
 class MatrixRow:
     """One case: its record on each release, oldest first, and its changes."""
 
-    records: tuple[StoredRecord, ...]
+    records: tuple[Record, ...]
     changes: tuple[CaseChange, ...]
 
     @property
-    def first(self) -> StoredRecord:
+    def first(self) -> Record:
         return self.records[0]
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +66,7 @@ class MatrixRow:
             "op": first.op,
             "key": first.key,
             "id": first.id,
-            "case": first.model_dump(mode="json", include=set(KEYS)),
+            "case": identity_of(first),
             "calls": first.calls,
             "models": list(first.callers),
             "releases": [_cell(record) for record in self.records],
@@ -193,16 +191,16 @@ class Timeline:
         }
 
 
-def outcome_of(record: StoredRecord) -> Outcome:
+def outcome_of(record: Record) -> Outcome:
     return record.status.value, record.resource.value if record.is_oom and record.resource else None
 
 
-def needs_bytes(record: StoredRecord) -> int | None:
+def needs_bytes(record: Record) -> int | None:
     """Returns the bytes needed per bank; for program buffers, the size or end address per core."""
     return record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes
 
 
-def room_bytes(record: StoredRecord) -> int | None:
+def room_bytes(record: Record) -> int | None:
     """Returns the free bytes of a bank, else the size of a bank, else the limit of program buffers, as reported by TTNN."""
     return next((value for name in _ROOM if (value := getattr(record, name)) is not None), None)
 
@@ -215,7 +213,7 @@ def _changes(before: Run, after: Run) -> Iterable[CaseChange]:
         yield CaseChange(_kind(change, old[case], new[case]), *versions, change)
 
 
-def _kind(change: Change, old: StoredRecord, new: StoredRecord) -> VerdictChange:
+def _kind(change: Change, old: Record, new: Record) -> VerdictChange:
     """Classifies a change. If memory of the host ran out, nothing is known about the device: neither fits nor out of memory."""
     if change.kind in (ChangeKind.GROWN, ChangeKind.SHRUNK):
         return VerdictChange.BYTES_CHANGED
@@ -246,16 +244,16 @@ def _step(before: RecordGroup, after: RecordGroup, changes: Sequence[CaseChange]
         l1_bank_bytes=both("l1_bank_bytes"),
         dram_bank_bytes=both("dram_bank_bytes"),
         alone=sum(_differ(_numbers(old), _numbers(new)) for old, new in same),
-        other_kind=sum(_differ(old.usage or {}, new.usage or {}) for old, new in same),
+        other_kind=sum(bool(old.usage and new.usage) and old.usage != new.usage for old, new in same),
         counts={kind: counts[kind] for kind in VerdictChange},
     )
 
 
-def _memory(device: StoredDevice) -> dict[str, int | None]:
+def _memory(device: DeviceFacts) -> dict[str, int | None]:
     return {
-        "l1_base_bytes": device.l1_base_bytes,
-        "l1_bank_bytes": device.l1.bank_bytes if device.l1 else None,
-        "dram_bank_bytes": device.dram.bank_bytes if device.dram else None,
+        "l1_base_bytes": device.l1_base_bytes or None,
+        "l1_bank_bytes": device.l1.bank_bytes or None,
+        "dram_bank_bytes": device.dram.bank_bytes or None,
     }
 
 
@@ -265,19 +263,19 @@ def _moved(bytes_: tuple[int | None, int | None]) -> int | None:
 
 
 def _comparable(run: Run) -> Run:
-    """Returns the run without the kinds of its program buffers."""
+    """Returns the run without the kinds of its program buffers; all of them are in ``l1_total_bytes``."""
     (group,) = run.groups
-    records = tuple(record.model_copy(update={"usage": _without_kinds(record.usage)}) for record in group.records)
+    records = tuple(replace(record, usage=_without_kinds(record.usage)) for record in group.records)
     return Run(run.path, run.head, (RecordGroup(group.setting, records, group.device),))
 
 
-def _without_kinds(usage: Mapping[str, int] | None) -> Mapping[str, int] | None:
-    return None if usage is None else {name: size for name, size in usage.items() if name not in _PROGRAM_KINDS}
+def _without_kinds(usage: Usage | None) -> Usage | None:
+    return None if usage is None else replace(usage, circular_bytes=0, dataflow_bytes=0, scratch_bytes=0)
 
 
-def _numbers(record: StoredRecord) -> dict[str, int]:
+def _numbers(record: Record) -> dict[str, int]:
     """Returns the numbers of the message."""
-    return {name: value for name in _NUMBERS if (value := getattr(record, name, None)) is not None}
+    return {name: value for name, value in fields_of(record.verdict).items() if isinstance(value, int)}
 
 
 def _differ(before: Mapping[str, int], after: Mapping[str, int]) -> bool:
@@ -285,7 +283,7 @@ def _differ(before: Mapping[str, int], after: Mapping[str, int]) -> bool:
     return any(after.get(name, value) != value for name, value in before.items())
 
 
-def _why_no_peaks(records: Sequence[StoredRecord]) -> str:
+def _why_no_peaks(records: Sequence[Record]) -> str:
     """Returns the one reason why no record of a fitting call has peaks; empty if some have."""
     fitting = [record for record in records if record.status is Status.FITS]
     reasons = {record.usage_note for record in fitting}
@@ -296,7 +294,7 @@ def _plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
     return {" ".join(filter(None, outcome)): count for outcome, count in counts.items()}
 
 
-def _cell(record: StoredRecord) -> dict[str, Any]:
+def _cell(record: Record) -> dict[str, Any]:
     return {
         "ttnn": record.ttnn,
         "status": record.status.value,
@@ -307,6 +305,6 @@ def _cell(record: StoredRecord) -> dict[str, Any]:
         **_numbers(record),
         "booked_bytes": {t.label: t.booked_bytes for t in record.tensors if t.booked_bytes is not None},
         "resident_bytes": dict(record.resident),
-        "peaks": dict(record.usage) if record.usage is not None else None,
+        "peaks": plain(record.usage),
         "message": record.message,
     }

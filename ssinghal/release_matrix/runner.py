@@ -10,16 +10,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.json_values import plain
 from ssinghal.core.record import Record, RunInfo
 from ssinghal.core.versions import now, package_versions
-from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import Release
-from ssinghal.device.session import DeviceFacts
 from ssinghal.errors import DeviceError, HarnessError
 from ssinghal.estimation.estimator import estimate
 from ssinghal.runner.pool import Pool
@@ -64,7 +65,7 @@ class ReleaseFolder:
 
     @property
     def _setting(self) -> Setting:
-        return Setting(DeviceMode.VIRTUAL.value, self.options["board"], self.version)
+        return Setting(DeviceMode.VIRTUAL, self.options["board"], self.version)
 
     def _check_options(self) -> None:
         try:
@@ -96,7 +97,7 @@ class ReleaseFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HarnessError(f"cannot write {self.path}: {error.strerror}") from error
-        started = new_run(Path.cwd(), self.options, None, asdict(facts))
+        started = new_run(Path.cwd(), self.options, None, facts)
         info = replace(started, run=f"{self.parent.name}-{self.version}", versions={**package_versions(), "ttnn": self.version})
         self._describe(info)
         with GrowingFile(self._lines) as file:
@@ -104,7 +105,7 @@ class ReleaseFolder:
         self._describe(replace(info, finished=now()))
 
     def _describe(self, info: RunInfo) -> None:
-        write_whole(self._info, json.dumps(asdict(info), indent=2))
+        write_whole(self._info, json.dumps(plain(info), indent=2))
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def run_parts(
             board = pool.facts.opened_board
             submitted = {pool.submit(case): case for case in part.missing}
             for done in as_completed(submitted):
-                record = replace(done.result(), estimate=estimate(submitted[done], board).to_json())
+                record = replace(done.result(), estimate=estimate(submitted[done], board).stored())
                 write(record)
                 on_record(record)
 

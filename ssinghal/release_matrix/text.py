@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ssinghal.core.record import Status
+from ssinghal.core.record import Record, Status
 from ssinghal.errors import cut
 from ssinghal.release_matrix.matrix import CaseChange, MatrixRow, ReleaseStep, Timeline, needs_bytes, room_bytes
 from ssinghal.render.tables import aligned, status_columns
-from ssinghal.runs.stored_record import StoredRecord
 
 ID_LIMIT = 60
 MESSAGE_LIMIT = 80
@@ -40,7 +39,7 @@ def outcome_rows(timeline: Timeline) -> list[list[str]]:
     for group, counts in zip(timeline.groups, timeline.outcomes, strict=True):
         base = group.device.l1_base_bytes
         cells = [f"{counts[column]:,}" if counts[column] else "" for column in columns]
-        rows.append([group.setting.ttnn, *cells, f"{base:,}" if base is not None else ""])
+        rows.append([group.setting.ttnn, *cells, f"{base:,}" if base else ""])
     return rows
 
 
@@ -63,7 +62,7 @@ def step_line(step: ReleaseStep) -> str:
     return f"{step.before} → {step.after}: {'; '.join(parts)}"
 
 
-def cell(record: StoredRecord) -> str:
+def cell(record: Record) -> str:
     """Returns one outcome in a few words: the resource that ran out with need and room, else the status and the reason."""
     if record.status is Status.FITS:
         return f"{record.status}, leak" if record.left_allocated else str(record.status)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TypeVar
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Record, Status, Verdict
+from ssinghal.core.record import DecidedBy, Record, Status, Verdict
 from ssinghal.core.tensors import Board, BufferType, DType
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import find_release
@@ -76,7 +76,7 @@ class DevicePools(PoolCache[Pool]):
         except HarnessError as error:
             where, ttnn = trial.board or self.board.name, trial.release or self.ttnn
             return TrialResult(
-                trial, Verdict(Status.ERROR, stage="device", decided_by="harness", message=str(error)), where, ttnn, ""
+                trial, Verdict(Status.ERROR, stage="device", decided_by=DecidedBy.HARNESS, message=str(error)), where, ttnn, ""
             )
         return pool.run(TrialTask(trial)).result()
 

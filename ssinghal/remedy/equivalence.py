@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import Any
 
 from ssinghal.core.case import Case
+from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import BufferType, DType, Shape
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.operators.binding import bind
 from ssinghal.operators.dims import axes_of
 from ssinghal.remedy.rewrites import RewriteBackend

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ssinghal.core.case import Case, OutputMemory
-from ssinghal.core.record import Verdict
+from ssinghal.core.record import Prediction, Verdict
 from ssinghal.core.tensors import Board, BufferType, TensorSpec, format_bytes
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
+from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.operators.dims import as_placed
 from ssinghal.operators.operator_info import OperatorInfo

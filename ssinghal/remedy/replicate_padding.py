@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 
 from ssinghal.core.case import Case
+from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import Layout, Shape, format_shape
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.operators import make_case, named
 from ssinghal.operators.binding import bind
 from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE, InTorch, TorchBackend, ValueCheck, compare, fewer_elements

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.record import DecidedBy, Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import bind
 from ssinghal.remedy.problem import Problem
@@ -138,4 +138,6 @@ def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> TrialResult | N
     if tiles <= budget.host_tiles:
         return None
     message = f"TTNN maps {tiles:,} tiles on the host for it; more than {budget.host_tiles:,} are not tried"
-    return TrialResult(trial, Verdict(Status.NOT_RUN, decided_by="arithmetic", message=message), problem.board.name, "", "")
+    return TrialResult(
+        trial, Verdict(Status.NOT_RUN, decided_by=DecidedBy.ARITHMETIC, message=message), problem.board.name, "", ""
+    )

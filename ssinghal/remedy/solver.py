@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from packaging.version import Version
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.record import DecidedBy, Status, Usage, Verdict
 from ssinghal.core.tensors import BufferType, DType
 from ssinghal.device.releases import added_releases, installed_release
 from ssinghal.errors import InvalidCase
@@ -57,7 +57,7 @@ def solve(
         board = bench.board_of("", trace_region_bytes)
         problem = Problem.of(case, verdict, board, live, newer_than(bench.ttnn), trace_region_bytes)
     except InvalidCase as error:
-        return Unsolved(case, Verdict(Status.INVALID, decided_by="arithmetic", message=str(error)))
+        return Unsolved(case, Verdict(Status.INVALID, decided_by=DecidedBy.ARITHMETIC, message=str(error)))
     found = search(problem, bench.run, budget, only=only)
     before = _before(problem, usage)
     values: dict[str, ValueCheck] = {}
@@ -79,11 +79,11 @@ def without_other_values(remedies: Remedies, values: Mapping[str, ValueCheck]) -
     return replace(remedies, found=kept, refused=(*remedies.refused, *refused))
 
 
-def _before(problem: Problem, usage: Mapping[str, int] | None) -> dict[BufferType, int]:
+def _before(problem: Problem, usage: Usage | None) -> dict[BufferType, int]:
     """What the call as it was takes per bank, were there room, and what lives: as TTNN captured it, else its tensors alone."""
     made, held = problem.estimate(problem.case), {}
     for kind in (BufferType.L1, BufferType.DRAM):
-        own = usage[f"{kind.value}_bytes"] if usage else made.peak_bytes_per_bank.get(kind, 0)
+        own = usage.of_memory(kind) if usage else made.peak_bytes_per_bank.get(kind, 0)
         lives = sum(r.bytes_per_bank for r in problem.live if r.memory is kind and not r.freed)
         held[kind] = own + lives
     return {kind: size for kind, size in held.items() if size}
@@ -105,7 +105,7 @@ def padding_changes(case: Case, bench: DevicePools, release: str = "") -> ModelC
     return ModelChange(values, bench.run(bench.on(release, problem.trial())))
 
 
-def _failing(case: Case, bench: DevicePools, live: LiveSet) -> tuple[Verdict, Mapping[str, int] | None]:
+def _failing(case: Case, bench: DevicePools, live: LiveSet) -> tuple[Verdict, Usage | None]:
     """How it ends beside what lives, and what it takes by itself."""
     record = bench.probe(case)
     if not live or record.status is not Status.FITS:

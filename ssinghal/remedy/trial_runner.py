@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import PlacedTensor, Resource, Status, Verdict
+from ssinghal.core.device_facts import DeviceFacts
+from ssinghal.core.record import DecidedBy, PlacedTensor, Resource, Status, Verdict
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div
 from ssinghal.device.call_recorder import Transcript
 from ssinghal.device.error_patterns import translate_error
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.device.usage import buffer_peaks
 from ssinghal.errors import DeviceError, InvalidCase
 from ssinghal.operators.binding import bind
@@ -136,7 +137,7 @@ def _run(
         return replace(translate_error(type(error).__name__, str(error)), stage=hand.stage), ()
     except InvalidCase as error:
         return Verdict(
-            Status.INVALID, stage=hand.stage, decided_by="arithmetic", error_type="InvalidCase", message=str(error)
+            Status.INVALID, stage=hand.stage, decided_by=DecidedBy.ARITHMETIC, error_type="InvalidCase", message=str(error)
         ), ()
     finally:
         for tensor in (*results, *hand.tensors):
@@ -167,7 +168,9 @@ def judged(trial: Trial, found: Sequence[TensorSpec], sharded: Sequence[bool]) -
         ]
         faults += ["a sharded result; expected an interleaved one"] if is_sharded and not trial.any_memory else []
     if faults:
-        return Verdict(Status.MISMATCH, stage="output", decided_by="harness", message=f"TTNN returned {', '.join(faults)}")
+        return Verdict(
+            Status.MISMATCH, stage="output", decided_by=DecidedBy.HARNESS, message=f"TTNN returned {', '.join(faults)}"
+        )
     return Verdict(Status.FITS)
 
 

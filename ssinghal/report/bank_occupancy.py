@@ -7,15 +7,14 @@ capture. Where these cannot be told apart, one segment holds them together and s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.record import Resource
-from ssinghal.core.tensors import Board, BufferType, MemoryRegion, TextEnum, format_bytes
+from ssinghal.core.record import Record, Resource, Usage
+from ssinghal.core.tensors import Board, BufferType, TextEnum, format_bytes
 from ssinghal.errors import InvalidCase
 from ssinghal.runs.reader import RecordGroup
-from ssinghal.runs.stored_record import StoredRecord
 
 _MEMORIES = {
     Resource.L1_BUFFER: BufferType.L1,
@@ -72,13 +71,12 @@ def board_of(group: RecordGroup) -> Board | None:
     except InvalidCase:
         return None
     opened = group.device
-    if opened.l1 is None or opened.dram is None or opened.l1_base_bytes is None:
+    if not opened.knows_memory:
         return board
-    l1, dram = (MemoryRegion(**region.model_dump()) for region in (opened.l1, opened.dram))
-    return replace(board, l1=l1, dram=dram, l1_end_bytes=opened.l1_base_bytes + l1.bank_bytes)
+    return replace(board, l1=opened.l1, dram=opened.dram, l1_end_bytes=opened.l1_base_bytes + opened.l1.bank_bytes)
 
 
-def bars_of(record: StoredRecord, board: Board) -> tuple[Bar, ...]:
+def bars_of(record: Record, board: Board) -> tuple[Bar, ...]:
     """L1, DRAM and L1_SMALL, as far as the case has to do with them; the one that ran out first.
 
     A memory whose figures do not go together has no bar: those of another release's banks, where no run.json tells them.
@@ -91,7 +89,7 @@ def bars_of(record: StoredRecord, board: Board) -> tuple[Bar, ...]:
     return tuple(bar for bar in bars if all(s.size_bytes > 0 for s in (*bar.segments, *bar.beyond)))
 
 
-def _memory_that_failed(record: StoredRecord, board: Board) -> BufferType | None:
+def _memory_that_failed(record: Record, board: Board) -> BufferType | None:
     """A fragmented memory has no name in the record; its bank's size tells which it was."""
     if not record.is_oom or record.resource is None:
         return None
@@ -100,17 +98,23 @@ def _memory_that_failed(record: StoredRecord, board: Board) -> BufferType | None
     return BufferType.L1 if record.resource in _PROGRAM else _MEMORIES.get(record.resource)
 
 
-def _concerns(record: StoredRecord, kind: BufferType, board: Board) -> bool:
-    usage = record.usage or {}
+def _concerns(record: Record, kind: BufferType, board: Board) -> bool:
+    peak = _peak(record, kind)
     if kind is BufferType.L1_SMALL:
-        return usage.get("l1_small_bytes", 0) > 0 or record.resource is Resource.L1_SMALL_BUFFER
+        return peak > 0 or record.resource is Resource.L1_SMALL_BUFFER
     placed = any(_kind(t.memory) == kind.value for t in record.tensors)
     named = kind is _memory_that_failed(record, board) or placed or record.resident.get(kind.value, 0) > 0
-    peak = usage.get("l1_total_bytes", 0) if kind is BufferType.L1 else usage.get("dram_bytes", 0)
     return named or peak > 0
 
 
-def _bar(record: StoredRecord, kind: BufferType, board: Board, failed: bool) -> Bar:
+def _peak(record: Record, kind: BufferType) -> int:
+    """Tensors and, in L1, program buffers together; 0 where there was no capture."""
+    if record.usage is None:
+        return 0
+    return record.usage.l1_total_bytes if kind is BufferType.L1 else record.usage.of_memory(kind)
+
+
+def _bar(record: Record, kind: BufferType, board: Board, failed: bool) -> Bar:
     bank = board.region(kind).bank_bytes
     if failed and record.resource not in _PROGRAM and record.bank_bytes is not None:
         bank = record.bank_bytes
@@ -142,7 +146,7 @@ def _reserved(board: Board, bank_bytes: int) -> list[Segment]:
     return [Segment(SegmentKind.RESERVED, "reserved by TTNN", base), small]
 
 
-def _buffer_failure(record: StoredRecord, kind: BufferType, bank: int) -> _Parts:
+def _buffer_failure(record: Record, kind: BufferType, bank: int) -> _Parts:
     """A tensor of which the bank can hold a part at most: its largest free block."""
     need = record.bytes_per_bank or 0
     inputs = _inputs(record, kind)
@@ -155,14 +159,13 @@ def _buffer_failure(record: StoredRecord, kind: BufferType, bank: int) -> _Parts
     stage = record.stage or "a buffer"
     free = Segment(SegmentKind.FREE, "free, in smaller blocks" if need > block else "free", bank - held - room)
     taken += [free, Segment(SegmentKind.WANTED, f"{stage}: as much as fits", room)]
-    usage = record.usage or {}
-    peak = usage.get("l1_total_bytes" if kind is BufferType.L1 else f"{kind.value}_bytes", 0)
+    peak = _peak(record, kind)
     believed = peak >= held + need  # TTNN's capture counts bytes per bank in 32 bits
     notes = [f"by TTNN's capture the whole call would take {format_bytes(peak)} of each bank"] if believed else []
     return taken, [Segment(SegmentKind.WANTED, f"{stage}: does not fit", need - room)], notes
 
 
-def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
+def _program_failure(record: Record, board: Board, bank: int) -> _Parts:
     """Program buffers that reach beyond L1 or into its tensors. The record has an address, or the bytes of one buffer and the
     budget that an operator gives it."""
     tensors = _tensors_of_program(record, board)
@@ -171,7 +174,7 @@ def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
         limit = f"; its buffers may take {format_bytes(record.limit_bytes)}" if record.limit_bytes is not None else ""
         free = Segment(SegmentKind.FREE, "free, but too little for the program", room)
         return [*tensors, free], [], [f"TTNN names no need of this program{limit}"]
-    is_address = record.verdict.ends_at_address
+    is_address = record.ends_at_address
     need = record.program_bytes - (board.reserved_base_bytes if is_address else 0)
     budget = room if is_address or record.limit_bytes is None else min(record.limit_bytes, room)
     fitting = min(need, budget)
@@ -184,7 +187,7 @@ def _program_failure(record: StoredRecord, board: Board, bank: int) -> _Parts:
     return taken, [Segment(SegmentKind.WANTED, f"{buffers}: do not fit", need - fitting)], []
 
 
-def _tensors_of_program(record: StoredRecord, board: Board) -> list[Segment]:
+def _tensors_of_program(record: Record, board: Board) -> list[Segment]:
     """L1 tensors above the program: the operands, and what lies between them and the lowest address that the message names."""
     inputs = _inputs(record, BufferType.L1)
     if record.tensor_address is None:
@@ -196,10 +199,10 @@ def _tensors_of_program(record: StoredRecord, board: Board) -> list[Segment]:
     return [*inputs, Segment(SegmentKind.OTHER, "other L1 buffers of the call", max(0, below))]
 
 
-def _held_and_peaks(record: StoredRecord, kind: BufferType, bank: int) -> _Parts:
+def _held_and_peaks(record: Record, kind: BufferType, bank: int) -> _Parts:
     """Operands and results, then what the call takes besides at its peak, by TTNN's graph capture."""
     held = [*_inputs(record, kind), *_results(record, kind)]
-    stopped = record.is_oom and not record.stage.startswith("input")
+    stopped = record.is_oom and not record.stopped_at_operand
     notes = [_NOT_RETURNED] if stopped else []
     usage = record.usage
     if usage is None:
@@ -211,15 +214,14 @@ def _held_and_peaks(record: StoredRecord, kind: BufferType, bank: int) -> _Parts
     return [*taken, Segment(SegmentKind.FREE, "free", bank - _sum(taken))], [], [*notes, *more]
 
 
-def _besides(usage: Mapping[str, int], kind: BufferType, held: int, bank: int) -> tuple[list[Segment], list[str]]:
+def _besides(usage: Usage, kind: BufferType, held: int, bank: int) -> tuple[list[Segment], list[str]]:
     """What a call takes at its peak besides ``held`` bytes, and what the capture says that cannot be drawn."""
     if kind is not BufferType.L1:
-        peak = usage[f"{kind.value}_bytes"]
+        peak = usage.of_memory(kind)
         if peak > bank:
             return [], [_more_than_the_bank(peak)]
         return [Segment(SegmentKind.OTHER, "temporaries, at the peak", max(0, peak - held))], []
-    tensors, together = usage["l1_bytes"], usage["l1_total_bytes"]
-    program = usage["circular_bytes"] + usage["dataflow_bytes"] + usage["scratch_bytes"]
+    tensors, together, program = usage.l1_bytes, usage.l1_total_bytes, usage.program_bytes
     if max(together, held) > bank or held + program > bank >= tensors + program:
         return [], [_more_than_the_bank(max(together, held + program))]
     if together == tensors + program:
@@ -236,13 +238,13 @@ def _more_than_the_bank(peak_bytes: int) -> str:
     return f"not drawn: by TTNN's capture, made without tensors in place, the call takes {format_bytes(peak_bytes)} at its peak"
 
 
-def _inputs(record: StoredRecord, kind: BufferType) -> list[Segment]:
+def _inputs(record: Record, kind: BufferType) -> list[Segment]:
     """Operands that were placed, by what the allocator booked."""
     placed = (t for t in record.tensors if t.label.startswith("input") and _kind(t.memory) == kind.value)
     return [Segment(SegmentKind.INPUT, t.label, t.booked_bytes) for t in placed if t.booked_bytes]
 
 
-def _results(record: StoredRecord, kind: BufferType) -> list[Segment]:
+def _results(record: Record, kind: BufferType) -> list[Segment]:
     """What the call left besides its operands; by tensor where their sizes by arithmetic are just that."""
     left = record.resident.get(kind.value, 0) - _sum(_inputs(record, kind))
     placed = {t.label for t in record.tensors if _kind(t.memory) == kind.value}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ssinghal.core.record import Record
 from ssinghal.render.markdown import Markup, code, names, shape, share, size, table
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.placement_alternatives import Answer
 from ssinghal.report.result_tables import SIZE_COLUMNS, sizes
 from ssinghal.report.statistics import BANDS, Pair, ShapeFailures
-from ssinghal.runs.stored_record import StoredRecord
 
 MAX_SHAPES = 20
 MAX_CASES = 10
@@ -111,7 +111,7 @@ def advice_table(c: GroupReport) -> Markup:
 
 def searched_table(c: GroupReport) -> Markup:
     """What a search found, the most often first found on top; failing cases without a remedy last."""
-    first: dict[tuple[str, str], list[StoredRecord]] = {}
+    first: dict[tuple[str, str], list[Record]] = {}
     for _, searched in c.searched:
         first |= {(w.contract, w.lever): first.get((w.contract, w.lever), []) for w in searched.found}
     for record, searched in c.searched:
@@ -123,7 +123,7 @@ def searched_table(c: GroupReport) -> Markup:
     return table(["contract", "remedy", "first for so many cases", "found for", "calls of models it is first for"], rows)
 
 
-def closest(c: GroupReport, records: Sequence[StoredRecord]) -> Markup:
+def closest(c: GroupReport, records: Sequence[Record]) -> Markup:
     """Of ``records`` those that lack least."""
     known = [r for r in records if r.shortfall_bytes is not None]
     chosen = sorted(known, key=lambda r: r.shortfall_bytes or 0)[:MAX_CASES]
@@ -150,18 +150,18 @@ def tried_shapes_to_mend(c: GroupReport) -> Markup:
 _MENDING = ("failing cases", "least shortfall, per bank or core", "what would make them fit (cases)")
 
 
-def _mending(c: GroupReport, records: Sequence[StoredRecord]) -> list[object]:
+def _mending(c: GroupReport, records: Sequence[Record]) -> list[object]:
     short = min((r.shortfall_bytes for r in records if r.shortfall_bytes is not None), default=None)
     return [len(records), size(short), c.in_short(records)]
 
 
-def _callers(records: Iterable[StoredRecord]) -> list[str]:
+def _callers(records: Iterable[Record]) -> list[str]:
     return sorted({model for r in records for model in r.callers})
 
 
-def _resource(record: StoredRecord) -> str:
+def _resource(record: Record) -> str:
     return record.resource.value if record.resource else "not named"
 
 
-def _models(records: Iterable[StoredRecord]) -> Markup:
+def _models(records: Iterable[Record]) -> Markup:
     return names(sorted({s.model for r in records for s in r.sources if s.model}))

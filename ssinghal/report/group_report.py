@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ssinghal.core.record import Record
 from ssinghal.core.remedy_outcome import RemedyOutcome
 from ssinghal.report.placement_alternatives import Advice, Alternative, Alternatives, Answer, PlacementRemedy, advice
 from ssinghal.report.statistics import Facts
 from ssinghal.runs.reader import RecordGroup
-from ssinghal.runs.stored_record import StoredRecord
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class GroupReport:
     """``tried``: records that were made since the run, of changed calls and of failing ones with a search for remedies."""
 
     group: RecordGroup
-    tried: tuple[StoredRecord, ...] = ()
+    tried: tuple[Record, ...] = ()
 
     @cached_property
     def facts(self) -> Facts:
@@ -41,15 +41,15 @@ class GroupReport:
         failing = {(r.op, r.key) for r in self.facts.oom}
         return sum((r.op, r.key) not in failing for r in self.tried)
 
-    def alternatives_of(self, failing: StoredRecord) -> tuple[Alternative, ...]:
+    def alternatives_of(self, failing: Record) -> tuple[Alternative, ...]:
         return self._answers[failing.op, failing.key]
 
-    def searched_of(self, failing: StoredRecord) -> RemedyOutcome | None:
+    def searched_of(self, failing: Record) -> RemedyOutcome | None:
         """What a search found, if there was one."""
         return self._searches.get((failing.op, failing.key))
 
     @cached_property
-    def searched(self) -> tuple[tuple[StoredRecord, RemedyOutcome], ...]:
+    def searched(self) -> tuple[tuple[Record, RemedyOutcome], ...]:
         """Failing cases that a search was made for."""
         found = [(r, self.searched_of(r)) for r in self.facts.oom]
         return tuple((r, searched) for r, searched in found if searched is not None)
@@ -58,7 +58,7 @@ class GroupReport:
     def advice(self) -> tuple[Advice, ...]:
         return advice([(r, self.alternatives_of(r)) for r in self.facts.oom])
 
-    def best(self, failing: StoredRecord) -> str:
+    def best(self, failing: Record) -> str:
         """What a search found first. Without a search, the changes of placement that are known to help; where there is none,
         those that may."""
         searched = self.searched_of(failing)
@@ -69,14 +69,14 @@ class GroupReport:
         open_ = [a for a in found if a.answer is Answer.UNKNOWN]
         return "; ".join(map(str, known or open_)) or "no single change of placement"
 
-    def remedies_of(self, failing: StoredRecord) -> tuple[str, ...]:
+    def remedies_of(self, failing: Record) -> tuple[str, ...]:
         """All that a search found; without a search, every change of placement with its answer."""
         searched = self.searched_of(failing)
         if searched is None:
             return tuple(map(str, self.alternatives_of(failing)))
         return tuple(map(str, searched.found)) or (str(searched),)
 
-    def in_short(self, records: Sequence[StoredRecord]) -> str:
+    def in_short(self, records: Sequence[Record]) -> str:
         """How many of ``records`` fit with what a search found first; how many of the others each change of placement has
         which answer for."""
         searches = [self.searched_of(r) for r in records]

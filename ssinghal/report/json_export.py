@@ -8,13 +8,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ssinghal.core.json_values import plain
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.operators import operators as registry
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.statistics import OperatorResults, Pair, Size, Statistics, TierResults, band_of, tiers_of
 from ssinghal.report.support_matrix import operator_mapping, support_matrix
 from ssinghal.runs.reader import Run
-from ssinghal.runs.stored_record import StoredRecord
 
 REPORT_SCHEMA = 1
 FAILURE_COLUMNS = (
@@ -89,7 +90,7 @@ def _cell(value: object) -> object:
 
 
 def _head(run: Run) -> dict[str, Any]:
-    described = run.head.model_dump(include={"started", "finished", "command", "commit", "versions", "selected"})
+    described = {name: getattr(run.head, name) for name in ("started", "finished", "command", "commit", "versions", "selected")}
     return {
         "report_schema": REPORT_SCHEMA,
         "run": run.id,
@@ -145,7 +146,7 @@ def _oom(chapter: GroupReport) -> dict[str, Any]:
                 {"remedy": a.remedy.value, "answer": a.answer.value, "memory": a.memory.value,
                  "bytes_per_bank": a.bytes_per_bank, "bank_bytes": a.bank_bytes}
                 for a in chapter.alternatives_of(r)
-            ], "searched": searched.to_json() if (searched := chapter.searched_of(r)) is not None else None}
+            ], "searched": plain(searched) if (searched := chapter.searched_of(r)) is not None else None}
             for r in facts.oom
         ],
     }  # fmt: skip
@@ -163,7 +164,7 @@ def _analysis(chapter: GroupReport) -> dict[str, Any]:
             {
                 "op": r.op, "operator": r.operator, "id": r.id, "key": r.key, "shape": r.shape, "status": r.status.value,
                 "resource": r.resource.value if r.resource else None, "stage": r.stage, **_size(Size.of_shape(r)),
-                "usage": r.usage, "shortfall_bytes": r.shortfall_bytes, "calls": r.calls,
+                "usage": plain(r.usage), "shortfall_bytes": r.shortfall_bytes, "calls": r.calls,
             }
             for r in facts.records
         ],
@@ -217,7 +218,7 @@ def _models(chapter: GroupReport) -> list[dict[str, Any]]:
     ]
 
 
-def _failure(record: StoredRecord) -> dict[str, Any]:
+def _failure(record: Record) -> dict[str, Any]:
     """All of a failing case but its alternatives; the second size is that of the tensor which did not fit."""
     where, failed = Size.of_shape(record), record.failed
     return {
@@ -265,13 +266,13 @@ def _size(size: Size) -> dict[str, int | None]:
     }
 
 
-def _statistics(records: Iterable[StoredRecord]) -> dict[str, Mapping[str, int]]:
+def _statistics(records: Iterable[Record]) -> dict[str, Mapping[str, int]]:
     """Over the cases that have the number: bytes asked for by what did not fit, missing bytes, peaks of calls that fit."""
     listed = list(records)
     values = {
         "asked_bytes": [r.total_bytes for r in listed if r.is_oom],
         "shortfall_bytes": [r.shortfall_bytes for r in listed if r.is_oom],
-        **{f"peak_{kind}": [r.usage.get(kind) for r in listed if r.usage and not r.is_oom] for kind in _PEAKS},
+        **{f"peak_{kind}": [getattr(r.usage, kind) for r in listed if r.usage and not r.is_oom] for kind in _PEAKS},
     }
     made = {name: Statistics.of(v for v in found if v is not None) for name, found in values.items()}
     return {name: vars(found) for name, found in made.items() if found}
@@ -281,7 +282,7 @@ _PEAKS = ("l1_bytes", "l1_total_bytes", "l1_small_bytes", "dram_bytes")
 
 
 def _shapes_of(found: OperatorResults) -> list[dict[str, Any]]:
-    by_shape: dict[Shape, list[StoredRecord]] = defaultdict(list)
+    by_shape: dict[Shape, list[Record]] = defaultdict(list)
     for record in found.records:
         by_shape[record.shape].append(record)
     return [

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ssinghal.core.record import Status
+from ssinghal.core.record import Record, Status
 from ssinghal.render.markdown import Markup, code, shape, size, table
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.result_tables import SIZE_COLUMNS, padded, sizes
 from ssinghal.report.statistics import OperatorResults, Size
-from ssinghal.runs.stored_record import StoredRecord
 
 MAX_CASES = 10
 
@@ -39,7 +38,7 @@ def others(results: OperatorResults) -> Markup:
 
 def padding(results: OperatorResults) -> Markup:
     """Shapes of this operator that padding inflates most."""
-    worst: dict[tuple[int, ...], StoredRecord] = {}
+    worst: dict[tuple[int, ...], Record] = {}
     for r in results.records:
         if r.subject and r.subject.padding_factor > 1:
             worst.setdefault(r.shape, r)
@@ -60,5 +59,5 @@ def padding(results: OperatorResults) -> Markup:
     return table(["shape", "as stored", "logical", "allocated, x logical", "padded by"], rows)
 
 
-def _peak(record: StoredRecord) -> Markup:
-    return size((record.usage or {}).get("l1_total_bytes"))
+def _peak(record: Record) -> Markup:
+    return size(record.usage.l1_total_bytes if record.usage else None)

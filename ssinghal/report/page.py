@@ -13,7 +13,9 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from ssinghal.core.record import FAULTS, Resource, Status, Usage
+from ssinghal.core.case import Source
+from ssinghal.core.json_values import fields_of
+from ssinghal.core.record import FAULTS, Record, Resource, Status, Usage
 from ssinghal.core.tensors import Board, format_shape
 from ssinghal.operators.case_json import KEYS
 from ssinghal.render import html
@@ -24,7 +26,6 @@ from ssinghal.report.statistics import Size
 from ssinghal.runs.change_kinds import TITLES, WORSE, ChangeKind
 from ssinghal.runs.diff import Changes
 from ssinghal.runs.reader import Run
-from ssinghal.runs.stored_record import StoredRecord, StoredSource
 
 SCRIPTS = (
     "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "overview.js", "matrix.js",
@@ -119,7 +120,7 @@ def _group(chapter: GroupReport, tables: _Tables) -> dict[str, Any]:
     }
 
 
-def _case(record: StoredRecord, chapter: GroupReport, board: Board | None, tables: _Tables) -> dict[str, Any]:
+def _case(record: Record, chapter: GroupReport, board: Board | None, tables: _Tables) -> dict[str, Any]:
     """One value for every column. ``load`` is known of cases that ran, to their end or out of memory."""
     size = Size.of_shape(record)
     bars = bars_of(record, board) if board is not None else ()
@@ -138,7 +139,7 @@ def _case(record: StoredRecord, chapter: GroupReport, board: Board | None, table
         "remedies": _remedies(record, chapter, tables) if record.is_oom else [],
         "tensors": _tensors(record, tables),
         "bars": [_bar(bar, tables) for bar in bars],
-        "usage": [record.usage.get(name) for name in _PEAKS] if record.usage is not None else None,
+        "usage": list(fields_of(record.usage).values()) if record.usage is not None else None,
         "estimate": text(f"{record.estimate.verdict}: {record.estimate.reason}" if record.estimate else ""),
         "left": sum(record.left_allocated.values()),
         "seconds": record.duration_s if math.isfinite(record.duration_s) else None,  # JSON has no NaN
@@ -157,18 +158,18 @@ def _plain_json(value: Hashable) -> str:
     return json.dumps(value)
 
 
-def _needed_bytes(record: StoredRecord, board: Board | None) -> int | None:
+def _needed_bytes(record: Record, board: Board | None) -> int | None:
     """Bytes per bank, or of program buffers per core; None where TTNN names an end address and the base is not known, and for
     a clash, whose buffers would fit if they were alone."""
     if record.bytes_per_bank is not None or record.program_bytes is None:
         return record.bytes_per_bank
-    if not record.verdict.ends_at_address:
+    if not record.ends_at_address:
         return record.program_bytes
     alone = board is not None and record.resource is not Resource.CLASH
     return record.program_bytes - board.reserved_base_bytes if alone and board is not None else None
 
 
-def _tensors(record: StoredRecord, tables: _Tables) -> list[list[int | None]]:
+def _tensors(record: Record, tables: _Tables) -> list[list[int | None]]:
     """[label, tensor, bytes that the allocator booked per bank]: by arithmetic, then what was placed beyond that."""
     booked = {tensor.label: tensor.booked_bytes for tensor in record.tensors}
     found = []
@@ -196,7 +197,7 @@ def _bar(bar: Bar, tables: _Tables) -> list[Any]:
     return [tables.text(bar.memory), bar.size_bytes, bar.bank_bytes, parts(bar.segments), parts(bar.beyond), notes]
 
 
-def _remedies(failing: StoredRecord, chapter: GroupReport, tables: _Tables) -> list[tuple[int, bool, int]]:
+def _remedies(failing: Record, chapter: GroupReport, tables: _Tables) -> list[tuple[int, bool, int]]:
     """[what is changed, whether it is known to fit so, all that is known in words] of what a search found; without a search,
     of the changes of placement."""
     searched = chapter.searched_of(failing)
@@ -214,7 +215,7 @@ def _remedy(alternative: Alternative, tables: _Tables) -> tuple[int, bool, int]:
     return tables.text(alternative.remedy.value), helps, tables.text(str(alternative))
 
 
-def _source(source: StoredSource, tables: _Tables) -> tuple[int, int]:
+def _source(source: Source, tables: _Tables) -> tuple[int, int]:
     named = (source.catalog, source.model, source.input_size)
     return tables.sources.number(named), tables.text(source.module_path)
 

@@ -14,11 +14,11 @@ from functools import cache
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement
-from ssinghal.core.record import Status
+from ssinghal.core.record import Prediction, Record, Status
 from ssinghal.core.tensors import Board, BufferType, Layout, TextEnum
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate
-from ssinghal.runs.stored_record import StoredRecord, case_or_none
+from ssinghal.estimation.estimator import MemoryEstimate, estimate
+from ssinghal.runs.reader import case_or_none
 
 
 class PlacementRemedy(TextEnum):
@@ -63,21 +63,21 @@ class Alternatives:
     ``records``: all of the group, and ``tried`` what was probed since of its remedies; both are looked up for the changed call.
     """
 
-    def __init__(self, records: Iterable[StoredRecord], tried: Iterable[StoredRecord] = ()) -> None:
-        self._same_call: dict[str, list[StoredRecord]] = defaultdict(list)
+    def __init__(self, records: Iterable[Record], tried: Iterable[Record] = ()) -> None:
+        self._same_call: dict[str, list[Record]] = defaultdict(list)
         for record in (*records, *tried):
             self._same_call[_call(record)].append(record)
 
-    def of(self, record: StoredRecord) -> tuple[Alternative, ...]:
+    def of(self, record: Record) -> tuple[Alternative, ...]:
         """What each remedy that applies to the call comes to. Nothing for a board or an operator that this version lacks."""
         return tuple(alternative for alternative, _ in self._answered(record))
 
-    def open(self, failing: Iterable[StoredRecord]) -> tuple[Case, ...]:
+    def open(self, failing: Iterable[Record]) -> tuple[Case, ...]:
         """The changed calls that a probe would decide, each once."""
         found = [pair for record in failing for pair in self._answered(record)]
         return tuple({case.key: case for alternative, case in found if alternative.answer is Answer.UNKNOWN}.values())
 
-    def _answered(self, record: StoredRecord) -> Iterator[tuple[Alternative, Case]]:
+    def _answered(self, record: Record) -> Iterator[tuple[Alternative, Case]]:
         case = case_or_none(record)
         board = _board(record.board)
         if case is None or board is None:
@@ -95,7 +95,7 @@ class Alternatives:
             taken = made.peak_bytes_per_bank.get(memory, 0)
             yield Alternative(remedy, answer, memory, taken, made.board.region(memory).bank_bytes), changed
 
-    def _tried(self, record: StoredRecord, changed: Case) -> Answer | None:
+    def _tried(self, record: Record, changed: Case) -> Answer | None:
         """What was found of the changed call, if it was tried: a fit or an OOM before anything else."""
         answers = [
             _TRIED.get(other.status, Answer.NO_VERDICT)
@@ -136,7 +136,7 @@ class Advice:
         return sum(self.answers.values())
 
 
-def advice(found: Sequence[tuple[StoredRecord, Sequence[Alternative]]]) -> tuple[Advice, ...]:
+def advice(found: Sequence[tuple[Record, Sequence[Alternative]]]) -> tuple[Advice, ...]:
     """``found``: failing records with their alternatives. Remedies in their order, those of no case left out."""
     listed = []
     for remedy in PlacementRemedy:
@@ -166,7 +166,7 @@ def _changed(case: Case, remedy: PlacementRemedy, *, padded: bool) -> Case | Non
     return replace(case, placement=placement)
 
 
-def _call(record: StoredRecord) -> str:
+def _call(record: Record) -> str:
     """What stays the same whatever the placement."""
     return json.dumps([record.operator, record.inputs, dict(record.attrs)], sort_keys=True)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ssinghal.core.record import Status
+from ssinghal.core.record import EstimatedTensor, Record, Status
 from ssinghal.operators import operators as registry
 from ssinghal.render.markdown import Markup, Number, code, names, shape, share, size, table, text
 from ssinghal.render.tables import status_columns
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.statistics import Size, Statistics
 from ssinghal.report.support_matrix import support_matrix
-from ssinghal.runs.stored_record import StoredAllocation, StoredRecord
 
 MAX_SHAPES = 20
 
@@ -29,7 +28,7 @@ def operator_status(c: GroupReport) -> Markup:
 
 def patterns(c: GroupReport) -> Markup:
     """What went wrong, alike by status, what ran out, and where; the case that lacks most stands for its kind."""
-    found: dict[tuple[str, str, str], list[StoredRecord]] = {}
+    found: dict[tuple[str, str, str], list[Record]] = {}
     for r in c.facts.records:
         if r.status is not Status.FITS:
             what = r.resource.value if r.resource else r.error_type
@@ -54,9 +53,9 @@ def statistics(c: GroupReport) -> Markup:
         ("failing pairs: logical bytes of the shape", (p.size.logical_bytes for p in c.facts.pairs)),
         ("failing pairs: allocated bytes of the shape", (p.size.allocated_bytes for p in c.facts.pairs)),
         ("fitting cases: allocated bytes of all tensors", (sum(t.allocated_bytes for t in r.tensors) for r in fitting)),
-        ("fitting cases: peak of L1 tensors, per bank", (u.get("l1_bytes") for u in usage)),
-        ("fitting cases: the same with program buffers, per core, as captured", (u.get("l1_total_bytes") for u in usage)),
-        ("fitting cases: peak of DRAM, per bank", (u.get("dram_bytes") for u in usage)),
+        ("fitting cases: peak of L1 tensors, per bank", (u.l1_bytes for u in usage)),
+        ("fitting cases: the same with program buffers, per core, as captured", (u.l1_total_bytes for u in usage)),
+        ("fitting cases: peak of DRAM, per bank", (u.dram_bytes for u in usage)),
     ]
     rows: list[list[object]] = []
     for name, values in measured:
@@ -68,7 +67,7 @@ def statistics(c: GroupReport) -> Markup:
 
 def hungriest(c: GroupReport) -> Markup:
     """Tensors of the most allocated bytes among operands and results of all calls, whether they fit or not; one row a shape."""
-    largest: dict[tuple[int, ...], tuple[StoredAllocation, StoredRecord]] = {}
+    largest: dict[tuple[int, ...], tuple[EstimatedTensor, Record]] = {}
     for record in c.facts.records:
         for allocation in record.allocations:
             kept = largest.get(allocation.shape)
@@ -83,7 +82,7 @@ def hungriest(c: GroupReport) -> Markup:
 
 
 def catalogs(c: GroupReport) -> Markup:
-    found: dict[str, list[StoredRecord]] = {}
+    found: dict[str, list[Record]] = {}
     for r in c.facts.records:
         for name in sorted({s.catalog for s in r.sources}) or [""]:
             found.setdefault(name, []).append(r)
@@ -129,20 +128,20 @@ def untouched(c: GroupReport) -> str:
     return ", ".join(code(name) for name in sorted({info.name for info in registry().values()} - seen)) or "none"
 
 
-def _outcome(record: StoredRecord) -> tuple[str, str | None]:
+def _outcome(record: Record) -> tuple[str, str | None]:
     return record.status.value, record.resource.value if record.is_oom and record.resource else None
 
 
-def _status_counts(records: Iterable[StoredRecord], columns: Sequence[tuple[str, str | None]]) -> list[object]:
+def _status_counts(records: Iterable[Record], columns: Sequence[tuple[str, str | None]]) -> list[object]:
     kinds = Counter(map(_outcome, records))
     return [kinds[column] for column in columns]
 
 
-def _sum_calls(records: Iterable[StoredRecord]) -> int:
+def _sum_calls(records: Iterable[Record]) -> int:
     return sum(r.calls for r in records)
 
 
-def _modules(modules: Iterable[tuple[str, StoredRecord]]) -> Markup:
+def _modules(modules: Iterable[tuple[str, Record]]) -> Markup:
     return names(sorted({f"{path or '(top)'}: {record.op}" for path, record in modules}))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Record
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import Release, find_release, installed_release
@@ -18,14 +19,13 @@ from ssinghal.errors import HarnessError
 from ssinghal.report.placement_alternatives import Alternatives
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.reader import NO_DEVICE, RecordGroup, Run, Setting, stored_records
-from ssinghal.runs.stored_record import StoredRecord, case_or_none
+from ssinghal.runs.reader import RecordGroup, Run, Setting, case_or_none, stored_records
 
 REMEDIES = "remedies.jsonl"
 Progress = Callable[[Iterable[Record], int], Iterable[Record]]
 
 
-def tried_remedies(run: Run) -> tuple[list[StoredRecord], list[str]]:
+def tried_remedies(run: Run) -> tuple[list[Record], list[str]]:
     """What was tried of the run's failing calls, and a word on each line that is no record.
 
     Raises:
@@ -35,7 +35,7 @@ def tried_remedies(run: Run) -> tuple[list[StoredRecord], list[str]]:
     return stored_records(path) if path.is_file() else ([], [])
 
 
-def of_setting(tried: Iterable[StoredRecord], setting: Setting) -> tuple[StoredRecord, ...]:
+def of_setting(tried: Iterable[Record], setting: Setting) -> tuple[Record, ...]:
     return tuple(record for record in tried if Setting.of(record) == setting)
 
 
@@ -49,7 +49,7 @@ def try_remedies(run: Run, progress: Progress = lambda records, _: records) -> i
         HarnessError: the run has no folder, was made with a TTNN that is not here, or no device opens.
     """
 
-    def tried(group: RecordGroup, before: Sequence[StoredRecord]) -> Iterator[Record]:
+    def tried(group: RecordGroup, before: Sequence[Record]) -> Iterator[Record]:
         cases = Alternatives(group.records, before).open(r for r in group.records if r.is_oom)
         if cases:
             with _pool(run, group.setting) as pool:
@@ -68,7 +68,7 @@ def search_remedies(run: Run, progress: Progress = lambda records, _: records) -
     """
     from ssinghal.remedy.record_remedies import Searcher
 
-    def searched(group: RecordGroup, before: Sequence[StoredRecord]) -> Iterator[Record]:
+    def searched(group: RecordGroup, before: Sequence[Record]) -> Iterator[Record]:
         done = {(r.op, r.key) for r in before} | {(r.op, r.key) for r in group.records if r.remedies is not None}
         failing = [r for r in group.records if r.is_oom and (r.op, r.key) not in done]
         cases = [case for r in failing if (case := case_or_none(r)) is not None]
@@ -79,7 +79,7 @@ def search_remedies(run: Run, progress: Progress = lambda records, _: records) -
     return _kept(run, searched)
 
 
-def _kept(run: Run, made: Callable[[RecordGroup, Sequence[StoredRecord]], Iterator[Record]]) -> list[Record]:
+def _kept(run: Run, made: Callable[[RecordGroup, Sequence[Record]], Iterator[Record]]) -> list[Record]:
     """What is ``made`` for each group, given what was tried before of it. Each record is in the file as soon as it is known."""
     if not run.path.is_dir():
         raise HarnessError(f"{run.path}: what is tried is kept in the run's folder, and this is a file")
@@ -89,7 +89,7 @@ def _kept(run: Run, made: Callable[[RecordGroup, Sequence[StoredRecord]], Iterat
         if file.tell() and not (run.path / REMEDIES).read_bytes().endswith(b"\n"):
             file.write(b"\n")  # after a line that was cut short
         for group in run.groups:
-            if group.setting.device_mode == NO_DEVICE:
+            if group.setting.device_mode is DeviceMode.NONE:
                 continue
             for record in made(group, of_setting(before, group.setting)):
                 file.write(json.dumps(replace(record, run=run.id).to_json()).encode() + b"\n")

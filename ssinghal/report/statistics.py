@@ -13,10 +13,10 @@ from functools import cached_property
 from statistics import fmean
 from typing import TypeVar
 
-from ssinghal.core.record import Resource, Status
+from ssinghal.core.case import Source
+from ssinghal.core.record import Record, Resource, Status
 from ssinghal.core.tensors import DType, Shape, TensorSpec
 from ssinghal.runs.reader import RecordGroup, counted
-from ssinghal.runs.stored_record import StoredRecord, StoredSource
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -75,7 +75,7 @@ def tier_of(input_size: str) -> str:
     return next((name for name, least in TIERS if pixels >= least), OTHER)
 
 
-def tiers_of(record: StoredRecord) -> dict[str, set[str]]:
+def tiers_of(record: Record) -> dict[str, set[str]]:
     """Returns tier -> input sizes at which a model has this call or, in a shape sweep, a tensor of its shape."""
     tiers: dict[str, set[str]] = {}
     for source in record.sources:
@@ -103,7 +103,7 @@ class Size:
     bytes_per_bank: int | None
 
     @classmethod
-    def of_shape(cls, record: StoredRecord) -> Size:
+    def of_shape(cls, record: Record) -> Size:
         """Of the tensor that has the record's ``shape``."""
         subject = record.subject
         if subject is not None:
@@ -126,7 +126,7 @@ class Pair:
 
     op: str
     shape: Shape
-    records: tuple[StoredRecord, ...]
+    records: tuple[Record, ...]
 
     @cached_property
     def size(self) -> Size:
@@ -171,14 +171,14 @@ class ShapeFailures:
 class Outcomes:
     """How some cases ended: by status, and failing ones by what ran out."""
 
-    records: tuple[StoredRecord, ...]
+    records: tuple[Record, ...]
 
     @cached_property
     def statuses(self) -> dict[str, int]:
         return counted(self.records)
 
     @cached_property
-    def oom(self) -> tuple[StoredRecord, ...]:
+    def oom(self) -> tuple[Record, ...]:
         return tuple(r for r in self.records if r.is_oom)
 
     @cached_property
@@ -186,7 +186,7 @@ class Outcomes:
         return by_resource(self.oom)
 
     @cached_property
-    def called(self) -> tuple[StoredRecord, ...]:
+    def called(self) -> tuple[Record, ...]:
         """Failing cases that models make; the others are shapes tried on every operator, or given by hand."""
         return tuple(r for r in self.oom if r.calls)
 
@@ -235,12 +235,12 @@ class ModelResults:
     model: str
     input_size: str
     catalog: str
-    cases: tuple[StoredRecord, ...]
+    cases: tuple[Record, ...]
     calls: int
     fitting_calls: int
-    oom: tuple[StoredRecord, ...]
+    oom: tuple[Record, ...]
     failing_calls: int
-    modules: tuple[tuple[str, StoredRecord], ...]
+    modules: tuple[tuple[str, Record], ...]
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Facts(Outcomes):
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """Failing pairs, largest first."""
-        found: dict[tuple[str, Shape], list[StoredRecord]] = defaultdict(list)
+        found: dict[tuple[str, Shape], list[Record]] = defaultdict(list)
         for record in self.oom:
             found[record.op, record.shape].append(record)
         pairs = (Pair(op, shape, tuple(records)) for (op, shape), records in found.items())
@@ -330,7 +330,7 @@ class Facts(Outcomes):
     @cached_property
     def models(self) -> tuple[ModelResults, ...]:
         """Models whose own calls are among the cases, those with the most failing calls first."""
-        made: dict[tuple[str, str, str], dict[int, list[StoredSource]]] = defaultdict(lambda: defaultdict(list))
+        made: dict[tuple[str, str, str], dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
         for number, record in enumerate(self.records):
             for source in record.sources:
                 if source.model and source.count:
@@ -338,7 +338,7 @@ class Facts(Outcomes):
         found = [self._model(*named, sources) for named, sources in made.items()]
         return tuple(sorted(found, key=lambda m: (-m.failing_calls, m.model, m.input_size, m.catalog)))
 
-    def _model(self, model: str, input_size: str, catalog: str, made: Mapping[int, Sequence[StoredSource]]) -> ModelResults:
+    def _model(self, model: str, input_size: str, catalog: str, made: Mapping[int, Sequence[Source]]) -> ModelResults:
         cases = tuple(self.records[number] for number in made)
         calls = {number: sum(source.count for source in sources) for number, sources in made.items()}
         fitting = [number for number in made if self.records[number].status is Status.FITS]
@@ -367,7 +367,7 @@ class Facts(Outcomes):
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def by_resource(oom: Iterable[StoredRecord]) -> dict[str, int]:
+def by_resource(oom: Iterable[Record]) -> dict[str, int]:
     """Failing cases by what ran out, in the order of ``Resource``; the values add up."""
     found = Counter(r.resource for r in oom)
     named = {resource.value: found[resource] for resource in Resource if found[resource]}

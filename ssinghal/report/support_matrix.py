@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.record import Status
+from ssinghal.core.record import Record, Status
 from ssinghal.operators import families
 from ssinghal.operators import operators as registry
 from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.operators.unsupported import NOT_OPERATORS
 from ssinghal.report.statistics import Facts
-from ssinghal.runs.stored_record import StoredRecord
 
 SUPPORTED = "supported"
 LIMITED = "limited"
@@ -38,7 +37,7 @@ class Support:
     unsupported: int
 
     @classmethod
-    def of(cls, family: str, info: OperatorInfo, records: Sequence[StoredRecord]) -> Support:
+    def of(cls, family: str, info: OperatorInfo, records: Sequence[Record]) -> Support:
         statuses = [r.status for r in records]
         return cls(
             operator=info.name,
@@ -58,7 +57,7 @@ class Support:
 
 def support_matrix(facts: Facts) -> tuple[Support, ...]:
     """Every operator of the registry, by family and declaration."""
-    records: dict[str, list[StoredRecord]] = defaultdict(list)
+    records: dict[str, list[Record]] = defaultdict(list)
     for record in facts.records:
         records[record.operator].append(record)
     return tuple(Support.of(f, info, records[info.name]) for f, members in families().items() for info in members)

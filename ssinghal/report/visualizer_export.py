@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ssinghal.catalog.sampling import sample
-from ssinghal.core.record import FAULTS, Record, Status, sentence
+from ssinghal.core.record import FAULTS, DecidedBy, Record, Status, sentence
 from ssinghal.core.versions import package_versions
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions, report_name
 from ssinghal.runs.files import write_whole
-from ssinghal.runs.reader import Run, Setting, find_run, run_folders
-from ssinghal.runs.stored_record import StoredRecord, case_of, case_or_none
+from ssinghal.runs.reader import Run, Setting, case_of, case_or_none, find_run, run_folders
 
 REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks
 
@@ -31,7 +30,7 @@ REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-met
 class ExportResult:
     """A case that was run again. ``folder``: its report; None where there is none, for ``why``."""
 
-    stored: StoredRecord
+    stored: Record
     record: Record
     folder: Path | None
     why: str = ""
@@ -51,7 +50,7 @@ class ExportResult:
 
 
 def export(
-    records: Sequence[StoredRecord], choice: DeviceChoice, folder: Path, *, timeout_s: float, workers: int | None = None
+    records: Sequence[Record], choice: DeviceChoice, folder: Path, *, timeout_s: float, workers: int | None = None
 ) -> Iterator[ExportResult]:
     """Runs the cases of ``records`` again, and puts the report of each into ``folder / REPORTS`` when it is whole.
 
@@ -75,10 +74,10 @@ def export(
                 yield _placed(stored, record, made, folder / REPORTS / f"{made.name}-{record.board}")
 
 
-def _placed(stored: StoredRecord, record: Record, made: Path, place: Path) -> ExportResult:
+def _placed(stored: Record, record: Record, made: Path, place: Path) -> ExportResult:
     if record.status in (Status.CRASH, Status.TIMEOUT):
         return ExportResult(stored, record, None, f"{record.status}: {record.verdict.message}")
-    if record.verdict.decided_by != "ttnn":
+    if record.verdict.decided_by is not DecidedBy.TTNN:
         return ExportResult(stored, record, None, f"TTNN was not called: {record.verdict.message}")
     if place.exists():
         place.rename(made.with_name(f"{made.name}.old"))
@@ -106,16 +105,16 @@ Each report is one operator call, run on an empty device by TTNN itself, which a
 KEY = re.compile("[0-9a-f]{4,12}")
 
 
-def was_asked(record: StoredRecord) -> bool:
+def was_asked(record: Record) -> bool:
     """Whether TTNN was called for it: arithmetic and declared limitations leave nothing to show."""
-    return record.decided_by == "ttnn" or record.status in FAULTS
+    return record.decided_by is DecidedBy.TTNN or record.status in FAULTS
 
 
-def has_failed(record: StoredRecord) -> bool:
+def has_failed(record: Record) -> bool:
     return record.status in (Status.OOM, *FAULTS)
 
 
-def named(records: Iterable[StoredRecord], keys: Sequence[str]) -> list[StoredRecord]:
+def named(records: Iterable[Record], keys: Sequence[str]) -> list[Record]:
     """The records whose key begins with one of ``keys``. HarnessError for one that is none's."""
     found = {key: [record for record in records if record.key.startswith(key)] for key in keys}
     for key, matches in found.items():
@@ -138,9 +137,7 @@ def named_run(text: str | None, results: Path) -> tuple[Path, tuple[str, ...]]:
             raise error from None
 
 
-def chosen_records(
-    run: Run, keys: Sequence[str], *, everything: bool, per_operator: int
-) -> tuple[list[StoredRecord], list[str]]:
+def chosen_records(run: Run, keys: Sequence[str], *, everything: bool, per_operator: int) -> tuple[list[Record], list[str]]:
     """The records to export, and what is left out, in words."""
     if keys:
         return named(run.records, keys), []

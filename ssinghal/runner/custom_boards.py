@@ -13,8 +13,9 @@ from pathlib import Path
 import yaml
 
 from ssinghal.core.boards import board_names, cluster_file, facts_file
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.tensors import Board
-from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import installed_release
 from ssinghal.errors import DeviceUnavailable
 

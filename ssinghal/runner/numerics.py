@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Comparison
 from ssinghal.core.tensors import DType, Shape, TensorSpec
 from ssinghal.device.session import Session
@@ -27,10 +28,10 @@ def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Co
     A constant result has no correlation: it agrees (PCC 1) only if equal to within bf16's 2^-8, relative.
     """
     if tuple(expected.shape) != tuple(actual.shape):
-        return Comparison(math.nan, math.inf, min_pcc, f"shape {list(actual.shape)}; torch gives {list(expected.shape)}")
+        return Comparison(None, None, min_pcc, f"shape {list(actual.shape)}; torch gives {list(expected.shape)}")
     a, b = expected.flatten().to(torch.float64), actual.flatten().to(torch.float64)
     if not torch.equal(torch.isfinite(a), torch.isfinite(b)):
-        return Comparison(math.nan, math.inf, min_pcc, "finite in one, not in the other")
+        return Comparison(None, None, min_pcc, "finite in one, not in the other")
     finite = torch.isfinite(a)
     a, b = a[finite], b[finite]
     error = float((a - b).abs().max()) if a.numel() else 0.0
@@ -38,7 +39,13 @@ def compare_values(torch: Any, expected: Any, actual: Any, min_pcc: float) -> Co
     if pcc is None:
         near = error <= 2**-8 * max(float(a.abs().max()) if a.numel() else 0.0, 1.0)
         return Comparison(1.0 if near else 0.0, error, min_pcc, "" if near else "a constant result that differs")
-    return Comparison(pcc, error, min_pcc, "" if pcc >= min_pcc else f"PCC {pcc:.5f} is below {min_pcc}")
+    fault = "" if pcc >= min_pcc else f"PCC {pcc:.5f} is below {min_pcc}"
+    return Comparison(_finite(pcc), _finite(error), min_pcc, fault)
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN and no infinity, which float64 gives where values are near its end."""
+    return value if math.isfinite(value) else None
 
 
 def correlation(torch: Any, a: Any, b: Any) -> float | None:
@@ -55,12 +62,12 @@ def compare_with_torch(call: BoundCall, session: Session) -> Comparison:
         NotProven: the device is virtual, so its values are meaningless.
         RuntimeError: TTNN's, where placing values needs more memory than placing empty tensors.
     """
-    if session.facts.mode == "virtual":
+    if session.facts.mode is DeviceMode.VIRTUAL:
         raise NotProven("a virtual device computes nothing: its values must not be compared")
     expected, actual = run_both(call, session)
     torch = import_module("torch")
     results = [compare_values(torch, e, a, call.info.traits.min_pcc) for e, a in zip(expected, actual, strict=True)]
-    return min(results, key=lambda c: -1.0 if math.isnan(c.pcc) else c.pcc)
+    return min(results, key=lambda c: -1.0 if c.pcc is None else c.pcc)
 
 
 def run_both(call: BoundCall, session: Session) -> tuple[list[Any], list[Any]]:

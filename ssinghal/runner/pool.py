@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Record, Status, Verdict
-from ssinghal.device.modes import DeviceChoice, DeviceMode
-from ssinghal.device.session import DeviceFacts
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.record import DecidedBy, Record, Status, Verdict
+from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import DeviceError, HarnessError, NotProven
 from ssinghal.runner.tasks import PoolOptions, ProbeTask, Task
@@ -106,7 +106,9 @@ class Pool:
             except (HarnessError, OSError) as error:  # it opened before, so the run continues
                 idle = None
                 message = str(error).splitlines()[0]
-                return task.lost(Verdict(Status.ERROR, stage="device", decided_by="harness", message=message), self.facts)
+                return task.lost(
+                    Verdict(Status.ERROR, stage="device", decided_by=DecidedBy.HARNESS, message=message), self.facts
+                )
             self._busy.add(worker)
             try:
                 result, alive = worker.run(task)
@@ -150,7 +152,7 @@ class _Worker:
             return answer, True
         self.stop()
         message = f"{answer.message}{self._last_words()}"
-        return task.lost(Verdict(answer.status, stage="call", decided_by="harness", message=message), self.facts), False
+        return task.lost(Verdict(answer.status, stage="call", decided_by=DecidedBy.HARNESS, message=message), self.facts), False
 
     def is_alive(self) -> bool:
         """False for a process that ended while idle, for which the next task is not to blame."""

@@ -6,18 +6,18 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Comparison, PlacedTensor, Record, Resource, Status, Usage, Verdict
+from ssinghal.core.record import Comparison, DecidedBy, PlacedTensor, Prediction, Record, Resource, Status, Usage, Verdict
 from ssinghal.core.tensors import Board, BufferType, TensorSpec
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.device.usage import usage_of
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import Prediction, estimate
+from ssinghal.estimation.estimator import estimate
 from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import plain_specs
 
@@ -71,12 +71,12 @@ def probe(
         board=session.facts.board,
         ttnn=session.facts.ttnn,
         tensors=tuple(attempt.placed),
-        usage=asdict(usage) if usage else None,
+        usage=usage,
         usage_note=note,
         comparison=comparison,
         resident={kind.value: size for kind, size in attempt.resident.items()},
         left_allocated={kind.value: size for kind, size in left.items()},
-        duration_s=time.perf_counter() - started,
+        duration_s=round(time.perf_counter() - started, 6),
         mesh=session.facts.mesh,
     )
 
@@ -121,13 +121,13 @@ class _Attempt:
             if invalid:
                 return invalid
             for limitation in self.call.limitations(self.board):
-                return Verdict(Status.UNSUPPORTED, stage="call", decided_by="registry", message=limitation.reason)
+                return Verdict(Status.UNSUPPORTED, stage="call", decided_by=DecidedBy.REGISTRY, message=limitation.reason)
             if (
                 self.call.host_tiles > self.limits.host_tiles
                 and estimate(self.case, self.board).verdict is not Prediction.EXCEEDS
             ):
                 # TTNN allocates the result before it maps, so it fails at once where the result cannot fit
-                return Verdict(Status.NOT_RUN, stage="call", decided_by="arithmetic", message=self._too_slow())
+                return Verdict(Status.NOT_RUN, stage="call", decided_by=DecidedBy.ARITHMETIC, message=self._too_slow())
             verdict = self._call(tensors)
         finally:
             _free(tensors)
@@ -143,7 +143,9 @@ class _Attempt:
         except InvalidCase as error:
             self.is_invalid = True
             self.inputs = plain_specs(self.case)
-            return Verdict(Status.INVALID, stage="call", decided_by="arithmetic", error_type="InvalidCase", message=str(error))
+            return Verdict(
+                Status.INVALID, stage="call", decided_by=DecidedBy.ARITHMETIC, error_type="InvalidCase", message=str(error)
+            )
 
     def _place(self, label: str, spec: TensorSpec, tensors: list[Any]) -> Verdict | None:
         if spec.wraps_page_count:
@@ -229,7 +231,7 @@ class _Attempt:
         except TTNN_ERRORS as error:
             return replace(translate_error(type(error).__name__, str(error)), stage="numerics"), None
         if comparison.fault:
-            return Verdict(Status.MISMATCH, stage="output", decided_by="torch", message=comparison.fault), comparison
+            return Verdict(Status.MISMATCH, stage="output", decided_by=DecidedBy.TORCH, message=comparison.fault), comparison
         return Verdict(Status.FITS), comparison
 
     def usage(self, verdict: Verdict) -> tuple[Usage | None, str]:
@@ -238,13 +240,13 @@ class _Attempt:
         The capture reuses programs that the call has left in the cache. That is fast, but the buffers that they keep (tables of
         pools and convolutions, page maps of reshapes) are then not in the capture, so they are added.
         """
-        if self.is_invalid or verdict.decided_by != "ttnn":
+        if self.is_invalid or verdict.decided_by is not DecidedBy.TTNN:
             return None, "no TTNN call was made"
         if not self.session.can_capture:
             return None, f"graphs of ttnn {self.session.facts.ttnn} have no bytes per bank"
         if verdict.resource is Resource.HOST:
             return None, "the call exhausted host memory"
-        if verdict.stage.startswith("input"):
+        if verdict.stopped_at_operand:
             return None, "an operand does not fit, so the call was not made"
         if verdict.status is not Status.FITS and self.call.host_tiles > self.limits.capture_tiles:
             return None, f"not captured: TTNN maps {self.call.host_tiles:,} tiles on the host for this call"
@@ -295,13 +297,13 @@ def _too_many_pages(label: str, spec: TensorSpec, board: Board) -> Verdict:
         bytes_per_bank=spec.bytes_per_bank(board),
         banks=region.num_banks,
         bank_bytes=region.bank_bytes,
-        decided_by="arithmetic",
+        decided_by=DecidedBy.ARITHMETIC,
         message=f"{spec.num_pages:,} pages of {spec.page_bytes:,} B: TTNN's 32-bit page count would wrap",
     )
 
 
 def _mismatch(message: str) -> Verdict:
-    return Verdict(Status.MISMATCH, stage="output", decided_by="harness", message=message)
+    return Verdict(Status.MISMATCH, stage="output", decided_by=DecidedBy.HARNESS, message=message)
 
 
 def _free(tensors: list[Any]) -> None:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 from ssinghal.core.boards import load_board
@@ -49,7 +49,7 @@ def sweep(
         finished.put((number, done))
 
     def write(number: int, record: Record) -> None:
-        folder.append(replace(record, estimate=waiting.pop(number).to_json()).to_json())
+        folder.append(replace(record, estimate=waiting.pop(number).stored()).to_json())
         report(record)
 
     with _collected_signals() as caught:
@@ -57,7 +57,7 @@ def sweep(
         why = ""
         try:
             with Pool(choice, options) as pool, submitting(pool) as submit:
-                folder.set_device(asdict(pool.facts))
+                folder.set_device(pool.facts)
                 for number in sorted(waiting, key=lambda number: -_allocated_bytes(waiting[number])):
                     submit(cases[number]).add_done_callback(partial(finish, number))
                 while waiting and not caught:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ssinghal.core.case import Case
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import Record, Resource, Verdict
-from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import Release
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.runner.probe import Limits, probe
 
 R = TypeVar("R")

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.record import FAULTS, Resource, Status
+from ssinghal.core.json_values import fields_of
+from ssinghal.core.record import FAULTS, Record, Resource, Status
 from ssinghal.errors import HarnessError
 from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.reader import RecordGroup, Run, Setting
-from ssinghal.runs.stored_record import StoredRecord
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ _MEMORIES: Mapping[Resource, tuple[str, ...]] = {
     Resource.FRAGMENTATION: ("L1", "DRAM"),  # either
 }
 _NO_TRIAL = (Status.NOT_RUN, Status.UNSUPPORTED, Status.INVALID)
-_Pair = tuple[StoredRecord, StoredRecord]
+_Pair = tuple[Record, Record]
 
 
 def _cases_beside(run: Run, group: RecordGroup) -> set[tuple[str, str]]:
@@ -246,20 +246,20 @@ class _GroupDiff:
                 yield f"{_cases(len(missing))} without a record in {run.id}, which is not whole: not counted as {not_counted}"
 
     def _change(
-        self, kind: ChangeKind, record: StoredRecord, before: str, after: str, figures: tuple[ByteChange, ...] = ()
+        self, kind: ChangeKind, record: Record, before: str, after: str, figures: tuple[ByteChange, ...] = ()
     ) -> Change:
         setting = self.one.setting if kind is ChangeKind.VANISHED else self.other.setting
         case = (record.op, record.key, record.id)
         return Change(kind, setting, *case, before, after, figures, record.calls, record.callers)
 
-    def _judged(self, old: StoredRecord, new: StoredRecord) -> tuple[ChangeKind | None, tuple[ByteChange, ...]]:
+    def _judged(self, old: Record, new: Record) -> tuple[ChangeKind | None, tuple[ByteChange, ...]]:
         worse, moved = self._moved(old, new)
         kind = _verdict_kind(old, new)
         if kind is None and moved:
             kind = ChangeKind.GROWN if worse else ChangeKind.SHRUNK
         return kind, moved
 
-    def _moved(self, old: StoredRecord, new: StoredRecord) -> tuple[bool, tuple[ByteChange, ...]]:
+    def _moved(self, old: Record, new: Record) -> tuple[bool, tuple[ByteChange, ...]]:
         """Figures that moved otherwise than by the shift of their memory, and whether one of them is for the worse."""
         figures = list(_figures(old, new, self.per_bank))
         tried = [[(f, _excess(f, shift)) for f in figures] for shift in [0, *self._shifts_of(new)]]
@@ -268,23 +268,23 @@ class _GroupDiff:
         worse = any((excess > 0) != (figure.name in _ROOM) for figure, excess in moved)
         return worse, tuple(figure for figure, _ in moved)
 
-    def _shifts_of(self, record: StoredRecord) -> list[int]:
+    def _shifts_of(self, record: Record) -> list[int]:
         memories = _MEMORIES.get(record.resource, ()) if record.resource else ()
         return [self.shifts[m][1] - self.shifts[m][0] for m in memories if m in self.shifts]
 
-    def _only_shifted(self, memory: str, old: StoredRecord, new: StoredRecord) -> bool:
+    def _only_shifted(self, memory: str, old: Record, new: Record) -> bool:
         counts = new.resource is not None and memory in _MEMORIES.get(new.resource, ())
         return counts and not self._moved(old, new)[1] and any(True for _ in _figures(old, new, self.per_bank))
 
 
-def _told(record: StoredRecord) -> str:
+def _told(record: Record) -> str:
     """The status, with what ran out or the reason; a leak beside it."""
     status = record.status.value
     text = status if record.sentence == status else f"{status}: {record.sentence}"
     return f"{text}; left allocated on the device" if record.left_allocated else text
 
 
-def _verdict_kind(old: StoredRecord, new: StoredRecord) -> ChangeKind | None:
+def _verdict_kind(old: Record, new: Record) -> ChangeKind | None:
     """None: the same verdict. A case that was not run has none, so it neither newly fails nor newly fits; that it has none any
     more is told."""
     if bool(new.left_allocated) and not old.left_allocated:
@@ -302,11 +302,11 @@ def _verdict_kind(old: StoredRecord, new: StoredRecord) -> ChangeKind | None:
     return ChangeKind.NOW_FITS if new.status is Status.FITS else ChangeKind.OTHER_VERDICT
 
 
-def _verdict(record: StoredRecord) -> tuple[Status, Resource | None, str]:
+def _verdict(record: Record) -> tuple[Status, Resource | None, str]:
     return record.status, record.resource, record.stage if record.is_oom else ""
 
 
-def _figures(old: StoredRecord, new: StoredRecord, per_bank: bool) -> Iterator[ByteChange]:
+def _figures(old: Record, new: Record, per_bank: bool) -> Iterator[ByteChange]:
     """What both have and what differs. Numbers of messages only where both speak of the same memory and stage."""
     comparable = _verdict(old) == _verdict(new)
     after = _sizes(new, per_bank, comparable)
@@ -315,7 +315,7 @@ def _figures(old: StoredRecord, new: StoredRecord, per_bank: bool) -> Iterator[B
             yield ByteChange(name, before_bytes, after[name])
 
 
-def _sizes(record: StoredRecord, per_bank: bool, message: bool) -> dict[str, int]:
+def _sizes(record: Record, per_bank: bool, message: bool) -> dict[str, int]:
     names = (_MESSAGE if per_bank else ("total_bytes",)) if message else ()
     sizes = {name: value for name in names if (value := getattr(record, name)) is not None}
     for tensor in record.tensors:
@@ -323,7 +323,7 @@ def _sizes(record: StoredRecord, per_bank: bool, message: bool) -> dict[str, int
         if per_bank and tensor.booked_bytes is not None:
             sizes[f"{tensor.label}: booked_bytes"] = tensor.booked_bytes
     if per_bank:
-        sizes.update({f"peak {name}": value for name, value in (record.usage or {}).items()})
+        sizes.update({f"peak {name}": value for name, value in fields_of(record.usage).items()} if record.usage else {})
         sizes.update({f"resident {name}": value for name, value in record.resident.items()})
     return sizes
 
@@ -345,9 +345,9 @@ def _shifts(pairs: Iterable[_Pair], one: RecordGroup, other: RecordGroup) -> dic
             moves.setdefault(memories[0], Counter())[old.bank_bytes, new.bank_bytes] += 1
     devices = one.device, other.device
     for memory, regions in {"L1": [d.l1 for d in devices], "DRAM": [d.dram for d in devices]}.items():
-        banks = [region.bank_bytes for region in regions if region is not None]
-        if memory not in moves and len(banks) == 2:
-            moves[memory] = Counter([(banks[0], banks[1])])
+        banks = regions[0].bank_bytes, regions[1].bank_bytes
+        if memory not in moves and all(banks):
+            moves[memory] = Counter([banks])
     found = {}
     for memory, counted in moves.items():
         shifts: Counter[int] = Counter()

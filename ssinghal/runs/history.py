@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.record import RunInfo
 from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import cut
@@ -15,7 +16,6 @@ from ssinghal.render.tables import aligned
 from ssinghal.runs.diff import Change, Changes
 from ssinghal.runs.index import IndexResult, Store
 from ssinghal.runs.reader import RecordGroup, Run
-from ssinghal.runs.stored_record import StoredHead
 
 MAX_NOTES = 10
 MAX_FIGURES = 3  # of one change
@@ -156,7 +156,7 @@ def _change(before: IndexResult, after: IndexResult) -> Change | None:
 
 def _alone(indexed: IndexResult) -> Run:
     group = RecordGroup.of(indexed.setting, [indexed.record], indexed.run.device)
-    return Run(Path(indexed.run.folder), StoredHead(run=indexed.run.id), (group,))
+    return Run(Path(indexed.run.folder), RunInfo(indexed.run.id), (group,))
 
 
 def _notes(store: Store) -> Iterator[str]:

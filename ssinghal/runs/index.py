@@ -19,19 +19,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from ssinghal.core.record import SCHEMA_VERSION
+from ssinghal.core.device_facts import DeviceFacts
+from ssinghal.core.json_values import plain
+from ssinghal.core.record import SCHEMA_VERSION, Record, RunInfo
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import HarnessError
-from ssinghal.runs.reader import INFO, RECORDS, Run, Setting, read_run, run_folders
-from ssinghal.runs.stored_record import StoredDevice, StoredHead, StoredRecord
+from ssinghal.runs.reader import INFO, RECORDS, Run, Setting, parse_device, parse_record, read_run, record_text, run_folders
 
 STORE = "store.sqlite"
 APPLICATION = 0x5353494E  # in the file's head: made by this program
-VERSION = 1000 * 1 + SCHEMA_VERSION  # of the tables; another one is not read but made anew
+VERSION = 1000 * 2 + SCHEMA_VERSION  # of the tables; another one is not read but made anew
 BUSY_S = 60.0  # another writer takes a second or two for a run
-_NOT_OUTCOME = {"run", "ttnn", "duration_s", "sources", "estimate"}
+_NOT_OUTCOME = {"run", "ttnn", "duration_s", "sources", "estimate", "test"}
 # results is clustered by case: what history asks for is one range of it for each case.
 _SCHEMA = """
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, run TEXT NOT NULL,
@@ -60,7 +59,7 @@ class IndexedRun:
     folder: str
     id: str
     started: str
-    device: StoredDevice
+    device: DeviceFacts
     losses: tuple[str, ...]
     refused: str
 
@@ -72,7 +71,7 @@ class IndexResult:
 
     run: IndexedRun
     setting: Setting
-    record: StoredRecord
+    record: Record
 
 
 class Store:
@@ -220,8 +219,8 @@ class _IndexRow:
     body: str
 
     @classmethod
-    def of(cls, setting: Setting, record: StoredRecord) -> _IndexRow:
-        body = record.model_dump_json(exclude=_NOT_OUTCOME, exclude_defaults=True)
+    def of(cls, setting: Setting, record: Record) -> _IndexRow:
+        body = record_text(record, _NOT_OUTCOME)
         shapes = dict.fromkeys([record.shape, *record.inputs])
         return cls(
             (setting.device_mode, setting.board, setting.ttnn),
@@ -233,7 +232,7 @@ class _IndexRow:
         )
 
 
-def _settled(run: Run) -> Iterator[tuple[Setting, StoredRecord]]:
+def _settled(run: Run) -> Iterator[tuple[Setting, Record]]:
     for group in run.groups:
         for record in group.records:
             yield group.setting, record
@@ -299,27 +298,27 @@ def _stamps(db: sqlite3.Connection) -> dict[str, str]:
 def _runs(db: sqlite3.Connection) -> dict[int, IndexedRun]:
     found = db.execute("SELECT id, folder, run, started, device, losses, refused FROM runs ORDER BY started, folder")
     return {
-        number: IndexedRun(folder, run, started, StoredDevice.model_validate_json(device), tuple(json.loads(losses)), refused)
+        number: IndexedRun(folder, run, started, parse_device(device), tuple(json.loads(losses)), refused)
         for number, folder, run, started, device, losses, refused in found
     }
 
 
-def _outcome(db: sqlite3.Connection, path: Path, number: int, ttnn: str) -> StoredRecord:
+def _outcome(db: sqlite3.Connection, path: Path, number: int, ttnn: str) -> Record:
     (body,) = db.execute("SELECT json_set(body, '$.ttnn', ?) FROM outcomes WHERE id = ?", [ttnn, number]).fetchone()
     try:
-        return StoredRecord.model_validate_json(body)
-    except ValidationError as error:
+        return parse_record(body)
+    except ValueError as error:
         raise NotAStore(_unusable(path, f"outcome {number} is no record")) from error
 
 
 def _add_run(db: sqlite3.Connection, folder: Path, stamp: str, run: Run | None, refused: str) -> int | None:
-    head = run.head if run else StoredHead()
+    head = run.head if run else RunInfo()
     values = (
         folder.name,
         stamp,
         run.id if run else folder.name,
         head.started,
-        head.device.model_dump_json(),
+        json.dumps(plain(head.device)),
         json.dumps(run.losses if run else ()),
         refused,
     )

@@ -7,21 +7,28 @@ selected. Records of different boards, device modes or TTNN releases are kept ap
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from ssinghal.core.record import SCHEMA_VERSION, Status
-from ssinghal.errors import HarnessError
-from ssinghal.runs.stored_record import NOT_OPENED, StoredDevice, StoredHead, StoredRecord
+from ssinghal.core.case import Case
+from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
+from ssinghal.core.json_values import plain
+from ssinghal.core.record import SCHEMA_VERSION, Record, RunInfo, Status
+from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.operators.case_json import KEYS, case_from_json
+
+_RECORD = TypeAdapter(Record)
+_HEAD = TypeAdapter(RunInfo)
+_DEVICE = TypeAdapter(DeviceFacts)
+_ORDER: Mapping[str | int, int] = {field.name: place for place, field in enumerate(fields(Record))}
 
 LATEST = "latest"
 RECORDS = "records.jsonl"
 INFO = "run.json"
-NO_DEVICE = "none"  # the device mode of a record that no device answered
 MAX_LOSSES_TOLD = 20
 _INDIFFERENT = {
     "results",
@@ -38,19 +45,19 @@ _INDIFFERENT = {
 class Setting:
     """What records must share to be added up."""
 
-    device_mode: str
+    device_mode: DeviceMode
     board: str
     ttnn: str
 
     @classmethod
-    def of(cls, record: StoredRecord) -> Setting:
+    def of(cls, record: Record) -> Setting:
         return cls(record.device_mode, record.board, record.ttnn)
 
     def to_json(self) -> dict[str, str]:
         return {"device_mode": self.device_mode, "board": self.board, "ttnn": self.ttnn}
 
     def __str__(self) -> str:
-        on = f"no device, {self.board}" if self.device_mode == NO_DEVICE else f"{self.device_mode} {self.board}"
+        on = f"no device, {self.board}" if self.device_mode == DeviceMode.NONE else f"{self.device_mode} {self.board}"
         return f"{on}, ttnn {self.ttnn or 'not installed'}"
 
 
@@ -59,18 +66,18 @@ class RecordGroup:
     """Records of one setting, in the file's order, each case once. ``device``: what the run opened, if it opened just that."""
 
     setting: Setting
-    records: tuple[StoredRecord, ...]
-    device: StoredDevice = NOT_OPENED
+    records: tuple[Record, ...]
+    device: DeviceFacts = NOT_OPENED
 
     @classmethod
-    def of(cls, setting: Setting, records: Iterable[StoredRecord], opened: StoredDevice) -> RecordGroup:
+    def of(cls, setting: Setting, records: Iterable[Record], opened: DeviceFacts) -> RecordGroup:
         same = Setting(opened.mode, opened.board, opened.ttnn) == setting
         return cls(setting, tuple(records), opened if same else NOT_OPENED)
 
     @property
     def numerics(self) -> str:
         """For the head of every page."""
-        compared = sum(r.numerics == "compared" for r in self.records)
+        compared = sum(r.comparison is not None for r in self.records)
         if not compared:
             return "numerics not run: memory verdicts only"
         return f"numerics compared for {compared:,} of {len(self.records):,} cases"
@@ -82,7 +89,7 @@ class Run:
     files. ``head``: what ``run.json`` says, empty where there is none."""
 
     path: Path
-    head: StoredHead
+    head: RunInfo
     groups: tuple[RecordGroup, ...]
     losses: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -92,7 +99,7 @@ class Run:
         return self.head.run or (self.path.parent.name if self.path.is_file() else self.path.name)
 
     @property
-    def records(self) -> tuple[StoredRecord, ...]:
+    def records(self) -> tuple[Record, ...]:
         return tuple(record for group in self.groups for record in group.records)
 
 
@@ -157,7 +164,7 @@ def read_run(path: Path) -> Run:
         HarnessError: it cannot be read, holds no whole record, or was written by a newer version.
     """
     lines = path / RECORDS if path.is_dir() else path
-    head, remarks = _head(lines.parent / INFO) if lines.name == RECORDS else (StoredHead(), [])
+    head, remarks = _head(lines.parent / INFO) if lines.name == RECORDS else (RunInfo(), [])
     read, losses = stored_records(lines)
     if not read:
         raise HarnessError(f"{lines}: no whole record in it" + (f"; {losses[0]}" if losses else ""))
@@ -167,7 +174,7 @@ def read_run(path: Path) -> Run:
     missing = (head.selected or 0) - len(kept)
     if missing > 0:
         losses.append(f"{missing:,} of {head.selected:,} selected cases have no record: the run was killed, or goes on")
-    by_setting: dict[Setting, list[StoredRecord]] = {}
+    by_setting: dict[Setting, list[Record]] = {}
     for (setting, _, _), record in kept.items():
         by_setting.setdefault(setting, []).append(record)
     largest_first = sorted(by_setting.items(), key=lambda item: (-len(item[1]), str(item[0])))
@@ -176,39 +183,73 @@ def read_run(path: Path) -> Run:
     )
 
 
-def _kept(records: Iterable[StoredRecord]) -> dict[tuple[Setting, str, str], StoredRecord]:
+def _kept(records: Iterable[Record]) -> dict[tuple[Setting, str, str], Record]:
     """One record of each case and setting: the last that a device answered, else the last. A case that no device answered
     belongs to the setting of its board, where there is just one."""
     listed = list(records)
-    answered = {Setting.of(r) for r in listed if r.device_mode != NO_DEVICE}
-    kept: dict[tuple[Setting, str, str], StoredRecord] = {}
+    answered = {Setting.of(r) for r in listed if r.device_mode != DeviceMode.NONE}
+    kept: dict[tuple[Setting, str, str], Record] = {}
     for record in listed:
         setting = Setting.of(record)
-        if record.device_mode == NO_DEVICE:
+        if record.device_mode == DeviceMode.NONE:
             homes = [s for s in answered if s.board == setting.board]
             setting = homes[0] if len(homes) == 1 else setting
         case = (setting, record.op, record.key)
-        if case in kept and record.device_mode == NO_DEVICE != kept[case].device_mode:
+        if case in kept and record.device_mode == DeviceMode.NONE != kept[case].device_mode:
             continue
         kept[case] = record
     return kept
 
 
-def _head(path: Path) -> tuple[StoredHead, list[str]]:
+def _head(path: Path) -> tuple[RunInfo, list[str]]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return StoredHead(), []
+        return RunInfo(), []
     except OSError as error:
         raise HarnessError(f"cannot read {path}: {error.strerror}") from error
     _refuse_newer(_schema_of(data), path)
     try:
-        return StoredHead.model_validate_json(data), []
+        return _HEAD.validate_json(data, strict=True), []
     except ValidationError as error:
-        return StoredHead(), [f"{path}: not a run's head ({_fault(error)}); the run's options and device are not known"]
+        return RunInfo(), [f"{path}: not a run's head ({_fault(error)}); the run's options and device are not known"]
 
 
-def stored_records(path: Path) -> tuple[list[StoredRecord], list[str]]:
+def parse_record(text: str | bytes) -> Record:
+    """Raises ValueError for what is no record. Fields of later versions are let through: only a new schema number changes the
+    meaning of the old ones."""
+    return _RECORD.validate_json(text, strict=True)
+
+
+def parse_device(text: str | bytes) -> DeviceFacts:
+    """Raises ValueError for what ``DeviceFacts.to_json`` does not write."""
+    return _DEVICE.validate_json(text, strict=True)
+
+
+def record_text(record: Record, without: set[str]) -> str:
+    """Returns the record as JSON that ``parse_record`` reads, without the fields ``without`` and those at their defaults."""
+    return _RECORD.dump_json(record, exclude=without, exclude_defaults=True).decode()
+
+
+def identity_of(record: Record) -> dict[str, Any]:
+    """Returns what ``Case.identity`` returns of the record's case."""
+    return {key: plain(getattr(record, key)) for key in KEYS}
+
+
+def case_of(record: Record) -> Case:
+    """The call of a record. InvalidCase where this version has no such operator, or no such call."""
+    return case_from_json(identity_of(record))
+
+
+def case_or_none(record: Record) -> Case | None:
+    """The call of a record, None where this version has no such call."""
+    try:
+        return case_of(record)
+    except InvalidCase:
+        return None
+
+
+def stored_records(path: Path) -> tuple[list[Record], list[str]]:
     """Whole records of a file, and a word on every line that is none.
 
     Raises:
@@ -224,7 +265,7 @@ def stored_records(path: Path) -> tuple[list[StoredRecord], list[str]]:
         if not line.strip():
             continue
         try:
-            found.append(StoredRecord.model_validate_json(line))
+            found.append(parse_record(line))
         except ValidationError as error:
             _refuse_newer(_schema_of(line), path, number)
             cut_short = number == len(lines) and error.errors()[0]["type"] == "json_invalid"
@@ -252,12 +293,12 @@ def _refuse_newer(schema: Any, path: Path, number: int | None = None) -> None:
 
 
 def _fault(error: ValidationError) -> str:
-    first = error.errors()[0]
+    first = min(error.errors(), key=lambda one: _ORDER.get(one["loc"][0], 0) if one["loc"] else 0)
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
-def counted(records: Iterable[StoredRecord]) -> dict[str, int]:
+def counted(records: Iterable[Record]) -> dict[str, int]:
     """Cases by status, in the order of ``Status``; statuses without a case are left out. The values add up."""
     found = dict.fromkeys(Status, 0)
     for record in records:

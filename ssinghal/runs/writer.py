@@ -7,20 +7,21 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.record import Record, RunInfo, Status, Verdict
+from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
+from ssinghal.core.json_values import plain
+from ssinghal.core.record import DecidedBy, Record, RunInfo, Status, Verdict
 from ssinghal.core.versions import commit_of, new_run_id, now, package_versions
-from ssinghal.device.modes import DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.runs.files import LineFile, write_whole
 from ssinghal.runs.summary import Summary
 
 
-def new_run(repository: Path, options: Mapping[str, Any], selected: int | None, device: Mapping[str, Any]) -> RunInfo:
+def new_run(repository: Path, options: Mapping[str, Any], selected: int | None, device: DeviceFacts = NOT_OPENED) -> RunInfo:
     """What is known when a run of this program begins."""
     command = " ".join(sys.argv)
     return RunInfo(new_run_id(), now(), command, commit_of(repository), device, package_versions(), options, selected=selected)
@@ -28,8 +29,8 @@ def new_run(repository: Path, options: Mapping[str, Any], selected: int | None, 
 
 def unprobed(case: Case, status: Status, message: str, board: str) -> Record:
     """The record of a case that no device answered, and why."""
-    verdict = Verdict(status, decided_by="harness", message=message)
-    return Record.of(case, verdict, device_mode="none", board=board, ttnn=package_versions().get("ttnn", ""))
+    verdict = Verdict(status, decided_by=DecidedBy.HARNESS, message=message)
+    return Record.of(case, verdict, device_mode=DeviceMode.NONE, board=board, ttnn=package_versions().get("ttnn", ""))
 
 
 class RunFolder:
@@ -49,7 +50,7 @@ class RunFolder:
             self._lines = LineFile(self.path / "records.jsonl")
             self._link_latest(parent)
 
-    def set_device(self, device: Mapping[str, Any]) -> None:
+    def set_device(self, device: DeviceFacts) -> None:
         """What was opened, where that is known only after the run began."""
         self.info = replace(self.info, device=device)
         with self._writing():
@@ -81,9 +82,9 @@ class RunFolder:
     def _head(self) -> list[str]:
         device = self.info.device
         head = f"run {self.info.run}: {len(self.records)} of {self.info.selected} selected cases recorded"
-        opened = f"{device['mode']} {device['board']}" if device else "no device"
+        opened = f"{device.mode} {device.board}" if device.mode is not DeviceMode.NONE else "no device"
         where = f"{opened}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
-        computes = device.get("mode", DeviceMode.VIRTUAL) != DeviceMode.VIRTUAL
+        computes = device.mode in (DeviceMode.SILICON, DeviceMode.SIMULATOR)
         return [head, where if computes else f"{where}; numerics not run: memory verdicts only"]
 
     @contextmanager
@@ -94,7 +95,7 @@ class RunFolder:
             raise HarnessError(f"cannot write results to {self.path}: {error.strerror}") from error
 
     def _write_info(self) -> None:
-        write_whole(self.path / "run.json", json.dumps(asdict(self.info), indent=2))
+        write_whole(self.path / "run.json", json.dumps(plain(self.info), indent=2))
 
     def _link_latest(self, parent: Path) -> None:
         aside = parent / f".latest-{os.getpid()}"

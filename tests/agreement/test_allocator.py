@@ -20,6 +20,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.boards import board_names, load_board
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.tensors import (
     Board,
     BufferType,
@@ -32,8 +33,8 @@ from ssinghal.core.tensors import (
     TensorSpec,
     shard_evenly,
 )
-from ssinghal.device.modes import DeviceChoice, DeviceMode
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.modes import DeviceChoice
+from ssinghal.device.session import Session
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -12,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ssinghal.core.record import Comparison, PlacedTensor, Record, Resource, RunInfo, Status, Verdict, sentence
+from ssinghal.core.case import Case
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.record import Comparison, PlacedTensor, Record, Resource, RunInfo, Status, Usage, Verdict, sentence
 from ssinghal.core.versions import commit_of, new_run_id
 from ssinghal.errors import HarnessError
 from ssinghal.render.tables import aligned, summary_rows, totals
@@ -37,22 +38,13 @@ CARD_OOM = Verdict(
 
 def record(op: str = "add", verdict: Verdict = CARD_OOM, **changes: object) -> Record:
     tensor = PlacedTensor("input 1", (1, 640, 400, 64), "bfloat16", "tile", "l1", 32_768_000, 34_078_720, 532_480)
-    fields = {
-        "case": {"op": op, "inputs": [[1, 64, 640, 400]], "attrs": {}},
-        "key": f"key of {op}",
-        "id": f"id of {op}",
-        "operator": op,
-        "verdict": verdict,
-        "device_mode": "virtual",
-        "board": "n150",
-        "ttnn": "0.81.1",
-        "tensors": (tensor, tensor),
-    }
-    return Record(**{**fields, **changes})
+    case = Case(op, op, ((1, 64, 640, 400),))
+    fields = {"device_mode": DeviceMode.VIRTUAL, "board": "n150", "ttnn": "0.81.1", "tensors": (tensor, tensor)}
+    return Record.of(case, verdict, **{**fields, **changes})
 
 
 def info(**changes: object) -> RunInfo:
-    fields = {"run": new_run_id(), "started": "", "command": "", "commit": "", "device": {}, "versions": {}, "options": {}}
+    fields = {"run": new_run_id(), "started": "", "command": "", "commit": "", "versions": {}, "options": {}}
     return RunInfo(**{**fields, **changes})
 
 
@@ -68,7 +60,7 @@ def leaves(value: object) -> list[object]:
 
 
 def test_a_record_is_one_flat_object_of_plain_values():
-    made = record(comparison=Comparison(0.9999, 0.1, 0.999), usage={"l1_bytes": 5}, left_allocated={"l1": 32}).to_json()
+    made = record(comparison=Comparison(0.9999, 0.1, 0.999), usage=Usage(*range(7)), left_allocated={"l1": 32}).to_json()
     assert not [leaf for leaf in leaves(made) if isinstance(leaf, Enum)]  # xdist sends none
     again = json.loads(json.dumps(made))
     assert (again["op"], again["status"], again["resource"], again["stage"]) == ("add", "oom", "l1_buffer", "output")
@@ -79,7 +71,7 @@ def test_a_record_is_one_flat_object_of_plain_values():
 
 
 def test_a_comparison_without_numbers_is_json():
-    made = record(comparison=Comparison(math.nan, math.inf, 0.999, "shape [1]; torch gives [2]")).to_json()
+    made = record(comparison=Comparison(None, None, 0.999, "shape [1]; torch gives [2]")).to_json()
     again = json.loads(json.dumps(made, allow_nan=False))
     assert again["comparison"] == {"pcc": None, "max_abs_error": None, "min_pcc": 0.999, "fault": "shape [1]; torch gives [2]"}
 
@@ -216,7 +208,7 @@ def test_a_runs_folder(tmp_path):
     assert json.loads((first.path / "run.json").read_text())["finished"] is None  # there before the first record
     first.append(record("add").to_json())
     assert [r["op"] for r in read_lines(first.path / "records.jsonl")] == ["add"]  # on disk when append returns
-    first.set_device({"mode": "virtual", "board": "n150"})
+    first.set_device(DeviceFacts(DeviceMode.VIRTUAL, "n150"))
     first.append(record("mm", Verdict(Status.FITS)).to_json())
     lines = first.finish(3, ["a note"])
 
@@ -233,7 +225,7 @@ def test_a_runs_folder(tmp_path):
 
 
 def test_a_run_on_silicon_is_not_said_to_lack_numerics(tmp_path):
-    folder = RunFolder(tmp_path, info(device={"mode": "silicon", "board": "n150"}, versions={"ttnn": "0.81.1"}))
+    folder = RunFolder(tmp_path, info(device=DeviceFacts(DeviceMode.SILICON, "n150"), versions={"ttnn": "0.81.1"}))
     assert folder.finish(0)[1:] == ["silicon n150, ttnn 0.81.1"]
 
 

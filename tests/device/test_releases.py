@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import Record, Resource, Status, Verdict
-from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
+from ssinghal.device.modes import DeviceChoice, choose_device
 from ssinghal.device.releases import (
     Release,
     add_release,
@@ -25,7 +26,7 @@ from ssinghal.device.releases import (
     remove_release,
     why_not,
 )
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.device.virtual import environment_for
 from ssinghal.errors import DeviceUnavailable, HarnessError
 from ssinghal.operators.case_json import case_from_json
@@ -291,7 +292,7 @@ def test_peaks_are_told_or_it_is_said_why_not(pool):
         assert (record.usage, record.usage_note) == (None, "graphs of ttnn 0.66.0 have no bytes per bank")
     else:
         assert record.usage is not None
-        assert record.usage["l1_bytes"] == 2 * 2048  # four tiles over 64 banks, and as many of the result
+        assert record.usage.l1_bytes == 2 * 2048  # four tiles over 64 banks, and as many of the result
 
 
 @pools

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ssinghal.core.boards import board_names, load_board
-from ssinghal.device.modes import MOCK_VARIABLE, SIMULATOR_VARIABLE, DeviceMode, choose_device
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.device.modes import MOCK_VARIABLE, SIMULATOR_VARIABLE, choose_device
 from ssinghal.device.virtual import (  # fmt: skip
     apply_environment,
     environment_for,
@@ -206,7 +207,7 @@ def test_a_mock_is_never_taken_for_silicon(tmp_path):
     done = in_process(
         """
         from dataclasses import replace
-        from ssinghal.device.modes import DeviceMode
+        from ssinghal.core.device_facts import DeviceMode
         try:
             Session(replace(choice, mode=DeviceMode.SILICON))
         except NotProven as error:

@@ -13,11 +13,12 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement
-from ssinghal.core.record import Record, Resource, Status
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.record import Prediction, Record, Resource, Status
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape, ShardKind
-from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import MemoryEstimate, Prediction, estimate, explain
+from ssinghal.estimation.estimator import MemoryEstimate, estimate, explain
 from ssinghal.operators import FAMILIES, families, make_case
 from ssinghal.runner.pool import Pool
 from tests.agreement.test_hardware import KNOWN_DIFFERENCES, case_of, rows
@@ -387,10 +388,10 @@ def contradictions(made: MemoryEstimate, record: Record) -> list[str]:
         if peak != dict(record.resident):
             found.append(f"estimated peak {peak}, TTNN booked {dict(record.resident)}")
     if record.usage is not None and made.program_bytes is not None:
-        used = sum(record.usage[f"{kind}_bytes"] for kind in ("circular", "dataflow", "scratch"))
+        used = record.usage.program_bytes
         if used != made.program_bytes:
             found.append(f"estimated program buffers {made.program_bytes}, TTNN {used}")
-    return [f"{record.case['op']} {record.id}: {text}" for text in found]
+    return [f"{record.op} {record.id}: {text}" for text in found]
 
 
 def compare(pool: Pool, cases: Sequence[Case]) -> tuple[list[str], Counter[Prediction]]:

@@ -15,11 +15,10 @@ import pytest
 from ssinghal.catalog.loader import load_catalog
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
-from ssinghal.core.record import Status
+from ssinghal.core.record import Prediction, Status
 from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import Prediction
 from ssinghal.operators import make_case
 from ssinghal.precision.footprint import PLAN_DTYPES, Role, plan_bytes, plan_call
 from ssinghal.precision.model_footprint import plan_model

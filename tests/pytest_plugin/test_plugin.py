@@ -126,7 +126,8 @@ CONTRARY = """
 from dataclasses import replace
 
 import ssinghal.pytest_plugin.session
-from ssinghal.estimation.estimator import Prediction, estimate
+from ssinghal.core.record import Prediction
+from ssinghal.estimation.estimator import estimate
 
 def contrary(case, board):
     made = estimate(case, board)

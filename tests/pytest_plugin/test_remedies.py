@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from ssinghal.core.json_values import plain
 from ssinghal.core.remedy_outcome import ValueComparison
 from ssinghal.runs.reader import read_run
 from tests.support.processes import CONFTEST, Suite, catalog_text, operator_module, wait_for
@@ -157,7 +158,7 @@ def test_a_run_outside_pytest_keeps_the_same(tmp_path):
     written = json.loads((tmp_path / "results" / "latest" / "run.json").read_text())
     assert written["options"]["remedies"] is True
     kept = of_large(map(json.loads, (run.path / "records.jsonl").read_text().splitlines()))["remedies"]
-    assert json.loads(json.dumps(failing.remedies.to_json())) == kept
+    assert json.loads(json.dumps(plain(failing.remedies))) == kept
 
 
 @pytest.mark.virtual_device

@@ -10,6 +10,7 @@ from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Record, Resource, Status, Verdict
 from ssinghal.core.remedy_outcome import ValueComparison
 from ssinghal.core.tensors import BufferType, DType
@@ -239,7 +240,7 @@ class OneRecord:
 )
 def test_what_is_not_the_devices_memory_is_not_searched(verdict, reason):
     case = make_case("relu", ((64, 64),))
-    record = Record.of(case, verdict, device_mode="virtual", board="n150", ttnn="0")
+    record = Record.of(case, verdict, device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="0")
     with Searcher(OneRecord(record)) as searcher:
         (made,) = searcher.map([case])
     assert (made.remedies.reason if made.remedies else None) == reason

@@ -9,14 +9,14 @@ import pytest
 import ssinghal
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement
+from ssinghal.core.record import Record
 from ssinghal.core.tensors import BufferType, Layout
 from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import make_case
 from ssinghal.report.bank_occupancy import Bar, SegmentKind, bars_of, board_of
 from ssinghal.runner.pool import Pool
-from ssinghal.runs.reader import RecordGroup, Setting, read_run
-from ssinghal.runs.stored_record import StoredRecord
+from ssinghal.runs.reader import RecordGroup, Setting, parse_record, read_run
 from tests.support.run_builder import a_record, write_run
 
 L1_END, RESERVED, L1_BANK, DRAM_BANK = 1_499_136, 105_824, 1_393_312, 1_072_693_184
@@ -24,8 +24,8 @@ TENSOR = 260 * 2048  # per L1 bank, of [1,64,640,400] channels-last: 16,640 tile
 N150 = load_board("n150")
 
 
-def stored(fields: dict) -> StoredRecord:
-    return StoredRecord.model_validate_json(json.dumps(fields))
+def stored(fields: dict) -> Record:
+    return parse_record(json.dumps(fields))
 
 
 def parts(bar: Bar) -> dict[str, int]:
@@ -199,7 +199,7 @@ CALLS = [  # a call of each kind of verdict and of each memory
 ]
 
 
-def probed(case: Case, pool: Pool) -> StoredRecord:
+def probed(case: Case, pool: Pool) -> Record:
     """Its record as a run writes it, with what arithmetic says."""
     return stored(replace(pool.submit(case).result(), estimate=estimate(case, N150).to_json()).to_json())
 

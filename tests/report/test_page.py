@@ -399,9 +399,7 @@ def test_settings_are_apart(visit, view):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_texts_of_catalogs_and_logs_do_nothing(visit, view):
-    record = a_record(
-        "relu", WIDE, status="oom", verdict={**oom(2_000_000, HOSTILE), "message": HOSTILE, "decided_by": HOSTILE}
-    )
+    record = a_record("relu", WIDE, status="oom", verdict={**oom(2_000_000, HOSTILE), "message": HOSTILE, "thrown_at": HOSTILE})
     record |= {"id": HOSTILE, "key": HOSTILE, "op": HOSTILE, "operator": HOSTILE, "attrs": {HOSTILE: HOSTILE}}
     record["sources"] = [
         dict.fromkeys(("catalog", "model", "input_size", "module_path"), HOSTILE) | {"count": count} for count in (0, 1)

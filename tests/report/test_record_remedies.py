@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ssinghal.cli.report import report
+from ssinghal.core.json_values import plain
 from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, ValueComparison, WorkingRemedy
 from ssinghal.report.page import page_data
 from ssinghal.report.retry import REMEDIES, search_remedies, tried_remedies
@@ -69,7 +70,7 @@ def test_what_a_record_tells_is_read_back_as_it_was(tmp_path, found):
     ],
 )
 def test_what_no_run_writes_costs_its_line_alone(tmp_path, wrong):
-    bad = {**failing(), "remedies": wrong.to_json()}
+    bad = {**failing(), "remedies": plain(wrong)}
     run = read_run(write_run(tmp_path, [bad, failing("silu", FOUND)]))
     assert [r.op for r in run.records] == ["silu"]
     assert any("records.jsonl:1: not a whole record, left out: remedies" in loss for loss in run.losses)
@@ -164,7 +165,7 @@ def test_what_has_no_search_is_searched_once_and_kept(tmp_path):
 
     (searched,) = search_remedies(run)
 
-    assert (searched.case["op"], searched.key) == ("add", records[0]["key"])
+    assert (searched.op, searched.key) == ("add", records[0]["key"])
     (kept,), _ = tried_remedies(run)
     assert kept.remedies == searched.remedies
     assert kept.remedies.first.peak_bytes_per_bank == {"l1": 2 * 532_480}

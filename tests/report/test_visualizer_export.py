@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
+from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Record, Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
 from ssinghal.report.visualizer_export import REPORTS, ExportResult, export, named_run, was_asked
-from ssinghal.runs.reader import read_run
-from ssinghal.runs.stored_record import case_of
+from ssinghal.runs.reader import case_of, read_run
 from tests.support.processes import BLOCKED, all_ended, wait_for, workers_of
 from tests.support.run_builder import a_record, write_run
 
@@ -215,7 +215,7 @@ def test_what_crashed_or_hung_was_asked_of_ttnn(tmp_path: Path, status: str, dec
 )
 def test_another_status_or_resource_differs_from_the_record(tmp_path: Path, verdict: Verdict, differs: bool) -> None:
     (stored,) = read_run(write_run(tmp_path, [a_record(status="oom")])).records
-    again = Record.of(case_of(stored), verdict, device_mode="virtual", board="n150", ttnn="0.81.1")
+    again = Record.of(case_of(stored), verdict, device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="0.81.1")
     assert ExportResult(stored, again, None).differs is differs
 
 

@@ -28,10 +28,11 @@ from ssinghal.core.boards import (
 )
 from ssinghal.core.case import Placement
 from ssinghal.core.cluster_descriptor import MAX_BYTES, read_descriptor
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import Record, Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, Layout
-from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.modes import DeviceChoice, choose_device
+from ssinghal.device.session import Session
 from ssinghal.device.virtual import virtual_home
 from ssinghal.errors import DeviceUnavailable, InvalidCase, NotProven
 from ssinghal.operators import make_case

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from ssinghal.core.case import Placement
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, Layout, MemoryConfig, TensorSpec
-from ssinghal.device.modes import DeviceChoice, DeviceMode, choose_device
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.modes import DeviceChoice, choose_device
+from ssinghal.device.session import Session
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.operators import make_case
 from ssinghal.runner.pool import Pool

@@ -40,7 +40,7 @@ def test_the_hardware_log_of_add(pool):
     assert verdict.shortfall_bytes == 532480 - (L1_BANK - 2 * 532480)
     assert [t.booked_bytes for t in record.tensors] == [532480, 532480]
     # what the whole call would have held, from the capture: three tensors, and 2 pages of 2048 B for each of them
-    assert (record.usage["l1_bytes"], record.usage["circular_bytes"]) == (3 * 532480, 6 * 2048)
+    assert (record.usage.l1_bytes, record.usage.circular_bytes) == (3 * 532480, 6 * 2048)
 
 
 def test_operands_are_distinct_tensors(pool):
@@ -59,7 +59,7 @@ def test_where_the_result_goes_is_requested_and_recorded(pool, name, second, ask
     record = probe(pool, name, *shapes, placement=Placement(memory=BufferType.L1, output_memory=asked))
     assert record.status is Status.FITS
     assert record.tensors[-1].memory == lies_in
-    assert record.case["output_memory"] == asked.value
+    assert record.output_memory == asked.value
 
 
 def test_a_result_in_another_memory_than_requested_names_it(pool):
@@ -149,10 +149,10 @@ def test_usage_includes_buffers_that_a_program_keeps(pool, tmp_path):
     kept, taken = map(int, done.stdout.split())
     attrs = {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1], "dilation": [1, 1]}
     pooled = probe(pool, "max_pool2d", (1, 64, 56, 56), placement=Placement(), **attrs)
-    assert pooled.usage["l1_small_bytes"] == kept > 0, done.stderr
+    assert pooled.usage.l1_small_bytes == kept > 0, done.stderr
     viewed = probe(pool, "view", (1, 64, 56, 56), placement=Placement(), size=[64, 3136])
     # 64 * 2 * 2 tiles and 2 * 98 tiles over 12 banks, and the map
-    assert viewed.usage["dram_bytes"] == taken > (22 + 17) * 2048
+    assert viewed.usage.dram_bytes == taken > (22 + 17) * 2048
 
 
 def test_windows_of_millions_of_rows_are_listed_once(pool):
@@ -161,7 +161,7 @@ def test_windows_of_millions_of_rows_are_listed_once(pool):
     assert [large.status, small.status] == [Status.FITS, Status.FITS]
     assert (large.usage, small.usage_note) == (None, "")
     assert large.usage_note == "not captured: TTNN lists windows for 1,048,576 rows on the host for this call"
-    assert small.usage["dram_bytes"] > 0
+    assert small.usage.dram_bytes > 0
 
 
 def test_page_counts_of_a_result_that_wrap_never_reach_ttnn(pool):
@@ -203,9 +203,9 @@ def test_dram_is_counted_too(pool):
     pages = 96 * 68 * 120  # 2160 and 3840 in tiles of 32
     booked = -(-pages // 12) * 2048
     assert (record.status, record.resident) == (Status.FITS, {"dram": 2 * booked})
-    assert record.usage["dram_bytes"] == 2 * booked < DRAM_BANK
+    assert record.usage.dram_bytes == 2 * booked < DRAM_BANK
     assert record.tensors[0].logical_bytes == 96 * 2160 * 3840 * 2
-    assert record.padding_ratio == pytest.approx(68 * 32 / 2160)
+    assert record.allocated_to_logical == round(68 * 32 / 2160, 4)
 
 
 def test_a_slow_call_whose_result_cannot_fit_is_an_oom(pool):
@@ -289,7 +289,7 @@ def test_usage_of_more_than_32_bits_per_bank(pool):
     record = probe(pool, "bmm", (48, 32400, 32), (48, 32, 32400), placement=Placement())
     operand, result = (-(-48 * tiles // 12) * 2048 for tiles in (1013, 1013 * 1013))
     assert (record.status, record.verdict.bytes_per_bank) == (Status.OOM, result)
-    assert record.usage["dram_bytes"] == 2 * operand + result > 2**32
+    assert record.usage.dram_bytes == 2 * operand + result > 2**32
 
 
 def test_rows_that_an_operator_pads_are_counted_as_stored(pool):

@@ -188,7 +188,12 @@ def test_what_no_longer_fits_because_of_the_base_is_a_new_oom(compared):
 def test_a_shift_without_a_bank_in_any_message_is_known_from_the_device(compared, tmp_path):
     runs = []
     for base, run in ((BASE_076, ONE), (BASE_081, OTHER)):
-        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": {"num_banks": 64, "bank_bytes": L1_END - base}}
+        device = {
+            "mode": "virtual",
+            "board": "n150",
+            "ttnn": "0.81.1",
+            "l1": {"num_banks": 64, "bank_bytes": L1_END - base, "alignment_bytes": 16},
+        }
         runs.append(
             read_run(write_run(tmp_path, [program_oom("tanh", base, 9_000_000, limit_bytes=L1_END)], run, device=device))
         )

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from ssinghal.cli import cli
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.operators import operators
 from ssinghal.runs.change_kinds import ChangeKind
@@ -68,7 +69,7 @@ def told(store, operator="relu", shape=SHAPE, **only):
 def contents(store):
     """All that the index knows, without the numbers of its rows."""
     indexed = [
-        (one.run.folder, one.setting, one.record.model_dump_json())
+        (one.run.folder, one.setting, json.dumps(one.record.to_json()))
         for name in {info.name for info in operators().values()}
         for one in store.find(name, store.shapes(name), None, None)
     ]
@@ -109,7 +110,12 @@ def test_a_base_that_moved_is_no_change_of_a_case(results, store):
 def test_a_base_that_moved_under_program_buffers_is_known_from_the_device(results, store):
     """No message names a bank; the end address moves up with the base."""
     for number, base in ((1, 105_664), (2, 105_824)):
-        device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": {"num_banks": 64, "bank_bytes": 1_499_136 - base}}
+        device = {
+            "mode": "virtual",
+            "board": "n150",
+            "ttnn": "0.81.1",
+            "l1": {"num_banks": 64, "bank_bytes": 1_499_136 - base, "alignment_bytes": 16},
+        }
         numbers = {
             "resource": "circular_buffer",
             "stage": "program",
@@ -124,7 +130,7 @@ def test_a_base_that_moved_under_program_buffers_is_known_from_the_device(result
 def test_a_base_that_moved_on_one_board_explains_nothing_on_another(results, store):
     """The run opened an n150; what it holds of a p150 came from elsewhere."""
     for number, moved in ((1, 0), (2, 160)):
-        l1 = {"num_banks": 64, "bank_bytes": 1_393_472 - moved}
+        l1 = {"num_banks": 64, "bank_bytes": 1_393_472 - moved, "alignment_bytes": 16}
         device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": l1}
         numbers = {"resource": "circular_buffer", "stage": "program", "program_bytes": 9_000_000 + moved}
         run_of(results, number, *(relu(status="oom", board=board) | numbers for board in ("n150", "p150")), device=device)
@@ -175,7 +181,7 @@ def test_an_outcome_of_many_runs_is_kept_once(results, store):
 
 
 def test_the_end_of_a_run_indexes_it(results, tmp_path):
-    folder = RunFolder(results, new_run(tmp_path, {}, 1, {"mode": "virtual", "board": "n150"}))
+    folder = RunFolder(results, new_run(tmp_path, {}, 1, DeviceFacts(DeviceMode.VIRTUAL, "n150")))
     folder.append(relu())
     folder.finish(1)
     assert [run.id for run in Store(results / STORE).runs()] == [folder.info.run]
@@ -183,7 +189,7 @@ def test_the_end_of_a_run_indexes_it(results, tmp_path):
 
 
 def test_an_index_that_cannot_be_written_is_one_line_and_the_run_stands(results, tmp_path):
-    folder = RunFolder(results, new_run(tmp_path, {}, 1, {"mode": "virtual", "board": "n150"}))
+    folder = RunFolder(results, new_run(tmp_path, {}, 1, DeviceFacts(DeviceMode.VIRTUAL, "n150")))
     (results / STORE).mkdir()
     folder.append(relu())
     *_, last = folder.finish(1)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.case import Source
-from ssinghal.core.record import SCHEMA_VERSION
+from ssinghal.core.record import SCHEMA_VERSION, Comparison
 from ssinghal.errors import HarnessError
 from ssinghal.runs.reader import counted, earlier_runs, find_run, read_run
 from tests.support.run_builder import RUN, a_record, write_run
@@ -164,6 +164,25 @@ def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
         {"inputs": [[1, 2**70]]},
         {"duration_s": -1.0},
         {"usage": {"l1_bytes": 1}},
+        {"decided_by": "<b>"},
+        {"device_mode": "mock"},
+        {"resident": {"l1": -32}},
+        {"comparison": {"pcc": "high", "max_abs_error": 0.0, "min_pcc": 0.999, "fault": ""}},
+        {"estimate": {"verdict": "fits", "peak_bytes_per_bank": {"l1": -1}}},
+        {
+            "tensors": [
+                {
+                    "label": "output",
+                    "shape": [1],
+                    "dtype": "bfloat16",
+                    "layout": "tile",
+                    "memory": "l1",
+                    "logical_bytes": 2,
+                    "allocated_bytes": 2048,
+                    "booked_bytes": -1,
+                }
+            ]
+        },
         {"sources": [{"catalog": "c", "count": -3}]},
     ],
 )
@@ -188,7 +207,8 @@ def test_an_odd_head_is_told_and_costs_itself(tmp_path, odd):
 def test_numerics_are_never_claimed_for_a_virtual_device(tmp_path):
     (group,) = read_run(write_run(tmp_path, [a_record()])).groups
     assert group.numerics == "numerics not run: memory verdicts only"
-    compared = [{**a_record(mode="silicon"), "numerics": "compared"}, a_record(mode="silicon", shape=(1, 1, 64, 64))]
+    agrees = a_record(mode="silicon", measured={"comparison": Comparison(0.9999, 0.01, 0.999)})
+    compared = [agrees, a_record(mode="silicon", shape=(1, 1, 64, 64))]
     (group,) = read_run(write_run(tmp_path / "card", compared)).groups
     assert group.numerics == "numerics compared for 1 of 2 cases"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
 from ssinghal.errors import HarnessError
 from ssinghal.runs.files import LineFile
 from ssinghal.runs.writer import RunFolder, new_run
@@ -19,21 +20,21 @@ def folder(parent, device):
 @pytest.mark.parametrize(
     ("device", "says"),
     [
-        ({"mode": "silicon", "board": "n150"}, False),
-        ({"mode": "simulator", "board": "n150"}, False),
-        ({"mode": "virtual", "board": "n150"}, True),
-        ({}, True),
+        (DeviceFacts(DeviceMode.SILICON, "n150"), False),
+        (DeviceFacts(DeviceMode.SIMULATOR, "n150"), False),
+        (DeviceFacts(DeviceMode.VIRTUAL, "n150"), True),
+        (NOT_OPENED, True),
     ],
 )
 def test_numerics_are_said_not_to_run_where_they_are_not(tmp_path, device, says):
     line = folder(tmp_path, device).finish(0)[1]
     assert line.endswith("; numerics not run: memory verdicts only") == says
-    assert line.startswith(f"{device['mode']} n150, ttnn " if device else "no device, ttnn ")
+    assert line.startswith(f"{device.mode} n150, ttnn " if device.board else "no device, ttnn ")
 
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_records_that_were_removed_meanwhile_are_missed(tmp_path, replaced):
-    run = folder(tmp_path, {})
+    run = folder(tmp_path, NOT_OPENED)
     run.append({"op": "add", "id": "a", "status": "fits", "duration_s": 0.0})
     path = run.path / "records.jsonl"
     path.rename(tmp_path / "aside.jsonl")

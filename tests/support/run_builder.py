@@ -10,6 +10,7 @@ from typing import Any
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Source
+from ssinghal.core.json_values import plain
 from ssinghal.core.record import Record, Resource, RunInfo, Status, Verdict
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators.case_json import case_from_json
@@ -48,7 +49,7 @@ def a_record(
         device_mode=mode,
         board=board,
         ttnn=ttnn,
-        estimate=made.to_json(),
+        estimate=made.stored(),
         **(measured or {}),
     ).to_json()
     record["sources"] = [asdict(source) for source in sources]
@@ -71,5 +72,5 @@ def write_run(parent: Path, records: Sequence[Mapping[str, Any]], run: str = RUN
         "versions": {},
     }
     described = RunInfo(run, **{"selected": len(records), "options": {}, **head, **info})
-    (folder / "run.json").write_text(json.dumps(asdict(described)))
+    (folder / "run.json").write_text(json.dumps(plain(described)))
     return folder

@@ -9,9 +9,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ssinghal.capture.trace import Trace
+from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TensorSpec
-from ssinghal.device.session import DeviceFacts, Session
+from ssinghal.device.session import Session
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.result import PlanResult

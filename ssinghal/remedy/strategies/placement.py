@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ssinghal.core.boards import current_boards, load_board
 from ssinghal.core.case import Case, OutputMemory
-from ssinghal.core.record import Resource, Status, sentence
+from ssinghal.core.record import Prediction, Resource, Status, sentence
 from ssinghal.core.tensors import (
     TILE_EDGE,
     Board,
@@ -26,7 +26,7 @@ from ssinghal.core.tensors import (
     round_up,
 )
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import Prediction, estimate
+from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, named
 from ssinghal.operators.binding import bind
 from ssinghal.remedy.problem import Problem

@@ -12,7 +12,8 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from ssinghal.device.modes import DeviceChoice, DeviceMode
+from ssinghal.core.device_facts import DeviceMode
+from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.session import Session
 from ssinghal.errors import DeviceError
 from ssinghal.runner.tasks import PoolOptions, Task

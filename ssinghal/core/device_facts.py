@@ -1,0 +1,76 @@
+"""What a run opened: the kind of device, and the memory that TTNN reports of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ssinghal.core.json_values import Bytes, fields_of, plain
+from ssinghal.core.tensors import ONE_CHIP, Board, MemoryRegion, TextEnum
+
+NO_MEMORY = MemoryRegion(1, 0, 1)
+
+
+class DeviceMode(TextEnum):
+    """What kind of device answered."""
+
+    SILICON = "silicon"
+    SIMULATOR = "simulator"
+    VIRTUAL = "virtual"
+    NONE = "none"  # no device was opened
+
+
+OPENED_MODES = (DeviceMode.SILICON, DeviceMode.SIMULATOR, DeviceMode.VIRTUAL)
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What was opened and how that was proved; every run has it in its header. Headers of older versions lack some of it."""
+
+    mode: DeviceMode = DeviceMode.NONE
+    board: str = ""
+    arch: str = ""
+    cluster: str = ""
+    # Columns and rows of cores.
+    grid: tuple[int, int] = (0, 0)
+    ttnn: str = ""
+    l1: MemoryRegion = NO_MEMORY
+    dram: MemoryRegion = NO_MEMORY
+    # Where L1 banks start: TTNN keeps what is below.
+    l1_base_bytes: Bytes = 0
+    # The allocator books multiples of this.
+    granule_bytes: Bytes = 0
+    # Rows and columns of chips.
+    mesh: tuple[int, int] = ONE_CHIP
+    # Of the cluster descriptor that a virtual board was opened from.
+    descriptor_sha256: str = ""
+    # Why this mode was chosen.
+    reason: str = ""
+    # What shows that the device is of its mode.
+    proof: str = ""
+
+    @property
+    def knows_memory(self) -> bool:
+        return bool(self.l1.bank_bytes and self.dram.bank_bytes and self.l1_base_bytes)
+
+    @property
+    def opened_board(self) -> Board:
+        """The board with the banks of this TTNN release, which keeps more or less of them to itself; no L1_SMALL region."""
+        return Board(
+            self.board,
+            arch=self.arch,
+            grid=self.grid,
+            l1=self.l1,
+            dram=self.dram,
+            l1_end_bytes=self.l1_base_bytes + self.l1.bank_bytes,
+            granule_bytes=self.granule_bytes,
+            provenance=f"ttnn {self.ttnn}",
+            mesh=self.mesh,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns an empty object where nothing was opened."""
+        return plain(fields_of(self)) if self != NOT_OPENED else {}
+
+
+NOT_OPENED = DeviceFacts()
