@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
 from ssinghal.capture.trace_library import trace_for
-from ssinghal.cli.plan import PlanRequest
 from ssinghal.cli.progress import track
 from ssinghal.cli.streams import show, write_text
 from ssinghal.core.boards import load_board
@@ -27,6 +27,9 @@ from ssinghal.plan.planner import Boards, Plan, PlanSettings, check_trace, plan,
 from ssinghal.plan.policy import PortingPolicy
 from ssinghal.plan.text import arithmetic_lines, lines, table
 from ssinghal.render.tables import aligned
+
+if TYPE_CHECKING:
+    from ssinghal.cli.plan import PlanRequest
 
 Capacities = Mapping[tuple[str, str, str], CapacityResult]  # by tier, policy and board
 

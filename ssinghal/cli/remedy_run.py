@@ -6,13 +6,12 @@ import json
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ssinghal.cli.options import CaseRequest, DeviceRequest
 from ssinghal.cli.progress import track
-from ssinghal.cli.remedy import RemedyRequest
 from ssinghal.cli.streams import input_lines, show, write_text
 from ssinghal.core.case import Case, call_text
 from ssinghal.core.record import Status, Verdict, sentence
@@ -29,6 +28,9 @@ from ssinghal.remedy.text import lines as report_lines
 from ssinghal.remedy.trial import Impact
 from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.files import LineFile
+
+if TYPE_CHECKING:
+    from ssinghal.cli.remedy import RemedyRequest
 
 Failing = list[tuple[Case, Verdict | None]]
 FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of those tried"
