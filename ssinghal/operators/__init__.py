@@ -17,7 +17,7 @@ from ssinghal.operators.operator_info import OperatorInfo, to_nhwc
 FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing")
 
 
-# Aliases with a suite of their own: names under which the operator lists run one operator separately.
+# Aliases with their own suite: names under which the operator lists run one operator separately.
 SUITE_ALIASES = frozenset(
     {"clampmin", "concat", "geluactivation", "leakyrelu", "linalgvectornorm", "maxpool2d", "silu_inplace"}
     | {"split_with_sizes", "splitwithsizes", "unsafeview"}
@@ -26,13 +26,13 @@ SUITE_ALIASES = frozenset(
 
 @cache
 def families() -> Mapping[str, tuple[OperatorInfo, ...]]:
-    """Each family's operators, in the order they are declared."""
+    """Returns each family's operators, in the order of their declaration."""
     return MappingProxyType({f: import_module(f"ssinghal.operators.{f}").OPERATORS for f in FAMILIES})
 
 
 @cache
 def operators() -> Mapping[str, OperatorInfo]:
-    """Every name and alias -> its operator. RegistryError when two operators claim one name."""
+    """Returns the operators by each of their names. RegistryError when two operators claim one name."""
     table: dict[str, OperatorInfo] = {}
     for members in families().values():
         for info in members:
@@ -44,7 +44,7 @@ def operators() -> Mapping[str, OperatorInfo]:
 
 
 def find_operator(name: str) -> OperatorInfo:
-    """The operator of this name; InvalidCase with the nearest names, or the reason why the name is no operator."""
+    """Returns the operator of this name; InvalidCase with the nearest names, or the reason why the name is no operator."""
     from ssinghal.operators.unsupported import NOT_OPERATORS
 
     if name in NOT_OPERATORS:
@@ -64,7 +64,7 @@ def named(names: str) -> tuple[str, ...]:
 
 
 def suite_name(name: str) -> str:
-    """The name whose test modules run this operator name: itself or, for most aliases, the canonical name."""
+    """Returns the name whose test modules run this operator name: itself or, for most aliases, the canonical name."""
     return name if name in SUITE_ALIASES else find_operator(name).name
 
 

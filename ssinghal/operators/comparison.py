@@ -11,18 +11,18 @@ from ssinghal.operators.operator_info import Attr, Attrs, Limitation, OperatorIn
 
 
 def comparison(name: str) -> OperatorInfo:
-    """Of two tensors, or of a tensor and a number, as a listed shape is compared."""
+    """Declares a comparison of two tensors, or of a tensor and a number, as a listed shape is compared."""
     return binary((name,), name, number=0.0)
 
 
 def logical(name: str) -> OperatorInfo:
-    """The kernel brings each operand to 0 and 1 first, in buffers of its own."""
+    """Declares a logical operator. Its kernel converts each operand to 0 and 1 first, in buffers of its own."""
     overloads = (f"aten.{name}.default", f"aten.{name}_.default")
     return binary((name,), name, overloads=overloads, takes_number=False, program=None)
 
 
 def _placed_alike(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """All operands in the case's dtype, masks too."""
+    """Places all operands in the case's dtype, masks too."""
     return [operand_spec(case, shape) for shape in shapes]
 
 

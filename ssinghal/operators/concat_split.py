@@ -31,12 +31,12 @@ from ssinghal.operators.resizing import not_along
 
 
 def resized(shape: Shape, dim: int, size: int) -> Shape:
-    """``shape`` with another size along ``dim``."""
+    """Returns ``shape`` with another size along ``dim``."""
     return (*shape[:dim], size, *shape[dim + 1 :])
 
 
 def cuts_tiles(shape: Shape, dim: int, starts: Iterable[int]) -> bool:
-    """Whether pieces that start there along ``dim`` break up tiles; of a vector they always do."""
+    """Returns whether pieces that start there along ``dim`` break up tiles; pieces of a vector always do."""
     return len(shape) == 1 or (dim >= len(shape) - 2 and any(start % TILE_EDGE for start in starts))
 
 
@@ -44,7 +44,7 @@ Condition = Callable[[Sequence[Shape], Attrs], bool]
 
 
 def bfloat16_where(cuts: Condition, infer: Infer) -> Callable[[DType, Sequence[Shape], Attrs], DTypes]:
-    """The result dtypes of a call that takes block floats apart, value by value, where it ``cuts`` tiles."""
+    """Returns the result dtypes of a call that unpacks block floats where it ``cuts`` tiles."""
 
     def dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
         return (DType.BFLOAT16,) * len(infer(shapes, attrs)) if dtype.is_block_float and cuts(shapes, attrs) else ()
@@ -83,7 +83,7 @@ def _stack_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _tiles_with_other_matrix(inputs: Specs, outputs: Specs) -> int:
-    """Tiles mapped, once for each operand, by the reshape that adds or drops a dim among the last two."""
+    """Counts the tiles mapped, once for each operand, by the reshape that adds or drops a dim among the last two."""
     if inputs[0].layout is Layout.ROW_MAJOR or inputs[0].shape[-2:] == outputs[0].shape[-2:]:
         return 0
     return len(inputs) * outputs[0].num_pages
@@ -144,14 +144,14 @@ MAX_PIECES = 2**16
 
 
 def _sizes_along(total: int, piece: int) -> list[int]:
-    """Equal pieces, the last one smaller where they do not come out even."""
+    """Returns equal sizes, the last one smaller where they do not divide the total."""
     if piece < 1 or ceil_div(total, piece) > MAX_PIECES:
         raise InvalidCase(f"pieces of size {piece} along a dim of {total}: expected 1 to {MAX_PIECES:,} pieces")
     return [min(piece, total - start) for start in range(0, total, piece)]
 
 
 def _split_sizes(shape: Shape, attrs: Attrs) -> list[int]:
-    """``split`` gives one size or a list of them as split_size, ``split_with_sizes`` a list as split_sizes."""
+    """Reads ``split``'s split_size, one size or a list of them, or ``split_with_sizes``' split_sizes, a list."""
     total = shape[normal_dim(attrs["dim"], len(shape))]
     given = [attrs[name] for name in ("split_size", "split_sizes") if attrs[name] is not None]
     if len(given) != 1:
@@ -163,7 +163,7 @@ def _split_sizes(shape: Shape, attrs: Attrs) -> list[int]:
 
 
 def _chunk_sizes(shape: Shape, attrs: Attrs) -> list[int]:
-    """As torch: pieces of ceil(size / chunks), so that fewer may come out than asked for."""
+    """As in torch: pieces of ceil(size / chunks), so there may be fewer than requested."""
     total = shape[normal_dim(attrs["dim"], len(shape))]
     if attrs["chunks"] < 1:
         raise InvalidCase(f"chunks {attrs['chunks']} is not positive")
@@ -182,17 +182,17 @@ def _pieces(sizes_of: SizesOf) -> Infer:
 
 
 def _cut_pieces(sizes_of: SizesOf, shapes: Sequence[Shape], attrs: Attrs) -> list[bool]:
-    """Of each piece, whether it breaks up tiles."""
+    """Returns of each piece whether it breaks up tiles."""
     sizes = sizes_of(shapes[0], attrs)
     dim = normal_dim(attrs["dim"], len(shapes[0]))
     return [len(sizes) > 1 and cuts_tiles(shapes[0], dim, [start]) for start in accumulate(sizes[:-1], initial=0)]
 
 
 def _cutting(names: tuple[str, ...], aten: tuple[str, ...], sizes_of: SizesOf, **rest: Any) -> OperatorInfo:
-    """``ttnn.split`` into pieces of the sizes that ``sizes_of`` finds.
+    """Declares a call of ``ttnn.split`` with the sizes that ``sizes_of`` returns.
 
-    Told nothing, it moves more than two pieces of an L1 tensor to DRAM as soon as all of them together, with 8 KiB for each,
-    exceed the free part of one bank; told where, it obeys. ttnn.chunk cannot be told.
+    Without a memory config, TTNN moves more than two pieces of an L1 tensor to DRAM as soon as all of them together, with 8 KiB
+    for each, exceed the free part of one bank; with one, it follows it. ttnn.chunk takes none.
     """
 
     def dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
@@ -213,7 +213,7 @@ def _cutting(names: tuple[str, ...], aten: tuple[str, ...], sizes_of: SizesOf, *
 
 
 def _half(shape: Shape) -> tuple[Shape, int, int]:
-    """The crossed call: a map as NHWC (hence the operand), cut in two along dim 1, or along dim 0 of a vector."""
+    """Builds the sweep's call: a map as NHWC (hence the operand), cut in two along dim 1, or along dim 0 of a vector."""
     placed = to_nhwc(shape)
     dim = min(1, len(placed) - 1)
     return placed, dim, ceil_div(placed[dim], 2)
@@ -225,7 +225,7 @@ def _split_sample(shape: Shape) -> Sample:
 
 
 def _slice_range(shape: Shape, attrs: Attrs) -> tuple[int, range]:
-    """The dim and its chosen indices; bounds are clamped as in Python, a step back is refused as in torch."""
+    """Returns the dim and its chosen indices; bounds are clamped as in Python, a negative step is invalid as in torch."""
     dim = normal_dim(attrs["dim"], len(shape))
     if attrs["step"] < 1:
         raise InvalidCase(f"step {attrs['step']} is not positive")
@@ -236,7 +236,7 @@ def _slice_range(shape: Shape, attrs: Attrs) -> tuple[int, range]:
 
 
 def slice_along(c: Call, x: Any, dim: int, chosen: range) -> Any:
-    """The indices ``chosen`` along ``dim`` of the device tensor ``x``."""
+    """Cuts the indices ``chosen`` along ``dim`` out of the device tensor ``x``."""
     shape = tuple(x.shape)
     begins = resized((0,) * len(shape), dim, chosen.start)
     ends = resized(shape, dim, chosen[-1] + 1)
@@ -283,7 +283,7 @@ def _select_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _select_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """A scalar stays [1], since rank 0 is no shape for a device here."""
+    """A scalar stays [1], since rank 0 is no valid shape here."""
     dim, _ = _select_index(shapes[0], attrs)
     return [(*shapes[0][:dim], *shapes[0][dim + 1 :]) or (1,)]
 
@@ -312,14 +312,14 @@ def _unbind_cuts_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _cut_picked(call: CuttableCall) -> Axes | None:
-    """The dim of the attribute is gone from the results."""
+    """The results lack the dim of the attribute."""
     shape = call.inputs[0]
     dim, dims = normal_dim(call.attrs["dim"], len(shape)), along(len(shape))
     return call.axes([(*dims[:dim], *dims[dim + 1 :])] * len(call.results), units(shape, [dim]))
 
 
 def _resize_slice(call: ResizableCall, sizes: Sizes) -> Attrs:
-    """What is taken to the end is still taken to the end; a part of fixed size does not follow."""
+    """A slice up to the end still ends there; one with an earlier end does not follow."""
     sliced, end = normal_dim(call.attrs.get("dim", 0), len(call.subject)), call.attrs.get("end")
     for dim, to in sizes.items():
         if call.placed[dim] == sliced and end is not None:
@@ -429,7 +429,7 @@ def _expand_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _expand(c: Call) -> Any:
-    """With every size as a number: up to 0.75 TTNN takes -1 for 2**32 - 1 where the call adds a dim."""
+    """Passes every size as a number: up to 0.75 TTNN takes -1 for 2**32 - 1 where the call adds a dim."""
     ((*size,),) = _expand_shape([tuple(c.inputs[0].shape)], c.attrs)
     return c.ttnn.expand(c.inputs[0], size, **c.out)
 
@@ -439,7 +439,7 @@ def _expands(have: int, want: int) -> bool:
 
 
 def _cut_expanded(call: CuttableCall) -> Axes | None:
-    """Dims that exist already are cut in both; new ones and those of size 1 only in the result, by asking for less."""
+    """Existing dims are cut in both; new ones and those of size 1 only in the result, whose size is then smaller."""
     shape, out = call.inputs[0], call.results[0]
 
     def attrs_for(attrs: Attrs, sizes: Sizes) -> Attrs:
@@ -459,7 +459,7 @@ def _resize_expanded(call: ResizableCall, sizes: Sizes) -> Attrs:
 
 
 def _twice(shape: Shape) -> Sample:
-    """The crossed call (the seeds' had no size): two copies along the leading dim, or along a new one where that is not 1."""
+    """Builds the sweep's call: two copies along the leading dim, or along a new one where that is not 1."""
     return Sample((shape,), {"size": [2, *[-1] * (len(shape) - 1 if shape[0] == 1 else len(shape))]})
 
 
@@ -481,7 +481,7 @@ def _interleave_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _interleaved_tiles(inputs: Specs, outputs: Specs) -> int:
-    """At most: TTNN reshapes the repeated tensor for some dims only."""
+    """An upper bound: TTNN reshapes the repeated tensor for some dims only."""
     return 0 if inputs[0].layout is Layout.ROW_MAJOR or is_unchanged(inputs, outputs) else outputs[0].num_pages
 
 

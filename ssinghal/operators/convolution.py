@@ -1,6 +1,6 @@
 """Convolutions: one ATen operator for 1, 2 and 3 spatial dims, transposed or not, and four TTNN functions.
 
-Weights go to the device as torch has them. TTNN brings them to the form its kernels want, on the host, within the call.
+Weights go to the device as torch has them. TTNN converts them to the form that its kernels take, on the host, within the call.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from ssinghal.operators.operator_info import (
     Traits,
     operand_spec,
 )
-from ssinghal.operators.reshape import where_asked
+from ssinghal.operators.reshape import in_requested_memory
 
 MAP, VOLUME = 4, 5  # ranks
 SPATIAL = ("stride", "padding", "dilation", "output_padding")
 
-# How TTNN goes about a convolution of maps, for which torch has no words. "auto" and 0: as TTNN sees fit.
+# How TTNN runs a convolution of maps, for which torch has no arguments. "auto" and 0: TTNN chooses.
 AUTO = "auto"
 TUNING = {
-    "slices": Attr("str", AUTO),  # "l1": the whole map at once; "height:4", "width:8": that many slices of a map in DRAM
-    "shard_layout": Attr("str", AUTO),  # "height", "width" or "block": how the map lies over the cores meanwhile
-    "act_block_h": Attr("int", 0),  # rows of the block that a core has at a time
+    "slices": Attr("str", AUTO),  # "l1": the whole map at once; "height:4", "width:8": this many slices of a map in DRAM
+    "shard_layout": Attr("str", AUTO),  # "height", "width" or "block": how the map is sharded over the cores meanwhile
+    "act_block_h": Attr("int", 0),  # rows of the block that a core holds at a time
 }
 _SLICES = re.compile(r"(height|width):([1-9]\d*)")
 _SHARDS = ("height", "width", "block")
 
 
 def _spatial(attrs: Attrs, name: str, dims: int) -> list[int]:
-    """An argument that is one number for all spatial dims, or one for each."""
+    """Returns an argument that is one number for all spatial dims, or one for each, as a list."""
     value = attrs[name]
     numbers = [value] if isinstance(value, int) else list(value)
     numbers = numbers * dims if len(numbers) == 1 else numbers
@@ -58,7 +58,7 @@ def _out_channels(weight: Shape, attrs: Attrs) -> int:
 
 
 def _check(shapes: Sequence[Shape], attrs: Attrs) -> None:
-    """InvalidCase for what TTNN would take in silence or crash on."""
+    """Raises InvalidCase for what TTNN would take silently or crash on."""
     image, weight, groups = shapes[0], shapes[1], attrs["groups"]
     if not 3 <= len(image) <= 5 or len(weight) != len(image):
         raise InvalidCase(f"convolution takes rank 3 to 5 for both, not {list(image)} and weight {list(weight)}")
@@ -112,14 +112,14 @@ def _channels_last(shape: Shape) -> Shape:
 
 
 def _form(shape: Shape, attrs: Attrs) -> tuple[Shape, Layout | None]:
-    """Volumes come as [N, D, H, W, C] in row-major layout; maps and rows flat and tiled, as [1, 1, N*H*W, C]."""
+    """Volumes return as [N, D, H, W, C] in row-major layout; maps and rows flat and tiled, as [1, 1, N*H*W, C]."""
     if len(shape) == VOLUME:
         return _channels_last(shape), Layout.ROW_MAJOR
     return (1, 1, shape[0] * math.prod(shape[2:]), shape[1]), Layout.TILE
 
 
 def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Row-major whatever the placement says, which TTNN tilizes as it needs; weights always in DRAM."""
+    """Row-major whatever the placement's layout, since TTNN tilizes as it needs; weights always in DRAM."""
     in_dram = {"layout": Layout.ROW_MAJOR, "memory": MemoryConfig()}
     specs = [operand_spec(case, _channels_last(shapes[0]), layout=Layout.ROW_MAJOR), operand_spec(case, shapes[1], **in_dram)]
     if len(shapes) > 2 and len(shapes[0]) == VOLUME:
@@ -130,10 +130,10 @@ def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec
 
 
 def _convolve(c: Call) -> Any:
-    """By rank and direction. The result of an operand in DRAM stays there, so it is moved where it was asked for."""
+    """Calls the function for rank and direction. The result of an operand in DRAM stays there, so it is moved if need be."""
     dims = len(c.inputs[0].shape) - 2
     run = _conv3d if dims == 3 else _conv1d if dims == 1 else _conv_transpose2d if c.attrs["transposed"] else _conv2d
-    return where_asked(c, run(c, {name: _spatial(c.attrs, name, dims) for name in SPATIAL}))
+    return in_requested_memory(c, run(c, {name: _spatial(c.attrs, name, dims) for name in SPATIAL}))
 
 
 def _common(c: Call) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _tuned(c: Call) -> dict[str, Any]:
 
 
 def _conv_transpose2d(c: Call, spatial: dict[str, list[int]]) -> Any:
-    """TTNN prepares these weights, and a bias that fills no whole tiles, from host memory only."""
+    """TTNN prepares these weights, and a bias that does not fill whole tiles, from host memory only."""
     arguments = _map(c, spatial)
     if arguments["bias_tensor"] is not None:
         arguments["bias_tensor"] = c.ttnn.from_device(arguments["bias_tensor"])
@@ -208,7 +208,7 @@ def _conv_transpose2d(c: Call, spatial: dict[str, list[int]]) -> Any:
 
 
 def _conv3d(c: Call, spatial: dict[str, list[int]]) -> Any:
-    """TTNN prepares these weights from host memory only, for whole tiles of channels; so the volume is padded to those."""
+    """TTNN prepares these weights from host memory only, for whole tiles of channels, to which the volume is padded."""
     x, weight = c.inputs[0], c.inputs[1]
     missing = -x.shape[4] % TILE_EDGE
     if missing:
@@ -234,7 +234,7 @@ def _torch(t: Any, x: Sequence[Any], a: Attrs) -> Any:
 
 
 def _same_size(shape: Shape) -> Sample:
-    """The crossed call: a kernel of 3 in each spatial dim that keeps size and channels."""
+    """Builds the sweep's call: a kernel of 3 in each spatial dim that keeps size and channels."""
     channels, dims = (shape[1] if len(shape) > 1 else 1), len(shape) - 2
     return Sample((shape, (channels, channels, *[3] * dims), (channels,)), {"padding": [1] * dims})
 
@@ -263,7 +263,7 @@ CONVOLUTION = OperatorInfo(
         nhwc=MapResult.FLAT,
         l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
         result_form=_form,
-        row_alignment=TILE_EDGE,  # conv3d writes whole tiles of channels, of which a caller sees those that were asked for
+        row_alignment=TILE_EDGE,  # conv3d writes whole tiles of channels, of which a caller sees those it requested
         temporaries=True,
         moves_output=True,
     ),

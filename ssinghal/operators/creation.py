@@ -1,8 +1,8 @@
-"""Tensors made from a size and a number.
+"""Tensors created from a size and a number.
 
 ``ttnn.ones``, ``zeros`` and ``full`` build the tensor on the host and copy it (1.6 GB: 3 s, 1.5 GB of host memory); the copy
-runs no program. So a probe makes the same allocation empty, in microseconds, and only where values are wanted is the host
-asked for them. ``*_like`` fill on the device in TTNN too, with a program of four tiles.
+runs no program. So a probe makes the same allocation empty, in microseconds, and the host builds values only where they are
+read. ``*_like`` fill on the device in TTNN too, with a program of four tiles.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _no_program(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> 
 
 
 def _fill_program(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
-    """The fill in place reads and writes the result; nothing where the tensor comes from the host."""
+    """The fill in place reads and writes the result; a tensor from the host runs no program."""
     return 0 if outputs[0].dtype in FILLED_ON_HOST else tiles_twice(outputs, outputs)
 
 
@@ -80,7 +80,7 @@ def _infer_range(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _arange(c: Call) -> Any:
-    """Made on the host and copied, like any other tensor here."""
+    """Builds it on the host and copies it, like any other tensor here."""
     (size,) = _infer_range([], c.attrs)
     if not c.values:
         return _fill(c, size, 0.0, like=False)
@@ -104,7 +104,7 @@ ARANGE = OperatorInfo(
     traits=Traits(program=_no_program, ttnn_output=BufferType.DRAM),
     limitations=(
         Limitation("ttnn.arange counts in whole numbers", when=_counts_in_fractions),
-        Limitation("ttnn.arange makes neither block floats nor uint8", dtypes=(*BLOCK_FLOATS, DType.UINT8)),
+        Limitation("ttnn.arange creates neither block floats nor uint8", dtypes=(*BLOCK_FLOATS, DType.UINT8)),
     ),
 )
 
@@ -119,8 +119,10 @@ def creation(
     attrs: dict[str, Attr] | None = None,
     sample: dict[str, Any] | None = None,
 ) -> OperatorInfo:
-    """A tensor of one value, of the shape of its operand (``like``), or of a ``size``, with or without an ``operand`` that in
-    torch only tells dtype and device."""
+    """Declares a tensor of one value, of the shape of its operand (``like``), or of a ``size``.
+
+    With a ``size`` there may be an ``operand``, which in torch gives dtype and device only.
+    """
     size: dict[str, Attr] = {} if like else {"size": Attr("ints")}
     infer = same_as_first if like else _infer_size
 

@@ -1,7 +1,7 @@
 """Elementwise operators: one result of the (broadcast) shape of the operands.
 
-torch's in-place overloads (``add_``, ``relu_`` …) are run as TTNN's plain call, which returns a new tensor, as model ports do.
-Only ``copy`` and ``silu_`` are in place here too.
+torch's in-place overloads (``add_``, ``relu_`` …) run as TTNN's plain call, which returns a new tensor, as in ports of models.
+Only ``copy``, ``silu_``, ``zero_`` and ``fill_`` are in place here too.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _check_dropout(attrs: Attrs) -> None:
 
 
 def _dropout(c: Call, x: Any) -> Any:
-    """In eval mode torch's dropout is the identity; the kernel then runs with nothing to drop."""
+    """In evaluation torch's dropout is the identity; the kernel then drops nothing."""
     probability = c.attrs["p"] if c.attrs["train"] else 0.0
     scale = 1 / (1 - probability) if probability < 1 else 0.0
     return c.ttnn.experimental.dropout(x, probability=probability, scale=scale, seed=0, **c.out)
@@ -118,8 +118,8 @@ def _dropout(c: Call, x: Any) -> Any:
 TTNN_LACKS = ("bool", "float16", "float64", "int8", "int16")
 
 
-def _dtype_asked(attrs: Attrs) -> DType | None:
-    """The dtype of a cast, or None where TTNN lacks torch's. InvalidCase for a name that is no dtype."""
+def _target_dtype(attrs: Attrs) -> DType | None:
+    """Returns the dtype of a cast, or None where TTNN lacks torch's. InvalidCase for a name that is no dtype."""
     name = attrs["dtype"].removeprefix("torch.")
     if name in TTNN_LACKS:
         return None
@@ -129,18 +129,18 @@ def _dtype_asked(attrs: Attrs) -> DType | None:
 
 
 def _cast_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
-    return (_dtype_asked(attrs),)
+    return (_target_dtype(attrs),)
 
 
 def _cast(c: Call, x: Any) -> Any:
-    return c.ttnn.typecast(x, getattr(c.ttnn, str(_dtype_asked(c.attrs))), **c.out)
+    return c.ttnn.typecast(x, getattr(c.ttnn, str(_target_dtype(c.attrs))), **c.out)
 
 
 # in place -----------------------------------------------------------------------------------------------------------------
 
 
 def _filled(name: str, value: Callable[[Attrs], float], attrs: dict[str, Attr]) -> OperatorInfo:
-    """``zero_`` and ``fill_``: the operand's own memory is overwritten."""
+    """Declares ``zero_`` or ``fill_``, which overwrite the operand's own memory."""
     return unary(
         (name,),
         (f"aten.{name}.{'Scalar' if attrs else 'default'}",),
@@ -379,7 +379,7 @@ OPERATORS = (
         sample={"dtype": "float32"},
         traits=Traits(program=tiles_twice, output_dtypes=_cast_dtypes),
         limitations=(
-            Limitation(f"TTNN has none of {', '.join(TTNN_LACKS)}", when=lambda shapes, attrs: _dtype_asked(attrs) is None),
+            Limitation(f"TTNN has none of {', '.join(TTNN_LACKS)}", when=lambda shapes, attrs: _target_dtype(attrs) is None),
         ),
     ),
     *MASKS,

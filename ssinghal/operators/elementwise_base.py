@@ -1,4 +1,4 @@
-"""What elementwise operators have in common: declarations of one and of two operands, and their program buffers."""
+"""Declarations of elementwise operators of one and of two operands, and their program buffers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIGNED_ONLY = Limitation("TTNN computes it on signed dtypes only", dtypes=(DType
 
 
 def copied_pages(inputs: Specs, outputs: Specs) -> int | None:
-    """Program buffers of a copy: two pages of the operand. Unknown for rows that some memory would pad to its alignment."""
+    """Returns the program buffers of a copy: two pages of the operand. None for rows that some memory would pad."""
     page_bytes = inputs[0].page_bytes
     if inputs[0].layout is Layout.ROW_MAJOR and page_bytes % ANY_ALIGNMENT_BYTES:
         return None
@@ -42,13 +42,16 @@ def copied_pages(inputs: Specs, outputs: Specs) -> int | None:
 
 
 def copied_tiles(inputs: Specs, outputs: Specs) -> int | None:
-    """As ``copied_pages``, but unknown for row-major tensors, whose long rows ``ttnn.copy`` cuts."""
+    """As ``copied_pages``, but None for row-major tensors, whose long rows ``ttnn.copy`` cuts."""
     return copied_pages(inputs, outputs) if inputs[0].layout is Layout.TILE else None
 
 
 def binary_program(inputs: Specs, outputs: Specs) -> int:
-    """Two tiles for each tensor; a number is one more tile (32-bit for 32-bit operands, else bfloat16); where rows or columns
-    are broadcast, the repeated ones are built in two more. Row-major rows go through buffers of the same size."""
+    """Returns two tiles for each tensor, one for a number, and two where rows or columns are broadcast.
+
+    A number is of 32 bits for 32-bit operands, else bfloat16; repeated rows and columns are built in the two more tiles.
+    Row-major rows go through buffers of the same size.
+    """
     tile_bytes = inputs[0].dtype.tile_bytes
     if len(inputs) == 1:
         return tiles_twice(inputs, outputs) + max(tile_bytes, DType.BFLOAT16.tile_bytes)
@@ -61,7 +64,7 @@ def _last_two(shape: Shape) -> Shape:
 
 
 def equal_shapes_program(inputs: Specs, outputs: Specs) -> int | None:
-    """Two tiles for each tensor; unknown where one is broadcast."""
+    """Returns two tiles for each tensor; None where one is broadcast."""
     return tiles_twice(inputs, outputs) if len({spec.shape for spec in inputs}) == 1 else None
 
 
@@ -77,7 +80,7 @@ NO_BYTES = Limitation("TTNN's binary kernels do not take uint8", dtypes=(DType.U
 NO_HIGH_RANK_BROADCAST = Limitation(f"TTNN broadcasts up to rank {MAX_BROADCAST_RANK}", when=_broadcasts_high_rank)
 NO_TENSOR_ALPHA = Limitation("alpha of a tensor is another TTNN function (ttnn.addalpha, ttnn.subalpha)", when=_scales_a_tensor)
 NO_FRACTIONS = Limitation(
-    "integers with a fraction: TTNN refuses the number, cuts it, or returns float32",
+    "integers with a fraction: TTNN rejects the number, truncates it, or returns float32",
     dtypes=INTEGERS,
     when=lambda shapes, attrs: isinstance(attrs["other"], float),
 )
@@ -101,10 +104,10 @@ def unary(
     traits: Traits = ELEMENTWISE,
     limitations: tuple[Limitation, ...] = (FLOATS_ONLY,),
 ) -> OperatorInfo:
-    """One operand, one result. What is not given goes by the canonical name: overload, TTNN function, ATen reference.
+    """Declares an operator of one operand and one result. Overload, TTNN function and ATen reference follow the canonical name.
 
     ``call`` is only needed where TTNN's function takes more than the tensor, ``sample`` where an attribute has no default;
-    ``check`` raises InvalidCase for attributes that mean nothing.
+    ``check`` raises InvalidCase for attributes without a meaning.
     """
     name = names[0]
     function = ttnn or name
@@ -141,10 +144,10 @@ def binary(
     number: float | None = None,
     program: Program | None = binary_program,
 ) -> OperatorInfo:
-    """Two operands that broadcast, or (``takes_number``) one and the number ``other``, which ``alpha`` multiplies.
+    """Declares an operator of two operands that broadcast, or (``takes_number``) of one and a number.
 
-    A listed shape is taken twice, or with ``number`` where that is given. What torch answers by a bool has the operand's dtype
-    here, 1 for true: TTNN has no bool.
+    The number is the attribute ``other``, which ``alpha`` multiplies. A listed shape is taken twice, or with ``number``. Where
+    torch returns a bool, the result has the operand's dtype here, 1 for true: TTNN has no bool.
     """
     name = names[0]
 

@@ -1,4 +1,4 @@
-"""Shape operators that look elements or rows up by index."""
+"""Shape operators that look up elements or rows by index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ssinghal.operators.operator_info import (
     operand_spec,
     to_nhwc,
 )
-from ssinghal.operators.reshape import where_asked
+from ssinghal.operators.reshape import in_requested_memory
 from ssinghal.operators.resizing import not_along
 
 
@@ -47,7 +47,7 @@ def _embedding_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _place_embedding(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Row-major both, else TTNN untilizes the whole table. Indices of rank above 2 are folded: TTNN drops a dim of them."""
+    """Places both row-major, else TTNN untilizes the table. Indices of rank above 2 are folded: TTNN drops a dim of them."""
     weight, indices = shapes
     folded = (math.prod(indices[:-1]), indices[-1]) if len(indices) > 2 else indices
     return [
@@ -65,13 +65,13 @@ def _embedding(c: Call) -> Any:
 
 
 def _embedding_sample(shape: Shape) -> Sample:
-    """The crossed call: the result has the listed shape as placed; the table has 1,024 rows."""
+    """Builds the sweep's call: the result has the listed shape as placed; the table has 1,024 rows."""
     placed = to_nhwc(shape)
     return Sample(((1024, placed[-1]), placed[:-1] or (1,)), {}, channels_last=False)
 
 
 def _indices(inputs: Sequence[Shape]) -> Sequence[Dims]:
-    """What is resized; the table stays."""
+    """The indices are resized; the table stays."""
     return [(None,) * len(inputs[0]), along(len(inputs[1]))]
 
 
@@ -89,7 +89,7 @@ LOOKUPS = (
         aten=("aten.gather.default",),
         operands=("self", "index"),
         ttnn="ttnn.gather",
-        call=lambda c: where_asked(c, c.ttnn.gather(c.inputs[0], c.attrs["dim"], index=c.inputs[1], **c.out)),
+        call=lambda c: in_requested_memory(c, c.ttnn.gather(c.inputs[0], c.attrs["dim"], index=c.inputs[1], **c.out)),
         torch=lambda t, x, a: t.gather(x[0], a["dim"], x[1].long()),
         infer=_gather_shape,
         attrs={"dim": Attr("int"), "sparse_grad": Attr("bool|none", None)},
@@ -97,7 +97,7 @@ LOOKUPS = (
         sample=lambda shape: Sample((shape, shape), {"dim": -1}),
         dims=DimRule(equal_operands, resize=not_along("operands differ along it")),
         traits=Traits(temporaries=True, indices=(1,)),
-        limitations=(Limitation("ttnn.gather refuses rank 1", when=lambda shapes, a: len(shapes[0]) == 1),),
+        limitations=(Limitation("ttnn.gather rejects rank 1", when=lambda shapes, a: len(shapes[0]) == 1),),
     ),
     OperatorInfo(
         names=("embedding",),

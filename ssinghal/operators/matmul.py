@@ -1,9 +1,9 @@
-"""Matrix products. TTNN multiplies tiles only, puts the result in DRAM unless told, and picks its program by shape, so the
+"""Matrix products. TTNN multiplies tiles only, puts the result in DRAM by default, and picks its program by shape, so the
 program buffers have no formula here.
 
-A crossed catalog gives one shape; the other operands are made to match it: ``mm``, ``addmm`` and ``linear`` get a square
-matrix, a layer that keeps the width, so that operand and result both have the listed shape; ``bmm`` and ``matmul`` get the
-listed shape transposed, as attention scores do, which has the bytes of the equal operand that the hardware runs placed.
+A shape sweep gives one shape, to which the other operands are fitted. ``mm``, ``addmm`` and ``linear`` get a square matrix, a
+layer that keeps the width, so that operand and result both have the listed shape. ``bmm`` and ``matmul`` get the listed shape
+transposed, as attention scores do: it has the bytes of the equal operand that the runs on hardware placed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIMITATIONS = (
 
 
 def _product(a: Shape, b: Shape) -> Shape:
-    """Shape of the matrix product of two matrices, or of two batches of them."""
+    """Returns the shape of the product of two matrices, or of two batches of them."""
     if a[-1] != b[-2]:
         raise InvalidCase(f"cannot multiply {list(a)} by {list(b)}: {a[-1]} columns against {b[-2]} rows")
     return (*a[:-1], b[-1])
@@ -52,7 +52,7 @@ def _ranks(name: str, shapes: Sequence[Shape], *ranks: int) -> None:
 
 
 def _folded(shape: Shape, rank: int) -> Shape:
-    """A listed shape as one of ``rank``: missing dims are 1 in front, surplus ones are folded into the first."""
+    """Returns a listed shape as one of ``rank``: missing dims are 1 in front, surplus ones are folded into the first."""
     surplus = max(len(shape) - rank, 0)
     return (*(1,) * (rank - len(shape)), math.prod(shape[: surplus + 1]), *shape[surplus + 1 :])
 
@@ -112,7 +112,7 @@ def _infer_bmm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _infer_matmul(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """By torch's rules: a vector is a row on the left and a column on the right, batch dims broadcast."""
+    """Follows torch: a vector is a row on the left and a column on the right, batch dims broadcast."""
     a, b = shapes
     left = _at_least_2d(a)
     right = b if len(b) > 1 else (*b, 1)
@@ -128,7 +128,7 @@ def _infer_matmul(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _broadcasts_batches(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """TTNN takes equal batches, or one matrix for a whole batch: on the right always, on the left by some of its programs."""
+    """TTNN takes equal batches, or one matrix for a batch: on the right always, on the left in some of its programs."""
     a, b = (shape[:-2] for shape in shapes)
     one_right = all(size == 1 for size in b) and len(b) <= len(a)
     one_left = all(size == 1 for size in a) and len(a) == len(b)
@@ -152,13 +152,13 @@ def _infer_addmm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _adds_row(shapes: Sequence[Shape]) -> bool:
-    """A bias of one number per column, as layers have: what ttnn.linear adds."""
+    """Returns whether the bias has one number per column, as in layers: what ttnn.linear adds."""
     bias, a, b = shapes
     return _at_least_2d(bias) == (1, b[1]) and a[0] > 1
 
 
 def _addmm(c: Call) -> Any:
-    """ttnn.addmm wants a bias of the result's shape, ttnn.linear one row."""
+    """Calls ttnn.addmm, which takes a bias of the result's shape, or ttnn.linear, which takes one row."""
     bias, a, b = c.inputs
     if _adds_row([tuple(x.shape) for x in c.inputs]):
         return c.ttnn.linear(a, b, bias=bias, **c.out)
@@ -189,7 +189,7 @@ def _infer_linear(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _place_linear(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """The weight as model ports prepare it, [in, out], and the bias as one row."""
+    """Places the weight as ports of models prepare it, [in, out], and the bias as one row."""
     x, weight, *bias = shapes
     return [operand_spec(case, s) for s in (x, _transposed(weight), *((1, *b) for b in bias))]
 
@@ -200,13 +200,13 @@ def _linear(c: Call) -> Any:
 
 
 def _sample_linear(shape: Shape) -> Sample:
-    """The hardware runs put a listed [rows, features] as a batch of one."""
+    """Takes listed [rows, features] as a batch of one, as the runs on hardware did."""
     x = (1, *shape) if len(shape) < 3 else shape
     return Sample((x, _square(shape)), {}, channels_last=False)
 
 
 def _cut_features(call: CuttableCall) -> Axes | None:
-    """Rows of the input; weight and bias are not cut."""
+    """Rows of the input can be cut; weight and bias are not."""
     return cut_rows(call, [len(call.inputs[0]) - 1])
 
 
@@ -225,7 +225,7 @@ def _infer_attention(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _place_attention(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """TTNN wants the mask in DRAM, wherever the rest is, and of rank 4."""
+    """Places the mask in DRAM, wherever the rest is, and with rank 4: TTNN takes no other."""
     q, k, v, *masks = shapes
     placed = [operand_spec(case, shape) for shape in (q, k, v)]
     masks = [(1,) * (4 - len(mask)) + mask for mask in masks]
@@ -374,9 +374,9 @@ OPERATORS = (
                 f"TTNN's attention takes head sizes that are multiples of {TILE_EDGE} only",
                 when=lambda shapes, attrs: shapes[0][-1] % TILE_EDGE != 0,
             ),
-            Limitation("TTNN's attention wants one head size for keys and values", when=lambda s, attrs: s[1] != s[2]),
+            Limitation("TTNN's attention takes one head size for keys and values", when=lambda s, attrs: s[1] != s[2]),
             Limitation(
-                "TTNN's causal attention wants as many keys as queries",
+                "TTNN's causal attention takes as many keys as queries",
                 when=lambda shapes, attrs: bool(attrs["is_causal"]) and shapes[0][2] != shapes[1][2],
             ),
             Limitation("TTNN's attention does not drop", when=lambda shapes, attrs: bool(attrs["dropout_p"])),

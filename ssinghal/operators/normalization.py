@@ -1,4 +1,4 @@
-"""Normalizations. Torch's ``native_`` forms also return statistics, which TTNN does not: one result here."""
+"""Normalizations. Torch's ``native_`` forms also return statistics, which TTNN does not: they have one result here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _batch_norm_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _place_batch_norm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """A vector of one value per channel goes as [1, C, 1, 1], a whole tile per value."""
+    """Places a vector of one value per channel as [1, C, 1, 1], one tile per value."""
     return [
         operand_spec(case, shapes[0]),
         *(operand_spec(case, (1, math.prod(s), 1, 1), layout=Layout.TILE) for s in shapes[1:]),
@@ -73,7 +73,7 @@ def _batch_norm_sample(shape: Shape) -> Sample:
 
 
 def _cut_channels(call: CuttableCall) -> Axes | None:
-    """With given statistics every element is by itself; those of training are over all but the channels."""
+    """With given statistics every element is independent; those of training are over all dims but the channels."""
     shape = call.inputs[0]
     if len(shape) != 4:
         return None
@@ -134,13 +134,13 @@ def _last_dim_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _place_last_dim(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Weight and bias as tiles; row-major ones would have to be cut to rows of 32 first."""
+    """Places weight and bias as tiles; row-major ones would have to be cut to rows of 32 first."""
     return [operand_spec(case, shapes[0]), *(operand_spec(case, s, layout=Layout.TILE) for s in shapes[1:])]
 
 
 def _last_dim_sample(operands: int) -> Any:
     def sample(shape: Shape) -> Sample:
-        """The crossed call: a map as NHWC, so that the channels are normalized."""
+        """Builds the sweep's call: a map as NHWC, so that the channels are normalized."""
         placed = (shape[0], *shape[2:], shape[1]) if len(shape) == 4 else shape
         width = placed[-1:]
         return Sample((placed, *[width] * (operands - 1)), {"normalized_shape": list(width)}, channels_last=False)
@@ -149,7 +149,7 @@ def _last_dim_sample(operands: int) -> Any:
 
 
 def _cut_leading(call: CuttableCall) -> Axes | None:
-    """All but the trailing dims, along which the operator works; weights are not cut."""
+    """All but the trailing dims, along which the operator works, can be cut; weights are not."""
     rank = len(call.inputs[0])
     return cut_rows(call, range(rank - len(call.attrs["normalized_shape"]), rank))
 
@@ -191,7 +191,7 @@ LAYER_NORM = OperatorInfo(
 
 
 def _rms_norm(c: Call) -> Any:
-    """Without eps torch takes the machine epsilon of the dtype: 2^-23, or 2^-7 for bfloat16 (as which block floats compute)."""
+    """Without eps torch takes the machine epsilon of the dtype: 2^-23, or 2^-7 for bfloat16, in which block floats compute."""
     epsilon = c.attrs["eps"]
     if epsilon is None:
         epsilon = 2.0**-23 if c.case.placement.dtype is DType.FLOAT32 else 2.0**-7
@@ -221,7 +221,7 @@ RMS_NORM = OperatorInfo(
 
 
 def _groups(attrs: Attrs) -> int:
-    """``native_group_norm`` says group, ``group_norm`` num_groups."""
+    """Reads the number of groups: ``native_group_norm`` calls it group, ``group_norm`` num_groups."""
     given = [attrs[name] for name in ("group", "num_groups") if attrs[name] is not None]
     if len(given) != 1 or given[0] < 1:
         raise InvalidCase("group_norm takes group (or num_groups), one of them")
@@ -245,16 +245,16 @@ def _channels_last_rows(shape: Shape) -> Shape:
 
 
 def _place_group_norm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Weight and bias as rows of 32 values, row-major."""
+    """Places weight and bias as rows of 32 values, row-major."""
     rows = (operand_spec(case, (1, 1, ceil_div(s[0], TILE_EDGE), TILE_EDGE), layout=Layout.ROW_MAJOR) for s in shapes[1:])
     return [operand_spec(case, _channels_last_rows(shapes[0])), *rows]
 
 
 def _group_norm(c: Call) -> Any:
-    """On the largest grid that TTNN allows for the shape, in blocks of rows that leave half of L1 to tensors.
+    """Calls it on the largest grid that TTNN allows for the shape, in blocks of rows that leave half of L1 to tensors.
 
-    Left to itself TTNN takes blocks that overflow L1 for tall maps. Its program buffers hold seven copies of a block
-    (measured): rows x tiles that one group of channels can span.
+    By default TTNN takes blocks that overflow L1 for tall maps. Its program buffers hold seven copies of a block (measured): rows
+    x tiles that one group of channels can span.
     """
     x, channels, groups = c.inputs[0], c.inputs[0].shape[-1], _groups(c.attrs)
     tile_rows = math.prod(tuple(x.padded_shape)[:-1]) // TILE_EDGE
@@ -278,7 +278,7 @@ def _group_norm(c: Call) -> Any:
 
 
 def _group_norm_grid(c: Call, tile_rows: int, groups: int) -> Any:
-    """As TTNN determines it; where a release does not (0.66), as many columns and rows as share channels and tiles evenly."""
+    """Returns TTNN's grid; where a release has no such function (0.66), one that shares channels and tiles evenly."""
     shape = c.inputs[0].shape
     determine = getattr(c.ttnn, "determine_expected_group_norm_dram_grid_size", None)
     if determine is not None:
@@ -295,13 +295,13 @@ def _group_norm_grid(c: Call, tile_rows: int, groups: int) -> Any:
 
 
 def _columns(grid_width: int, groups: int, channels: int) -> int:
-    """Into how many column ranges of cores TTNN splits the channels: whole groups and whole tiles for each."""
+    """Returns into how many column ranges of cores TTNN splits the channels: complete groups and tiles for each."""
     fits = (n for n in range(min(grid_width, groups), 0, -1) if groups % n == 0 and channels % (n * TILE_EDGE) == 0)
     return next(fits)
 
 
 def _tiles_of_a_group(width: int) -> int:
-    """Most tiles that ``width`` neighbouring channels can touch, when groups follow each other from 0."""
+    """Returns how many tiles ``width`` neighbouring channels can touch at most, when groups follow each other from 0."""
     return (width + TILE_EDGE - math.gcd(width, TILE_EDGE) - 1) // TILE_EDGE + 1
 
 

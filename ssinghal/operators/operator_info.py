@@ -1,6 +1,6 @@
-"""What one operator is: its declaration, and the arithmetic every operator shares.
+"""The declaration of one operator, and the arithmetic that all operators share.
 
-An operator is declared once, as an ``OperatorInfo`` in one of the family modules beside this file. The declaration is data
+An operator is declared once, as an ``OperatorInfo`` in one of the family modules next to this file. The declaration is data
 plus small functions that receive ``ttnn`` or ``torch`` as an argument, so importing a declaration needs neither.
 """
 
@@ -206,7 +206,7 @@ class OperatorInfo:
         return None if any(o.endswith("*") for o in self.operands) else len(self.operands)
 
     def complete_attrs(self, attrs: Attrs) -> dict[str, Any]:
-        """Attributes with defaults filled in; InvalidCase for an unknown, ill-typed or missing one."""
+        """Returns the attributes with defaults filled in; InvalidCase for an unknown, ill-typed or missing one."""
         for name, value in attrs.items():
             if name not in self.attrs:
                 raise InvalidCase(f"{self.name}: {unknown('attribute', name, self.attrs)}")
@@ -218,7 +218,7 @@ class OperatorInfo:
         return {n: attrs.get(n, a.default) for n, a in self.attrs.items()}
 
     def check_operands(self, inputs: Sequence[Shape]) -> None:
-        """InvalidCase unless the number of tensor operands is one the operator takes."""
+        """Raises InvalidCase unless the operator takes this number of tensor operands."""
         most = self.max_operands
         if len(inputs) < self.min_operands or (most is not None and len(inputs) > most):
             takes = ", ".join(self.operands) or "none"
@@ -241,22 +241,22 @@ def _is_kind(value: Any, kinds: str) -> bool:
 
 
 def to_nhwc(shape: Shape) -> Shape:
-    """[N, C, H, W] -> [N, H, W, C]; other ranks unchanged."""
+    """Converts [N, C, H, W] to [N, H, W, C]; other ranks stay."""
     return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else shape
 
 
 def to_nchw(shape: Shape) -> Shape:
-    """[N, H, W, C] -> [N, C, H, W]; other ranks unchanged."""
+    """Converts [N, H, W, C] to [N, C, H, W]; other ranks stay."""
     return (shape[0], shape[3], shape[1], shape[2]) if len(shape) == 4 else shape
 
 
 def flat_nhwc(shape: Shape) -> Shape:
-    """[N, C, H, W], or [N, C, L] -> [1, 1, N*H*W, C]: how TTNN's pools take and return maps."""
+    """Converts [N, C, H, W] or [N, C, L] to [1, 1, N*H*W, C], as TTNN's pools take and return maps."""
     return (1, 1, shape[0] * math.prod(shape[2:]), shape[1])
 
 
 def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
-    """Input shapes in the order that ``infer`` and ``torch`` speak of: as placed, but NCHW maps for ``nhwc`` operators."""
+    """Returns the input shapes in the order of ``infer`` and ``torch``: as placed, but NCHW maps for ``nhwc`` operators."""
     if info.traits.nhwc:
         as_written_nhwc = case.placement.channels_last is False
         return [to_nchw(case.inputs[0]) if as_written_nhwc else case.inputs[0], *case.inputs[1:]] if case.inputs else []
@@ -264,13 +264,13 @@ def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
 
 
 def operand_spec(case: Case, shape: Shape, **changes: Any) -> TensorSpec:
-    """``shape`` under the case's dtype, layout and memory, with ``changes`` to any of them."""
+    """Returns ``shape`` under the case's dtype, layout and memory, with ``changes`` to any of them."""
     p = case.placement
     return TensorSpec(**{"shape": shape, "dtype": p.dtype, "layout": p.layout, "memory": p.memory_config, **changes})
 
 
 def plain_specs(case: Case) -> list[TensorSpec]:
-    """Every input placed as it is (channels-last if asked for): all that can be said of a call that is not complete."""
+    """Places every input as it is, channels-last if the case says so: all that is known of an incomplete call."""
     placed = [to_nhwc(s) if case.placement.channels_last else s for s in case.inputs]
     return [operand_spec(case, s) for s in placed]
 
@@ -285,7 +285,7 @@ BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)
 
 
 def aten(name: str) -> Callable[[Any, Sequence[Any], Attrs], Any]:
-    """The reference that is the ATen operator itself: it takes the attributes by the names they have here."""
+    """Returns the ATen operator itself as reference: it takes the attributes by the names they have here."""
 
     def reference(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
         return getattr(torch.ops.aten, name)(*tensors, **attrs)
@@ -294,7 +294,7 @@ def aten(name: str) -> Callable[[Any, Sequence[Any], Attrs], Any]:
 
 
 def broadcast(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """Result of an elementwise call: trailing dims equal or 1."""
+    """Infers the result of an elementwise call: trailing dims are equal or 1."""
     rank = max(len(s) for s in inputs)
     padded = [(1,) * (rank - len(s)) + tuple(s) for s in inputs]
     result = []
@@ -307,14 +307,14 @@ def broadcast(inputs: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def normal_dim(dim: int, rank: int) -> int:
-    """``dim`` counted from the front; InvalidCase outside -rank..rank-1."""
+    """Returns ``dim`` counted from the front; InvalidCase outside -rank..rank-1."""
     if not -rank <= dim < rank:
         raise InvalidCase(f"dim {dim} is outside -{rank}..{rank - 1}")
     return dim % rank
 
 
 def normal_dims(dims: int | Sequence[int] | None, rank: int) -> list[int]:
-    """Sorted dims counted from the front; None or an empty list means all."""
+    """Returns sorted dims counted from the front; None or an empty list means all."""
     if dims is None or (not isinstance(dims, int) and not dims):
         return list(range(rank))
     listed = [dims] if isinstance(dims, int) else list(dims)
@@ -325,7 +325,7 @@ def normal_dims(dims: int | Sequence[int] | None, rank: int) -> list[int]:
 
 
 def pair(value: int | Sequence[int]) -> tuple[int, int]:
-    """A torch argument that is one number for both spatial dims, or one each."""
+    """Returns both numbers of a torch argument that is one for both spatial dims, or one each."""
     numbers = [value] if isinstance(value, int) else list(value)
     if len(numbers) not in (1, 2):
         raise InvalidCase(f"expected one or two numbers, got {numbers}")
@@ -333,5 +333,5 @@ def pair(value: int | Sequence[int]) -> tuple[int, int]:
 
 
 def tiles_twice(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
-    """Program buffers of a plain elementwise kernel: two pages for every operand and result, on each core."""
+    """Returns the program buffers of a plain elementwise kernel: two pages for every operand and result, on each core."""
     return sum(2 * spec.dtype.tile_bytes for spec in (*inputs, *outputs))

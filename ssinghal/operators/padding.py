@@ -11,7 +11,7 @@ from ssinghal.operators.concat_split import bfloat16_where, cuts_tiles, no_bfloa
 from ssinghal.operators.dim_rule import DimRule
 from ssinghal.operators.dims import cut_across, cut_equal_dims
 from ssinghal.operators.operator_info import Attr, Attrs, Call, Limitation, OperatorInfo, Sample, Traits, normal_dim, to_nhwc
-from ssinghal.operators.reshape import Specs, is_unchanged, where_asked
+from ssinghal.operators.reshape import Specs, in_requested_memory, is_unchanged
 
 
 def _roll_arguments(shape: Shape, attrs: Attrs) -> tuple[list[int], list[int]]:
@@ -43,13 +43,13 @@ def _roll(c: Call) -> Any:
 
 
 def _roll_sample(shape: Shape) -> Sample:
-    """The crossed call: as a Swin block shifts its windows: by 3 along (at most two) dims between the first and the last."""
+    """Builds the sweep's call, as a Swin block shifts its windows: by 3 along up to two dims between the first and the last."""
     dims = list(range(1, len(shape) - 1))[:2] or [0]
     return Sample((shape,), {"shifts": [-3] * len(dims), "dims": dims})
 
 
 def _pad_pairs(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
-    """Torch's flat list, last dim first, as (before, after) for each dim."""
+    """Returns torch's flat list, last dim first, as (before, after) for each dim."""
     if len(pad) % 2 or len(pad) > 2 * rank or min(pad, default=0) < 0:
         raise InvalidCase(f"pad {list(pad)} is not a list of sizes >= 0, two for each of at most {rank} dims")
     given = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
@@ -62,7 +62,7 @@ def _padded_shape(shape: Shape, pad: Sequence[int]) -> Shape:
 
 def _constant_pad(c: Call) -> Any:
     pairs = _pad_pairs(c.attrs["pad"], len(c.inputs[0].shape))
-    return where_asked(c, c.ttnn.pad(c.inputs[0], pairs, float(c.attrs["value"] or 0), **c.out))
+    return in_requested_memory(c, c.ttnn.pad(c.inputs[0], pairs, float(c.attrs["value"] or 0), **c.out))
 
 
 def _pads_front(shapes: Sequence[Shape], attrs: Attrs) -> bool:
@@ -70,7 +70,7 @@ def _pads_front(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _pads_something(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """Otherwise TTNN returns its operand, whatever that is."""
+    """Otherwise TTNN returns its operand, whatever it is."""
     return any(attrs["pad"])
 
 
@@ -79,30 +79,30 @@ def _pads_rank_1(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _pads_in_place(inputs: Specs, outputs: Specs) -> bool:
-    """Padding that a tile has room for is written into the operand's own tiles."""
+    """Returns whether the operand's tiles have room for the padding, which TTNN then writes into them."""
     x, y = inputs[0], outputs[0]
     return x.padded_shape == y.padded_shape and x.memory == y.memory
 
 
 def _fill_program(inputs: Specs, outputs: Specs) -> int | None:
-    """Unknown, but not nothing: padding within the operand's tiles is still written by a program."""
+    """Unknown, but not nothing: a program writes padding even within the operand's tiles."""
     return None
 
 
 def _back_pad_sample(shape: Shape) -> Sample:
-    """The crossed call: one more row and column of a map as NHWC, as Swin pads to whole windows."""
+    """Builds the sweep's call: one more row and column of a map as NHWC, as Swin pads to whole windows."""
     placed = to_nhwc(shape)
     return Sample((placed,), {"pad": [0, 0, 0, 1, 0, 1][: 2 * min(3, len(placed))]}, channels_last=False)
 
 
 def _replicate(c: Call) -> Any:
-    """Edges sliced off and joined again, last dim first: the large dims are then padded once, with the others grown."""
+    """Slices edges off and joins them again, last dim first: the large dims are then padded once, with the others grown."""
     result = c.inputs[0]
     pairs = _pad_pairs(c.attrs["padding"], len(result.shape))
     for dim in reversed(range(len(pairs))):
         if any(pairs[dim]):
             result = _with_edges(c, result, dim, *pairs[dim])
-    return where_asked(c, result)
+    return in_requested_memory(c, result)
 
 
 def _with_edges(c: Call, x: Any, dim: int, before: int, after: int) -> Any:
@@ -117,7 +117,7 @@ def _edges_cut_tiles(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _replication_pad(spatial: int) -> OperatorInfo:
-    """TTNN's pad knows constants only, so this is a composition."""
+    """Declares a composition: TTNN's pad has constants only."""
 
     def infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
         if len(attrs["padding"]) != 2 * spatial or len(shapes[0]) not in (spatial + 1, spatial + 2):

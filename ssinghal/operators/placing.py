@@ -1,4 +1,4 @@
-"""No operator at all: tensors put on the device and nothing else. Tells whether a set of live tensors fits together."""
+"""No operator at all: tensors are put on the device and nothing runs. Shows whether a set of live tensors fits."""
 
 from __future__ import annotations
 

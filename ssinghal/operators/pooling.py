@@ -1,7 +1,7 @@
-"""Pooling, and the family it makes with upsampling: maps are written NCHW, as in torch, and go to the device channels-last.
+"""Pooling, and the family it forms with upsampling: maps are written NCHW, as in torch, and go to the device channels-last.
 
 Pools take and return maps as one matrix, [1, 1, N*H*W, C], and keep their window tables in L1_SMALL. They halo-exchange and
-reduce in L1: a DRAM operand that is too big for that is cut into slices, an L1 operand is not.
+reduce in L1: a DRAM operand that is too large for that is cut into slices, an L1 operand is not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ssinghal.operators.operator_info import (
     pair,
     to_nchw,
 )
-from ssinghal.operators.reshape import where_asked
+from ssinghal.operators.reshape import in_requested_memory
 from ssinghal.operators.upsampling import UPSAMPLING, fitted, need_rank
 
 POOL = Traits(
@@ -43,8 +43,8 @@ POOL = Traits(
     output_dtypes=(DType.BFLOAT16,),
     output_layout=Layout.ROW_MAJOR,
 )
-NO_INTEGERS = Limitation("TTNN's pools compute in bfloat16: integers are refused, or taken for it", dtypes=INTEGERS)
-NO_FLOAT32 = Limitation("TTNN's pools compute in bfloat16; float32 is refused", dtypes=(DType.FLOAT32,))
+NO_INTEGERS = Limitation("TTNN's pools compute in bfloat16: integers are rejected, or read as such", dtypes=INTEGERS)
+NO_FLOAT32 = Limitation("TTNN's pools compute in bfloat16; float32 is rejected", dtypes=(DType.FLOAT32,))
 
 
 def _place_flat(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
@@ -52,33 +52,36 @@ def _place_flat(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[Tenso
 
 
 def _as_2d(shape: Shape) -> tuple[int, int, int, int]:
-    """N, C, H, W of a map as TTNN is told them: a map of rank 3 has one row."""
+    """Returns N, C, H, W of a map as TTNN takes them: a map of rank 3 has one row."""
     n, c, *spatial = shape
     return (n, c, *spatial) if len(spatial) == 2 else (n, c, 1, spatial[0])  # type: ignore[return-value]
 
 
 def _input_map(case: Case) -> Shape:
-    """The operand NCHW, however it was written."""
+    """Returns the operand as NCHW, however it was written."""
     return to_nchw(case.inputs[0]) if case.placement.channels_last is False else case.inputs[0]
 
 
 def _pool(c: Call, function: str, **options: Any) -> Any:
-    """Calls a pool. Where TTNN cut a DRAM operand into slices it returns the map unfolded, [N, H, W, C], and in DRAM: it is
-    folded here as every other result, which moves no data, and put where it was asked for."""
+    """Calls a pool and folds its result.
+
+    Where TTNN cut a DRAM operand into slices it returns the map unfolded, [N, H, W, C], and in DRAM: it is folded here like
+    every other result, which moves no data, and moved where the call puts it.
+    """
     n, channels, height, width = _as_2d(_input_map(c.case))
     sizes = {"batch_size": n, "input_h": height, "input_w": width, "channels": channels}
     result = getattr(c.ttnn, function)(c.inputs[0], **sizes, **options, **c.out)
     *leading, last = tuple(result.shape)
     if leading[:2] == [1, 1]:
         return result
-    return where_asked(c, c.ttnn.reshape(result, (1, 1, math.prod(leading), last)))
+    return in_requested_memory(c, c.ttnn.reshape(result, (1, 1, math.prod(leading), last)))
 
 
 # Windows of a given size --------------------------------------------------------------------------------------------------
 
 
 def window_of(attrs: Attrs) -> dict[str, tuple[int, int]]:
-    """kernel, stride (torch: the kernel where left out), padding and dilation, each for both dims."""
+    """Returns kernel, stride (as in torch the kernel by default), padding and dilation, each for both dims."""
     kernel = pair(attrs["kernel_size"])
     return {
         "kernel_size": kernel,
@@ -89,17 +92,17 @@ def window_of(attrs: Attrs) -> dict[str, tuple[int, int]]:
 
 
 def _windows(size: int, *, kernel_size: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
-    """torch's number of windows along one dim. InvalidCase for what torch refuses (TTNN crashes on some of it)."""
+    """Returns torch's number of windows along one dim. InvalidCase for what torch rejects (TTNN crashes on some of it)."""
     if min(kernel_size, stride, dilation) < 1 or not 0 <= padding <= kernel_size // 2:
         raise InvalidCase(
-            f"pool: kernel {kernel_size}, stride {stride}, padding {padding}, dilation {dilation} make no windows"
+            f"pool: kernel {kernel_size}, stride {stride}, padding {padding}, dilation {dilation} give no windows"
         )
     reach = dilation * (kernel_size - 1) + 1
     room = size + 2 * padding - reach
     if room < 0:
         raise InvalidCase(f"pool: a window of {reach} is longer than {size} with padding {padding}")
     windows = (ceil_div(room, stride) if ceil_mode else room // stride) + 1
-    # the last window of ceil_mode must begin inside the map or its left padding
+    # the last window of ceil_mode must start inside the map or its left padding
     return windows - 1 if ceil_mode and (windows - 1) * stride >= size + padding else windows
 
 
@@ -111,14 +114,14 @@ def _infer_pool(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _cut_images(call: CuttableCall) -> Axes | None:
-    """Images and channels are by themselves. On the device the map is one matrix, [1, 1, N*H*W, C]."""
+    """Images and channels are independent. On the device the map is one matrix, [1, 1, N*H*W, C]."""
     n, c, h, w = call.inputs[0]
     oh, ow = call.results[0][2:]
     return call.axes([(None, None, (0, oh * ow), (1, 1))], {0: n, 1: c}, placed=[(None, None, (0, h * w), (1, 1))])
 
 
 def _sample_pool(shape: Shape) -> Sample:
-    """ResNet's first pool."""
+    """Builds ResNet's first pool."""
     return Sample((fitted(shape, 4),), {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]})
 
 
@@ -152,8 +155,11 @@ def _output_sizes(attrs: Attrs, rank: int) -> tuple[int, ...]:
 
 
 def _is_uneven(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """TTNN makes windows of one size and stride, which may reach over both ends of the map by half a missing element; torch's
-    differ in size unless the length divides up to a remainder of 1 on either side (measured for all lengths up to 40)."""
+    """Returns whether torch's windows differ in size.
+
+    TTNN's have one size and stride, and may reach over both ends of the map by half a missing element. Torch's differ unless
+    the length divides up to a remainder of 1 on either side (measured for all lengths up to 40).
+    """
     spatial = shapes[0][2:]
     return any(
         size % windows not in (0, 1, windows - 1)
@@ -162,7 +168,7 @@ def _is_uneven(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 
 def _is_global(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """One window: TTNN then averages without windows, and float32 too."""
+    """Returns whether there is one window: TTNN then averages without windows, and float32 too."""
     spatial = len(shapes[0]) - 2
     return _output_sizes(attrs, spatial) == (1,) * spatial
 
@@ -175,7 +181,10 @@ NO_FLOAT32_WINDOWS = replace(NO_FLOAT32, when=lambda shapes, attrs: not _is_glob
 
 
 def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases: str) -> OperatorInfo:
-    """adaptive_{avg,max}_pool{1,2}d. One-dimensional maps run as maps of one row; max pools give their values alone."""
+    """Declares adaptive_{avg,max}_pool{1,2}d.
+
+    One-dimensional maps run as maps of one row; max pools return their values alone.
+    """
     name = f"adaptive_{kind}_pool{spatial_dims}d"
     function = f"adaptive_{kind}_pool2d"
 
@@ -206,7 +215,7 @@ def adaptive(kind: str, spatial_dims: int, overloads: tuple[str, ...], *aliases:
         limitations=(
             NO_INTEGERS,
             NO_FLOAT32_WINDOWS if kind == "avg" else NO_FLOAT32,
-            Limitation("TTNN's adaptive pools make windows of one size; torch's would differ here", when=_is_uneven),
+            Limitation("TTNN's adaptive pools have windows of one size; torch's would differ here", when=_is_uneven),
         ),
     )
 

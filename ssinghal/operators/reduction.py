@@ -1,6 +1,6 @@
 """Reductions, and operators that look at a whole row: softmax, topk, cumsum.
 
-A reduction to one number without ``keepdim`` has rank 0 and is refused as invalid, like every shape of rank 0.
+A reduction to one number without ``keepdim`` has rank 0 and is invalid, like every shape of rank 0.
 TTNN picks its kernels by shape, so the program buffers have no formula here.
 """
 
@@ -29,7 +29,7 @@ from ssinghal.operators.operator_info import (
     normal_dim,
     normal_dims,
 )
-from ssinghal.operators.reshape import where_asked
+from ssinghal.operators.reshape import in_requested_memory
 
 IGNORED_DTYPE = Attr("str|int|none", None)
 DIMS = Attr("int|ints|none", None)
@@ -44,7 +44,7 @@ NO_SMALL_INTEGERS = Limitation("TTNN's reductions do not take 8- and 16-bit inte
 
 
 def _infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """The shape without the reduced dims, or with 1 in their place."""
+    """Returns the shape without the reduced dims, or with 1 in their place."""
     shape = shapes[0]
     reduced = normal_dims(attrs["dim"], len(shape))
     if attrs["keepdim"]:
@@ -53,7 +53,7 @@ def _infer(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _infer_along(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """The shape itself; the dim must be one of it."""
+    """Returns the shape itself; the attribute must name a dim of it."""
     normal_dim(attrs["dim"], len(shapes[0]))
     return [shapes[0]]
 
@@ -65,7 +65,7 @@ def _reshaped_tiles(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec])
 
 
 def _cut_kept(call: CuttableCall) -> Axes | None:
-    """Dims that are not reduced, of which the result has those alone, or with the others as 1."""
+    """Dims that are not reduced can be cut; the result has those alone, or with the others as 1."""
     shape = call.inputs[0]
     reduced = normal_dims(call.attrs["dim"], len(shape))
     dims = along(len(shape))
@@ -82,7 +82,7 @@ def _sample(shape: Shape, **attrs: Any) -> Sample:
 
 
 def _dims(attrs: Attrs, rank: int) -> list[int] | None:
-    """Dims for TTNN, counted from the front; None for all."""
+    """Returns the dims for TTNN, counted from the front; None for all."""
     dims = normal_dims(attrs["dim"], rank)
     return dims if len(dims) < rank else None
 
@@ -92,7 +92,7 @@ def _reduce(c: Call, function: str, x: Any, **options: Any) -> Any:
 
 
 def _kept_layout(c: Call) -> dict[str, Any]:
-    """TTNN's sum and mean return row-major operands tiled or not, depending on the dims, unless told."""
+    """Asks for a row-major result: by default TTNN's sum and mean tile it or not, depending on the dims."""
     return {"output_layout": c.ttnn.ROW_MAJOR_LAYOUT} if c.case.placement.layout is Layout.ROW_MAJOR else {}
 
 
@@ -106,7 +106,7 @@ def reduction(
     traits: Traits = REDUCTION,
     torch: Callable[[Any, Sequence[Any], Attrs], Any] | None = None,
 ) -> OperatorInfo:
-    """Some or all dims of one operand are reduced; a listed shape is reduced along its last dim."""
+    """Declares a reduction of some or all dims of one operand; a listed shape is reduced along its last dim."""
     return OperatorInfo(
         names=names,
         aten=overloads,
@@ -124,7 +124,7 @@ def reduction(
 
 
 def _extreme(name: str) -> OperatorInfo:
-    """``max`` and ``min`` along one dim: torch's values without their indices, which TTNN does not return."""
+    """Declares ``max`` or ``min`` along one dim: torch's values without their indices, which TTNN does not return."""
     return reduction(
         (name,),
         (f"aten.{name}.dim",),
@@ -142,7 +142,7 @@ def _extreme(name: str) -> OperatorInfo:
 
 
 def _vector_norm(c: Call, x: Any) -> Any:
-    """sqrt(sum(square)), the root in place. TTNN's own moreh_norm takes bfloat16 tiles only and keeps the last two dims."""
+    """Computes sqrt(sum(square)), the root in place: moreh_norm takes bfloat16 tiles only and keeps the last two dims."""
     squares = c.ttnn.square(x, **c.out)
     total = _reduce(c, "sum", squares, **_kept_layout(c))
     squares.deallocate()
@@ -162,7 +162,7 @@ def _infer_topk(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _topk_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
-    """Values as they are; indices of 16 bits where a row is short enough and the values are no longer."""
+    """Values keep their dtype; indices have 16 bits where a row is short enough and the values have no more."""
     row = shapes[0][normal_dim(attrs["dim"], len(shapes[0]))]
     wide = dtype is DType.FLOAT32 or row > MAX_UINT16_INDEX
     return (None, DType.UINT32 if wide else DType.UINT16)
@@ -176,7 +176,7 @@ def _stays_row_major(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 def _topk(c: Call) -> Any:
     options = {name: c.attrs[name] for name in ("dim", "largest", "sorted")}
-    return [where_asked(c, result) for result in c.ttnn.topk(c.inputs[0], c.attrs["k"], **options, **c.out)]
+    return [in_requested_memory(c, result) for result in c.ttnn.topk(c.inputs[0], c.attrs["k"], **options, **c.out)]
 
 
 def _infer_argmax(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -184,7 +184,7 @@ def _infer_argmax(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _is_inner(shapes: Sequence[Shape], attrs: Attrs) -> bool:
-    """Along a dim that is not the last one."""
+    """Returns whether the dim is not the last one."""
     return attrs["dim"] is not None and normal_dim(attrs["dim"], len(shapes[0])) != len(shapes[0]) - 1
 
 
@@ -285,7 +285,7 @@ OPERATORS = (
             "largest": Attr("bool", True),
             "sorted": Attr("bool", True),
         },
-        # the last dim as placed is the second one as listed where the catalog is channels-last
+        # in a channels-last catalog the last dim as placed is the second one as listed
         sample=lambda shape: _sample(shape, k=min(5, *shape[1:], shape[-1])),
         dims=OTHER_DIMS,
         traits=Traits(temporaries=True, output_dtypes=_topk_dtypes),

@@ -1,4 +1,4 @@
-"""Shape operators that torch gives as views: other shape, other order of dims, other layout; and what TTNN makes of them.
+"""Shape operators that are views in torch: other shape, other order of dims, other layout; and what TTNN does for them.
 
 TTNN has no strides. A result shares its operand's buffer where TTNN's own condition for a view holds (``is_view``), and is a
 copy elsewhere.
@@ -36,9 +36,9 @@ Specs = Sequence[TensorSpec]
 
 
 def is_view(inputs: Specs, outputs: Specs) -> bool:
-    """TTNN's condition (documented at ``ttnn.reshape``) for a result that shares its operand's buffer.
+    """Checks TTNN's condition (documented at ``ttnn.reshape``) for a result that shares its operand's buffer.
 
-    Same memory, same last dim, and in tile layout the same second last dim or none with padding.
+    Same memory, same last dim, and in tile layout the same second last dim, or one without padding.
     """
     x, y = inputs[0], outputs[0]
     if x.memory != y.memory or x.volume != y.volume or x.shape[-1] != y.shape[-1]:
@@ -48,7 +48,7 @@ def is_view(inputs: Specs, outputs: Specs) -> bool:
 
 
 def is_unchanged(inputs: Specs, outputs: Specs) -> bool:
-    """One operand, one equal result: TTNN returns the operand."""
+    """Returns whether the one result equals the one operand, which TTNN then returns."""
     return len(inputs) == len(outputs) == 1 and inputs[0] == outputs[0]
 
 
@@ -57,8 +57,8 @@ def mapped_tiles(inputs: Specs, outputs: Specs) -> int:
     return 0 if inputs[0].layout is Layout.ROW_MAJOR or is_view(inputs, outputs) else outputs[0].num_pages
 
 
-def where_asked(c: Call, result: Any) -> Any:
-    """``result``, moved if need be: TTNN ignores the memory config where it returns its operand as it is."""
+def in_requested_memory(c: Call, result: Any) -> Any:
+    """Returns ``result``, moved if need be: TTNN ignores the memory config where it returns its operand as it is."""
     return c.ttnn.to_memory_config(result, **c.out) if c.out else result
 
 
@@ -69,7 +69,7 @@ RESHAPE_WHERE_IT_IS = Traits(alias=is_view, temporaries=True, host_map=mapped_ti
 
 
 def _view_size(attrs: Attrs) -> list[int]:
-    """What ``view`` calls size and ``reshape`` shape."""
+    """Reads the attribute that ``view`` calls size and ``reshape`` shape."""
     given = [list(attrs[name]) for name in ("size", "shape") if attrs[name] is not None]
     if len(given) != 1:
         raise InvalidCase("view takes size (or shape, as reshape calls it), one of them")
@@ -85,7 +85,7 @@ def _view_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _flattened(shape: Shape, attrs: Attrs) -> Shape:
-    """``flatten``: the dims from start_dim to end_dim become one."""
+    """Merges the dims from start_dim to end_dim."""
     start, end = normal_dim(attrs["start_dim"], len(shape)), normal_dim(attrs["end_dim"], len(shape))
     if start > end:
         raise InvalidCase(f"flatten: start_dim {attrs['start_dim']} comes after end_dim {attrs['end_dim']} in {list(shape)}")
@@ -93,7 +93,7 @@ def _flattened(shape: Shape, attrs: Attrs) -> Shape:
 
 
 def _unflattened(shape: Shape, attrs: Attrs) -> Shape:
-    """``unflatten``: one dim becomes several, of which one may be -1."""
+    """Splits one dim into several, of which one may be -1."""
     dim = normal_dim(attrs["dim"], len(shape))
     (sizes,) = _view_shape([shape[dim : dim + 1]], {"size": attrs["sizes"], "shape": None})
     return (*shape[:dim], *sizes, *shape[dim + 1 :])
@@ -102,7 +102,7 @@ def _unflattened(shape: Shape, attrs: Attrs) -> Shape:
 def _reshaping(
     name: str, overload: str, shape_of: Callable[[Shape, Attrs], Shape], attrs: dict[str, Attr], sample: dict[str, Any]
 ) -> OperatorInfo:
-    """A view whose shape ``shape_of`` finds."""
+    """Declares a view whose shape ``shape_of`` returns."""
     return OperatorInfo(
         names=(name,),
         aten=(overload,),
@@ -119,7 +119,7 @@ def _reshaping(
 
 
 def _squeezed_dims(shape: Sequence[int], attrs: Attrs) -> list[int]:
-    """Never all: a scalar stays [1], since rank 0 is no shape for a device here."""
+    """Never returns all dims: a scalar stays [1], since rank 0 is no valid shape here."""
     dims = [d for d in normal_dims(attrs["dim"], len(shape)) if shape[d] == 1]
     return dims[1:] if len(dims) == len(shape) else dims
 
@@ -135,12 +135,12 @@ def _unsqueeze_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _first(shape: Shape) -> int:
-    """The outermost dim that has more than one element: cutting along it leaves whole stretches of memory."""
+    """Returns the outermost dim that has more than one element: a cut along it leaves contiguous stretches of memory."""
     return next((d for d, size in enumerate(shape) if size > 1), 0)
 
 
 def _cut_outermost(call: CuttableCall) -> Axes | None:
-    """A stretch of the operand's elements is one of the result's, where both outermost dims are cut at the same share."""
+    """A stretch of the operand's elements is one of the result's, where both outermost dims are cut in equal shares."""
     shape, out = call.inputs[0], call.results[0]
     i, j = _first(shape), _first(out)
     stretches = math.gcd(shape[i], out[j])
@@ -169,7 +169,7 @@ def _resize_view(call: ResizableCall, sizes: Sizes) -> Attrs:
 
 
 def _cut_unsqueezed(call: CuttableCall) -> Axes | None:
-    """Dims that the call does not name, else a piece of one element would lose them."""
+    """Dims that the call does not name can be cut: a piece of one element would lose the others."""
     shape = call.inputs[0]
     named = normal_dims(call.attrs["dim"], len(shape))
     kept = tuple(dim for d, dim in enumerate(along(len(shape))) if d not in named or shape[d] > 1)
@@ -244,7 +244,7 @@ RESHAPES = (
 
 
 def _permute_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
-    """TTNN accepts a dim given twice in silence, so it is refused here."""
+    """TTNN silently accepts a dim given twice, so the check is here."""
     shape = shapes[0]
     order = [normal_dim(d, len(shape)) for d in attrs["dims"]]
     if sorted(order) != list(range(len(shape))):
@@ -253,7 +253,7 @@ def _permute_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _moved_order(rank: int, attrs: Attrs) -> list[int]:
-    """``movedim`` as an order of dims."""
+    """Returns ``movedim`` as an order of dims."""
     source, target = (
         [normal_dim(d, rank) for d in ([given] if isinstance(given, int) else given)]
         for given in (attrs["source"], attrs["destination"])
@@ -266,7 +266,7 @@ def _moved_order(rank: int, attrs: Attrs) -> list[int]:
 
 
 def _swapped(rank: int, attrs: Attrs) -> list[int]:
-    """``transpose`` as an order of dims."""
+    """Returns ``transpose`` as an order of dims."""
     order = list(range(rank))
     first, second = normal_dim(attrs["dim0"], rank), normal_dim(attrs["dim1"], rank)
     order[first], order[second] = second, first
@@ -284,18 +284,18 @@ def _t_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _last_dim_second(shape: Shape) -> Sample:
-    """The crossed call: (0, 3, 1, 2) for maps, which takes them back to NCHW, and likewise for other ranks."""
+    """Builds the sweep's call: (0, 3, 1, 2) for maps, which takes them back to NCHW, and likewise for other ranks."""
     rank = len(shape)
     dims = [0, rank - 1, *range(1, rank - 1)] if rank > 2 else [*range(rank)][::-1]
     return Sample((shape,), {"dims": dims})
 
 
-# Block floats are permuted as bfloat16. That a call which moves nothing returns its operand cannot be told from the specs.
+# Block floats are permuted as bfloat16. The specs do not show that a call which moves nothing returns its operand.
 REORDER = Traits(temporaries=True)
 
 
 def _reordered(order_of: Callable[[int, Attrs], Sequence[int]]) -> DimRule:
-    """The result has all dims in another order."""
+    """Returns the rule of calls whose result has all dims in another order."""
 
     def cut(call: CuttableCall) -> Axes | None:
         dims = along(len(call.inputs[0]))
@@ -345,7 +345,7 @@ REORDERS = (
         traits=REORDER,
         limitations=(
             Limitation(
-                "ttnn.transpose refuses rank 1 in tile layout", (Layout.TILE,), when=lambda shapes, a: len(shapes[0]) == 1
+                "ttnn.transpose rejects rank 1 in tile layout", (Layout.TILE,), when=lambda shapes, a: len(shapes[0]) == 1
             ),
         ),
     ),
@@ -367,7 +367,7 @@ REORDERS = (
 
 
 EVERY_DIM = DimRule(cut=cut_rows)
-DTYPE = Attr("str|none", None)  # of the result, where the change of layout is a cast as well
+DTYPE = Attr("str|none", None)  # of the result, where the change of layout is also a cast
 
 
 def _layout_attr(attrs: Attrs) -> Layout:
@@ -380,7 +380,7 @@ def _layout_attr(attrs: Attrs) -> Layout:
 def _to_layout(c: Call, layout: Layout) -> Any:
     wanted = c.ttnn.TILE_LAYOUT if layout is Layout.TILE else c.ttnn.ROW_MAJOR_LAYOUT
     cast = {} if c.attrs["dtype"] is None else {"dtype": getattr(c.ttnn, _dtype_attr(c.attrs).value)}
-    return where_asked(c, c.ttnn.to_layout(c.inputs[0], wanted, **cast, **c.out))
+    return in_requested_memory(c, c.ttnn.to_layout(c.inputs[0], wanted, **cast, **c.out))
 
 
 def _dtype_attr(attrs: Attrs) -> DType:
@@ -395,7 +395,7 @@ def _laid_out_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTy
 
 
 def _row_shards(case: Case, shape: Shape, attrs: Attrs) -> TensorSpec:
-    """A row-major operand in DRAM whose rows are cut over ``shards`` banks; with 1 it is interleaved as any other."""
+    """Places a row-major operand in DRAM whose rows are cut over ``shards`` banks; with 1 it is interleaved like any other."""
     plain = operand_spec(case, shape, layout=Layout.ROW_MAJOR)
     count = attrs["shards"]
     if count == 1:
@@ -408,7 +408,7 @@ def _row_shards(case: Case, shape: Shape, attrs: Attrs) -> TensorSpec:
 
 
 def _tilize(c: Call) -> Any:
-    """``to_layout`` wants shards of whole tiles; the operation below it takes any."""
+    """Calls the operation below ``to_layout``, which takes shards of any size; ``to_layout`` takes those of whole tiles."""
     if c.attrs["shards"] == 1:
         return _to_layout(c, Layout.TILE)
     padded = TensorSpec(tuple(c.inputs[0].shape)).padded_shape
@@ -417,7 +417,7 @@ def _tilize(c: Call) -> Any:
 
 
 def _one_way(name: str, source: Layout, target: Layout) -> OperatorInfo:
-    """``to_layout`` in one direction, whatever layout the placement names."""
+    """Declares ``to_layout`` in one direction, whatever layout the placement names."""
 
     def place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
         return [operand_spec(case, shape, layout=source) for shape in shapes]

@@ -1,6 +1,6 @@
-"""ATen operators that have no operator here on purpose, with the reason. Whatever is in neither list is simply not known yet.
+"""ATen operators that deliberately have no operator here, with the reason. Any other is simply not declared yet.
 
-A name without an overload speaks for all of them.
+A name without an overload stands for all of them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ UNMAPPED = {
     "deform_conv2d": "torchvision's own kernel: TTNN has none of that meaning",
 }
 
-# Calls that no device would run, whatever its operators: captures count them and list them not.
+# Calls that no device would run, whatever its operators: captures count them but do not list them.
 NO_DEVICE_CALL = frozenset(
     name for name, reason in UNMAPPED.items() if reason in (_SAME_TENSOR, _READ_BACK, _BOOKKEEPING, _NO_VALUES)
 )
@@ -70,7 +70,7 @@ NOT_DECLARED = "no operator declares this overload"
 
 
 def unmapped_reason(overload: str) -> str:
-    """Why no operator makes this call.
+    """Returns why no operator runs this overload.
 
     >>> unmapped_reason("aten.item.default")
     'the host reads a value back: no TTNN operator runs'

@@ -25,7 +25,7 @@ from ssinghal.operators.operator_info import (
     to_nchw,
     to_nhwc,
 )
-from ssinghal.operators.reshape import is_unchanged, where_asked
+from ssinghal.operators.reshape import in_requested_memory, is_unchanged
 from ssinghal.operators.resizing import scaled, spatial_dims
 
 AXES = ("d", "h", "w")
@@ -39,7 +39,7 @@ def need_rank(name: str, shape: Shape, rank: int) -> Shape:
 
 
 def fitted(shape: Shape, rank: int) -> Shape:
-    """A listed shape as a batch of maps: missing dims are 1 in front, surplus ones are folded into the last."""
+    """Returns a listed shape as a batch of maps: missing dims are 1 in front, surplus ones are folded into the last."""
     if len(shape) <= rank:
         return (1,) * (rank - len(shape)) + shape
     return (*shape[: rank - 1], math.prod(shape[rank - 1 :]))
@@ -50,7 +50,7 @@ def _float32(value: float) -> float:
 
 
 def _scaled(attrs: Attrs, dims: int) -> list[float | None]:
-    """Scales given with the call, of either overload, one for each spatial dim."""
+    """Returns the call's scales, of either overload, one for each spatial dim."""
     if not attrs["scale_factors"]:
         return [attrs[f"scales_{axis}"] for axis in AXES[-dims:]]
     if len(attrs["scale_factors"]) != dims:
@@ -85,7 +85,7 @@ def _infer_upsample(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _factors(shape: Shape, attrs: Attrs) -> list[float]:
-    """What TTNN multiplies height and width by: the given scales, else the quotients of the sizes."""
+    """Returns what TTNN multiplies the spatial dims by: the given scales, else the quotients of the sizes."""
     result = _infer_upsample([shape], attrs)[0]
     return [scale or out / size for scale, out, size in zip(_scaled(attrs, len(shape) - 2), result[2:], shape[2:], strict=True)]
 
@@ -125,14 +125,14 @@ def _resize_output(call: ResizableCall, sizes: Sizes) -> Attrs:
 
 
 def _cut_images(call: CuttableCall) -> Axes | None:
-    """Images and channels are by themselves. On the device: [N, H, W, C]."""
+    """Images and channels are independent. On the device: [N, H, W, C]."""
     n, c, *_ = call.inputs[0]
     dims: Dims = ((0, 1), None, None, (1, 1))
     return call.axes([dims], {0: n, 1: c}, placed=[dims])
 
 
 def _cut_nearest(call: CuttableCall) -> Axes | None:
-    """Rows too, where each is repeated as often as every other."""
+    """Rows can be cut too, where each is repeated as often as every other."""
     n, c, h, _ = call.inputs[0]
     oh = call.results[0][2]
     if oh % h:
@@ -156,7 +156,7 @@ def upsample(
     cut: Callable[[CuttableCall], Axes | None],
     **attrs: Attr,
 ) -> OperatorInfo:
-    """upsample_{nearest2d,bilinear2d}; a listed map is doubled."""
+    """Declares upsample_{nearest2d,bilinear2d}; a listed map is doubled."""
     name = f"upsample_{mode}2d"
 
     def call(c: Call) -> Any:
@@ -193,12 +193,12 @@ def upsample(
 
 
 def _repeat_axes(c: Call) -> Any:
-    """Each spatial dim repeated in place, the first one first, so that the last two, which cost most, are done once."""
+    """Repeats each spatial dim, the first one first, so that the last two, which cost most, are done once."""
     result = c.inputs[0]
     for dim, factor in enumerate(_factors(tuple(result.shape), c.attrs), 2):
         if factor != 1:
             result = c.ttnn.repeat_interleave(result, int(factor), dim, **c.out)
-    return where_asked(c, result)
+    return in_requested_memory(c, result)
 
 
 def _nearest_volume(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
@@ -207,7 +207,7 @@ def _nearest_volume(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
 
 
 def _mapped_volume(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> int:
-    """At most, as for ``repeat_interleave``: the last step maps every tile of the result, the one before as many or fewer."""
+    """An upper bound, as for ``repeat_interleave``: the last step maps every tile of the result, the one before no more."""
     return 0 if inputs[0].layout is Layout.ROW_MAJOR or is_unchanged(inputs, outputs) else 2 * outputs[0].num_pages
 
 
@@ -224,7 +224,7 @@ def _infer_grid(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _points(inputs: Sequence[Shape]) -> Sequence[Dims]:
-    """A grid [N, H, W, 2] has the batch of the maps; as many points as pixels stay as many."""
+    """A grid [N, H, W, 2] has the batch of the maps; with as many points as pixels it follows their size."""
     image, grid = inputs
     points: Dims = tuple((d, 1) if size == image[d] else None for d, size in zip((0, 2, 3), grid[:3], strict=True))
     return [along(len(image)), (*points, None)]
@@ -233,12 +233,12 @@ def _points(inputs: Sequence[Shape]) -> Sequence[Dims]:
 def _resize_as_nchw(call: ResizableCall, sizes: Sizes) -> Attrs:
     for dim in sizes:
         if dim and call.case.placement.channels_last is False:
-            raise call.no(dim, "a grid is known to follow maps that are written NCHW alone")
+            raise call.no(dim, "a grid follows only maps that are written NCHW")
     return call.attrs
 
 
 def _place_grid(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Row-major both, whatever the case's layout: TTNN takes nothing else."""
+    """Both row-major, whatever the case's layout: TTNN takes nothing else."""
     return [operand_spec(case, shape, layout=Layout.ROW_MAJOR) for shape in (to_nhwc(shapes[0]), shapes[1])]
 
 
@@ -247,7 +247,7 @@ def _grid_sample(c: Call) -> Any:
 
 
 def _sampled_points(shape: Shape) -> Sample:
-    """The crossed call: as many points as the map has."""
+    """Builds the sweep's call: as many points as the map has."""
     image = fitted(shape, 4)
     return Sample((image, (image[0], *image[2:], 2)), {"interpolation_mode": 0, "padding_mode": 0, "align_corners": False})
 
