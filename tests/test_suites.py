@@ -18,7 +18,7 @@ SEEDS = """
     linalgvectornorm linear log maxpool2d mean mish mm mul native_batch_norm ones permute relu sigmoid silu silu_inplace softmax
     softplus split split_with_sizes splitwithsizes stack sub tanh topk transpose unsafeview unsqueeze upsample_nearest2d view
 """.split()
-# The rest of the list of 57 that are operators, and what the Mochi analysis needs.
+# The other operators of the list of 57 names, and those that the Mochi analysis needs.
 ALSO = """
     SiLU ReLU GELU Mish LeakyReLU Identity Dropout Linear Concat Upsample upsamplenearest2d AdaptiveAvgPool1d AdaptiveAvgPool2d
     AdaptiveMaxPool1d AdaptiveMaxPool2d roll constantpadnd asstrided to_layout gather embedding slice conv2d conv3d group_norm
@@ -106,5 +106,5 @@ def test_the_baseline_covers_every_case_and_no_other(cases):
 
 
 def test_every_refusal_in_the_baseline_is_a_known_one():
-    """A catalog case may fit, run out, be a declared limitation or cost too much host work; anything else is a fault."""
+    """A catalog case may fit, run out, be a declared limitation or cost too much host work; anything else is an error."""
     assert {entry.status for entry in load_baseline("n150").values()} <= {"fits", "oom", "unsupported", "not_run"}

@@ -253,8 +253,8 @@ def _place_group_norm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list
 def _group_norm(c: Call) -> Any:
     """Calls it on the largest grid that TTNN allows for the shape, in blocks of rows that leave half of L1 to tensors.
 
-    By default TTNN takes blocks that overflow L1 for tall maps. Its program buffers hold seven copies of a block (measured): rows
-    x tiles that one group of channels can span.
+    By default TTNN takes blocks that overflow L1 for tall maps. Its program buffers hold seven copies of a block (measured):
+    rows x tiles that one group of channels can span.
     """
     x, channels, groups = c.inputs[0], c.inputs[0].shape[-1], _groups(c.attrs)
     tile_rows = math.prod(tuple(x.padded_shape)[:-1]) // TILE_EDGE

@@ -1,6 +1,6 @@
-"""Which values of a trace need no memory of their own, and which lie channels-last: what arithmetic must know of torch's calls.
+"""Shows which values of a trace need no memory of their own, and which maps are channels-last: facts about torch's calls.
 
-A *root* is the value whose buffer others live in.
+A *root* is the value whose buffer others share. The names of functions are ATen's, without overload.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from math import prod
 from ssinghal.capture.trace import Step, Trace, ValueKind
 
 Roots = list[int]
-_Rule = Callable[[int, Step, int], "int | None"]  # a step's number, the step, one of its results -> what that shares with
+_Rule = Callable[
+    [int, Step, int], "int | None"
+]  # number of a step, the step, one of its results -> the value that it shares with
 
-# Other names for the same elements in the same order. Some of these are copies in torch, where its strides stand against it.
+# The same elements in another shape or order. Some of these are copies in torch, where strides allow no view.
 VIEWS = frozenset(
     "alias clone contiguous detach expand expand_as flatten movedim permute ravel reshape reshape_as squeeze swapaxes swapdims"
     " t transpose unflatten unsqueeze view view_as".split()
@@ -23,14 +25,14 @@ VIEWS = frozenset(
 CASTS = frozenset("_to_copy to type_as".split())
 NORMS = frozenset("batch_norm native_batch_norm _native_batch_norm_legit_no_training".split())
 CONVOLUTIONS = frozenset("conv1d conv2d conv3d convolution".split())
-# What makes maps of [N, C, ...] whatever it reads.
-_MAKES_MAPS = CONVOLUTIONS | NORMS | {"group_norm", "native_group_norm", "instance_norm", "pixel_shuffle", "pixel_unshuffle"}
-_MAKES_MAPS_BEGIN = ("conv_transpose", "max_pool", "avg_pool", "adaptive_", "upsample_", "_upsample_")
-# What makes no map, even of maps: dims get another meaning.
+# The result is a map, [N, C, ...], whatever the operands are.
+_RETURN_MAPS = CONVOLUTIONS | NORMS | {"group_norm", "native_group_norm", "instance_norm", "pixel_shuffle", "pixel_unshuffle"}
+_RETURN_MAPS_PREFIXES = ("conv_transpose", "max_pool", "avg_pool", "adaptive_", "upsample_", "_upsample_")
+# The result is no map, even of maps: dims get another meaning.
 _NO_MAPS = VIEWS - {"alias", "clone", "contiguous", "detach"} | frozenset(
     "baddbmm bmm linear matmul mm scaled_dot_product_attention softmax _softmax".split()
 )
-# Calls that make each element of many: none can write over its operand.
+# Each element of the result depends on many: no such call can write over its operand.
 _READS_MANY = CONVOLUTIONS | frozenset(
     "addmm baddbmm bmm cumsum flip gather index linear matmul mm roll scaled_dot_product_attention sort take_along_dim".split()
 )
@@ -38,12 +40,12 @@ MAP_RANK = 4
 
 
 def name_of(step: Step) -> str:
-    """``aten.conv2d.default`` -> ``conv2d``."""
+    """Returns the name of a step's function: ``aten.conv2d.default`` is ``conv2d``."""
     return step.overload.partition(".")[2].partition(".")[0]
 
 
 class Sharing:
-    """Of one trace. Every ``Roots`` gives the root of each value."""
+    """The values of one trace that share memory. Every ``Roots`` holds the root of each value."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -51,18 +53,18 @@ class Sharing:
 
     @cached_property
     def by_storage(self) -> Roots:
-        """As torch has it: views of one storage share it, and so does what is written in place."""
+        """As in torch: views of one storage share it, and so does what is written in place."""
         first: dict[int, int] = {}
         return [first.setdefault(value.storage, number) for number, value in enumerate(self._trace.values)]
 
     @cached_property
     def in_place(self) -> Roots:
-        """Only what is written in place shares: every view is a tensor of its own."""
+        """Only what is written in place shares: every view is a separate tensor."""
         return self._roots(self._written)
 
     @cached_property
     def free_views(self) -> Roots:
-        """As a port with lazy views has it: cuts are copies, all other views cost nothing, and batch norms are folded."""
+        """As in a port with lazy views: slices are copies, all other views cost nothing, and batch norms are folded."""
         values = self._trace.values
 
         def rule(number: int, step: Step, result: int) -> int | None:
@@ -76,12 +78,15 @@ class Sharing:
 
     @cached_property
     def least(self) -> Roots:
-        """What no policy gets below: views, cuts, casts and folded norms cost nothing."""
+        """The lower bound of every policy: views, slices, casts and folded norms cost nothing."""
         return self._roots(self._free)
 
     @cached_property
     def least_in_place(self) -> Roots:
-        """Nor do results of the shape of an operand that nobody reads afterwards, unless each of their elements takes many."""
+        """As ``least``, and a result takes the buffer of an operand of its shape that has no later reader.
+
+        Unless each of its elements depends on many.
+        """
         trace = self._trace
 
         def rule(number: int, step: Step, result: int) -> int | None:
@@ -96,7 +101,7 @@ class Sharing:
 
     @cached_property
     def folded(self) -> Mapping[int, Step]:
-        """Batch norm -> the convolution before it, whose result nobody else reads."""
+        """Batch norms by their step, each with the convolution before it, whose result has no other reader."""
         reads = Counter(n for step in self._trace.steps for n in set(step.inputs))
         reads.update(self._trace.results)
         named = list(zip(self._trace.steps, self._names, strict=True))
@@ -106,18 +111,21 @@ class Sharing:
 
     @cached_property
     def maps(self) -> frozenset[int]:
-        """Values of [N, C, ...] that a port keeps channels-last: images, what convolutions, pools and norms of maps make, and
-        what is made of such maps without giving their dims another meaning."""
+        """Values of [N, C, ...] that a port keeps channels-last.
+
+        Those are images, the results of convolutions, pools and norms of maps, and what is computed from such maps without
+        giving their dims another meaning.
+        """
         values = self._trace.values
-        found = {n for n, v in enumerate(values) if v.kind is ValueKind.INPUT and len(v.shape) >= MAP_RANK}
+        maps = {n for n, v in enumerate(values) if v.kind is ValueKind.INPUT and len(v.shape) >= MAP_RANK}
         for step, name in zip(self._trace.steps, self._names, strict=True):
-            makes = name in _MAKES_MAPS or name.startswith(_MAKES_MAPS_BEGIN)
+            is_map = name in _RETURN_MAPS or name.startswith(_RETURN_MAPS_PREFIXES)
             for result in step.results:
                 rank = len(values[result].shape)
-                like = any(n in found and len(values[n].shape) == rank for n in step.inputs)
-                if rank >= MAP_RANK and (makes or (like and name not in _NO_MAPS)):
-                    found.add(result)
-        return frozenset(found)
+                like = any(n in maps and len(values[n].shape) == rank for n in step.inputs)
+                if rank >= MAP_RANK and (is_map or (like and name not in _NO_MAPS)):
+                    maps.add(result)
+        return frozenset(maps)
 
     def _free(self, number: int, step: Step, result: int) -> int | None:
         storage_root = self.by_storage[result]
@@ -128,7 +136,7 @@ class Sharing:
         return None
 
     def _written(self, number: int, step: Step, result: int) -> int | None:
-        """The operand that an in-place call writes."""
+        """Returns the operand that an in-place call writes."""
         if not self._names[number].endswith("_"):
             return None
         storage = self._trace.values[result].storage

@@ -1,4 +1,4 @@
-"""A case bound to its operator: what it answers, when it refuses, and how its call is made."""
+"""A case bound to its operator: its specs, its errors, and how its call is made."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_maps_that_are_placed_channels_last():
     assert (pooled.shapes, pooled.results, pooled.outputs[0].shape) == ([(2, 3, 8, 6)], [(2, 3, 4, 3)], (1, 1, 24, 3))
 
 
-def test_nothing_is_refused_before_it_is_read():
+def test_nothing_is_rejected_before_it_is_read():
     unknown_attribute = replace(make_case("relu", ((4, 64),)), attrs={"slope": 1})
     call = bind(unknown_attribute)
     assert call.shapes == [(4, 64)]

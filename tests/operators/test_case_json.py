@@ -181,8 +181,8 @@ def test_json_reads_as_python_reads_it(value):
     assert parse_json(text) == json.loads(text)
 
 
-def faults_of(text: str) -> tuple[str, ...]:
-    """The faults of one line, each of which names it."""
+def errors_of(text: str) -> tuple[str, ...]:
+    """Returns the errors of one line, each of which names it."""
     try:
         read_cases(Path("f"), [text], BOARD)
     except CatalogError as error:
@@ -191,9 +191,9 @@ def faults_of(text: str) -> tuple[str, ...]:
 
 
 @given(st.text() | values.map(json.dumps))
-def test_no_line_ends_in_anything_but_a_fault(text):
-    """Whatever a line holds, it is a case, or one fault of one line."""
-    assert len(faults_of(text)) <= 1
+def test_every_line_is_a_case_or_an_error(text):
+    """Every line is a case, or one error of one line."""
+    assert len(errors_of(text)) <= 1
 
 
 keys = st.sampled_from(
@@ -203,4 +203,4 @@ keys = st.sampled_from(
 
 @given(st.dictionaries(keys, values | st.sampled_from([[[1, 32]], "add", "l1", {"dim": 1}])), st.sampled_from(LISTED_NAMES))
 def test_no_object_ends_in_anything_but_a_fault(fields, name):
-    assert len(faults_of(json.dumps({**fields, "op": name, "inputs": fields.get("inputs", [[2, 32]])}))) <= 1
+    assert len(errors_of(json.dumps({**fields, "op": name, "inputs": fields.get("inputs", [[2, 32]])}))) <= 1

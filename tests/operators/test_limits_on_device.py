@@ -1,4 +1,4 @@
-"""Where an operator stops: neighbouring calls of which TTNN takes one and refuses the other, and calls that mean nothing."""
+"""Limits of operators: neighbouring calls of which TTNN accepts one and rejects the other, and calls without a meaning."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def pool() -> Iterator[Pool]:
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(("status", "call"), EDGES, ids=lambda v: f"{v.name}-{v.id}" if isinstance(v, Case) else "")
 def test_edge(pool: Pool, status: Status, call: Case) -> None:
-    """A refusal is declared; TTNN itself is asked about the neighbour that fits, and its bytes are those of the estimate."""
+    """The rejected call is declared; TTNN runs the neighbour that fits, and its bytes are those of the estimate."""
     record = pool.submit(call).result()
     assert record.status is status, record.verdict
     assert contradictions(estimate(call, load_board("n150")), record) == []

@@ -1,6 +1,6 @@
-"""Declarations of elementwise, matrix, reduction, pooling and creation operators, held against torch.
+"""Declarations of elementwise, matrix, reduction, pooling and creation operators, compared with torch.
 
-torch says which arguments an overload has and with which defaults, what it returns and of which shape.
+torch's schema has the arguments of an overload with their defaults; its result has the shape that is inferred.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OVERLOADS = {overload: info for info in OPERATORS for overload in info.aten}
 
 
 def sampled(infos: list[OperatorInfo]) -> tuple[Call, ...]:
-    """A call of each operator that no written one is of, as a shape sweep has it."""
+    """Returns a call of each operator that no written one calls, as in a shape sweep."""
     called = {overload for overload, _, _ in WRITTEN}
     samples = {info.aten[0]: info.sample((2, 3, 40)) for info in infos if info.sample and not called.intersection(info.aten)}
     return tuple((overload, sample.inputs, sample.attrs) for overload, sample in samples.items())
@@ -55,7 +55,7 @@ def call_id(call: Call) -> str:
 
 
 def operands(torch: Any, call: Call) -> list[Any]:
-    """Positive values, which every operator here takes; masks of both kinds of element."""
+    """Returns positive values, which every operator here takes, and masks of both kinds of element."""
     generator = torch.Generator().manual_seed(0)
     info = OVERLOADS[call[0]]
     made = [torch.rand(shape, generator=generator) + 0.1 for shape in call[1]]
@@ -136,7 +136,7 @@ def named_dtype(torch: Any, value: Any) -> Any:
 @pytest.mark.parametrize("info", OPERATORS, ids=lambda info: info.name)
 @pytest.mark.parametrize("shape", [(1, 64, 40, 20), (1, 40, 64), (40, 64), (64,), (1, 3, 8, 10, 4)], ids=str)
 def test_samples_are_complete_calls(info: OperatorInfo, shape: tuple[int, ...]) -> None:
-    """The operands, attributes and results that are made of a listed shape go together."""
+    """The operands, attributes and results that are built from a listed shape go together."""
     assert info.sample is not None
     sample = info.sample(shape)
     placement = Placement(channels_last=sample.channels_last if sample.channels_last is not None else True)

@@ -1,7 +1,7 @@
-"""Shape, normalization and convolution operators, held against what they stand for.
+"""Shape, normalization and convolution operators, compared with torch and TTNN.
 
-Torch says which arguments an ATen overload has, what it returns and of which shape. TTNN's allocator, on a virtual device, says
-which calls are accepted, what comes back and how much memory it takes.
+Torch determines the arguments of an ATen overload, its results and their shapes. TTNN's allocator, on a virtual device,
+determines which calls are accepted, what they return and how much memory that takes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ OVERLOADS = {overload: info for info in OPERATORS for overload in info.aten}
 
 @dataclass(frozen=True)
 class Example:
-    """One call of an ATen overload (or, where torch has none, of an operator). ``refused``: layouts TTNN does not take."""
+    """One call of an ATen overload or, where torch has none, of an operator. ``rejected``: layouts that TTNN does not take."""
 
     of: str
     shapes: tuple[Shape, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
-    refused: tuple[Layout, ...] = ()
+    rejected: tuple[Layout, ...] = ()
 
     @property
     def info(self) -> OperatorInfo:
@@ -73,7 +73,7 @@ EXAMPLES = (
     Example("to_layout", ((3, 40, 33),), {"layout": "tile"}),
     Example("tilize", ((3, 40, 33),)),
     Example("untilize", ((3, 40, 33),)),
-    Example("aten.as_strided.default", ((4, 6),), {"size": [3, 2], "stride": [6, 2]}, refused=(TILE, ROW_MAJOR)),
+    Example("aten.as_strided.default", ((4, 6),), {"size": [3, 2], "stride": [6, 2]}, rejected=(TILE, ROW_MAJOR)),
     Example("aten.cat.default", ((2, 40, 64), (3, 40, 64))),
     Example("aten.cat.default", ((2, 40, 64), (2, 5, 64), (2, 7, 64)), {"dim": -2}),
     Example("aten.cat.default", ((2, 40, 64),), {"dim": 1}),
@@ -95,7 +95,7 @@ EXAMPLES = (
     Example("aten.roll.default", ((1, 24, 40, 64),), {"shifts": [-3, -3], "dims": [1, 2]}),
     Example("aten.roll.default", ((6, 64),), {"shifts": [5]}),
     Example("aten.constant_pad_nd.default", ((2, 40, 64),), {"pad": [0, 3, 0, 1], "value": 0.5}),
-    Example("aten.constant_pad_nd.default", ((2, 40, 64),), {"pad": [2, 3, 1, 0]}, refused=(TILE,)),
+    Example("aten.constant_pad_nd.default", ((2, 40, 64),), {"pad": [2, 3, 1, 0]}, rejected=(TILE,)),
     Example("aten.constant_pad_nd.default", ((70,),), {"pad": [0, 0]}),
     Example("aten.constant_pad_nd.default", ((1, 24, 40, 64),), {"pad": [0, 0, 0, 2, 0, 4]}),
     Example("aten.replication_pad2d.default", ((2, 3, 40, 33),), {"padding": [1, 2, 0, 3]}),
@@ -104,15 +104,15 @@ EXAMPLES = (
     Example("aten.gather.default", ((3, 40, 64), (2, 40, 64)), {"dim": 0}),
     Example("aten.embedding.default", ((100, 64), (2, 33))),
     Example("aten.embedding.default", ((100, 64), (2, 3, 5))),
-    Example("aten.native_batch_norm.default", ((2, 32, 20, 33), C32, C32, C32, C32), {"eps": 1e-3}, refused=(ROW_MAJOR,)),
-    Example("aten.batch_norm.default", ((2, 32, 20, 33), C32, C32, C32, C32), {"training": True}, refused=(ROW_MAJOR,)),
-    Example("aten._native_batch_norm_legit_no_training.default", ((2, 32, 8, 8), C32, C32, C32, C32), refused=(ROW_MAJOR,)),
+    Example("aten.native_batch_norm.default", ((2, 32, 20, 33), C32, C32, C32, C32), {"eps": 1e-3}, rejected=(ROW_MAJOR,)),
+    Example("aten.batch_norm.default", ((2, 32, 20, 33), C32, C32, C32, C32), {"training": True}, rejected=(ROW_MAJOR,)),
+    Example("aten._native_batch_norm_legit_no_training.default", ((2, 32, 8, 8), C32, C32, C32, C32), rejected=(ROW_MAJOR,)),
     Example("aten.native_layer_norm.default", ((2, 40, 64), C64, C64), {"normalized_shape": [64]}),
-    Example("aten.layer_norm.default", ((2, 40, 70),), {"normalized_shape": [70]}, refused=(ROW_MAJOR,)),
-    Example("aten.rms_norm.default", ((2, 40, 64), C64), {"normalized_shape": [64], "eps": 1e-6}, refused=(ROW_MAJOR,)),
-    Example("aten.rms_norm.default", ((2, 40, 64), C64), {"normalized_shape": [64]}, refused=(ROW_MAJOR,)),
+    Example("aten.layer_norm.default", ((2, 40, 70),), {"normalized_shape": [70]}, rejected=(ROW_MAJOR,)),
+    Example("aten.rms_norm.default", ((2, 40, 64), C64), {"normalized_shape": [64], "eps": 1e-6}, rejected=(ROW_MAJOR,)),
+    Example("aten.rms_norm.default", ((2, 40, 64), C64), {"normalized_shape": [64]}, rejected=(ROW_MAJOR,)),
     Example("aten.native_group_norm.default", ((2, 64, 16, 20), C64, C64), {"N": 2, "C": 64, "HxW": 320, "group": 32}),
-    Example("aten.group_norm.default", ((4, 96, 10, 13),), {"num_groups": 12}, refused=(ROW_MAJOR,)),
+    Example("aten.group_norm.default", ((4, 96, 10, 13),), {"num_groups": 12}, rejected=(ROW_MAJOR,)),
     Example("aten.convolution.default", ((2, 12, 40, 33), (32, 12, 3, 3), C32), {"stride": [2, 1], "padding": [1, 0]}),
     Example(
         "aten.convolution.default", ((1, 64, 40, 32), (64, 1, 5, 5)), {"padding": [4, 4], "dilation": [2, 2], "groups": 64}
@@ -147,7 +147,7 @@ def is_tensor(argument: Any) -> bool:
 
 
 def same_default(declared: Any, schema: Any) -> bool:
-    """torch writes a default for all spatial dims as [1, 1]; a declaration as 1."""
+    """Compares defaults: for all spatial dims torch has [1, 1], a declaration 1."""
     return declared == schema or (isinstance(schema, list) and {declared} == set(schema)) or (declared == () and schema == [])
 
 
@@ -197,7 +197,7 @@ def test_infers_the_shapes_that_torch_returns(torch: Any, example: Example) -> N
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.of in OVERLOADS], ids=str)
 def test_reference_is_the_overload(torch: Any, example: Example) -> None:
-    """Called with its arguments by name; statistics that ``native_`` overloads return besides are left out."""
+    """Called with its arguments by name; the statistics that ``native_`` overloads also return are left out."""
     function = overload(torch, example.of)
     returned = as_list(function(**schema_arguments(function, example, values(torch, example))))
     expected = reference(torch, example)
@@ -247,8 +247,8 @@ def test_ttnn_takes_the_call_and_its_memory_is_as_declared(pool: Pool, example: 
         placement = Placement(layout=layout, memory=memory, channels_last=None if example.info.traits.nhwc else False)
         case = make_case(example.info.name, example.shapes, example.attrs, placement)
         record = pool.submit(case).result()
-        refused = layout in example.refused
-        assert record.verdict.status is (Status.UNSUPPORTED if refused else Status.FITS), (layout, memory, record.verdict)
-        if not refused:
+        rejected = layout in example.rejected
+        assert record.verdict.status is (Status.UNSUPPORTED if rejected else Status.FITS), (layout, memory, record.verdict)
+        if not rejected:
             declared = estimate(case, load_board("n150")).peak_bytes_per_bank
             assert record.resident == {str(kind): size for kind, size in declared.items()}, (layout, memory)
