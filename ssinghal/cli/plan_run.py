@@ -19,7 +19,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase
-from ssinghal.plan.capacity import CapacityResult, Explorer, cell
+from ssinghal.plan.capacity import CapacityResult, Explorer, table_cell
 from ssinghal.plan.input_sizes import TIERS, size_of
 from ssinghal.plan.liveness import arithmetics
 from ssinghal.plan.page import EdgeTable, page
@@ -79,7 +79,7 @@ def find_capacity(request: PlanRequest, goal: Goal, *, tiers: bool, stride: int,
         closing(Explorer(request.model, boards, captures, output)) as explorer,
     ):
         for name, size, policy, board in track(wanted, "searching", len(wanted)):
-            capacity = explorer.reach(goal, size, policy, board, stride)
+            capacity = explorer.search(goal, size, policy, board, stride)
             capacities[name, str(policy), board] = capacity
             if not request.as_json:
                 click.echo("\n".join(_capacity_lines(name, capacity)))
@@ -111,7 +111,7 @@ def _rows(request: PlanRequest, policy: PortingPolicy, sizes: Mapping[str, Shape
     return [
         [
             f"{name} {size_of(Goal.RESOLUTION, size)}".strip(),
-            *(cell(capacities[name, str(policy), board]) for board in request.boards),
+            *(table_cell(capacities[name, str(policy), board]) for board in request.boards),
         ]
         for name, size in sizes.items()
     ]
@@ -127,7 +127,7 @@ def _capacity_lines(name: str, capacity: CapacityResult) -> list[str]:
     """Returns both sides of the edge, each of which was run."""
     size = f"{name} {size_of(Goal.RESOLUTION, capacity.shape)}, " if name else ""
     result = [
-        f"{capacity.model}, {size}largest {capacity.goal} on {capacity.board}, policy {capacity.policy}: {cell(capacity)}"
+        f"{capacity.model}, {size}largest {capacity.goal} on {capacity.board}, policy {capacity.policy}: {table_cell(capacity)}"
     ]
     for run in (capacity.fit, capacity.fail):
         if run is not None:

@@ -1,4 +1,4 @@
-"""An open device. The only module that imports ttnn, and the only one that talks to its allocator and graph capture."""
+"""Opens a device. The only module that imports ttnn, and the only one that uses its allocator and graph capture."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -21,18 +22,18 @@ from ssinghal.core.case import Placement
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.tensors import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
-from ssinghal.errors import DeviceUnavailable, NotProven
+from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
 
 T = TypeVar("T")
 
 READ_BACK = (1.0, 2.0, 3.0, 4.0)
-# One row-major row of 2 MiB: a copy kernel must hold it twice in one core's L1, which no board here can (1.5 MiB).
+# One row-major row of 2 MiB: a copy kernel must hold it twice in one core's L1, which is too small on every board (1.5 MiB).
 OVERFLOW_ROW = 2**20
 
 
 @dataclass(frozen=True)
 class MemoryView:
-    """One kind of memory as TTNN's allocator sees it now; bytes are per bank."""
+    """The state of one kind of memory in TTNN's allocator; bytes are per bank."""
 
     num_banks: int
     bank_bytes: int
@@ -44,8 +45,8 @@ class MemoryView:
 class Session:
     """One device, open with one ``l1_small_size`` and ``trace_region_size`` at a time. Not thread-safe; one board per process.
 
-    A board of several chips opens as a mesh. TTNN replicates what is placed on one, and allocates in all chips alike, so a view
-    of its memory is that of each chip.
+    A board of several chips opens as a mesh. TTNN replicates what is placed on it and allocates the same in all chips, so the
+    state of its memory is that of each chip.
 
     The environment of the chosen mode must be in force already (``device.virtual.apply_environment``).
     """
@@ -71,7 +72,7 @@ class Session:
 
     @property
     def board(self) -> Board:
-        """The board as it is open now, its banks less the L1_SMALL and the trace region."""
+        """The board as it is open now; the L1_SMALL and the trace region are not part of its banks."""
         board = self.facts.opened_board.with_l1_small(self.l1_small_bytes)
         if not self.trace_region_bytes:
             return board
@@ -103,7 +104,7 @@ class Session:
         self._device = self._open()
 
     def use_regions(self, l1_small_bytes: int, trace_region_bytes: int = 0) -> None:
-        """Regions of another size need the device closed and opened (3 ms); the board stays."""
+        """Sets the sizes of the regions; a change closes and reopens the device (3 ms), but the board stays."""
         if (l1_small_bytes, trace_region_bytes) != (self.l1_small_bytes, self.trace_region_bytes):
             self.l1_small_bytes, self.trace_region_bytes = l1_small_bytes, trace_region_bytes
             self.reopen()
@@ -111,7 +112,7 @@ class Session:
     # Proof of the mode ------------------------------------------------------------------------------------------------
 
     def _prove(self) -> DeviceFacts:
-        """Reads a tensor back (zeros on a virtual device, the values on silicon) and runs a program that must be refused."""
+        """Reads a tensor back (zeros on a virtual device, the values on silicon) and runs a program that must be rejected."""
         ttnn = self.ttnn
         host = ttnn.Tensor(list(READ_BACK), [1, 1, 2, 2], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT)
         values = [chip.to_list() for chip in ttnn.get_device_tensors(host.to(self._device))]
@@ -120,11 +121,11 @@ class Session:
         keeps_values = any(kept) if is_virtual else all(kept)
         if keeps_values == is_virtual:
             kind = "keeps values, so it is not virtual" if keeps_values else "does not keep values, so it is a mock"
-            raise NotProven(f"asked for a {self.choice.mode} device, but what opened {kind}")
+            raise NotProven(f"a {self.choice.mode} device was requested, but the opened one {kind}")
         proof = f"read-back {'returned zeros' if is_virtual else 'returned the values'}"
         if is_virtual:
             self._prove_program_limits()
-            proof += "; a program beyond L1 was refused"
+            proof += "; a program beyond L1 was rejected"
         l1, dram = self.memory(BufferType.L1), self.memory(BufferType.DRAM)
         grid = self._device.compute_with_storage_grid_size()
         if is_virtual:
@@ -139,7 +140,7 @@ class Session:
             ttnn=version("ttnn"),
             l1=MemoryRegion(l1.num_banks, l1.bank_bytes + self.memory(BufferType.L1_SMALL).bank_bytes, self._alignment("l1")),
             dram=MemoryRegion(dram.num_banks, dram.bank_bytes, self._alignment("dram")),
-            l1_base_bytes=ttnn._ttnn.reports.get_device_info(self._device).address_at_first_l1_cb_buffer,
+            l1_base_bytes=self._l1_base_bytes(),
             granule_bytes=self._granule(),
             mesh=tuple(self._device.shape),
             descriptor_sha256=hashlib.sha256(Path(descriptor).read_bytes()).hexdigest() if descriptor else "",
@@ -148,47 +149,47 @@ class Session:
         )
 
     def _alignment(self, region: str) -> int:
-        """TTNN tells it from 0.75 on; it is the chip's, the same in all releases."""
-        ask = getattr(self.ttnn, f"get_{region}_alignment", None)
-        if ask is not None:
-            return int(ask())
+        """Returns the alignment from TTNN, or for releases before 0.75 from the board; it is the chip's."""
+        get_alignment = getattr(self.ttnn, f"get_{region}_alignment", None)
+        if get_alignment is not None:
+            return int(get_alignment())
         if self._known is None:
-            raise NotProven(f"ttnn {version('ttnn')} does not tell the alignment of {region}; 0.75.0 and later do")
+            raise NotProven(f"ttnn {version('ttnn')} does not report the alignment of {region}; 0.75.0 and later do")
         known: MemoryRegion = getattr(self._known, region)
         return known.alignment_bytes
 
     def _granule(self) -> int:
-        """What the allocator books for the smallest page that there is."""
+        """Returns the bytes that the allocator books for the smallest possible page."""
         page = self.empty(TensorSpec((1, 1), DType.UINT8, Layout.ROW_MAJOR, MemoryConfig(BufferType.L1)))
         booked = self.memory(BufferType.L1).allocated_bytes
         page.deallocate()
         return booked
 
     def _prove_board(self, grid: tuple[int, int], l1_banks: int, dram_banks: int) -> None:
-        """Slow dispatch gives a Wormhole 72 banks on an 8x9 grid; a second board in one process keeps the first one's grid."""
+        """Checks grid and banks: slow dispatch gives a Wormhole 8x9 cores, and a second board in a process the first's grid."""
         board = self._known
         if board is None:
             return self._prove_cores(*grid)
         if (grid, l1_banks, dram_banks) != (board.grid, board.l1.num_banks, board.dram.num_banks):
             opened = f"grid {grid}, {l1_banks} L1 and {dram_banks} DRAM banks"
             expected = f"{board.grid}, {board.l1.num_banks} and {board.dram.num_banks}"
-            why = "slow dispatch, or another board opened before?"
-            raise NotProven(f"board {board.name} opened with {opened}; expected {expected} ({why})")
+            hint = "slow dispatch, or another board opened before?"
+            raise NotProven(f"board {board.name} opened with {opened}; expected {expected} ({hint})")
 
     def _prove_cores(self, columns: int, rows: int) -> None:
-        """A mock may place tensors on more cores than it lets programs run on."""
+        """Checks that programs run on all cores: a mock may place tensors on more than that."""
         tiles = self.empty(TensorSpec((32, 32 * columns * rows)))
         try:
             self.ttnn.relu(tiles).deallocate()
         except RuntimeError as error:
-            said = str(error).strip().splitlines()[-1]
-            raise NotProven(f"TTNN refuses a program on all {columns}x{rows} cores that it opened: {said}") from error
+            message = str(error).strip().splitlines()[-1]
+            raise NotProven(f"TTNN rejects a program on all {columns}x{rows} cores that it opened: {message}") from error
         finally:
             tiles.deallocate()
             self.clear()
 
     def _prove_program_limits(self) -> None:
-        """Releases up to 0.74 run a mock only in slow dispatch, which passes every program: no verdict to trust."""
+        """Checks that a program beyond L1 fails: in slow dispatch, as up to 0.74, a mock accepts every program."""
         row = self.empty(TensorSpec((1, 1, 1, OVERFLOW_ROW), DType.BFLOAT16, Layout.ROW_MAJOR))
         try:
             copied = self.ttnn.clone(row)
@@ -203,7 +204,7 @@ class Session:
             self.clear()
 
     def missing_function(self, error: AttributeError) -> str | None:
-        """What TTNN does not have in this release, where that is what ``error`` is about."""
+        """Returns what this release of TTNN lacks, if that caused ``error``, else None."""
         if not isinstance(error.obj, ModuleType) or error.obj.__name__.partition(".")[0] != "ttnn":
             return None
         return f"ttnn {self.facts.ttnn} has no {error.obj.__name__}.{error.name}"
@@ -211,7 +212,7 @@ class Session:
     # Tensors ----------------------------------------------------------------------------------------------------------
 
     def memory_config(self, config: MemoryConfig, ttnn: Any = None) -> Any:
-        """``ttnn``: a transcript's, where the calls are to be noted."""
+        """Returns TTNN's memory config. ``ttnn``: that of a transcript, if calls are recorded."""
         ttnn = ttnn or self.ttnn
         if config.shard is None:
             return ttnn.DRAM_MEMORY_CONFIG if config.buffer is BufferType.DRAM else ttnn.L1_MEMORY_CONFIG
@@ -226,12 +227,12 @@ class Session:
         return ttnn.MemoryConfig(layouts[config.shard.kind], getattr(ttnn.BufferType, config.buffer.name), shard)
 
     def output_argument(self, placement: Placement, ttnn: Any = None) -> dict[str, Any]:
-        """``memory_config`` for a call's results; empty where TTNN is to choose it."""
+        """Returns ``memory_config`` for the results of a call; empty where TTNN chooses it."""
         config = placement.output_config
         return {} if config is None else {"memory_config": self.memory_config(config, ttnn)}
 
     def empty(self, spec: TensorSpec, ttnn: Any = None) -> Any:
-        """Allocates ``spec`` on the device; no host memory, no values. RuntimeError of TTNN when it does not fit."""
+        """Allocates ``spec`` on the device without host memory or values; raises TTNN's RuntimeError where it does not fit."""
         ttnn = ttnn or self.ttnn
         return ttnn.empty(
             list(spec.shape),
@@ -242,7 +243,7 @@ class Session:
         )
 
     def from_torch(self, values: Any, spec: TensorSpec) -> Any:
-        """A device tensor with ``values`` (a torch tensor of ``spec.shape``)."""
+        """Returns a device tensor with ``values`` (a torch tensor of ``spec.shape``)."""
         ttnn = self.ttnn
         return ttnn.from_torch(
             values,
@@ -253,11 +254,11 @@ class Session:
         )
 
     def to_torch(self, tensor: Any) -> Any:
-        """A device tensor's values; of a mesh, whose chips all hold the same, those of the first."""
+        """Returns the values of a device tensor, those of the first chip of a mesh, as all chips hold the same."""
         return self.ttnn.to_torch(self.ttnn.get_device_tensors(tensor)[0])
 
     def spec_of(self, tensor: Any) -> TensorSpec:
-        """What TTNN says of a tensor. A shard's shape and grid are not read back: its kind and buffer decide a verdict."""
+        """Returns the spec of a device tensor, without a shard's shape and grid: its kind and buffer decide a verdict."""
         config = tensor.memory_config()
         buffer = BufferType(config.buffer_type.name.lower())
         return TensorSpec(
@@ -284,9 +285,9 @@ class Session:
         )
 
     def allocated_bytes(self) -> dict[BufferType, int]:
-        """Bytes per bank that are taken now, of the kinds that hold anything."""
-        taken = {kind: self.memory(kind).allocated_bytes for kind in BufferType}
-        return {kind: size for kind, size in taken.items() if size}
+        """Returns the bytes per bank that are allocated now, for each kind of memory that is in use."""
+        sizes = {kind: self.memory(kind).allocated_bytes for kind in BufferType}
+        return {kind: size for kind, size in sizes.items() if size}
 
     def clear(self) -> dict[BufferType, int]:
         """Empties the program cache (it keeps device buffers) and returns what is still allocated: normally nothing."""
@@ -297,39 +298,61 @@ class Session:
             left = self.allocated_bytes()
         return left
 
+    # TTNN's private module: the only place that knows it --------------------------------------------------------------
+
+    def _private(self, path: str) -> Any:
+        """Returns what TTNN has at ``path`` in its private module, which other releases may have elsewhere or not at all."""
+        try:
+            return attrgetter(path)(self.ttnn._ttnn)
+        except AttributeError as error:
+            raise DeviceError(f"ttnn {version('ttnn')} has no ttnn._ttnn.{path}, which is needed here") from error
+
+    def _l1_base_bytes(self) -> int:
+        """Returns the bytes that TTNN reserves at the bottom of each L1."""
+        return int(self._private("reports.get_device_info")(self._device).address_at_first_l1_cb_buffer)
+
+    def buffers(self) -> Iterable[Any]:
+        """Returns TTNN's descriptions of all buffers on the device."""
+        buffers: Iterable[Any] = self._private("reports.get_buffers")(self._device)
+        return buffers
+
+    @property
+    def _graph(self) -> Any:
+        """TTNN's module of graph capture."""
+        return self._private("graph")
+
     # Graph capture ----------------------------------------------------------------------------------------------------
 
     @property
     def can_capture(self) -> bool:
-        """Graphs tell each buffer's kind of memory and bytes per bank since their format has a version: not in 0.66."""
-        return hasattr(self.ttnn._ttnn.graph, "REPORT_VERSION")
+        """Whether graphs have each buffer's memory and bytes per bank: since their format has a version, not in 0.66."""
+        return hasattr(self._graph, "REPORT_VERSION")
 
     def capture(self, call: Callable[[], object]) -> tuple[list[dict[str, Any]], Any]:
-        """Runs ``call`` without dispatching or allocating; its graph and TTNN's own peaks per core.
+        """Runs ``call`` without dispatching or allocating; returns its graph and TTNN's own peaks per core.
 
-        Nothing may be allocated meanwhile (pooling then fails on buffers at address 0).
+        Nothing else may be allocated meanwhile (pooling then fails on buffers at address 0).
         """
-        trace = self._captured(call, self.ttnn._ttnn.graph.RunMode.NO_DISPATCH)
-        return trace, self.ttnn._ttnn.graph.extract_resource_usage_per_core(trace)
+        trace = self._captured(call, self._graph.RunMode.NO_DISPATCH)
+        return trace, self._graph.extract_resource_usage_per_core(trace)
 
     def capture_running(self, call: Callable[[], object]) -> list[dict[str, Any]]:
-        """The graph of ``call`` as it runs beside whatever is allocated: every buffer, those inside TTNN's calls among them."""
-        return self._captured(call, self.ttnn._ttnn.graph.RunMode.NORMAL)
+        """Runs ``call``; returns its graph with every buffer, including those inside TTNN's calls."""
+        return self._captured(call, self._graph.RunMode.NORMAL)
 
     def _captured(self, call: Callable[[], object], mode: Any) -> list[dict[str, Any]]:
-        graph = self.ttnn._ttnn.graph
-        graph.begin_graph_capture(mode)
+        self._graph.begin_graph_capture(mode)
         try:
             call()
         finally:
-            trace: list[dict[str, Any]] = graph.end_graph_capture()
+            trace: list[dict[str, Any]] = self._graph.end_graph_capture()
         return trace
 
     def report(self, call: Callable[[], T], folder: Path, title: str, facts: Mapping[str, str]) -> T:
-        """Runs ``call`` and leaves TTNN's report database of it in the new ``folder``, as ttnn-visualizer opens it.
+        """Runs ``call`` and writes TTNN's report database of it into the new ``folder``, as ttnn-visualizer opens it.
 
-        ``title`` names it in that program's list of reports; ``facts`` join its metadata. What ``call`` raises is raised, once
-        the report is written. Needs ``with_torch``: TTNN's recorder of arguments imports torch.
+        ``title``: its name in that program's list of reports. ``facts``: added to its metadata. An error of ``call`` is raised
+        once the report is written. Needs ``with_torch``: TTNN's recorder of arguments imports torch.
         """
         folder.mkdir()
         capture = folder / "graph_capture.json"
@@ -339,11 +362,11 @@ class Session:
         finally:
             recorded = json.loads(capture.read_text())
             recorded["devices"] = recorded["devices"] or self._recorded_devices(capture)
-            recorded["metadata"] |= {"git_url": "", **facts}  # else the URL of the repository that ttnn is installed in
+            recorded["metadata"] |= {"git_url": "", **facts}  # or else it has the URL of the repository around ttnn
             capture.write_text(json.dumps(recorded))
             self.ttnn.graph.import_report(capture, folder)
             for file in folder.glob(f"{capture.stem}.*"):
-                file.unlink()  # the database has it all
+                file.unlink()  # the database has all of its content
             with self.ttnn.manage_config("report_name", title):
                 self.ttnn.save_config_to_json_file(str(folder / "config.json"))
 
@@ -356,24 +379,24 @@ class Session:
         finally:
             graph.end_graph_capture_to_file(str(file))
 
-    def _recorded_devices(self, beside: Path) -> Any:
-        """This device as a record has it that allocates a tile: one in which nothing was allocated names no device."""
-        file = beside.with_suffix(".devices.json")
+    def _recorded_devices(self, capture: Path) -> Any:
+        """Returns the devices of a record that allocates a tile: one without an allocation names no device."""
+        file = capture.with_suffix(".devices.json")
         with self._recording(file):
             self.empty(TensorSpec((32, 32))).deallocate()
         return json.loads(file.read_text())["devices"]
 
 
 def _row_alignment(tensor: Any) -> int:
-    """Elements to which an operator padded the rows of a row-major tensor, 1 where it did not."""
+    """Returns the elements to which an operator padded the rows of a row-major tensor, 1 where it did not."""
     width, stored = tensor.shape[-1], tensor.padded_shape[-1]
     return int(stored) if stored != width else 1
 
 
 def _import_ttnn(with_torch: bool) -> Any:
-    """ttnn, without torch unless values are needed: the import then takes 0.15 s and 100 MB instead of 2 s and 600 MB."""
+    """Imports ttnn, without torch unless values are needed: in 0.15 s and 100 MB instead of 2 s and 600 MB."""
     if "ttnn" not in sys.modules and not with_torch:
-        sys.modules["torch"] = None  # type: ignore[assignment]  # what Python itself uses to say "do not import"
+        sys.modules["torch"] = None  # type: ignore[assignment]  # Python's own mark for "do not import"
     try:
         return import_module("ttnn")
     except ImportError as error:

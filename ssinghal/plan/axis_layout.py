@@ -1,8 +1,8 @@
-"""How the values of a model lie in device tensors: views that cost nothing, as torch's strides do it.
+"""Describes how the values of a model lie in device tensors, so that views cost nothing, as with torch's strides.
 
-A device tensor is written row by row, so it holds an order of axes. An ``AxisLayout`` states which axes (*atoms*) form each
-dim of the tensor that the model speaks of, and in which order the device has them. Reshapes, permutes and transposes change the
-first and leave the second alone: they cost nothing until a call wants the axes in another order. Atoms of size 1 do not exist.
+A device tensor is written row by row, so it has an order of axes. An ``AxisLayout`` states which axes (*atoms*) form each dim
+of the model's tensor, and in which order the device has them. Reshapes, permutes and transposes change the dims but not that
+order: they cost nothing until a call needs the axes in another order. Atoms of size 1 do not exist.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Atoms = tuple[int, ...]
 
 
 class Shuffle(NamedTuple):
-    """What brings a device tensor into another order: seen as ``shape``, permuted by ``dims``."""
+    """A change of a device tensor's order: reshaped to ``shape``, then permuted by ``dims``."""
 
     shape: Shape
     dims: tuple[int, ...]
@@ -30,7 +30,7 @@ class Shuffle(NamedTuple):
 
 @dataclass(frozen=True)
 class AxisLayout:
-    """``sizes`` of the atoms; ``dims``: the atoms of each dim, outermost first; ``order``: all atoms as the device has them."""
+    """``sizes``: of the atoms. ``dims``: the atoms of each dim, outermost first. ``order``: all atoms in the device's order."""
 
     sizes: Shape
     dims: tuple[Atoms, ...]
@@ -38,9 +38,9 @@ class AxisLayout:
 
     @staticmethod
     def plain(shape: Sequence[int], order: Sequence[int] | None = None) -> AxisLayout:
-        """A tensor whose dims lie on the device in ``order`` (default: as they are).
+        """Returns the layout of a tensor whose dims are on the device in ``order`` (default: as they are).
 
-        >>> Form.plain((1, 64, 8, 8), (0, 2, 3, 1)).order  # channels last: atoms 1 and 2 (height, width) before 0 (channels)
+        >>> AxisLayout.plain((1, 64, 8, 8), (0, 2, 3, 1)).order  # channels last: atoms 1, 2 (height, width), then 0 (channels)
         (1, 2, 0)
         """
         real = [d for d, size in enumerate(shape) if size != 1]
@@ -60,39 +60,40 @@ class AxisLayout:
     def _size(self, atoms: Sequence[int]) -> int:
         return math.prod(self.sizes[a] for a in atoms)
 
-    def in_order(self, dims: Sequence[int]) -> Atoms:
-        """The atoms as a device tensor would have them whose dims are ``dims`` of this one."""
+    def atoms_of(self, dims: Sequence[int]) -> Atoms:
+        """Returns the atoms in the order of a device tensor whose dims are ``dims`` of this one."""
         return tuple(a for d in dims for a in self.dims[d])
 
     @property
     def is_plain(self) -> bool:
-        return self.lies(range(len(self.dims)))
+        return self.has_order(range(len(self.dims)))
 
-    def lies(self, dims: Sequence[int]) -> bool:
-        """Whether the device has the dims in this order."""
-        return self.order == self.in_order(dims)
+    def has_order(self, dims: Sequence[int]) -> bool:
+        """Returns whether the device has the dims in this order."""
+        return self.order == self.atoms_of(dims)
 
     def permuted(self, dims: Sequence[int]) -> AxisLayout:
+        """Returns the layout after a permute, which leaves the device tensor as it is."""
         return AxisLayout(self.sizes, tuple(self.dims[d] for d in dims), self.order)
 
     def viewed(self, shape: Sequence[int]) -> AxisLayout | None:
-        """The same elements under another shape. None where the order on the device stands against it."""
+        """Returns the layout of the same elements under another shape; None where the order on the device prevents it."""
         merged = self._merged()
         sizes, order = list(merged.sizes), list(merged.order)
-        left = [a for atoms in merged.dims for a in atoms]
+        remaining = [a for atoms in merged.dims for a in atoms]
         dims: list[Atoms] = []
         for size in shape:
             taken: list[int] = []
             missing = size
             while missing > 1:
-                atom = left.pop(0)
+                atom = remaining.pop(0)
                 if missing % sizes[atom] == 0:
                     missing //= sizes[atom]
                 elif sizes[atom] % missing == 0:
-                    sizes.append(sizes[atom] // missing)  # the inner part becomes an atom of its own
+                    sizes.append(sizes[atom] // missing)  # the inner part becomes a separate atom
                     sizes[atom] = missing
                     order.insert(order.index(atom) + 1, len(sizes) - 1)
-                    left.insert(0, len(sizes) - 1)
+                    remaining.insert(0, len(sizes) - 1)
                     missing = 1
                 else:
                     return None
@@ -100,9 +101,11 @@ class AxisLayout:
             dims.append(tuple(taken))
         return AxisLayout(tuple(sizes), tuple(dims), tuple(order))
 
-    def last_turned(self, inner: int) -> AxisLayout:
-        """The same dims, but the last one = (outer, ``inner``) lies as (inner, outer): features in another order than torch's.
-        The last dim must be one atom that lies last."""
+    def with_last_dim_swapped(self, inner: int) -> AxisLayout:
+        """Returns the layout whose last dim, (outer, ``inner``), is (inner, outer) on the device: another order of features.
+
+        The last dim must be one atom that is last on the device.
+        """
         (atom,) = self.dims[-1]
         sizes = (*self.sizes, inner)
         outer = self.sizes[atom] // inner
@@ -111,7 +114,7 @@ class AxisLayout:
         return AxisLayout(sizes, (*self.dims[:-1], (atom, new)), (*self.order[:-1], new, atom))
 
     def _merged(self) -> AxisLayout:
-        """Neighbours both in the tensor and on the device made one atom, whatever dims they belong to: one long dim."""
+        """Returns one long dim, in which atoms that are neighbours in the tensor and on the device are joined."""
         logical = [a for atoms in self.dims for a in atoms]
         place = {atom: i for i, atom in enumerate(self.order)}
         runs: list[list[int]] = []
@@ -125,8 +128,10 @@ class AxisLayout:
         return AxisLayout(tuple(self._size(run) for run in runs), (tuple(range(len(runs))),), order)
 
     def device_dims(self) -> list[int] | None:
-        """The dims in the order in which the device has them, those of size 1 before the one that follows them. None where the
-        atoms of a dim are not together, in their order."""
+        """Returns the dims in the order of the device, those of size 1 before the one that follows them.
+
+        None where the atoms of a dim are not together and in order.
+        """
         place = {atom: i for i, atom in enumerate(self.order)}
         keys: list[tuple[int, int]] = []
         following = len(self.order)
@@ -141,12 +146,15 @@ class AxisLayout:
         return [d for _, d in sorted(keys)]
 
     def shuffle(self, dims: Sequence[int], device: Sequence[int] = (), *, by_dims: bool = False) -> Shuffle | None:
-        """What brings the device tensor into the order of ``dims``; None where it is so. With as few axes as possible, or with
-        the dims of ``device``, the shape that it has, where these need no splitting. ``by_dims``: no axis joins two dims."""
-        wanted = self.in_order(dims)
-        if self.order == wanted:
+        """Returns the change that brings the device tensor into the order of ``dims``; None where it has that order.
+
+        It has as few axes as possible, or the dims of ``device``, the present shape, where these need no splitting.
+        ``by_dims``: no axis joins two dims.
+        """
+        target_order = self.atoms_of(dims)
+        if self.order == target_order:
             return None
-        target = {atom: i for i, atom in enumerate(wanted)}
+        target = {atom: i for i, atom in enumerate(target_order)}
         home = {atom: d if by_dims else 0 for d, atoms in enumerate(self.dims) for atom in atoms}
         runs: list[list[int]] = []
         for atom in self.order:
@@ -154,20 +162,20 @@ class AxisLayout:
                 runs[-1].append(atom)
             else:
                 runs.append([atom])
-        runs = self._cut_as(device, runs) or runs
+        runs = self._split_at_dims(device, runs) or runs
         first = [target[run[0]] if run else -1 for run in runs]  # dims of size 1 go first
         permutation = sorted(range(len(runs)), key=lambda i: first[i])
         return Shuffle(tuple(self._size(run) for run in runs), tuple(permutation))
 
-    def _cut_as(self, device: Sequence[int], runs: list[list[int]]) -> list[list[int]]:
-        """The runs cut at the edges of the device's dims; nothing where a dim holds parts of several runs."""
+    def _split_at_dims(self, device: Sequence[int], runs: list[list[int]]) -> list[list[int]]:
+        """Returns the runs split at the edges of the device's dims; none where a dim has parts of several runs."""
         starts = {run[0] for run in runs}
-        left, found = list(self.order), []
+        remaining, parts = list(self.order), []
         for size in device:
             taken: list[int] = []
-            while self._size(taken) < size and left:
-                taken.append(left.pop(0))
+            while self._size(taken) < size and remaining:
+                taken.append(remaining.pop(0))
             if self._size(taken) != size or starts & set(taken[1:]):
                 return []
-            found.append(taken)
-        return [] if left else found
+            parts.append(taken)
+        return [] if remaining else parts

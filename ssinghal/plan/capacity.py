@@ -1,4 +1,4 @@
-"""How far a model goes on a board: the largest batch, the largest resolution, both sides of the edge run."""
+"""Finds the largest batch or resolution of a model that fits on a board; both sides of the edge are run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIMITS = SearchLimits(neighbours=1, samples=0)
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What one run of a model said, as a search keeps it."""
+    """The outcome of one run of a model, as a search keeps it."""
 
     input_shape: Shape
     status: Status
@@ -51,7 +51,7 @@ class ModelRun:
 
 @dataclass(frozen=True)
 class CapacityResult:
-    """An edge of one model on one board under one policy."""
+    """The edge of one model on one board under one policy."""
 
     model: str
     board: str
@@ -70,7 +70,7 @@ class CapacityResult:
 
 
 class Explorer:
-    """Runs a model at many inputs. ``journal``: a file of runs, which are taken from it instead of being made again."""
+    """Runs a model at many inputs. ``journal``: a file of runs, which are not repeated."""
 
     def __init__(self, model: str, boards: Boards, captures: Captures, journal: Path | None = None) -> None:
         self.model, self._boards, self._captures = model, boards, captures
@@ -78,15 +78,15 @@ class Explorer:
         self._known: dict[str, ModelRun] = {}
         self._file: GrowingFile | None = None
         if journal is not None:
-            self._known = dict(_read(journal))
+            self._known = dict(_journal_runs(journal))
             self._file = GrowingFile(journal)
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
-    def reach(self, goal: Goal, shape: Shape, policy: PortingPolicy, board: str, stride: int = STRIDE) -> CapacityResult:
-        """Begins with the input that was asked for: a run takes the longer the more a model has to do."""
+    def search(self, goal: Goal, shape: Shape, policy: PortingPolicy, board: str, stride: int = STRIDE) -> CapacityResult:
+        """Searches for the edge, starting at the requested input, as runs of larger inputs take longer."""
         values = shapes_of(goal, shape, stride)
 
         def hint(value: Shape) -> bool | None:
@@ -97,17 +97,17 @@ class Explorer:
         return CapacityResult(self.model, board, str(policy), goal, shape, edge)
 
     def _hint(self, value: Shape, policy: PortingPolicy, board: str) -> bool | None:
-        """False where arithmetic leaves no way; what fits is for a run to say."""
+        """Returns False where arithmetic rules a fit out; only a run decides that a model fits."""
         trace = self._trace(value)
         if isinstance(trace, str):
             return None
-        found = arithmetic(trace, load_board(board))
-        writes_over = Rewrite.SOFTMAX_IN_PLACE in policy.rewrites
-        outlook = found.outlook_in_place if writes_over or Rewrite.SDPA in policy.rewrites else found.outlook
+        bounds = arithmetic(trace, load_board(board))
+        overwrites = Rewrite.SOFTMAX_IN_PLACE in policy.rewrites
+        outlook = bounds.outlook_in_place if overwrites or Rewrite.SDPA in policy.rewrites else bounds.outlook
         return False if outlook is Outlook.EXCEEDS else None
 
     def _trace(self, value: Shape) -> Trace | str:
-        """The model recorded at this input, or why it cannot be."""
+        """Returns the model recorded at this input, or why it cannot be recorded."""
         if value not in self._traces:
             try:
                 self._traces[value] = trace_for(self.model, (value,), self._captures)
@@ -121,7 +121,7 @@ class Explorer:
             return ModelRun(value, Status.INVALID, trace, 0, 0.0, "")
         key = self._key(trace, policy, board)
         if key not in self._known:
-            self._known[key] = _tried(value, self._boards.run(trace, policy, board))
+            self._known[key] = _model_run(value, self._boards.run(trace, policy, board))
             if self._file is not None:
                 facts = {**asdict(self._known[key]), "status": self._known[key].status.value}
                 self._file.write(json.dumps({"kind": KIND, "key": key, **facts}))
@@ -129,16 +129,20 @@ class Explorer:
 
     def _key(self, trace: Trace, policy: PortingPolicy, board: str) -> str:
         settings = self._boards.settings
-        what = (trace.head, len(trace.steps), str(policy), policy.to_json(), board, self._boards.ttnn(board), settings)
-        return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+        facts = (trace.head, len(trace.steps), str(policy), policy.to_json(), board, self._boards.ttnn(board), settings)
+        return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
-def _tried(value: Shape, result: PlanResult) -> ModelRun:
+def _model_run(value: Shape, result: PlanResult) -> ModelRun:
     return ModelRun(value, result.status, verdict_line(result), result.peak_bytes, result.peak_share, result.steps_sha256)
 
 
-def _read(path: Path) -> Iterator[tuple[str, ModelRun]]:
-    """The runs that a file holds; a torn last line is left out. InvalidCase for a file of something else."""
+def _journal_runs(path: Path) -> Iterator[tuple[str, ModelRun]]:
+    """Yields the runs of a journal, without a truncated last line.
+
+    Raises:
+        InvalidCase: the file is something else.
+    """
     if not path.exists():
         return
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -152,12 +156,12 @@ def _read(path: Path) -> Iterator[tuple[str, ModelRun]]:
                 yield key, ModelRun(**{**data, "input_shape": tuple(data["input_shape"]), "status": Status(data["status"])})
                 continue
         if number < len(lines):
-            raise InvalidCase(f"{path}:{number}: no run of a model's edge; name another file")
+            raise InvalidCase(f"{path}:{number}: not a run of a model's edge; choose another file")
 
 
-def cell(reach: CapacityResult) -> str:
-    """An edge in a table: what fits, and the next that does not."""
-    fits = "none" if reach.fit is None else size_of(reach.goal, reach.fit.input_shape)
-    if reach.edge.is_open:
+def table_cell(capacity: CapacityResult) -> str:
+    """Formats an edge for a table: what fits, and the next input that does not."""
+    fits = "none" if capacity.fit is None else size_of(capacity.goal, capacity.fit.input_shape)
+    if capacity.edge.is_open:
         return f"{fits} and more"
-    return fits if reach.fail is None else f"{fits}, not {size_of(reach.goal, reach.fail.input_shape)}"
+    return fits if capacity.fail is None else f"{fits}, not {size_of(capacity.goal, capacity.fail.input_shape)}"

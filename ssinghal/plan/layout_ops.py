@@ -1,7 +1,6 @@
-"""What a plan does with tensors on a device: lay them out as a call wants them, with the calls that a port would make.
+"""Changes the layout of tensors on a device as a call needs it, with the calls that a port would make.
 
-Nothing here frees: a tensor goes when its last Python reference does, as TTNN counts them. ``doing`` says what was under way
-when TTNN refused.
+Nothing here frees: a tensor is freed with its last Python reference, as TTNN counts them.
 """
 
 from __future__ import annotations
@@ -19,32 +18,34 @@ from ssinghal.plan.policy import PortingPolicy
 
 @dataclass
 class HeldTensor:
-    """A value on the device. Two that are views of each other hold the same tensor."""
+    """A value on the device. Two values that are views of each other hold the same tensor."""
 
     tensor: Any
-    form: AxisLayout
+    axes: AxisLayout
 
     @property
     def shape(self) -> Shape:
-        """Of the device tensor, which holds the atoms of the form in their order, grouped in whatever way."""
+        """The shape of the device tensor, which has the atoms of ``axes`` in their order, grouped in some way."""
         return tuple(self.tensor.shape)
 
 
 class LayoutOps:
+    """Changes the layout of tensors in place. ``doing``: the call under way, for the report if TTNN rejects it."""
+
     def __init__(self, session: Session, policy: PortingPolicy) -> None:
         self.session, self.policy, self.ttnn = session, policy, session.ttnn
         self.doing = ""
 
     # Facts --------------------------------------------------------------------------------------------------------------
 
-    def layout(self, held: HeldTensor) -> Layout:
-        return Layout.TILE if held.tensor.layout == self.ttnn.TILE_LAYOUT else Layout.ROW_MAJOR
+    def layout(self, x: HeldTensor) -> Layout:
+        return Layout.TILE if x.tensor.layout == self.ttnn.TILE_LAYOUT else Layout.ROW_MAJOR
 
-    def dtype(self, held: HeldTensor) -> DType:
-        return DType(held.tensor.dtype.name.lower())
+    def dtype(self, x: HeldTensor) -> DType:
+        return DType(x.tensor.dtype.name.lower())
 
     def bytes_as(self, shape: Shape, dtype: DType, layout: Layout) -> int:
-        """Of a tensor in DRAM, over all banks."""
+        """Returns the bytes of a tensor in DRAM, over all banks."""
         return TensorSpec(shape, dtype, layout).allocated_bytes(self.session.board)
 
     @property
@@ -53,54 +54,59 @@ class LayoutOps:
 
     # Layout -------------------------------------------------------------------------------------------------------------
 
-    def to_layout(self, held: HeldTensor, layout: Layout) -> None:
-        if self.layout(held) is layout:
+    def to_layout(self, x: HeldTensor, layout: Layout) -> None:
+        if self.layout(x) is layout:
             return
-        self.doing = f"to_layout {list(held.shape)} to {layout.value}"
-        wanted = self.ttnn.TILE_LAYOUT if layout is Layout.TILE else self.ttnn.ROW_MAJOR_LAYOUT
-        held.tensor = self.ttnn.to_layout(held.tensor, wanted, **self.in_dram)
+        self.doing = f"to_layout {list(x.shape)} to {layout.value}"
+        target = self.ttnn.TILE_LAYOUT if layout is Layout.TILE else self.ttnn.ROW_MAJOR_LAYOUT
+        x.tensor = self.ttnn.to_layout(x.tensor, target, **self.in_dram)
 
-    def cast(self, held: HeldTensor, dtype: DType) -> None:
-        if self.dtype(held) is dtype:
+    def cast(self, x: HeldTensor, dtype: DType) -> None:
+        if self.dtype(x) is dtype:
             return
-        self.to_layout(held, Layout.TILE)
-        self.doing = f"typecast {list(held.shape)} to {dtype.value}"
-        held.tensor = self.ttnn.typecast(held.tensor, getattr(self.ttnn, dtype.value), **self.in_dram)
+        self.to_layout(x, Layout.TILE)
+        self.doing = f"typecast {list(x.shape)} to {dtype.value}"
+        x.tensor = self.ttnn.typecast(x.tensor, getattr(self.ttnn, dtype.value), **self.in_dram)
 
-    def reshape(self, held: HeldTensor, shape: Shape) -> None:
-        """Another grouping of the same rows. Tiles are kept where their grid stays; else the tensor goes by row-major layout,
-        since TTNN's reshape of tiles lists every page on the host."""
-        if held.shape == tuple(shape):
+    def reshape(self, x: HeldTensor, shape: Shape) -> None:
+        """Groups the same rows differently.
+
+        Tiles are kept where their grid stays. Else the tensor becomes row-major first, since TTNN's reshape of tiles lists
+        every page on the host.
+        """
+        if x.shape == tuple(shape):
             return
-        if self.layout(held) is Layout.TILE and not keeps_tiles(held.shape, shape):
-            self.to_layout(held, Layout.ROW_MAJOR)
-        self.doing = f"reshape {list(held.shape)} to {list(shape)}"
-        held.tensor = self.ttnn.reshape(held.tensor, list(shape))
+        if self.layout(x) is Layout.TILE and not keeps_tiles(x.shape, shape):
+            self.to_layout(x, Layout.ROW_MAJOR)
+        self.doing = f"reshape {list(x.shape)} to {list(shape)}"
+        x.tensor = self.ttnn.reshape(x.tensor, list(shape))
 
-    def arrange(self, held: HeldTensor, dims: Sequence[int], shape: Shape | None = None, layout: Layout | None = None) -> None:
-        """Brings the dims into this order on the device, grouped as ``shape`` and in ``layout`` where they are given."""
-        shuffle = held.form.shuffle(dims, held.shape)
+    def arrange(self, x: HeldTensor, dims: Sequence[int], shape: Shape | None = None, layout: Layout | None = None) -> None:
+        """Brings the dims into this order on the device, grouped as ``shape`` and in ``layout`` where given."""
+        shuffle = x.axes.shuffle(dims, x.shape)
         if shuffle is not None:
-            if shape is not None and not keeps_tiles(shuffle.result, shape) and self._is_long(shuffle.result, self.dtype(held)):
-                shuffle = held.form.shuffle(dims, by_dims=True) or shuffle  # rows as long as one dim, not as several
-            order = held.form.in_order(dims)
-            layout_meanwhile = self._for_permute(shuffle.shape, shuffle.result, self.dtype(held), shuffle.dims)
-            self._reshape_and_layout(held, shuffle.shape, layout_meanwhile)
+            if shape is not None and not keeps_tiles(shuffle.result, shape) and self._is_long(shuffle.result, self.dtype(x)):
+                shuffle = x.axes.shuffle(dims, by_dims=True) or shuffle  # rows as long as one dim, not as several
+            order = x.axes.atoms_of(dims)
+            permute_layout = self._permute_layout(shuffle.shape, shuffle.result, self.dtype(x), shuffle.dims)
+            self.reshape_and_layout(x, shuffle.shape, permute_layout)
             self.doing = f"permute {list(shuffle.shape)} by {list(shuffle.dims)}"
-            held.tensor = self.ttnn.permute(held.tensor, list(shuffle.dims), **self.in_dram)
-            held.form = replace(held.form, order=order)
-        self._reshape_and_layout(held, held.shape if shape is None else shape, layout or self.layout(held))
+            x.tensor = self.ttnn.permute(x.tensor, list(shuffle.dims), **self.in_dram)
+            x.axes = replace(x.axes, order=order)
+        self.reshape_and_layout(x, x.shape if shape is None else shape, layout or self.layout(x))
 
-    def _reshape_and_layout(self, held: HeldTensor, shape: Shape, layout: Layout) -> None:
-        """Row-major tensors are grouped before they are tilized, tiles that must be broken up afterwards not made again."""
-        if layout is Layout.ROW_MAJOR and not keeps_tiles(held.shape, shape):
-            self.to_layout(held, layout)
-        self.reshape(held, shape)
-        self.to_layout(held, layout)
+    def reshape_and_layout(self, x: HeldTensor, shape: Shape, layout: Layout) -> None:
+        """Reshapes row-major tensors before they are tilized, and tiles after they are untilized if they must be at all."""
+        if layout is Layout.ROW_MAJOR and not keeps_tiles(x.shape, shape):
+            self.to_layout(x, layout)
+        self.reshape(x, shape)
+        self.to_layout(x, layout)
 
-    def _for_permute(self, before: Shape, after: Shape, dtype: DType, dims: Sequence[int]) -> Layout:
-        """Rows where that takes fewer bytes and a core can hold two of them; but an axis that leaves the last place makes rows
-        that are short or long, so tiles are then taken up to twice the bytes."""
+    def _permute_layout(self, before: Shape, after: Shape, dtype: DType, dims: Sequence[int]) -> Layout:
+        """Returns rows where they take fewer bytes and a core can hold two of them, else tiles.
+
+        An axis that leaves the last place makes rows that are short or long, so tiles may then take up to twice the bytes.
+        """
 
         def both(layout: Layout) -> int:
             return self.bytes_as(before, dtype, layout) + self.bytes_as(after, dtype, layout)
@@ -112,37 +118,39 @@ class LayoutOps:
         return Layout.ROW_MAJOR if (rows <= tiles if stays else 2 * rows < tiles) else Layout.TILE
 
     def _is_long(self, shape: Shape, dtype: DType) -> bool:
-        """Whether a core cannot hold two rows, as the kernels that break up tiles do."""
+        """Returns whether a core cannot hold two rows, as the kernels that untilize must."""
         return 2 * TensorSpec(shape, dtype, Layout.ROW_MAJOR).page_bytes > self.session.board.l1.bank_bytes
 
-    # Shapes that calls like ---------------------------------------------------------------------------------------------
+    # Shapes for calls -----------------------------------------------------------------------------------------------------
 
-    def rows(self, held: HeldTensor, layout: Layout = Layout.TILE) -> None:
-        """[1, 1, all but the last axis, last axis]; a tensor whose last dim is that axis already keeps its shape."""
-        shape = held.shape
-        if self.layout(held) is not layout and len(shape) > 1:
-            self._reshape_and_layout(held, (1, 1, math.prod(shape[:-1]), shape[-1]), layout)
+    def to_rows(self, x: HeldTensor, layout: Layout = Layout.TILE) -> None:
+        """Brings a tensor into ``layout`` as [1, 1, all but the last axis, last axis]; one in that layout keeps its shape."""
+        shape = x.shape
+        if self.layout(x) is not layout and len(shape) > 1:
+            self.reshape_and_layout(x, (1, 1, math.prod(shape[:-1]), shape[-1]), layout)
 
-    def last_axis(self, held: HeldTensor, size: int) -> None:
-        """Tiles of [1, 1, rows, ``size``], where the last axis of the form is a run of that size."""
-        if held.shape[-1] != size or self.layout(held) is not Layout.TILE:
-            self._reshape_and_layout(held, (1, 1, held.form.volume // size, size), Layout.TILE)
+    def to_last_axis(self, x: HeldTensor, size: int) -> None:
+        """Brings a tensor into tiles of [1, 1, rows, ``size``]; the last axes on the device must have that size."""
+        if x.shape[-1] != size or self.layout(x) is not Layout.TILE:
+            self.reshape_and_layout(x, (1, 1, x.axes.volume // size, size), Layout.TILE)
 
-    def plain(self, held: HeldTensor, layout: Layout = Layout.TILE) -> None:
-        """As torch has it."""
-        shape = held.form.shape or (1,)
-        self.arrange(held, range(len(held.form.dims)), shape, layout)
+    def to_torch_order(self, x: HeldTensor, layout: Layout = Layout.TILE) -> None:
+        """Brings a tensor into torch's shape and order of dims."""
+        shape = x.axes.shape or (1,)
+        self.arrange(x, range(len(x.axes.dims)), shape, layout)
 
 
 def keeps_tiles(before: Shape, after: Shape) -> bool:
-    """Whether TTNN's reshape of tiles is another name for the same buffer: the last two dims stay, or the last does and both
-    heights are whole tiles."""
+    """Returns whether TTNN's reshape of tiles only renames the same buffer.
+
+    The last two dims stay, or the last one does and both heights are complete tiles.
+    """
     if len(before) < 2 or len(after) < 2 or before[-1] != after[-1]:
         return tuple(before) == tuple(after)
     return before[-2] == after[-2] or not (before[-2] % TILE_EDGE or after[-2] % TILE_EDGE)
 
 
 def padding_factor(shape: Shape) -> float:
-    """Elements of the tiles over elements of the tensor."""
+    """Returns the elements of the tiles divided by those of the tensor."""
     height = shape[-2] if len(shape) > 1 else 1
     return round_up(height, TILE_EDGE) * round_up(shape[-1], TILE_EDGE) / (height * shape[-1])

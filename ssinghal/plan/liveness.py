@@ -1,7 +1,7 @@
-"""How much of a model must live at once, by arithmetic on its trace: no device, all boards in a fraction of a second.
+"""Computes how many bytes of a model must be live at once, from its trace: no device, all boards in a fraction of a second.
 
-It prunes searches and is never the verdict: it knows nothing of fragmentation, of the layouts that calls ask for, of what TTNN
-needs within a call, or of calls that it refuses. Only ``Outlook.EXCEEDS`` is certain, for the calls that the trace has.
+It prunes searches and is never the verdict: it knows nothing of fragmentation, of the layouts that calls need, of what TTNN
+allocates within a call, or of calls that TTNN rejects. Only ``Outlook.EXCEEDS`` is certain, for the calls of the trace.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LARGEST = 10
 
 
 class SizeRule(TextEnum):
-    """What a value costs.
+    """The rule for the bytes of a value.
 
-    ``LOGICAL``: its elements, as torch stores them; the views of one storage together what the storage holds.
-    ``TORCH_ORDER``: tiles in torch's order of dims, of each view too: what ``eager`` tends to.
-    ``CHANNELS_LAST``: maps as tiles of [1, 1, N*H*W, C]; views nothing, batch norms folded: what ``port`` tends to.
+    ``LOGICAL``: its elements, as torch stores them; views of one storage share its bytes.
+    ``TORCH_ORDER``: tiles in torch's order of dims, for each view too, similar to the policy ``eager``.
+    ``CHANNELS_LAST``: maps as tiles of [1, 1, N*H*W, C]; views are free, batch norms folded, similar to the policy ``port``.
     """
 
     LOGICAL = "logical"
@@ -41,7 +41,7 @@ class Outlook(TextEnum):
 
 @dataclass(frozen=True)
 class PeakValue:
-    """A value at a peak. ``name``: of the module that made it. ``bytes``: over all banks."""
+    """A value at a peak. ``name``: of the module that created it. ``bytes``: over all banks."""
 
     value: int
     name: str
@@ -51,7 +51,7 @@ class PeakValue:
 
 @dataclass(frozen=True)
 class Moment:
-    """What lives while one step runs, its operands and results included, over all banks."""
+    """The live bytes while one step runs, including its operands and results, over all banks."""
 
     step: int
     overload: str
@@ -66,8 +66,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Peak:
-    """The moment at which most lives, with the largest values there. Where tiles are counted, ``moment`` has the bytes of the
-    fullest bank times the number of banks."""
+    """The moment with the most live bytes, and the largest values then.
+
+    Where tiles are counted, ``moment`` has the bytes of the fullest bank times the number of banks.
+    """
 
     lifetime: Lifetime
     counting: SizeRule
@@ -82,9 +84,11 @@ class Peak:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Of one trace on one board. ``needed``: the most that must be there at once: elements alone, views free, each value from
-    the call that makes it to the last one that reads it. ``needed_in_place``: where every call that can writes over an operand.
-    ``first_over``: the first step that needs more than the board has, not in place; None where none does.
+    """The bounds for one trace on one board.
+
+    ``needed``: the most bytes that must be live at once: elements alone, views free, each value from the call that creates it
+    to the last one that reads it. ``needed_in_place``: the same if every call that can overwrites an operand. ``first_over``:
+    the first step that needs more than the board has, without overwriting; None where none does.
     """
 
     board: str
@@ -98,44 +102,45 @@ class Arithmetic:
         return next(p for p in self.peaks if (p.lifetime, p.counting) == (lifetime, counting))
 
     def share(self, moment: Moment) -> float:
-        """Of the board's DRAM."""
+        """Returns the share of the board's DRAM."""
         return moment.total_bytes / self.dram_bytes
 
     @property
     def outlook(self) -> Outlook:
-        """EXCEEDS: no layout and no freeing brings these calls onto the board; one that writes over its operand may still."""
+        """EXCEEDS: no layout and no freeing makes these calls fit; only calls that overwrite an operand still may."""
         return Outlook.MAY_FIT if self.first_over is None else Outlook.EXCEEDS
 
     @property
     def outlook_in_place(self) -> Outlook:
-        """EXCEEDS: nor does writing over operands."""
+        """EXCEEDS: overwriting operands does not make the calls fit either."""
         return Outlook.EXCEEDS if self.needed_in_place.total_bytes > self.dram_bytes else Outlook.MAY_FIT
 
 
 def arithmetic(trace: Trace, board: Board) -> Arithmetic:
+    """Returns the bounds for a trace on one board."""
     return arithmetics(trace, [board])[0]
 
 
 def arithmetics(trace: Trace, boards: Iterable[Board]) -> list[Arithmetic]:
-    """In the order of the boards; those with the same DRAM cost nothing more."""
-    counted = _TraceLiveness(trace)
-    known: dict[tuple[object, int], Arithmetic] = {}
-    found = []
+    """Returns the bounds for a trace on each board; equal DRAM is computed once."""
+    liveness = _TraceLiveness(trace)
+    by_dram: dict[tuple[object, int], Arithmetic] = {}
+    bounds = []
     for board in boards:
         dram = (board.dram, board.granule_bytes)
-        if dram not in known:
-            known[dram] = counted.on(board)
-        found.append(replace(known[dram], board=board.name))
-    return found
+        if dram not in by_dram:
+            by_dram[dram] = liveness.on(board)
+        bounds.append(replace(by_dram[dram], board=board.name))
+    return bounds
 
 
 class _TraceLiveness:
-    """A trace, with all that does not depend on the board. ``made``: activation or input -> the step from which it lives."""
+    """A trace with all that does not depend on the board. ``created``: activation or input -> the step that creates it."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.sharing = trace, Sharing(trace)
-        self.made = dict.fromkeys((n for n, v in enumerate(trace.values) if v.kind is ValueKind.INPUT), 0)
-        self.made |= {value: number for number, step in enumerate(trace.steps) for value in step.results}
+        self.created = dict.fromkeys((n for n, v in enumerate(trace.values) if v.kind is ValueKind.INPUT), 0)
+        self.created |= {value: number for number, step in enumerate(trace.steps) for value in step.results}
 
     def on(self, board: Board) -> Arithmetic:
         banks = board.dram.num_banks
@@ -168,12 +173,12 @@ class _TraceLiveness:
 
     @cached_property
     def _residents(self) -> Mapping[SizeRule, list[TensorSpec | None]]:
-        found = {}
+        specs = {}
         for counting in (SizeRule.TORCH_ORDER, SizeRule.CHANNELS_LAST):
             folds = counting is SizeRule.CHANNELS_LAST
             shapes = resident_shapes(self.trace, self.sharing, folds=folds, padded=True)
-            found[counting] = [tiles(shape, value.dtype) for value, shape in shapes]
-        return found
+            specs[counting] = [tiles(shape, value.dtype) for value, shape in shapes]
+        return specs
 
     @cached_property
     def _dense(self) -> Sequence[tuple[ValueKind, int]]:
@@ -186,7 +191,7 @@ class _TraceLiveness:
 
     @cached_property
     def _weights_bytes(self) -> int:
-        """Without constants: a port may make those when it wants them."""
+        """The bytes of weights without constants, which a port may create when it needs them."""
         return sum(size for kind, size in self._dense if kind is ValueKind.WEIGHT)
 
     def _peaks(self, counting: SizeRule, sizes: Sequence[int], residents: int, banks: int) -> list[Peak]:
@@ -202,10 +207,10 @@ class _TraceLiveness:
         ]
 
     def _spans(self, roots: Roots, ends: Mapping[int, int]) -> Mapping[int, tuple[int, int]]:
-        """Root -> the first and the last step of its buffer. What is written into a resident has no buffer of its own."""
+        """Returns the first and the last step of each root's buffer; what is written into a resident has no separate one."""
         last = len(self.trace.steps) - 1
         spans: dict[int, tuple[int, int]] = {}
-        for number, start in self.made.items():
+        for number, start in self.created.items():
             root, end = roots[number], min(ends.get(number, start), last)
             if not self.trace.values[root].is_resident:
                 known = spans.get(root, (start, end))
@@ -228,43 +233,45 @@ class _TraceLiveness:
         live = list(accumulate(changes))
         step = live.index(max(live))
         alive = sorted((root for root, (start, end) in spans.items() if start <= step <= end), key=lambda n: (-sizes[n], n))
-        told = tuple(PeakValue(n, self.trace.values[n].name, self.trace.values[n].shape, sizes[n]) for n in alive[:LARGEST])
-        return Peak(lifetime, counting, self._moment(step, live[step], residents), told, banks)
+        values = [(n, self.trace.values[n]) for n in alive[:LARGEST]]
+        largest = tuple(PeakValue(n, value.name, value.shape, sizes[n]) for n, value in values)
+        return Peak(lifetime, counting, self._moment(step, live[step], residents), largest, banks)
 
-    # What must be there -------------------------------------------------------------------------------------------------
+    # Lower bounds -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _needed(self) -> tuple[list[int], list[int]]:
         return self._totals(self.sharing.least), self._totals(self.sharing.least_in_place)
 
     def _totals(self, roots: Roots) -> list[int]:
-        """Bytes of each step's activations, at the least: of a buffer its values that live, and no more than it holds."""
+        """Returns the minimum bytes of activations at each step: of each buffer its live values, up to the buffer's size."""
         values, by_storage = self.trace.values, self.sharing.by_storage
-        own = {number: least_bytes(values[number].shape, values[number].dtype) for number in self.made}
-        holds: defaultdict[int, int] = defaultdict(int)
-        begin: defaultdict[int, list[int]] = defaultdict(list)
-        stop: defaultdict[int, list[int]] = defaultdict(list)
-        for number, start in self.made.items():
+        own = {number: least_bytes(values[number].shape, values[number].dtype) for number in self.created}
+        limits: defaultdict[int, int] = defaultdict(int)
+        starts: defaultdict[int, list[int]] = defaultdict(list)
+        ends: defaultdict[int, list[int]] = defaultdict(list)
+        for number, start in self.created.items():
             root = roots[number]
             if not values[root].is_resident:
-                holds[root] = max(holds[root], min(own[number], own.get(by_storage[number], 0)))
-                begin[start].append(number)
-                stop[self.trace.last_use.get(number, start)].append(number)
-        living = dict.fromkeys(holds, 0)
+                limits[root] = max(limits[root], min(own[number], own.get(by_storage[number], 0)))
+                starts[start].append(number)
+                ends[self.trace.last_use.get(number, start)].append(number)
+        live = dict.fromkeys(limits, 0)
         total, totals = 0, []
         for step in range(len(self.trace.steps)):
-            for number in begin[step]:
-                total += self._changed(living, holds, roots[number], own[number])
+            for number in starts[step]:
+                total += self._added(live, limits, roots[number], own[number])
             totals.append(total)
-            for number in stop[step]:
-                total += self._changed(living, holds, roots[number], -own[number])
+            for number in ends[step]:
+                total += self._added(live, limits, roots[number], -own[number])
         return totals
 
     @staticmethod
-    def _changed(living: dict[int, int], holds: Mapping[int, int], root: int, change: int) -> int:
-        before = min(living[root], holds[root])
-        living[root] += change
-        return min(living[root], holds[root]) - before
+    def _added(live: dict[int, int], limits: Mapping[int, int], root: int, change: int) -> int:
+        """Changes the live bytes of a buffer; returns the change of those within its limit."""
+        before = min(live[root], limits[root])
+        live[root] += change
+        return min(live[root], limits[root]) - before
 
     def _most(self, totals: Sequence[int]) -> Moment:
         step = totals.index(max(totals))

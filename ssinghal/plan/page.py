@@ -1,7 +1,7 @@
-"""Plans of one or more models side by side as one self-contained page: verdicts, timelines, what lived, every step.
+"""Writes plans of models as one self-contained page: verdicts, timelines, live values, every step.
 
-Texts pass through the template's escaping or are written by the script as text, so what models and messages hold is never
-markup. Everything but the table of steps and the pointer over the timeline is there without a script.
+Texts are escaped by the template or written by the script as text, so that names and messages are never markup. Without a
+script only the table of steps and the pointer over the timeline are missing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ _FIELDS = {field.name for field in fields(PlanResult)}
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Any table of edges: a row for each tier or knob, a column for each board. A row's first cell is its name; None is an
-    empty cell, whole numbers are grouped by thousands.
+    """A table of edges: a row for each tier, a column for each board. A row's first cell is its name; None is an empty cell.
 
     Raises:
-        ValueError: a row that has not one cell for each column.
+        ValueError: the cells of a row do not match the columns.
     """
 
     title: str
@@ -50,7 +49,7 @@ class EdgeTable:
 
 @dataclass(frozen=True)
 class PlanView:
-    """One plan of the page. ``facts``: those in which the page's plans differ."""
+    """One plan of the page. ``facts``: those in which the plans of the page differ."""
 
     id: str
     plan: PlanResult
@@ -59,8 +58,8 @@ class PlanView:
 
     @property
     def name(self) -> str:
-        on = f"{self.plan.model} on " if "model" in self.facts else ""
-        return f"{on}{self.plan.board}, {self.plan.policy_name}"
+        model = f"{self.plan.model} on " if "model" in self.facts else ""
+        return f"{model}{self.plan.board}, {self.plan.policy_name}"
 
     @property
     def outcome(self) -> str:
@@ -72,17 +71,17 @@ class PlanView:
 
 
 def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -> str:
-    """The HTML of ``plans``, each as ``PlanResult.to_json`` gives it, in their order, with ``tables`` of edges below them.
+    """Returns the HTML of ``plans``, each from ``PlanResult.to_json``, in order, with ``tables`` of edges.
 
     Raises:
-        HarnessError: something that is not a plan, or nothing at all.
+        HarnessError: one of them is not a plan, or there is nothing to show.
     """
     if not plans and not tables:
         raise HarnessError("a page of plans: expected at least one plan or table")
     results = [read_plan(plan, f"plan {number}") for number, plan in enumerate(plans, 1)]
     facts = [_facts(result) for result in results]
     common = {name: text for name, text in facts[0].items() if all(f[name] == text for f in facts)} if facts else {}
-    told = [
+    views = [
         PlanView(f"plan-{number}", result, plot_of(result), {k: v for k, v in own.items() if k not in common})
         for number, (result, own) in enumerate(zip(results, facts, strict=True), 1)
     ]
@@ -96,21 +95,21 @@ def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -
         ],
         data=_data(results),
         common=common,
-        told=told,
+        views=views,
         tables=tables,
     )
 
 
-def read_plan(given: Mapping[str, Any], where: str) -> PlanResult:
-    """The inverse of ``PlanResult.to_json``.
+def read_plan(document: Mapping[str, Any], where: str) -> PlanResult:
+    """Returns the plan of a document written by ``PlanResult.to_json``.
 
     Raises:
-        HarnessError: ``given`` is no such object; the text names ``where`` and the first thing that is amiss.
+        HarnessError: it is not such a document; the text has ``where`` and the first error.
     """
-    if given.get("kind") != "plan" or given.get("schema") != SCHEMA:
+    if document.get("kind") != "plan" or document.get("schema") != SCHEMA:
         raise HarnessError(f"{where}: expected a plan of schema {SCHEMA}")
     try:
-        return _reader().validate_python({name: value for name, value in given.items() if name in _FIELDS})
+        return _reader().validate_python({name: value for name, value in document.items() if name in _FIELDS})
     except ValidationError as error:
         first = error.errors()[0]
         raise HarnessError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -122,7 +121,7 @@ def _reader() -> TypeAdapter[PlanResult]:
 
 
 def _facts(plan: PlanResult) -> dict[str, str]:
-    """What the verdict holds for, by name."""
+    """Returns the conditions of the verdict by name."""
     switches = [
         name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {_switch(value)}"
         for name, value in plan.policy.items()
@@ -146,13 +145,13 @@ def _switch(value: Any) -> str:
 
 
 def _data(plans: Sequence[PlanResult]) -> dict[str, Any]:
-    """What the script knows: steps as columns, a text told once and referred to by its number."""
+    """Returns the data for the script: steps as columns, each text once and referred to by its number."""
     texts: dict[str, int] = {}
 
     def number(text: str) -> int:
         return texts.setdefault(text, len(texts))
 
-    found = [
+    steps = [
         {
             "weights": plan.peak.weights_bytes,
             "first": plan.failure.step if plan.failure is not None else None,
@@ -172,7 +171,7 @@ def _data(plans: Sequence[PlanResult]) -> dict[str, Any]:
         }
         for plan in plans
     ]
-    return {"texts": list(texts), "tones": {status.value: kind_of((status.value, None)) for status in Status}, "plans": found}
+    return {"texts": list(texts), "tones": {status.value: kind_of((status.value, None)) for status in Status}, "plans": steps}
 
 
 def _failures(plan: PlanResult) -> Iterable[CallFailure]:
@@ -190,7 +189,7 @@ def _kind(status: Status, failure: CallFailure | None) -> str:
 
 
 def _size(size_bytes: int | None) -> Markup:
-    """ "568 MiB" and under it the exact figure."""
+    """Formats bytes as "568 MiB" with the exact number below."""
     if size_bytes is None:
         return Markup("–")
     rounded, _, exact = format_bytes(size_bytes).partition(" (")
@@ -214,9 +213,11 @@ def _cell(value: str | int | None) -> str:
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else value
 
 
-def _figures(verdict: Verdict) -> list[tuple[str, int, int | None]]:
-    """(what, bytes per bank, in all banks) of a buffer that had no room, else (what, bytes per core, None) of program buffers;
-    as far as the message tells."""
+def _numbers(verdict: Verdict) -> list[tuple[str, int, int | None]]:
+    """Returns (name, bytes per bank, over all banks) for a buffer, and (name, bytes per core, None) for program buffers.
+
+    Only numbers that the message has.
+    """
     if verdict.bytes_per_bank is None:
         reach = "end at" if verdict.ends_at_address else "need"
         rows: list[tuple[str, int | None]] = [
@@ -243,5 +244,5 @@ def _template() -> jinja2.Template:
         bytes=format_bytes, size=_size, percent=percent, shape=format_shape, shapes=_shapes, step=_step, failed=_failed,
         sentence=sentence, cell=_cell,
     )  # fmt: skip
-    environment.globals.update(figures_of=_figures)
+    environment.globals.update(numbers_of=_numbers)
     return environment.get_template("plan.html.j2")

@@ -1,4 +1,4 @@
-"""A model on a board: the run that decides, and where it fails, the rewrites that make it fit, each tried."""
+"""Plans a model on a board: the run that decides, and if it fails, runs with the rewrites that may make it fit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from ssinghal.runner.pool_cache import PoolCache
 from ssinghal.runner.tasks import PoolOptions
 
 DEFAULT_TIMEOUT_S = 600.0
-MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, all of which the calls themselves want too
+MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, which the calls themselves need
 
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """``l1_small_bytes``: of every core; None: as much as the model wants, from ``DEFAULT_L1_SMALL_BYTES`` on in steps that
-    double, up to ``MAX_L1_SMALL_BYTES``. ``allow_stand_ins``: whatever share of the bytes they make. ``inside``: also watch
-    what TTNN allocates within its calls. ``to_the_end``: go on after the first failure, with stand-ins."""
+    """Settings of all runs.
+
+    ``l1_small_bytes``: of every core; None for as much as the model needs, from ``DEFAULT_L1_SMALL_BYTES`` up to
+    ``MAX_L1_SMALL_BYTES`` in steps that double. ``allow_stand_ins``: for any share of the bytes. ``inside``: also watch what
+    TTNN allocates within its calls. ``to_the_end``: continue after the first failure, with stand-ins.
+    """
 
     l1_small_bytes: int | None = None
     allow_stand_ins: bool = False
@@ -44,38 +47,41 @@ class PlanSettings:
 
 @dataclass(frozen=True)
 class Plan:
-    """``result``: of the policy as it was asked for. ``tried``: rewrites beyond it, in the order in which they were run; the
-    last one fits, if any does."""
+    """The plan of a model. ``result``: under the requested policy. ``tried``: with further rewrites, in the order of the runs.
+
+    The last of ``tried`` fits, if any does.
+    """
 
     result: PlanResult
     tried: tuple[PlanResult, ...] = ()
 
     @property
     def remedy(self) -> PlanResult | None:
-        """The run that fits where the policy alone does not."""
+        """The run that fits, where the policy alone does not."""
         return self.tried[-1] if self.tried and self.tried[-1].status is Status.FITS else None
 
 
 class Boards(PoolCache[Pool]):
-    """Worker processes of virtual boards: a card would have to compute the model."""
+    """Runs models in worker processes of virtual boards; a card would have to compute them."""
 
     def __init__(self, settings: PlanSettings, release: Release | None = None) -> None:
         super().__init__()
         self.settings, self._release = settings, release
 
     def run(self, trace: Trace, policy: PortingPolicy, board: str, journal: Path | None = None) -> PlanResult:
+        """Runs a model, again with a larger L1_SMALL region where that alone was too small."""
         settings = self.settings
         size = settings.l1_small_bytes or DEFAULT_L1_SMALL_BYTES
-        changed, (stand_ins, inside, to_the_end) = rewritten(trace, policy), settings.switches
-        task = PlanTask(changed, policy, size, journal, stand_ins, inside, to_the_end)
+        task = PlanTask(rewritten(trace, policy), policy, size, journal, *settings.switches)
         pool = self._on(board)
         result = pool.run(task).result()
-        while settings.l1_small_bytes is None and _wants_l1_small(result) and size < MAX_L1_SMALL_BYTES:
+        while settings.l1_small_bytes is None and _lacks_l1_small(result) and size < MAX_L1_SMALL_BYTES:
             size *= 2
             result = pool.run(replace(task, l1_small_bytes=size)).result()
         return result
 
     def ttnn(self, board: str) -> str:
+        """Returns the TTNN release that runs the board."""
         return self._on(board).facts.ttnn
 
     def _on(self, board: str) -> Pool:
@@ -83,51 +89,53 @@ class Boards(PoolCache[Pool]):
         return self.pool(board, lambda: Pool(choose_device(DeviceMode.VIRTUAL.value, board), options))
 
 
-def _wants_l1_small(result: PlanResult) -> bool:
-    """Programs of pools and convolutions keep their tables there: a device that was opened with too little says nothing of the
-    model."""
+def _lacks_l1_small(result: PlanResult) -> bool:
+    """Returns whether L1_SMALL was too small for the tables of pools and convolutions, which says nothing about the model."""
     return result.failure is not None and result.failure.verdict.resource is Resource.L1_SMALL_BUFFER
 
 
 def check_trace(trace: Trace, *, partial: bool) -> tuple[str, ...]:
-    """What must be said of the recording with every plan of it.
+    """Returns notes on the recording that belong to every plan of it.
 
-    InvalidCase where it is not the whole model, unless ``partial``.
+    Raises:
+        InvalidCase: the recording is not the complete model, and not ``partial``.
     """
     if trace.stopped and not partial:
         raise InvalidCase(
-            f"{trace.model}: the recording is not the whole model ({trace.stopped}); --partial plans what was recorded, and"
-            " module:function can bring a model without the rest"
+            f"{trace.model}: the recording is not the complete model ({trace.stopped}); --partial plans what was recorded, and"
+            " module:function can supply a model without the rest"
         )
-    notes = [f"only what was recorded: {trace.stopped}"] if trace.stopped else []
+    notes = [f"only the recorded part: {trace.stopped}"] if trace.stopped else []
     if trace.guesses:
         where = ", ".join(f"{count} in {path}" for path, count in trace.guesses.items())
-        notes.append(f"values read back were guessed, and the way taken may depend on them: {where}")
+        notes.append(f"values read back were guessed, and the model's control flow may depend on them: {where}")
     return tuple(notes)
 
 
 def plan(
     trace: Trace, policy: PortingPolicy, board: str, boards: Boards, *, journal: Path | None = None, search: bool = True
 ) -> Plan:
-    """Runs the model; where it does not fit, rewrites one at a time, then on top of the one that gets furthest."""
+    """Runs the model; if it does not fit, also with each rewrite, then with the others in addition to the best one."""
     result = boards.run(trace, policy, board, journal)
     if result.status is not Status.OOM or not search:
         return Plan(result)
     tried: list[PlanResult] = []
-    best, left = _left(result), result
+    fewest_left = _steps_left(result)
     while True:
-        runs = list(_tries(trace, policy, board, boards))
+        runs = list(_runs_with_rewrites(trace, policy, board, boards))
         tried += [run for _, run in runs]
-        if tried and tried[-1].status is Status.FITS:
+        if not runs or tried[-1].status is Status.FITS:
             return Plan(result, tuple(tried))
-        rewrite, left = min(runs, key=lambda run: _left(run[1]), default=(None, left))
-        if rewrite is None or _left(left) >= best:
+        rewrite, best = min(runs, key=lambda run: _steps_left(run[1]))
+        if _steps_left(best) >= fewest_left:
             return Plan(result, tuple(tried))
-        best, policy = _left(left), policy.with_rewrite(rewrite)
+        fewest_left, policy = _steps_left(best), policy.with_rewrite(rewrite)
 
 
-def _tries(trace: Trace, policy: PortingPolicy, board: str, boards: Boards) -> Iterator[tuple[Rewrite, PlanResult]]:
-    """Each rewrite that is not in the policy and changes something; ends with the first that fits."""
+def _runs_with_rewrites(
+    trace: Trace, policy: PortingPolicy, board: str, boards: Boards
+) -> Iterator[tuple[Rewrite, PlanResult]]:
+    """Runs the model with each rewrite that is not in the policy and changes something, up to the first that fits."""
     for rewrite in Rewrite:
         if rewrite in policy.rewrites or not applies(trace, policy, rewrite):
             continue
@@ -138,15 +146,17 @@ def _tries(trace: Trace, policy: PortingPolicy, board: str, boards: Boards) -> I
 
 
 def applies(trace: Trace, policy: PortingPolicy, rewrite: Rewrite) -> bool:
+    """Returns whether a rewrite changes anything of the model under this policy."""
     if rewrite is Rewrite.SOFTMAX_IN_PLACE:  # a change of the call, not of the trace
         return any(step.overload == "aten.softmax.int" for step in trace.steps)
     return rewritten(trace, policy.with_rewrite(rewrite)).steps != rewritten(trace, policy).steps
 
 
-def _left(result: PlanResult) -> int:
-    """Steps that were not done when it failed: rewrites change their number, but not what is left to do."""
+def _steps_left(result: PlanResult) -> int:
+    """Returns the steps that were not done at the failure: rewrites change the number of all steps, but not of those."""
     return result.total_steps - result.failure.step if result.failure is not None else result.total_steps + 1
 
 
-def with_notes(found: Plan, notes: tuple[str, ...]) -> Plan:
-    return Plan(replace(found.result, notes=notes), tuple(replace(run, notes=notes) for run in found.tried))
+def with_notes(plan: Plan, notes: tuple[str, ...]) -> Plan:
+    """Returns the plan with ``notes`` in each of its results."""
+    return Plan(replace(plan.result, notes=notes), tuple(replace(run, notes=notes) for run in plan.tried))

@@ -1,7 +1,7 @@
-"""The timeline of a plan as paths of an SVG: x is the step, y are bytes per DRAM bank. Device-free.
+"""Draws the timeline of a plan as paths of an SVG: x is the step, y are bytes per DRAM bank.
 
-Everything scales with the room there is: areas and lines are drawn in a box as wide as there are steps and ``HEIGHT`` high,
-which the page stretches; what must not be stretched has its place in per cent.
+Everything scales with the available space: areas and lines are drawn in a box of one unit per step and ``HEIGHT`` units, which
+the page stretches; what must not be stretched is placed by per cent.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ssinghal.core.tensors import format_bytes
 from ssinghal.plan.result import PlanResult, StepUse
 
 HEIGHT = 1000
-HEADROOM = 1.06  # over the highest thing that is drawn
-REACH = 2.0  # the end of a bank is drawn where it is not farther above the highest bytes than by this factor
-MAX_ASKED = 1.3  # banks: a call that asks for more is cut off there
+HEADROOM = 1.06  # above the highest point that is drawn
+REACH = 2.0  # the end of a bank is drawn up to this factor above the highest bytes
+MAX_REQUESTED = 1.3  # banks; a larger request is cut off there
 X_TICKS, Y_TICKS = 8, 6  # at most
 _BUFFERS = (Resource.DRAM_BUFFER, Resource.FRAGMENTATION)
 
 
 @dataclass(frozen=True)
 class Area:
-    """``kind`` is its class in the style; ``path`` its outline."""
+    """An area of the plot. ``kind``: its class in the style. ``path``: its outline."""
 
     kind: str
     path: str
@@ -32,7 +32,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Tick:
-    """``place``: per cent from the left or from the top."""
+    """A tick of an axis. ``place``: per cent from the left or from the top."""
 
     place: float
     text: str
@@ -40,7 +40,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class RequestMark:
-    """What the first failing call asked for, on top of what was allocated: per cent from the top."""
+    """The request of the first failing call, on top of what was allocated: per cent from the top."""
 
     top: float
     bottom: float
@@ -49,9 +49,12 @@ class RequestMark:
 
 @dataclass(frozen=True)
 class Plot:
-    """``steps``: the width of the paths' box. Places are per cent; those that are None are not drawn. ``within``: a line over
-    the areas of calls that take more while they run. ``bank``: where a bank ends; ``peak``: x and y; ``failed``: the middle of
-    the first failing step; ``after``: where that begins, which ends as all that follow: beside stand-ins."""
+    """The drawing of a plan. Places are per cent; those that are None are not drawn.
+
+    ``steps``: the width of the paths' box. ``within``: a line above the areas of calls that take more while they run. ``bank``:
+    the end of a bank. ``peak``: x and y. ``failed``: the middle of the first failing step. ``after``: its left edge, from which
+    on there are stand-ins. ``requested``: by the failing call.
+    """
 
     steps: int
     areas: tuple[Area, ...]
@@ -62,16 +65,16 @@ class Plot:
     peak: tuple[float, float] | None
     failed: float | None
     after: float | None
-    asked: RequestMark | None
+    requested: RequestMark | None
 
     @property
     def is_left_free(self) -> bool:
-        """Whether a text has room at the left of the failure."""
+        """Whether there is space for a text at the left of the failure."""
         return self.failed is None or self.failed > 50
 
 
 def plot_of(plan: PlanResult) -> Plot | None:
-    """None where no step was done."""
+    """Draws a plan; None where no step was done."""
     steps = plan.steps
     if not steps:
         return None
@@ -99,34 +102,34 @@ def plot_of(plan: PlanResult) -> Plot | None:
         ((plan.peak_step + 0.5) * width, _from_top(plan.peak_bytes, top)) if 0 <= plan.peak_step < len(steps) else None,
         (failed + 0.5) * width if failed is not None else None,
         failed * width if failed is not None else None,
-        _asked(plan, top),
+        _request_mark(plan, top),
     )
 
 
 def _top(plan: PlanResult) -> tuple[float, bool]:
-    """The bytes at the upper edge, and whether the end of a bank is below that."""
+    """Returns the bytes at the upper edge, and whether the end of a bank is below it."""
     bank = plan.dram_bank_bytes
     highest = max(plan.peak_bytes, *(max(use.dram_peak_bytes, use.dram_bytes) for use in plan.steps), 1)
-    _, wanted = _wanted(plan)
-    highest = max(highest, min(wanted, int(bank * MAX_ASKED)))
+    _, with_request = _request(plan)
+    highest = max(highest, min(with_request, int(bank * MAX_REQUESTED)))
     has_bank = 0 < bank <= highest * REACH
     return (max(highest, bank) if has_bank else highest) * HEADROOM, has_bank
 
 
-def _wanted(plan: PlanResult) -> tuple[int, int]:
-    """Per DRAM bank, where that is what ran out: what was allocated, and what it would be with what was asked for."""
+def _request(plan: PlanResult) -> tuple[int, int]:
+    """Returns the bytes per DRAM bank before and with the failing request; 0 where something else ran out."""
     verdict = plan.failure.verdict if plan.failure is not None else None
     if verdict is None or verdict.resource not in _BUFFERS or verdict.bank_bytes != plan.dram_bank_bytes:
         return 0, 0
-    allocated, asked = verdict.allocated_bytes, verdict.bytes_per_bank
-    return (0, 0) if allocated is None or asked is None else (allocated, allocated + asked)
+    allocated, requested = verdict.allocated_bytes, verdict.bytes_per_bank
+    return (0, 0) if allocated is None or requested is None else (allocated, allocated + requested)
 
 
-def _asked(plan: PlanResult, top: float) -> RequestMark | None:
-    allocated, wanted = _wanted(plan)
-    if not wanted:
+def _request_mark(plan: PlanResult, top: float) -> RequestMark | None:
+    allocated, with_request = _request(plan)
+    if not with_request:
         return None
-    return RequestMark(max(_from_top(wanted, top), 0), _from_top(allocated, top), wanted > top)
+    return RequestMark(max(_from_top(with_request, top), 0), _from_top(allocated, top), with_request > top)
 
 
 def _place_of(steps: Sequence[StepUse], number: int) -> int | None:
@@ -142,7 +145,7 @@ def _heights(sizes: Iterable[int], top: float) -> list[float]:
 
 
 def _line(heights: Sequence[float]) -> str:
-    """Steps of a stair: each goes over its whole width."""
+    """Draws a staircase: each height goes over the full width of its step."""
     return f"M0 {heights[0]:g}" + "".join(_stairs(heights, 0))
 
 
@@ -167,7 +170,7 @@ def _stairs(heights: Sequence[float], x: int, by: int = 1) -> Iterable[str]:
 
 
 def _x_ticks(steps: Sequence[StepUse]) -> tuple[Tick, ...]:
-    """At 1, 2 or 5 times a power of ten steps."""
+    """Places ticks at 1, 2 or 5 times a power of ten steps."""
     every = next(n * 10**k for k in range(20) for n in (1, 2, 5) if len(steps) <= n * 10**k * X_TICKS)
     return tuple(
         Tick(round(100 * (i + 0.5) / len(steps), 3), f"{use.number:,}") for i, use in enumerate(steps) if i % every == 0
@@ -175,6 +178,6 @@ def _x_ticks(steps: Sequence[StepUse]) -> tuple[Tick, ...]:
 
 
 def _y_ticks(top: float) -> tuple[Tick, ...]:
-    """At powers of two of bytes, whose names are short."""
+    """Places ticks at powers of two of bytes, which have short names."""
     every = next(2**k for k in range(100) if top < 2**k * Y_TICKS)
     return tuple(Tick(_from_top(size, top), format_bytes(size).partition(" (")[0]) for size in range(0, int(top) + 1, every))

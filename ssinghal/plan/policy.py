@@ -1,4 +1,4 @@
-"""How a port of a model goes about its calls: named, versioned, and part of every verdict."""
+"""Defines how a port of a model makes its calls: named, versioned, and part of every verdict."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ssinghal.core.parsing import one_of
 from ssinghal.core.tensors import TextEnum
 from ssinghal.errors import InvalidCase, unknown
 
-VERSION = 1  # of what the names below mean; it changes with every change that moves bytes
+VERSION = 1  # of the policies; it changes with every change that moves bytes
 
 
 class Lifetime(TextEnum):
-    """When a tensor is freed: after the last call that reads it, or when torch's last Python object of it is gone."""
+    """The time when a tensor is freed: after the last call that reads it, or with torch's last Python object of it."""
 
     LAST_USE = "last_use"
     PYTHON = "python"
 
 
 class Rewrite(TextEnum):
-    """Changes of a port that keep what the model computes. The order is the one in which they are tried."""
+    """A change of a port that keeps what the model computes; listed in the order in which they are tried."""
 
     SOFTMAX_IN_PLACE = "softmax_in_place"
     SDPA = "sdpa"
@@ -36,10 +36,13 @@ class Rewrite(TextEnum):
 
 @dataclass(frozen=True)
 class PortingPolicy:
-    """``lazy_views``: reshapes and permutes cost nothing until a call wants another order (see ``plan.forms``), and maps stay
-    channels-last; else every result goes back to torch's order. ``fold_batch_norm``: into the convolution before it.
-    ``replace_on_conversion``: a converted tensor takes the place of the one it was made from; else it lives beside it for the
-    call. ``transposed_matmul``: matmul is told to transpose an operand."""
+    """How a port makes its calls.
+
+    ``lazy_views``: reshapes and permutes cost nothing until a call needs another order (see ``plan.axis_layout``), and maps
+    stay channels-last; else every result is brought to torch's order. ``fold_batch_norm``: into the convolution before it.
+    ``replace_on_conversion``: a converted tensor replaces the original; else both exist during the call.
+    ``transposed_matmul``: matmul transposes an operand by itself.
+    """
 
     name: str
     lazy_views: bool
@@ -67,14 +70,14 @@ POLICIES: Mapping[str, PortingPolicy] = {
 
 
 def find_policy(name: str, rewrites: tuple[str, ...] = ()) -> PortingPolicy:
-    """``port``, ``eager``, or a YAML file: ``base`` (one of these) and what differs from it.
+    """Returns ``port``, ``eager``, or the policy of a YAML file: ``base`` (one of these) and what differs from it.
 
     Raises:
-        InvalidCase: no such policy, rewrite or file, or a file that says something else.
+        InvalidCase: no such policy, rewrite or file, or a file with other content.
     """
     policy = POLICIES[name] if name in POLICIES else _from_file(name)
-    asked = tuple(one_of(Rewrite, "rewrite", text) for text in rewrites)
-    return replace(policy, rewrites=tuple(dict.fromkeys((*policy.rewrites, *asked))))
+    requested = tuple(one_of(Rewrite, "rewrite", text) for text in rewrites)
+    return replace(policy, rewrites=tuple(dict.fromkeys((*policy.rewrites, *requested))))
 
 
 def _from_file(name: str) -> PortingPolicy:
@@ -82,22 +85,22 @@ def _from_file(name: str) -> PortingPolicy:
     if not path.suffix and not path.exists():
         raise InvalidCase(unknown("policy", name, POLICIES) + " (or a YAML file)")
     try:
-        given = yaml.safe_load(path.read_text())
+        values = yaml.safe_load(path.read_text())
     except OSError as error:
         raise InvalidCase(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidCase(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise InvalidCase(f"{path}: expected a mapping like {{base: port, fold_batch_norm: false}}")
     switches = {f.name for f in fields(PortingPolicy)} - {"name", "version"}
-    for key in given:
+    for key in values:
         if key not in switches | {"base"}:
             raise InvalidCase(f"{path}: {unknown('key', str(key), switches | {'base'})}")
-    base = given.pop("base", "port")
+    base = values.pop("base", "port")
     if base not in POLICIES:
         raise InvalidCase(f"{path}: base: {unknown('policy', str(base), POLICIES)}")
     try:
-        return replace(POLICIES[base], name=path.stem, **{key: _value(key, value) for key, value in given.items()})
+        return replace(POLICIES[base], name=path.stem, **{key: _value(key, value) for key, value in values.items()})
     except InvalidCase as error:
         raise InvalidCase(f"{path}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What a plan says: fits with its peak, or the first call that does not, and what lived then. Device-free."""
+"""Models the result of a plan: its peak, or the first call that does not fit, and the live values then."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class LiveValue:
-    """A value on the device: ``shape`` is torch's, ``placed`` the device tensor's. Bytes per bank, padding included;
-    ``logical_bytes`` are those of the elements alone, over all banks. Values that are views of each other are told once."""
+    """A value on the device. ``shape``: torch's. ``placed``: the device tensor's.
+
+    ``bytes_per_bank``: including padding. ``logical_bytes``: of the elements alone, over all banks. Values that are views of
+    each other are listed once.
+    """
 
     value: int
     name: str
@@ -29,7 +32,7 @@ class LiveValue:
 
 @dataclass(frozen=True)
 class Split:
-    """Of what DRAM holds at one moment, per bank. ``padding_bytes`` are part of weights and activations."""
+    """The content of DRAM at one moment, per bank. ``padding_bytes`` are part of weights and activations."""
 
     weights_bytes: int = 0
     activations_bytes: int = 0
@@ -44,9 +47,11 @@ class Split:
 
 @dataclass(frozen=True)
 class StepUse:
-    """Bytes per bank around one step: ``dram_bytes`` when it is done and nothing freed yet, ``dram_peak_bytes`` the most within
-    it; the same for L1, as tensors (program buffers are not among them); what the program cache keeps. ``status`` is that of
-    the step; after the first failure nothing that follows is evidence."""
+    """The bytes per bank around one step; after the first failure they are no evidence.
+
+    ``dram_bytes``: after the step, before anything is freed. ``dram_peak_bytes``: the most within it. The same for the tensors
+    in L1, without program buffers. ``cache_bytes``: kept by the program cache.
+    """
 
     number: int
     operator: str
@@ -62,8 +67,11 @@ class StepUse:
 
 @dataclass(frozen=True)
 class CallFailure:
-    """A call that TTNN refused. ``doing``: the TTNN call that was under way; ``placed``: its operands as they lay. ``after``:
-    whether another one failed before it, so that stand-ins lived instead of what that one would have made."""
+    """A call that TTNN rejected.
+
+    ``doing``: the TTNN call that was under way. ``after``: another call failed before it, so that stand-ins were live instead
+    of its results.
+    """
 
     step: int
     operator: str
@@ -79,7 +87,7 @@ class CallFailure:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A call that no operator makes: a tensor of the size of its result took its place."""
+    """A call that no operator makes; a tensor of the size of its result took its place."""
 
     step: int
     overload: str
@@ -90,8 +98,12 @@ class StandIn:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """``peak``: of DRAM, per bank, with the step where it is. ``steps_sha256``: over what lived after each step. ``checked``:
-    after how many steps the sum of all live tensors was held against the allocator; a difference makes the status ERROR."""
+    """The result of one run of a model on one board.
+
+    ``peak``: of DRAM, per bank, at ``peak_step`` (-1: before the first). ``steps_sha256``: over the bytes allocated after each
+    step. ``checked``: how often the computed sum of all live tensors was compared with the allocator; a difference makes the
+    status ERROR.
+    """
 
     model: str
     input_shapes: tuple[Shape, ...]
@@ -126,12 +138,12 @@ class PlanResult:
 
     @property
     def peak_share(self) -> float:
-        """Of a DRAM bank."""
+        """The peak as a share of a DRAM bank."""
         return self.peak_bytes / self.dram_bank_bytes if self.dram_bank_bytes else 0.0
 
     @property
     def where(self) -> StepUse | None:
-        """The step of the peak; None where it is before the first."""
+        """The step of the peak; None where that is before the first."""
         return self.steps[self.peak_step] if 0 <= self.peak_step < len(self.steps) else None
 
     def without_steps(self) -> PlanResult:

@@ -1,4 +1,4 @@
-"""How large weights and activations are on the device, by their shapes alone: what arithmetic counts with."""
+"""Computes the sizes of weights and activations on the device from their shapes alone."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _WIDE = _COMPLEX | {"float64"}
 
 @cache
 def tiles(shape: Shape, dtype: str) -> TensorSpec | None:
-    """In tiles, in DRAM, of torch's dtype as TTNN has it (bool: a mask in bfloat16; complex: pairs). None for no elements.
+    """Returns a tensor in tiles in DRAM with TTNN's dtype for torch's (bool: a bfloat16 mask; complex: pairs).
 
-    Beyond TTNN's ranks the leading dims are one, which pads nothing more.
+    None without elements. Leading dims beyond TTNN's maximum rank are joined, which adds no padding.
     """
     if 0 in shape:
         return None
@@ -31,13 +31,13 @@ def tiles(shape: Shape, dtype: str) -> TensorSpec | None:
 
 
 def channels_last(value: Value) -> TensorSpec | None:
-    """A map [N, C, ...] as rows of channels: tiles of [1, 1, N*H*W, C]; an image that is given as plain rows."""
+    """Returns a map [N, C, ...] as tiles of [1, 1, N*H*W, C]; an input image as row-major rows."""
     spec = tiles((1, 1, value.shape[0] * math.prod(value.shape[2:]), value.shape[1]), value.dtype)
     return replace(spec, layout=Layout.ROW_MAJOR) if spec and value.kind is ValueKind.INPUT else spec
 
 
 def least_bytes(shape: Shape, dtype: str) -> int:
-    """Of the elements alone, each float as bfloat16."""
+    """Returns the bytes of the elements alone, each float as bfloat16."""
     return math.prod(shape) * (DType.BFLOAT16 if "float" in dtype else _placed(dtype)).tile_bytes // TILE_ELEMENTS
 
 
@@ -46,13 +46,13 @@ def _placed(dtype: str) -> DType:
 
 
 def resident_shapes(trace: Trace, sharing: Sharing, *, folds: bool, padded: bool) -> list[tuple[Value, Shape]]:
-    """Each weight or constant with its shape on the device, as often as it takes different ones.
+    """Returns each weight or constant with its shape on the device, once for each different shape.
 
     A convolution's weight is a matrix of kernel positions x channels, dense over its groups; vectors are one row. With
-    ``folds``, a batch norm behind a convolution leaves a bias where that has none; else its four vectors are [1, C, 1, 1] each.
-    With ``padded``, the channels of each position of a conv3d come in whole tiles, as TTNN's own wants them.
+    ``folds``, a batch norm after a convolution leaves a bias if that has none; else its four vectors are [1, C, 1, 1] each.
+    With ``padded``, the channels of each position of a conv3d are in complete tiles, as TTNN needs them.
     """
-    found: dict[tuple[int, Shape], None] = {}
+    shapes: dict[tuple[int, Shape], None] = {}
     for number, step in enumerate(trace.steps):
         conv = sharing.folded.get(number) if folds else None
         for name, operand in step.operands.items():
@@ -61,21 +61,21 @@ def resident_shapes(trace: Trace, sharing: Sharing, *, folds: bool, padded: bool
             for value in operand if isinstance(operand, tuple) else (operand,):
                 if value is not None and trace.values[value].is_resident:
                     shape = trace.values[value].shape
-                    found[value, shape if conv is not None else _resident_shape(step, name, shape, padded)] = None
-    return [(trace.values[value], _as_row(shape)) for value, shape in found]
+                    shapes[value, shape if conv is not None else _resident_shape(step, name, shape, padded)] = None
+    return [(trace.values[value], _as_row(shape)) for value, shape in shapes]
 
 
 def _resident_shape(step: Step, argument: str, shape: Shape, padded: bool) -> Shape:
-    called = name_of(step)
-    if called in NORMS:
+    operator = name_of(step)
+    if operator in NORMS:
         return (1, shape[0], 1, 1)
-    if called in CONVOLUTIONS and argument == "weight" and len(shape) > 2:
+    if operator in CONVOLUTIONS and argument == "weight" and len(shape) > 2:
         channels = shape[1] * step.args.get("groups", 1)
-        wanted = round_up(channels, TILE_EDGE) if padded and len(shape) > MAP_RANK else channels
-        return (1, 1, math.prod(shape[2:]) * wanted, shape[0])
+        stored = round_up(channels, TILE_EDGE) if padded and len(shape) > MAP_RANK else channels
+        return (1, 1, math.prod(shape[2:]) * stored, shape[0])
     return shape
 
 
 def _as_row(shape: Shape) -> Shape:
-    """A vector lies in one row of tiles."""
+    """Returns the shape of a vector as one row of tiles; other shapes stay."""
     return (1, 1, 1, *shape) if len(shape) == 1 else shape

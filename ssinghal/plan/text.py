@@ -1,4 +1,4 @@
-"""Plans in words: the verdict, the split of the peak, what lived, and the failure with its figures."""
+"""Formats plans as text: the verdict, the split of the peak, live values, and the failure with its numbers."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split
 from ssinghal.render.tables import aligned
 
-SHOWN = 5  # of the largest live values
+SHOWN = 5  # largest live values
 
 
 def heading(result: PlanResult) -> str:
+    """Formats the model, its inputs, and where it ran."""
     inputs = ", ".join(map(format_shape, result.input_shapes))
     return f"{result.model} {inputs}  on {result.device_mode} {result.board}, ttnn {result.ttnn}, policy {result.policy_name}"
 
 
 def lines(plan: Plan) -> list[str]:
-    """One model on one board under one policy."""
+    """Formats the plan of one model on one board under one policy."""
     result = plan.result
-    told = [heading(result), verdict_line(result)]
+    out = [heading(result), verdict_line(result)]
     if result.peak_bytes:
-        told += _peak(result)
+        out += _peak(result)
     if result.failure is not None:
-        told += _failure(result.failure, result.dram_banks)
+        out += _failure(result.failure, result.dram_banks)
     if result.later:
-        told.append(f"{len(result.later)} more calls failed after the first, beside stand-ins: no evidence by themselves")
-    told += _remedies(plan)
-    told += _stand_ins(result)
-    told += [f"note: {note}" for note in result.notes]
-    told.append(
-        f"checked after {result.checked:,} of {result.total_steps + 1:,} moments: formula and allocator differ by 0 B;"
+        out.append(f"{len(result.later)} more calls failed after the first, with stand-ins allocated: they are no evidence")
+    out += _remedies(plan)
+    out += _stand_ins(result)
+    out += [f"note: {note}" for note in result.notes]
+    out.append(
+        f"checked {result.checked:,} of {result.total_steps + 1:,} times: computed and allocated bytes differ by 0 B;"
         f" steps {result.steps_sha256[:12]}"
     )
-    told.append("numerics not run: a virtual device gives memory verdicts only")
-    return told
+    out.append("numerics not run: a virtual device gives memory verdicts only")
+    return out
 
 
 def verdict_line(result: PlanResult) -> str:
+    """Formats the verdict in one line."""
     if result.status is Status.FITS:
         return f"FITS: peak {format_bytes(result.peak_bytes)} per DRAM bank, {100 * result.peak_share:.1f} % of the board"
     if result.failure is not None:
@@ -55,12 +57,12 @@ def _peak(result: PlanResult) -> list[str]:
     use, split = result.where, result.peak
     at = f"step {use.number} {use.operator} in {use.at}" if use is not None else "weights and inputs"
     before = "" if result.status is Status.FITS else "before that, "
-    told = [f"{before}peak at {at}: {_split(split)}"]
-    told.append(
+    out = [
+        f"{before}peak at {at}: {_split(split)}",
         f"L1 tensors {result.l1_peak_bytes:,} of {result.l1_bank_bytes:,} B per core;"
-        f" L1_SMALL {result.l1_small_peak_bytes:,} of {result.l1_small_size:,} B"
-    )
-    return [*told, *_alive(result.alive)] if result.failure is None else told
+        f" L1_SMALL {result.l1_small_peak_bytes:,} of {result.l1_small_size:,} B",
+    ]
+    return [*out, *_alive(result.alive)] if result.failure is None else out
 
 
 def _split(split: Split) -> str:
@@ -81,44 +83,41 @@ def _alive(alive: Sequence[LiveValue]) -> list[str]:
 
 def _failure(failure: CallFailure, banks: int) -> list[str]:
     shapes = " ".join(map(format_shape, failure.operands))
-    told = [f"call under way: {failure.doing}; operands {shapes or 'none'}"]
+    out = [f"call under way: {failure.doing}; operands {shapes or 'none'}"]
     verdict = failure.verdict
     if verdict.shortfall_bytes is not None and verdict.status is Status.OOM:
         total = f", {format_bytes(verdict.shortfall_bytes * banks)} over {banks} banks" if verdict.banks == banks else ""
         largest = f"; largest free block {verdict.largest_free_bytes:,} B" if verdict.largest_free_bytes is not None else ""
-        told.append(
-            f"short by {format_bytes(verdict.shortfall_bytes)} per {'bank' if verdict.banks else 'core'}{total}{largest}"
-        )
-    return [*told, f"living then: {_split(failure.split)}", *_alive(failure.alive)]
+        unit = "bank" if verdict.banks else "core"
+        out.append(f"short by {format_bytes(verdict.shortfall_bytes)} per {unit}{total}{largest}")
+    return [*out, f"live then: {_split(failure.split)}", *_alive(failure.alive)]
 
 
 def _remedies(plan: Plan) -> list[str]:
-    if plan.remedy is not None:
-        found = plan.remedy
-        extra = [name for name in found.policy["rewrites"] if name not in plan.result.policy["rewrites"]]
-        share = f"{100 * found.peak_share:.1f} % of the board"
-        told = [f"FITS with {' + '.join(extra)}: peak {format_bytes(found.peak_bytes)} per DRAM bank, {share}"]
-        return [*told, *(_not(run) for run in plan.tried[:-1])]
-    if plan.tried:
-        return ["no rewrite makes it fit:", *(_not(run) for run in plan.tried)]
-    return []
+    remedy = plan.remedy
+    if remedy is not None:
+        extra = [name for name in remedy.policy["rewrites"] if name not in plan.result.policy["rewrites"]]
+        share = f"{100 * remedy.peak_share:.1f} % of the board"
+        fits = f"FITS with {' + '.join(extra)}: peak {format_bytes(remedy.peak_bytes)} per DRAM bank, {share}"
+        return [fits, *map(_rewrites_line, plan.tried[:-1])]
+    return ["no rewrite makes it fit:", *map(_rewrites_line, plan.tried)] if plan.tried else []
 
 
-def _not(run: PlanResult) -> str:
+def _rewrites_line(run: PlanResult) -> str:
     return f"  {' + '.join(run.policy['rewrites'])}: {verdict_line(run)}"
 
 
 def _stand_ins(result: PlanResult) -> list[str]:
     if not result.stand_ins:
         return []
-    share = f"{100 * result.stand_in_share:.2f} % of the bytes that calls make"
-    told = [f"stand-ins for {len(result.stand_ins)} calls, {share}:"]
-    seen = dict.fromkeys((s.overload, s.reason) for s in result.stand_ins)
-    return told + [f"  {overload}: {reason}" for overload, reason in seen]
+    share = f"{100 * result.stand_in_share:.2f} % of the bytes that calls produce"
+    reasons = dict.fromkeys((s.overload, s.reason) for s in result.stand_ins)
+    header = f"stand-ins for {len(result.stand_ins)} calls, {share}:"
+    return [header, *(f"  {overload}: {reason}" for overload, reason in reasons)]
 
 
 def table(plans: Iterable[Plan]) -> list[str]:
-    """Boards and policies side by side."""
+    """Formats boards and policies side by side."""
     rows = [["board, policy", "verdict", "peak B per bank", "share", "weights B", "activations B", "cache B", "L1_SMALL B"]]
     for plan in plans:
         for result in (plan.result, *([plan.remedy] if plan.remedy else [])):
@@ -138,10 +137,10 @@ def table(plans: Iterable[Plan]) -> list[str]:
     return aligned(rows)
 
 
-def arithmetic_lines(found: Iterable[Arithmetic]) -> list[str]:
-    """Tier 1, all boards at once."""
-    rows = [["by arithmetic alone", "least that must live", "share", "as port lays it", "share", "outlook"]]
-    for one in found:
+def arithmetic_lines(bounds: Iterable[Arithmetic]) -> list[str]:
+    """Formats the bounds by arithmetic on all boards."""
+    rows = [["by arithmetic alone", "minimum live", "share", "as laid out by port", "share", "outlook"]]
+    for one in bounds:
         peak = one.peak(Lifetime.LAST_USE, SizeRule.CHANNELS_LAST)
         rows.append(
             [

@@ -1,8 +1,8 @@
-"""Weights and constants: resident from the first call to the last, in the form that TTNN prepares them.
+"""Places weights and constants: resident from the first call to the last, in the form that TTNN prepares.
 
 That is not the form of the parameters. A convolution's weight becomes a matrix of kernel positions x channels, dense over its
-groups: [C, 1, 3, 3] turns into 9C rows of C, padded to the blocks that its cores take. TTNN says itself what it wants
-(``prepare_conv_weights``); a device tensor of another padding is refused, or taken in silence.
+groups: [C, 1, 3, 3] turns into 9C rows of C, padded to the blocks that its cores take. TTNN returns the form it needs
+(``prepare_conv_weights``); a device tensor of another padding is rejected, or accepted without a word.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ssinghal.device.session import Session
 from ssinghal.operators import named
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor
-from ssinghal.plan.lowering import PlannedStep
+from ssinghal.plan.lowering import PlannedCall, PlannedStep
 
 MAP, VOLUME = 4, 5
 (CONVOLUTION,) = named("convolution")
@@ -33,7 +33,7 @@ BROADCASTING = frozenset(
 
 @dataclass(frozen=True)
 class PreparedWeights:
-    """What TTNN makes of a weight (``position`` 1) or bias (2) for one kind of convolution. ``spec`` is TTNN's own."""
+    """A weight (``position`` 1) or bias (2) as TTNN prepares it for one kind of convolution. ``spec`` is TTNN's own."""
 
     signature: tuple[Any, ...]
     position: int
@@ -44,9 +44,11 @@ Spec = Union[TensorSpec, PreparedWeights]  # noqa: UP007 (evaluated: Python 3.10
 
 
 class PlacedWeight(NamedTuple):
-    """A tensor that is placed: the ``value`` it is made of, what it is like, and what is done to its elements first: one weight
-    in two such ways takes two tensors. ``transposed``: the last two dims swapped; ``features_inner`` and ``folded`` as the
-    rewrites tell them."""
+    """A tensor with the elements of ``value``: its spec, and the changes to the elements before it is placed.
+
+    One weight with two different changes takes two tensors. ``transposed``: the last two dims are swapped. ``features_inner``
+    and ``folded``: as rewrites set them.
+    """
 
     value: int
     spec: Spec
@@ -56,20 +58,20 @@ class PlacedWeight(NamedTuple):
 
 
 class ResidentWeights:
-    """``tensors``: each once, in the order in which they were placed."""
+    """The weights and constants of a model. ``tensors``: each once, in the order in which they were placed."""
 
     def __init__(self, session: Session, trace: Trace) -> None:
         self.session, self.trace = session, trace
         self.tensors: dict[PlacedWeight, Any] = {}
-        self._made: dict[tuple[int, int], PlacedWeight] = {}
+        self._weights: dict[tuple[int, int], PlacedWeight] = {}  # by step and position among its operands
         self._prepared: dict[tuple[Any, ...], tuple[Any, Any] | RuntimeError] = {}
 
-    def spec_all(self, steps: Iterable[PlannedStep]) -> None:
-        """Decides the spec of every resident operand. The device must be empty: convolutions are asked there."""
+    def decide_specs(self, steps: Iterable[PlannedStep]) -> None:
+        """Decides the spec of every resident operand. The device must be empty: TTNN prepares convolutions there."""
         for step in steps:
             for position, number in enumerate(step.operands):
-                if self.trace.values[number].is_resident and step.case is not None:
-                    self._made[step.number, position] = PlacedWeight(
+                if self.trace.values[number].is_resident and isinstance(step, PlannedCall):
+                    self._weights[step.number, position] = PlacedWeight(
                         number,
                         self._spec(step, position),
                         position in step.info.traits.transposed,
@@ -78,46 +80,47 @@ class ResidentWeights:
                     )
 
     def place_all(self, steps: Iterable[PlannedStep]) -> None:
-        """Allocates them. RuntimeError of TTNN where the weights alone do not fit."""
+        """Allocates the tensors; raises TTNN's RuntimeError where the weights alone do not fit."""
         for step in steps:
             for position in range(len(step.operands)):
-                made = self._made.get((step.number, position))
-                if made is not None and made not in self.tensors:
-                    self.tensors[made] = self._placed(made)
+                weight = self._weights.get((step.number, position))
+                if weight is not None and weight not in self.tensors:
+                    self.tensors[weight] = self._placed(weight)
 
-    def tensor(self, step: PlannedStep, position: int) -> Any:
-        return self.tensors[self._made[step.number, position]]
+    def tensor(self, step: PlannedCall, position: int) -> Any:
+        return self.tensors[self._weights[step.number, position]]
 
-    def held(self, step: PlannedStep, position: int) -> HeldTensor:
-        """A constant that is laid out like an activation."""
+    def as_activation(self, step: PlannedCall, position: int) -> HeldTensor:
+        """Returns a constant that is laid out like an activation."""
         return HeldTensor(self.tensor(step, position), AxisLayout.plain(self.trace.values[step.operands[position]].shape))
 
-    def prepares(self, step: PlannedStep) -> bool:
-        """Whether this is a convolution whose weights TTNN is given in its own form: those that are there from the start."""
-        if step.operator != CONVOLUTION or step.attrs["transposed"] or step.case is None:
+    def is_prepared(self, step: PlannedCall) -> bool:
+        """Returns whether this is a convolution with weights in TTNN's own form, which must be there from the start."""
+        if step.operator != CONVOLUTION or step.attrs["transposed"]:
             return False
         resident = all(self.trace.values[number].is_resident for number in step.operands[1:])
         return resident and len(step.case.inputs[0]) in (MAP, VOLUME)
 
-    def refusal(self, step: PlannedStep) -> RuntimeError | None:
-        """What TTNN said where it would not prepare this convolution. It is the call that fails then, not the loading: what
-        comes before it may fit."""
+    def preparation_error(self, step: PlannedCall) -> RuntimeError | None:
+        """Returns TTNN's error where it rejects the preparation of this convolution.
+
+        The call fails then, not the loading of weights: what comes before it may fit.
+        """
         prepared = self._prepared.get(_signature(step))
         return prepared if isinstance(prepared, RuntimeError) else None
 
     def clear(self) -> None:
         self.tensors.clear()
 
-    def _placed(self, made: PlacedWeight) -> Any:
-        if isinstance(made.spec, TensorSpec):
-            return self.session.empty(made.spec)
-        return self.session.ttnn.allocate_tensor_on_device(made.spec.spec, self.session.device)
+    def _placed(self, weight: PlacedWeight) -> Any:
+        if isinstance(weight.spec, TensorSpec):
+            return self.session.empty(weight.spec)
+        return self.session.ttnn.allocate_tensor_on_device(weight.spec.spec, self.session.device)
 
-    def _spec(self, step: PlannedStep, position: int) -> Spec:
-        assert step.case is not None
+    def _spec(self, step: PlannedCall, position: int) -> Spec:
         dtype = step.case.placement.dtype
         shape = self.trace.values[step.operands[position]].shape or (1,)
-        if position and self.prepares(step):
+        if position and self.is_prepared(step):
             is_map = len(step.case.inputs[0]) == MAP
             return self._map_weight(step, position, dtype) if is_map else _volume(shape, step.attrs["groups"], dtype)
         if step.operator in BROADCASTING:
@@ -125,13 +128,12 @@ class ResidentWeights:
             return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)
         return step.call.inputs[position]
 
-    def _map_weight(self, step: PlannedStep, position: int, dtype: DType) -> Spec:
-        """As TTNN prepares it, asked once for each kind of convolution; dense and in tiles where TTNN refuses."""
-        assert step.case is not None
+    def _map_weight(self, step: PlannedCall, position: int, dtype: DType) -> Spec:
+        """Returns a weight as TTNN prepares it for each kind of convolution; dense and in tiles where TTNN rejects that."""
         weight, signature = step.case.inputs[1], _signature(step)
         if signature not in self._prepared:
             try:
-                self._prepared[signature] = self._asked(weight, dtype, len(step.operands) > 2, conv_arguments(step))
+                self._prepared[signature] = self._prepare(weight, dtype, len(step.operands) > 2, conv_arguments(step))
             except RuntimeError as error:
                 self._prepared[signature] = error.with_traceback(None)
         prepared = self._prepared[signature]
@@ -140,11 +142,11 @@ class ResidentWeights:
         rows = math.prod(weight[1:]) * step.attrs["groups"]
         return TensorSpec((1, 1, rows if position == 1 else 1, weight[0]), dtype)
 
-    def _asked(self, weight: Shape, dtype: DType, has_bias: bool, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-        """For a map in the layout in which it will come."""
+    def _prepare(self, weight: Shape, dtype: DType, has_bias: bool, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Returns TTNN's specs of weight and bias, for a map in the layout in which it will come."""
         ttnn, device = self.session.ttnn, self.session.device
         kind = getattr(ttnn, dtype.value)
-        how = {
+        options = {
             "input_memory_config": ttnn.DRAM_MEMORY_CONFIG,
             "input_layout": getattr(ttnn, f"{map_layout(arguments['in_channels']).name}_LAYOUT"),
             "input_dtype": kind,
@@ -158,27 +160,27 @@ class ResidentWeights:
             spec = ttnn.TensorSpec(list(shape), kind, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
             return ttnn.allocate_tensor_on_host(spec, device)
 
-        prepared = ttnn.prepare_conv_weights(weight_tensor=host(weight), weights_format="OIHW", has_bias=has_bias, **how)
-        bias = ttnn.prepare_conv_bias(bias_tensor=host((1, 1, 1, weight[0])), **how) if has_bias else None
+        prepared = ttnn.prepare_conv_weights(weight_tensor=host(weight), weights_format="OIHW", has_bias=has_bias, **options)
+        bias = ttnn.prepare_conv_bias(bias_tensor=host((1, 1, 1, weight[0])), **options) if has_bias else None
         return prepared.spec, None if bias is None else bias.spec
 
 
-def _signature(step: PlannedStep) -> tuple[Any, ...]:
-    """What decides how TTNN prepares a convolution over maps."""
-    assert step.case is not None
+def _signature(step: PlannedCall) -> tuple[Any, ...]:
+    """Returns what decides how TTNN prepares a convolution over maps."""
     return (step.case.inputs[1], step.case.placement.dtype, len(step.operands), *conv_arguments(step).items())
 
 
 def map_layout(channels: int) -> Layout:
-    """In which a convolution is given its map. What TTNN prepares of a weight depends on it, so it is decided before: tiles, as
-    most calls leave it; but rows where the channels fill no whole tiles, as in a first layer, since of those TTNN prepares the
-    weight for more channels than its convolution then counts."""
+    """Returns the layout in which a convolution takes its map; the prepared weight depends on it, so it is decided before.
+
+    Tiles, as most calls leave it; but rows where the channels do not fill complete tiles, as in a first layer: for tiles TTNN
+    would prepare the weight for more channels than its convolution counts.
+    """
     return Layout.ROW_MAJOR if channels % TILE_EDGE else Layout.TILE
 
 
-def conv_arguments(step: PlannedStep) -> dict[str, Any]:
-    """Of a convolution over maps, by TTNN's names."""
-    assert step.case is not None
+def conv_arguments(step: PlannedCall) -> dict[str, Any]:
+    """Returns the arguments of a convolution over maps, by TTNN's names."""
     image, weight = step.case.inputs[0], step.case.inputs[1]
     pairs = {name: spatial(step, name, 2) for name in ("stride", "padding", "dilation")}
     return {
@@ -193,16 +195,18 @@ def conv_arguments(step: PlannedStep) -> dict[str, Any]:
     }
 
 
-def spatial(step: PlannedStep, name: str, dims: int) -> tuple[int, ...]:
-    """An argument that is one number for all spatial dims, or one for each."""
+def spatial(step: PlannedCall, name: str, dims: int) -> tuple[int, ...]:
+    """Returns an argument for each spatial dim, whether the call has one number for all of them or one for each."""
     value = step.attrs[name]
     numbers = (value,) if isinstance(value, int) else tuple(value)
     return numbers * dims if len(numbers) == 1 else numbers
 
 
 def _volume(shape: Shape, groups: int, dtype: DType) -> TensorSpec:
-    """conv3d takes [kernel positions x channels, out channels], dense over its groups, and a bias [1, out channels]; both kinds
-    of channels in whole tiles."""
+    """Returns the weight or bias of a conv3d: [kernel positions x channels, out channels], dense over its groups, or [1, out].
+
+    Both kinds of channels are in complete tiles.
+    """
     out, *rest = shape
     rows = math.prod(rest[1:]) * round_up(rest[0] * groups, TILE_EDGE) if rest else 1
     return TensorSpec((rows, round_up(out, TILE_EDGE)), dtype, Layout.TILE)

@@ -203,7 +203,7 @@ def test_a_second_board_in_one_process_is_not_believed(tmp_path):
 
 @pytest.mark.virtual_device
 def test_a_mock_is_never_taken_for_silicon(tmp_path):
-    """The environment of a mock, but silicon asked for: the read-back gives it away."""
+    """The environment of a mock, but silicon was requested: the read-back shows it."""
     done = in_process(
         """
         from dataclasses import replace
@@ -215,7 +215,7 @@ def test_a_mock_is_never_taken_for_silicon(tmp_path):
         """,
         tmp_path,
     )
-    assert "asked for a silicon device, but what opened does not keep values" in done.stdout, done.stderr
+    assert "a silicon device was requested, but the opened one does not keep values" in done.stdout, done.stderr
 
 
 @pytest.mark.virtual_device

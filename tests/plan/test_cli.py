@@ -1,4 +1,4 @@
-"""``ssinghal plan`` as a program: what it says, what it writes, and one line for each kind of bad input."""
+"""``ssinghal plan`` as a program: its output, its files, and one line for each kind of bad input."""
 
 import json
 
@@ -12,7 +12,7 @@ RESNET = "torchvision/resnet50"
 
 @pytest.fixture
 def small(tmp_path):
-    """The first four calls of resnet50, as a file: conv, batch norm, relu, pool."""
+    """Returns a file with the first four calls of resnet50: conv, batch norm, relu, pool."""
     trace = read_trace(next(file for file in trace_files() if "resnet50" in file.name))
     data = json.loads(trace_text(trace))
     data["steps"] = data["steps"][:4]
@@ -23,13 +23,13 @@ def small(tmp_path):
     return path
 
 
-def test_a_plan_tells_its_verdict_its_peak_and_what_lives(run, small):
+def test_a_plan_shows_its_verdict_its_peak_and_the_audit(run, small):
     done = run("plan", str(small), "--journal", "journal.jsonl", "--html", "plan.html")
     assert done.code == 0, done.err
     assert "policy port v1" in done.out
     assert "FITS: peak" in done.out
     assert "numerics not run" in done.out
-    assert "formula and allocator differ by 0 B" in done.out
+    assert "computed and allocated bytes differ by 0 B" in done.out
     lines = [json.loads(line) for line in (small.parent / "journal.jsonl").read_text().splitlines()]
     assert [line["operator"] for line in lines] == ["convolution", "relu", "max_pool2d"]
     assert "<svg" in (small.parent / "plan.html").read_text()
@@ -38,7 +38,7 @@ def test_a_plan_tells_its_verdict_its_peak_and_what_lives(run, small):
 def test_json_has_every_step_and_both_policies(run, small):
     done = run("plan", str(small), "--policy", "both", "--board", "n150,p150", "--json")
     assert done.code == 0, done.err
-    plans = [found["plan"] for found in json.loads(done.out)]
+    plans = [one["plan"] for one in json.loads(done.out)]
     assert [(p["board"], p["policy"]["name"]) for p in plans] == [
         ("n150", "port"), ("n150", "eager"), ("p150", "port"), ("p150", "eager"),
     ]  # fmt: skip
@@ -47,15 +47,15 @@ def test_json_has_every_step_and_both_policies(run, small):
     assert all(p["checked"] == p["total_steps"] + 1 for p in plans)
 
 
-def test_a_policy_of_ones_own(run, small):
+def test_a_policy_from_a_file(run, small):
     (small.parent / "mine.yaml").write_text("base: port\nfold_batch_norm: false\n")
     done = run("plan", str(small), "--policy", "mine.yaml", "--json")
-    (found,) = json.loads(done.out)
-    assert (found["plan"]["policy_name"], len(found["plan"]["steps"])) == ("mine v1", 4)
+    (one,) = json.loads(done.out)
+    assert (one["plan"]["policy_name"], len(one["plan"]["steps"])) == ("mine v1", 4)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["no_such_model"], "unknown traced model 'no_such_model'"),
         (["yolo12x"], "give its input"),
@@ -74,15 +74,15 @@ def test_a_policy_of_ones_own(run, small):
         ([RESNET, "--input", "1,3,0,224"], "0"),
     ],
 )
-def test_bad_input_costs_a_line(run, arguments, told):
+def test_bad_input_costs_a_line(run, arguments, message):
     done = run("plan", *arguments)
     assert (done.code, done.out) == (2, "")
-    assert told in done.err
+    assert message in done.err
     assert len(done.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[port]", "expected a mapping"),
         ("base: portt", "base: unknown policy 'portt'"),
@@ -93,26 +93,26 @@ def test_bad_input_costs_a_line(run, arguments, told):
         ("a: [", "not YAML"),
     ],
 )
-def test_a_bad_policy_file_costs_a_line(run, small, text, told):
+def test_a_bad_policy_file_costs_a_line(run, small, text, message):
     (small.parent / "bad.yaml").write_text(text)
     done = run("plan", str(small), "--policy", "bad.yaml")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("ssinghal: bad.yaml: ")
-    assert told in done.err
+    assert message in done.err
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_recording_that_stopped_is_refused_unless_asked_for(run, small):
+def test_a_recording_that_stopped_is_rejected_unless_partial(run, small):
     data = json.loads(small.read_text())
-    data["capture"]["stopped"] = "in head: aten.nonzero.default cannot be told from shapes alone"
+    data["capture"]["stopped"] = "in head: aten.nonzero.default depends on values"
     small.write_text(json.dumps(data))
     done = run("plan", str(small))
     assert done.code == 2
-    assert "the recording is not the whole model (in head: aten.nonzero" in done.err
+    assert "the recording is not the complete model (in head: aten.nonzero" in done.err
     assert "--partial" in done.err
     done = run("plan", str(small), "--partial")
     assert done.code == 0
-    assert "note: only what was recorded: in head" in done.out
+    assert "note: only the recorded part: in head" in done.out
 
 
 def test_calls_without_an_operator_decide_nothing_unless_allowed(run, small):
@@ -121,13 +121,13 @@ def test_calls_without_an_operator_decide_nothing_unless_allowed(run, small):
     small.write_text(json.dumps(data))
     done = run("plan", str(small))
     assert done.code == 1
-    assert "UNSUPPORTED: stand-ins made" in done.out
+    assert "UNSUPPORTED: stand-ins produce" in done.out
     assert "aten.erfinv_.default: no operator declares this overload" in done.out
     assert run("plan", str(small), "--allow-stand-ins").code == 0
 
 
 def test_the_largest_batch_has_both_sides_and_resumes(run, small, monkeypatch):
-    """Of a trace in a file nothing but its own input can be planned, so the model is named; runs come from the file again."""
+    """A trace in a file has only its own input, so the model is named; runs are taken from the file."""
     arguments = ("plan", RESNET, "--input", "1,3,224,224", "--max", "batch", "--json")
     trace = read_trace(small)
     monkeypatch.setattr("ssinghal.plan.capacity.trace_for", lambda model, inputs, captures: batched(trace, inputs[0][0]))
@@ -141,12 +141,12 @@ def test_the_largest_batch_has_both_sides_and_resumes(run, small, monkeypatch):
     assert again.out == done.out
     assert (small.parent / "runs.jsonl").read_text() == lines
     (small.parent / "other.jsonl").write_text('{"op": "add"}\n')
-    refused = run(*arguments, "-o", "other.jsonl")
-    assert (refused.code, "other.jsonl:1: no run of a model's edge" in refused.err) == (2, True)
+    rejected = run(*arguments, "-o", "other.jsonl")
+    assert (rejected.code, "other.jsonl:1: not a run of a model's edge" in rejected.err) == (2, True)
 
 
 def batched(trace, batch):
-    """The trace with another batch: all activations of the small model begin with it."""
+    """Returns the trace with another batch, which is the first dim of all activations of the small model."""
     from dataclasses import replace
 
     values = tuple(v if v.is_resident else replace(v, shape=(batch, *v.shape[1:])) for v in trace.values)
@@ -154,7 +154,7 @@ def batched(trace, batch):
     return replace(trace, values=values, head=head)
 
 
-def test_a_crash_leaves_the_journal_and_costs_the_plan(run, small, monkeypatch):
+def test_a_crash_leaves_the_journal_and_ends_the_plan(run, small, monkeypatch):
     """The time limit ends the worker in the middle, as a crash of native code would."""
     done = run("plan", str(small), "--journal", "journal.jsonl", "--timeout", "0.001")
     assert done.code == 1

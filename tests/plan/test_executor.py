@@ -1,4 +1,4 @@
-"""Plans run on the virtual device: what they count is what TTNN's allocator has, and every figure here is arithmetic by hand.
+"""Plans on the virtual device: their numbers are TTNN's allocator's, and every number here is computed by hand.
 
 An n150 has 12 banks of DRAM, of 1,072,693,184 B each. A tile of bfloat16 is 2,048 B, and the tiles of a tensor go round robin
 over the banks, so 768 tiles take 64 x 2,048 B of each.
@@ -32,7 +32,7 @@ def pool():
 
 
 class Model:
-    """A trace written by hand."""
+    """Builds a trace by hand."""
 
     def __init__(self):
         self.values, self.steps = [], []
@@ -99,7 +99,7 @@ def test_the_peak_of_a_perceptron_by_hand(pool):
     assert result.peak_share == 1_851_392 / BANK_BYTES
 
 
-def test_python_keeps_what_it_has_names_for(pool):
+def test_python_keeps_tensors_that_have_a_name(pool):
     """[320, 320] is 100 tiles, 9 to the fullest bank. The caller holds the input to the end; the first result dies with the
     call that reads it, the second is returned."""
     model = Model()
@@ -113,7 +113,7 @@ def test_python_keeps_what_it_has_names_for(pool):
     assert (last_use.peak_bytes, python.peak_bytes) == (36_864, 55_296)
 
 
-def test_a_map_lies_channels_last_and_views_of_it_cost_nothing(pool):
+def test_a_map_is_channels_last_and_views_of_it_cost_nothing(pool):
     """[1, 64, 32, 32]: 1,024 rows of 64 channels, 128 B each, 86 to the fullest bank; in tiles 32 x 2, 6 to a bank."""
     model = Model()
     x = model.input(1, 64, 32, 32)
@@ -124,16 +124,16 @@ def test_a_map_lies_channels_last_and_views_of_it_cost_nothing(pool):
     result = ran(pool, trace)
     assert [use.dram_bytes for use in result.steps] == [rows, rows, 2 * tiles], "only the last call needs tiles"
     assert result.alive[0].placed == (1, 1, 1024, 64)
-    beside = ran(pool, trace, replace(PORT, replace_on_conversion=False))
-    assert [use.dram_bytes for use in beside.steps] == [rows, rows, rows + tiles], "the rows stay, the converted tensor goes"
-    assert beside.steps[-1].dram_peak_bytes == rows + 2 * tiles
+    separate = ran(pool, trace, replace(PORT, replace_on_conversion=False))
+    assert [use.dram_bytes for use in separate.steps] == [rows, rows, rows + tiles], "the rows stay, the converted tensor goes"
+    assert separate.steps[-1].dram_peak_bytes == rows + 2 * tiles
 
 
 # Weights --------------------------------------------------------------------------------------------------------------------
 
 
-def test_one_weight_in_two_ways_takes_two_tensors(pool):
-    """As a layer takes it, transposed, and as a product does; twice in one way is once. 64 x 64 are four tiles, one a bank."""
+def test_one_weight_with_two_layouts_takes_two_tensors(pool):
+    """A layer takes it transposed, a product does not; twice the same is placed once. 64 x 64 are four tiles, one to a bank."""
     model = Model()
     x, w = model.input(64, 64), model.weight(64, 64)
     y = model.call("linear.default", (64, 64), input=x, weight=w, bias=None)
@@ -144,18 +144,18 @@ def test_one_weight_in_two_ways_takes_two_tensors(pool):
 
 
 def test_one_convolution_before_two_norms_takes_two_weights(pool):
-    """Each norm is folded into weight and bias of its own. [64, 64, 1, 1] are four tiles, one to a bank; a bias is two."""
+    """Each norm is folded into a separate weight and bias. [64, 64, 1, 1] are four tiles, one to a bank; a bias is two."""
     model = Model()
     x, w = model.input(1, 64, 8, 8), model.weight(64, 64, 1, 1)
-    found = []
+    norms = []
     for _ in range(2):
         y = model.call("conv2d.default", (1, 64, 8, 8), input=x, weight=w)
         vectors = dict(
             zip(("weight", "bias", "running_mean", "running_var"), (model.weight(64) for _ in range(4)), strict=True)
         )
         args = {"training": False, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": True}
-        found.append(model.call("batch_norm.default", (1, 64, 8, 8), args, input=y, **vectors))
-    result = ran(pool, model.trace(*found))
+        norms.append(model.call("batch_norm.default", (1, 64, 8, 8), args, input=y, **vectors))
+    result = ran(pool, model.trace(*norms))
     assert result.status is Status.FITS
     assert result.peak.weights_bytes == 2 * (TILE_BYTES + TILE_BYTES)
 
@@ -178,7 +178,7 @@ SIGNATURES = [  # map, weight, stride, padding, groups, bias
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda s: f"{'x'.join(map(str, s[0]))} by {'x'.join(map(str, s[1]))}")
 def test_a_convolution_has_the_weights_that_ttnn_prepares(signature, pool):
-    """Held against what ttnn.conv2d returns when it prepares them itself, for a map in the layout in which plans give it."""
+    """Compared with the weights that ttnn.conv2d prepares itself, for a map in the layout that plans use."""
     image, weight, stride, padding, groups, bias = signature
     padding = (padding, padding) if isinstance(padding, int) else padding
     sizes = [(size + 2 * p - k) // stride + 1 for size, p, k in zip(image[2:], padding, weight[2:], strict=True)]
@@ -206,7 +206,7 @@ def giant():
     return model.trace(model.call("abs.default", shape, self=z), u, y)
 
 
-def test_what_does_not_fit_is_told_with_need_and_free(pool):
+def test_a_failure_has_the_need_and_the_free_bytes(pool):
     result = ran(pool, giant())
     each = 174_763 * TILE_BYTES
     free = BANK_BYTES - 2 * each
@@ -223,7 +223,7 @@ def test_what_does_not_fit_is_told_with_need_and_free(pool):
 
 
 def test_what_comes_after_a_failure_is_marked(pool):
-    """``neg`` finds no room either, since no value died; ``abs`` has no operand. Neither is evidence."""
+    """``neg`` does not fit either, since no value died; ``abs`` has no operand. Neither is evidence."""
     result = ran(pool, giant())
     assert [(f.step, f.operator, f.after) for f in result.later] == [(2, "neg", True)]
     assert [use.status for use in result.steps] == [Status.FITS, Status.OOM, Status.OOM, Status.NOT_RUN]
@@ -232,9 +232,9 @@ def test_what_comes_after_a_failure_is_marked(pool):
     assert (short.failure, short.later) == (result.failure, ())
 
 
-def test_a_refused_call_leaves_a_stand_in_for_what_comes_after(pool):
-    """A row of 2 MiB is padded in the L1 of one core, which has 1.5 MiB: TTNN refuses, and the next call gets a tensor of the
-    size. It is no call without an operator, so it is not counted as one."""
+def test_a_rejected_call_leaves_a_stand_in_for_later_calls(pool):
+    """A row of 2 MiB is padded in the L1 of one core, which has 1.5 MiB: TTNN rejects it, and the next call gets a tensor of
+    that size. The call has an operator, so it does not count as a stand-in."""
     model = Model()
     x = model.input(2, 2**20)
     y = model.call("pad.default", (2, 2**20 + 2), {"pad": [1, 1]}, self=x)
@@ -273,20 +273,20 @@ def test_stand_ins_are_counted_by_their_bytes(pool):
     """256 x 256 values are known, 256 x 32 are not: 1/9 of the bytes that calls make."""
     result = ran(pool, with_an_unknown_call((256, 32)))
     assert (result.status, result.stand_in_share) == (Status.UNSUPPORTED, 1 / 9)
-    assert "stand-ins made 11.1 % of the bytes; more than 1 % decide nothing" in result.message
+    assert "stand-ins produce 11.1 % of the bytes; with more than 1 % nothing is decided" in result.message
     (stand_in,) = result.stand_ins
     assert (stand_in.step, stand_in.overload, stand_in.at, stand_in.result_bytes) == (1, "aten.nobody.knows", "part 1", 16_384)
     assert "no operator declares this overload" in stand_in.reason
     assert result.steps[1].dram_bytes - result.steps[0].dram_bytes == TILE_BYTES - 6 * TILE_BYTES, "8 tiles, the input gone"
 
 
-def test_a_few_stand_ins_decide_nothing_and_more_are_allowed_where_asked(pool):
+def test_few_stand_ins_are_allowed_and_more_by_an_option(pool):
     assert ran(pool, with_an_unknown_call((1, 512))).status is Status.FITS
     assert ran(pool, with_an_unknown_call((256, 32)), allow_stand_ins=True).status is Status.FITS
 
 
 def test_a_write_through_a_view_is_a_stand_in(pool):
-    """Other values of that storage change too, which no call of TTNN does."""
+    """Other values of that storage change too, which TTNN's calls do not do."""
     model = Model()
     x = model.input(64, 64)
     model.steps.append(
@@ -302,7 +302,7 @@ RESNET = ("torchvision/resnet50", [(1, 3, 224, 224)])
 
 
 @pytest.mark.parametrize("policy", [PORT, EAGER], ids=str)
-def test_two_runs_of_a_model_are_the_same_and_balance_at_every_step(policy, pool):
+def test_two_runs_of_a_model_are_equal_and_audited_at_every_step(policy, pool):
     first, second = (ran(pool, find_trace(*RESNET), policy) for _ in range(2))
     assert (first.status, first.checked) == (Status.FITS, first.total_steps + 1)
     assert (first.steps_sha256, first.peak_bytes, first.steps) == (second.steps_sha256, second.peak_bytes, second.steps)
@@ -318,7 +318,7 @@ def test_every_step_is_in_the_journal_when_it_is_done(pool, tmp_path):
     assert [line["dram_bytes"] for line in lines] == [use.dram_bytes for use in result.steps]
 
 
-def test_a_worker_that_is_lost_leaves_the_journal_up_to_there(pool, tmp_path):
+def test_a_lost_worker_leaves_the_journal_so_far(pool, tmp_path):
     journal = tmp_path / "journal.jsonl"
     task = PlanTask(perceptron(), PORT, 32768, journal)
     pool.run(task).result()

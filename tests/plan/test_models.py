@@ -1,6 +1,6 @@
-"""Whole models of the product's traces on virtual boards: verdicts, and the figures of a prototype where it measured them.
+"""Complete models of the built-in traces on virtual boards: verdicts, and the numbers of a prototype where it measured them.
 
-The prototype (issue "Plan ahead") ran the same models by code of its own. What differs is told beside the figure.
+The prototype ran the same models with separate code. Differences are explained with the numbers.
 """
 
 import pytest
@@ -16,8 +16,8 @@ MOCHI = ("diffusers/mochi-decoder", (1, 12, 4, 60, 106))
 
 @pytest.fixture(scope="module")
 def boards():
-    with Boards(PlanSettings(to_the_end=False)) as made:
-        yield made
+    with Boards(PlanSettings(to_the_end=False)) as boards:
+        yield boards
 
 
 def run(boards, model, board="n150", policy="port", *rewrites):
@@ -38,7 +38,7 @@ def test_the_4k_detector_fails_at_its_first_attention_map(boards):
     assert result.checked == failure.step + 2  # weights and inputs, then each step up to this one
 
 
-def test_the_softmax_in_place_is_found_as_what_makes_it_fit(boards):
+def test_the_softmax_in_place_makes_it_fit(boards):
     """The prototype's peak was 609,417,216 B per bank (56.8 %)."""
     found = plan(find_trace(YOLO_4K[0], (YOLO_4K[1],)), find_policy("port"), "n150", boards)
     assert found.result.status is Status.OOM
@@ -48,7 +48,7 @@ def test_the_softmax_in_place_is_found_as_what_makes_it_fit(boards):
 
 
 def test_the_video_decoder_as_torch_has_it_fails_at_its_depth_to_space(boards):
-    """The prototype's figure: a view with dims of 2 at the end, whose tiles take 17 times its elements."""
+    """The prototype's number: a view with dims of 2 at the end, whose tiles take 17 times its elements."""
     result = run(boards, MOCHI, "n150", "eager")
     assert (result.status, result.failure.operator) == (Status.OOM, "permute")
     assert result.failure.results == ((1, 256, 12, 2, 120, 2, 212, 2),)
@@ -56,21 +56,21 @@ def test_the_video_decoder_as_torch_has_it_fails_at_its_depth_to_space(boards):
 
 
 @pytest.mark.parametrize(
-    ("model", "policy", "most_away"),
+    ("model", "policy", "max_difference"),
     [
-        # the prototype's figures are steady ones; ours are within calls too, and weights have TTNN's own padding
+        # the prototype measured between calls; here within calls too, and weights have TTNN's own padding
         (("torchvision/resnet50", (1, 3, 224, 224), 5_315_840), "port", 2**18),
         (("transformers/segformer-b0", (1, 3, 1280, 800), 42_027_136), "port", 9 * 2**20),
     ],
 )
-def test_small_models_fit_and_run_the_same_twice(boards, model, policy, most_away):
+def test_small_models_fit_and_run_the_same_twice(boards, model, policy, max_difference):
     name, shape, prototype_bytes = model
     first, second = (run(boards, (name, shape), "n150", policy) for _ in range(2))
     assert (first.status, first.stand_ins) == (Status.FITS, ())
     assert first.checked == first.total_steps + 1
     assert first.steps_sha256 == second.steps_sha256
     assert first.peak_bytes == second.peak_bytes
-    assert abs(first.peak_bytes - prototype_bytes) < most_away
+    assert abs(first.peak_bytes - prototype_bytes) < max_difference
     assert first.peak.total_bytes == first.peak_bytes
 
 

@@ -130,18 +130,18 @@ def test_each_plan_has_a_verdict_with_its_own_figures(visit):
     head = tab.locator("#head").inner_text()
     for text in ("net/wide", "[1,3,640,400]", "virtual", "0.81.1", "32 KiB (32,768 B)", "d6457262" * 8, "numerics not run"):
         assert text in head
-    assert "fold batch norm: no" in tab.locator(".plan").last.inner_text()  # policies differ, so each plan tells its own
+    assert "fold batch norm: no" in tab.locator(".plan").last.inner_text()  # policies differ, so each plan shows its own
 
 
-def test_a_failure_tells_where_and_by_how_much(visit):
+def test_a_failure_shows_where_and_by_how_much(visit):
     tab = visit(FAILING)
     box = tab.get_by_label("First failure").inner_text()
     for text in ("layer2.attn", "2 of 4", "ttnn.softmax", "[4,12,8160,8160]"):
         assert text in box
     short = 532_684_800 - 470_869_952
     per_bank = [532_684_800, 595_556_352, 477_136_832, 470_869_952, short]
-    told = [exact(" ".join(row)) for row in grid(tab, "Bytes of the failure")]
-    assert told == [[size, size * BANKS] for size in per_bank]
+    rows = [exact(" ".join(row)) for row in grid(tab, "Bytes of the failure")]
+    assert rows == [[size, size * BANKS] for size in per_bank]
     split = [exact(" ".join(row)) for row in grid(tab, "At the failure")]
     assert split == [[WEIGHTS], [495_556_352], [0], [0], [595_556_352], [777]]
     assert [row[:5] for row in grid(tab, "Later failures")] == [
@@ -150,8 +150,8 @@ def test_a_failure_tells_where_and_by_how_much(visit):
     assert grid(tab, "Stand-ins") == [["1", "aten.meshgrid", "head", "no operator makes it", "4 KiB (4,096 B)"]]
 
 
-def test_the_largest_values_are_told_as_torch_has_them_and_as_they_lie(visit):
-    """The large one takes what its elements do: 532,684,800 B in each of 12 banks."""
+def test_the_largest_values_have_torchs_shape_and_the_devices(visit):
+    """The large one has no padding: 532,684,800 B in each of 12 banks."""
     tab = visit(FITTING)
     assert grid(tab, "Largest live values at the peak") == [
         ["layer2.attn", *["[4,12,8160,8160]"] * 2, "tile", "508 MiB (532,684,800 B)", "5.953 GiB (6,392,217,600 B)", "1.00×"],
@@ -161,11 +161,11 @@ def test_the_largest_values_are_told_as_torch_has_them_and_as_they_lie(visit):
 
 
 def test_the_timeline_is_drawn_to_scale(visit):
-    """Where the end of a bank is drawn, everything else is to it as its bytes are to the bank's."""
+    """If the end of a bank is drawn, every height is proportional to its bytes."""
     tab = visit(FAILING)
 
     def height(selector: str) -> float:
-        """Above the plot's lower edge, as a share of the plot's height. Paths are in a box of 1,000."""
+        """Returns the height above the plot's lower edge as a share of its height. Paths are in a box of 1,000."""
         return tab.locator(f".field {selector}").evaluate(
             "e => 1 - (e.tagName === 'path' ? e.getBBox().y / 1000 :"
             " (e.y1 ?? e.cy).baseVal.value / e.ownerSVGElement.getBoundingClientRect().height)"
@@ -174,7 +174,7 @@ def test_the_timeline_is_drawn_to_scale(visit):
     bank = height("line.bank")
     for selector, size in (
         ("path.weights", WEIGHTS), ("path.within", 300_000_000), ("path.activations", 599_734_272),
-        ("circle.peak", 599_734_272), ("line.asked", 595_556_352 + 532_684_800),
+        ("circle.peak", 599_734_272), ("line.requested", 595_556_352 + 532_684_800),
     ):  # fmt: skip
         assert height(selector) / bank == pytest.approx(size / BANK, abs=0.002), selector
     field, after = (tab.locator(selector).bounding_box() for selector in (".field", ".field rect.after"))
@@ -186,23 +186,23 @@ def test_the_timeline_is_drawn_to_scale(visit):
 def test_a_bank_far_above_the_peak_does_not_flatten_it(visit):
     tab = visit(FITTING)
     assert tab.locator(".field line.bank").count() == 0
-    assert f"a bank ends beyond this plot, at 1,023 MiB ({BANK:,} B)" in tab.locator("figcaption").inner_text()
+    assert f"the end of a bank is above this plot, at 1,023 MiB ({BANK:,} B)" in tab.locator("figcaption").inner_text()
 
 
-# What a reader does ------------------------------------------------------------------------------------------------------
+# Interaction -------------------------------------------------------------------------------------------------------------
 
 
-def test_every_step_is_told_under_the_pointer_and_by_keys(visit):
+def test_every_step_is_described_at_the_pointer_and_by_keys(visit):
     tab = visit(FITTING)
     field = tab.locator(".field")
     assert readout(tab).startswith(f"step {FITTING.peak_step} ")
     box = field.bounding_box()
     field.hover(position={"x": box["width"] * 350.5 / 1200, "y": 100})
     step = FITTING.steps[350]
-    figures = [step.dram_bytes, WEIGHTS, step.cache_bytes, step.dram_bytes - WEIGHTS - step.cache_bytes, step.dram_peak_bytes,
+    numbers = [step.dram_bytes, WEIGHTS, step.cache_bytes, step.dram_bytes - WEIGHTS - step.cache_bytes, step.dram_peak_bytes,
                step.l1_peak_bytes, step.l1_small_bytes]  # fmt: skip
     assert f"step 350 {step.operator} in layer3.350 fits" in readout(tab)
-    assert exact(readout(tab)) == figures
+    assert exact(readout(tab)) == numbers
     tab.mouse.move(0, 0)
     assert readout(tab).startswith(f"step {FITTING.peak_step} ")
     field.focus()
@@ -230,9 +230,9 @@ def test_a_thousand_steps_are_filtered_and_sorted_at_once(visit):
     tab.get_by_text("All 1,200 steps").click()
     assert len(grid(tab, "Steps")) == 100
     first, last = FITTING.steps[0], FITTING.steps[-1]
-    figures = [first.dram_bytes, first.dram_peak_bytes, first.dram_bytes - WEIGHTS, 0, first.l1_peak_bytes, 0]
-    assert exact(" ".join(grid(tab, "Steps")[0][4:])) == figures
-    tab.get_by_role("button", name="DRAM when done").click()
+    numbers = [first.dram_bytes, first.dram_peak_bytes, first.dram_bytes - WEIGHTS, 0, first.l1_peak_bytes, 0]
+    assert exact(" ".join(grid(tab, "Steps")[0][4:])) == numbers
+    tab.get_by_role("button", name="DRAM after").click()
     assert grid(tab, "Steps")[0][0] == f"{last.number:,}"
     filtered = tab.get_by_label("Filter steps")
     filtered.fill("layer11. RELU")
@@ -255,7 +255,7 @@ def test_a_thousand_steps_are_filtered_and_sorted_at_once(visit):
 # What must hold on every page --------------------------------------------------------------------------------------------
 
 
-def test_texts_of_models_and_messages_do_nothing(visit):
+def test_texts_of_models_and_messages_are_escaped(visit):
     bad = dict.fromkeys(("operator", "at"), HOSTILE)
     verdict = replace(SOFTMAX, stage=HOSTILE, message=HOSTILE, thrown_at=HOSTILE)
     failure = replace(FAILURE, **bad, doing=HOSTILE, verdict=verdict, alive=(replace(LARGE, name=HOSTILE, layout=HOSTILE),))
@@ -277,7 +277,7 @@ def test_texts_of_models_and_messages_do_nothing(visit):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
-def test_it_stays_within_the_screen_and_in_its_colours(visit, width, scheme):
+def test_it_fits_the_screen_and_uses_its_colours(visit, width, scheme):
     tables = [EdgeTable("Largest batch", ("tier", "n150", "p150"), [["1280x720", 1_234, None], ["7680x4320", "none", 2]])]
     tab = visit(FITTING, FAILING, UNLOADED, CRASHED, tables=tables, width=width, color_scheme=scheme)
     tab.locator("summary", has_text="steps").first.click()
@@ -292,7 +292,7 @@ def test_it_stays_within_the_screen_and_in_its_colours(visit, width, scheme):
 
 
 def test_nothing_but_its_own_script_may_run(visit):
-    """The policy names the hashes of the one style and the one script; a browser's console tells what that refuses."""
+    """The policy has the hashes of the one style and the one script; a browser's console shows what it blocks."""
     tab = visit(FITTING)
     policy = tab.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     assert policy.startswith("default-src 'none'; ")
@@ -300,20 +300,20 @@ def test_nothing_but_its_own_script_may_run(visit):
     assert not re.search(r"https?://|@import|url\((?!#)", tab.content())
 
 
-def test_what_is_no_plan_is_refused_in_one_line():
+def test_a_document_that_is_not_a_plan_is_rejected_in_one_line():
     good = FITTING.to_json()
     wrong = {**good, "steps": [{**good["steps"][0], "status": "fine"}]}
-    for given, said in (
+    for document, message in (
         ({}, "plan 1: expected a plan of schema 1"),
         ({**good, "schema": 2}, "plan 1: expected a plan of schema 1"),
         ({**good, "peak_bytes": "many"}, "plan 1: peak_bytes: "),
         (wrong, "plan 1: steps.0.status: "),
         ({k: v for k, v in good.items() if k != "board"}, "plan 1: board: "),
     ):
-        with pytest.raises(HarnessError) as refused:
-            page([given])
-        assert str(refused.value).startswith(said)
-        assert "\n" not in str(refused.value)
+        with pytest.raises(HarnessError) as error:
+            page([document])
+        assert str(error.value).startswith(message)
+        assert "\n" not in str(error.value)
     with pytest.raises(HarnessError, match="at least one plan or table"):
         page([])
     with pytest.raises(ValueError, match="Edges: a row has 1 cells for 2 columns"):

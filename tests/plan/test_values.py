@@ -1,8 +1,8 @@
 """The calls that a plan makes compute the model.
 
-Two things are shown of each model. The calls, run in torch (``torch_calls``: for VALUES only, it knows nothing of memory), give
-what the model gives. And the same plan on the virtual device makes the same calls, with the same arguments and with results of
-the same shapes, layouts and dtypes: so what is known of the values holds for the calls whose memory is counted.
+Two things are tested for each model. The calls, run in torch (for values only, without memory), give the results of the model.
+The plan on the virtual device makes the same calls, with the same arguments and results of the same shapes, layouts and
+dtypes: so the values also hold for the calls whose memory is counted.
 """
 
 import pytest
@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: E402
 from ssinghal.core.record import Status  # noqa: E402
 from ssinghal.device.modes import choose_device  # noqa: E402
 from ssinghal.plan.executor import PlanTask  # noqa: E402
-from ssinghal.plan.lowering import planned_steps  # noqa: E402
+from ssinghal.plan.lowering import PlannedCall, planned_steps  # noqa: E402
 from ssinghal.plan.passes.registry import rewritten  # noqa: E402
 from ssinghal.plan.policy import POLICIES, Rewrite  # noqa: E402
 from ssinghal.plan.rules import dispatch as calls  # noqa: E402
@@ -35,21 +35,21 @@ NO_CALL = {("volume normed", "eager")}  # TTNN normalizes batches of maps alone
 
 
 def policies(name, trace):
-    """Both, each with every rewrite that changes something, and the port with all of them."""
+    """Returns both policies, each with every rewrite that changes something, and the port with all of them."""
     every = PORT
     for rewrite in Rewrite:
         every = every.with_rewrite(rewrite)
-    found = {}
+    keys = {}
     for policy in (PORT, EAGER, every, *(p.with_rewrite(r) for p in (PORT, EAGER) for r in Rewrite)):
         key = (policy.name, Rewrite.SOFTMAX_IN_PLACE in policy.rewrites, rewritten(trace, policy).steps)
-        if (name, policy.name) not in NO_CALL and not any(key == known for known in found.values()):
-            found[policy] = key
-    return list(found)
+        if (name, policy.name) not in NO_CALL and not any(key == known for known in keys.values()):
+            keys[policy] = key
+    return list(keys)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Threads that wait for each other cost more than such tensors are worth."""
+    """Uses one thread: several cost more for such small tensors."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -62,10 +62,10 @@ def pool():
         yield pool
 
 
-def same_calls(pool, made, policy):
-    """Whether the product's own run on the virtual device makes the calls that were run in torch."""
-    _, noted = run_in_torch(made, policy)
-    result, real = pool.run(NotedPlan(PlanTask(rewritten(made.trace, policy), policy, 32768))).result()
+def same_calls(pool, recording, policy):
+    """Returns whether the run on the virtual device makes the calls that were run in torch."""
+    _, noted = run_in_torch(recording, policy)
+    result, real = pool.run(NotedPlan(PlanTask(rewritten(recording.trace, policy), policy, 32768))).result()
     assert (result.status, result.checked) == (Status.FITS, result.total_steps + 1), result.message
     assert len(real) > 0 or not noted
     return noted == real
@@ -77,13 +77,13 @@ def same_calls(pool, made, policy):
 @pytest.mark.parametrize("name", [*MODELS, *CALLS])
 def test_the_calls_compute_the_model(name, pool):
     model, inputs = {**MODELS, **CALLS}[name]
-    made = recorded(model, *inputs)
-    for policy in policies(name, made.trace):
-        results, _ = run_in_torch(made, policy)
-        assert close(results, made.results()), str(policy)
+    recording = recorded(model, *inputs)
+    for policy in policies(name, recording.trace):
+        results, _ = run_in_torch(recording, policy)
+        assert close(results, recording.results()), str(policy)
     for policy in (PORT, EAGER):
         if (name, policy.name) not in NO_CALL:
-            assert same_calls(pool, made, policy), str(policy)
+            assert same_calls(pool, recording, policy), str(policy)
 
 
 REWRITTEN = {
@@ -99,13 +99,13 @@ REWRITTEN = {
 @pytest.mark.parametrize(("rewrite", "name"), [(rewrite, name) for rewrite, names in REWRITTEN.items() for name in names])
 def test_the_calls_of_a_rewritten_model_are_made_too(rewrite, name, pool):
     model, inputs = {**MODELS, **CALLS}[name]
-    made, policy = recorded(model, *inputs), PORT.with_rewrite(rewrite)
-    plain, changed = run_in_torch(made, PORT)[1], run_in_torch(made, policy)[1]
+    recording, policy = recorded(model, *inputs), PORT.with_rewrite(rewrite)
+    plain, changed = run_in_torch(recording, PORT)[1], run_in_torch(recording, policy)[1]
     assert (plain != changed) == (name != "softmax beside a view"), "each of these changes with its rewrite"
-    assert same_calls(pool, made, policy)
+    assert same_calls(pool, recording, policy)
 
 
-def test_every_rewrite_is_shown():
+def test_every_rewrite_is_tested():
     assert set(REWRITTEN) == set(Rewrite)
 
 
@@ -114,21 +114,21 @@ def test_every_rewrite_is_shown():
 )
 def test_a_map_comes_in_the_layout_for_which_its_weights_were_prepared(channels, calls):
     """An input is in rows, a convolution's result in tiles."""
-    made = recorded(nn.Sequential(nn.Conv2d(channels, channels, 3), nn.Conv2d(channels, 4, 3)), (1, channels, 8, 8))
-    assert [call.name for call in run_in_torch(made, PORT)[1]] == calls
+    recording = recorded(nn.Sequential(nn.Conv2d(channels, channels, 3), nn.Conv2d(channels, 4, 3)), (1, channels, 8, 8))
+    assert [call.name for call in run_in_torch(recording, PORT)[1]] == calls
 
 
-# Programs that nobody thought of --------------------------------------------------------------------------------------------
+# Random programs --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_calls_compute_a_random_program(seed):
-    """Found so far by thousands of them: what a copy and its original share, ranks that softmax in place refuses, and padded
-    rows that get another shape."""
+    """Thousands of them found: a copy that shares its original, ranks that softmax in place rejects, and padded rows
+    that are reshaped."""
     model, shape = random_model(seed)
-    made = recorded(model, shape)
+    recording = recorded(model, shape)
     for policy in (PORT, EAGER, IN_PLACE):
-        assert close(run_in_torch(made, policy)[0], made.results()), str(policy)
+        assert close(run_in_torch(recording, policy)[0], recording.results()), str(policy)
 
 
 @pytest.mark.parametrize("seed", [20032, 20082, 20122, 30, 37, 41])
@@ -138,7 +138,7 @@ def test_the_calls_of_a_random_program_are_made(seed, pool):
     assert same_calls(pool, recorded(model, shape), IN_PLACE)
 
 
-# What TTNN does not compute -------------------------------------------------------------------------------------------------
+# Calls that TTNN lacks ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,38 +151,38 @@ def test_the_calls_of_a_random_program_are_made(seed, pool):
         (lambda m, x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True), [(1, 32, 4, 4)], "does not align"),
         (lambda m, x: x.as_strided((2, 2), (1, 2)), [(2, 3)], "TTNN tensors have no strides"),
         (lambda m, x: x.half(), [(2, 3)], "TTNN has none of"),
-        (lambda m, x: x.max(1), [(2, 3)], "ttnn.max returns 1 of its 2 results, and another one is read"),
+        (lambda m, x: x.max(1), [(2, 3)], "ttnn.max returns 1 of its 2 results, but another one is read"),
         (lambda m, x: x.max(1).values, [(2, 3)], ""),
         (lambda m, x: F.dropout(x, 0.5, training=True), [(2, 3)], ""),  # it drops, but other elements than torch
     ],
 )
-def test_a_call_that_would_compute_something_else_is_none(forward, inputs, reason):
-    """A call is made that runs without a word, or one that fails: either way no plan of it is one of the model."""
-    made = recorded(Net(forward, c=nn.ConvTranspose1d(3, 4, 2)), *inputs)
-    first = planned_steps(made.trace)[0]
+def test_a_call_that_would_compute_something_else_is_not_made(forward, inputs, reason):
+    """Such a call may run without an error, or fail: either way it is not a call of the model."""
+    recording = recorded(Net(forward, c=nn.ConvTranspose1d(3, 4, 2)), *inputs)
+    first = planned_steps(recording.trace)[0]
     assert reason in first.reason
-    assert (first.case is None) == bool(reason)
+    assert isinstance(first, PlannedCall) == (not reason)
 
 
-def test_a_map_that_is_resized_to_its_own_size_is_a_call_of_nothing():
-    """Whatever TTNN would say of its channels."""
-    made = recorded(Net(lambda m, x: F.interpolate(x, (4, 5), mode="bilinear")), (1, 3, 4, 5))
-    assert planned_steps(made.trace)[0].case is not None
+def test_a_map_that_is_resized_to_its_own_size_is_a_call():
+    """Whatever its channels: TTNN is not called."""
+    recording = recorded(Net(lambda m, x: F.interpolate(x, (4, 5), mode="bilinear")), (1, 3, 4, 5))
+    assert isinstance(planned_steps(recording.trace)[0], PlannedCall)
 
 
 # The test itself ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_order_is_found_out(monkeypatch):
-    """Rows before columns, in a map that has as many of both: shapes alone would not tell."""
-    made = recorded(nn.Conv2d(3, 4, (1, 3), padding=(0, 1)), (1, 3, 6, 6))
-    assert close(run_in_torch(made, PORT)[0], made.results())
+def test_a_wrong_order_is_detected(monkeypatch):
+    """Rows before columns, in a map that has as many of both: shapes alone would not show it."""
+    recording = recorded(nn.Conv2d(3, 4, (1, 3), padding=(0, 1)), (1, 3, 6, 6))
+    assert close(run_in_torch(recording, PORT)[0], recording.results())
     monkeypatch.setattr(products, "channels_last", lambda rank: (0, 3, 2, 1))
-    assert not close(run_in_torch(made, PORT)[0], made.results())
+    assert not close(run_in_torch(recording, PORT)[0], recording.results())
 
 
-def test_a_call_too_many_is_found_out(pool, monkeypatch):
-    made = recorded(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), (1, 3, 6, 6))
-    assert same_calls(pool, made, PORT)
+def test_an_extra_call_is_detected(pool, monkeypatch):
+    recording = recorded(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), (1, 3, 6, 6))
+    assert same_calls(pool, recording, PORT)
     monkeypatch.setitem(calls.RULES, "relu", lambda work: unary(work) and unary(work))
-    assert not same_calls(pool, made, PORT), "the worker has the rule as it is"
+    assert not same_calls(pool, recording, PORT), "the worker has the rule as it is"

@@ -1,4 +1,4 @@
-"""The calls of TTNN that a plan makes, noted as they are made: on a virtual device, or in torch. Imports neither."""
+"""Records the calls of TTNN that a plan makes, on a virtual device or in torch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ssinghal.plan.result import PlanResult
 from ssinghal.plan.weights import ResidentWeights, conv_arguments, map_layout
 from ssinghal.runner.tasks import PoolOptions, Task
 
-LOADING = ("prepare_", "allocate_", "empty")  # what is called before the first step begins with these
+LOADING = ("prepare_", "allocate_", "empty")  # prefixes of calls before the first step
 
 
 class NotedCall(NamedTuple):
-    """``arguments``: numbers and text; tensors and what TTNN calls memory are left out. ``results``: (shape, layout, dtype)."""
+    """A call. ``arguments``: numbers and text, without tensors and memory configs. ``results``: (shape, layout, dtype)."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -31,7 +31,7 @@ class NotedCall(NamedTuple):
 
 
 class Noting:
-    """A session whose calls of ttnn are noted in ``calls``; everything else is the session's own."""
+    """A session whose calls of ttnn are recorded in ``calls``; everything else is delegated."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -58,22 +58,24 @@ class _Module:
             returned = function(*args, **kwargs)
             results = [t for t in (returned if isinstance(returned, (list, tuple)) else [returned]) if _is_tensor(t)]
             if results:
-                told = [*map(_plain, args), *((key, _plain(value)) for key, value in sorted(kwargs.items()))]
+                arguments = [*map(_plain, args), *((key, _plain(value)) for key, value in sorted(kwargs.items()))]
                 specs = tuple((tuple(t.shape), t.layout.name, t.dtype.name) for t in results)
-                self._calls.append(NotedCall(name, tuple(a for a in told if a not in (None, (), *_named_nothing(a))), specs))
+                self._calls.append(
+                    NotedCall(name, tuple(a for a in arguments if a not in (None, (), *_named_nothing(a))), specs)
+                )
             return returned
 
         return call
 
 
 def _named_nothing(argument: Any) -> tuple[Any, ...]:
-    """A keyword whose value is left out is left out too."""
+    """Returns a keyword without a value, which is left out."""
     return (argument,) if isinstance(argument, tuple) and argument[1:] in ((None,), ((),)) else ()
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return tuple(found for found in map(_plain, value) if found is not None)
+        return tuple(item for item in map(_plain, value) if item is not None)
     return value if isinstance(value, (bool, int, float, str)) and type(value) in (bool, int, float, str) else None
 
 
@@ -83,7 +85,7 @@ def _is_tensor(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class NotedPlan(Task["tuple[PlanResult, list[NotedCall]]"]):
-    """The product's own run of a model, and the calls that it made."""
+    """Runs a model and returns the calls that it made."""
 
     plan: PlanTask
 
@@ -101,8 +103,7 @@ Specs = list[tuple[tuple[int, ...], tuple[int, ...], str, str]]  # shape, padded
 
 @dataclass(frozen=True)
 class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
-    """What a plan places for the one convolution of a trace, and what ttnn.conv2d itself returns as its prepared weights when
-    it is given those of the host."""
+    """Returns the weights that a plan places for the one convolution of a trace, and those that ttnn.conv2d prepares."""
 
     trace: Trace
 
@@ -115,9 +116,9 @@ class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
 
     def _placed(self, session: Session) -> Specs:
         residents, steps = ResidentWeights(session, self.trace), planned_steps(self.trace)
-        residents.spec_all(steps)
+        residents.decide_specs(steps)
         residents.place_all(steps)
-        return [_told(tensor) for tensor in residents.tensors.values()]
+        return [_facts(tensor) for tensor in residents.tensors.values()]
 
     def _returned(self, session: Session) -> Specs:
         ttnn, (step,) = session.ttnn, planned_steps(self.trace)
@@ -141,13 +142,13 @@ class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
             return_weights_and_bias=True,
             **arguments,
         )
-        return [_told(tensor) for tensor in (weights, vector) if tensor is not None]
+        return [_facts(tensor) for tensor in (weights, vector) if tensor is not None]
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> tuple[Specs, Specs]:
         raise AssertionError(verdict.message)
 
 
-def _told(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...], str, str]:
+def _facts(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...], str, str]:
     return tuple(tensor.shape), tuple(tensor.padded_shape), tensor.layout.name, tensor.dtype.name
 
 

@@ -1,176 +1,217 @@
-"""Rewrites of attention: fused into one call, and heads split by one call. Device-free."""
+"""Rewrites attention: one call for the products and the softmax, and one call that splits heads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.tensors import TILE_EDGE
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.lowering import EXTRAS
-from ssinghal.plan.passes.editing import VIEWS, makers, readers, view_of, with_steps
+from ssinghal.plan.passes.editing import Graph, with_steps
 
 _MATMULS = frozenset({"aten.matmul.default", "aten.bmm.default"})
-_HEADS = 4  # rank of what TTNN's attention takes
+_RANK = 4  # of the operands of TTNN's attention
 
 
 @dataclass(frozen=True)
 class _Attention:
-    """softmax(query @ keys * scale) @ values. ``keys``: as the first product takes them, [.., head size, keys]. ``turned``: the
-    second product takes the weights transposed and gives its result transposed."""
+    """softmax(query @ keys * scale) @ values. ``keys``: as the first product takes them, [.., head size, keys].
+
+    ``transposed``: the second product takes the weights transposed and gives its result transposed.
+    """
 
     steps: tuple[int, ...]
     query: int
     keys: int
     values: int
     scale: float
-    turned: bool
+    transposed: bool
     result: int
 
 
+class _Scores(NamedTuple):
+    """The scores that a softmax takes: query @ keys * scale, by ``steps``."""
+
+    steps: list[int]
+    query: int
+    keys: int
+    scale: float
+
+
+class _Weighted(NamedTuple):
+    """The product of a softmax's weights with ``values``, by ``steps``, the product last."""
+
+    steps: list[int]
+    values: int
+    transposed: bool
+
+
 def fused_attention(trace: Trace) -> Trace:
-    """Products and softmax as one call, which holds no scores: where nothing but a number stands between them."""
-    read, made = readers(trace), makers(trace)
+    """Fuses the two products and the softmax of attention into one call, which allocates no scores.
+
+    Nothing but multiplications by a number may be between them.
+    """
+    graph = Graph(trace)
     changed: dict[int, list[Step]] = {}
     values: list[Value] = []
     for number, step in enumerate(trace.steps):
-        found = _attention(trace, read, made, number) if step.overload == "aten.softmax.int" else None
-        if found is not None:
-            changed |= {n: [] for n in found.steps[:-1]}
-            changed[found.steps[-1]] = _fused(trace, found, values)
+        attention = _attention(graph, number) if step.overload == "aten.softmax.int" else None
+        if attention is not None:
+            changed |= {n: [] for n in attention.steps[:-1]}
+            changed[attention.steps[-1]] = _fused(trace, attention, values)
     return with_steps(trace, changed, values)
 
 
-def _attention(trace: Trace, read: Mapping[int, list[int]], made: Mapping[int, int], number: int) -> _Attention | None:
-    softmax = trace.steps[number]
-    scores = softmax.operands["self"]
-    shape = trace.values[scores].shape
-    if len(shape) != _HEADS or softmax.args["dim"] not in (-1, _HEADS - 1):
+def _attention(graph: Graph, number: int) -> _Attention | None:
+    """Returns the attention around the softmax ``number``; None where the steps do something else or TTNN has no such call:
+
+    scores = query @ keys * scale; weights = softmax(scores, -1); result = weights @ values
+    or, transposed: result = values @ weights.transpose(-2, -1)
+    """
+    softmax = graph.steps[number]
+    shape = graph.values[softmax.operands["self"]].shape
+    if len(shape) != _RANK or softmax.args["dim"] not in (-1, _RANK - 1):
         return None
-    steps, scale = [number], 1.0
-    while scores in made and read[scores] == [steps[0]] and _scaled(trace.steps[made[scores]]) is not None:
-        factor = _scaled(trace.steps[made[scores]])
-        assert factor is not None
+    scores, weighted = _scores(graph, number), _weighted(graph, number)
+    if scores is None or weighted is None:
+        return None
+    head_size = graph.values[scores.query].shape[-1]
+    batches = {graph.values[v].shape[:-2] for v in (scores.query, scores.keys, weighted.values)}
+    if batches != {shape[:2]} or head_size % TILE_EDGE:
+        return None
+    if graph.values[weighted.values].shape[-2 if weighted.transposed else -1] != head_size:
+        return None
+    steps = (*scores.steps, number, *weighted.steps)
+    result = graph.steps[steps[-1]].results[0]
+    return _Attention(steps, scores.query, scores.keys, weighted.values, scores.scale, weighted.transposed, result)
+
+
+def _scores(graph: Graph, softmax: int) -> _Scores | None:
+    """Goes back from a softmax over multiplications by numbers to the product of query and keys."""
+    steps, scale, reader = list[int](), 1.0, softmax
+    while (number := graph.creator_for(reader, graph.steps[reader].operands["self"])) is not None:
+        steps.insert(0, number)
+        step, reader = graph.steps[number], number
+        if step.overload in _MATMULS:
+            query, keys = step.inputs
+            return _Scores(steps, query, keys, scale)
+        factor = _factor(step)
+        if factor is None:
+            return None
         scale *= factor
-        steps.insert(0, made[scores])
-        scores = trace.steps[steps[0]].operands["self"]
-    if scores not in made or read[scores] != [steps[0]] or trace.steps[made[scores]].overload not in _MATMULS:
-        return None
-    first = trace.steps[made[scores]]
-    steps.insert(0, made[scores])
-    weights, turned = softmax.results[0], False
-    if len(read[weights]) == 1 and read[weights][0] < len(trace.steps):
-        after = trace.steps[read[weights][0]]
-        if after.overload == "aten.transpose.int" and {after.args["dim0"] % 4, after.args["dim1"] % 4} == {2, 3}:
-            steps.append(read[weights][0])
-            weights, turned = after.results[0], True
-    if len(read[weights]) != 1 or read[weights][0] >= len(trace.steps):
-        return None
-    second = trace.steps[read[weights][0]]
-    place = "other" if turned else "self"
-    if second.overload != "aten.matmul.default" or second.operands[place] != weights:
-        return None
-    inner = second.operands["self" if turned else "other"]
-    query, keys = first.inputs
-    head = trace.values[query].shape[-1]
-    batches = {trace.values[v].shape[:-2] for v in (query, keys, inner)}
-    if inner == weights or batches != {shape[:2]} or head % TILE_EDGE or trace.values[inner].shape[2 if turned else 3] != head:
-        return None
-    return _Attention((*steps, read[weights][0]), query, keys, inner, scale, turned, second.results[0])
+    return None
 
 
-def _scaled(step: Step) -> float | None:
-    """The number that this step multiplies by; None for any other step."""
+def _weighted(graph: Graph, softmax: int) -> _Weighted | None:
+    """Goes on from a softmax, over a transpose of its weights, to their product with the values."""
+    weights, steps, transposed = graph.steps[softmax].results[0], list[int](), False
+    number = graph.only_reader(weights)
+    if number is not None and _swaps_last_dims(graph.steps[number]):
+        steps.append(number)
+        weights, transposed = graph.steps[number].results[0], True
+        number = graph.only_reader(weights)
+    if number is None or graph.steps[number].overload != "aten.matmul.default":
+        return None
+    left, right = graph.steps[number].inputs
+    own, values = (right, left) if transposed else (left, right)
+    return _Weighted([*steps, number], values, transposed) if own == weights != values else None
+
+
+def _swaps_last_dims(step: Step) -> bool:
+    return step.overload == "aten.transpose.int" and {step.args["dim0"] % _RANK, step.args["dim1"] % _RANK} == {2, 3}
+
+
+def _factor(step: Step) -> float | None:
+    """Returns the number that a step multiplies by; None for any other step."""
     other = step.args.get("other")
     if len(step.inputs) != 1 or not isinstance(other, (int, float)) or isinstance(other, bool):
         return None
     return float(other) if step.overload == "aten.mul.Tensor" else 1 / other if step.overload == "aten.div.Tensor" else None
 
 
-def _fused(trace: Trace, found: _Attention, values: list[Value]) -> list[Step]:
+def _fused(trace: Trace, attention: _Attention, values: list[Value]) -> list[Step]:
+    """Returns the steps of the fused call. ``values``: new ones, to which those of the steps are added."""
     steps: list[Step] = []
-    at = trace.steps[found.steps[-1]].at
+    at = trace.steps[attention.steps[-1]].at
 
-    def turned(value: int) -> int:
-        new = _new(trace, values, value)
+    def transposed(value: int) -> int:
+        new = _new_transposed(trace, values, value)
         steps.append(Step("aten.transpose.int", {"self": value}, {"dim0": -2, "dim1": -1}, (new,), at))
         return new
 
-    operands = {"query": found.query, "key": turned(found.keys)}
-    operands["value"] = turned(found.values) if found.turned else found.values
-    result = found.result
-    if found.turned:
-        result = _new(trace, values, found.result)
-    args = {"scale": found.scale}
+    operands = {"query": attention.query, "key": transposed(attention.keys)}
+    operands["value"] = transposed(attention.values) if attention.transposed else attention.values
+    result = _new_transposed(trace, values, attention.result) if attention.transposed else attention.result
+    args = {"scale": attention.scale}
     steps.append(Step("aten.scaled_dot_product_attention.default", operands, args, (result,), at))
-    if found.turned:
-        steps.append(Step("aten.transpose.int", {"self": result}, {"dim0": -2, "dim1": -1}, (found.result,), at))
+    if attention.transposed:
+        steps.append(Step("aten.transpose.int", {"self": result}, {"dim0": -2, "dim1": -1}, (attention.result,), at))
     return steps
 
 
-def _new(trace: Trace, values: list[Value], of: int) -> int:
-    """A value like another one, its last two dims swapped."""
-    value = trace.values[of]
+def _new_transposed(trace: Trace, values: list[Value], like: int) -> int:
+    """Adds a value like another one with its last two dims swapped; returns its number."""
+    value = trace.values[like]
     values.append(replace(value, shape=(*value.shape[:-2], value.shape[-1], value.shape[-2]), kind=ValueKind.ACTIVATION))
     return len(trace.values) + len(values) - 1
 
 
 def split_heads(trace: Trace) -> Trace:
-    """Queries, keys and values cut out of one product by views: TTNN has a call for it, which gives three tensors of heads."""
-    read = readers(trace)
+    """Replaces views that cut queries, keys and values out of one product by TTNN's call for it."""
+    graph = Graph(trace)
     changed: dict[int, list[Step]] = {}
     for number, step in enumerate(trace.steps):
         if step.overload == "aten.linear.default":
-            changed |= _heads_of(trace, read, number)
+            changed |= _split_call(graph, number)
     return with_steps(trace, changed)
 
 
-def _heads_of(trace: Trace, read: Mapping[int, list[int]], number: int) -> dict[int, list[Step]]:
-    """linear [B, N, 3 H d] -> views -> [3, B, H, N, d] -> three selects of dim 0."""
-    packed = trace.steps[number].results[0]
-    shape = trace.values[packed].shape
-    value, gone = packed, []
-    form: AxisLayout | None = AxisLayout.plain(shape)
-    while form is not None and len(read[value]) == 1 and read[value][0] < len(trace.steps):
-        step = trace.steps[read[value][0]]
-        if step.overload not in VIEWS:
-            break
-        gone.append(read[value][0])
-        value = step.results[0]
-        form = view_of(form, step, trace.values[value].shape)
-    heads = trace.values[value].shape
-    if form is None or len(shape) != 3 or len(heads) != 5 or heads[0] != 3 or not gone:
+def _split_call(graph: Graph, number: int) -> dict[int, list[Step]]:
+    """Returns the call in place of these steps after the linear layer ``number``, none where there are others:
+
+    linear -> [B, N, 3 H d] -> views -> [3, B, H, N, d] -> three selects of dim 0, or an unbind.
+    """
+    packed = graph.steps[number].results[0]
+    value, axes, views = graph.after_views(packed)
+    shape, heads = graph.values[packed].shape, graph.values[value].shape
+    if axes is None or len(shape) != 3 or len(heads) != 5 or heads[0] != 3 or not views:
         return {}
     _, batch, count, length, size = heads
-    wanted = AxisLayout.plain((batch, length, 3, count, size)).permuted((2, 0, 3, 1, 4))
-    if (batch, length, 3 * count * size) != shape or _numbered(form) != _numbered(wanted):
+    expected = AxisLayout.plain((batch, length, 3, count, size)).permuted((2, 0, 3, 1, 4))
+    if (batch, length, 3 * count * size) != shape or not _same_meaning(axes, expected) or size % TILE_EDGE:
         return {}
-    selects = read[value]
-    steps = [trace.steps[n] for n in selects if n < len(trace.steps)]
-    if size % TILE_EDGE or len(steps) != len(selects):
+    selects = graph.readers[value]
+    parts = _selected_parts(graph, selects)
+    if parts is None:
         return {}
-    cut: dict[int, int] = {}
-    for select in steps:
-        if select.overload == "aten.select.int" and select.args["dim"] == 0:
-            parts = {select.args["index"] % 3: select.results[0]}
-        elif select.overload == "aten.unbind.int" and select.args.get("dim", 0) == 0:
-            parts = dict(enumerate(select.results))
+    args = {"chunks": 3, "dim": 2, f"{EXTRAS}heads": count}
+    split = Step("aten.chunk.default", {"self": packed}, args, parts, graph.steps[views[0]].at)
+    return {**{n: [] for n in (*views[1:], *selects)}, views[0]: [split]}
+
+
+def _selected_parts(graph: Graph, readers: list[int]) -> tuple[int, int, int] | None:
+    """Returns the values at index 0, 1 and 2 of dim 0 that ``readers`` select; None where they do anything else."""
+    parts: dict[int, int] = {}
+    for number in readers:
+        if number == len(graph.steps):
+            return None
+        step = graph.steps[number]
+        if step.overload == "aten.select.int" and step.args["dim"] == 0:
+            selected = {step.args["index"] % 3: step.results[0]}
+        elif step.overload == "aten.unbind.int" and step.args.get("dim", 0) == 0:
+            selected = dict(enumerate(step.results))
         else:
-            return {}
-        if parts.keys() & cut.keys():
-            return {}
-        cut |= parts
-    if len(cut) != 3:
-        return {}
-    args: dict[str, Any] = {"chunks": 3, "dim": 2, f"{EXTRAS}heads": count}
-    results = (cut[0], cut[1], cut[2])
-    split = Step("aten.chunk.default", {"self": packed}, args, results, trace.steps[gone[0]].at)
-    return {**{n: [] for n in (*gone[1:], *selects)}, gone[0]: [split]}
+            return None
+        if selected.keys() & parts.keys():
+            return None
+        parts |= selected
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
 
 
-def _numbered(form: AxisLayout) -> tuple[Any, ...]:
-    """What two forms of one meaning agree in: sizes of the atoms in the order of the device, and the dims as places in it."""
-    place = {atom: i for i, atom in enumerate(form.order)}
-    return tuple(form.sizes[a] for a in form.order), tuple(tuple(place[a] for a in dim) for dim in form.dims)
+def _same_meaning(one: AxisLayout, other: AxisLayout) -> bool:
+    """Returns whether two layouts differ only in the numbers of their atoms."""
+    sizes = tuple(one.sizes[a] for a in one.order) == tuple(other.sizes[a] for a in other.order)
+    number = dict(zip(one.order, other.order, strict=False))
+    return sizes and tuple(tuple(number[a] for a in dim) for dim in one.dims) == other.dims

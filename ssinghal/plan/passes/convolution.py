@@ -1,42 +1,44 @@
-"""Rewrites of convolutions: padding done within them, and chunks of frames joined. Device-free."""
+"""Rewrites convolutions: padding moves into them, and chunks of frames are joined."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from ssinghal.capture.trace import Step, Trace, Value
 from ssinghal.plan.lowering import EXTRAS
-from ssinghal.plan.passes.editing import makers, readers, with_steps
+from ssinghal.plan.passes.editing import Graph, with_steps
 
 CONVOLUTIONS = frozenset(f"aten.conv{dims}d.{kind}" for dims in (1, 2, 3) for kind in ("default", "padding"))
-_PADDING = frozenset(name for name in CONVOLUTIONS if name.endswith(".default"))  # told how much in numbers
+_PADDING = frozenset(name for name in CONVOLUTIONS if name.endswith(".default"))  # those that pad by numbers
 FRAMES = 2  # the dim of [N, C, D, H, W]
 
 
 def pad_into_convolution(trace: Trace) -> Trace:
-    """Padding that the convolution after it does by itself: zeros on both sides alike, and of volumes the copied edges of each
-    frame (TTNN's conv3d has the mode), whose frames before the first are still put there."""
-    read, made = readers(trace), makers(trace)
+    """Moves padding into the convolution after it: zeros that are equal on both sides, and copied edges of each frame.
+
+    TTNN's conv3d has a mode for the latter; padding before the first frame stays a separate call.
+    """
+    graph = Graph(trace)
     changed: dict[int, list[Step]] = {}
     values: list[Value] = []
     for number, conv in enumerate(trace.steps):
         if conv.overload not in _PADDING:
             continue
         source, weight = conv.operands["input"], trace.values[conv.operands["weight"]]
-        before = made.get(source)
-        if before is None or read[source] != [number] or any(_numbers(conv.args.get("padding", 0))):
+        before = graph.creator_for(number, source)
+        if before is None or any(_numbers(conv.args.get("padding", 0))):
             continue
         pad = trace.steps[before]
         if pad.overload != "aten.pad.default":
             continue
-        dims, given = len(weight.shape) - 2, pad.args["pad"]
-        pairs = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
+        dims, sizes = len(weight.shape) - 2, pad.args["pad"]
+        pairs = [(sizes[i], sizes[i + 1]) for i in range(0, len(sizes), 2)]
         sides = [*pairs, *[(0, 0)] * (dims - len(pairs))][::-1]
-        if len(trace.values[source].shape) != dims + 2 or len(sides) != dims or min(given, default=0) < 0:
-            continue  # of channels, or a cut
+        if len(trace.values[source].shape) != dims + 2 or len(sides) != dims or min(sizes, default=0) < 0:
+            continue  # it pads channels, or cuts
         mode = pad.args.get("mode", "constant")
         if mode == "constant" and not pad.args.get("value") and all(a == b for a, b in sides):
             padding = [a for a, _ in sides]
@@ -55,7 +57,7 @@ def _numbers(value: int | Sequence[int]) -> Sequence[int]:
 def _frames_only(
     trace: Trace, before: int, number: int, sides: Sequence[tuple[int, ...]], values: list[Value]
 ) -> dict[int, list[Step]]:
-    """The pad of frames, and the convolution that copies the edges within them."""
+    """Returns the padding of frames, and the convolution that copies the edges within them."""
     pad, conv = trace.steps[before], trace.steps[number]
     padding = [0, *(a for a, _ in sides[1:])]
     args = {**conv.args, "padding": padding, f"{EXTRAS}padding_mode": "replicate"}
@@ -74,7 +76,7 @@ _ALONG_FRAMES = {"stride": 1, "padding": 0, "dilation": 1}
 
 
 class _Range(NamedTuple):
-    """Frames ``start`` to ``end`` of the value ``base``, made by ``steps``."""
+    """Frames ``start`` to ``end`` of the value ``base``, created by ``steps``."""
 
     base: int
     start: int
@@ -83,79 +85,91 @@ class _Range(NamedTuple):
 
 
 def whole_convolution(trace: Trace) -> Trace:
-    """One convolution in place of several over chunks of frames that are joined afterwards: models cut them for the memory of
-    other devices, and the chunks live beside the whole."""
-    read = readers(trace)
+    """Replaces convolutions over chunks of frames that are joined afterwards by one convolution.
+
+    Models cut frames into chunks for the memory of other devices; here the chunks need memory in addition to the complete map.
+    """
+    graph = Graph(trace)
     ranges: dict[int, _Range] = {}
     changed: dict[int, list[Step]] = {}
     for number, step in enumerate(trace.steps):
-        for value, part in zip(step.results, _ranges(trace, ranges, number), strict=False):
-            if part is not None:
-                ranges[value] = part
+        ranges.update(zip(step.results, _ranges(graph, ranges, number), strict=False))
         if step.overload == "aten.cat.default" and step.args.get("dim", 0) == FRAMES:
-            changed |= _joined(trace, read, ranges, number)
+            changed |= _joined_convolution(graph, ranges, number)
     return with_steps(trace, changed)
 
 
-def _ranges(trace: Trace, ranges: Mapping[int, _Range], number: int) -> list[_Range | None]:
-    """The results that are ranges of frames of one value."""
-    step = trace.steps[number]
+def _ranges(graph: Graph, ranges: Mapping[int, _Range], number: int) -> list[_Range]:
+    """Returns the ranges of frames of one value that a step cuts or joins; none for any other step."""
+    step = graph.steps[number]
     name = step.overload.split(".")[1]
-    if name in ("chunk", "split", "split_with_sizes", "slice") and step.args.get("dim", 0) == FRAMES:
-        source = step.inputs[0]
-        frames = trace.values[source].shape[FRAMES]
-        whole = ranges.get(source, _Range(source, 0, frames, frozenset()))
-        if step.args.get("step", 1) != 1:
-            return []
-        start = step.args.get("start", 0) or 0
-        at = whole.start + (max(0, start + frames) if start < 0 else min(start, frames))
-        parts: list[_Range | None] = []
-        for result in step.results:
-            size = trace.values[result].shape[FRAMES]
-            parts.append(_Range(whole.base, at, at + size, whole.steps | {number}))
-            at += size
-        return parts
-    if name == "cat" and step.args.get("dim", 0) == FRAMES:
-        known = [ranges.get(value) for value in step.inputs]
-        parts = [part for part in known if part is not None]
-        if len(parts) == len(known) and _consecutive([(p.base, p.start, p.end) for p in parts if p is not None]):
-            steps = frozenset().union(*(p.steps for p in parts if p is not None), {number})
-            first, last = parts[0], parts[-1]
-            assert first is not None
-            assert last is not None
-            return [_Range(first.base, first.start, last.end, steps)]
-    return []
+    if step.args.get("dim", 0) != FRAMES:
+        return []
+    if name in ("chunk", "split", "split_with_sizes", "slice") and step.args.get("step", 1) == 1:
+        return _cut_ranges(graph, ranges, number)
+    parts = _known_ranges(ranges, step.inputs) if name == "cat" else None
+    if not parts or not _consecutive([(part.base, part.start, part.end) for part in parts]):
+        return []
+    return [_Range(parts[0].base, parts[0].start, parts[-1].end, frozenset({number}).union(*(p.steps for p in parts)))]
+
+
+def _cut_ranges(graph: Graph, ranges: Mapping[int, _Range], number: int) -> list[_Range]:
+    step = graph.steps[number]
+    source = step.inputs[0]
+    frames = graph.values[source].shape[FRAMES]
+    source_range = ranges.get(source, _Range(source, 0, frames, frozenset()))
+    start = step.args.get("start", 0) or 0
+    at = source_range.start + (max(0, start + frames) if start < 0 else min(start, frames))
+    parts: list[_Range] = []
+    for result in step.results:
+        end = at + graph.values[result].shape[FRAMES]
+        parts.append(_Range(source_range.base, at, end, source_range.steps | {number}))
+        at = end
+    return parts
+
+
+def _known_ranges(ranges: Mapping[int, _Range], values: Iterable[int]) -> list[_Range] | None:
+    """Returns the ranges of frames of ``values``; None where one of them is no such range."""
+    try:
+        return [ranges[value] for value in values]
+    except KeyError:
+        return None
 
 
 def _consecutive(parts: Sequence[tuple[int, int, int]]) -> bool:
+    """Returns whether each (base, start, end) starts where the one before it ends."""
     return all(a[0] == b[0] and a[2] == b[1] for a, b in pairwise(parts))
 
 
-def _joined(trace: Trace, read: Mapping[int, list[int]], ranges: Mapping[int, _Range], number: int) -> dict[int, list[Step]]:
-    """A concat of convolutions whose windows of frames follow each other without a gap."""
-    made = makers(trace)
-    step = trace.steps[number]
-    convs = [
-        made[value] for value in step.inputs if value in made and trace.steps[made[value]].overload == "aten.conv3d.default"
-    ]
-    if len(convs) != len(step.inputs) or len(convs) < 2:
+def _joined_convolution(graph: Graph, ranges: Mapping[int, _Range], number: int) -> dict[int, list[Step]]:
+    """Returns one convolution in place of those that step ``number`` joins, if their outputs follow each other without a gap.
+
+    With a kernel of 3 frames, cat([conv(x[:, :, 0:6]), conv(x[:, :, 4:10])], 2) is conv(x[:, :, 0:10]): the input frames start
+    to end give the outputs start to end - 2.
+    """
+    step = graph.steps[number]
+    convs = [n for value in step.inputs if (n := _convolution_for(graph, number, value)) is not None]
+    calls = [graph.steps[n] for n in convs]
+    parts = _known_ranges(ranges, (call.inputs[0] for call in calls))
+    if len(convs) != len(step.inputs) or len(convs) < 2 or not parts:
         return {}
-    calls = [trace.steps[n] for n in convs]
     first = calls[0]
-    alike = all(c.args == first.args and c.inputs[1:] == first.inputs[1:] and read[c.results[0]] == [number] for c in calls)
-    parts = [ranges.get(c.inputs[0]) for c in calls]
     stride, padding, dilation = (_numbers(first.args.get(name, usual))[0] for name, usual in _ALONG_FRAMES.items())
-    if not alike or stride != 1 or padding or any(part is None for part in parts):
+    equal = all(call.args == first.args and call.inputs[1:] == first.inputs[1:] for call in calls)
+    if not equal or stride != 1 or padding:
         return {}
-    reach = dilation * (trace.values[first.inputs[1]].shape[2] - 1)
-    known = [part for part in parts if part is not None]
-    frames = trace.values[known[0].base].shape[FRAMES]
-    windows = [(part.base, part.start, part.end - reach) for part in known]
-    if not _consecutive(windows) or known[0].start or known[-1].end != frames:
+    overlap = dilation * (graph.values[first.inputs[1]].shape[2] - 1)
+    covers_all = not parts[0].start and parts[-1].end == graph.values[parts[0].base].shape[FRAMES]
+    if not covers_all or not _consecutive([(part.base, part.start, part.end - overlap) for part in parts]):
         return {}
-    gone = frozenset().union(*(part.steps for part in known)) | set(convs)
-    outside = {value for n in gone for value in trace.steps[n].results if not set(read[value]) <= gone | {number}}
-    if outside:
+    removed = frozenset(convs).union(*(part.steps for part in parts))
+    if any(not set(graph.readers[value]) <= removed | {number} for n in removed for value in graph.steps[n].results):
         return {}
-    whole = replace(first, operands={**first.operands, "input": known[0].base}, results=step.results)
-    return {**{n: [] for n in gone}, number: [whole]}
+    joined = replace(first, operands={**first.operands, "input": parts[0].base}, results=step.results)
+    return {**{n: [] for n in removed}, number: [joined]}
+
+
+def _convolution_for(graph: Graph, reader: int, value: int) -> int | None:
+    """Returns the conv3d that creates ``value`` for the step ``reader`` alone."""
+    number = graph.creator_for(reader, value)
+    return number if number is not None and graph.steps[number].overload == "aten.conv3d.default" else None

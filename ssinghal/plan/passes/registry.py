@@ -1,4 +1,4 @@
-"""Changes to a trace that a port makes and that keep what the model computes. Device-free: a trace in, a trace out."""
+"""Applies the changes that a port makes to a trace without changing what the model computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ssinghal.plan.lowering import EXTRAS
 from ssinghal.plan.passes.attention import fused_attention, split_heads
 from ssinghal.plan.passes.convolution import CONVOLUTIONS, pad_into_convolution, whole_convolution
 from ssinghal.plan.passes.depth_to_space import depth_to_space
-from ssinghal.plan.passes.editing import makers, readers, with_steps
+from ssinghal.plan.passes.editing import Graph, with_steps
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 
 _NORMS = frozenset({"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"})
@@ -18,7 +18,7 @@ _VECTORS = ("weight", "bias", "running_mean", "running_var")
 
 
 def rewritten(trace: Trace, policy: PortingPolicy) -> Trace:
-    """The trace as this policy runs it."""
+    """Returns the trace as this policy runs it."""
     if policy.fold_batch_norm:
         trace = fold_batch_norm(trace)
     for rewrite, change in CHANGES.items():  # in this order, whatever that of the policy is
@@ -27,24 +27,26 @@ def rewritten(trace: Trace, policy: PortingPolicy) -> Trace:
 
 
 def fold_batch_norm(trace: Trace) -> Trace:
-    """Into the convolution before it, whose weight is scaled and whose bias takes the rest: the result is the norm's.
+    """Folds batch norms into the convolutions before them, which scale their weight and take the rest into their bias.
 
-    ``folded`` tells the call what its weight and bias are made of: the values of the convolution's own bias and of the norm's
-    weight, bias, mean and variance (None where there is none), and epsilon. Statistics of the batch itself are not folded."""
-    read, made = readers(trace), makers(trace)
+    The argument ``folded`` lists the values that the new weight and bias come from: the convolution's own bias and the norm's
+    weight, bias, mean and variance (None where there is none), and epsilon. Norms with statistics of the batch are not folded.
+    """
+    graph = Graph(trace)
     changed: dict[int, list[Step]] = {}
     for number, step in enumerate(trace.steps):
         if step.overload not in _NORMS or step.args.get("training"):
             continue
         source = step.operands["input"]
-        before = made.get(source)
-        if before is None or trace.steps[before].overload not in CONVOLUTIONS or read[source] != [number]:
+        before = graph.creator_for(number, source)
+        if before is None or trace.steps[before].overload not in CONVOLUTIONS:
             continue
         conv = trace.steps[before]
         parts = [conv.operands.get("bias"), *map(step.operands.get, _VECTORS)]
         weight = trace.values[conv.operands["weight"]]
         resident = weight.is_resident and all(trace.values[n].is_resident for n in parts if n is not None)
-        if not resident or len(weight.shape) != len(trace.values[source].shape) or any(read[n] for n in step.results[1:]):
+        others_are_read = any(graph.readers[n] for n in step.results[1:])
+        if not resident or len(weight.shape) != len(trace.values[source].shape) or others_are_read:
             continue
         shift = next(n for n in (parts[0], parts[2], parts[3]) if n is not None)
         operands = {**{k: v for k, v in conv.operands.items() if k != "bias"}, "bias": shift}

@@ -1,1 +1,1 @@
-"""How each kind of step is called: a rule takes a ``Work`` and returns the results as they lie."""
+"""Makes the calls of each kind of step: a rule takes a ``Work`` and returns the results with their layout on the device."""

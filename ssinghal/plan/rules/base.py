@@ -1,4 +1,4 @@
-"""One step to be done, and what is not known otherwise: the registry's own call."""
+"""Defines the work of a step, and the rule for operators without another one: the operator's own call."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from ssinghal.operators import make_case
 from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
-from ssinghal.plan.lowering import PlannedStep
+from ssinghal.plan.lowering import PlannedCall
 from ssinghal.plan.weights import ResidentWeights
 
-WIDE = 2.0  # tiles that take more than this many times their elements are not made where rows do as well
+WIDE = 2.0  # tiles that take more than this many times the bytes of their elements are avoided where rows work too
 
 
 @dataclass
 class Work:
-    """One step to be done. ``held``: its activations, by value; ``shapes``: of its results; ``dies``: values that nobody reads
-    after it."""
+    """One call to be made. ``activations``: those on the device, by value. ``shapes``: of its results. ``dies``: values that
+    nobody reads after it."""
 
-    planned: PlannedStep
-    hand: LayoutOps
+    planned: PlannedCall
+    ops: LayoutOps
     residents: ResidentWeights
-    held: Mapping[int, HeldTensor]
+    activations: Mapping[int, HeldTensor]
     shapes: Sequence[Shape]
     dies: frozenset[int] = frozenset()
 
     @property
     def case(self) -> Case:
-        assert self.planned.case is not None
         return self.planned.case
 
     @property
@@ -44,19 +43,21 @@ class Work:
         return len(self.planned.operands)
 
     def is_resident(self, position: int) -> bool:
-        return self.planned.operands[position] not in self.held
+        return self.planned.operands[position] not in self.activations
 
     def operand(self, position: int) -> HeldTensor:
-        """To be converted at will: in place of the value where the policy says so, else beside it."""
+        """Returns an operand that may be converted: a conversion replaces the value if the policy does so, else is separate."""
         if self.is_resident(position):
-            return self.residents.held(self.planned, position)
-        held = self.held[self.planned.operands[position]]
-        return held if self.hand.policy.replace_on_conversion else replace(held)
+            return self.residents.as_activation(self.planned, position)
+        x = self.activations[self.planned.operands[position]]
+        return x if self.ops.policy.replace_on_conversion else replace(x)
 
     def is_shared(self, tensor: Any) -> bool:
-        """Whether another value than the first operand lies in its buffer, so that it must not be written over. What torch
-        copies may be such a value: here it lies as it lies."""
-        others = [held.tensor for number, held in self.held.items() if number != self.planned.operands[0]]
+        """Returns whether a value other than the first operand has this buffer, so that it must not be overwritten.
+
+        Such a value may be a copy in torch that costs nothing here.
+        """
+        others = [x.tensor for number, x in self.activations.items() if number != self.planned.operands[0]]
         weights = [] if self.is_resident(0) else self.residents.tensors.values()
         address = tensor.buffer_address()
         return any(other.buffer_address() == address for other in (*others, *weights))
@@ -65,53 +66,55 @@ class Work:
         return replace(self.case.placement, layout=layout, channels_last=False)
 
     def call(self, tensors: Sequence[Any], attrs: Mapping[str, Any], layout: Layout = Layout.TILE) -> list[Any]:
-        """The registry's call on tensors of these shapes, with the results in DRAM."""
+        """Calls the operator on tensors of these shapes, with the results in DRAM."""
         shapes = tuple(tuple(t.shape) for t in tensors)
         return self.run(bind(make_case(self.planned.operator, shapes, attrs, self.placement(layout))), tensors)
 
     def run(self, call: BoundCall, tensors: Sequence[Any]) -> list[Any]:
-        info, hand = call.info, self.hand
+        """Runs ``call`` on ``tensors``; an operator that writes in place gets a copy of a shared tensor."""
+        info, ops = call.info, self.ops
         if info.traits.in_place and self.is_shared(tensors[0]):
-            hand.doing = "ttnn.clone"
-            tensors = [hand.ttnn.clone(tensors[0], **hand.in_dram), *tensors[1:]]
-        hand.doing = info.ttnn
-        return call.run(hand.ttnn, hand.session.device, tensors, hand.in_dram)
+            ops.doing = "ttnn.clone"
+            tensors = [ops.ttnn.clone(tensors[0], **ops.in_dram), *tensors[1:]]
+        ops.doing = info.ttnn
+        return call.run(ops.ttnn, ops.session.device, tensors, ops.in_dram)
 
 
 Rule = Callable[[Work], list[HeldTensor]]
 
 
-def registry(work: Work) -> list[HeldTensor]:
-    """Operands as the operator declares them, its results as it returns them: in torch's order, or channels-last for maps."""
-    hand, info = work.hand, work.planned.info
+def declared_call(work: Work) -> list[HeldTensor]:
+    """Calls the operator as declared; its results are in torch's order, or channels-last for maps."""
+    ops, info = work.ops, work.planned.info
     tensors = []
     for position, spec in enumerate(work.planned.call.inputs):
         if work.is_resident(position):
             tensors.append(work.residents.tensor(work.planned, position))
             continue
         x = work.operand(position)
-        rank = len(x.form.dims)
+        rank = len(x.axes.dims)
         order = channels_last(rank) if info.traits.nhwc and position == 0 else range(rank)
         if position in info.traits.transposed:
             order = [*range(rank - 2), rank - 1, rank - 2]
-        hand.cast(x, spec.dtype)
-        hand.arrange(x, order, spec.shape, spec.layout)
+        ops.cast(x, spec.dtype)
+        ops.arrange(x, order, spec.shape, spec.layout)
         tensors.append(x.tensor)
     results = work.run(work.planned.call, tensors)
     last = bool(info.traits.nhwc)
-    forms = [AxisLayout.plain(s, channels_last(len(s)) if last else range(len(s))) for s in work.shapes]
-    return [HeldTensor(tensor, form) for tensor, form in zip(results, forms, strict=False)]
+    layouts = [AxisLayout.plain(s, channels_last(len(s)) if last else range(len(s))) for s in work.shapes]
+    return [HeldTensor(tensor, axes) for tensor, axes in zip(results, layouts, strict=False)]
 
 
 def channels_last(rank: int) -> Sequence[int]:
+    """Returns torch's dims in the order of a tensor with its channels last."""
     return (0, *range(2, rank), 1) if rank > 2 else range(rank)
 
 
 def device_dims(work: Work, x: HeldTensor) -> list[int]:
-    """The order of its dims on the device. Where their atoms are mixed, one is made: what lies last stays last."""
-    order = x.form.device_dims()
+    """Returns the order of the dims on the device; where their atoms are mixed, brings ``x`` into one, its last axis last."""
+    order = x.axes.device_dims()
     if order is None:
-        last = next(d for d, atoms in enumerate(x.form.dims) if x.form.order[-1] in atoms)
-        order = [*(d for d in range(len(x.form.dims)) if d != last), last]
-        work.hand.arrange(x, order, layout=Layout.ROW_MAJOR)
+        last = next(d for d, atoms in enumerate(x.axes.dims) if x.axes.order[-1] in atoms)
+        order = [*(d for d in range(len(x.axes.dims)) if d != last), last]
+        work.ops.arrange(x, order, layout=Layout.ROW_MAJOR)
     return order

@@ -1,4 +1,4 @@
-"""Which rule makes the calls of a step: operands laid out as TTNN takes them, results as they come."""
+"""Selects the rule that makes the calls of a step."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from ssinghal.operators import named
 from ssinghal.plan.layout_ops import HeldTensor
-from ssinghal.plan.rules.along_dims import cat, cut, pad, reduce, roll, rowwise, softmax
-from ssinghal.plan.rules.base import Rule, Work, registry
+from ssinghal.plan.rules.along_dims import cat, pad, reduce, roll, rowwise, slices, softmax
+from ssinghal.plan.rules.base import Rule, Work, declared_call
 from ssinghal.plan.rules.elementwise import broadcast, unary
 from ssinghal.plan.rules.matmul import convolution, matmul, resize
-from ssinghal.plan.rules.views import dropout, expand, permute, same, view
+from ssinghal.plan.rules.views import dropout, expand, permute, unchanged, view
 
 _OPERATORS: Mapping[Rule, str] = {
     unary: (
@@ -24,8 +24,8 @@ _OPERATORS: Mapping[Rule, str] = {
     ),
     view: "view flatten unflatten unsqueeze squeeze",
     permute: "permute transpose t",
-    same: "clone identity",
-    cut: "split chunk slice select unbind",
+    unchanged: "clone identity",
+    slices: "split chunk slice select unbind",
     cat: "cat stack",
     rowwise: "linear native_layer_norm rms_norm",
     reduce: "mean sum amax amin",
@@ -42,5 +42,5 @@ RULES: Mapping[str, Rule] = {name: rule for rule, names in _OPERATORS.items() fo
 
 
 def results_of(work: Work) -> list[HeldTensor]:
-    """Runs the step. Errors are TTNN's own; ``work.hand.doing`` says what was under way."""
-    return RULES.get(work.planned.operator, registry)(work)
+    """Runs the call. Errors are TTNN's own; ``work.ops.doing`` is what was under way."""
+    return RULES.get(work.planned.operator, declared_call)(work)

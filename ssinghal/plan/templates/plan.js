@@ -1,8 +1,8 @@
-// Of each plan: a pointer over its timeline that says what a step is, and a table of all steps that is filtered by text.
+// Adds to each plan a pointer over its timeline that describes a step, and a table of all steps that is filtered by text.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const ROWS = 100; // at first, and then so many more at a time, for a browser lays out no more at once
-const MORE = 500;
+const ROWS = 100; // at first: a browser is slow with more
+const MORE = 500; // at a time
 const AFTER = "after the first failure: not evidence";
 
 for (const section of document.querySelectorAll("[data-plan]")) {
@@ -12,7 +12,7 @@ for (const section of document.querySelectorAll("[data-plan]")) {
   details?.addEventListener("toggle", () => stepTable(details, plan, pointer), { once: true });
 }
 
-/** A step of `plan` by its place in the columns. */
+/** Returns a step of `plan` by its place in the columns. */
 function stepOf(plan, place) {
   const columns = plan.steps;
   const dram = columns.dram[place];
@@ -39,7 +39,7 @@ function status(step) {
   return el("span", { class: `badge ${DATA.tones[step.status] || "other"}` }, step.status.replaceAll("_", " "));
 }
 
-/** `figure` answers to mouse, touch and keys; returns what puts its pointer at a step, by its place. */
+/** Lets `figure` respond to mouse, touch and keys; returns a function that moves its pointer to the step at a place. */
 function timeline(figure, plan) {
   if (!figure) return () => {};
   const field = figure.querySelector(".field");
@@ -55,7 +55,7 @@ function timeline(figure, plan) {
     cursor.setAttribute("x2", x);
     field.setAttribute("aria-valuenow", place);
     field.setAttribute("aria-valuetext", `step ${step.number} ${step.operator} in ${step.at}: ${both(step.dram)}, ${step.status}`);
-    readout.replaceChildren(...told(step, plan));
+    readout.replaceChildren(...description(step, plan));
   }
   function keep(place) {
     kept = Math.min(total - 1, Math.max(0, place));
@@ -93,22 +93,22 @@ function timeline(figure, plan) {
   };
 }
 
-/** A step in words. */
-function told(step, plan) {
+/** Describes a step in elements of the page. */
+function description(step, plan) {
   const parts = [
     ["weights", plan.weights],
     ["program cache", step.cache],
     ["activations", step.activations],
-    ["most within the call", step.within],
+    ["peak within the call", step.within],
     ["L1 tensors", step.l1],
     ["L1_SMALL", step.small],
   ];
   return [
     el("span.what", `step ${step.number} `, el("b.mono", step.operator), " in ", el("span.mono", step.at || "(top)"), " ", status(step)),
-    el("span.much", "DRAM, per bank: ", el("b", both(step.dram)), " when it is done"),
+    el("span.much", "DRAM, per bank: ", el("b", both(step.dram)), " after the step"),
     el("span.parts", parts.map(([name, value]) => el("span", `${name} `, el("span.figure", both(value))))),
     step.said && el("span.lack", step.said),
-    step.isFirst && el("span.lack", "Among these bytes is a stand-in for its result, where that fitted."),
+    step.isFirst && el("span.lack", "These bytes include a stand-in for its result, if that fitted."),
     step.isAfter && el("span.lack", AFTER),
   ].filter(Boolean);
 }
@@ -118,28 +118,28 @@ const COLUMNS = [
   { key: "operator", title: "Operator" },
   { key: "at", title: "Module" },
   { key: "status", title: "Verdict" },
-  { key: "dram", title: "DRAM when done", number: true, isBytes: true },
-  { key: "within", title: "Most within", number: true, isBytes: true },
+  { key: "dram", title: "DRAM after", number: true, isBytes: true },
+  { key: "within", title: "Peak within", number: true, isBytes: true },
   { key: "activations", title: "Activations", number: true, isBytes: true },
   { key: "cache", title: "Program cache", number: true, isBytes: true },
   { key: "l1", title: "L1 within", number: true, isBytes: true },
   { key: "small", title: "L1_SMALL", number: true, isBytes: true },
 ];
 
-/** Fills `details` when it is opened: a search, a table of so many rows at a time, sorted by its headers. */
+/** Fills `details` when it is opened: a search field and a table of some rows at a time, sorted by its headers. */
 function stepTable(details, plan, pointer) {
   const steps = plan.steps.number.map((_, place) => stepOf(plan, place));
   for (const step of steps) step.text = `${step.number} ${step.operator} ${step.at} ${step.status.replaceAll("_", " ")}`.toLowerCase();
   const order = { key: "number", down: false };
-  let most = ROWS;
+  let limit = ROWS;
   const search = el("input", { type: "search", placeholder: "operator, module or verdict", "aria-label": "Filter steps", oninput: restart });
-  const found = el("span.hint", { role: "status" });
+  const matches = el("span.hint", { role: "status" });
   const heads = COLUMNS.map((column) => header(column));
   const body = el("tbody");
   const more = el("button", { type: "button", onclick: showMore });
   const table = el("table", { "aria-label": "Steps" }, el("thead", el("tr", heads.map((head) => head.cell))), body);
   details.append(
-    el("p.tools", search, found),
+    el("p.tools", search, matches),
     el("div.scroll", { tabindex: "0", role: "group", "aria-label": "Steps: scrolls" }, table),
     more,
   );
@@ -154,11 +154,11 @@ function stepTable(details, plan, pointer) {
     restart();
   }
   function restart() {
-    most = ROWS;
+    limit = ROWS;
     draw();
   }
   function showMore() {
-    most += MORE;
+    limit += MORE;
     draw();
   }
   function draw() {
@@ -166,10 +166,10 @@ function stepTable(details, plan, pointer) {
     const passing = steps.filter((step) => words.every((word) => step.text.includes(word)));
     const { key, down } = order;
     passing.sort((one, other) => (one[key] === other[key] ? one.place - other.place : (one[key] < other[key]) === down ? 1 : -1));
-    body.replaceChildren(...passing.slice(0, most).map(row));
-    found.textContent = `${count(passing.length)} of ${plural(steps.length, "step")}`;
-    more.hidden = passing.length <= most;
-    more.textContent = `Show ${count(Math.min(MORE, passing.length - most))} more`;
+    body.replaceChildren(...passing.slice(0, limit).map(row));
+    matches.textContent = `${count(passing.length)} of ${plural(steps.length, "step")}`;
+    more.hidden = passing.length <= limit;
+    more.textContent = `Show ${count(Math.min(MORE, passing.length - limit))} more`;
     for (const { column, cell } of heads) {
       if (column.key === key) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
