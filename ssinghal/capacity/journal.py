@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 
 from ssinghal.core.case import Case
+from ssinghal.core.files import GrowingFile
 from ssinghal.core.record import SCHEMA_VERSION, DecidedBy, Record, Resource, Status, Verdict
 from ssinghal.errors import HarnessError
-from ssinghal.runs.files import GrowingFile
 from ssinghal.runs.reader import INFO, RECORDS, Setting, stored_records
 
 _OPENING = f'{{"schema": {SCHEMA_VERSION}, '.encode()  # of each line, as ``Record.to_json`` orders its keys

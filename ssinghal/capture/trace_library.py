@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ import platformdirs
 
 from ssinghal.capture.request import PACKAGES, CaptureRequest, Level
 from ssinghal.capture.trace import SUFFIX, Trace, packed, read_trace, trace_of, trace_text
+from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase, unknown
 
@@ -124,10 +124,7 @@ def write_trace(text: str, target: Path) -> Trace:
         raise InvalidCase(f"{file}: there is no folder {file.parent}")
     if file != target and file.exists() and file.read_bytes() != data:
         raise InvalidCase(f"{file} is there already and differs: name the file with -o")
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".trace-") as folder:
-        aside = Path(folder, "trace")
-        aside.write_bytes(data)
-        aside.replace(file.resolve())  # a link goes on pointing to what it names
+    write_whole(file, data)
     return replace(trace, path=file)
 
 

@@ -36,6 +36,7 @@ from ssinghal.catalog.schema import (
     ShapeOrigin,
 )
 from ssinghal.core.case import Placement, Source
+from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.operators import find_operator
@@ -94,20 +95,19 @@ def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None
     """
     if target.exists() and not (target.is_file() or (name is not None and target.is_dir())):
         raise InvalidCase(f"{target} is no file that could be replaced")
-    parent = target if name is not None and target.is_dir() else target.parent
-    with tempfile.TemporaryDirectory(dir=parent, prefix=".catalog-") as folder:
-        aside = Path(folder, "catalog.yaml")
-        aside.write_text(text, encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder, "catalog.yaml")
+        draft.write_text(text, encoding="utf-8")
         try:
-            (catalog,) = load_catalogs([aside])
+            (catalog,) = load_catalogs([draft])
         except CatalogError as error:
-            raise CatalogError(fault.replace(str(aside), str(target)) for fault in error.faults) from None
-        file = target
-        if name is not None and target.is_dir():
-            file = target / name(catalog)
-            if file.exists() and file.read_text(encoding="utf-8", errors="replace") != text:
-                raise InvalidCase(f"{file} is there already and differs: name the file with -o")
-        aside.replace(file.resolve())  # a link goes on pointing to what it names
+            raise CatalogError(fault.replace(str(draft), str(target)) for fault in error.faults) from None
+    file = target
+    if name is not None and target.is_dir():
+        file = target / name(catalog)
+        if file.exists() and file.read_text(encoding="utf-8", errors="replace") != text:
+            raise InvalidCase(f"{file} is there already and differs: name the file with -o")
+    write_whole(file, text)
     return replace(catalog, name=file.stem, path=file)
 
 

@@ -12,10 +12,10 @@ import click
 
 from ssinghal.cli.options import FILE, json_option, output_option, results_option
 from ssinghal.cli.streams import collector_off
+from ssinghal.core.files import write_whole
 from ssinghal.core.parsing import one_of
 from ssinghal.errors import HarnessError
 from ssinghal.runs.change_kinds import WORSE, ChangeKind
-from ssinghal.runs.files import write_whole
 
 if TYPE_CHECKING:
     from ssinghal.runs.diff import Changes

@@ -31,6 +31,7 @@ from ssinghal.cli.streams import input_lines, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.files import LineFile
 from ssinghal.core.json_values import fields_of
 from ssinghal.core.record import FAULTS, PlacedTensor, Record, Status, Verdict, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
@@ -40,7 +41,6 @@ from ssinghal.estimation.estimator import MemoryEstimate, estimate, read_cases
 from ssinghal.render.tables import aligned
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.files import LineFile
 
 
 @click.command()

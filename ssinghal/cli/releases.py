@@ -28,13 +28,13 @@ from ssinghal.cli.parameter_types import CatalogName
 from ssinghal.cli.progress import VerdictProgress, track
 from ssinghal.cli.streams import collector_off, input_lines
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import format_bytes
 from ssinghal.core.versions import new_run_id
 from ssinghal.device.releases import add_release, added_releases, installed_release, remove_release, why_not
 from ssinghal.device.virtual import remove_root
 from ssinghal.errors import HarnessError
 from ssinghal.render.tables import aligned
-from ssinghal.runs.files import write_whole
 
 RUN, FORMER_RUN = "run", "timeline"
 

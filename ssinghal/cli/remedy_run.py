@@ -14,6 +14,7 @@ from ssinghal.cli.options import CaseRequest, DeviceRequest
 from ssinghal.cli.progress import track
 from ssinghal.cli.streams import input_lines, show, write_text
 from ssinghal.core.case import Case, call_text
+from ssinghal.core.files import LineFile
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators.case_json import case_from_json, read_lines
@@ -27,7 +28,6 @@ from ssinghal.remedy.text import RemedyReport, facts, script, to_json
 from ssinghal.remedy.text import lines as report_lines
 from ssinghal.remedy.trial import Impact
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.files import LineFile
 
 if TYPE_CHECKING:
     from ssinghal.cli.remedy import RemedyRequest

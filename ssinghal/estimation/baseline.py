@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
+from ssinghal.core.files import write_whole
 from ssinghal.core.json_values import fields_of, without_empty
 from ssinghal.core.record import Prediction, Record, Resource, Status
 from ssinghal.errors import HarnessError
@@ -89,9 +90,7 @@ def write_baseline(board: str, ttnn: str, records: Iterable[Record]) -> Path:
     ]
     path = baseline_path(board)
     path.parent.mkdir(exist_ok=True)
-    aside = path.with_suffix(".tmp")
-    aside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    aside.replace(path)
+    write_whole(path, "\n".join(lines))
     return path
 
 

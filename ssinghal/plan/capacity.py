@@ -16,6 +16,7 @@ from ssinghal.capture.client import Captures
 from ssinghal.capture.trace import Trace
 from ssinghal.capture.trace_library import trace_for
 from ssinghal.core.boards import load_board
+from ssinghal.core.files import GrowingFile
 from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CaptureError, InvalidCase
@@ -25,7 +26,6 @@ from ssinghal.plan.planner import Boards
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.text import verdict_line
-from ssinghal.runs.files import GrowingFile
 
 KIND = "plan edge"
 # A run of a whole model takes seconds to minutes, so only one value on either side of the edge is checked: sizes that suit

@@ -16,6 +16,7 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.files import GrowingFile, write_whole
 from ssinghal.core.json_values import plain
 from ssinghal.core.record import Record, RunInfo
 from ssinghal.core.versions import now, package_versions
@@ -25,7 +26,6 @@ from ssinghal.errors import DeviceError, HarnessError
 from ssinghal.estimation.estimator import estimate
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
-from ssinghal.runs.files import GrowingFile, write_whole
 from ssinghal.runs.reader import INFO, RECORDS, Run, Setting, read_run, stored_records
 from ssinghal.runs.writer import new_run
 

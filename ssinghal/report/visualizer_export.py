@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ssinghal.catalog.sampling import sample
+from ssinghal.core.files import write_whole
 from ssinghal.core.record import FAULTS, DecidedBy, Record, Status, sentence
 from ssinghal.core.versions import package_versions
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import HarnessError
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions, report_name
-from ssinghal.runs.files import write_whole
 from ssinghal.runs.reader import Run, Setting, case_of, case_or_none, find_run, run_folders
 
 REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-metal-home looks

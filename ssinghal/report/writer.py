@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.files import write_whole
 from ssinghal.errors import HarnessError
 from ssinghal.report import json_export as data
 from ssinghal.report.group_report import GroupReport
@@ -17,7 +18,6 @@ from ssinghal.report.markdown_documents import document, operator_document
 from ssinghal.report.page import page
 from ssinghal.report.retry import of_setting, tried_remedies
 from ssinghal.runs.diff import Changes
-from ssinghal.runs.files import write_whole
 from ssinghal.runs.reader import Run
 
 PAGE = "report.html"

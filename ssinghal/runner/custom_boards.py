@@ -14,6 +14,7 @@ import yaml
 
 from ssinghal.core.boards import board_names, cluster_file, facts_file
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.files import replacing
 from ssinghal.core.tensors import Board
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import installed_release
@@ -69,11 +70,9 @@ def _facts(board: Board, note: str) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes at once, so that another process finds the old file or the new one."""
-    aside = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(content)
-        aside.replace(path)
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
     except OSError as error:
         raise DeviceUnavailable(f"cannot write {path}: {error.strerror}") from error

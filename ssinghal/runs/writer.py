@@ -13,11 +13,11 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
+from ssinghal.core.files import LineFile, write_whole
 from ssinghal.core.json_values import plain
 from ssinghal.core.record import DecidedBy, Record, RunInfo, Status, Verdict
 from ssinghal.core.versions import commit_of, new_run_id, now, package_versions
 from ssinghal.errors import HarnessError
-from ssinghal.runs.files import LineFile, write_whole
 from ssinghal.runs.summary import Summary
 
 

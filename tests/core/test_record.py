@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from enum import Enum
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +15,8 @@ from ssinghal.core.record import Comparison, PlacedTensor, Record, Resource, Run
 from ssinghal.core.versions import commit_of, new_run_id
 from ssinghal.errors import HarnessError
 from ssinghal.render.tables import aligned, summary_rows, totals
-from ssinghal.runs.files import LineFile
 from ssinghal.runs.writer import RunFolder
-from tests.support.processes import read_lines, wait_for
+from tests.support.processes import read_lines
 
 # The message of a real card: 3 x 532,480 B asked of banks of 1,393,312 B.
 CARD_OOM = Verdict(
@@ -173,33 +170,6 @@ def test_the_named_columns_of_a_table_are_left_aligned_and_nothing_is_cut():
 
 
 # Files ---------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_killed_writer_cuts_its_last_line_at_most(tmp_path):
-    """Lines of 200 kB, far beyond any buffer; the kill comes while they are written, now and then between a line's pages."""
-    path = tmp_path / "lines.jsonl"
-    code = (
-        "import json, pathlib, sys\nfrom ssinghal.runs.files import LineFile\n"
-        "file = LineFile(pathlib.Path(sys.argv[1]))\n"
-        'while True:\n    file.write(json.dumps({"text": "x" * 200_000}))\n'
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(path)])
-    try:
-        wait_for(lambda: path.exists() and path.stat().st_size > 2_000_000, "some lines")
-    finally:
-        process.kill()
-        process.wait()
-    *lines, last = path.read_bytes().split(b"\n")
-    assert {len(json.loads(line)["text"]) for line in lines} == {200_000}
-    assert json.dumps({"text": "x" * 200_000}).encode().startswith(last)
-
-
-def test_a_full_disk_is_one_line():
-    with (
-        LineFile(Path("/dev/full")) as file,
-        pytest.raises(HarnessError, match=r"^cannot write /dev/full: No space left on device$"),
-    ):
-        file.write("text")
 
 
 def test_a_runs_folder(tmp_path):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
 from ssinghal.errors import HarnessError
-from ssinghal.runs.files import LineFile
 from ssinghal.runs.writer import RunFolder, new_run
 
 
@@ -43,8 +41,3 @@ def test_records_that_were_removed_meanwhile_are_missed(tmp_path, replaced):
     with pytest.raises(HarnessError, match=r"records\.jsonl was removed or replaced while it was written: its lines are lost"):
         run.finish(1)
     assert json.loads((run.path / "run.json").read_text())["totals"] == {"fits": 1}
-
-
-def test_a_device_file_is_still_there_in_the_end():
-    with LineFile(Path("/dev/null")) as file:
-        file.write("text")
