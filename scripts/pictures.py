@@ -106,27 +106,28 @@ def banks() -> Drawing:
     board, spec = load_board("n150"), TensorSpec((128, 160))
     columns = spec.padded_shape[1] // TILE_EDGE
     per_bank = ceil_div(spec.num_pages, board.dram.num_banks)
-    drawing = Drawing(860, 250, "Pages go round robin over the banks")
-    drawing.text(20, 28, f"{list(spec.shape)}: {spec.num_pages} tiles of {spec.page_bytes:,} B", "title")
+    drawing = Drawing(760, 250, "Pages go round robin over the banks")
+    drawing.text(20, 28, str(list(spec.shape)), "title")
+    drawing.text(20, 46, f"{spec.num_pages} tiles of {spec.page_bytes:,} B", "small")
     for page in range(spec.num_pages):
         down, across = divmod(page, columns)
-        drawing.box(20 + 36 * across, 48 + 36 * down, 36, 36, _shade(page, board))
-        drawing.text(38 + 36 * across, 70 + 36 * down, str(page), "small middle")
-    drawing.arrow(216, 120, 256, 120)
-    drawing.text(276, 28, f"the {board.dram.num_banks} DRAM banks of an {board.name}", "title")
+        drawing.box(20 + 36 * across, 56 + 36 * down, 36, 36, _shade(page, board))
+        drawing.text(38 + 36 * across, 78 + 36 * down, str(page), "small middle")
+    drawing.arrow(206, 120, 228, 120)
+    drawing.text(236, 28, f"the {board.dram.num_banks} DRAM banks of an {board.name}", "title")
     for bank in range(board.dram.num_banks):
-        drawing.text(296 + 46 * bank, 52, str(bank), "small middle")
+        drawing.text(254 + 43 * bank, 52, str(bank), "small middle")
         for place, page in enumerate(range(bank, spec.num_pages, board.dram.num_banks)):
-            drawing.box(278 + 46 * bank, 60 + 36 * place, 36, 36, _shade(page, board))
-            drawing.text(296 + 46 * bank, 82 + 36 * place, str(page), "small middle")
-        drawing.box(278 + 46 * bank, 60, 36, 36 * per_bank, "booked")
+            drawing.box(236 + 43 * bank, 60 + 36 * place, 36, 36, _shade(page, board))
+            drawing.text(254 + 43 * bank, 82 + 36 * place, str(page), "small middle")
+        drawing.box(236 + 43 * bank, 60, 36, 36 * per_bank, "booked")
     booked = spec.booked_bytes_per_bank(board)
     below = 90 + 36 * per_bank
     drawing.text(
-        276, below, f"Every bank is booked {per_bank} pages = {booked:,} B, even where the last place stays empty.", "small"
+        236, below, f"Every bank is booked {per_bank} pages = {booked:,} B, even where the last place stays empty.", "small"
     )
     total = booked * board.dram.num_banks
-    drawing.text(276, below + 20, f"{spec.logical_bytes:,} B of values take {total:,} B of the board.", "small")
+    drawing.text(236, below + 20, f"{spec.logical_bytes:,} B of values take {total:,} B of the board.", "small")
     return drawing
 
 
@@ -167,18 +168,19 @@ class Core:
         self.span(self.lowest - size, self.lowest, "value", f"{label}: {size:,} B")
         self.lowest -= size
 
-    def caption(self, text: str, verdict: str = "") -> None:
+    def caption(self, text: str, *verdict: str) -> None:
         self.drawing.text(self.left, 478, text, "small")
-        self.drawing.text(self.left, 496, verdict, "small alarm")
+        for number, line in enumerate(verdict):
+            self.drawing.text(self.left, 495 + 15 * number, line, "small alarm")
 
 
 def l1() -> Drawing:
     """The L1 of one core: what fits, a tensor that finds no room, and program buffers that run into a tensor."""
     board = load_board("n150")
-    drawing = Drawing(930, 510, "The L1 of one core of an n150")
-    _fits(Core(drawing, 110, board, "Fits"))
-    _no_room(Core(drawing, 360, board, "A tensor finds no room"))
-    _clash(Core(drawing, 610, board, "Program buffers clash"))
+    drawing = Drawing(760, 520, "The L1 of one core of an n150")
+    _fits(Core(drawing, 80, board, "Fits"))
+    _no_room(Core(drawing, 312, board, "A tensor finds no room"))
+    _clash(Core(drawing, 544, board, "Program buffers clash"))
     return drawing
 
 
@@ -201,7 +203,7 @@ def _no_room(core: Core) -> None:
     needed = spec.bytes_per_bank(core.board)
     core.span(core.lowest - needed, core.lowest, "wanted")
     core.drawing.text(core.left + 100, core.height(core.lowest) + 40, f"output: {needed:,} B", "small middle")
-    core.caption(f"add of two {list(spec.shape)}:", f"L1 bank needs {needed:,} B, {core.lowest - core.base:,} B free")
+    core.caption(f"add of two {list(spec.shape)}:", f"bank needs {needed:,} B, {core.lowest - core.base:,} B free")
 
 
 def _clash(core: Core) -> None:
@@ -211,7 +213,7 @@ def _clash(core: Core) -> None:
     end = core.base + SOFTMAX_PROGRAM_BYTES
     core.span(core.base, core.lowest, "program", "program buffers")
     core.span(core.lowest, end, "bad", "both")
-    core.caption(f"softmax of {list(spec.shape)}:", f"buffers end at {end:,} B, a tensor begins at {core.lowest:,} B")
+    core.caption(f"softmax of {list(spec.shape)}:", f"buffers end at {end:,} B,", f"a tensor begins at {core.lowest:,} B")
 
 
 def fragmentation() -> Drawing:
@@ -219,19 +221,19 @@ def fragmentation() -> Drawing:
     board, spec = load_board("n150"), in_l1(1, 320, 400, 64)
     size, bank = spec.booked_bytes_per_bank(board), board.l1.bank_bytes
     rest, wanted = bank - 5 * size, in_l1(1, 640, 400, 64).bytes_per_bank(board)
-    drawing = Drawing(860, 250, "Free bytes in pieces")
+    drawing = Drawing(760, 250, "Free bytes in pieces")
     drawing.text(20, 28, f"An L1 bank of an {board.name}, {bank:,} B, with five tensors of {size:,} B", "title")
     for top, live in ((44, "12345"), (114, "135")):
         left = 20.0
         for number in "12345":
-            width = round(820 * size / bank, 1)
+            width = round(720 * size / bank, 1)
             drawing.box(left, top, width, 40, "value" if number in live else "free")
             label = f"tensor {number}" if number in live else f"free: {size:,} B"
             drawing.text(left + width / 2, top + 25, label, "small middle")
             left += width
-        drawing.box(left, top, round(840 - left, 1), 40, "free")
+        drawing.box(left, top, round(740 - left, 1), 40, "free")
     drawing.text(20, 104, "tensors 2 and 4 are freed:", "small")
-    drawing.box(20, 176, round(820 * wanted / bank, 1), 40, "wanted")
+    drawing.box(20, 176, round(720 * wanted / bank, 1), 40, "wanted")
     drawing.text(32, 201, f"wanted: {wanted:,} B in one piece", "small")
     free = 2 * size + rest
     drawing.text(20, 238, f"{free:,} B are free, the largest block has {size:,} B: fragmentation", "small alarm")
@@ -249,54 +251,57 @@ def purpose(package: str) -> str:
     """The first paragraph of a package's docstring."""
     path = PACKAGE / package / "__init__.py"
     text = ast.get_docstring(ast.parse((path if path.exists() else PACKAGE / f"{package}.py").read_text())) or ""
-    return " ".join(text.partition("\n\n")[0].split())
+    return " ".join(text.partition("\n\n")[0].replace("``", "").split())
 
 
 def architecture() -> Drawing:
     """The packages on their layers."""
-    drawing = Drawing(960, 0, "Packages by layer")
+    drawing = Drawing(760, 0, "Packages by layer")
     drawing.text(10, 26, "Packages by layer: each imports only from layers below it", "title")
     top = 42
     for level in layers()[::-1]:
-        width = (940 - 12 * (len(level) - 1)) / len(level)
-        height = 56 if len(level) == 1 else 84
+        width = (740 - 12 * (len(level) - 1)) / len(level)
+        height = 56 if len(level) == 1 else 72 if len(level) == 2 else 98
         for place, room in enumerate(level):
             left = round(10 + place * (width + 12), 1)
             drawing.box(left, top, round(width, 1), height, "box", 6)
             drawing.text(left + 12, top + 20, room, "title")
-            drawing.lines(left + 12, top + 38, purpose(room), int(width / 6.8))
+            drawing.lines(left + 12, top + 38, purpose(room), int(width / 6.4))
         top += height + 10
     drawing.height = top
     return drawing
 
 
-STATIONS = (
-    ("a model", "", 20, 90),
-    ("capture", "capture", 154, 90),
-    ("catalogs", "shapes/*.yaml", 288, 90),
-    ("cases", "catalog", 422, 90),
-    ("estimate", "estimation", 568, 40),
-    ("probe", "runner, device", 568, 140),
-    ("records", "runs", 714, 90),
-    ("reports", "report, runs", 842, 90),
+STATIONS = (  # what, by which packages or files, column, top
+    ("a model", "", 0, 90),
+    ("capture", "capture", 1, 90),
+    ("catalogs", "shapes/*.yaml", 2, 90),
+    ("cases", "catalog", 3, 90),
+    ("estimate", "estimation", 4, 40),
+    ("probe", "runner, device", 4, 140),
+    ("records", "runs", 5, 90),
+    ("reports", "report, runs", 6, 90),
 )
 
 
 def flow() -> Drawing:
     """The way of a case from a model to the report."""
-    drawing = Drawing(970, 230, "From a model to a report")
-    drawing.text(20, 26, "From a model to a report", "title")
-    for name, module, left, top in STATIONS:
-        drawing.box(left, top, 116, 52, "box", 6)
-        drawing.text(left + 58, top + (22 if module else 31), name, "title middle")
-        drawing.text(left + 58, top + 40, module, "small middle")
-    for start, end in ((136, 154), (270, 288), (404, 422), (830, 842)):
-        drawing.arrow(start, 116, end, 116)
-    for top, bottom in ((66, 108), (166, 124)):
-        drawing.arrow(538, bottom, 568, top)
-        drawing.arrow(684, top, 714, bottom)
-    drawing.text(626, 110, "arithmetic, no device", "small middle")
-    drawing.text(626, 210, "TTNN on a card or a virtual board", "small middle")
+    drawing = Drawing(760, 230, "From a model to a report")
+    drawing.text(10, 26, "From a model to a report", "title")
+    width, pitch = 92, 108
+    for name, source, column, top in STATIONS:
+        left = 10 + pitch * column
+        drawing.box(left, top, width, 52, "box", 6)
+        drawing.text(left + width / 2, top + (22 if source else 31), name, "title middle")
+        drawing.text(left + width / 2, top + 40, source, "small middle")
+    for column in (0, 1, 2, 5):
+        drawing.arrow(10 + pitch * column + width, 116, 10 + pitch * (column + 1), 116)
+    for top, middle in ((66, 108), (166, 124)):
+        drawing.arrow(10 + 3 * pitch + width, middle, 10 + 4 * pitch, top)
+        drawing.arrow(10 + 4 * pitch + width, top, 10 + 5 * pitch, middle)
+    centre = 10 + 4 * pitch + width / 2
+    drawing.text(centre, 110, "arithmetic", "small middle")
+    drawing.text(centre, 210, "TTNN on a card or a virtual board", "small middle")
     return drawing
 
 

@@ -18,7 +18,10 @@ from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 from pictures import layers, purpose
+
+from ssinghal.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
@@ -247,9 +250,46 @@ def filled(markdown: str) -> str:
     return MARK.sub(lambda mark: GENERATORS[mark[1]](), markdown)
 
 
+def commands(group: click.Command, path: str = "ssinghal") -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group and itself, by the words that call it."""
+    yield path, group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield from commands(command, f"{path} {name}")
+
+
+def examples_as_code(text: str) -> str:
+    """A command's help as Markdown: what click must not wrap, the examples, is code."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(_indented(part.splitlines()[1:]) if part.startswith("\b") else part for part in paragraphs)
+
+
+def _indented(lines: Iterable[str]) -> str:
+    return "\n".join(f"    {line.strip()}" for line in lines)
+
+
+def on_config(config: Any, **_: Any) -> Any:
+    """The event of mkdocs before anything is built: mkdocs-click shows help as it stands in the commands."""
+    for _path, command in commands(cli):
+        command.help = examples_as_code(command.help or "")
+    return config
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The event of mkdocs before a page is rendered."""
     return filled(markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """The event of mkdocs with a page's own HTML: the reference of the command line must have every command."""
+    if page.file.src_uri == "reference/cli.md":
+        missing = [path for path, _command in commands(cli) if f'id="{path.replace(" ", "-")}"' not in html]
+        if missing:
+            raise ValueError(f"the reference lacks {', '.join(missing)}")
+    return html
 
 
 def on_post_page(output: str, **_: Any) -> str:

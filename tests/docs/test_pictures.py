@@ -46,7 +46,7 @@ def test_picture_is_shown_on_a_page(path: Path) -> None:
             ["4,000 B of values", "8,192 B in tiles: 2.05 times", "384 B of values", "4,096 B in tiles: 10.67 times"],
         ),
         ("banks.svg", ["20 tiles of 2,048 B", "booked 2 pages = 4,096 B", "40,960 B of values take 49,152 B"]),
-        ("l1.svg", ["L1 bank needs 532,480 B, 328,352 B free", "end at 1,185,120 B, a tensor begins at 974,848 B"]),
+        ("l1.svg", ["bank needs 532,480 B, 328,352 B free", "end at 1,185,120 B", "begins at 974,848 B"]),
         ("fragmentation.svg", ["594,592 B are free, the largest block has 266,240 B", "wanted: 532,480 B"]),
     ],
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import click
 import pytest
@@ -131,6 +131,19 @@ def test_fields_of_a_class_are_read_from_its_source(reference: ModuleType) -> No
 ])  # fmt: skip
 def test_types_are_shown_without_validators(reference: ModuleType, text: str, plain: str) -> None:
     assert reference._plain_type(text) == plain
+
+
+def test_examples_in_help_are_code_in_the_reference(reference: ModuleType) -> None:
+    help_text = "Runs a case.\n\n\b\n  ssinghal probe add 1,2\n  ssinghal run\n\nMore."
+    assert reference.examples_as_code(help_text) == "Runs a case.\n\n    ssinghal probe add 1,2\n    ssinghal run\n\nMore."
+
+
+def test_a_command_without_a_section_in_the_reference_fails_the_build(reference: ModuleType) -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/cli.md"))
+    complete = "".join(f'<h2 id="{path.replace(" ", "-")}">' for path, _ in reference.commands(cli))
+    assert reference.on_page_content(complete, page) == complete
+    with pytest.raises(ValueError, match="the reference lacks ssinghal probe$"):
+        reference.on_page_content(complete.replace('id="ssinghal-probe"', ""), page)
 
 
 def test_pages_that_load_from_the_network_are_rejected(reference: ModuleType) -> None:
