@@ -142,7 +142,7 @@ def test_a_command_without_a_section_in_the_reference_fails_the_build(reference:
     page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/cli.md"))
     complete = "".join(f'<h2 id="{path.replace(" ", "-")}">' for path, _ in reference.commands(cli))
     assert reference.on_page_content(complete, page) == complete
-    with pytest.raises(ValueError, match="the reference lacks ssinghal probe$"):
+    with pytest.raises(ValueError, match=r"the reference lacks ssinghal probe$"):
         reference.on_page_content(complete.replace('id="ssinghal-probe"', ""), page)
 
 
