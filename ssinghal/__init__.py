@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ssinghal.core.case import Case, OutputMemory, Placement
     from ssinghal.core.record import Prediction, Record, Resource, Status, Verdict
     from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec
+    from ssinghal.diagnose.pipeline import Diagnosis
     from ssinghal.errors import (
         CaptureError,
         CatalogError,
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
     )
     from ssinghal.estimation.estimator import MemoryEstimate, estimate
     from ssinghal.operators import make_case
+    from ssinghal.plan.planner import Plan
+    from ssinghal.remedy.solver import Unsolved
+    from ssinghal.remedy.text import RemedyReport
     from ssinghal.runner.pool import Pool
+    from ssinghal.runs.diff import Changes
+    from ssinghal.runs.reader import Run
 
 __version__ = "0.1.0"
 
@@ -38,9 +44,11 @@ __all__ = [
     "CaptureError",
     "Case",
     "CatalogError",
+    "Changes",
     "DType",
     "DeviceError",
     "DeviceUnavailable",
+    "Diagnosis",
     "HarnessError",
     "InvalidCase",
     "Layout",
@@ -49,13 +57,17 @@ __all__ = [
     "NotProven",
     "OutputMemory",
     "Placement",
+    "Plan",
     "Pool",
     "Prediction",
     "Record",
     "RegistryError",
+    "RemedyReport",
     "Resource",
+    "Run",
     "Status",
     "TensorSpec",
+    "Unsolved",
     "Verdict",
     "board_names",
     "compare_runs",
@@ -80,6 +92,7 @@ _MODULES = {
     "core.case": ("Case", "OutputMemory", "Placement"),
     "core.record": ("Prediction", "Record", "Resource", "Status", "Verdict"),
     "core.tensors": ("Board", "BufferType", "DType", "Layout", "MemoryConfig", "TensorSpec"),
+    "diagnose.pipeline": ("Diagnosis",),
     "errors": (
         "CaptureError",
         "CatalogError",
@@ -92,7 +105,12 @@ _MODULES = {
     ),
     "estimation.estimator": ("MemoryEstimate", "estimate"),
     "operators": ("make_case",),
+    "plan.planner": ("Plan",),
+    "remedy.solver": ("Unsolved",),
+    "remedy.text": ("RemedyReport",),
     "runner.pool": ("Pool",),
+    "runs.diff": ("Changes",),
+    "runs.reader": ("Run",),
 }
 
 if not TYPE_CHECKING:  # else every attribute would count as known

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import doctest
 import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -66,16 +67,24 @@ def test_an_unknown_name_is_an_attribute_error_with_the_nearest():
     assert not hasattr(ssinghal, "Case_")
 
 
+def test_the_changelog_names_modules_that_exist():
+    """Where programs find what moved."""
+    rows = re.findall(r"^  \|.*\| (.*) \|$", (Path(PATH) / "CHANGELOG.md").read_text(), re.MULTILINE)
+    modules = {name for row in rows for name in re.findall(r"`(ssinghal[\w.]*)`", row)}
+    assert len(modules) > 15
+    assert [name for name in modules if importlib.util.find_spec(name) is None] == []
+
+
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_functions_document_arguments_results_and_errors(name):
     """A caller reads units there (elements, bytes, seconds), and what may be raised."""
     function = FUNCTIONS[name]
     text = inspect.getdoc(function)
-    sections = re.split(r"\n\n(Args|Returns|Raises|Example):\n", text)
+    sections = re.split(r"\n\n(Args|Returns|Raises|Examples):\n", text)
     found = dict(zip(sections[1::2], sections[2::2], strict=True))
     parameters = inspect.signature(function).parameters
     assert re.findall(r"^    (\w+): \S", found.get("Args", ""), re.MULTILINE) == list(parameters)
-    assert "Example" in found
+    assert "Examples" in found
     if name == "board_names":
         return
     assert "Returns" in found
@@ -167,7 +176,7 @@ def test_a_case_is_probed_and_remedied():
 @pytest.mark.virtual_device
 def test_a_log_is_replayed():
     (diagnosis,) = ssinghal.diagnose_log(MESSAGE, call=LARGE, device="virtual", remedies=False)
-    assert diagnosis.replays[0].tried.verdict.bytes_per_bank == 532_480
+    assert diagnosis.replays[0].result.verdict.bytes_per_bank == 532_480
     assert diagnosis.remedies is None
 
 

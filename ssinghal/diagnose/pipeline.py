@@ -47,12 +47,26 @@ class Padded:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The diagnosis of one failure. ``functions``: those of TTNN that the text names, the likeliest first.
+    """The diagnosis of one failure.
 
-    ``case``: the call (``case_given``: by the user), or None and ``why_no_case``. Then there are ``candidates``: calls with the
-    sizes of the text, and the first of ``candidate_count`` calls of the catalogs. ``replays``: one for each requested release,
-    of ``candidate`` where the call is unknown. ``not_replayed``: why there is none on a release. ``gather``: the one that the
-    operation is a step of; if that is replicate padding, ``padded`` is the padding by slices and concat on each release.
+    Attributes:
+        failure: What the text holds: line, operation, and ``verdict`` with the numbers of the message, in bytes.
+        explanation: What the numbers mean: the buffer, and the boards and releases that they point to.
+        never_ran: Operations of the module after the one that failed.
+        functions: Functions of TTNN that the text names, the likeliest first.
+        case: The call, None where it is not known.
+        case_given: Whether the user named the call.
+        why_no_case: Why the call is not known.
+        left_out: What the operation has that the call does not.
+        candidates: Where the call is not known, calls with the sizes of the text, then the first of the catalogs'.
+        candidate_count: Number of calls of the catalogs that fit the numbers.
+        replays: One for each requested release, of ``candidate`` where the call is not known.
+        candidate: The one that fails with the same numbers.
+        not_replayed: Why there is no replay on a release.
+        remedies: What makes the call fit, if that was searched for.
+        gather: The gather that the operation is a step of.
+        padded: If that is replicate padding, the padding by slices and concat on each release.
+        notes: Remarks on the replays.
     """
 
     failure: Failure

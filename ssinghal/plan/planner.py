@@ -47,9 +47,11 @@ class PlanSettings:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a model. ``result``: under the requested policy. ``tried``: with further rewrites, in the order of the runs.
+    """Whether a model fits on a board, and what makes it fit.
 
-    The last of ``tried`` fits, if any does.
+    Attributes:
+        result: The run under the requested policy.
+        tried: Runs with further rewrites, in their order; the last one fits, if any does.
     """
 
     result: PlanResult

@@ -25,8 +25,14 @@ from ssinghal.remedy.trial import Impact, LiveSet, TrialResult
 
 @dataclass(frozen=True)
 class Unsolved:
-    """Why there is nothing to search for: the call fits, or it fails for another reason than memory. ``tried``: the call that
-    fits."""
+    """Why there is nothing to search for: the call fits, or it fails for another reason than memory.
+
+    Attributes:
+        case: The call.
+        verdict: How it ends.
+        tried: The run of the call, if it fits.
+        changes: For a replicate padding, what constant padding would give in its place.
+    """
 
     case: Case
     verdict: Verdict

@@ -19,9 +19,16 @@ from ssinghal.remedy.trial import Impact, TrialResult
 
 @dataclass(frozen=True)
 class RemedyReport:
-    """What a search found, and what was found out about it since. By lever: values of those that rewrite the call, and what is
-    lost by storing in another dtype. ``changes``: what would fit too, but is another model. ``before``: bytes per
-    bank that the call as it was would take. ``inside``: peaks with what TTNN's calls hold on the way, where measured."""
+    """The result of a search for remedies, and what was measured of each.
+
+    Attributes:
+        remedies: Up to three remedies (``found``), and the reasons against the other levers (``refused``).
+        values: By lever, whether a rewrite keeps the values.
+        storage: By lever, what is lost by storing values in another dtype.
+        changes: What would fit too, but is another model.
+        before: Bytes per bank that the original call would take, by kind of memory.
+        inside: By lever, peaks in bytes per bank, with what TTNN's calls hold on the way, where measured.
+    """
 
     remedies: Remedies
     values: Mapping[str, ValueCheck] = field(default_factory=dict)

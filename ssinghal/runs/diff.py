@@ -68,8 +68,17 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """``before`` and ``after`` are ids of runs; ``settings`` the pairs compared, ``heads`` a line on each; ``notes`` what is
-    true of more than a case."""
+    """What differs between two runs.
+
+    Attributes:
+        before: Id of the earlier run.
+        after: Id of the later run.
+        settings: The compared pairs of device mode, board and TTNN release.
+        heads: A line on each pair.
+        notes: What is true of more than one case.
+        found: One change for each case that differs.
+        cases: Number of cases that both runs have.
+    """
 
     before: str
     after: str
@@ -77,7 +86,7 @@ class Changes:
     heads: tuple[str, ...]
     notes: tuple[str, ...]
     found: tuple[Change, ...]
-    cases: int  # that both have
+    cases: int
 
     @classmethod
     def of(cls, before: Run, after: Run, *, across: bool = False) -> Changes:

@@ -85,8 +85,15 @@ class RecordGroup:
 
 @dataclass(frozen=True)
 class Run:
-    """``losses``: what the run does not have, in words; there are none of a whole run. ``remarks``: what else is odd about its
-    files. ``head``: what ``run.json`` says, empty where there is none."""
+    """A run that was read back.
+
+    Attributes:
+        path: Folder of the run, or its ``records.jsonl``.
+        head: What ``run.json`` holds; empty where there is none.
+        groups: Records by device mode, board and TTNN release, which are not to be added up. ``records`` holds them all.
+        losses: What an incomplete run lacks, in words.
+        remarks: What else is odd about its files.
+    """
 
     path: Path
     head: RunInfo

@@ -1,0 +1,105 @@
+"""The examples run, and print what they promise."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ssinghal
+from tests.support.run_builder import a_record, write_run
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def output_of(name: str, *arguments: str, folder: Path = ROOT) -> list[str]:
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environ = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_short_and_use_the_public_interface_alone(path):
+    text = path.read_text()
+    assert 15 <= len(text.splitlines()) <= 40
+    imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = [
+        name
+        for node in imports
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+    ]
+    assert set(names) <= {"ssinghal", "sys", "collections"}
+    ours = {
+        alias.name for node in imports if isinstance(node, ast.ImportFrom) and node.module == "ssinghal" for alias in node.names
+    }
+    assert ours <= set(ssinghal.__all__)
+    assert f"python examples/{path.name}" in text
+
+
+def test_every_example_is_tested():
+    text = Path(__file__).read_text()
+    assert [path.stem for path in EXAMPLES if f'output_of("{path.stem}"' not in text] == []
+    assert len(EXAMPLES) == 5
+
+
+def test_estimate_a_call():
+    """[1, 640, 400, 64], 400 rows padded to 416, has 640 * 13 * 2 tiles of 2,048 B: on a Wormhole 260 in each of 64 banks, on a
+    P150 ceil(16,640 / 110) = 152 in each of 110."""
+    lines = output_of("estimate_call")
+    assert "n150: exceeds, output needs 532,480 B in each L1 bank, where 328,352 of 1,393,312 B are free" in lines
+    assert f"  output: {152 * 2048:,} B per bank; second last dim 400 padded to 416 (1.04x)" in lines
+    assert [line for line in lines if line.startswith("p150: fits")]
+
+
+@pytest.mark.virtual_device
+def test_probe_a_list():
+    """As placed in rows of NCHW, a map of 400 columns is padded to 416: 64 * 20 * 13 tiles, 260 in each bank, too."""
+    assert output_of("probe_list") == [
+        "add 1x1x1024x1024+1x1x1024x1024-l1: fits",
+        "add 1x64x640x400+1x64x640x400-l1: oom",
+        f"  l1_buffer at output: {532_480 - 328_352:,} B per bank are missing",
+        "softmax 1x8x1024x1024-dim=-1-l1: fits",
+    ]
+
+
+def test_read_a_run(tmp_path):
+    write_run(tmp_path / "results", [a_record("relu"), a_record("tanh")], run="1")
+    numbers = {"bytes_per_bank": 532_480, "free_bytes": 328_352}
+    later = write_run(tmp_path / "results", [a_record("relu", status="oom", verdict=numbers), a_record("tanh")], run="2")
+    (tmp_path / "results" / "latest").symlink_to(later.name)
+    assert output_of("read_run", folder=tmp_path) == [
+        "2: 2 cases",
+        "  oom: 1",
+        "  fits: 1",
+        "relu 1x64x640x400-l1 on n150: l1_buffer at output",
+    ]
+    assert output_of("read_run", str(later), "1", folder=tmp_path)[4:] == [
+        "new-oom: relu 1x64x640x400-l1, fits -> oom: L1 bank needs 532,480 B, 328,352 B free (output)"
+    ]
+
+
+@pytest.mark.virtual_device
+def test_find_remedies():
+    lines = output_of("find_remedies")
+    assert [line for line in lines if not line.startswith("  ")] == [
+        "same tensor: in place",
+        "other memory: all in DRAM",
+        "chunked: pieces",
+    ]
+    assert "  t0 = ttnn.add(a, b, output_tensor=a)" in lines
+
+
+@pytest.mark.virtual_device
+def test_plan_a_model():
+    """An N150 has 12 GiB in 12 banks, of which TTNN keeps 1,048,640 B each."""
+    verdict, peak = output_of("plan_model")
+    assert verdict == "torchvision/resnet50 on n150: fits"
+    assert f"of {2**30 - 1_048_640:,} B per DRAM bank" in peak
