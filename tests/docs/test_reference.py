@@ -86,7 +86,7 @@ def test_every_option_in_a_code_span_exists(page: Path) -> None:
 
 
 def plugin_options() -> list[str]:
-    return [option.name for option in OPTIONS] + [name for name, _ in (*LISTS, *FLAGS)]
+    return [option.name for option in (*OPTIONS, *LISTS, *FLAGS)]
 
 
 def test_every_pytest_option_is_in_the_reference(reference: ModuleType) -> None:
