@@ -22,11 +22,11 @@ from ssinghal.operators.binding import bind
 from ssinghal.operators.dims import axes_of
 from ssinghal.remedy.rewrites import RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
-from ssinghal.remedy.trial import Trial
+from ssinghal.remedy.trial import RewriteName, Trial
 from ssinghal.runner.numerics import device_values, from_device_form, is_channels_last, make_values
 from ssinghal.runner.tasks import PoolOptions, Task
 
-_JOINED = {"pieces apart": "pieces"}  # whose values are compared in the place where they belong
+_JOINED = {RewriteName.PIECES_APART: RewriteName.PIECES}  # whose values are compared in the place where they belong
 ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of some thousand terms lose a few bits of it
 MAX_ELEMENTS = 2**22  # of operands and results together, in float32: some hundredths of a second
 MAX_ELEMENTS_ALONE = 2**26  # a second or two, and 256 MiB for each copy
@@ -122,7 +122,8 @@ def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> Value
 
 def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
     """A case of the same structure that the host can compute, and the rewrite's parameters for it; None if there is none."""
-    cut = (trial.params["axis"], trial.params["count"]) if trial.rewrite in ("pieces", "pieces apart") else None
+    is_cut = trial.rewrite in (RewriteName.PIECES, RewriteName.PIECES_APART)
+    cut = (trial.params["axis"], trial.params["count"]) if is_cut else None
     small = fewer_elements(trial.case, most, {cut[0]: 2 * cut[1] - 1} if cut else {})
     if small is None or small == trial.case:
         return (small, trial.params) if small else None

@@ -14,7 +14,7 @@ from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.operators.dims import as_placed
 from ssinghal.operators.operator_info import OperatorInfo
-from ssinghal.remedy.trial import LiveSet, Trial
+from ssinghal.remedy.trial import LiveSet, RewriteName, Trial
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,9 @@ class Problem:
     def in_dram(self, case: Case | None = None) -> Case:
         return self.placed(case, memory=BufferType.DRAM, output_memory=OutputMemory.SAME)
 
-    def trial(self, case: Case | None = None, rewrite: str = "call", live: LiveSet | None = None, **params: Any) -> Trial:
+    def trial(
+        self, case: Case | None = None, rewrite: RewriteName = RewriteName.CALL, live: LiveSet | None = None, **params: Any
+    ) -> Trial:
         """A trial of ``case``, whose results must be what arithmetic says of it.
 
         Raises:

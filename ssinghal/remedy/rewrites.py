@@ -18,6 +18,7 @@ from ssinghal.operators import named
 from ssinghal.operators.binding import BoundCall
 from ssinghal.operators.dim_rule import Axes, Dims
 from ssinghal.operators.dims import axes_of
+from ssinghal.remedy.trial import RewriteName
 
 (SOFTMAX,) = named("softmax")
 Params = Mapping[str, Any]
@@ -198,12 +199,15 @@ def reallocate(hand: RewriteBackend) -> None:
     hand.residents[:] = [hand.ttnn.reallocate(x) for x in hand.residents]
 
 
-PREPARATIONS: Mapping[str, Callable[[RewriteBackend], None]] = {"spilled": spill, "reallocated": reallocate}
-BASIC_REWRITES: Mapping[str, Rewrite] = {
-    "call": as_it_is,
-    "in place": in_place,
-    "pieces": pieces,
-    "one piece": one_piece,
-    "spilled": spilled,
-    "reallocated": as_it_is,
+PREPARATIONS: Mapping[RewriteName, Callable[[RewriteBackend], None]] = {
+    RewriteName.SPILLED: spill,
+    RewriteName.REALLOCATED: reallocate,
+}
+BASIC_REWRITES: Mapping[RewriteName, Rewrite] = {
+    RewriteName.CALL: as_it_is,
+    RewriteName.IN_PLACE: in_place,
+    RewriteName.PIECES: pieces,
+    RewriteName.ONE_PIECE: one_piece,
+    RewriteName.SPILLED: spilled,
+    RewriteName.REALLOCATED: as_it_is,
 }

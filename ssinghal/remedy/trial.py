@@ -27,6 +27,21 @@ class Impact(TextEnum):
     VALUES = "other values"
 
 
+class RewriteName(TextEnum):
+    """How a trial makes the call: the keys of ``ssinghal.remedy.strategies.registry.REWRITES``."""
+
+    CALL = "call"
+    IN_PLACE = "in place"
+    PIECES = "pieces"
+    PIECES_APART = "pieces apart"
+    ONE_PIECE = "one piece"
+    SPILLED = "spilled"
+    REALLOCATED = "reallocated"
+    TURNED = "turned"
+    POOLED_ROWS = "pooled rows"
+    INTERPOLATED_ROWS = "interpolated rows"
+
+
 @dataclass(frozen=True)
 class Resident:
     """Bytes that something else holds in each bank while the call runs. ``freed``: held only while the others are placed, so
@@ -51,7 +66,7 @@ class Trial:
 
     case: Case
     wanted: tuple[TensorSpec, ...]
-    rewrite: str = "call"
+    rewrite: RewriteName = RewriteName.CALL
     params: Mapping[str, Any] = field(default_factory=dict)
     live: LiveSet = ()
     trace_region_bytes: int = 0

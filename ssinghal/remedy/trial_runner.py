@@ -20,7 +20,7 @@ from ssinghal.errors import DeviceError, InvalidCase
 from ssinghal.operators.binding import bind
 from ssinghal.remedy.rewrites import PREPARATIONS, RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
-from ssinghal.remedy.trial import LiveSet, Resident, Trial, TrialResult
+from ssinghal.remedy.trial import LiveSet, Resident, RewriteName, Trial, TrialResult
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
 
@@ -114,7 +114,7 @@ def run_trial(trial: Trial, session: Session) -> TrialResult:
         watch.peak_bytes,
         watch.moved_bytes,
         watch.calls,
-        tuple(transcript.source()) if verdict.status is Status.FITS or trial.rewrite == "call" else (),
+        tuple(transcript.source()) if verdict.status is Status.FITS or trial.rewrite is RewriteName.CALL else (),
         session.board.reserved_base_bytes,
         lines_of_live,
     )

@@ -21,12 +21,14 @@ from ssinghal.remedy.equivalence import ValueCheck
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.record_remedies import Searcher, searched
 from ssinghal.remedy.resident_buffers import live_set
+from ssinghal.remedy.rewrites import PREPARATIONS
 from ssinghal.remedy.search import Budget, levers, search
 from ssinghal.remedy.solver import without_other_values
 from ssinghal.remedy.strategies.chunking import cuts_of
 from ssinghal.remedy.strategies.count_search import smallest_count
+from ssinghal.remedy.strategies.registry import REWRITES
 from ssinghal.remedy.text import RemedyReport
-from ssinghal.remedy.trial import Impact, Resident, TrialResult
+from ssinghal.remedy.trial import Impact, Resident, RewriteName, TrialResult
 from ssinghal.runner.tasks import PoolOptions
 
 BOARD = load_board("n150")
@@ -303,3 +305,8 @@ def test_a_ceiling_that_is_no_matter_of_memory_is_searched_below(needed):
 def test_counts_that_are_known_not_to_work_are_not_tried():
     """32 no, 64 yes, 48 yes, 40 yes, 36 no, 38 no, 39 no; nothing below 32."""
     assert counted(lambda n: n >= 40, 256, first=32, refused=31) == (40, 7)
+
+
+def test_every_rewrite_has_its_calls():
+    assert set(REWRITES) == set(RewriteName)
+    assert set(PREPARATIONS) <= set(RewriteName)

@@ -16,7 +16,7 @@ from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
 from ssinghal.remedy.strategies.count_search import smallest_count
 from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, said
-from ssinghal.remedy.trial import Impact, Trial, TrialResult
+from ssinghal.remedy.trial import Impact, RewriteName, Trial, TrialResult
 
 MAX_PIECES = 1024
 MAX_AXES = 4
@@ -47,13 +47,13 @@ class Cut:
 
     def trial(self, problem: Problem, count: int) -> Trial:
         cut = {"axis": self.axis, "count": count, "multiple": self.multiple, "memory": self.memory.value}
-        return replace(problem.trial(self.case, "pieces"), params=cut)
+        return replace(problem.trial(self.case, RewriteName.PIECES), params=cut)
 
     def first_piece(self, problem: Problem, count: int) -> Trial:
         """The largest of ``count`` pieces, made as all of them are."""
         dram = replace(self.piece(count), placement=self.case.placement)
         wanted = problem.results_of(dram)
-        return replace(self.trial(problem, count), rewrite="one piece", wanted=wanted)
+        return replace(self.trial(problem, count), rewrite=RewriteName.ONE_PIECE, wanted=wanted)
 
     @property
     def what(self) -> str:

@@ -30,7 +30,7 @@ from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, named
 from ssinghal.operators.binding import bind
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.trial import Impact, LiveSet, Resident, Trial, TrialResult
+from ssinghal.remedy.trial import Impact, LiveSet, Resident, RewriteName, Trial, TrialResult
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _in_place(problem: Problem) -> StrategySearch:
         return StrategyResult(
             None, f"its operands alone take {need:,} B of each {str(problem.memory).upper()} bank of {bank:,} B"
         )
-    tried = yield problem.trial(rewrite="in place")
+    tried = yield problem.trial(rewrite=RewriteName.IN_PLACE)
     note = "the first operand is overwritten: only where nothing needs it afterwards"
     return StrategyResult(tried, note=note) if tried.works else StrategyResult(None, said(tried))
 
@@ -132,7 +132,7 @@ def _has_residents(problem: Problem) -> bool:
 
 def _spill(problem: Problem) -> StrategySearch:
     for back in (True, False):
-        tried = yield problem.trial(rewrite="spilled", back=back)
+        tried = yield problem.trial(rewrite=RewriteName.SPILLED, back=back)
         if tried.works:
             return StrategyResult(tried, note="what else lives in L1 is in DRAM " + ("meanwhile" if back else "from then on"))
     return StrategyResult(None, said(tried))
@@ -178,7 +178,7 @@ def _is_fragmented(problem: Problem) -> bool:
 
 
 def _reallocate(problem: Problem) -> StrategySearch:
-    tried = yield problem.trial(rewrite="reallocated")
+    tried = yield problem.trial(rewrite=RewriteName.REALLOCATED)
     return (
         StrategyResult(tried, note="each tensor that lives is moved once") if tried.works else StrategyResult(None, said(tried))
     )

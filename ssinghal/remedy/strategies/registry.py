@@ -9,9 +9,9 @@ from ssinghal.remedy.strategies.chunking import CHUNKS
 from ssinghal.remedy.strategies.placement import Strategy, placement_levers
 from ssinghal.remedy.strategies.sliding_window import WINDOW_LEVERS, WINDOW_REWRITES
 from ssinghal.remedy.strategies.wide_rows import WIDE_LEVERS, WIDE_REWRITES
-from ssinghal.remedy.trial import Impact
+from ssinghal.remedy.trial import Impact, RewriteName
 
-REWRITES: Mapping[str, Rewrite] = {**BASIC_REWRITES, **WINDOW_REWRITES, **WIDE_REWRITES}
+REWRITES: Mapping[RewriteName, Rewrite] = {**BASIC_REWRITES, **WINDOW_REWRITES, **WIDE_REWRITES}
 
 _ORDER = list(Impact)
 LEVERS: tuple[Strategy, ...] = tuple(

@@ -18,7 +18,7 @@ from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend, cuts, in_dram
 from ssinghal.remedy.strategies.count_search import CountResult, smallest_count
 from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, once
-from ssinghal.remedy.trial import Impact, Trial, TrialResult
+from ssinghal.remedy.trial import Impact, RewriteName, Trial, TrialResult
 
 MAX_SLICES = 256
 LOW_BLOCK = TILE_EDGE  # rows of an activation block, the fewest that TTNN takes
@@ -98,7 +98,7 @@ def _pool_rows(problem: Problem) -> StrategySearch:
 
     def trial(count: int) -> Trial:
         how = {"rows": rows, "count": count, "memory": problem.memory.value}
-        return replace(problem.trial(case, "pooled rows"), params=how)
+        return replace(problem.trial(case, RewriteName.POOLED_ROWS), params=how)
 
     counted = yield from smallest_count(trial, rows, first=1 if n > 1 else 2)
     if counted.tried is None:
@@ -146,7 +146,7 @@ def _interpolate_rows(problem: Problem) -> StrategySearch:
 
     def trial(count: int) -> Trial:
         how = {"scale": list(scale), "count": count, "memory": problem.memory.value}
-        return replace(problem.trial(case, "interpolated rows"), params=how)
+        return replace(problem.trial(case, RewriteName.INTERPOLATED_ROWS), params=how)
 
     counted = yield from smallest_count(trial, height)
     note = f"{counted.count} pieces of rows, each with one more on either side; all in DRAM between"
@@ -218,9 +218,9 @@ def _counted_slices(problem: Problem, along: str, block: int) -> Generator[Trial
         return counted
 
 
-WINDOW_REWRITES: Mapping[str, Rewrite] = {
-    "pooled rows": pooled_rows,
-    "interpolated rows": interpolated_rows,
+WINDOW_REWRITES: Mapping[RewriteName, Rewrite] = {
+    RewriteName.POOLED_ROWS: pooled_rows,
+    RewriteName.INTERPOLATED_ROWS: interpolated_rows,
 }
 
 WINDOW_LEVERS = (

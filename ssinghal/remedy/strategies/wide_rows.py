@@ -26,7 +26,7 @@ from ssinghal.remedy.strategies.placement import (
     rearranged,
     said,
 )
-from ssinghal.remedy.trial import Impact, Trial
+from ssinghal.remedy.trial import Impact, RewriteName, Trial
 
 (PAD,) = named("constant_pad_nd")
 ALONG_DIMS = named("slice cat")
@@ -80,7 +80,7 @@ def _turn(problem: Problem) -> StrategySearch:
     for other in range(rank - 1):
         order = list(range(rank))
         order[other], order[-1] = order[-1], order[other]
-        tried = yield replace(problem.trial(rewrite="turned"), params={"order": order})
+        tried = yield replace(problem.trial(rewrite=RewriteName.TURNED), params={"order": order})
         if tried.works:
             return StrategyResult(tried, note=f"dims in the order {order} for the call, and back")
         reason = f"order {order}: {said(tried)}"
@@ -134,10 +134,10 @@ def _apart_trial(problem: Problem, cut: Cut, count: int) -> Trial:
     sizes = [end - begin for begin, end in cut.stretches(count)]
     cases = [cut.axes.case_of(cut.case, {cut.axis: size}) for size in sizes]
     wanted = tuple(spec for case in cases for spec in problem.results_of(case))
-    return replace(problem.trial(cut.case, "pieces apart"), params=how, wanted=wanted)
+    return replace(problem.trial(cut.case, RewriteName.PIECES_APART), params=how, wanted=wanted)
 
 
-WIDE_REWRITES: Mapping[str, Rewrite] = {"turned": turned, "pieces apart": pieces_apart}
+WIDE_REWRITES: Mapping[RewriteName, Rewrite] = {RewriteName.TURNED: turned, RewriteName.PIECES_APART: pieces_apart}
 
 WIDE_LEVERS = (
     Strategy("dims turned and back", Impact.REARRANGED, _can_turn, _turn),
