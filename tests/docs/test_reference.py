@@ -61,8 +61,8 @@ def test_every_command_and_option_named_exists(page: Path) -> None:
     faults = []
     for text, words in program_calls(page):
         path, rest = command_of(words)
-        if path == ("releases",) and not rest[0].startswith("-"):  # a file or a catalog, for its command timeline
-            path = (*path, "timeline")
+        if path == ("releases",) and not rest[0].startswith("-"):  # a file or a catalog, for its command run
+            path = (*path, "run")
         known = options_of(COMMANDS[path])
         if path == ("exec",) and "--" in rest:
             rest = rest[: rest.index("--")]
