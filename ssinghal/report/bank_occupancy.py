@@ -1,8 +1,8 @@
-"""What one bank of each memory holds in a case, as segments that add up to the bank. Imports neither torch nor ttnn.
+"""The contents of one bank of each memory in a case, as segments that add up to the bank.
 
-Segments come in the order in which they are taken, not by address; what does not fit comes last and goes on beyond the bank's
-end. Only what the record knows is told: bytes that the allocator booked, those of TTNN's message, and the peaks of its graph
-capture. Where these cannot be told apart, one segment holds them together and says so.
+Segments are in the order of allocation, not by address. Bytes that do not fit come last and continue beyond the bank's end.
+Only known numbers are shown: bytes that the allocator booked, those of TTNN's message, and the peaks of its graph capture.
+Where these cannot be separated, one labelled segment holds them together.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _MEMORIES = {
 }
 _PROGRAM = (Resource.CIRCULAR_BUFFER, Resource.CLASH)
 _NAMES = {BufferType.L1: "L1", BufferType.DRAM: "DRAM", BufferType.L1_SMALL: "L1_SMALL"}
-_NOT_RETURNED = "the call did not return: results that were already placed are not known"
+_NOT_RETURNED = "the call did not return: results that it had already placed are unknown"
 
 
 class SegmentKind(TextEnum):
-    """What a segment is. ``WANTED`` did not fit as a whole: the part for which there is room, or the rest beyond the end."""
+    """The use of a segment. ``WANTED``: a request that did not fit, either the part with room or the rest beyond the end."""
 
     RESERVED = "reserved"
     INPUT = "input"
@@ -47,8 +47,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bank: ``segments`` add up to ``size_bytes``, ``beyond`` is what it lacks. ``bank_bytes`` are those that tensors and
-    program buffers may take. ``notes``: what the figures do not say."""
+    """One bank. ``segments`` add up to ``size_bytes``, and ``beyond`` to the missing bytes. ``bank_bytes``: available to
+    tensors and program buffers. ``notes``: remarks that cannot be drawn."""
 
     memory: str
     size_bytes: int
@@ -59,13 +59,13 @@ class Bar:
 
     @property
     def load(self) -> float:
-        """What is taken and wanted, over what may be taken: above 1 where something does not fit."""
+        """Bytes taken and requested, relative to ``bank_bytes``: above 1 if something does not fit."""
         taken = sum(s.size_bytes for s in self.segments if s.part not in (SegmentKind.RESERVED, SegmentKind.FREE))
         return (taken + sum(s.size_bytes for s in self.beyond)) / self.bank_bytes if self.bank_bytes else 0.0
 
 
 def board_of(group: RecordGroup) -> Board | None:
-    """The board as the group's run opened it, else as its file has it; None for one that has no file here."""
+    """Returns the board as the group's run opened it, else as its file describes it. None if there is no file of it."""
     try:
         board = load_board(group.setting.board)
     except InvalidCase:
@@ -77,9 +77,9 @@ def board_of(group: RecordGroup) -> Board | None:
 
 
 def bars_of(record: Record, board: Board) -> tuple[Bar, ...]:
-    """L1, DRAM and L1_SMALL, as far as the case has to do with them; the one that ran out first.
+    """Returns the bars of L1, DRAM and L1_SMALL as far as the case uses them, the memory that ran out first.
 
-    A memory whose figures do not go together has no bar: those of another release's banks, where no run.json tells them.
+    A memory with inconsistent numbers has no bar, such as banks of another release without a run.json.
     """
     board = board.with_l1_small(record.l1_small_size or 0)
     failed = _memory_that_failed(record, board)
@@ -90,7 +90,7 @@ def bars_of(record: Record, board: Board) -> tuple[Bar, ...]:
 
 
 def _memory_that_failed(record: Record, board: Board) -> BufferType | None:
-    """A fragmented memory has no name in the record; its bank's size tells which it was."""
+    """A record does not name a fragmented memory; it is recognised by the size of its bank."""
     if not record.is_oom or record.resource is None:
         return None
     if record.resource is Resource.FRAGMENTATION:
@@ -140,18 +140,18 @@ _Parts = tuple[list[Segment], list[Segment], list[str]]  # in the bank, beyond i
 
 
 def _reserved(board: Board, bank_bytes: int) -> list[Segment]:
-    """What lies below and above the bank in the L1 of a core."""
+    """Returns the segments below and above the bank in the L1 of a core."""
     base = max(0, board.l1_end_bytes - bank_bytes - board.l1_small_bytes)
     small = Segment(SegmentKind.RESERVED, "L1_SMALL region", board.l1_small_bytes)
     return [Segment(SegmentKind.RESERVED, "reserved by TTNN", base), small]
 
 
 def _buffer_failure(record: Record, kind: BufferType, bank: int) -> _Parts:
-    """A tensor of which the bank can hold a part at most: its largest free block."""
+    """Draws a tensor that does not fit: at most the largest free block can hold a part of it."""
     need = record.bytes_per_bank or 0
     inputs = _inputs(record, kind)
     held = record.allocated_bytes if record.allocated_bytes is not None else _sum(inputs)
-    if held < _sum(inputs):  # a view of the allocator that knows less than was booked: not told apart
+    if held < _sum(inputs):  # the allocator reports less than was booked: operands cannot be separated
         inputs = []
     taken = [*inputs, Segment(SegmentKind.OTHER, "other buffers of the call", held - _sum(inputs))]
     block = record.largest_free_bytes if record.largest_free_bytes is not None else max(0, bank - held)
@@ -160,20 +160,20 @@ def _buffer_failure(record: Record, kind: BufferType, bank: int) -> _Parts:
     free = Segment(SegmentKind.FREE, "free, in smaller blocks" if need > block else "free", bank - held - room)
     taken += [free, Segment(SegmentKind.WANTED, f"{stage}: as much as fits", room)]
     peak = _peak(record, kind)
-    believed = peak >= held + need  # TTNN's capture counts bytes per bank in 32 bits
-    notes = [f"by TTNN's capture the whole call would take {format_bytes(peak)} of each bank"] if believed else []
+    is_plausible = peak >= held + need  # TTNN's capture counts bytes per bank in 32 bits
+    notes = [f"TTNN's capture: the complete call would take {format_bytes(peak)} of each bank"] if is_plausible else []
     return taken, [Segment(SegmentKind.WANTED, f"{stage}: does not fit", need - room)], notes
 
 
 def _program_failure(record: Record, board: Board, bank: int) -> _Parts:
-    """Program buffers that reach beyond L1 or into its tensors. The record has an address, or the bytes of one buffer and the
-    budget that an operator gives it."""
+    """Draws program buffers that reach beyond L1 or into its tensors. The record has their end address, or the bytes of one
+    buffer and its budget."""
     tensors = _tensors_of_program(record, board)
     room = max(0, bank - _sum(tensors))
     if record.program_bytes is None:
         limit = f"; its buffers may take {format_bytes(record.limit_bytes)}" if record.limit_bytes is not None else ""
         free = Segment(SegmentKind.FREE, "free, but too little for the program", room)
-        return [*tensors, free], [], [f"TTNN names no need of this program{limit}"]
+        return [*tensors, free], [], [f"TTNN does not report the bytes that this program needs{limit}"]
     is_address = record.ends_at_address
     need = record.program_bytes - (board.reserved_base_bytes if is_address else 0)
     budget = room if is_address or record.limit_bytes is None else min(record.limit_bytes, room)
@@ -188,7 +188,7 @@ def _program_failure(record: Record, board: Board, bank: int) -> _Parts:
 
 
 def _tensors_of_program(record: Record, board: Board) -> list[Segment]:
-    """L1 tensors above the program: the operands, and what lies between them and the lowest address that the message names."""
+    """Returns the L1 tensors above the program: operands, and other buffers down to the lowest address in the message."""
     inputs = _inputs(record, BufferType.L1)
     if record.tensor_address is None:
         return inputs
@@ -200,22 +200,22 @@ def _tensors_of_program(record: Record, board: Board) -> list[Segment]:
 
 
 def _held_and_peaks(record: Record, kind: BufferType, bank: int) -> _Parts:
-    """Operands and results, then what the call takes besides at its peak, by TTNN's graph capture."""
+    """Draws operands and results, then temporary and program buffers at the peak, by TTNN's graph capture."""
     held = [*_inputs(record, kind), *_results(record, kind)]
     stopped = record.is_oom and not record.stopped_at_operand
     notes = [_NOT_RETURNED] if stopped else []
     usage = record.usage
     if usage is None:
-        notes += [f"peaks of the call are not known: {record.usage_note}"] if record.usage_note and not record.is_oom else []
+        notes += [f"peaks of the call are unknown: {record.usage_note}"] if record.usage_note and not record.is_oom else []
         label = "free, or taken during the call" if record.resident else "free"
         return [*held, Segment(SegmentKind.FREE, label, bank - _sum(held))], [], notes
-    besides, more = _besides(usage, kind, _sum(held), bank)
-    taken = [*held, *besides]
+    temporary, more = _temporary(usage, kind, _sum(held), bank)
+    taken = [*held, *temporary]
     return [*taken, Segment(SegmentKind.FREE, "free", bank - _sum(taken))], [], [*notes, *more]
 
 
-def _besides(usage: Usage, kind: BufferType, held: int, bank: int) -> tuple[list[Segment], list[str]]:
-    """What a call takes at its peak besides ``held`` bytes, and what the capture says that cannot be drawn."""
+def _temporary(usage: Usage, kind: BufferType, held: int, bank: int) -> tuple[list[Segment], list[str]]:
+    """Returns the bytes that a call takes at its peak in addition to ``held``, and remarks that cannot be drawn."""
     if kind is not BufferType.L1:
         peak = usage.of_memory(kind)
         if peak > bank:
@@ -230,22 +230,22 @@ def _besides(usage: Usage, kind: BufferType, held: int, bank: int) -> tuple[list
     rest = max(0, together - held)
     if tensors <= held:
         return [Segment(SegmentKind.PROGRAM, "program buffers, at the peak", rest)], []
-    apart = f"tensors take {format_bytes(tensors)} and program buffers {format_bytes(program)} at most, at different moments"
-    return [Segment(SegmentKind.PROGRAM, "temporaries and program buffers together, at the peak", rest)], [apart]
+    note = f"tensors take {format_bytes(tensors)} and program buffers {format_bytes(program)} at most, at different moments"
+    return [Segment(SegmentKind.PROGRAM, "temporaries and program buffers together, at the peak", rest)], [note]
 
 
 def _more_than_the_bank(peak_bytes: int) -> str:
-    return f"not drawn: by TTNN's capture, made without tensors in place, the call takes {format_bytes(peak_bytes)} at its peak"
+    return f"not drawn: by TTNN's capture, without tensors in place, the call takes {format_bytes(peak_bytes)} at its peak"
 
 
 def _inputs(record: Record, kind: BufferType) -> list[Segment]:
-    """Operands that were placed, by what the allocator booked."""
+    """Returns the operands that were placed, with the bytes booked by the allocator."""
     placed = (t for t in record.tensors if t.label.startswith("input") and _kind(t.memory) == kind.value)
     return [Segment(SegmentKind.INPUT, t.label, t.booked_bytes) for t in placed if t.booked_bytes]
 
 
 def _results(record: Record, kind: BufferType) -> list[Segment]:
-    """What the call left besides its operands; by tensor where their sizes by arithmetic are just that."""
+    """Returns the results that stayed allocated, tensor by tensor if their sizes by arithmetic add up to exactly that."""
     left = record.resident.get(kind.value, 0) - _sum(_inputs(record, kind))
     placed = {t.label for t in record.tensors if _kind(t.memory) == kind.value}
     known = [a for a in record.allocations if a.label.startswith("output") and a.label in placed]
@@ -259,5 +259,5 @@ def _sum(segments: Iterable[Segment]) -> int:
 
 
 def _kind(memory: str) -> str:
-    """The memory of "l1 height-sharded"."""
+    """Returns "l1" for "l1 height-sharded"."""
     return memory.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""Tables of what fails: what ran out, at which shapes and sizes, at which resolution, and what would make it fit."""
+"""Tables of failures: resources that ran out, shapes, sizes, resolutions, and changes that make calls fit."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ def resources(c: GroupReport) -> Markup:
     for name, cases in c.facts.resources.items():
         worst = max((r for r in c.facts.oom if _resource(r) == name), key=lambda r: r.shortfall_bytes or 0)
         rows.append([name, cases, share(cases, len(c.facts.oom)), code(f"{worst.op} {worst.id}"), worst.sentence])
-    return table(["what ran out", "cases", "share", "worst case", "what TTNN said of it"], rows)
+    return table(["what ran out", "cases", "share", "worst case", "TTNN's message"], rows)
 
 
 def bands(c: GroupReport) -> Markup:
     pairs = len(c.facts.pairs)
     rows: list[list[object]] = []
-    for band, found in c.facts.bands.items():
-        asked = [r.total_bytes for pair in found for r in pair.records if r.total_bytes is not None]
-        counts = [len(found), share(len(found), pairs), len({p.op for p in found}), len({p.shape for p in found})]
-        rows.append([band.name, band.range, *counts, *(size(of(asked)) if asked else None for of in (min, max))])
-    total = [pairs, share(pairs, pairs), len(c.facts.failing_operators), len(c.facts.shapes), None, None]
-    counted = ["failing pairs", "share", "operators (of any band)", "shapes"]
-    asked_of = ["did not fit: least allocated", "did not fit: most allocated"]
-    return table(["band", "logical size of the shape", *counted, *asked_of], [*rows, [Markup("**total**"), "", *total]])
+    for band, members in c.facts.bands.items():
+        requested = [r.total_bytes for pair in members for r in pair.records if r.total_bytes is not None]
+        counts = [len(members), share(len(members), pairs), len({p.op for p in members}), len({p.shape for p in members})]
+        rows.append([band.name, band.range, *counts, *(size(of(requested)) if requested else None for of in (min, max))])
+    totals = [pairs, share(pairs, pairs), len(c.facts.failing_operators), len(c.facts.shapes), None, None]
+    rows.append([Markup("**total**"), "", *totals])
+    count_columns = ["failing pairs", "share", "operators (of any band)", "shapes"]
+    request_columns = ["did not fit: least allocated", "did not fit: most allocated"]
+    return table(["band", "logical size of the shape", *count_columns, *request_columns], rows)
 
 
 def critical_shapes(c: GroupReport) -> Markup:
@@ -52,34 +53,21 @@ def problematic_shapes(c: GroupReport) -> Markup:
     return _shapes(c.facts.most_problematic[:MAX_SHAPES])
 
 
-def _shapes(found: Sequence[ShapeFailures]) -> Markup:
-    rows = [[shape(s.shape), *sizes(s.size), len(s.pairs), s.cases, names(p.op for p in s.pairs)] for s in found]
+def _shapes(failures: Sequence[ShapeFailures]) -> Markup:
+    rows = [[shape(s.shape), *sizes(s.size), len(s.pairs), s.cases, names(p.op for p in s.pairs)] for s in failures]
     return table(["shape", *SIZE_COLUMNS, "operators", "cases", "which"], rows)
 
 
 def failing_operators(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
-    for found in c.facts.failing_operators:
-        worst = found.worst
+    for operator in c.facts.failing_operators:
+        worst = operator.worst
         assert worst is not None  # it fails
-        what = ", ".join(f"{name} {n:,}" for name, n in found.resources.items())
-        pairs, cases = len(found.pairs), len(found.oom)
-        rows.append(
-            [
-                code(found.op),
-                pairs,
-                cases,
-                len(found.records),
-                what,
-                shape(worst.shape),
-                *sizes(worst.size),
-                worst.band.name,
-            ]
-        )
-    return table(
-        ["operator", "failing shapes", "failing cases", "of cases", "what ran out", "worst shape", *SIZE_COLUMNS, "band"],
-        rows,
-    )
+        resources = ", ".join(f"{name} {n:,}" for name, n in operator.resources.items())
+        counts = [len(operator.pairs), len(operator.oom), len(operator.records)]
+        rows.append([code(operator.op), *counts, resources, shape(worst.shape), *sizes(worst.size), worst.band.name])
+    counts_are = ["failing shapes", "failing cases", "of cases"]
+    return table(["operator", *counts_are, "what ran out", "worst shape", *SIZE_COLUMNS, "band"], rows)
 
 
 def tiers(c: GroupReport) -> Markup:
@@ -95,7 +83,7 @@ def tiers(c: GroupReport) -> Markup:
 
 
 def tier_worst(c: GroupReport) -> list[tuple[str, Markup]]:
-    """For each tier with failures its largest pairs."""
+    """Returns the largest failing pairs of each tier that has any."""
     return [(tier.name, _pairs(tier.pairs[:MAX_CASES], tier.name)) for tier in c.facts.tiers if tier.pairs and tier.input_sizes]
 
 
@@ -110,49 +98,49 @@ def advice_table(c: GroupReport) -> Markup:
 
 
 def searched_table(c: GroupReport) -> Markup:
-    """What a search found, the most often first found on top; failing cases without a remedy last."""
+    """Lists the remedies that searches found, by how often they are a case's first; failing cases without a remedy last."""
     first: dict[tuple[str, str], list[Record]] = {}
     for _, searched in c.searched:
         first |= {(w.contract, w.lever): first.get((w.contract, w.lever), []) for w in searched.found}
     for record, searched in c.searched:
         key = (searched.first.contract, searched.first.lever) if searched.first else NO_REMEDY
         first.setdefault(key, []).append(record)
-    having = Counter((w.contract, w.lever) for _, searched in c.searched for w in searched.found)
-    ordered = sorted(first.items(), key=lambda item: (item[0] == NO_REMEDY, -len(item[1]), -having[item[0]], item[0]))
-    rows = [[*key, len(rs), having[key] or None, sum(r.calls for r in rs)] for key, rs in ordered]
-    return table(["contract", "remedy", "first for so many cases", "found for", "calls of models it is first for"], rows)
+    found_for = Counter((w.contract, w.lever) for _, searched in c.searched for w in searched.found)
+    ordered = sorted(first.items(), key=lambda item: (item[0] == NO_REMEDY, -len(item[1]), -found_for[item[0]], item[0]))
+    rows = [[*key, len(rs), found_for[key] or None, sum(r.calls for r in rs)] for key, rs in ordered]
+    return table(["contract", "remedy", "first for cases", "found for cases", "calls of models it is first for"], rows)
 
 
 def closest(c: GroupReport, records: Sequence[Record]) -> Markup:
-    """Of ``records`` those that lack least."""
+    """Lists those of ``records`` with the fewest missing bytes."""
     known = [r for r in records if r.shortfall_bytes is not None]
     chosen = sorted(known, key=lambda r: r.shortfall_bytes or 0)[:MAX_CASES]
     rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.shortfall_bytes), r.calls, c.best(r)] for r in chosen]
-    header = ["case", "what TTNN said", "short by, per bank or core", "calls of models", "what makes it fit"]
+    header = ["case", "TTNN's message", "short by, per bank or core", "calls of models", "what makes it fit"]
     return table(header, rows)
 
 
-def first_to_mend(c: GroupReport) -> Markup:
-    """Operators whose failing cases models make, most calls first; of these cases alone."""
-    found = [o for o in c.facts.failing_operators if o.called]
-    ordered = sorted(found, key=lambda o: (-o.failing_calls, o.op))
-    rows = [[code(o.op), o.failing_calls, *_mending(c, o.called), names(_callers(o.called))] for o in ordered]
-    return table(["operator", "failing calls", *_MENDING, "models"], rows)
+def first_to_fix(c: GroupReport) -> Markup:
+    """Lists operators with failing cases that models call, most calls first. Counts only these cases."""
+    called = [o for o in c.facts.failing_operators if o.called]
+    ordered = sorted(called, key=lambda o: (-o.failing_calls, o.op))
+    rows = [[code(o.op), o.failing_calls, *_fixes(c, o.called), names(_callers(o.called))] for o in ordered]
+    return table(["operator", "failing calls", *_FIX_COLUMNS, "models"], rows)
 
 
-def tried_shapes_to_mend(c: GroupReport) -> Markup:
-    """Operators whose failing cases no model is known to make, most of them first; of these cases alone."""
-    found = [(o, [r for r in o.oom if not r.calls]) for o in c.facts.failing_operators]
-    ordered = sorted((pair for pair in found if pair[1]), key=lambda pair: (-len(pair[1]), pair[0].op))
-    return table(["operator", *_MENDING], [[code(o.op), *_mending(c, records)] for o, records in ordered])
+def uncalled_to_fix(c: GroupReport) -> Markup:
+    """Lists operators with failing cases that no model is known to call, most cases first. Counts only these cases."""
+    uncalled = [(o, [r for r in o.oom if not r.calls]) for o in c.facts.failing_operators]
+    ordered = sorted((pair for pair in uncalled if pair[1]), key=lambda pair: (-len(pair[1]), pair[0].op))
+    return table(["operator", *_FIX_COLUMNS], [[code(o.op), *_fixes(c, records)] for o, records in ordered])
 
 
-_MENDING = ("failing cases", "least shortfall, per bank or core", "what would make them fit (cases)")
+_FIX_COLUMNS = ("failing cases", "least shortfall, per bank or core", "what would make them fit (cases)")
 
 
-def _mending(c: GroupReport, records: Sequence[Record]) -> list[object]:
+def _fixes(c: GroupReport, records: Sequence[Record]) -> list[object]:
     short = min((r.shortfall_bytes for r in records if r.shortfall_bytes is not None), default=None)
-    return [len(records), size(short), c.in_short(records)]
+    return [len(records), size(short), c.remedy_counts(records)]
 
 
 def _callers(records: Iterable[Record]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The same counts as the documents, for programs: JSON objects and the table of failures as CSV. Sizes are integer bytes."""
+"""The counts of the documents as JSON, and the table of failures as CSV. Sizes are integer bytes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ FAILURE_COLUMNS = (
 )  # fmt: skip
 
 
-def oom_report(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
+def oom_report(run: Run, reports: Sequence[GroupReport]) -> dict[str, Any]:
     """``comprehensive_oom_report.json``: failures by band, operator, shape, tier and model, with remedies."""
-    return _of_groups(run, chapters, _oom)
+    return _of_groups(run, reports, _oom)
 
 
-def analysis(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
+def analysis(run: Run, reports: Sequence[GroupReport]) -> dict[str, Any]:
     """``detailed_analysis_data.json``: every operator with its outcomes and byte statistics, every case with its own."""
-    return _of_groups(run, chapters, _analysis)
+    return _of_groups(run, reports, _analysis)
 
 
 def mapping(run: Run, _: Sequence[GroupReport]) -> dict[str, Any]:
@@ -43,11 +43,11 @@ def mapping(run: Run, _: Sequence[GroupReport]) -> dict[str, Any]:
     return {**_head(run), **operator_mapping()}
 
 
-def mapping_analysis(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
-    """``mapping_analysis.json``: operators by support, beside what the run found of each."""
+def mapping_analysis(run: Run, reports: Sequence[GroupReport]) -> dict[str, Any]:
+    """``mapping_analysis.json``: operators by support, with the run's counts of each."""
 
-    def of(chapter: GroupReport) -> dict[str, Any]:
-        matrix = support_matrix(chapter.facts)
+    def of(report: GroupReport) -> dict[str, Any]:
+        matrix = support_matrix(report.facts)
         by_support: dict[str, list[str]] = defaultdict(list)
         for row in matrix:
             by_support[row.support].append(row.operator)
@@ -58,60 +58,60 @@ def mapping_analysis(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any
             "operators": [vars(row) for row in matrix],
         }
 
-    return _of_groups(run, chapters, of)
+    return _of_groups(run, reports, of)
 
 
-def basic_operators(run: Run, chapters: Sequence[GroupReport]) -> dict[str, Any]:
-    """``basic_operators.json``: every operator name of the run with the shapes that it was tried at."""
+def basic_operators(run: Run, reports: Sequence[GroupReport]) -> dict[str, Any]:
+    """``basic_operators.json``: every operator name of the run with its shapes."""
 
-    def of(chapter: GroupReport) -> dict[str, Any]:
-        return {found.op: _shapes_of(found) for found in chapter.facts.operators}
+    def of(report: GroupReport) -> dict[str, Any]:
+        return {operator.op: _shapes_of(operator) for operator in report.facts.operators}
 
-    return _of_groups(run, chapters, of)
+    return _of_groups(run, reports, of)
 
 
-def failures_csv(run: Run, chapters: Sequence[GroupReport]) -> str:
-    """``oom_failures_detailed.csv``: a line for each failing case; ``FAILURE_COLUMNS``, unknown ones empty."""
+def failures_csv(run: Run, reports: Sequence[GroupReport]) -> str:
+    """``oom_failures_detailed.csv``: a line for each failing case with ``FAILURE_COLUMNS``; unknown values are empty."""
     text = io.StringIO()
-    written = csv.DictWriter(text, FAILURE_COLUMNS, lineterminator="\r\n")
-    written.writeheader()
-    for chapter in chapters:
-        for record in chapter.facts.oom:
+    writer = csv.DictWriter(text, FAILURE_COLUMNS, lineterminator="\r\n")
+    writer.writeheader()
+    for report in reports:
+        for record in report.facts.oom:
             row = {**_failure(record), "run": run.id, "shape": format_shape(record.shape), "message": record.message}
-            row["remedies"] = chapter.remedies_of(record)
+            row["remedies"] = report.remedies_of(record)
             row |= {name: "; ".join(row[name]) for name in ("tiers", "models", "callers", "remedies")}
-            written.writerow({name: _cell(row[name]) for name in FAILURE_COLUMNS})
+            writer.writerow({name: _cell(row[name]) for name in FAILURE_COLUMNS})
     return text.getvalue()
 
 
 def _cell(value: object) -> object:
-    """A text that a spreadsheet would take for a formula gets a mark before it."""
+    """Puts an apostrophe before a text that a spreadsheet would take for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _head(run: Run) -> dict[str, Any]:
-    described = {name: getattr(run.head, name) for name in ("started", "finished", "command", "commit", "versions", "selected")}
+    head = {name: getattr(run.head, name) for name in ("started", "finished", "command", "commit", "versions", "selected")}
     return {
         "report_schema": REPORT_SCHEMA,
         "run": run.id,
-        **described,
+        **head,
         "losses": list(run.losses),
         "remarks": list(run.remarks),
     }
 
 
-def _of_groups(run: Run, chapters: Sequence[GroupReport], of: Callable[[GroupReport], dict[str, Any]]) -> dict[str, Any]:
-    """``groups``: one for each board, device mode and release; never added up."""
+def _of_groups(run: Run, reports: Sequence[GroupReport], of: Callable[[GroupReport], dict[str, Any]]) -> dict[str, Any]:
+    """Returns an object with one group for each board, device mode and release. Nothing is added up across groups."""
     groups = []
-    for chapter in chapters:
-        group = chapter.group
-        numerics = {"numerics": group.numerics, "cases": len(group.records), "totals": chapter.facts.statuses}
-        groups.append({**group.setting.to_json(), **numerics, **of(chapter)})
+    for report in reports:
+        group = report.group
+        numerics = {"numerics": group.numerics, "cases": len(group.records), "totals": report.facts.statuses}
+        groups.append({**group.setting.to_json(), **numerics, **of(report)})
     return {**_head(run), "groups": groups}
 
 
-def _oom(chapter: GroupReport) -> dict[str, Any]:
-    facts = chapter.facts
+def _oom(report: GroupReport) -> dict[str, Any]:
+    facts = report.facts
     return {
         "failing_cases": len(facts.oom),
         "failing_cases_of_models": len(facts.called),
@@ -125,39 +125,39 @@ def _oom(chapter: GroupReport) -> dict[str, Any]:
              "operators": len({p.op for p in pairs}), "shapes": len({p.shape for p in pairs})}
             for band, pairs in facts.bands.items()
         ],
-        "operators": [_operator(found) for found in facts.failing_operators],
+        "operators": [_operator(operator) for operator in facts.failing_operators],
         "shapes": [
             {"shape": s.shape, "band": s.band.name, **_size(s.size), "operators": [p.op for p in s.pairs], "cases": s.cases}
             for s in facts.shapes
         ],
         "tiers": [_tier(tier) for tier in facts.tiers],
-        "models": _models(chapter),
+        "models": _models(report),
         "remedies": [
             {"remedy": a.remedy.value, "cases": a.cases, "calls": a.calls,
              "answers": {answer.value: cases for answer, cases in a.answers.items()}}
-            for a in chapter.advice
+            for a in report.advice
         ],
         "searched": {
-            "cases": len(chapter.searched),
-            "first": Counter(s.first.contract if s.first else "none" for _, s in chapter.searched),
+            "cases": len(report.searched),
+            "first": Counter(s.first.contract if s.first else "none" for _, s in report.searched),
         },
         "failures": [
             {**_failure(r), "alternatives": [
                 {"remedy": a.remedy.value, "answer": a.answer.value, "memory": a.memory.value,
                  "bytes_per_bank": a.bytes_per_bank, "bank_bytes": a.bank_bytes}
-                for a in chapter.alternatives_of(r)
-            ], "searched": plain(searched) if (searched := chapter.searched_of(r)) is not None else None}
+                for a in report.alternatives_of(r)
+            ], "searched": plain(searched) if (searched := report.searched_of(r)) is not None else None}
             for r in facts.oom
         ],
     }  # fmt: skip
 
 
-def _analysis(chapter: GroupReport) -> dict[str, Any]:
-    facts = chapter.facts
+def _analysis(report: GroupReport) -> dict[str, Any]:
+    facts = report.facts
     return {
         "operators": [
-            {**_operator(found), "declared": found.op in registry(), "bytes": _statistics(found.records)}
-            for found in facts.operators
+            {**_operator(operator), "declared": operator.op in registry(), "bytes": _statistics(operator.records)}
+            for operator in facts.operators
         ],
         "bytes": _statistics(facts.records),
         "records": [
@@ -171,17 +171,17 @@ def _analysis(chapter: GroupReport) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _operator(found: OperatorResults) -> dict[str, Any]:
+def _operator(results: OperatorResults) -> dict[str, Any]:
     return {
-        "op": found.op,
-        "operator": found.operator,
-        "cases": len(found.records),
-        "statuses": found.statuses,
-        "resources": found.resources,
-        "failing_cases": len(found.oom),
-        "failing_pairs": len(found.pairs),
-        "failing_calls": found.failing_calls,
-        "worst": _pair(found.worst) if found.worst else None,
+        "op": results.op,
+        "operator": results.operator,
+        "cases": len(results.records),
+        "statuses": results.statuses,
+        "resources": results.resources,
+        "failing_cases": len(results.oom),
+        "failing_pairs": len(results.pairs),
+        "failing_calls": results.failing_calls,
+        "worst": _pair(results.worst) if results.worst else None,
     }
 
 
@@ -201,7 +201,7 @@ def _tier(tier: TierResults) -> dict[str, Any]:
     }
 
 
-def _models(chapter: GroupReport) -> list[dict[str, Any]]:
+def _models(report: GroupReport) -> list[dict[str, Any]]:
     return [
         {
             "model": m.model,
@@ -214,12 +214,12 @@ def _models(chapter: GroupReport) -> list[dict[str, Any]]:
             "failing_calls": m.failing_calls,
             "failures": [{"module": path, "op": r.op, "id": r.id, "key": r.key} for path, r in m.modules],
         }
-        for m in chapter.facts.models
+        for m in report.facts.models
     ]
 
 
 def _failure(record: Record) -> dict[str, Any]:
-    """All of a failing case but its alternatives; the second size is that of the tensor which did not fit."""
+    """Returns a failing case without its alternatives. The second size is that of the tensor that did not fit."""
     where, failed = Size.of_shape(record), record.failed
     return {
         "device_mode": record.device_mode,
@@ -267,23 +267,23 @@ def _size(size: Size) -> dict[str, int | None]:
 
 
 def _statistics(records: Iterable[Record]) -> dict[str, Mapping[str, int]]:
-    """Over the cases that have the number: bytes asked for by what did not fit, missing bytes, peaks of calls that fit."""
-    listed = list(records)
+    """Returns statistics of requested and missing bytes of failing cases, and of peaks of fitting ones."""
+    cases = list(records)
     values = {
-        "asked_bytes": [r.total_bytes for r in listed if r.is_oom],
-        "shortfall_bytes": [r.shortfall_bytes for r in listed if r.is_oom],
-        **{f"peak_{kind}": [getattr(r.usage, kind) for r in listed if r.usage and not r.is_oom] for kind in _PEAKS},
+        "asked_bytes": [r.total_bytes for r in cases if r.is_oom],
+        "shortfall_bytes": [r.shortfall_bytes for r in cases if r.is_oom],
+        **{f"peak_{kind}": [getattr(r.usage, kind) for r in cases if r.usage and not r.is_oom] for kind in _PEAKS},
     }
-    made = {name: Statistics.of(v for v in found if v is not None) for name, found in values.items()}
-    return {name: vars(found) for name, found in made.items() if found}
+    statistics = {name: Statistics.of(v for v in listed if v is not None) for name, listed in values.items()}
+    return {name: vars(measured) for name, measured in statistics.items() if measured}
 
 
 _PEAKS = ("l1_bytes", "l1_total_bytes", "l1_small_bytes", "dram_bytes")
 
 
-def _shapes_of(found: OperatorResults) -> list[dict[str, Any]]:
+def _shapes_of(results: OperatorResults) -> list[dict[str, Any]]:
     by_shape: dict[Shape, list[Record]] = defaultdict(list)
-    for record in found.records:
+    for record in results.records:
         by_shape[record.shape].append(record)
     return [
         {"shape": shape, "cases": len(rs), "failing": sum(r.is_oom for r in rs), "calls": sum(r.calls for r in rs)}

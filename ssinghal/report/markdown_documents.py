@@ -1,4 +1,4 @@
-"""The Markdown documents: tables counted elsewhere, prose in ``templates``."""
+"""The Markdown documents: prose from ``templates``, with the tables of other modules."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ssinghal.runs.diff_text import markdown as changes_markdown
 from ssinghal.runs.reader import Run
 
 
-def document(name: str, run: Run, chapters: Sequence[GroupReport], **more: Any) -> str:
-    """The Markdown of ``templates/<name>.j2`` for all groups of the run, each a chapter of its own. ``more``: what the template
-    asks for besides, such as the ``changes`` since an earlier run."""
-    return _templates().get_template(f"{name}.j2").render(run=run, chapters=chapters, **more).strip() + "\n"
+def document(name: str, run: Run, reports: Sequence[GroupReport], **more: Any) -> str:
+    """Returns the Markdown of ``templates/<name>.j2`` with a chapter for each group of the run. ``more``: further values for
+    the template, such as the ``changes`` since an earlier run."""
+    return _templates().get_template(f"{name}.j2").render(run=run, reports=reports, **more).strip() + "\n"
 
 
-def operator_document(op: str, run: Run, chapters: Sequence[GroupReport]) -> str:
-    """All groups' cases of one operator."""
-    found = [(chapter, results) for chapter in chapters for results in chapter.facts.operators if results.op == op]
-    return document("operator.md", run, chapters, op=op, info=registry().get(op), found=found)
+def operator_document(op: str, run: Run, reports: Sequence[GroupReport]) -> str:
+    """Returns the Markdown about one operator, with the cases of all groups."""
+    of_op = [(report, results) for report in reports for results in report.facts.operators if results.op == op]
+    return document("operator.md", run, reports, op=op, info=registry().get(op), of_op=of_op)
 
 
 @cache

@@ -21,7 +21,7 @@ def failures(c: GroupReport, results: OperatorResults) -> Markup:
     for r in sorted(results.oom, key=lambda r: -(r.shortfall_bytes or 0)):
         where = Size.of_shape(r)
         rows.append([code(r.id), *sizes(where), r.sentence, size(r.shortfall_bytes), r.calls, c.best(r)])
-    return table(["case", *SIZE_COLUMNS, "what TTNN said", "short by", "calls of models", "what makes it fit"], rows)
+    return table(["case", *SIZE_COLUMNS, "TTNN's message", "short by", "calls of models", "what makes it fit"], rows)
 
 
 def largest_fitting(results: OperatorResults) -> Markup:
@@ -37,7 +37,7 @@ def others(results: OperatorResults) -> Markup:
 
 
 def padding(results: OperatorResults) -> Markup:
-    """Shapes of this operator that padding inflates most."""
+    """Lists the shapes of this operator that padding inflates most."""
     worst: dict[tuple[int, ...], Record] = {}
     for r in results.records:
         if r.subject and r.subject.padding_factor > 1:
@@ -46,16 +46,8 @@ def padding(results: OperatorResults) -> Markup:
     rows: list[list[object]] = []
     for r in chosen:
         if r.subject:
-            where = Size.of_shape(r)
-            rows.append(
-                [
-                    shape(r.shape),
-                    shape(r.subject.padded_shape),
-                    size(where.logical_bytes),
-                    padded(where),
-                    r.subject.padding_cause,
-                ]
-            )
+            where, shapes = Size.of_shape(r), [shape(r.shape), shape(r.subject.padded_shape)]
+            rows.append([*shapes, size(where.logical_bytes), padded(where), r.subject.padding_cause])
     return table(["shape", "as stored", "logical", "allocated, x logical", "padded by"], rows)
 
 

@@ -1,7 +1,7 @@
-"""Records → one self-contained HTML page: data, style and scripts in a single file that asks for nothing else.
+"""The records of a run as one self-contained HTML page.
 
-The data is one JSON block that no browser runs; scripts write it as text only, so what catalogs and logs hold is never markup.
-Texts and tensors are told once and referred to by number, and cases are columns, so 10,000 of them stay a few MB.
+The data is one JSON block that no browser runs. Scripts insert it as text only, so catalogs and logs cannot inject markup.
+Texts and tensors are stored once and referred to by number, and cases are columns, so 10,000 of them stay a few MB.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 def page(
-    run: Run, changes: Changes | None = None, chapters: Sequence[GroupReport] | None = None, files_beside: Sequence[str] = ()
+    run: Run, changes: Changes | None = None, reports: Sequence[GroupReport] | None = None, other_files: Sequence[str] = ()
 ) -> str:
-    """The HTML of ``run``.
+    """Returns the HTML of ``run``.
 
-    ``changes``: since the run before, where there is one. ``chapters``: of the run's groups, where they are made already.
-    ``files_beside``: names of files that will lie beside the page.
+    ``changes``: since the run before, if there is one. ``reports``: of the run's groups, if they exist already.
+    ``other_files``: names of files in the folder of the page.
     """
     return html.page(
         html.templates("ssinghal.report").get_template("page.html.j2"),
         title=f"{run.id}: memory verdicts",
         style=html.asset("ssinghal.report", "assets/page.css"),
         scripts=[html.asset("ssinghal.report", f"assets/{name}") for name in SCRIPTS],
-        data=page_data(run, changes, chapters, files_beside),
+        data=page_data(run, changes, reports, other_files),
     )
 
 
 def page_data(
-    run: Run, changes: Changes | None = None, chapters: Sequence[GroupReport] | None = None, files_beside: Sequence[str] = ()
+    run: Run, changes: Changes | None = None, reports: Sequence[GroupReport] | None = None, other_files: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What the page knows, as plain values. Numbers in columns called after a text or a tensor count into its table."""
+    """Returns the data of the page as plain values. Columns of texts and tensors hold indices into their tables."""
     tables = _Tables()
-    groups = [_group(chapter, tables) for chapter in chapters or [GroupReport(group) for group in run.groups]]
+    groups = [_group(report, tables) for report in reports or [GroupReport(group) for group in run.groups]]
     return {
         "run": {
             "id": run.id,
@@ -75,7 +75,7 @@ def page_data(
         "line": list(KEYS),
         "peaks": list(_PEAKS),
         "changes": _changes(changes) if changes is not None else None,
-        "files": list(files_beside),
+        "files": list(other_files),
         "groups": groups,
         "texts": tables.texts.rows,
         "tensors": tables.tensors.rows,
@@ -84,18 +84,18 @@ def page_data(
 
 
 class _Table(Generic[_T]):
-    """Distinct values, each told once."""
+    """Distinct values, each stored once."""
 
     def __init__(self) -> None:
         self.rows: list[_T] = []
         self._numbers: dict[_T, int] = {}
 
     def number(self, value: _T) -> int:
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self.rows)
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.rows)
             self.rows.append(value)
-        return found
+        return number
 
 
 class _Tables:
@@ -108,10 +108,10 @@ class _Tables:
         return self.texts.number("" if value is None else str(value))
 
 
-def _group(chapter: GroupReport, tables: _Tables) -> dict[str, Any]:
-    group = chapter.group
+def _group(report: GroupReport, tables: _Tables) -> dict[str, Any]:
+    group = report.group
     board = board_of(group)
-    rows = [_case(record, chapter, board, tables) for record in group.records]
+    rows = [_case(record, report, board, tables) for record in group.records]
     return {
         "setting": str(group.setting),
         "board": group.setting.board,
@@ -120,8 +120,8 @@ def _group(chapter: GroupReport, tables: _Tables) -> dict[str, Any]:
     }
 
 
-def _case(record: Record, chapter: GroupReport, board: Board | None, tables: _Tables) -> dict[str, Any]:
-    """One value for every column. ``load`` is known of cases that ran, to their end or out of memory."""
+def _case(record: Record, report: GroupReport, board: Board | None, tables: _Tables) -> dict[str, Any]:
+    """Returns one value for every column. Only cases that ran have a ``load``."""
     size = Size.of_shape(record)
     bars = bars_of(record, board) if board is not None else ()
     text = tables.text
@@ -136,7 +136,7 @@ def _case(record: Record, chapter: GroupReport, board: Board | None, tables: _Ta
         "need": _needed_bytes(record, board),
         "short": record.shortfall_bytes,
         "load": round(max(bar.load for bar in bars), 4) if bars and record.status in _RAN else None,
-        "remedies": _remedies(record, chapter, tables) if record.is_oom else [],
+        "remedies": _remedies(record, report, tables) if record.is_oom else [],
         "tensors": _tensors(record, tables),
         "bars": [_bar(bar, tables) for bar in bars],
         "usage": list(fields_of(record.usage).values()) if record.usage is not None else None,
@@ -149,7 +149,7 @@ def _case(record: Record, chapter: GroupReport, board: Board | None, tables: _Ta
 
 
 def _as_json(value: Any) -> str:
-    """Most values of a line are one of few texts, flags or numbers."""
+    """Caches the JSON of values that can be hashed: most are one of few texts, flags or numbers."""
     return _plain_json(value) if isinstance(value, Hashable) else json.dumps(value)
 
 
@@ -159,36 +159,39 @@ def _plain_json(value: Hashable) -> str:
 
 
 def _needed_bytes(record: Record, board: Board | None) -> int | None:
-    """Bytes per bank, or of program buffers per core; None where TTNN names an end address and the base is not known, and for
-    a clash, whose buffers would fit if they were alone."""
+    """Returns the bytes needed per bank, or per core for program buffers. None if only an end address is known, and for a
+    clash, whose buffers would fit alone."""
     if record.bytes_per_bank is not None or record.program_bytes is None:
         return record.bytes_per_bank
     if not record.ends_at_address:
         return record.program_bytes
-    alone = board is not None and record.resource is not Resource.CLASH
-    return record.program_bytes - board.reserved_base_bytes if alone and board is not None else None
+    if board is None or record.resource is Resource.CLASH:
+        return None
+    return record.program_bytes - board.reserved_base_bytes
 
 
 def _tensors(record: Record, tables: _Tables) -> list[list[int | None]]:
-    """[label, tensor, bytes that the allocator booked per bank]: by arithmetic, then what was placed beyond that."""
+    """Returns [label, tensor, bytes booked per bank] of the tensors known by arithmetic, then of all others that were
+    placed."""
     booked = {tensor.label: tensor.booked_bytes for tensor in record.tensors}
-    found = []
+    rows = []
     for a in record.allocations:
-        row = (
+        values = (
             a.shape, a.padded_shape, a.dtype, a.layout, a.memory, a.logical_bytes, a.allocated_bytes,
             a.booked_bytes_per_bank, a.padding_cause,
         )  # fmt: skip
-        found.append([tables.text(a.label), tables.tensors.number(row), booked.get(a.label)])
+        rows.append([tables.text(a.label), tables.tensors.number(values), booked.get(a.label)])
     known = {allocation.label for allocation in record.allocations}
     for t in record.tensors:
         if t.label not in known:
             placed: tuple[Any, ...] = (t.shape, None, t.dtype, t.layout, t.memory, t.logical_bytes, t.allocated_bytes, None, "")
-            found.append([tables.text(t.label), tables.tensors.number(placed), t.booked_bytes])
-    return found
+            rows.append([tables.text(t.label), tables.tensors.number(placed), t.booked_bytes])
+    return rows
 
 
 def _bar(bar: Bar, tables: _Tables) -> list[Any]:
-    """[memory, its bytes, those of the bank, segments, what is beyond, notes]; a segment is [part, label, bytes]."""
+    """Returns [memory, its bytes, bytes of the bank, segments, segments beyond the end, notes]; a segment is [part, label,
+    bytes]."""
 
     def parts(segments: Iterable[Segment]) -> list[list[int]]:
         return [[tables.text(s.part), tables.text(s.label), s.size_bytes] for s in segments]
@@ -197,12 +200,12 @@ def _bar(bar: Bar, tables: _Tables) -> list[Any]:
     return [tables.text(bar.memory), bar.size_bytes, bar.bank_bytes, parts(bar.segments), parts(bar.beyond), notes]
 
 
-def _remedies(failing: Record, chapter: GroupReport, tables: _Tables) -> list[tuple[int, bool, int]]:
-    """[what is changed, whether it is known to fit so, all that is known in words] of what a search found; without a search,
-    of the changes of placement."""
-    searched = chapter.searched_of(failing)
+def _remedies(failing: Record, report: GroupReport, tables: _Tables) -> list[tuple[int, bool, int]]:
+    """Returns [change, whether the case is known to fit with it, details] of each remedy that a search found; without a search,
+    of each change of placement."""
+    searched = report.searched_of(failing)
     if searched is None:
-        return [_remedy(alternative, tables) for alternative in chapter.alternatives_of(failing)]
+        return [_remedy(alternative, tables) for alternative in report.alternatives_of(failing)]
     text = tables.text
     if searched.found:
         return [(text(f"{w.contract}: {w.lever}"), True, text(f"{w}; {w.cost}")) for w in searched.found]
@@ -216,17 +219,17 @@ def _remedy(alternative: Alternative, tables: _Tables) -> tuple[int, bool, int]:
 
 
 def _source(source: Source, tables: _Tables) -> tuple[int, int]:
-    named = (source.catalog, source.model, source.input_size)
-    return tables.sources.number(named), tables.text(source.module_path)
+    values = (source.catalog, source.model, source.input_size)
+    return tables.sources.number(values), tables.text(source.module_path)
 
 
 def _changes(changes: Changes) -> dict[str, Any]:
-    """Under the settings that they have in the later run; ``compared``: those of which there was an earlier one."""
+    """Returns the changes by the settings of the later run. ``compared``: settings that the earlier run has, too."""
     now = {before: after for before, after in changes.settings}
-    found = [
+    rows = [
         [c.kind.value, str(now.get(c.setting, c.setting)), c.op, c.key, c.id, c.before, c.after, "; ".join(map(str, c.figures))]
         for c in changes.found
     ]
     compared = [str(after) for after in now.values()]
     kinds = [[kind.value, TITLES[kind], kind in WORSE] for kind in ChangeKind]
-    return {"before": changes.before, "compared": compared, "kinds": kinds, "notes": list(changes.notes), "found": found}
+    return {"before": changes.before, "compared": compared, "kinds": kinds, "notes": list(changes.notes), "found": rows}

@@ -1,13 +1,13 @@
-"""What would make failing calls fit: placements that this run tried and saw fit, and placements that arithmetic says fit.
+"""Changes of placement that make failing calls fit, because they were probed or by arithmetic.
 
-Nothing here is guessed: a placement was probed in the same run, or its tensors and program buffers are exact sums
-(``ssinghal.estimation.estimator``). Where TTNN allocates more than arithmetic knows of, the answer is unknown.
+Nothing is guessed: a placement was probed in the same run, or its tensors and program buffers are exact sums
+(``ssinghal.estimation.estimator``). If TTNN allocates more than arithmetic can predict, the answer is unknown.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,7 +22,7 @@ from ssinghal.runs.reader import case_or_none
 
 
 class PlacementRemedy(TextEnum):
-    """One change of placement that leaves the values as they are."""
+    """One change of placement that keeps the values."""
 
     DRAM = "operands and result in DRAM"
     TORCH_ORDER = "torch's order of dims instead of channels last"
@@ -30,8 +30,8 @@ class PlacementRemedy(TextEnum):
 
 
 class Answer(TextEnum):
-    """Tried: there is a record of it, of the same run or of a probe since. Unknown: TTNN's temporaries or program buffers have
-    no formula."""
+    """Whether a call fits with a remedy. Tried: there is a record of the changed call, from the same run or a later probe.
+    Unknown: TTNN's temporaries or program buffers have no formula."""
 
     TRIED = "tried, fits"
     FITS = "fits by arithmetic"
@@ -44,7 +44,7 @@ class Answer(TextEnum):
 
 @dataclass(frozen=True)
 class Alternative:
-    """``bytes_per_bank``: what all tensors take together in the kind of memory they would go to, by arithmetic."""
+    """A remedy and its answer. ``bytes_per_bank``: of all tensors in the memory they would be placed in, by arithmetic."""
 
     remedy: PlacementRemedy
     answer: Answer
@@ -60,7 +60,7 @@ class Alternative:
 class Alternatives:
     """Answers for the failing records of one group.
 
-    ``records``: all of the group, and ``tried`` what was probed since of its remedies; both are looked up for the changed call.
+    ``records``: all records of the group. ``tried``: records of remedies probed since. The changed call is looked up in both.
     """
 
     def __init__(self, records: Iterable[Record], tried: Iterable[Record] = ()) -> None:
@@ -69,13 +69,13 @@ class Alternatives:
             self._same_call[_call(record)].append(record)
 
     def of(self, record: Record) -> tuple[Alternative, ...]:
-        """What each remedy that applies to the call comes to. Nothing for a board or an operator that this version lacks."""
+        """Returns the answer of each remedy that applies. Empty for a board or an operator that this version does not have."""
         return tuple(alternative for alternative, _ in self._answered(record))
 
     def open(self, failing: Iterable[Record]) -> tuple[Case, ...]:
-        """The changed calls that a probe would decide, each once."""
-        found = [pair for record in failing for pair in self._answered(record)]
-        return tuple({case.key: case for alternative, case in found if alternative.answer is Answer.UNKNOWN}.values())
+        """Returns the distinct changed calls that only a probe can decide."""
+        pairs = (pair for record in failing for pair in self._answered(record))
+        return tuple({case.key: case for alternative, case in pairs if alternative.answer is Answer.UNKNOWN}.values())
 
     def _answered(self, record: Record) -> Iterator[tuple[Alternative, Case]]:
         case = case_or_none(record)
@@ -85,18 +85,18 @@ class Alternatives:
         padded = any(a.padding_factor > 1 for a in record.allocations)
         for remedy in PlacementRemedy:
             changed = _changed(case, remedy, padded=padded)
-            made = None if changed is None else _complete_estimate(changed, board)
-            if changed is None or made is None:
+            predicted = None if changed is None else _complete_estimate(changed, board)
+            if changed is None or predicted is None:
                 continue
-            answer, tried = _BY_ARITHMETIC[made.verdict], self._tried(record, changed)
+            answer, tried = _BY_ARITHMETIC[predicted.verdict], self._tried(record, changed)
             if tried is not None and (tried is not Answer.NO_VERDICT or answer is Answer.UNKNOWN):
                 answer = tried
             memory = changed.placement.memory
-            taken = made.peak_bytes_per_bank.get(memory, 0)
-            yield Alternative(remedy, answer, memory, taken, made.board.region(memory).bank_bytes), changed
+            taken = predicted.peak_bytes_per_bank.get(memory, 0)
+            yield Alternative(remedy, answer, memory, taken, predicted.board.region(memory).bank_bytes), changed
 
     def _tried(self, record: Record, changed: Case) -> Answer | None:
-        """What was found of the changed call, if it was tried: a fit or an OOM before anything else."""
+        """Returns the answer of the records of the changed call, preferring a fit, then an OOM. None if it was not tried."""
         answers = [
             _TRIED.get(other.status, Answer.NO_VERDICT)
             for other in self._same_call[_call(record)]
@@ -114,42 +114,43 @@ _BY_ARITHMETIC = {Prediction.FITS: Answer.FITS, Prediction.EXCEEDS: Answer.EXCEE
 
 
 def _complete_estimate(case: Case, board: Board) -> MemoryEstimate | None:
-    """None for a call that cannot be made so."""
+    """Returns None for an invalid call."""
     try:
-        made = estimate(case, board)
+        predicted = estimate(case, board)
     except InvalidCase:
         return None
-    return made if made.complete else None
+    return predicted if predicted.complete else None
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One remedy over all failing cases of a group that it applies to, as counts of cases."""
+    """Counts the answers of one remedy over all failing cases of a group that it applies to."""
 
     remedy: PlacementRemedy
     answers: Mapping[Answer, int]
     calls: int
-    """Calls of models among the cases that fit so, tried or by arithmetic."""
+    """Calls of models in the cases that then fit, tried or by arithmetic."""
 
     @property
     def cases(self) -> int:
         return sum(self.answers.values())
 
 
-def advice(found: Sequence[tuple[Record, Sequence[Alternative]]]) -> tuple[Advice, ...]:
-    """``found``: failing records with their alternatives. Remedies in their order, those of no case left out."""
-    listed = []
+def advice(failing: Sequence[tuple[Record, Sequence[Alternative]]]) -> tuple[Advice, ...]:
+    """Returns the remedies that apply to any of the ``failing`` records, which come with their alternatives."""
+    advices = []
     for remedy in PlacementRemedy:
-        answered = [(record, a.answer) for record, alternatives in found for a in alternatives if a.remedy is remedy]
-        counts = {answer: sum(given is answer for _, given in answered) for answer in Answer}
-        calls = sum(record.calls for record, given in answered if given in (Answer.TRIED, Answer.FITS))
-        if answered:
-            listed.append(Advice(remedy, {answer: n for answer, n in counts.items() if n}, calls))
-    return tuple(listed)
+        answers = [(record, a.answer) for record, alternatives in failing for a in alternatives if a.remedy is remedy]
+        counts = Counter(answer for _, answer in answers)
+        calls = sum(record.calls for record, answer in answers if answer in (Answer.TRIED, Answer.FITS))
+        if answers:
+            advices.append(Advice(remedy, {answer: counts[answer] for answer in Answer if counts[answer]}, calls))
+    return tuple(advices)
 
 
 def _changed(case: Case, remedy: PlacementRemedy, *, padded: bool) -> Case | None:
-    """``case`` with the remedy, or None where that changes nothing or, as with attributes that name dims, another call."""
+    """Returns ``case`` with the remedy, or None if it changes nothing, or the call itself, as with attributes that name
+    dims."""
     placement = case.placement
     if remedy is PlacementRemedy.DRAM:
         if placement.memory is BufferType.DRAM:
@@ -167,12 +168,12 @@ def _changed(case: Case, remedy: PlacementRemedy, *, padded: bool) -> Case | Non
 
 
 def _call(record: Record) -> str:
-    """What stays the same whatever the placement."""
+    """Returns the call without its placement."""
     return json.dumps([record.operator, record.inputs, dict(record.attrs)], sort_keys=True)
 
 
 def _placed(case: Case) -> Placement:
-    """The placement with equal ways to write it made one: a result in DRAM beside operands in DRAM is with its inputs."""
+    """Returns the placement in canonical form: a result in DRAM with operands in DRAM has the memory of its inputs."""
     placement = case.placement
     same = placement.output_memory.value == placement.memory.value
     return replace(placement, output_memory=OutputMemory.SAME) if same else placement

@@ -1,4 +1,4 @@
-"""Tables of all that a run found: outcomes by operator, error patterns, bytes, catalogs, models, support."""
+"""Tables of all cases of a run: outcomes by operator, error patterns, bytes, catalogs, models, support."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ MAX_SHAPES = 20
 def operator_status(c: GroupReport) -> Markup:
     columns = status_columns(map(_outcome, c.facts.records))
     rows: list[list[object]] = []
-    for found in c.facts.operators:
-        rows.append([code(found.op), len(found.records), *_status_counts(found.records, columns), found.failing_calls])
+    for o in c.facts.operators:
+        rows.append([code(o.op), len(o.records), *_status_counts(o.records, columns), o.failing_calls])
     total = [Markup("**total**"), len(c.facts.records), *_status_counts(c.facts.records, columns)]
     names = [f"oom: {resource}" if resource else status for status, resource in columns]
     return table(["operator", "cases", *names, "failing calls of models"], [*rows, [*total, _sum_calls(c.facts.oom)]])
 
 
 def patterns(c: GroupReport) -> Markup:
-    """What went wrong, alike by status, what ran out, and where; the case that lacks most stands for its kind."""
-    found: dict[tuple[str, str, str], list[Record]] = {}
+    """Groups cases that do not fit by status, resource and stage; the one with most missing bytes is the example."""
+    alike: dict[tuple[str, str, str], list[Record]] = {}
     for r in c.facts.records:
         if r.status is not Status.FITS:
             what = r.resource.value if r.resource else r.error_type
-            found.setdefault((r.status.value, what, r.stage.rstrip(" 0123456789")), []).append(r)
+            alike.setdefault((r.status.value, what, r.stage.rstrip(" 0123456789")), []).append(r)
     rows: list[list[object]] = []
-    for (status, what, stage), records in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
+    for (status, what, stage), records in sorted(alike.items(), key=lambda item: (-len(item[1]), item[0])):
         example = max(records, key=lambda r: r.shortfall_bytes or 0)
         ops = names(sorted({r.op for r in records}))
         rows.append([status, what, stage, len(records), ops, code(f"{example.op} {example.id}"), example.sentence])
-    return table(["status", "what", "while placing", "cases", "operators", "example", "what was said of it"], rows)
+    return table(["status", "what", "while placing", "cases", "operators", "example", "message"], rows)
 
 
 def statistics(c: GroupReport) -> Markup:
     fitting = [r for r in c.facts.records if r.status is Status.FITS]
     failing = [r.failed for r in c.facts.oom if r.failed]
     usage = [r.usage for r in fitting if r.usage]
-    measured: list[tuple[str, Iterable[int | None]]] = [
-        ("failing cases: bytes asked for by the tensor that did not fit", (r.total_bytes for r in c.facts.oom)),
+    columns: list[tuple[str, Iterable[int | None]]] = [
+        ("failing cases: bytes requested by the tensor that did not fit", (r.total_bytes for r in c.facts.oom)),
         ("failing cases: the same per bank", (r.bytes_per_bank for r in c.facts.oom)),
         ("failing cases: logical bytes of that tensor", (f.logical_bytes for f in failing)),
         ("failing cases: missing bytes, per bank or core", (r.shortfall_bytes for r in c.facts.oom)),
@@ -58,44 +58,38 @@ def statistics(c: GroupReport) -> Markup:
         ("fitting cases: peak of DRAM, per bank", (u.dram_bytes for u in usage)),
     ]
     rows: list[list[object]] = []
-    for name, values in measured:
-        found = Statistics.of(v for v in values if v is not None)
-        if found:
-            rows.append([name, found.count, size(found.minimum), size(found.maximum), size(found.mean)])
-    return table(["device bytes", "how many", "least", "most", "mean"], rows)
+    for name, values in columns:
+        measured = Statistics.of(v for v in values if v is not None)
+        if measured:
+            rows.append([name, measured.count, size(measured.minimum), size(measured.maximum), size(measured.mean)])
+    return table(["device bytes", "count", "least", "most", "mean"], rows)
 
 
-def hungriest(c: GroupReport) -> Markup:
-    """Tensors of the most allocated bytes among operands and results of all calls, whether they fit or not; one row a shape."""
+def largest_tensors(c: GroupReport) -> Markup:
+    """Lists the operands and results with the most allocated bytes, whether they fit or not; one row per shape."""
     largest: dict[tuple[int, ...], tuple[EstimatedTensor, Record]] = {}
     for record in c.facts.records:
         for allocation in record.allocations:
             kept = largest.get(allocation.shape)
             if kept is None or allocation.allocated_bytes > kept[0].allocated_bytes:
                 largest[allocation.shape] = allocation, record
-    chosen = sorted(largest.values(), key=lambda found: -found[0].allocated_bytes)[:MAX_SHAPES]
+    chosen = sorted(largest.values(), key=lambda pair: -pair[0].allocated_bytes)[:MAX_SHAPES]
     rows: list[list[object]] = []
     for a, r in chosen:
         taken = Size(a.logical_bytes, a.allocated_bytes, a.bytes_per_bank)
         rows.append([shape(a.shape), *sizes(taken), a.padding_cause, code(r.op), a.label, a.memory, r.status.value])
-    return table(["shape as placed", *SIZE_COLUMNS, "padded by", "operator", "its", "placed in", "status"], rows)
+    return table(["shape as placed", *SIZE_COLUMNS, "padded by", "operator", "tensor", "placed in", "status"], rows)
 
 
 def catalogs(c: GroupReport) -> Markup:
-    found: dict[str, list[Record]] = {}
+    by_catalog: dict[str, list[Record]] = {}
     for r in c.facts.records:
         for name in sorted({s.catalog for s in r.sources}) or [""]:
-            found.setdefault(name, []).append(r)
-    rows = [
-        [
-            name or "given by hand",
-            len(rs),
-            sum(r.status is Status.FITS for r in rs),
-            sum(r.is_oom for r in rs),
-            len({r.op for r in rs}),
-        ]
-        for name, rs in sorted(found.items())
-    ]
+            by_catalog.setdefault(name, []).append(r)
+    rows: list[list[object]] = []
+    for name, rs in sorted(by_catalog.items()):
+        fits, oom = sum(r.status is Status.FITS for r in rs), sum(r.is_oom for r in rs)
+        rows.append([name or "given by hand", len(rs), fits, oom, len({r.op for r in rs})])
     return table(["catalog", "cases", "fits", "oom", "operators"], rows)
 
 
@@ -106,7 +100,7 @@ def models(c: GroupReport) -> Markup:
         calls = [m.calls, m.fitting_calls, m.failing_calls, neither, share(m.failing_calls, m.calls)]
         rows.append([m.model, m.input_size, m.catalog, *calls, len(m.cases), len(m.oom), _modules(m.modules)])
     calls_are = ["calls", "fit", "fail (OOM)", "neither", "fail"]
-    return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing, first made by"], rows)
+    return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing, first called by"], rows)
 
 
 def shape_only_models(c: GroupReport) -> Markup:
@@ -122,8 +116,7 @@ def support(c: GroupReport) -> Markup:
     return table(["operator", "support", "TTNN function", "cases", "fits", "oom", "limitations"], rows)
 
 
-def untouched(c: GroupReport) -> str:
-    """Operators without a case in this run."""
+def operators_without_case(c: GroupReport) -> str:
     seen = {r.operator for r in c.facts.records}
     return ", ".join(code(name) for name in sorted({info.name for info in registry().values()} - seen)) or "none"
 
@@ -149,11 +142,11 @@ SIZE_COLUMNS = ("logical", "allocated, x logical", "per bank")
 
 
 def padded(size_: Size) -> Number:
-    """Allocated bytes and how many times the logical ones they are."""
+    """Returns the allocated bytes and their ratio to the logical ones."""
     factor = f"{size_.padding or 1:.3f}".rstrip("0").rstrip(".")
     return Number(size(size_.allocated_bytes) + (f", {factor}x" if factor != "1" else ""))
 
 
 def sizes(size_: Size) -> list[Number]:
-    """Three cells: logical, allocated, per bank. See ``SIZE_COLUMNS``."""
+    """Returns the cells of ``SIZE_COLUMNS``."""
     return [size(size_.logical_bytes), padded(size_), size(size_.bytes_per_bank)]

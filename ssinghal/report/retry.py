@@ -1,7 +1,7 @@
-"""What a run leaves open, tried on a device: done once, kept beside the run's records.
+"""Probes the remedies of a run's failing cases on a device, once, and keeps their records in the run's folder.
 
-``remedies.jsonl`` in the run's folder has records like the run's own: of changed calls that were probed, and of failing calls
-that were probed again with a search for remedies.
+The records in ``remedies.jsonl`` are like the run's own: of changed calls that were probed, and of failing calls that were
+probed again with a search for remedies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Progress = Callable[[Iterable[Record], int], Iterable[Record]]
 
 
 def tried_remedies(run: Run) -> tuple[list[Record], list[str]]:
-    """What was tried of the run's failing calls, and a word on each line that is no record.
+    """Returns the records of remedies that were tried, and a note on each line that is not a record.
 
     Raises:
         HarnessError: the file cannot be read, or was written by a newer version.
@@ -40,13 +40,13 @@ def of_setting(tried: Iterable[Record], setting: Setting) -> tuple[Record, ...]:
 
 
 def try_remedies(run: Run, progress: Progress = lambda records, _: records) -> int:
-    """Probes what arithmetic leaves open, on each group's board in its device mode; returns how many calls that were.
+    """Probes the remedies that arithmetic cannot decide, on each group's board and device mode. Returns the number of calls.
 
-    Their records join those of earlier times in ``remedies.jsonl`` in the run's folder, each as soon as it is known, and are
-    not tried again. ``progress`` gets the records as they come, and how many there will be.
+    Each record is appended to ``remedies.jsonl`` in the run's folder at once, and its call is not tried again. ``progress``
+    gets the records as they come, and their number.
 
     Raises:
-        HarnessError: the run has no folder, was made with a TTNN that is not here, or no device opens.
+        HarnessError: the run has no folder or needs a TTNN release that is not here, or no device opens.
     """
 
     def tried(group: RecordGroup, before: Sequence[Record]) -> Iterator[Record]:
@@ -59,12 +59,12 @@ def try_remedies(run: Run, progress: Progress = lambda records, _: records) -> i
 
 
 def search_remedies(run: Run, progress: Progress = lambda records, _: records) -> list[Record]:
-    """Searches for what makes the failing calls fit that have no search yet, on each group's board, in its device mode and
-    with its TTNN, and returns their records. They are kept as ``try_remedies`` keeps its own. Values of rewritten calls are
-    compared where torch is installed.
+    """Searches for remedies of the failing calls without a search, on each group's board, device mode and TTNN release, and
+    returns their records. They are kept like those of ``try_remedies``. Values of rewritten calls are compared if torch is
+    installed.
 
     Raises:
-        HarnessError: the run has no folder, was made with a TTNN that is not here, or no device opens.
+        HarnessError: the run has no folder or needs a TTNN release that is not here, or no device opens.
     """
     from ssinghal.remedy.record_remedies import Searcher
 
@@ -79,19 +79,20 @@ def search_remedies(run: Run, progress: Progress = lambda records, _: records) -
     return _kept(run, searched)
 
 
-def _kept(run: Run, made: Callable[[RecordGroup, Sequence[Record]], Iterator[Record]]) -> list[Record]:
-    """What is ``made`` for each group, given what was tried before of it. Each record is in the file as soon as it is known."""
+def _kept(run: Run, records_of: Callable[[RecordGroup, Sequence[Record]], Iterator[Record]]) -> list[Record]:
+    """Writes the new records of each group to the file, each as soon as it is known. ``records_of`` also gets those tried
+    before."""
     if not run.path.is_dir():
-        raise HarnessError(f"{run.path}: what is tried is kept in the run's folder, and this is a file")
+        raise HarnessError(f"{run.path}: remedies are kept in the run's folder, and this is a file")
     before, _ = tried_remedies(run)
     kept = []
     with (run.path / REMEDIES).open("a+b", buffering=0) as file:
         if file.tell() and not (run.path / REMEDIES).read_bytes().endswith(b"\n"):
-            file.write(b"\n")  # after a line that was cut short
+            file.write(b"\n")  # after a truncated line
         for group in run.groups:
             if group.setting.device_mode is DeviceMode.NONE:
                 continue
-            for record in made(group, of_setting(before, group.setting)):
+            for record in records_of(group, of_setting(before, group.setting)):
                 file.write(json.dumps(replace(record, run=run.id).to_json()).encode() + b"\n")
                 kept.append(record)
     return kept
@@ -105,7 +106,7 @@ def _pool(run: Run, setting: Setting) -> Iterator[Pool]:
 
 
 def _release(run: Run, setting: Setting) -> Release | None:
-    """The TTNN that the group was made with; None for the installed one."""
+    """Returns the TTNN release of the group's records; None for the installed one."""
     installed = installed_release()
     if installed is not None and installed.version == setting.ttnn:
         return None
@@ -113,5 +114,5 @@ def _release(run: Run, setting: Setting) -> Release | None:
         return find_release(setting.ttnn)
     except HarnessError as error:
         raise HarnessError(
-            f"{run.path}: made with ttnn {setting.ttnn}; what it leaves open is tried with that alone: {error}"
+            f"{run.path}: its remedies can be tried with ttnn {setting.ttnn} only, as the run was: {error}"
         ) from error

@@ -1,7 +1,7 @@
-"""What a group of records says, counted: failing pairs of operator and shape, bands of size, tiers, models.
+"""Statistics of a group of records: failing pairs of operator and shape, bands of size, tiers, models.
 
-Three things are counted and never mixed up: *cases* (records), *pairs* (an operator at a shape; several cases of a captured
-model may be one pair) and *calls* (how often a model makes a case, by its catalog).
+Three things are counted separately: *cases* (records), *pairs* (an operator at a shape; several cases of a captured model may
+be one pair) and *calls* (how often a model makes a case, according to its catalog).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True)
 class Band:
-    """A range of logical sizes: above ``above_bytes``, up to the next larger band's."""
+    """A range of logical sizes: from above ``above_bytes`` up to that of the next larger band."""
 
     name: str
     above_bytes: int
@@ -46,7 +46,7 @@ def band_of(logical_bytes: int) -> Band:
     return next(band for band in BANDS if logical_bytes > band.above_bytes)
 
 
-# Name and least number of input pixels, largest first. A padded size such as 2176x3840 belongs with what it was padded from.
+# Name and minimum number of input pixels, largest first. A padded size such as 2176x3840 is in the tier of the unpadded one.
 TIERS = (
     ("8K", 7680 * 4320),
     ("4K", 3840 * 2160),
@@ -86,16 +86,15 @@ def tiers_of(record: Record) -> dict[str, set[str]]:
 
 def smallest_tier(tiers: Iterable[str]) -> str:
     """Returns the tier with the smallest inputs; those without a resolution come last."""
-    return min(
-        tiers, key=lambda tier: (tier in (OTHER, UNKNOWN), -TIER_NAMES.index(tier) if tier not in (OTHER, UNKNOWN) else 0)
-    )
+    unsized = (OTHER, UNKNOWN)
+    return min(tiers, key=lambda tier: (tier in unsized, 0 if tier in unsized else -TIER_NAMES.index(tier)))
 
 
 @dataclass(frozen=True)
 class Size:
-    """One tensor: its numbers, what they take on the device with tile padding, and what each bank holds of it.
+    """The size of one tensor: its values, its allocation with tile padding, and its share of a bank.
 
-    ``allocated_bytes`` and ``bytes_per_bank`` are None where arithmetic has no placement for the tensor.
+    ``allocated_bytes`` and ``bytes_per_bank`` are None if arithmetic does not know the tensor's placement.
     """
 
     logical_bytes: int
@@ -104,7 +103,7 @@ class Size:
 
     @classmethod
     def of_shape(cls, record: Record) -> Size:
-        """Of the tensor that has the record's ``shape``."""
+        """Returns the size of the tensor with the record's ``shape``."""
         subject = record.subject
         if subject is not None:
             return cls(subject.logical_bytes, subject.allocated_bytes, subject.bytes_per_bank)
@@ -112,7 +111,7 @@ class Size:
 
     @property
     def padding(self) -> float | None:
-        """Allocated over logical bytes."""
+        """The ratio of allocated to logical bytes."""
         return self.allocated_bytes / self.logical_bytes if self.allocated_bytes and self.logical_bytes else None
 
     @property
@@ -130,7 +129,7 @@ class Pair:
 
     @cached_property
     def size(self) -> Size:
-        """Of the shape's tensor, in its largest placement among the failing cases."""
+        """The size of the shape's tensor, in its largest placement among the failing cases."""
         return max((Size.of_shape(r) for r in self.records), key=lambda size: size.order)
 
     @property
@@ -169,7 +168,7 @@ class ShapeFailures:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """How some cases ended: by status, and failing ones by what ran out."""
+    """Outcomes of cases by status, and of failing ones by the resource that ran out."""
 
     records: tuple[Record, ...]
 
@@ -187,7 +186,7 @@ class Outcomes:
 
     @cached_property
     def called(self) -> tuple[Record, ...]:
-        """Failing cases that models make; the others are shapes tried on every operator, or given by hand."""
+        """Failing cases that models call; the others are from shape sweeps, or given by hand."""
         return tuple(r for r in self.oom if r.calls)
 
     @property
@@ -208,7 +207,7 @@ class OperatorResults(Outcomes):
 
     @property
     def worst(self) -> Pair | None:
-        """The failing pair of the largest logical size."""
+        """The failing pair with the largest logical size."""
         return min(self.pairs, key=lambda pair: pair.order, default=None)
 
 
@@ -226,10 +225,10 @@ class TierResults:
 
 @dataclass(frozen=True)
 class ModelResults:
-    """What one catalog says that a model at one input size makes (``cases``), and what fails of it.
+    """The cases of a model at one input size in one catalog, and its failures.
 
-    ``calls`` count as often as they are made. A model captured at two levels is two of these: the same calls in two forms.
-    ``modules``: failing cases by the first module that makes them.
+    ``calls`` counts repeated calls. A model that was captured at two levels has two of these: the same calls in two forms.
+    ``modules``: failing cases with the first module that makes them.
     """
 
     model: str
@@ -245,7 +244,7 @@ class ModelResults:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of some sizes in bytes; ``mean`` rounded to whole bytes."""
+    """Statistics of sizes in bytes; ``mean`` is rounded to whole bytes."""
 
     count: int
     minimum: int
@@ -260,7 +259,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Facts(Outcomes):
-    """Everything that the documents tell of one group."""
+    """The numbers of one group that the documents show."""
 
     group: RecordGroup
 
@@ -271,45 +270,43 @@ class Facts(Outcomes):
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """Failing pairs, largest first."""
-        found: dict[tuple[str, Shape], list[Record]] = defaultdict(list)
-        for record in self.oom:
-            found[record.op, record.shape].append(record)
-        pairs = (Pair(op, shape, tuple(records)) for (op, shape), records in found.items())
+        by_pair = _grouped(self.oom, lambda record: (record.op, record.shape))
+        pairs = (Pair(op, shape, tuple(records)) for (op, shape), records in by_pair.items())
         return tuple(sorted(pairs, key=lambda pair: pair.order))
 
     @cached_property
     def shapes(self) -> tuple[ShapeFailures, ...]:
         """Failing shapes, largest first."""
-        found = _grouped(self.pairs, lambda pair: pair.shape)
-        shapes = (ShapeFailures(shape, tuple(pairs)) for shape, pairs in found.items())
+        by_shape = _grouped(self.pairs, lambda pair: pair.shape)
+        shapes = (ShapeFailures(shape, tuple(pairs)) for shape, pairs in by_shape.items())
         return tuple(sorted(shapes, key=lambda s: (-s.size.logical_bytes, s.shape)))
 
     @cached_property
     def most_problematic(self) -> tuple[ShapeFailures, ...]:
-        """Failing shapes, those of the most operators first."""
+        """Failing shapes, those with most operators first."""
         return tuple(sorted(self.shapes, key=lambda s: -len(s.pairs)))
 
     @cached_property
     def bands(self) -> dict[Band, tuple[Pair, ...]]:
         """Every band with its failing pairs; they add up to all pairs."""
-        found = _grouped(self.pairs, lambda pair: pair.band)
-        return {band: tuple(found.get(band, ())) for band in BANDS}
+        by_band = _grouped(self.pairs, lambda pair: pair.band)
+        return {band: tuple(by_band.get(band, ())) for band in BANDS}
 
     @cached_property
     def operators(self) -> tuple[OperatorResults, ...]:
-        """By name."""
+        """All operators, sorted by name."""
         records = _grouped(self.records, lambda record: record.op)
         pairs = _grouped(self.pairs, lambda pair: pair.op)
         return tuple(OperatorResults(tuple(rs), op, tuple(pairs.get(op, ()))) for op, rs in sorted(records.items()))
 
     @cached_property
     def failing_operators(self) -> tuple[OperatorResults, ...]:
-        """Those with the most failing pairs first."""
+        """Operators with failures, most failing pairs first."""
         return tuple(sorted((o for o in self.operators if o.oom), key=lambda o: (-len(o.pairs), o.op)))
 
     @cached_property
     def tiers(self) -> tuple[TierResults, ...]:
-        """Largest inputs first; tiers of no case are left out."""
+        """Tiers with cases, largest inputs first."""
         cases: Counter[str] = Counter()
         failing: Counter[str] = Counter()
         sizes: dict[str, set[str]] = defaultdict(set)
@@ -329,21 +326,21 @@ class Facts(Outcomes):
 
     @cached_property
     def models(self) -> tuple[ModelResults, ...]:
-        """Models whose own calls are among the cases, those with the most failing calls first."""
-        made: dict[tuple[str, str, str], dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
+        """Models that make some of the cases, most failing calls first."""
+        sources_of: dict[tuple[str, str, str], dict[int, list[Source]]] = defaultdict(lambda: defaultdict(list))
         for number, record in enumerate(self.records):
             for source in record.sources:
                 if source.model and source.count:
-                    made[source.model, source.input_size, source.catalog][number].append(source)
-        found = [self._model(*named, sources) for named, sources in made.items()]
-        return tuple(sorted(found, key=lambda m: (-m.failing_calls, m.model, m.input_size, m.catalog)))
+                    sources_of[source.model, source.input_size, source.catalog][number].append(source)
+        models = [self._model(*key, sources) for key, sources in sources_of.items()]
+        return tuple(sorted(models, key=lambda m: (-m.failing_calls, m.model, m.input_size, m.catalog)))
 
-    def _model(self, model: str, input_size: str, catalog: str, made: Mapping[int, Sequence[Source]]) -> ModelResults:
-        cases = tuple(self.records[number] for number in made)
-        calls = {number: sum(source.count for source in sources) for number, sources in made.items()}
-        fitting = [number for number in made if self.records[number].status is Status.FITS]
-        failing = [number for number in made if self.records[number].is_oom]
-        modules = [(source.module_path, self.records[number]) for number in failing for source in made[number]]
+    def _model(self, model: str, input_size: str, catalog: str, sources: Mapping[int, Sequence[Source]]) -> ModelResults:
+        cases = tuple(self.records[number] for number in sources)
+        calls = {number: sum(source.count for source in listed) for number, listed in sources.items()}
+        fitting = [number for number in sources if self.records[number].status is Status.FITS]
+        failing = [number for number in sources if self.records[number].is_oom]
+        modules = [(source.module_path, self.records[number]) for number in failing for source in sources[number]]
         return ModelResults(
             model,
             input_size,
@@ -353,37 +350,38 @@ class Facts(Outcomes):
             sum(calls[number] for number in fitting),
             tuple(self.records[number] for number in failing),
             sum(calls[number] for number in failing),
-            tuple(sorted(modules, key=lambda found: found[0])),
+            tuple(sorted(modules, key=lambda pair: pair[0])),
         )
 
     @cached_property
     def shape_only_models(self) -> dict[tuple[str, str], int]:
-        """Model and input size -> failing cases whose shape it has, of crossed catalogs: it need not make the call."""
-        found = Counter(
-            named
+        """The number of failing cases of shape sweeps by model and input size: the model has the shape, but may not make the
+        call."""
+        cases = Counter(
+            model
             for record in self.oom
-            for named in {(s.model, s.input_size) for s in record.sources if s.model and not s.count}
+            for model in {(s.model, s.input_size) for s in record.sources if s.model and not s.count}
         )
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        return dict(sorted(cases.items(), key=lambda item: (-item[1], item[0])))
 
 
 def by_resource(oom: Iterable[Record]) -> dict[str, int]:
-    """Failing cases by what ran out, in the order of ``Resource``; the values add up."""
-    found = Counter(r.resource for r in oom)
-    named = {resource.value: found[resource] for resource in Resource if found[resource]}
-    return {**named, **({"not named": found[None]} if found[None] else {})}
+    """Counts failing cases by the resource that ran out, in the order of ``Resource``."""
+    cases = Counter(r.resource for r in oom)
+    named = {resource.value: cases[resource] for resource in Resource if cases[resource]}
+    return {**named, **({"not named": cases[None]} if cases[None] else {})}
 
 
 def _grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
-    found: dict[_K, list[_T]] = defaultdict(list)
+    groups: dict[_K, list[_T]] = defaultdict(list)
     for item in items:
-        found[key(item)].append(item)
-    return found
+        groups[key(item)].append(item)
+    return groups
 
 
 def _joined(parts: Iterable[Mapping[str, set[str]]]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+    joined: dict[str, set[str]] = defaultdict(set)
     for part in parts:
         for name, values in part.items():
-            found[name] |= values
-    return dict(found)
+            joined[name] |= values
+    return dict(joined)

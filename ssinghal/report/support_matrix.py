@@ -1,4 +1,4 @@
-"""The support matrix: what the registry declares of every operator beside what a run found of it."""
+"""The support matrix: the declaration of every operator in the registry, and a run's counts of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSUPPORTED = "not in TTNN"
 
 @dataclass(frozen=True)
 class Support:
-    """One operator; cases of all its names in the run, ``fits`` and ``oom`` among them."""
+    """One operator. ``cases``: of all its names in the run, including ``fits`` and ``oom``."""
 
     operator: str
     family: str
@@ -56,7 +56,7 @@ class Support:
 
 
 def support_matrix(facts: Facts) -> tuple[Support, ...]:
-    """Every operator of the registry, by family and declaration."""
+    """Returns every operator of the registry, in the order of its declaration."""
     records: dict[str, list[Record]] = defaultdict(list)
     for record in facts.records:
         records[record.operator].append(record)
@@ -64,7 +64,7 @@ def support_matrix(facts: Facts) -> tuple[Support, ...]:
 
 
 def operator_mapping() -> dict[str, Any]:
-    """Every name of every operator -> what it becomes on the device; ``not_operators``: names that are none, and why."""
+    """Returns the TTNN function and signature of every operator name. ``not_operators``: names without an operator, and why."""
     mapped = {
         name: {
             "operator": info.name,

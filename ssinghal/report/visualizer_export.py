@@ -1,7 +1,7 @@
-"""Cases of a run as reports for ttnn-visualizer: TTNN's own database of each call, made by running it again.
+"""Cases of a run as reports for ttnn-visualizer: runs each call again, for which TTNN writes its own database.
 
-One report holds one case, as TTNN's own pytest fixture makes one per test: a report has one device, whose L1 is less the case's
-own L1_SMALL, and its maps show what the call found on an empty device. Imports neither torch nor ttnn.
+One report holds one case, like those of TTNN's pytest fixture: a report has one device, whose L1 excludes the case's L1_SMALL
+region, and its memory maps show the call on an empty device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REPORTS = Path("generated", "ttnn", "reports")  # where ttnn-visualizer --tt-met
 
 @dataclass(frozen=True)
 class ExportResult:
-    """A case that was run again. ``folder``: its report; None where there is none, for ``why``."""
+    """A case that was run again. ``folder``: its report. None if there is none, and ``why``."""
 
     stored: Record
     record: Record
@@ -37,24 +37,24 @@ class ExportResult:
 
     @property
     def finding(self) -> str:
-        """Why there is no report, or what TTNN says now."""
+        """The reason why there is no report, or the new verdict of TTNN."""
         name = f"{self.stored.op} {self.stored.id} ({self.stored.key})"
         if self.folder is None:
             return f"no report: {name}: {self.why}"
-        return f"differs: {name}: {sentence(self.record.verdict)}; the record says {self.stored.sentence}"
+        return f"differs: {name}: {sentence(self.record.verdict)}; the record has {self.stored.sentence}"
 
     @property
     def differs(self) -> bool:
-        """Whether TTNN says now something else than in the record."""
+        """Whether TTNN's verdict is now another than in the record."""
         return (self.record.status, self.record.verdict.resource) != (self.stored.status, self.stored.resource)
 
 
 def export(
     records: Sequence[Record], choice: DeviceChoice, folder: Path, *, timeout_s: float, workers: int | None = None
 ) -> Iterator[ExportResult]:
-    """Runs the cases of ``records`` again, and puts the report of each into ``folder / REPORTS`` when it is whole.
+    """Runs the cases of ``records`` again, and moves the report of each into ``folder / REPORTS`` when it is complete.
 
-    A report of an earlier export takes its new one's place. What crashes or hangs has none, and costs none of the others.
+    A report replaces that of an earlier export. A case that crashes or hangs has no report and does not affect others.
 
     Raises:
         HarnessError: torch is missing, or no device opens.
@@ -67,26 +67,26 @@ def export(
     (folder / REPORTS).mkdir(parents=True, exist_ok=True)
     options = PoolOptions.of(choice, workers=workers, timeout_s=timeout_s)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as name:
-        making = Path(name)
-        with Pool(choice, replace(options, numerics=False, reports=making)) as pool:
+        unfinished = Path(name)
+        with Pool(choice, replace(options, numerics=False, reports=unfinished)) as pool:
             for stored, case, record in zip(records, cases, pool.map(cases), strict=True):
-                made = making / report_name(case)
-                yield _placed(stored, record, made, folder / REPORTS / f"{made.name}-{record.board}")
+                report = unfinished / report_name(case)
+                yield _moved(stored, record, report, folder / REPORTS / f"{report.name}-{record.board}")
 
 
-def _placed(stored: Record, record: Record, made: Path, place: Path) -> ExportResult:
+def _moved(stored: Record, record: Record, report: Path, target: Path) -> ExportResult:
     if record.status in (Status.CRASH, Status.TIMEOUT):
         return ExportResult(stored, record, None, f"{record.status}: {record.verdict.message}")
     if record.verdict.decided_by is not DecidedBy.TTNN:
         return ExportResult(stored, record, None, f"TTNN was not called: {record.verdict.message}")
-    if place.exists():
-        place.rename(made.with_name(f"{made.name}.old"))
-    made.rename(place)
-    return ExportResult(stored, record, place)
+    if target.exists():
+        target.rename(report.with_name(f"{report.name}.old"))
+    report.rename(target)
+    return ExportResult(stored, record, target)
 
 
 def describe(folder: Path) -> None:
-    """Writes ``folder / README.md``: what the reports are that lie there, of this export and of earlier ones."""
+    """Writes ``folder / README.md``: a list of the reports of this export and of earlier ones."""
     names = {path.parent.name: json.loads(path.read_text())["report_name"] for path in (folder / REPORTS).glob("*/config.json")}
     rows = [f"| {name} | {title} |" for name, title in sorted(names.items())]
     write_whole(folder / "README.md", "\n".join([_README, "| folder | case |", "|---|---|", *rows]))
@@ -94,8 +94,8 @@ def describe(folder: Path) -> None:
 
 _README = f"""# Reports for ttnn-visualizer
 
-Each report is one operator call, run on an empty device by TTNN itself, which also wrote the database. Where a name says
-*virtual*, no kernel ran: memory maps and errors are TTNN's own, but every value is zero and durations are the host's.
+Each report is one operator call, run on an empty device by TTNN itself, which also wrote the database. If a name has
+*virtual* in it, no kernel ran: memory maps and errors are TTNN's own, but every value is zero and durations are the host's.
 
     ttnn-visualizer --tt-metal-home .        # in this folder: all of them, by name
     ttnn-visualizer --profiler-path {REPORTS}/FOLDER
@@ -105,8 +105,8 @@ Each report is one operator call, run on an empty device by TTNN itself, which a
 KEY = re.compile("[0-9a-f]{4,12}")
 
 
-def was_asked(record: Record) -> bool:
-    """Whether TTNN was called for it: arithmetic and declared limitations leave nothing to show."""
+def was_run(record: Record) -> bool:
+    """Returns whether TTNN was called: there is no report for verdicts of arithmetic and declared limitations."""
     return record.decided_by is DecidedBy.TTNN or record.status in FAULTS
 
 
@@ -115,21 +115,20 @@ def has_failed(record: Record) -> bool:
 
 
 def named(records: Iterable[Record], keys: Sequence[str]) -> list[Record]:
-    """The records whose key begins with one of ``keys``. HarnessError for one that is none's."""
-    found = {key: [record for record in records if record.key.startswith(key)] for key in keys}
-    for key, matches in found.items():
+    """Returns the records whose key starts with one of ``keys``. HarnessError for one without a match."""
+    by_key = {key: [record for record in records if record.key.startswith(key)] for key in keys}
+    for key, matches in by_key.items():
         if not matches or not key:
-            raise HarnessError(f"no case {key!r} in this run: expected a record's key, or what it begins with")
-    return list({(Setting.of(r), r.op, r.key): r for matches in found.values() for r in matches}.values())
+            raise HarnessError(f"no case {key!r} in this run: expected the key of a record, or its first characters")
+    return list({(Setting.of(r), r.op, r.key): r for matches in by_key.values() for r in matches}.values())
 
 
 def named_run(text: str | None, results: Path) -> tuple[Path, tuple[str, ...]]:
-    """The run that ``text`` names, else the last one with the case whose key begins so."""
+    """Returns the run that ``text`` names. If ``text`` is the start of a case's key, returns the last run and the key."""
     try:
         return find_run(text, results), ()
     except HarnessError as error:
-        known = text is None or not KEY.fullmatch(text) or any(p.name.startswith(text) for p in run_folders(results))
-        if text is None or known:
+        if text is None or not KEY.fullmatch(text) or any(p.name.startswith(text) for p in run_folders(results)):
             raise
         try:
             return find_run(None, results), (text,)
@@ -138,21 +137,21 @@ def named_run(text: str | None, results: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def chosen_records(run: Run, keys: Sequence[str], *, everything: bool, per_operator: int) -> tuple[list[Record], list[str]]:
-    """The records to export, and what is left out, in words."""
+    """Returns the records to export, and notes on those that are left out."""
     if keys:
         return named(run.records, keys), []
     wanted = [record for record in run.records if everything or has_failed(record)]
-    asked = [record for record in wanted if was_asked(record)]
-    made = [(record, case) for record in asked if (case := case_or_none(record)) is not None]
-    kept = {(case.name, case.key) for case in sample([case for _, case in made], per_operator)}
-    chosen = [record for record, case in made if (case.name, case.key) in kept]
+    ran = [record for record in wanted if was_run(record)]
+    cases = [(record, case) for record in ran if (case := case_or_none(record)) is not None]
+    sampled = {(case.name, case.key) for case in sample([case for _, case in cases], per_operator)}
+    chosen = [record for record, case in cases if (case.name, case.key) in sampled]
     if not chosen:
-        raise HarnessError(f"{run.path}: no {'case' if everything else 'failing case'} that TTNN was asked about")
+        raise HarnessError(f"{run.path}: no {'case' if everything else 'failing case'} for which TTNN was called")
     notes = []
-    if len(wanted) > len(asked):
-        notes.append(f"left out: {len(wanted) - len(asked):,} cases that TTNN was not asked about")
-    if len(asked) > len(made):
-        notes.append(f"left out: {len(asked) - len(made):,} cases that this version has no call for")
-    if len(made) > len(chosen):
-        notes.append(f"left out: {len(made) - len(chosen):,} of {len(made):,} cases, beyond --sample {per_operator}")
+    if len(wanted) > len(ran):
+        notes.append(f"left out: {len(wanted) - len(ran):,} cases for which TTNN was not called")
+    if len(ran) > len(cases):
+        notes.append(f"left out: {len(ran) - len(cases):,} cases whose operator this version does not have")
+    if len(cases) > len(chosen):
+        notes.append(f"left out: {len(cases) - len(chosen):,} of {len(cases):,} cases, beyond --sample {per_operator}")
     return chosen, notes

@@ -1,4 +1,4 @@
-"""The files of a report, in a folder."""
+"""Writes the files of a report."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ TABLES: Mapping[str, Callable[[Run, Sequence[GroupReport]], dict[str, Any]]] = {
     "mapping_analysis.json": data.mapping_analysis,
     "basic_operators.json": data.basic_operators,
 }
-WRITTEN = ".report-files"  # what the last report into a folder wrote, so that the next one removes just that
+WRITTEN = ".report-files"  # lists the files of the last report in a folder, which the next one may remove
 
 
 def files_of(run: Run, changes: Changes | None = None) -> dict[str, Callable[[], str]]:
-    """Every file of the report, by its path within the folder, and what makes its text.
+    """Returns a function for the text of every file of the report, by the file's path within the folder.
 
-    ``changes``: what differs from an earlier run.
+    ``changes``: differences from an earlier run.
     """
     tried, lost = tried_remedies(run)
     run = replace(run, remarks=(*run.remarks, *lost))
-    chapters = [GroupReport(group, of_setting(tried, group.setting)) for group in run.groups]
+    reports = [GroupReport(group, of_setting(tried, group.setting)) for group in run.groups]
 
     def oom_report() -> str:
-        return _json({**data.oom_report(run, chapters), "since": changes.to_json() if changes is not None else None})
+        return _json({**data.oom_report(run, reports), "since": changes.to_json() if changes is not None else None})
 
-    made: dict[str, Callable[[], str]] = {name: partial(document, name, run, chapters, changes=changes) for name in DOCUMENTS}
-    made |= {FAILURES: partial(data.failures_csv, run, chapters), OOM_REPORT: oom_report}
-    made |= {name: partial(_table, table, run, chapters) for name, table in TABLES.items()}
-    operators = sorted({results.op for chapter in chapters for results in chapter.facts.operators})
-    beside = (*made, f"{PER_OPERATOR}/")
-    made |= {f"{PER_OPERATOR}/{n}.md": partial(operator_document, op, run, chapters) for op, n in file_names(operators).items()}
-    return {PAGE: partial(page, run, changes, chapters, beside), **made}
+    texts: dict[str, Callable[[], str]] = {name: partial(document, name, run, reports, changes=changes) for name in DOCUMENTS}
+    texts |= {FAILURES: partial(data.failures_csv, run, reports), OOM_REPORT: oom_report}
+    texts |= {name: partial(_table, table, run, reports) for name, table in TABLES.items()}
+    operators = sorted({results.op for report in reports for results in report.facts.operators})
+    other_files = (*texts, f"{PER_OPERATOR}/")
+    texts |= {f"{PER_OPERATOR}/{n}.md": partial(operator_document, op, run, reports) for op, n in file_names(operators).items()}
+    return {PAGE: partial(page, run, changes, reports, other_files), **texts}
 
 
-def _table(table: Callable[[Run, Sequence[GroupReport]], dict[str, Any]], run: Run, chapters: Sequence[GroupReport]) -> str:
-    return _json(table(run, chapters))
+def _table(table: Callable[[Run, Sequence[GroupReport]], dict[str, Any]], run: Run, reports: Sequence[GroupReport]) -> str:
+    return _json(table(run, reports))
 
 
 def _json(value: dict[str, Any]) -> str:
@@ -64,23 +64,23 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def file_names(operators: Iterable[str]) -> dict[str, str]:
-    """A file's name for each operator's: its own, or of a name that no operator here has, what a file system takes."""
-    found: dict[str, str] = {}
+    """Returns a distinct file name for each operator: its name, with characters that a file system may reject replaced."""
+    names: dict[str, str] = {}
     for op in operators:
         name = plain = re.sub(r"[^A-Za-z0-9_.-]", "_", op)[:100].lstrip(".") or "_"
         others = 1
-        while name.lower() in {taken.lower() for taken in found.values()}:
+        while name.lower() in {taken.lower() for taken in names.values()}:
             others += 1
             name = f"{plain}-{others}"
-        found[op] = name
-    return found
+        names[op] = name
+    return names
 
 
 def write_report(run: Run, folder: Path, changes: Changes | None = None) -> list[Path]:
-    """Writes all files of the report and returns their paths. Files that an earlier report wrote there and this one does not
-    are removed, and no others.
+    """Writes all files of the report and returns their paths. Removes files of an earlier report that this one does not have,
+    and no others.
 
-    Each file is the old or the new one, never half of one.
+    Each file is written completely or not at all.
 
     Raises:
         HarnessError: the folder cannot be written.

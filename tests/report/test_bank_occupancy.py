@@ -1,4 +1,4 @@
-"""Bars of a bank: segments add up, and what does not fit is what TTNN says it lacks. Figures are of an n150 on ttnn 0.81.1."""
+"""Bars of a bank: segments add up, and those that do not fit are the bytes missing by TTNN's message. For n150, ttnn 0.81.1."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ def stored(fields: dict) -> Record:
 
 
 def parts(bar: Bar) -> dict[str, int]:
-    """Label → bytes, in the bank and beyond its end."""
+    """Returns label → bytes, in the bank and beyond its end."""
     assert sum(s.size_bytes for s in bar.segments) == bar.size_bytes, bar
     return {s.label: s.size_bytes for s in (*bar.segments, *bar.beyond)}
 
@@ -47,7 +47,7 @@ USAGE = {
 }  # fmt: skip
 
 
-def test_a_result_that_does_not_fit_beside_its_operands():
+def test_a_result_that_does_not_fit_next_to_its_operands():
     free = L1_BANK - 2 * TENSOR
     numbers = {
         "bytes_per_bank": TENSOR, "banks": 64, "bank_bytes": L1_BANK, "allocated_bytes": 2 * TENSOR, "free_bytes": free,
@@ -67,8 +67,8 @@ def test_a_result_that_does_not_fit_beside_its_operands():
     assert bar.load == 3 * TENSOR / L1_BANK
 
 
-def test_operands_that_ttnn_does_not_count_are_not_told_apart():
-    """It names 4,096 B as allocated, where two operands were booked with 532,480 B each."""
+def test_operands_that_ttnn_does_not_count_are_not_separated():
+    """It reports 4,096 B as allocated, but two operands were booked with 532,480 B each."""
     numbers = {"bytes_per_bank": L1_BANK, "bank_bytes": L1_BANK, "allocated_bytes": 4096, "largest_free_bytes": L1_BANK - 4096}
     record = a_record("add", inputs=[[1, 64, 640, 400]] * 2, channels_last=True, status="oom", verdict=numbers)
     record["tensors"] = [placed("input 1"), placed("input 2")]
@@ -81,7 +81,7 @@ def test_operands_that_ttnn_does_not_count_are_not_told_apart():
     }
 
 
-def test_a_fragmented_bank_has_free_bytes_that_no_tensor_of_the_size_gets():
+def test_a_fragmented_bank_has_free_bytes_in_smaller_blocks():
     numbers = {
         "resource": "fragmentation", "stage": "intermediate", "bytes_per_bank": 500, "bank_bytes": DRAM_BANK,
         "allocated_bytes": DRAM_BANK - 700, "free_bytes": 700, "largest_free_bytes": 400,
@@ -96,7 +96,7 @@ def test_a_fragmented_bank_has_free_bytes_that_no_tensor_of_the_size_gets():
     }
 
 
-def test_program_buffers_beyond_the_end_of_l1_are_told_by_their_address():
+def test_program_buffers_beyond_the_end_of_l1_are_drawn_by_their_address():
     numbers = {"resource": "circular_buffer", "stage": "program", "program_bytes": L1_END + 64, "limit_bytes": L1_END}
     (bar,) = bars_of(stored(a_record(memory="dram", status="oom", verdict=numbers)), N150)
     assert parts(bar) == {
@@ -106,7 +106,7 @@ def test_program_buffers_beyond_the_end_of_l1_are_told_by_their_address():
     }
 
 
-def test_a_buffer_beyond_the_budget_of_its_operator_is_told_by_its_size():
+def test_a_buffer_beyond_the_budget_of_its_operator_is_drawn_by_its_size():
     numbers = {"resource": "circular_buffer", "stage": "program", "program_bytes": 5000, "limit_bytes": 4000}
     (bar,) = bars_of(stored(a_record(memory="dram", status="oom", verdict=numbers)), N150)
     assert parts(bar) == {
@@ -117,11 +117,11 @@ def test_a_buffer_beyond_the_budget_of_its_operator_is_told_by_its_size():
     }
 
 
-def test_a_program_whose_need_is_not_named_has_no_bytes_beyond():
+def test_a_program_of_unknown_need_has_no_bytes_beyond():
     numbers = {"resource": "circular_buffer", "stage": "program", "limit_bytes": L1_BANK}
     (bar,) = bars_of(stored(a_record(memory="dram", status="oom", verdict=numbers)), N150)
     assert not bar.beyond
-    assert "names no need" in bar.notes[0]
+    assert "does not report the bytes that this program needs" in bar.notes[0]
     assert parts(bar)["free, but too little for the program"] == L1_BANK
 
 
@@ -140,7 +140,7 @@ def test_peaks_of_different_moments_are_one_segment():
     assert "at different moments" in bar.notes[0]
 
 
-def test_a_peak_beyond_the_bank_of_a_call_that_fits_is_told_and_not_drawn():
+def test_a_peak_beyond_the_bank_of_a_call_that_fits_is_noted_and_not_drawn():
     usage = {**USAGE, "dataflow_bytes": L1_BANK + 1, "l1_total_bytes": L1_BANK + 1}
     (bar,) = bars_of(stored(a_record(memory="dram", measured={"usage": usage})), N150)
     assert parts(bar) == {"reserved by TTNN": RESERVED, "free": L1_BANK}
@@ -156,14 +156,14 @@ def test_the_l1_small_region_is_no_part_of_the_bank():
     assert parts(small) == {"temporaries, at the peak": 96, "free": 32768 - 96}
 
 
-def test_figures_that_do_not_go_together_are_not_drawn():
-    """More on the device than the bank holds: of another release, and nothing says how large its banks were."""
+def test_inconsistent_numbers_are_not_drawn():
+    """More bytes than the bank has: another release, whose bank size is unknown."""
     record = a_record("relu", measured={"resident": {"l1": L1_BANK + 32, "dram": 32}})
     assert [bar.memory for bar in bars_of(stored(record), N150)] == ["DRAM"]
 
 
 def test_the_board_is_the_one_that_the_run_opened(tmp_path: Path):
-    """A release that reserves 1,024 B more at either end of L1 has smaller banks, and says so in run.json."""
+    """A release that reserves 1,024 B more at either end of L1 has smaller banks, recorded in run.json."""
     device = {
         "mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1_base_bytes": RESERVED + 1024,
         "l1": {"num_banks": 64, "bank_bytes": L1_BANK - 2048, "alignment_bytes": 16},
@@ -200,37 +200,37 @@ CALLS = [  # a call of each kind of verdict and of each memory
 
 
 def probed(case: Case, pool: Pool) -> Record:
-    """Its record as a run writes it, with what arithmetic says."""
+    """Returns the record as a run writes it, with the estimate."""
     return stored(replace(pool.submit(case).result(), estimate=estimate(case, N150).to_json()).to_json())
 
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.name} {call.id}")
-def test_bars_of_real_records_add_up_and_lack_what_ttnn_names(call, pool):
+def test_bars_of_real_records_add_up_and_lack_the_bytes_that_ttnn_reports(call, pool):
     record = probed(call, pool)
     bars = bars_of(record, N150)
     assert bars, record.message
     for bar in bars:
         parts(bar)
         assert all(s.size_bytes > 0 for s in (*bar.segments, *bar.beyond))
-    lacking = sum(s.size_bytes for s in bars[0].beyond)
-    assert lacking == (record.shortfall_bytes or 0)
+    missing = sum(s.size_bytes for s in bars[0].beyond)
+    assert missing == (record.shortfall_bytes or 0)
     assert not any(bar.beyond for bar in bars[1:])
     assert record.is_oom == (bars[0].load > 1)
 
 
 @pytest.mark.virtual_device
 def test_a_clash_is_drawn_at_the_addresses_of_the_message(pool):
-    """Two tensors down from the end of L1 to the address that TTNN names, program buffers up to the one where they end."""
+    """Two tensors from the end of L1 down to the address in the message, program buffers up to their end address."""
     (case,) = [call for call in CALLS if call.name == "softmax"]
     record = probed(case, pool)
-    found = parts(bars_of(record, N150)[0])
-    assert L1_END - found["input 1"] - found["output"] == record.tensor_address
-    fits, lacks = found["dataflow buffers: as much as fits"], found["dataflow buffers: do not fit"]
-    assert RESERVED + fits + lacks == record.program_bytes
+    sizes = parts(bars_of(record, N150)[0])
+    assert L1_END - sizes["input 1"] - sizes["output"] == record.tensor_address
+    fits, rest = sizes["dataflow buffers: as much as fits"], sizes["dataflow buffers: do not fit"]
+    assert RESERVED + fits + rest == record.program_bytes
     assert RESERVED + fits == record.tensor_address
 
 
-def test_parts_are_those_that_the_page_can_draw():
+def test_the_page_has_a_style_for_every_kind_of_segment():
     style = (Path(ssinghal.__file__).parent / "report" / "assets" / "page.css").read_text()
     assert not [part for part in SegmentKind if f".{part}" not in style]

@@ -1,4 +1,4 @@
-"""Reports of runs whose failing cases have remedies that a search found, in their records or beside them."""
+"""Reports of runs whose failing cases have remedies found by search, in their records or in a separate file."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def failing(op="relu", found=None, **more):
     return a_record(op, status="oom", channels_last=True, measured={"remedies": found}, **more)
 
 
-def made(folder, name):
+def text_of(folder, name):
     return files_of(read_run(folder))[name]()
 
 
 def failures(folder):
-    """Lines of the table of failures, by operator."""
-    return {row["op"]: row for row in csv.DictReader(io.StringIO(made(folder, "oom_failures_detailed.csv")))}
+    """Returns the lines of the table of failures, by operator."""
+    return {row["op"]: row for row in csv.DictReader(io.StringIO(text_of(folder, "oom_failures_detailed.csv")))}
 
 
 # Records read back --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("found", [FOUND, NOTHING, RemedyOutcome(reason="it is the host's memory that ran out"), None])
-def test_what_a_record_tells_is_read_back_as_it_was(tmp_path, found):
+def test_remedies_of_a_record_are_read_back_unchanged(tmp_path, found):
     run = read_run(write_run(tmp_path, [failing(found=found)]))
     assert run.losses == ()
     assert run.records[0].remedies == found
@@ -69,15 +69,15 @@ def test_what_a_record_tells_is_read_back_as_it_was(tmp_path, found):
         replace(FOUND, refused=(StrategyRejection("chunked", "pieces", "no", "1"),)),
     ],
 )
-def test_what_no_run_writes_costs_its_line_alone(tmp_path, wrong):
+def test_an_invalid_remedy_costs_its_line_alone(tmp_path, wrong):
     bad = {**failing(), "remedies": plain(wrong)}
     run = read_run(write_run(tmp_path, [bad, failing("silu", FOUND)]))
     assert [r.op for r in run.records] == ["silu"]
     assert any("records.jsonl:1: not a whole record, left out: remedies" in loss for loss in run.losses)
 
 
-def test_a_search_decides_no_verdict(tmp_path):
-    """Runs with and without one are compared as runs with equal options."""
+def test_a_search_does_not_affect_verdicts(tmp_path):
+    """Runs with and without a search are compared as runs with equal options."""
     device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1"}
     for day, options in enumerate(({"catalogs": []}, {"catalogs": [], "remedies": True}), 1):
         last = write_run(tmp_path, [failing()], run=f"2026010{day}T000000.000000Z", options=options, device=device)
@@ -87,19 +87,19 @@ def test_a_search_decides_no_verdict(tmp_path):
 # Rows of reports ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_row_of_a_failing_case_names_what_was_found(tmp_path):
+def test_every_row_of_a_failing_case_names_its_remedies(tmp_path):
     folder = write_run(tmp_path, [failing("relu", FOUND), failing("silu", NOTHING), failing("gelu")])
 
     rows = failures(folder)
     assert rows["relu"]["remedies"] == f"{IN_PLACE}; {PIECES}"
     assert rows["silu"]["remedies"] == NONE_FITS
     assert rows["gelu"]["remedies"].startswith(BY_ARITHMETIC)
-    for op, told in {"relu": IN_WORDS, "silu": NONE_FITS, "gelu": BY_ARITHMETIC}.items():
-        table = made(folder, f"per_operator/{op}.md").partition("### What does not fit")[2].partition("###")[0]
-        assert told in table
+    for op, remedy in {"relu": IN_WORDS, "silu": NONE_FITS, "gelu": BY_ARITHMETIC}.items():
+        table = text_of(folder, f"per_operator/{op}.md").partition("### Cases that do not fit")[2].partition("###")[0]
+        assert remedy in table
         assert (BY_ARITHMETIC in table) is (op == "gelu")
 
-    (group,) = json.loads(made(folder, "comprehensive_oom_report.json"))["groups"]
+    (group,) = json.loads(text_of(folder, "comprehensive_oom_report.json"))["groups"]
     assert group["searched"] == {"cases": 2, "first": {"same tensor": 1, "none": 1}}
     by_op = {failure["op"]: failure for failure in group["failures"]}
     assert by_op["relu"]["searched"]["found"][1]["peak_bytes_per_bank"] == {"dram": 4096, "l1": 2048}
@@ -109,20 +109,20 @@ def test_every_row_of_a_failing_case_names_what_was_found(tmp_path):
 
 def test_the_analysis_counts_first_remedies(tmp_path):
     records = [failing(op, FOUND) for op in ("relu", "silu", "tanh")] + [failing("gelu", NOTHING)]
-    document = made(write_run(tmp_path, records), "oom_comprehensive_analysis.md")
+    document = text_of(write_run(tmp_path, records), "oom_comprehensive_analysis.md")
     table = document.partition("#### Found by search")[2].partition("####")[0].splitlines()
     assert "| same tensor | in place | 3 | 3 | 0 |" in table
     assert "| chunked | pieces | 0 | 3 | 0 |" in table
     assert "| none |  | 1 |  | 0 |" in table
-    assert "For 4 of the failing cases" in document
+    assert "Remedies of 4 of the failing cases were searched for" in document
     assert "same tensor, in place (found by search: 1)" in document
-    assert "Found by search" not in made(write_run(tmp_path / "plain", [failing()]), "oom_comprehensive_analysis.md")
+    assert "Found by search" not in text_of(write_run(tmp_path / "plain", [failing()]), "oom_comprehensive_analysis.md")
 
 
-def test_the_page_tells_all_that_was_found(tmp_path):
+def test_the_page_has_all_remedies(tmp_path):
     data = page_data(read_run(write_run(tmp_path, [failing("relu", FOUND), failing("silu", NOTHING)])))
     texts, (group,) = data["texts"], data["groups"]
-    relu, silu = ([[texts[what], helps, texts[told]] for what, helps, told in case] for case in group["cases"]["remedies"])
+    relu, silu = ([[texts[what], helps, texts[more]] for what, helps, more in case] for case in group["cases"]["remedies"])
     assert [(what, helps) for what, helps, _ in relu] == [("same tensor: in place", True), ("chunked: pieces", True)]
     cost = "peak per bank: L1 2,048 B, DRAM 4,096 B; 9 calls, 12 KiB (12,288 B) moved"
     assert relu[1][2] == f"chunked: pieces (2 of them); values not compared; {cost}"
@@ -131,10 +131,10 @@ def test_the_page_tells_all_that_was_found(tmp_path):
     assert silu[2][2] == "chunked: pieces: beyond it"
 
 
-# Beside the run -----------------------------------------------------------------------------------------------------------
+# After the run ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_searched_since_counts_more_and_a_broken_line_costs_itself(tmp_path):
+def test_a_later_search_takes_precedence_and_a_broken_line_costs_itself(tmp_path):
     folder = write_run(tmp_path, [failing("relu", NOTHING), failing("silu")])
     tried = a_record("softmax", (1, 1152, 135, 120), attrs={"dim": -1}, memory="dram")  # as --try keeps them
     elsewhere = {**failing("silu", NOTHING), "board": "p150"}
@@ -145,15 +145,15 @@ def test_what_was_searched_since_counts_more_and_a_broken_line_costs_itself(tmp_
     assert {op: row["remedies"] for op, row in failures(folder).items()} == dict.fromkeys(
         ("relu", "silu"), f"{IN_PLACE}; {PIECES}"
     )
-    document = made(folder, "oom_comprehensive_analysis.md")
-    assert "among 1 that `ssinghal report --try` probed since" in document
+    document = text_of(folder, "oom_comprehensive_analysis.md")
+    assert "or a later `ssinghal report --try` (probed calls: 1)." in document
     for number in (3, 4, 5):
         assert f"remedies.jsonl:{number}: not a whole record" in document.replace("\\", "")
 
 
 @pytest.mark.virtual_device
-def test_what_has_no_search_is_searched_once_and_kept(tmp_path):
-    """add of two tensors that take 532,480 B of each bank has its result in one of them; one with a record is left alone."""
+def test_cases_without_a_search_are_searched_once_and_kept(tmp_path):
+    """add of two tensors that take 532,480 B of each bank can overwrite one of them; a case with a search is left alone."""
     shape = [1, 64, 640, 400]
     records = [
         failing("add", inputs=[shape, shape]),

@@ -1,4 +1,4 @@
-"""Remedies that arithmetic leaves open, tried on a virtual device."""
+"""Remedies that arithmetic cannot decide, tried on a virtual device."""
 
 import json
 
@@ -18,14 +18,14 @@ from tests.support.run_builder import a_record, write_run
 
 def dram_answer(folder, op="softmax"):
     run = read_run(folder)
-    chapter = GroupReport(run.groups[0], of_setting(tried_remedies(run)[0], run.groups[0].setting))
-    failing = next(r for r in chapter.facts.oom if r.op == op)
-    return {a.remedy: a.answer for a in chapter.alternatives_of(failing)}[PlacementRemedy.DRAM]
+    report = GroupReport(run.groups[0], of_setting(tried_remedies(run)[0], run.groups[0].setting))
+    failing = next(r for r in report.facts.oom if r.op == op)
+    return {a.remedy: a.answer for a in report.alternatives_of(failing)}[PlacementRemedy.DRAM]
 
 
 @pytest.mark.virtual_device
-def test_what_is_open_is_tried_once_and_kept(tmp_path):
-    """softmax [1, 1152, 135, 120] runs into its own program buffers in L1; in DRAM TTNN itself says that it fits."""
+def test_an_unknown_remedy_is_tried_once_and_kept(tmp_path):
+    """softmax [1, 1152, 135, 120] clashes with its own program buffers in L1, and fits in DRAM by a run of TTNN alone."""
     failing = a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1}, channels_last=True)
     assert failing["memory"] == "l1"
     folder = write_run(tmp_path, [failing])
@@ -39,7 +39,7 @@ def test_what_is_open_is_tried_once_and_kept(tmp_path):
 
 
 @pytest.mark.virtual_device
-def test_what_has_no_verdict_is_not_tried_again_and_a_cut_line_costs_itself(tmp_path):
+def test_a_call_without_verdict_is_not_tried_again_and_a_truncated_line_costs_itself(tmp_path):
     """A view for which TTNN would map 783,360 tiles on the host is not run in DRAM either."""
     size = [1, 96, 2160, 3840]
     failing = a_record("view", (1, 2160, 3840, 96), status="oom", attrs={"size": size}, channels_last=False)
@@ -58,21 +58,21 @@ def test_another_release_is_not_tried_with_this_one(tmp_path):
     folder = write_run(tmp_path, [failing])
     for tries in (try_remedies, search_remedies):
         with pytest.raises(
-            HarnessError, match=r"made with ttnn 0\.76\.0; what it leaves open is tried with that alone: .*add 0\.76\.0"
+            HarnessError, match=r"its remedies can be tried with ttnn 0\.76\.0 only, as the run was: .*add 0\.76\.0"
         ):
             tries(read_run(folder))
     assert not (folder / REMEDIES).exists() or not (folder / REMEDIES).read_bytes()
 
 
-def test_a_file_without_a_folder_has_no_place_for_it(tmp_path):
+def test_remedies_of_a_file_without_a_folder_are_rejected(tmp_path):
     folder = write_run(tmp_path, [a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1})])
     for tries in (try_remedies, search_remedies):
         with pytest.raises(HarnessError, match="this is a file"):
             tries(read_run(folder / "records.jsonl"))
 
 
-def test_what_was_tried_elsewhere_does_not_count(tmp_path):
-    """A remedy's record of another board or release says nothing about this one."""
+def test_remedies_tried_elsewhere_do_not_count(tmp_path):
+    """A remedy's record of another board or release is no evidence for this one."""
     failing = a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1}, channels_last=True)
     tried = a_record("softmax", (1, 1152, 135, 120), attrs={"dim": -1}, channels_last=True, memory="dram")
     folder = write_run(tmp_path, [failing])
@@ -86,13 +86,13 @@ def test_what_was_tried_elsewhere_does_not_count(tmp_path):
 
 @pytest.mark.virtual_device
 def test_arithmetic_and_the_device_agree_on_remedies(tmp_path):
-    """Calls that arithmetic says fit in DRAM do; it is asked only for what it leaves open."""
+    """Calls that fit in DRAM by arithmetic fit on the device."""
     shapes = [(1, 64, 640, 400), (1, 3, 1280, 1280), (1, 96, 1080, 1920)]
     records = [a_record(op, shape, status="oom", channels_last=True) for op in ("relu", "clone") for shape in shapes]
     run = read_run(write_run(tmp_path, records))
-    chapter = GroupReport(run.groups[0])
+    report = GroupReport(run.groups[0])
     wanted = (PlacementRemedy.DRAM, Answer.FITS)
-    sure = [r for r in chapter.facts.oom for a in chapter.alternatives_of(r) if (a.remedy, a.answer) == wanted]
+    sure = [r for r in report.facts.oom for a in report.alternatives_of(r) if (a.remedy, a.answer) == wanted]
     assert sure
     placed = {"memory": "dram", "channels_last": True}
     cases = [case_from_json({"op": r.op, "inputs": [list(s) for s in r.inputs], **placed}) for r in sure]

@@ -1,4 +1,4 @@
-"""What a report counts, against arithmetic written out here."""
+"""Statistics of a report, against arithmetic written out here."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def an_oom(shape, op="relu", needed=2_000_000, free=1_393_312, **fields):
     return a_record(op, shape, status="oom", verdict=verdict, **fields)
 
 
-def test_cases_pairs_and_shapes_are_counted_apart(tmp_path):
+def test_cases_pairs_and_shapes_are_counted_separately(tmp_path):
     """Two cases of one pair (another dtype), one shape of two operators, one that fits."""
     shape = (1, 96, 2160, 3840)
     records = [
@@ -33,7 +33,7 @@ def test_cases_pairs_and_shapes_are_counted_apart(tmp_path):
     ]
     facts = facts_of(tmp_path, records)
     assert (len(facts.oom), len(facts.pairs), len(facts.shapes), len(facts.failing_operators)) == (4, 3, 2, 2)
-    assert [(found.op, len(found.oom), len(found.pairs)) for found in facts.failing_operators] == [
+    assert [(o.op, len(o.oom), len(o.pairs)) for o in facts.failing_operators] == [
         ("silu", 2, 2),
         ("relu", 2, 1),
     ]
@@ -55,11 +55,11 @@ def test_cases_pairs_and_shapes_are_counted_apart(tmp_path):
         (1024 * MIB + 1, "critical"),
     ],
 )
-def test_bands_begin_above_their_limit(logical, band):
+def test_bands_start_above_their_limit(logical, band):
     assert band_of(logical).name == band
 
 
-def test_a_size_is_told_three_ways(tmp_path):
+def test_a_size_has_three_numbers(tmp_path):
     """[1, 3, 2176, 3840] channels last: 32 channels a tile; 2176 * 120 tiles of 2,048 B over 64 banks."""
     facts = facts_of(tmp_path, [an_oom((1, 3, 2176, 3840), channels_last=True)])
     (pair,) = facts.pairs
@@ -88,7 +88,7 @@ def test_a_size_is_told_three_ways(tmp_path):
         ("", UNKNOWN),
     ],
 )
-def test_a_tier_is_read_off_the_input_size(input_size, tier):
+def test_a_tier_is_that_of_the_input_size(input_size, tier):
     assert tier_of(input_size) == tier
 
 
@@ -102,7 +102,7 @@ def test_the_smallest_of_tiers():
 
 
 def test_tiers_come_from_sources_and_first_here_adds_up(tmp_path):
-    """The shape's look says nothing: a small shape of an 8K model is 8K, one without a source is of no known tier."""
+    """The shape does not matter: a small shape of an 8K model is 8K, one without a source is of no known tier."""
     big, small = Source("c8", "m/yolo", "4320x7680"), Source("c6", "m/yolo", "640x640")
     records = [
         an_oom((1, 8, 64, 64), sources=[big]),
@@ -111,8 +111,8 @@ def test_tiers_come_from_sources_and_first_here_adds_up(tmp_path):
         a_record("relu", (1, 1, 32, 32), sources=[small]),
     ]
     facts = facts_of(tmp_path, records)
-    told = {t.name: (t.input_sizes, t.cases, t.failing_cases, len(t.pairs), t.here) for t in facts.tiers}
-    assert told == {
+    tiers = {t.name: (t.input_sizes, t.cases, t.failing_cases, len(t.pairs), t.here) for t in facts.tiers}
+    assert tiers == {
         "8K": (("4320x7680",), 2, 2, 2, 1),
         "below 720p": (("640x640",), 2, 1, 1, 1),
         UNKNOWN: ((), 1, 1, 1, 1),
@@ -120,8 +120,8 @@ def test_tiers_come_from_sources_and_first_here_adds_up(tmp_path):
     assert sum(t.here for t in facts.tiers) == len(facts.pairs)
 
 
-def test_models_are_told_by_the_calls_they_make(tmp_path):
-    """A crossed catalog's source (count 0) has the shape only, and is told apart."""
+def test_models_are_those_that_make_the_calls(tmp_path):
+    """A source of a shape sweep (count 0) only has the shape, and is counted separately."""
     makes, has = Source("cap", "m/a", "640x640", 8, "model.0.attn"), Source("crossed", "m/b", "640x640", 0, "model.1")
     facts = facts_of(
         tmp_path, [an_oom((1, 8, 64, 64), sources=[makes, has]), a_record("relu", (1, 1, 32, 32), sources=[makes])]
@@ -133,7 +133,7 @@ def test_models_are_told_by_the_calls_they_make(tmp_path):
 
 
 def test_two_captures_of_a_model_are_not_added_up(tmp_path):
-    """At the level of ATen and at torch's, a model makes the same call; another input size is another model run."""
+    """At the levels of ATen and torch, a model makes the same call; another input size is another run of the model."""
     aten, torch = (Source(name, "m/a", "640x640", n, "model.0") for name, n in (("a-640", 8), ("a-640-torch", 6)))
     larger = Source("a-1280", "m/a", "1280x1280", 2, "model.0")
     facts = facts_of(tmp_path, [an_oom((1, 8, 64, 64), sources=[aten, torch, larger])])
@@ -154,12 +154,12 @@ def test_every_status_is_counted_once(tmp_path):
     statuses = ["fits", "oom", "mismatch", "unsupported", "invalid", "error", "crash", "timeout", "not_run"]
     facts = facts_of(tmp_path, [a_record(shape=(1, 1, 32, 32 * n), status=s) for n, s in enumerate(statuses, 1)])
     assert facts.statuses == dict.fromkeys(statuses, 1)
-    (found,) = facts.operators
-    assert found.statuses == facts.statuses
+    (operator,) = facts.operators
+    assert operator.statuses == facts.statuses
 
 
 class TestAlternatives:
-    """What would make a call fit, in bytes per bank of an n150."""
+    """Changes that make a call fit, in bytes per bank of an n150."""
 
     def of(self, tmp_path, records, number=0):
         group = read_run(write_run(tmp_path, records)).groups[0]
@@ -173,7 +173,7 @@ class TestAlternatives:
         assert answers[PlacementRemedy.DRAM].bank_bytes == 1_072_693_184
         assert answers[PlacementRemedy.DRAM].answer in (Answer.FITS, Answer.UNKNOWN)
 
-    def test_what_the_run_tried_goes_before_arithmetic(self, tmp_path):
+    def test_a_record_takes_precedence_over_arithmetic(self, tmp_path):
         tried = a_record("relu", (1, 64, 640, 400), memory="dram", channels_last=True)
         records = [an_oom((1, 64, 640, 400), channels_last=True), tried]
         assert self.of(tmp_path / "fits", records)[PlacementRemedy.DRAM].answer is Answer.TRIED
@@ -185,16 +185,16 @@ class TestAlternatives:
     def test_torch_order_saves_the_padding_of_three_channels(self, tmp_path):
         """[1, 3, 640, 640]: 640 * 20 tiles channels last; 3 * 20 * 20 in torch's order, 19 in the fullest of 64 banks."""
         answers = self.of(tmp_path, [an_oom((1, 3, 640, 640), channels_last=True)])
-        found = answers[PlacementRemedy.TORCH_ORDER]
-        assert found.bytes_per_bank == 2 * -(-3 * 20 * 20 // 64) * 2048
-        assert found.answer is not Answer.EXCEEDS
+        torch_order = answers[PlacementRemedy.TORCH_ORDER]
+        assert torch_order.bytes_per_bank == 2 * -(-3 * 20 * 20 // 64) * 2048
+        assert torch_order.answer is not Answer.EXCEEDS
 
-    def test_what_is_too_large_stays_too_large(self, tmp_path):
+    def test_a_tensor_larger_than_the_board_has_no_remedy(self, tmp_path):
         """8 * 8192 * 8192 * 64 numbers of 2 B twice are 128 GiB; the board has 12 GiB."""
         assert self.of(tmp_path, [an_oom((8, 8192, 8192, 64))])[PlacementRemedy.DRAM].answer is Answer.EXCEEDS
 
-    def test_only_what_changes_something_is_offered(self, tmp_path):
-        """In DRAM, in torch's order, without padding, nothing is left to change. Attributes name dims of the order given."""
+    def test_only_effective_changes_are_offered(self, tmp_path):
+        """In DRAM, in torch's order, without padding, there is nothing to change. Attributes name dims in the given order."""
         assert self.of(tmp_path / "a", [an_oom((1, 32, 64, 64), memory="dram", channels_last=False)]) == {}
         softmax = an_oom((1, 3, 64, 64), op="softmax", attrs={"dim": -1}, channels_last=True)
         assert PlacementRemedy.TORCH_ORDER not in self.of(tmp_path / "b", [softmax])
@@ -204,13 +204,13 @@ class TestAlternatives:
         records = [an_oom((1, 3, 640, 640), channels_last=True, sources=[model]), an_oom((8, 8192, 8192, 64))]
         group = read_run(write_run(tmp_path, records)).groups[0]
         alternatives = Alternatives(group.records)
-        listed = advice([(r, alternatives.of(r)) for r in group.records])
-        dram = next(a for a in listed if a.remedy is PlacementRemedy.DRAM)
+        advices = advice([(r, alternatives.of(r)) for r in group.records])
+        dram = next(a for a in advices if a.remedy is PlacementRemedy.DRAM)
         assert dram.cases == 2
         assert dram.answers[Answer.EXCEEDS] == 1
         assert sum(dram.answers.values()) == 2
 
 
-def test_bands_are_in_falling_order():
+def test_bands_are_in_descending_order():
     limits = [band.above_bytes for band in BANDS]
     assert limits == sorted(limits, reverse=True)

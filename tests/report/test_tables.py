@@ -1,4 +1,4 @@
-"""Tables, data files and the page of a few cases whose figures are all different: the right one is told, of the right cases."""
+"""Tables, data files and the page of a few cases with distinct numbers: each shows the right number of the right cases."""
 
 import csv
 import io
@@ -26,12 +26,12 @@ USAGE = {
 
 
 def called(times, size="640x640"):
-    """By a model; 0 times: the model has a tensor of the shape, and need not make the call."""
+    """A source in a model. 0 times: the model has a tensor of the shape, and may not make the call."""
     return Source("cap", "m/a", size, times, "model.0")
 
 
 def an_oom(op="relu", shape=PADDED, short=64, **fields):
-    """``short``: bytes that an L1 bank lacks."""
+    """``short``: missing bytes per L1 bank."""
     numbers = {"bytes_per_bank": L1_BANK + short, "largest_free_bytes": L1_BANK}
     return a_record(op, shape, status="oom", verdict=numbers, **fields)
 
@@ -42,23 +42,23 @@ def run_of(tmp_path):
 
 
 @pytest.fixture
-def chapter_of(run_of):
+def report_of(run_of):
     return lambda *records: GroupReport(run_of(*records).groups[0])
 
 
 def rows_of(table):
-    """The rows of a Markdown table, by its header."""
+    """Returns the rows of a Markdown table, by its header."""
     header, _, *rows = ([cell.strip() for cell in line[1:-1].split(" | ")] for line in table.splitlines())
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
-def test_a_pair_of_two_tiers_is_first_in_the_smaller(chapter_of):
-    facts = chapter_of(an_oom(sources=[called(1, "4320x7680"), called(1, "720x1280")])).facts
+def test_a_pair_of_two_tiers_is_first_in_the_smaller(report_of):
+    facts = report_of(an_oom(sources=[called(1, "4320x7680"), called(1, "720x1280")])).facts
     assert {tier.name: tier.here for tier in facts.tiers} == {"8K": 0, "720p": 1}
 
 
-def test_a_crossed_case_is_in_the_tier_of_the_model_that_has_its_shape(chapter_of):
-    (tier,) = chapter_of(an_oom(sources=[called(0, "2160x3840")])).facts.tiers
+def test_a_case_of_a_shape_sweep_is_in_the_tier_of_the_model_that_has_its_shape(report_of):
+    (tier,) = report_of(an_oom(sources=[called(0, "2160x3840")])).facts.tiers
     assert (tier.name, tier.input_sizes, tier.cases) == ("4K", ("2160x3840",), 1)
 
 
@@ -70,51 +70,52 @@ def test_a_crossed_case_is_in_the_tier_of_the_model_that_has_its_shape(chapter_o
     ],
     ids=["alike but for padding", "fewer bytes padded to more"],
 )
-def test_a_pair_has_its_largest_logical_size_in_the_largest_placement(chapter_of, records, logical, allocated):
-    (pair,) = chapter_of(*(an_oom(**fields) for fields in records)).facts.pairs
+def test_a_pair_has_its_largest_logical_size_in_the_largest_placement(report_of, records, logical, allocated):
+    (pair,) = report_of(*(an_oom(**fields) for fields in records)).facts.pairs
     assert (pair.size.logical_bytes, pair.size.allocated_bytes) == (logical, allocated)
 
 
-def test_a_case_that_names_a_source_twice_is_one_case(chapter_of):
-    assert chapter_of(an_oom(sources=[called(0), Source("other", "m/a", "640x640", 0, "model.1")])).facts.shape_only_models == {
+def test_a_case_that_names_a_source_twice_is_one_case(report_of):
+    assert report_of(an_oom(sources=[called(0), Source("other", "m/a", "640x640", 0, "model.1")])).facts.shape_only_models == {
         ("m/a", "640x640"): 1
     }
 
 
-def test_cases_that_lack_least_come_first(chapter_of):
-    chapter = chapter_of(*(an_oom(op, short=short) for op, short in (("relu", 300), ("silu", 100), ("gelu", 200))))
-    found = rows_of(failure_tables.closest(chapter, chapter.facts.oom))
-    assert [row["short by, per bank or core"] for row in found] == [format_bytes(short) for short in (100, 200, 300)]
+def test_cases_with_fewest_missing_bytes_come_first(report_of):
+    report = report_of(*(an_oom(op, short=short) for op, short in (("relu", 300), ("silu", 100), ("gelu", 200))))
+    rows = rows_of(failure_tables.closest(report, report.facts.oom))
+    assert [row["short by, per bank or core"] for row in rows] == [format_bytes(short) for short in (100, 200, 300)]
 
 
-def test_operators_of_the_most_failing_calls_are_mended_first_and_told_by_what_lacks_least(chapter_of):
-    """One shape that is called 8 times goes before two that are called once. What no model calls is mended elsewhere."""
+def test_operators_with_most_failing_calls_come_first_with_their_least_shortfall(report_of):
+    """A shape that is called 8 times comes before two that are called once. Cases without calls are in another table."""
     once = [an_oom("relu", shape, short, sources=[called(1)]) for shape, short in ((PADDED, 500), (EVEN, 400))]
     tried = [an_oom(op, (1, 32, 64, 64), 300) for op in ("relu", "gelu")]
-    found = rows_of(failure_tables.first_to_mend(chapter_of(*once, *tried, an_oom("silu", short=600, sources=[called(8)]))))
-    told = [(row["operator"], row["failing calls"], row["least shortfall, per bank or core"]) for row in found]
-    assert told == [("`silu`", "8", format_bytes(600)), ("`relu`", "2", format_bytes(400))]
+    often = an_oom("silu", short=600, sources=[called(8)])
+    rows = rows_of(failure_tables.first_to_fix(report_of(*once, *tried, often)))
+    shown = [(row["operator"], row["failing calls"], row["least shortfall, per bank or core"]) for row in rows]
+    assert shown == [("`silu`", "8", format_bytes(600)), ("`relu`", "2", format_bytes(400))]
 
 
-def test_each_peak_is_told_in_its_own_row(chapter_of):
+def test_each_peak_has_a_row(report_of):
     larger = {name: 3 * size for name, size in USAGE.items()}
-    chapter = chapter_of(*(a_record(op, measured={"usage": usage}) for op, usage in (("relu", USAGE), ("silu", larger))))
-    found = rows_of(result_tables.statistics(chapter))
+    report = report_of(*(a_record(op, measured={"usage": usage}) for op, usage in (("relu", USAGE), ("silu", larger))))
+    rows = rows_of(result_tables.statistics(report))
     for of, peak in (("L1 tensors", 1000), ("program buffers", 1200), ("DRAM", 5000)):
-        (row,) = (row for row in found if of in row["device bytes"])
+        (row,) = (row for row in rows if of in row["device bytes"])
         assert [row[which] for which in ("least", "most", "mean")] == [format_bytes(n * peak) for n in (1, 3, 2)]
 
 
-def test_the_share_of_a_model_that_fails_is_of_its_calls(chapter_of):
-    """One case of two fails, and is called three times of four."""
-    chapter = chapter_of(an_oom("relu", sources=[called(3)]), a_record("silu", sources=[called(1)]))
-    (row,) = rows_of(result_tables.models(chapter))
+def test_the_share_of_a_model_that_fails_is_of_its_calls(report_of):
+    """One of two cases fails, with three of four calls."""
+    report = report_of(an_oom("relu", sources=[called(3)]), a_record("silu", sources=[called(1)]))
+    (row,) = rows_of(result_tables.models(report))
     assert (row["calls"], row["fit"], row["fail (OOM)"], row["fail"]) == ("4", "1", "3", "75.0 %")
 
 
-def test_an_error_pattern_is_shown_by_its_worst_case(chapter_of):
+def test_an_error_pattern_is_shown_by_its_worst_case(report_of):
     cases = [an_oom(op, short=short) for op, short in (("relu", 100), ("silu", 300), ("gelu", 200))]
-    (row,) = rows_of(result_tables.patterns(chapter_of(*cases)))
+    (row,) = rows_of(result_tables.patterns(report_of(*cases)))
     assert (row["cases"], row["example"].split()[0]) == ("3", "`silu")
 
 
@@ -124,22 +125,22 @@ def test_no_text_of_the_csv_is_a_formula(run_of, text):
     assert f"'{text}" in data.failures_csv(run, [GroupReport(run.groups[0])])
 
 
-def of_group(run, made):
-    """What a data file says of the one group of ``run``."""
-    (group,) = made(run, [GroupReport(run.groups[0])])["groups"]
+def of_group(run, file):
+    """Returns the one group of ``run`` in a data file."""
+    (group,) = file(run, [GroupReport(run.groups[0])])["groups"]
     return group
 
 
-def test_peaks_are_of_calls_that_fit(run_of):
-    """What a call had taken when it failed is no peak."""
+def test_peaks_are_those_of_calls_that_fit(run_of):
+    """The bytes that a call held when it failed are not a peak."""
     failed = an_oom("silu", measured={"usage": {name: 9 * size for name, size in USAGE.items()}})
-    found = of_group(run_of(a_record("relu", measured={"usage": USAGE}), failed), data.analysis)["bytes"]
-    assert found["peak_l1_bytes"] == {"count": 1, "minimum": 1000, "maximum": 1000, "mean": 1000}
-    assert found["shortfall_bytes"]["count"] == 1
+    measured = of_group(run_of(a_record("relu", measured={"usage": USAGE}), failed), data.analysis)["bytes"]
+    assert measured["peak_l1_bytes"] == {"count": 1, "minimum": 1000, "maximum": 1000, "mean": 1000}
+    assert measured["shortfall_bytes"]["count"] == 1
 
 
 def test_the_bytes_that_failed_are_those_of_the_tensor_that_did_not_fit(run_of):
-    """A product is larger than its operands, of which the larger names the case."""
+    """A product is larger than its operands; the case has the shape of the larger operand."""
     run = run_of(an_oom("bmm", inputs=[[1, 512, 32], [1, 32, 1024]]))
     (failure,) = of_group(run, data.oom_report)["failures"]
     assert (failure["logical_bytes"], failure["failing_logical_bytes"]) == (32 * 1024 * 2, 512 * 1024 * 2)
@@ -151,42 +152,42 @@ def test_calls_of_a_shape_are_counted_as_often_as_they_are_made(run_of):
 
 
 @pytest.mark.parametrize("answer", Answer)
-def test_calls_that_then_fit_are_those_of_answers_that_say_so(chapter_of, answer):
-    (record,) = chapter_of(an_oom(sources=[called(3)])).facts.oom
-    (found,) = advice([(record, [Alternative(PlacementRemedy.DRAM, answer, BufferType.DRAM, 1, 2)])])
-    assert found.calls == (3 if answer in (Answer.TRIED, Answer.FITS) else 0)
+def test_calls_that_then_fit_are_those_with_a_positive_answer(report_of, answer):
+    (record,) = report_of(an_oom(sources=[called(3)])).facts.oom
+    (advised,) = advice([(record, [Alternative(PlacementRemedy.DRAM, answer, BufferType.DRAM, 1, 2)])])
+    assert advised.calls == (3 if answer in (Answer.TRIED, Answer.FITS) else 0)
 
 
-def remedies_of(chapter, number=0):
-    return {a.remedy: a for a in chapter.alternatives_of(chapter.facts.oom[number])}
+def remedies_of(report, number=0):
+    return {a.remedy: a for a in report.alternatives_of(report.facts.oom[number])}
 
 
-def test_a_remedy_is_told_by_what_it_takes_of_the_memory_of_its_operands(chapter_of):
-    """In torch's order 3 * 20 * 20 tiles over 12 banks of DRAM; as many of the result, in L1, are not added."""
-    chapter = chapter_of(an_oom(memory="dram", output_memory="l1", channels_last=True))
-    assert remedies_of(chapter)[PlacementRemedy.TORCH_ORDER].bytes_per_bank == 3 * 20 * 20 // 12 * TILE
+def test_a_remedy_has_the_bytes_in_the_memory_of_its_operands(report_of):
+    """In torch's order 3 * 20 * 20 tiles over 12 banks of DRAM; those of the result, in L1, are not added."""
+    report = report_of(an_oom(memory="dram", output_memory="l1", channels_last=True))
+    assert remedies_of(report)[PlacementRemedy.TORCH_ORDER].bytes_per_bank == 3 * 20 * 20 // 12 * TILE
 
 
-def test_a_result_in_dram_beside_operands_in_dram_is_the_same_placement(chapter_of):
+def test_a_result_in_dram_with_operands_in_dram_is_the_same_placement(report_of):
     tried = a_record("relu", EVEN, memory="dram", output_memory="dram", channels_last=True)
-    assert remedies_of(chapter_of(an_oom(shape=EVEN, channels_last=True), tried))[PlacementRemedy.DRAM].answer is Answer.TRIED
+    assert remedies_of(report_of(an_oom(shape=EVEN, channels_last=True), tried))[PlacementRemedy.DRAM].answer is Answer.TRIED
 
 
-def test_a_call_that_ttnn_does_not_make_is_no_remedy(chapter_of):
-    """Matrices are multiplied in tiles only, also those that tiles pad."""
-    assert list(remedies_of(chapter_of(an_oom("mm", inputs=[[33, 64], [64, 70]])))) == [PlacementRemedy.DRAM]
+def test_an_invalid_call_is_no_remedy(report_of):
+    """Matrices are multiplied in tiles only, even if tiles pad them."""
+    assert list(remedies_of(report_of(an_oom("mm", inputs=[[33, 64], [64, 70]])))) == [PlacementRemedy.DRAM]
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "remedy"),
     [("fits", "operands and result in DRAM: tried, fits"), ("oom", "no single change of placement")],
 )
-def test_what_was_tried_and_failed_is_not_told_as_what_makes_it_fit(chapter_of, status, told):
-    """An even shape pads nothing, so that DRAM is the one change there is."""
+def test_a_remedy_that_was_tried_and_failed_is_not_listed(report_of, status, remedy):
+    """An even shape is not padded, so DRAM is the only change."""
     resource = {"verdict": {"resource": Resource.DRAM_BUFFER}} if status == "oom" else {}
     tried = a_record("relu", EVEN, status=status, memory="dram", channels_last=True, **resource)
-    chapter = chapter_of(an_oom(shape=EVEN, channels_last=True), tried)
-    assert chapter.best(chapter.facts.oom[0]).startswith(told)
+    report = report_of(an_oom(shape=EVEN, channels_last=True), tried)
+    assert report.best(report.facts.oom[0]).startswith(remedy)
 
 
 def test_the_load_of_a_case_is_that_of_its_fullest_memory(run_of):

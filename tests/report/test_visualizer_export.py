@@ -1,4 +1,4 @@
-"""``ssinghal export-visualizer``: TTNN's own reports of a run's cases, as ttnn-visualizer itself reads them."""
+"""``ssinghal export-visualizer``: TTNN's reports of a run's cases, as ttnn-visualizer reads them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Record, Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError
-from ssinghal.report.visualizer_export import REPORTS, ExportResult, export, named_run, was_asked
+from ssinghal.report.visualizer_export import REPORTS, ExportResult, export, named_run, was_run
 from ssinghal.runs.reader import case_of, read_run
 from tests.support.processes import BLOCKED, all_ended, wait_for, workers_of
 from tests.support.run_builder import a_record, write_run
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MAP = (1, 64, 640, 400)
 # Placed as [1, 640, 400, 64]: 640 x 13 x 2 tiles of 2,048 B, 260 on each of 64 banks.
 MAP_BANK_BYTES = 640 * 13 * 2 // 64 * 2048
-# Two of them lie below the third, from the top of L1 downwards.
+# Buffers are allocated from the top of L1 downwards.
 L1_TOP_BYTES = 105_824 + 1_393_312
 OUT_OF_OUTPUT = {"op": "add", "inputs": [MAP, MAP], "channels_last": True, "status": "oom"}
 OUT_OF_INPUT = {"op": "relu", "shape": (1, 96, 2160, 3840), "status": "oom"}
@@ -45,7 +45,7 @@ POOLED = {
     "attrs": {"kernel_size": [3, 3], "stride": [2, 2], "padding": [1, 1]},
 }
 SMALL = {"op": "relu", "shape": (1, 32, 64)}
-# TTNN lists the windows of 1,382,400 rows on the host for it: seconds of work.
+# TTNN lists the windows of 1,382,400 rows on the host, which takes seconds.
 SLOW = {
     "op": "convolution",
     "inputs": [(16, 256, 240, 360), (256, 256, 3, 3), (256,)],
@@ -56,7 +56,7 @@ SLOW = {
 
 
 def export_of(folder: Path, *arguments: str, cases: list[dict[str, Any]], **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command on a run of these cases, made by hand in ``folder / results``."""
+    """Runs the command on a run of these cases in ``folder / results``."""
     if not (folder / "results").exists():
         write_run(folder / "results", [a_record(**case) for case in cases])
     run = next((folder / "results").iterdir())
@@ -76,13 +76,13 @@ def rows(report: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def reports_of(folder: Path) -> dict[str, Path]:
-    """The reports of ``folder`` by operator."""
+    """Returns the reports of ``folder`` by operator."""
     return {path.name.partition("-")[0]: path for path in (folder / REPORTS).iterdir()}
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output folder of an export of four cases, of which two fail."""
+    """The output folder of an export of four cases; two of them fail."""
     folder = tmp_path_factory.mktemp("export")
     done = export_of(folder, "--all", cases=[OUT_OF_OUTPUT, {**OUT_OF_INPUT, "op": "silu"}, POOLED, SMALL])
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,7 +91,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.virtual_device
-def test_a_report_has_the_calls_buffers_and_the_error_in_ttnns_words(exported: Path) -> None:
+def test_a_report_has_the_calls_buffers_and_ttnns_error(exported: Path) -> None:
     report = reports_of(exported)["add"]
     assert rows(report, "select operation_id, name from operations") == [(1, "ttnn.empty"), (2, "ttnn.empty"), (3, "ttnn.add")]
     placed = rows(report, "select address, max_size_per_bank from buffers where operation_id = 2 order by address desc")
@@ -102,7 +102,7 @@ def test_a_report_has_the_calls_buffers_and_the_error_in_ttnns_words(exported: P
 
 
 @pytest.mark.virtual_device
-def test_a_report_has_the_device_even_where_nothing_could_be_allocated(exported: Path) -> None:
+def test_a_report_has_the_device_even_if_nothing_could_be_allocated(exported: Path) -> None:
     report = reports_of(exported)["silu"]
     assert rows(report, "select name from operations") == [("ttnn.empty",)]
     assert rows(report, "select count(*) from buffers") == [(0,)]
@@ -110,13 +110,13 @@ def test_a_report_has_the_device_even_where_nothing_could_be_allocated(exported:
 
 
 @pytest.mark.virtual_device
-def test_a_reports_device_is_open_as_its_case_needs_it(exported: Path) -> None:
+def test_a_reports_device_has_the_l1_small_region_of_its_case(exported: Path) -> None:
     sizes = rows(reports_of(exported)["max_pool2d"], "select distinct l1_bank_size from devices")
     assert sizes == [(1_393_312 - 32_768,)]
 
 
 @pytest.mark.virtual_device
-def test_every_report_says_where_it_was_made(exported: Path) -> None:
+def test_every_report_names_its_device(exported: Path) -> None:
     listed = (exported / "README.md").read_text()
     for report in reports_of(exported).values():
         facts = dict(rows(report, "select key, value from report_metadata"))
@@ -130,18 +130,18 @@ def test_every_report_says_where_it_was_made(exported: Path) -> None:
 
 @pytest.mark.virtual_device
 def test_an_export_leaves_the_caches_of_real_boards_alone(tmp_path: Path) -> None:
-    """Kernels of a virtual device do nothing; in the cache of a card they would be run."""
-    theirs = {name: tmp_path / name for name in ("TT_METAL_CACHE", "TTNN_CACHE", "HOME")}
-    for path in theirs.values():
+    """Kernels of a virtual device do nothing, and must not be run on a card."""
+    caches = {name: tmp_path / name for name in ("TT_METAL_CACHE", "TTNN_CACHE", "HOME")}
+    for path in caches.values():
         path.mkdir()
     ours = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")}
-    done = export_of(tmp_path, "--all", cases=[SMALL], **ours, **{name: str(path) for name, path in theirs.items()})
+    done = export_of(tmp_path, "--all", cases=[SMALL], **ours, **{name: str(path) for name, path in caches.items()})
     assert done.returncode == 0, done.stderr
-    assert [path for folder in theirs.values() for path in folder.rglob("*")] == []
+    assert [path for folder in caches.values() for path in folder.rglob("*")] == []
 
 
 @pytest.mark.virtual_device
-def test_a_second_export_takes_the_place_of_the_first(tmp_path: Path) -> None:
+def test_a_second_export_replaces_the_first(tmp_path: Path) -> None:
     assert export_of(tmp_path, cases=[OUT_OF_OUTPUT]).returncode == 0
     (report,) = reports_of(tmp_path / "out").values()
     (report / "db.sqlite").write_bytes(b"")
@@ -151,16 +151,16 @@ def test_a_second_export_takes_the_place_of_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.virtual_device
-def test_what_differs_from_the_record_is_a_finding(tmp_path: Path) -> None:
+def test_another_verdict_than_the_record_is_a_finding(tmp_path: Path) -> None:
     done = export_of(tmp_path, cases=[{**SMALL, "status": "oom", "verdict": {"bytes_per_bank": 2048, "free_bytes": 0}}])
     assert done.returncode == 1
     assert "1 of 1 reports" in done.stdout
     assert "differs: relu 1x32x64-l1" in done.stdout
-    assert "the record says L1 bank needs 2,048 B, 0 B free (output)" in done.stdout
+    assert "the record has L1 bank needs 2,048 B, 0 B free (output)" in done.stdout
 
 
 @pytest.mark.virtual_device
-def test_a_hang_costs_one_report_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+def test_a_hang_costs_one_report_and_leaves_no_partial_one(tmp_path: Path) -> None:
     done = export_of(tmp_path, "--timeout", "1", "--workers", "1", cases=[SLOW, OUT_OF_INPUT])
     assert done.returncode == 1
     assert "1 of 2 reports" in done.stdout
@@ -173,16 +173,16 @@ def test_a_hang_costs_one_report_and_leaves_nothing_half_written(tmp_path: Path)
 @pytest.mark.virtual_device
 def test_a_crash_costs_one_report(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, [a_record(**case) for case in (OUT_OF_INPUT, SLOW, OUT_OF_OUTPUT)]))
-    making = threading.Thread(target=kill_the_maker_of, args=("convolution", tmp_path))
-    making.start()
+    killer = threading.Thread(target=kill_the_worker_of, args=("convolution", tmp_path))
+    killer.start()
     ended = list(export(run.records, choose_device("virtual"), tmp_path, timeout_s=60, workers=1))
-    making.join()
+    killer.join()
     assert [one.folder is not None for one in ended] == [True, False, True]
     assert "SIGSEGV" in ended[1].why
 
 
-def kill_the_maker_of(operator: str, folder: Path) -> None:
-    """Segmentation fault for the worker of this process once its capture of ``operator`` is under way."""
+def kill_the_worker_of(operator: str, folder: Path) -> None:
+    """Ends the worker of this process with a segmentation fault while it captures ``operator``."""
     wait_for(lambda: any(folder.glob(f".making-*/{operator}-*")), f"a report of {operator}")
     time.sleep(0.3)
     for pid in workers_of(os.getpid()):
@@ -190,7 +190,7 @@ def kill_the_maker_of(operator: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "decided_by", "asked"),
+    ("status", "decided_by", "ran"),
     [
         ("fits", "ttnn", True),
         ("oom", "ttnn", True),
@@ -200,9 +200,9 @@ def kill_the_maker_of(operator: str, folder: Path) -> None:
         ("not_run", "arithmetic", False),
     ],
 )
-def test_what_crashed_or_hung_was_asked_of_ttnn(tmp_path: Path, status: str, decided_by: str, asked: bool) -> None:
+def test_ttnn_was_called_for_crashes_and_hangs(tmp_path: Path, status: str, decided_by: str, ran: bool) -> None:
     (record,) = read_run(write_run(tmp_path, [a_record(status=status) | {"decided_by": decided_by}])).records
-    assert was_asked(record) is asked
+    assert was_run(record) is ran
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_another_status_or_resource_differs_from_the_record(tmp_path: Path, verd
     assert ExportResult(stored, again, None).differs is differs
 
 
-def test_without_torch_one_line_says_so(tmp_path: Path) -> None:
+def test_without_torch_there_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(BLOCKED)
     done = export_of(tmp_path, cases=[OUT_OF_INPUT], PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -228,7 +228,7 @@ def test_without_torch_one_line_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "cases", "said"),
+    ("arguments", "cases", "message"),
     [
         (["--case", "ffff"], [OUT_OF_INPUT], "no case 'ffff' in this run"),
         (["--case", ""], [OUT_OF_INPUT], "no case '' in this run"),
@@ -237,16 +237,16 @@ def test_without_torch_one_line_says_so(tmp_path: Path) -> None:
         (["--device", "card"], [OUT_OF_INPUT], "unknown device mode 'card'"),
     ],
 )
-def test_bad_input_is_one_line_and_2(tmp_path: Path, arguments: list[str], cases: list[dict[str, Any]], said: str) -> None:
+def test_bad_input_costs_one_line(tmp_path: Path, arguments: list[str], cases: list[dict[str, Any]], message: str) -> None:
     done = export_of(tmp_path, *arguments, cases=cases)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.virtual_device
-def test_a_case_is_named_by_its_key_alone_and_what_is_left_out_or_lost_is_told(tmp_path: Path) -> None:
-    """The key is looked for in the last run."""
+def test_a_case_is_found_by_its_key_and_left_out_cases_and_lines_are_reported(tmp_path: Path) -> None:
+    """The key is searched for in the last run."""
     records = [a_record("relu", (1, 96, 2160, width), status="oom") for width in (3840, 3872, 3904)]
     run = write_run(tmp_path / "results", records)
     (tmp_path / "results" / "latest").symlink_to(run.name)
@@ -263,7 +263,7 @@ def test_a_case_is_named_by_its_key_alone_and_what_is_left_out_or_lost_is_told(t
     assert "records.jsonl:4: not a whole record" in some.stdout
 
 
-def test_a_word_that_is_no_run_is_a_case_only_if_it_looks_like_a_key(tmp_path: Path) -> None:
+def test_a_word_that_names_no_run_is_a_case_only_if_it_looks_like_a_key(tmp_path: Path) -> None:
     run = write_run(tmp_path, [a_record("relu")], run="20261128T000000.000000Z")
     (tmp_path / "latest").symlink_to(run.name)
     assert named_run("latest", tmp_path) == (run, ())
@@ -281,17 +281,17 @@ def test_a_word_that_is_no_run_is_a_case_only_if_it_looks_like_a_key(tmp_path: P
 
 
 def visualizer() -> str:
-    """The program of the environment that run_checks.sh makes for it, else of PATH; in CI it must be there."""
-    found = shutil.which("ttnn-visualizer", path=str(ROOT / ".venv-visualizer" / "bin")) or shutil.which("ttnn-visualizer")
-    if found is None and os.environ.get("CI"):
-        pytest.fail("no ttnn-visualizer in .venv-visualizer or on PATH: run_checks.sh makes that environment")
-    if found is None:
+    """Returns the program of the environment built by run_checks.sh, else that of PATH; in CI it must exist."""
+    program = shutil.which("ttnn-visualizer", path=str(ROOT / ".venv-visualizer" / "bin")) or shutil.which("ttnn-visualizer")
+    if program is None and os.environ.get("CI"):
+        pytest.fail("no ttnn-visualizer in .venv-visualizer or on PATH: run_checks.sh builds that environment")
+    if program is None:
         pytest.skip("no ttnn-visualizer in .venv-visualizer or on PATH")
-    return found
+    return program
 
 
 class Served:
-    """ttnn-visualizer on a port of this machine, as its own page asks it."""
+    """ttnn-visualizer on a local port, with the requests of its own page."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -301,7 +301,7 @@ class Served:
             return json.loads(answer.read() or "null")
 
     def select(self, report: str) -> None:
-        """Makes a listed report the one that is shown."""
+        """Selects the report to show."""
         chosen = {"active_report": {"profiler_name": report, "profiler_location": "local"}}
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self._url("instance", {}), json.dumps(chosen).encode(), headers, method="PUT")
@@ -321,7 +321,7 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, home: Path) -> Iterator[Served]:
-    """Ended with all its processes, whatever happens."""
+    """Serves ``folder``, and ends with all its processes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -347,7 +347,7 @@ def serving(folder: Path, home: Path) -> Iterator[Served]:
 
 
 def group_of(leader: int) -> list[int]:
-    """The processes of a session."""
+    """Returns the processes of a session."""
     listed = subprocess.run(["ps", "-o", "pid=", "-s", str(leader)], capture_output=True, text=True).stdout
     return [int(pid) for pid in listed.split()]
 

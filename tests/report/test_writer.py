@@ -1,4 +1,4 @@
-"""The files of a report: counts recomputed from the lines of ``records.jsonl``, several boards apart, hostile texts as text."""
+"""The files of a report: counts recomputed from ``records.jsonl``, several boards kept apart, hostile texts as text."""
 
 import csv
 import html
@@ -61,7 +61,7 @@ def some_records() -> list[dict]:
 
 @pytest.fixture
 def written(tmp_path) -> tuple[list[dict], Path]:
-    """The records as they are on disk, and the folder of their report."""
+    """The records on disk, and the folder of their report."""
     folder = write_run(tmp_path, some_records())
     write_report(read_run(folder), tmp_path / "report")
     return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()], tmp_path / "report"
@@ -76,21 +76,21 @@ def cells(line: str) -> list[str]:
 
 
 def rows_under(document: str, heading: str) -> list[list[str]]:
-    """Cells of the first table below a heading."""
+    """Returns the cells of the first table below a heading."""
     lines = document[document.index(f"{heading}\n") :].splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("|"))
     last = next((i for i, line in enumerate(lines[first:], first) if not line.startswith("|")), len(lines))
     return [cells(line) for line in lines[first:last]]
 
 
-def test_every_file_is_there(written):
+def test_every_file_is_written(written):
     _, folder = written
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     operators = {f"per_operator/{op}.md" for op in ("relu", "silu", "softmax", "gelu")}
     assert names == {PAGE, *DOCUMENTS, "oom_failures_detailed.csv", *TABLES, *operators, ".report-files"}
 
 
-def test_counts_are_those_of_the_lines(written):
+def test_counts_match_the_lines(written):
     """Counted here from plain JSON, without the code under test."""
     records, folder = written
     oom = [r for r in records if r["status"] == "oom"]
@@ -108,8 +108,8 @@ def test_counts_are_those_of_the_lines(written):
     assert sum(b["pairs"] for b in group["bands"] if b["band"] == "critical") == 2  # 1,518.75 MiB of two operators
     assert [m["failing_calls"] for m in group["models"]] == [8]
 
-    (analysed,) = load(folder, "detailed_analysis_data.json")["groups"]
-    assert len(analysed["records"]) == len(records) == sum(o["cases"] for o in analysed["operators"])
+    (analysis,) = load(folder, "detailed_analysis_data.json")["groups"]
+    assert len(analysis["records"]) == len(records) == sum(o["cases"] for o in analysis["operators"])
     (basic,) = load(folder, "basic_operators.json")["groups"]
     assert {op: sum(s["cases"] for s in basic[op]) for op in ("relu", "silu", "softmax", "gelu")} == dict(
         Counter(r["op"] for r in records)
@@ -132,7 +132,7 @@ def test_tables_of_the_documents_add_up(written):
     assert [row[2] for row in bands] == ["2", "0", "0", "2", "4"]
 
 
-def test_sizes_are_told_three_ways_in_binary_units(written):
+def test_sizes_are_shown_three_ways_in_binary_units(written):
     _, folder = written
     document = (folder / "oom_comprehensive_analysis.md").read_text()
     assert "| 47.81 MiB (50,135,040 B) | 510 MiB (534,773,760 B), 10.667x | 7.969 MiB (8,355,840 B) |" in document
@@ -168,7 +168,7 @@ def test_failures_as_csv(written):
     assert (first["tiers"], first["models"], first["calls"]) == ("8K", "ultralytics/yolo12x", "8")
 
 
-def test_boards_and_modes_are_chapters_and_never_added_up(tmp_path):
+def test_boards_and_modes_have_separate_chapters_and_are_not_added_up(tmp_path):
     records = [an_oom("relu", (1, 96, 2160, 3840)), an_oom("relu", (1, 96, 2160, 3840), board="p150"), a_record(mode="silicon")]
     write_report(read_run(write_run(tmp_path, records)), tmp_path / "report")
     report = load(tmp_path / "report", "comprehensive_oom_report.json")
@@ -179,14 +179,14 @@ def test_boards_and_modes_are_chapters_and_never_added_up(tmp_path):
     }
     for name in DOCUMENTS:
         document = (tmp_path / "report" / name).read_text()
-        assert "nothing is added up over them" in document
+        assert "nothing is added up across them" in document
         for setting in ("virtual n150", "virtual p150", "silicon n150"):
             assert f"\n## {setting}, ttnn 0.81.1\n" in document
     relu = (tmp_path / "report" / "per_operator" / "relu.md").read_text()
     assert relu.count("\n## ") == 3
 
 
-def test_what_a_killed_run_lost_is_said_everywhere(tmp_path):
+def test_missing_lines_of_a_killed_run_are_reported_everywhere(tmp_path):
     folder = write_run(tmp_path, some_records(), selected=20)
     path = folder / "records.jsonl"
     path.write_bytes(path.read_bytes()[:-50])
@@ -241,7 +241,7 @@ def test_code_in_markdown():
         table(["a"], [[1.5]])
 
 
-def test_an_operator_of_any_name_has_a_file_of_its_own():
+def test_an_operator_of_any_name_has_a_separate_file():
     operators = ["add", "..", "", "a/b", "a_b", "A_B", "x" * 300, ".hidden", "Ω|<", "conv2d.default"]
     names = file_names(operators)
     assert list(names) == operators
@@ -257,7 +257,7 @@ class TestCommand:
     def run(self, *arguments: object):
         return CliRunner().invoke(cli, ["report", *map(str, arguments)])
 
-    def test_it_reports_the_latest_run_beside_its_records(self, tmp_path):
+    def test_it_writes_the_report_of_the_latest_run_to_its_folder(self, tmp_path):
         folder = write_run(tmp_path, some_records())
         (tmp_path / "latest").symlink_to(folder.name)
         done = self.run("--results", tmp_path)
@@ -268,15 +268,15 @@ class TestCommand:
         )
         assert (folder / "report" / PAGE).is_file()
 
-    def test_a_second_report_leaves_nothing_of_the_first(self, tmp_path):
+    def test_a_second_report_removes_the_files_of_the_first(self, tmp_path):
         first = write_run(tmp_path, some_records(), run="20260101T000000.000000Z")
         second = write_run(tmp_path, [a_record("exp")], run="20260102T000000.000000Z")
         for folder in (first, second):
             assert self.run(folder, "-o", tmp_path / "out").exit_code == 0
         assert [path.name for path in (tmp_path / "out" / "per_operator").iterdir()] == ["exp.md"]
 
-    def test_files_of_others_are_left_alone(self, tmp_path):
-        """Whatever is in the folder, a list of files to remove included that points out of it."""
+    def test_other_files_are_left_alone(self, tmp_path):
+        """Even if the list of files to remove points out of the folder."""
         folder = write_run(tmp_path, [a_record("exp")])
         notes, outside = tmp_path / "out" / "per_operator" / "notes.md", tmp_path / "outside.md"
         notes.parent.mkdir(parents=True)
@@ -286,7 +286,7 @@ class TestCommand:
         assert self.run(folder, "-o", tmp_path / "out").exit_code == 0
         assert notes.read_text() == outside.read_text() == "mine"
 
-    def test_it_tells_what_changed_since_the_run_before(self, tmp_path):
+    def test_it_reports_changes_since_the_run_before(self, tmp_path):
         before = some_records()
         after = [{**before[4], "status": "oom", "resource": "l1_buffer"}, *before[:4], *before[5:]]
         write_run(tmp_path, before, run="20260101T000000.000000Z", options={"catalogs": []})
@@ -299,14 +299,14 @@ class TestCommand:
         since = load(folder, "comprehensive_oom_report.json")["since"]
         assert [(change["kind"], change["op"]) for change in since["changes"]] == [("new-oom", "silu")]
 
-    @pytest.mark.parametrize("spoilt", ["empty", "newer", "no device"])
-    def test_an_earlier_run_that_cannot_be_compared_spoils_no_report(self, tmp_path, spoilt):
-        """It is named, and the run before it is compared with."""
+    @pytest.mark.parametrize("why", ["empty", "newer", "no device"])
+    def test_an_earlier_run_that_cannot_be_compared_does_not_affect_the_report(self, tmp_path, why):
+        """It is named, and the run before it is used."""
         earlier = {
             "empty": [],
             "newer": [{**record, "schema": 99} for record in some_records()],
             "no device": [a_record(status="not_run", mode="none")],
-        }[spoilt]
+        }[why]
         device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1"}
         for day, records in enumerate((some_records(), earlier, some_records()), 1):
             run = f"2026010{day}T000000.000000Z"
@@ -316,7 +316,7 @@ class TestCommand:
         assert "not compared with 20260102T000000.000000Z: " in done.output
         assert "since run 20260101T000000.000000Z: no change" in done.output
 
-    def test_remedies_are_found_however_the_run_is_named(self, tmp_path):
+    def test_remedies_are_read_however_the_run_is_named(self, tmp_path):
         folder = write_run(tmp_path, [a_record("softmax", (1, 1152, 135, 120), status="oom", attrs={"dim": -1})])
         tried = a_record("softmax", (1, 1152, 135, 120), attrs={"dim": -1}, memory="dram")
         (folder / "remedies.jsonl").write_text(json.dumps(tried) + "\n{cut short")
@@ -326,7 +326,7 @@ class TestCommand:
             assert "operands and result in DRAM (tried, fits: 1)" in document
             assert "remedies.jsonl:2: not a whole record" in document
 
-    def test_a_file_of_records_alone_will_do(self, tmp_path):
+    def test_a_file_of_records_is_enough(self, tmp_path):
         folder = write_run(tmp_path, some_records())
         (folder / "run.json").unlink()
         done = self.run(folder / "records.jsonl", "-o", tmp_path / "out")
@@ -339,7 +339,7 @@ class TestCommand:
         assert isinstance(done.exception, HarnessError)
         assert not (tmp_path / "out").exists()
 
-    def test_a_page_that_cannot_be_written_is_no_silent_loss(self, tmp_path):
+    def test_a_page_that_cannot_be_written_is_an_error(self, tmp_path):
         folder = write_run(tmp_path, some_records())
         (tmp_path / "out" / PAGE).mkdir(parents=True)
         with pytest.raises(HarnessError, match=r"cannot write .*report\.html: Is a directory"):
