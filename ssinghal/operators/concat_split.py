@@ -153,10 +153,10 @@ def _sizes_along(total: int, piece: int) -> list[int]:
 def _split_sizes(shape: Shape, attrs: Attrs) -> list[int]:
     """Reads ``split``'s split_size, one size or a list of them, or ``split_with_sizes``' split_sizes, a list."""
     total = shape[normal_dim(attrs["dim"], len(shape))]
-    given = [attrs[name] for name in ("split_size", "split_sizes") if attrs[name] is not None]
-    if len(given) != 1:
+    values = [attrs[name] for name in ("split_size", "split_sizes") if attrs[name] is not None]
+    if len(values) != 1:
         raise InvalidCase("split takes split_size or split_sizes, one of them")
-    sizes = _sizes_along(total, given[0]) if isinstance(given[0], int) else list(given[0])
+    sizes = _sizes_along(total, values[0]) if isinstance(values[0], int) else list(values[0])
     if sum(sizes) != total or min(sizes, default=0) < 1:
         raise InvalidCase(f"sizes {sizes} do not cut a dim of {total}")
     return sizes

@@ -76,9 +76,9 @@ def _check(shapes: Sequence[Shape], attrs: Attrs) -> None:
 
 
 def _check_tuning(image: Shape, attrs: Attrs) -> None:
-    given = [name for name, attr in TUNING.items() if attrs[name] != attr.default]
-    if given and (len(image) != MAP or attrs["transposed"]):
-        raise InvalidCase(f"convolution: {', '.join(given)} is for plain convolutions over 2 dims")
+    tuning = [name for name, attr in TUNING.items() if attrs[name] != attr.default]
+    if tuning and (len(image) != MAP or attrs["transposed"]):
+        raise InvalidCase(f"convolution: {', '.join(tuning)} is for plain convolutions over 2 dims")
     slices, shard = attrs["slices"], attrs["shard_layout"]
     if slices not in (AUTO, "l1") and not _SLICES.fullmatch(slices):
         raise InvalidCase(f"convolution: slices {slices!r}; expected auto, l1, height:COUNT or width:COUNT")
@@ -188,13 +188,13 @@ def _tuned(c: Call) -> dict[str, Any]:
         **({"act_block_h_override": c.attrs["act_block_h"]} if c.attrs["act_block_h"] else {}),
         **({"shard_layout": getattr(ttnn.TensorMemoryLayout, f"{shard.upper()}_SHARDED")} if shard != AUTO else {}),
     }
-    given = {"conv_config": ttnn.Conv2dConfig(**config)} if config else {}
+    options = {"conv_config": ttnn.Conv2dConfig(**config)} if config else {}
     if slices == "l1":
-        given["slice_config"] = ttnn.Conv2dL1FullSliceConfig
-    elif found := _SLICES.fullmatch(slices):
-        along = getattr(ttnn, f"Conv2dDRAMSlice{found[1].title()}")
-        given["slice_config"] = ttnn.Conv2dSliceConfig(slice_type=along, num_slices=int(found[2]))
-    return given
+        options["slice_config"] = ttnn.Conv2dL1FullSliceConfig
+    elif slicing := _SLICES.fullmatch(slices):
+        along = getattr(ttnn, f"Conv2dDRAMSlice{slicing[1].title()}")
+        options["slice_config"] = ttnn.Conv2dSliceConfig(slice_type=along, num_slices=int(slicing[2]))
+    return options
 
 
 def _conv_transpose2d(c: Call, spatial: dict[str, list[int]]) -> Any:

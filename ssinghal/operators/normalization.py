@@ -222,10 +222,10 @@ RMS_NORM = OperatorInfo(
 
 def _groups(attrs: Attrs) -> int:
     """Reads the number of groups: ``native_group_norm`` calls it group, ``group_norm`` num_groups."""
-    given = [attrs[name] for name in ("group", "num_groups") if attrs[name] is not None]
-    if len(given) != 1 or given[0] < 1:
+    counts = [attrs[name] for name in ("group", "num_groups") if attrs[name] is not None]
+    if len(counts) != 1 or counts[0] < 1:
         raise InvalidCase("group_norm takes group (or num_groups), one of them")
-    return int(given[0])
+    return int(counts[0])
 
 
 def _group_norm_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:

@@ -52,8 +52,8 @@ def _pad_pairs(pad: Sequence[int], rank: int) -> list[tuple[int, int]]:
     """Returns torch's flat list, last dim first, as (before, after) for each dim."""
     if len(pad) % 2 or len(pad) > 2 * rank or min(pad, default=0) < 0:
         raise InvalidCase(f"pad {list(pad)} is not a list of sizes >= 0, two for each of at most {rank} dims")
-    given = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
-    return [(0, 0)] * (rank - len(given)) + given[::-1]
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
 
 
 def _padded_shape(shape: Shape, pad: Sequence[int]) -> Shape:

@@ -70,10 +70,10 @@ RESHAPE_WHERE_IT_IS = Traits(alias=is_view, temporaries=True, host_map=mapped_ti
 
 def _view_size(attrs: Attrs) -> list[int]:
     """Reads the attribute that ``view`` calls size and ``reshape`` shape."""
-    given = [list(attrs[name]) for name in ("size", "shape") if attrs[name] is not None]
-    if len(given) != 1:
+    sizes = [list(attrs[name]) for name in ("size", "shape") if attrs[name] is not None]
+    if len(sizes) != 1:
         raise InvalidCase("view takes size (or shape, as reshape calls it), one of them")
-    return given[0]
+    return sizes[0]
 
 
 def _view_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
@@ -255,8 +255,8 @@ def _permute_shape(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 def _moved_order(rank: int, attrs: Attrs) -> list[int]:
     """Returns ``movedim`` as an order of dims."""
     source, target = (
-        [normal_dim(d, rank) for d in ([given] if isinstance(given, int) else given)]
-        for given in (attrs["source"], attrs["destination"])
+        [normal_dim(d, rank) for d in ([dims] if isinstance(dims, int) else dims)]
+        for dims in (attrs["source"], attrs["destination"])
     )
     if len(source) != len(target) or len(set(source)) != len(source) or len(set(target)) != len(target):
         raise InvalidCase(f"movedim: source {attrs['source']} and destination {attrs['destination']} do not pair up")
