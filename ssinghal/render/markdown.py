@@ -1,4 +1,4 @@
-"""Cells, tables and sizes in Markdown. What catalogs and logs wrote is escaped: it can be neither markup nor a new cell."""
+"""Cells, tables and sizes in Markdown. Texts of catalogs and logs are escaped: they can be neither markup nor a new cell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Markup(str):
 
 
 def text(value: str) -> Markup:
-    """Any text as one line that Markdown shows as it is.
+    """Returns any text as one line that Markdown shows literally.
 
     >>> text("<b> a|b")
     '\\\\<b\\\\> a\\\\|b'
@@ -28,7 +28,7 @@ def text(value: str) -> Markup:
 
 
 def code(value: str) -> Markup:
-    """Any text as a code span, also within a table.
+    """Returns any text as a code span, also within a table.
 
     >>> code("a|b")
     '`a\\\\|b`'
@@ -48,14 +48,14 @@ def shape(value: Shape) -> Markup:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
-    """A table; columns whose cells are all numbers or sizes stand to the right. Cells: texts, escaped unless ``Markup``, whole
-    numbers, None for an empty one."""
-    listed = [list(row) for row in rows]
-    if not listed:
+    """Returns a table. Columns of numbers or sizes are right-aligned. Cells are texts (escaped unless ``Markup``), whole numbers,
+    or None for an empty cell."""
+    cells = [list(row) for row in rows]
+    if not cells:
         return Markup("None.\n")
-    numeric = [all(row[i] is None or isinstance(row[i], (int, Number)) for row in listed) for i in range(len(header))]
+    numeric = [all(row[i] is None or isinstance(row[i], (int, Number)) for row in cells) for i in range(len(header))]
     lines = [_line(header), _line([Markup("---:" if right else "---") for right in numeric])]
-    return Markup("\n".join([*lines, *map(_line, listed)]) + "\n")
+    return Markup("\n".join([*lines, *map(_line, cells)]) + "\n")
 
 
 class Number(Markup):
@@ -77,7 +77,7 @@ def share(part: int, of: int) -> Number:
 
 
 def names(listed: Iterable[str]) -> Markup:
-    """The first few as code, and how many there are besides."""
+    """Returns the first few as code, and the number of the others."""
     all_ = list(listed)
     shown = ", ".join(map(code, all_[:MAX_NAMES]))
     more = len(all_) - MAX_NAMES
@@ -97,4 +97,4 @@ def _cell(cell: object) -> str:
         return cell
     if isinstance(cell, str):
         return text(cell)
-    raise TypeError(f"a table has texts and whole numbers, not {type(cell).__name__}")
+    raise TypeError(f"a cell is a text or a whole number, not {type(cell).__name__}")

@@ -1,4 +1,4 @@
-"""Verdicts and totals in words. Everything here reads records; nothing reads text back."""
+"""Tables for a terminal, and the counts of records that they show."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ssinghal.core.record import Resource, Status
 
 
 def totals(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Records by status; the values add up to the number of records."""
+    """Counts records by status; the values add up to the number of records."""
     return Counter(str(record["status"]) for record in records)
 
 
 def status_columns(seen: Iterable[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
-    """Which status, and for an OOM which resource, a table of outcomes has a column for: those ``seen``, in order."""
+    """Returns the columns of a table of outcomes: every status and OOM resource in ``seen``, in the order of the enums."""
     columns: list[tuple[str, str | None]] = []
     for status in Status:
         columns += [(status.value, None), *((status.value, r.value) for r in Resource if status is Status.OOM)]
-    found = set(seen)
-    return [column for column in columns if column in found]
+    present = set(seen)
+    return [column for column in columns if column in present]
 
 
 def summary_rows(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """A header, one row per operator name and a row of sums: cases, then one column per status and OOM resource seen."""
+    """Returns a header, a row per operator name and a row of sums: cases, then a column for each status and OOM resource."""
     counted: dict[str, Counter[tuple[str, str | None]]] = {}
     for record in records:
         kind = (str(record["status"]), record.get("resource") if record["status"] == Status.OOM.value else None)

@@ -1,4 +1,4 @@
-"""report.html in a browser: what a reader sees, links that reproduce it, and texts of catalogs and logs that do nothing."""
+"""report.html in a browser: its views, links that reproduce them, and hostile texts of catalogs and logs."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def source(model: str = "", count: int = 1, catalog: str = "crossed") -> Source:
 
 
 def oom(need: int, stage: str = "output") -> dict:
-    """Numbers of a message: an L1 bank of 1,000 B with nothing in it."""
+    """Numbers of a message: an empty L1 bank of 1,393,312 B."""
     room = {"bank_bytes": 1_393_312, "allocated_bytes": 0, "free_bytes": 1_393_312, "largest_free_bytes": 1_393_312}
     return {"bytes_per_bank": need, "stage": stage, **room}
 
@@ -53,7 +53,7 @@ OTHER = [a_record("relu", SHAPE, board="n300"), a_record("tanh", SHAPE, board="n
 
 @pytest.fixture
 def visit(open_tab, tmp_path: Path) -> Callable:
-    """``visit(records)`` opens their page in a tab, which is watched."""
+    """``visit(records)`` opens their page in a tab that records errors."""
 
     def open_page(records, hash: str = "", width: int = 1440, before=None, file: str = "report.html", **info):
         path = tmp_path / file
@@ -67,7 +67,7 @@ def visit(open_tab, tmp_path: Path) -> Callable:
 
 
 def cases(tab) -> list[str]:
-    """ "relu fits", … as the table of cases lists them."""
+    """Returns "relu fits", … in the order of the table of cases."""
     rows = tab.locator("table[aria-label=Cases] tbody tr")
     operators, badges = rows.locator("td:first-child a").all_inner_texts(), rows.locator(".badge").all_inner_texts()
     return [f"{op} {' '.join(badge.split()[1:])}" for op, badge in zip(operators, badges, strict=True)]
@@ -75,7 +75,7 @@ def cases(tab) -> list[str]:
 
 @contextmanager
 def hash_changes(tab):
-    """Until the page has drawn what its new hash says: this listener comes after the page's own."""
+    """Waits until the page has drawn its new hash: this listener comes after the page's own."""
     tab.evaluate(
         "() => { window.drewHash = false; addEventListener('hashchange', () => { window.drewHash = true; }, { once: true }); }"
     )
@@ -87,7 +87,7 @@ def shown(tab) -> str:
     return tab.locator("main").inner_text()
 
 
-# What a reader does -------------------------------------------------------------------------------------------------------
+# Using the page ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_overview_adds_up(visit):
@@ -100,7 +100,7 @@ def test_the_overview_adds_up(visit):
     ]  # fmt: skip
     resources = tab.locator(".panel", has_text="What runs out").locator(".bars li").all_inner_texts()
     assert [" ".join(text.split()) for text in resources] == ["L1 buffers 2 66.7 %", "DRAM buffers 1 33.3 %"]
-    assert "the worker died" in tab.locator(".panel", has_text="Faults").inner_text()
+    assert "the worker died" in tab.locator(".panel", has_text="Errors").inner_text()
 
 
 def test_filters_narrow_every_view_and_clear(visit):
@@ -144,7 +144,7 @@ def test_a_star_stands_for_any_size_or_name(visit, query, found):
 
 def test_a_header_sorts_and_sorts_the_other_way(visit):
     tab = visit(RECORDS, "#view=cases&status=oom")
-    header = tab.get_by_role("columnheader", name="Asked per bank")
+    header = tab.get_by_role("columnheader", name="Requested per bank")
     with hash_changes(tab):
         header.get_by_role("link").click()
     assert cases(tab) == ["silu OOM DRAM", "relu OOM L1", "silu OOM L1"]  # 3,000,000, 2,000,000, 1,400,000 B
@@ -154,15 +154,15 @@ def test_a_header_sorts_and_sorts_the_other_way(visit):
     assert cases(tab) == ["silu OOM L1", "relu OOM L1", "silu OOM DRAM"]
 
 
-def test_a_selected_case_tells_all(visit):
+def test_a_selected_case_shows_its_details(visit):
     tab = visit(RECORDS, "#view=cases&op=relu&status=oom")
     with hash_changes(tab):
         tab.locator("table[aria-label=Cases] tbody tr td").nth(2).click()
     detail = tab.locator("aside").inner_text()
     assert "L1 bank needs 2,000,000 B, 1,393,312 B free (output)" in detail
-    lacking = 2_000_000 - 1_393_312
-    assert f"({lacking:,} B) do not fit" in detail
-    assert "Tried because of its shape; that a model makes this very call is not known" in detail
+    missing = 2_000_000 - 1_393_312
+    assert f"({missing:,} B) do not fit" in detail
+    assert "These models have the shape, but are not known to make exactly this call" in detail
     assert "virtual n150, ttnn 0.81.1; numerics not run" in detail
     with hash_changes(tab):
         tab.keyboard.press("Escape")
@@ -170,7 +170,7 @@ def test_a_selected_case_tells_all(visit):
 
 
 def test_the_line_to_run_it_again_is_the_case(visit):
-    """Also with an attribute that JavaScript would round or write otherwise."""
+    """Even with an attribute that JavaScript would round or format differently."""
     attrs = {"min": -1.0, "max": 1e-07}
     record = a_record("clamp", (1, 1, 32, 32), attrs=attrs)
     tab = visit([record], f"#case={record['key']}")
@@ -191,11 +191,11 @@ def test_a_link_reproduces_the_view_and_the_browser_goes_back(visit):
         tab.get_by_role("columnheader", name="Short per bank").get_by_role("link").click()
     with hash_changes(tab):
         tab.locator("table[aria-label=Cases] tbody a").first.click()
-    there = shown(tab)
+    last = shown(tab)
     state = tab.url.partition("#")[2]
     for part in ("view=cases", "status=oom", "sort=-short", "case=silu%3A"):
         assert part in state
-    assert shown(visit(RECORDS, f"#{state}")) == there
+    assert shown(visit(RECORDS, f"#{state}")) == last
     for _ in range(4):
         with hash_changes(tab):
             tab.go_back()
@@ -251,34 +251,34 @@ def test_the_matrix_has_a_letter_for_each_verdict_and_lists_several(visit):
     assert cases(tab) == ["relu OOM L1", "relu fits"]
 
 
-def test_models_are_told_apart_from_models_that_only_have_the_shape(visit):
+def test_models_that_only_have_the_shape_are_listed_separately(visit):
     tab = visit(RECORDS, "#view=models")
     models = tab.locator("table[aria-label=Models] tbody tr")
     (net,) = models.all_inner_texts()
-    assert net.split()[:6] == ["net", "640x400", "2", "5", "1", "2"]  # cases, calls, and of each those out of memory
+    assert net.split()[:6] == ["net", "640x400", "2", "5", "1", "2"]  # cases, calls, and those out of memory
     shapes = tab.locator("table[aria-label='Models by shape alone'] tbody tr").all_inner_texts()
     assert [text.split() for text in shapes] == [["net", "640x400", "1", "1"]]
     assert "net.head" in tab.locator("table[aria-label='Failing calls by module']").inner_text()
 
 
-def test_calls_of_models_are_told_apart_from_shapes_that_were_tried(visit):
+def test_calls_of_models_are_counted_separately_from_shape_sweeps(visit):
     tab = visit(RECORDS)
     assert (
-        "1 of them are made by models, in 2 calls; the others are shapes tried on operators."
+        "1 of them are called by models, 2 calls in total; the others are from shape sweeps, or given by hand."
         in tab.locator(".lead").inner_text()
     )
     with hash_changes(tab):
         tab.get_by_role("link", name="1 of them").click()
     assert cases(tab) == ["silu OOM L1"]
     with hash_changes(tab):
-        tab.get_by_label("Made by").select_option("")
+        tab.get_by_label("Called by").select_option("")
     with hash_changes(tab):
         tab.locator("select[name=model]").select_option("~net")
     assert cases(tab) == ["relu OOM L1"]
 
 
-def test_a_models_share_counts_all_its_calls_whatever_the_filters(visit):
-    """3 calls of relu fit, 2 of silu do not: 60 %, also while only OOMs are shown."""
+def test_a_models_share_counts_all_its_calls_regardless_of_the_filters(visit):
+    """3 of 10 calls fit: 30 %, even if only OOMs are shown."""
     records = [*RECORDS[:3], a_record("exp", SHAPE, status="unsupported", sources=[source("net", 5, "net-640")])]
     tab = visit(records, "#view=models&status=oom")
     row = tab.locator("table[aria-label=Models] tbody tr").first.inner_text().split()
@@ -287,12 +287,12 @@ def test_a_models_share_counts_all_its_calls_whatever_the_filters(visit):
     assert "30 %" in " ".join(row)
 
 
-def test_a_run_of_crossed_catalogs_says_that_no_model_makes_its_calls(visit):
+def test_a_run_of_shape_sweeps_states_that_no_model_makes_its_calls(visit):
     tab = visit(RECORDS[3:], "#view=models")
-    assert "No case here is a call that a model is known to make." in shown(tab)
+    assert "No case here is known to be a call of a model." in shown(tab)
 
 
-def test_what_would_make_a_case_fit_is_told_and_filtered_by(visit):
+def test_remedies_are_shown_and_filtered_by(visit):
     """add of two [1, 64, 640, 400] in L1: in DRAM its 3 tensors of 16,640 tiles take 3 * 1,387 * 2,048 B of 12 banks."""
     failing = a_record("add", SHAPE, inputs=[SHAPE, SHAPE], status="oom", verdict=oom(2_000_000), channels_last=True)
     tab = visit([failing, RECORDS[0]], "#view=cases&case=add")
@@ -301,13 +301,13 @@ def test_what_would_make_a_case_fit_is_told_and_filtered_by(visit):
     assert cases(tab) == ["add OOM L1"]
     with hash_changes(tab):
         tab.get_by_role("link", name="add", exact=True).click()
-    told = tab.locator("aside section", has_text="What would make it fit").inner_text()
-    assert "operands and result in DRAM: fits by arithmetic (8,521,728 of 1,072,693,184 B per DRAM bank)" in told
+    remedies = tab.locator("aside section", has_text="What would make it fit").inner_text()
+    assert "operands and result in DRAM: fits by arithmetic (8,521,728 of 1,072,693,184 B per DRAM bank)" in remedies
 
 
-def test_the_foot_says_what_the_run_was_and_what_lies_beside(browser, visit, tmp_path):
+def test_the_footer_names_the_command_and_the_other_files(browser, visit, tmp_path):
     tab = visit(RECORDS)
-    assert "Made by ssinghal run at commit abc" in tab.locator("footer").inner_text()
+    assert "Created by ssinghal run at commit abc" in tab.locator("footer").inner_text()
     run = read_run(write_run(tmp_path / "again", RECORDS))
     write_report(run, tmp_path / "again")
     links = re.findall(r'"files":(\[.*?\])', (tmp_path / "again" / "report.html").read_text())
@@ -315,7 +315,7 @@ def test_the_foot_says_what_the_run_was_and_what_lies_beside(browser, visit, tmp
 
 
 def test_two_captures_of_a_model_are_not_added_up(visit):
-    """At two levels the same two calls are seen; a third by one of them only."""
+    """Both levels have the same two calls; a third call is in one of them only."""
     levels = [source("net", 2, "net-640"), source("net", 2, "net-640-torch"), source("other", 5, "other-640")]
     tab = visit([a_record("relu", SHAPE, sources=levels), a_record("silu", SHAPE, sources=levels[:1])], "#view=models")
     rows = [text.split()[:5] for text in tab.locator("table[aria-label=Models] tbody tr").all_inner_texts()]
@@ -329,7 +329,7 @@ def test_two_captures_of_a_model_are_not_added_up(visit):
     assert tab.locator("table[aria-label=Cases] td:last-child").all_inner_texts() == ["7", "2"]
 
 
-def test_the_padding_view_names_the_guilty_dimension(visit):
+def test_the_padding_view_marks_the_padded_dimension(visit):
     record = a_record("relu", (160, 100, 512, 1, 1))
     tab = visit([record, *RECORDS], "#view=padding")
     worst = tab.locator("table[aria-label='Padded tensors'] tbody tr").first
@@ -338,8 +338,8 @@ def test_the_padding_view_names_the_guilty_dimension(visit):
     assert "last dim 1 padded to 32 (32x), second last dim 1 padded to 32 (32x)" in worst.inner_text()
 
 
-def test_what_vanished_or_has_no_counterpart_is_told_in_its_setting(visit):
-    """Of two boards under another release: two cases that are gone, one of which fitted; a board that there was not."""
+def test_vanished_and_new_cases_are_listed_in_their_setting(visit):
+    """Two boards under another release: two cases have vanished, one of which fitted, and one board is new."""
     before = [{**record, "ttnn": "0.80.0"} for record in (*RECORDS, *OTHER)]
     after = [*RECORDS[2:], *OTHER, a_record("relu", SHAPE, board="p150")]
     tab = visit(after, before=before)
@@ -347,14 +347,14 @@ def test_what_vanished_or_has_no_counterpart_is_told_in_its_setting(visit):
     assert "1 lost-fit" in panel.inner_text()
     assert "1 vanished" in panel.inner_text()
     assert "relu" in panel.text_content()
-    assert "what it was" not in panel.inner_text()
-    for setting, told in (("n300", "Every verdict and every size is what it was."), ("p150", "nothing to compare with")):
+    assert "has changed" not in panel.inner_text()
+    for setting, text in (("n300", "No verdict and no size has changed."), ("p150", "That run has no records of")):
         with hash_changes(tab):
             tab.get_by_role("link", name=f"virtual {setting}").click()
-        assert told in panel.inner_text()
+        assert text in panel.inner_text()
 
 
-def test_what_changed_is_told_by_name(visit):
+def test_changes_are_listed_by_name(visit):
     before = [a_record("relu", WIDE), *(r for r in RECORDS if r["operator"] != "relu")]
     tab = visit(RECORDS, before=before)
     changed = tab.locator(".panel", has_text="What changed")
@@ -366,12 +366,12 @@ def test_what_changed_is_told_by_name(visit):
     assert "No earlier run" in shown(visit(RECORDS, file="alone.html"))
 
 
-# What must hold on every view --------------------------------------------------------------------------------------------
+# Properties of every view -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("width", [1440, 390])
-def test_every_view_says_what_it_is_worth_and_stays_within_the_screen(visit, view, width):
+def test_every_view_states_its_numerics_and_stays_within_the_screen(visit, view, width):
     hostile = {**a_record("relu", WIDE, status="oom", verdict=oom(2_000_000)), "id": "x" * 400, "key": "k"}
     tab = visit([*RECORDS, hostile], f"#view={view}", width, selected=99)
     head = tab.locator("#head, #bar").all_inner_texts()
@@ -386,7 +386,7 @@ def test_every_view_says_what_it_is_worth_and_stays_within_the_screen(visit, vie
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_settings_are_apart(visit, view):
+def test_settings_are_separate(visit, view):
     tab = visit([*RECORDS, *OTHER], f"#view={view}")
     assert "6 cases" in tab.locator("#filters").inner_text()
     assert "tanh" not in shown(tab)
@@ -398,7 +398,7 @@ def test_settings_are_apart(visit, view):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_texts_of_catalogs_and_logs_do_nothing(visit, view):
+def test_texts_of_catalogs_and_logs_are_not_markup(visit, view):
     record = a_record("relu", WIDE, status="oom", verdict={**oom(2_000_000, HOSTILE), "message": HOSTILE, "thrown_at": HOSTILE})
     record |= {"id": HOSTILE, "key": HOSTILE, "op": HOSTILE, "operator": HOSTILE, "attrs": {HOSTILE: HOSTILE}}
     record["sources"] = [
@@ -419,26 +419,26 @@ def test_texts_of_catalogs_and_logs_do_nothing(visit, view):
 @pytest.mark.parametrize(
     "hash", ["#view=nonsense", "#case=none", "#set=else&page=-3&sort=-x", "#op=%00&q=%", "#&&==", "#view=__proto__"]
 )
-def test_a_hash_that_means_nothing_shows_the_page_all_the_same(visit, hash):
+def test_a_meaningless_hash_still_shows_the_page(visit, hash):
     tab = visit(RECORDS, hash)
     assert NOT_RUN in tab.locator("#bar").inner_text()
     assert tab.locator("#view > *").count() > 0
 
 
 def test_odd_values_of_a_record_do_not_stop_the_page(visit):
-    """A lone surrogate in run.json, bytes beyond JavaScript's counting, a board without a file and with a quote in its name."""
+    """A lone surrogate in run.json, bytes above 2^53, a board without a file and with a quote in its name."""
     odd = a_record("relu", WIDE, status="oom", verdict=oom(2**60 + 1)) | {"board": "q'9 9"}
     tab = visit([odd], f"#case={odd['key']}", selected=2, started="\udfff")
     detail = tab.locator("aside").inner_text()
     assert "needs 1,152,921,504,606,846,977 B" in detail
     assert "about 1,152,921,504,606,84" in detail
-    assert "The record tells of no bank." in detail
+    assert "The record has no data on a bank." in detail
     assert "virtual q'9 9" in tab.locator("#bar").inner_text()
     assert "ssinghal probe --from - --board 'q'\\''9 9'" in detail
 
 
 def test_the_page_has_a_name_for_every_status_and_resource():
-    """One that is missing in its tables would not be shown."""
+    """A missing one would not be shown."""
     names = (files("ssinghal.report") / "assets" / "names.js").read_text()
     for table, values in (("STATUSES", Status), ("RESOURCES", Resource)):
         body = names.partition(f"const {table} = {{")[2].partition("\n};")[0]
@@ -447,7 +447,7 @@ def test_the_page_has_a_name_for_every_status_and_resource():
 
 
 def test_nothing_but_its_own_scripts_may_run(visit):
-    """The policy names the hashes of the page's one style and one script."""
+    """The policy has the hashes of the page's one style and one script."""
     tab = visit(RECORDS)
     policy = tab.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     assert policy.startswith("default-src 'none'; ")
@@ -455,11 +455,11 @@ def test_nothing_but_its_own_scripts_may_run(visit):
     assert not re.search(r"https?://|@import|url\(", tab.content())
 
 
-# How large it is ---------------------------------------------------------------------------------------------------------
+# Large runs --------------------------------------------------------------------------------------------------------------
 
 
-def test_cases_come_a_page_at_a_time(visit):
-    """Of many cases the table holds a hundred, and the rest is a link away."""
+def test_cases_are_shown_in_pages(visit):
+    """The table has a hundred cases per page, with links to the others."""
     many = [a_record("relu", (1, 1, 32, 32 * n)) for n in range(1, 252)]
     tab = visit(many, "#view=cases")
     assert len(cases(tab)) == 100
@@ -469,7 +469,7 @@ def test_cases_come_a_page_at_a_time(visit):
     assert "201–251 of 251" in shown(tab)
 
 
-def test_a_text_or_tensor_is_told_once(tmp_path):
+def test_a_text_or_tensor_is_stored_once(tmp_path):
     record = a_record("relu", SHAPE, status="oom", verdict={**oom(1), "message": "the same text"})
     many = [{**record, "key": f"{n:012x}"} for n in range(500)]
     data = page_data(read_run(write_run(tmp_path, many)))
@@ -480,7 +480,7 @@ def test_a_text_or_tensor_is_told_once(tmp_path):
 
 @pytest.mark.virtual_device
 def test_a_real_case_in_its_bank(visit):
-    """add of two [1,64,640,400] in L1, channels-last: each takes 532,480 B of a bank of 1,393,312 B; the sum has no room."""
+    """add of two [1,64,640,400] in L1, channels-last: each takes 532,480 B of a bank of 1,393,312 B; the sum does not fit."""
     case = make_case("add", (SHAPE, SHAPE), {}, Placement(memory=BufferType.L1, channels_last=True))
     with Pool(choose_device("virtual", "n150")) as pool:
         record = replace(pool.submit(case).result(), estimate=estimate(case, load_board("n150")).to_json())

@@ -1,12 +1,12 @@
-// One bank drawn: what is taken, what is free, and beyond its end what does not fit.
+// Draws one bank: allocated bytes, free bytes and, beyond its end, bytes that do not fit.
 
-const BEYOND_DRAWN = 1.2; // banks; more is cut off, and the figure tells it
+const BEYOND_DRAWN = 1.2; // banks; the rest is cut off
 
 function bankBar(bar) {
   const beyond = bar.beyond.reduce((sum, segment) => sum + segment.size, 0);
   const drawnBeyond = Math.min(beyond, bar.size * BEYOND_DRAWN);
-  const whole = bar.size + drawnBeyond;
-  const share = (size) => `${((100 * size) / whole).toFixed(3)}%`;
+  const total = bar.size + drawnBeyond;
+  const share = (size) => `${((100 * size) / total).toFixed(3)}%`;
   const piece = (segment, size, extra = "") =>
     el("span", {
       class: `piece ${segment.part} ${extra}`,
@@ -21,7 +21,7 @@ function bankBar(bar) {
   return el(
     "figure.bank",
     el("figcaption", el("b", `${bar.memory} `), caption(bar, beyond)),
-    el("div.track", { role: "img", "aria-label": spoken(bar, beyond) }, inside, outside, end),
+    el("div.track", { role: "img", "aria-label": description(bar, beyond) }, inside, outside, end),
     el(
       "table.legend",
       el(
@@ -40,7 +40,7 @@ function caption(bar, beyond) {
   return beyond ? [`${of}; `, el("strong.lack", `${both(beyond)} do not fit`)] : of;
 }
 
-function spoken(bar, beyond) {
+function description(bar, beyond) {
   const parts = bar.segments.map((segment) => `${segment.label} ${bytes(segment.size)}`).join(", ");
   return `${bar.memory} bank: ${parts}${beyond ? `; beyond its end ${bytes(beyond)}` : ""}`;
 }
@@ -55,7 +55,7 @@ function legendRow(segment, out, bar) {
   );
 }
 
-/** Share of the fullest bank as a small bar in a table's cell: above 100 % the case does not fit. */
+/** The load of the fullest bank as a small bar in a table cell: above 100 % the case does not fit. */
 function loadMeter(load) {
   if (load === null) return NONE;
   return el(

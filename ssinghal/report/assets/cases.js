@@ -1,4 +1,4 @@
-// Every case: searched, sorted, filtered.
+// The table of cases, with search, sorting and filters.
 
 const CASE_COLUMNS = [
   {
@@ -10,7 +10,7 @@ const CASE_COLUMNS = [
   },
   { key: "id", title: "Case", value: (item) => item.id, cell: (item) => caseId(item), wide: true, minor: 1 },
   { key: "status", title: "Verdict", value: (item) => SEVERITY.indexOf(item.status), cell: badge },
-  { key: "stage", title: "Stage", value: (item) => item.stage, minor: 2, hint: "what was being placed or run" },
+  { key: "stage", title: "Stage", value: (item) => item.stage, minor: 2, hint: "the tensor or program that was being placed or run" },
   {
     key: "logical",
     title: "Logical",
@@ -18,7 +18,7 @@ const CASE_COLUMNS = [
     cell: (item) => size(item.logical),
     number: true,
     minor: 2,
-    hint: "bytes of the values of the tensor that has the case's shape",
+    hint: "bytes of the values in the tensor of the case's shape",
   },
   {
     key: "allocated",
@@ -31,7 +31,7 @@ const CASE_COLUMNS = [
   },
   {
     key: "asked",
-    title: "Asked, all banks",
+    title: "Requested, all banks",
     value: (item) => item.asked,
     cell: (item) => size(item.asked),
     number: true,
@@ -40,12 +40,12 @@ const CASE_COLUMNS = [
   },
   {
     key: "need",
-    title: "Asked per bank",
+    title: "Requested per bank",
     value: (item) => item.need,
     cell: (item) => size(item.need),
     number: true,
     minor: 2,
-    hint: "bytes per bank, or program bytes per core, that TTNN could not give",
+    hint: "bytes per bank, or program bytes per core, that TTNN could not allocate",
   },
   {
     key: "short",
@@ -62,7 +62,7 @@ const CASE_COLUMNS = [
     cell: (item) => loadMeter(item.load),
     number: true,
     minor: 1,
-    hint: "what the call takes and asks, over what a bank has",
+    hint: "bytes taken and requested by the call, relative to a bank",
   },
   {
     key: "calls",
@@ -71,7 +71,7 @@ const CASE_COLUMNS = [
     cell: (item) => (item.calls ? count(item.calls) : null),
     number: true,
     minor: 2,
-    hint: "how often models make this very call",
+    hint: "how often models make exactly this call",
   },
 ];
 
@@ -93,7 +93,7 @@ function caseId(item) {
   return el("span.id", { title: item.id }, item.id);
 }
 
-/** A link that selects the case, in whatever view it stands. */
+/** A link that selects the case and keeps the view. */
 function caseLink(item, text, changes = {}) {
   return link({ ...changes, case: item.name }, text, { "data-focus": `case ${item.name}` });
 }

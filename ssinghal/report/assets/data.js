@@ -1,20 +1,20 @@
-// The page's data as it was written by page.py, decoded: cases as objects, one group (setting) at a time.
+// Decodes the page's data, written by page.py: cases as objects, one group (setting) at a time.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const DECODED = new Map();
 
-/** The group of this setting, else the first. */
+/** Returns the group of a setting, else the first. */
 function groupOf(setting) {
   return DATA.groups.find((group) => group.setting === setting) || DATA.groups[0];
 }
 
-/** All cases of a group, in the run's order. */
+/** Returns all cases of a group, in the run's order. */
 function casesOf(group) {
   if (!DECODED.has(group)) DECODED.set(group, decode(group.cases));
   return DECODED.get(group);
 }
 
-/** The case of `op:key`, or of a key alone; undefined where there is none. */
+/** Returns the case of `op:key`, or of a key; undefined if there is none. */
 function findCase(cases, name) {
   return cases.find((item) => item.name === name) || cases.find((item) => item.key === name);
 }
@@ -53,9 +53,9 @@ function decode(columns) {
       return { catalog, model, input, module: text(module), calls };
     });
     item.made = item.calls ? "models" : "nobody";
-    item.remedies = columns.remedies[index].map(([remedy, helps, told]) => ({ remedy: text(remedy), helps, text: text(told) }));
+    item.remedies = columns.remedies[index].map(([remedy, helps, details]) => ({ remedy: text(remedy), helps, text: text(details) }));
     item.helps = item.remedies.filter(({ helps }) => helps).map(({ remedy }) => remedy);
-    item.placed = columns.tensors[index]; // decoded where they are shown: see tensorsOf and barsOf
+    item.placed = columns.tensors[index]; // decoded when shown: see tensorsOf and barsOf
     item.drawn = columns.bars[index];
     item.line = columns.line[index];
     item.words = [item.op, item.operator, item.id, item.shape, item.key, item.sentence, ...item.sources.flatMap(sourceWords)]
@@ -69,7 +69,7 @@ function sourceWords(source) {
   return [source.catalog, source.model, source.module];
 }
 
-/** Tensors of a case: by arithmetic, with what the allocator booked where one was placed. */
+/** Returns the tensors of a case, with the bytes booked by the allocator if they were placed. */
 function tensorsOf(item) {
   return item.placed.map(([label, number, booked]) => ({ label: DATA.texts[label], number, booked, ...tensor(number) }));
 }
@@ -79,7 +79,7 @@ function tensor(number) {
   return { shape, padded, dtype, layout, memory, logical, allocated, bank, cause };
 }
 
-/** Banks of a case; segments add up to the bank, `beyond` is what it lacks. */
+/** Returns the banks of a case. Segments add up to the bank, `beyond` to the missing bytes. */
 function barsOf(item) {
   const segment = ([part, label, size]) => ({ part: DATA.texts[part], label: DATA.texts[label], size });
   return item.drawn.map(([memory, size, bank, segments, beyond, notes]) => ({
@@ -92,7 +92,7 @@ function barsOf(item) {
   }));
 }
 
-/** The case as a line for `probe --from`: as Python wrote it, so that no number is rounded. */
+/** Returns the case as a line for `probe --from`, with the texts of Python, so that no number is rounded. */
 function lineOf(item) {
   return `{${DATA.line.map((key, index) => `"${key}": ${DATA.texts[item.line[index]]}`).join(", ")}}`;
 }

@@ -1,4 +1,4 @@
-// One case with everything that is known of it.
+// Shows one case with all its data.
 
 function detailPanel(item, group) {
   const close = link({ case: "" }, "✕", { class: "close", "aria-label": "close this case", "data-focus": "close" });
@@ -12,12 +12,12 @@ function detailPanel(item, group) {
     el("p.hint", `${group.setting}; numerics ${item.numerics}`),
     figures(item),
     item.oom && part("What would make it fit", remedyList(item)),
-    part("In one bank", item.drawn.length ? barsOf(item).map(bankBar) : "The record tells of no bank."),
+    part("In one bank", item.drawn.length ? barsOf(item).map(bankBar) : "The record has no data on a bank."),
     part("Tensors", tensorTable(tensors)),
-    item.usage && part("Peaks of the whole call", "Per core or bank, by TTNN's graph capture.", peaks(item.usage)),
+    item.usage && part("Peaks of the complete call", "Per core or bank, by TTNN's graph capture.", peaks(item.usage)),
     item.message &&
-      part(item.decided_by === "ttnn" ? "What TTNN says" : `Decided by ${item.decided_by}`, el("pre.message", item.message)),
-    part("Who makes this call", sourcesList(item)),
+      part(item.decided_by === "ttnn" ? "TTNN's message" : `Decided by ${item.decided_by}`, el("pre.message", item.message)),
+    part("Sources of this call", sourcesList(item)),
     part("Run it again", command(item, group)),
     part("More", facts(item)),
   ];
@@ -31,19 +31,19 @@ function part(title, ...content) {
   );
 }
 
-/** The numbers that decide, large. */
+/** Shows the deciding numbers in large print. */
 function figures(item) {
   if (!item.oom) return null;
-  const told = [
-    ["asked", item.need],
+  const numbers = [
+    ["requested", item.need],
     ["short by", item.short],
   ].filter(([, value]) => value !== null);
   const per = ["circular_buffer", "clash"].includes(item.resource) ? "per core" : "per bank";
   return (
-    told.length > 0 &&
+    numbers.length > 0 &&
     el(
       "dl.figures",
-      told.map(([name, value]) =>
+      numbers.map(([name, value]) =>
         el(
           "div",
           el("dt", name),
@@ -54,7 +54,7 @@ function figures(item) {
   );
 }
 
-/** One change of placement each, with what is known of it. */
+/** Lists remedies with their answers. */
 function remedyList(item) {
   if (!item.remedies.length) return "No single change of placement applies.";
   return el(
@@ -64,7 +64,7 @@ function remedyList(item) {
 }
 
 function tensorTable(tensors) {
-  if (!tensors.length) return el("p.empty", "None is known.");
+  if (!tensors.length) return el("p.empty", "No tensor is known.");
   return tensors.map(({ label, shape, padded, dtype, layout, memory, logical, allocated, bank, booked, cause }) =>
     el(
       "div.tensor",
@@ -82,7 +82,7 @@ function tensorTable(tensors) {
   );
 }
 
-/** The padded shape, with the dims that grew marked. */
+/** Shows the padded shape, with padded dimensions marked. */
 function paddedShape(shape, padded) {
   return el(
     "span.mono",
@@ -94,7 +94,7 @@ function paddedShape(shape, padded) {
 
 function peaks(usage) {
   const rows = DATA.peaks.map((name, index) => [PEAKS[name] || name, usage[index]]).filter(([, value]) => value);
-  if (!rows.length) return el("p.empty", "It takes nothing besides.");
+  if (!rows.length) return el("p.empty", "No peak is above 0 B.");
   return el(
     "table.legend",
     el(
@@ -104,12 +104,12 @@ function peaks(usage) {
   );
 }
 
-/** Calls that models make; apart from them, models of which only the shape is known. */
+/** Lists models that make the call, then models that only have the shape. */
 function sourcesList(item) {
   const makes = item.sources.filter((source) => source.calls > 0);
   const shapes = item.sources.filter((source) => source.calls === 0);
   if (!item.sources.length) return el("p.empty", "The record names no source.");
-  const told = (source) =>
+  const entry = (source) =>
     el(
       "li",
       source.model
@@ -121,13 +121,13 @@ function sourcesList(item) {
       source.model && el("span.hint", ` in ${source.catalog}`),
     );
   return [
-    makes.length > 0 && el("ul", makes.map(told)),
-    shapes.length > 0 && el("p.hint", "Tried because of its shape; that a model makes this very call is not known:"),
-    shapes.length > 0 && el("ul", shapes.map(told)),
+    makes.length > 0 && el("ul", makes.map(entry)),
+    shapes.length > 0 && el("p.hint", "These models have the shape, but are not known to make exactly this call:"),
+    shapes.length > 0 && el("ul", shapes.map(entry)),
   ];
 }
 
-/** As one word of a shell's line. */
+/** Quotes a text as one word for a shell. */
 function quoted(text) {
   return /^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,9 +1,9 @@
-// Elements made from text: nothing in this page is ever parsed as markup.
+// Builds elements from text: nothing on this page is ever parsed as markup.
 
 /**
- * An element of `kind`, a tag with classes: "p.hint". An object first among `parts` has attributes by name: `on…` are
- * listeners, `style` an object of CSS properties, null and false are left out. All else are children, nodes or texts: null and
- * false are left out, arrays taken apart.
+ * Returns an element of `kind`, a tag with classes: "p.hint". If the first of `parts` is an object, it has attributes by name:
+ * `on…` are listeners, `style` is an object of CSS properties, null and false are skipped. All others are children, nodes or
+ * texts: null and false are skipped, arrays are flattened.
  */
 function el(kind, ...parts) {
   const [tag, ...classes] = kind.split(".");
@@ -23,12 +23,12 @@ function el(kind, ...parts) {
   return node;
 }
 
-/** A link to another state of this page; see href in state.js. */
+/** Returns a link to another state of this page; see href in state.js. */
 function link(changes, text, props) {
   return el("a", { href: href(changes), ...props }, text);
 }
 
-/** What stands under a heading of its own; `hint`, a sentence on it, may be null. */
+/** Returns a section with a heading; `hint`, a sentence below it, may be null. */
 function panel(title, hint, ...children) {
   return el("section.panel", el("h2", title), hint && el("p.hint", hint), children);
 }

@@ -1,9 +1,9 @@
-// The bar of filters that all views share, and which cases they let through.
+// The filters that all views share.
 
-const SHAPE_ONLY = "~"; // before a model that has a tensor of the shape, but is not known to make the call
-const MADE = { models: "models", nobody: "no model: shapes tried, or by hand" };
+const SHAPE_ONLY = "~"; // prefix of a model that has a tensor of the shape, but is not known to make the call
+const MADE = { models: "models", nobody: "no model: shape sweeps, or by hand" };
 
-/** The model of a source, as the filter has it. */
+/** Returns the model of a source as the filter names it. */
 function modelName({ model, calls }) {
   return model && calls === 0 ? SHAPE_ONLY + model : model;
 }
@@ -17,14 +17,14 @@ const SELECTS = {
   model: {
     title: "Model",
     values: (item) => item.sources.map(modelName),
-    name: (value) => (value.startsWith(SHAPE_ONLY) ? `${value.slice(SHAPE_ONLY.length)}: its shapes` : value),
+    name: (value) => (value.startsWith(SHAPE_ONLY) ? `${value.slice(SHAPE_ONLY.length)}: shapes only` : value),
   },
-  made: { title: "Made by", values: (item) => [item.made], name: (value) => MADE[value] || value },
+  made: { title: "Called by", values: (item) => [item.made], name: (value) => MADE[value] || value },
   remedy: { title: "Fits with", values: (item) => item.helps },
 };
-const CHIPS = { shape: "shape", input: "input" }; // filters that come from links alone
+const CHIPS = { shape: "shape", input: "input" }; // filters that only links set
 
-/** Whether a text has `word`, in which * stands for any size or name: "1,*,1280,800". */
+/** Returns a function that finds `word` in a text; * stands for any size or name: "1,*,1280,800". */
 function finder(word) {
   if (!word.includes("*")) return (text) => text.includes(word);
   const parts = word.split("*").map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&"));
@@ -32,7 +32,7 @@ function finder(word) {
   return (text) => pattern.test(text);
 }
 
-/** Cases that pass all filters of the state but those named in `except`. */
+/** Returns the cases that pass all filters of the state, except those named in `except`. */
 function filtered(cases, except = []) {
   const words = state.q.toLowerCase().split(/\s+/).filter(Boolean).map(finder);
   const plain = ["op", "status", "resource", "memory", "made", "shape"].filter((name) => state[name] && !except.includes(name));
@@ -53,7 +53,7 @@ function passes(item) {
   );
 }
 
-/** Builds the bar for a group; its values are set by showFilters. */
+/** Builds the filters of a group; showFilters sets their values. */
 function buildFilters(form, cases) {
   const search = el("input", {
     type: "search",
@@ -78,9 +78,9 @@ function buildFilters(form, cases) {
 }
 
 function chooser(name, { title, values, name: nameOf = (value) => value }, cases) {
-  const found = new Map();
-  for (const item of cases) for (const value of new Set(values(item))) if (value) found.set(value, (found.get(value) || 0) + 1);
-  const options = [...found].sort(([one], [other]) => (one < other ? -1 : 1));
+  const counts = new Map();
+  for (const item of cases) for (const value of new Set(values(item))) if (value) counts.set(value, (counts.get(value) || 0) + 1);
+  const options = [...counts].sort(([one], [other]) => (one < other ? -1 : 1));
   return el(
     "select",
     { name, onchange: (event) => go({ [name]: event.target.value }) },
@@ -89,14 +89,14 @@ function chooser(name, { title, values, name: nameOf = (value) => value }, cases
   );
 }
 
-/** The state's values in the bar, and how many cases they leave. */
+/** Shows the state's values in the filters, and the number of cases that pass. */
 function showFilters(form, shown, cases) {
   const search = form.elements.q;
   if (search.value !== state.q) search.value = state.q;
   for (const name of Object.keys(SELECTS)) {
     const select = form.elements[name];
     if (state[name] && ![...select.options].some((option) => option.value === state[name])) {
-      select.append(el("option", { value: state[name] }, `${state[name]} (0)`)); // of a link made for another run
+      select.append(el("option", { value: state[name] }, `${state[name]} (0)`)); // from a link to another run
     }
     select.value = state[name];
     select.classList.toggle("set", Boolean(state[name]));

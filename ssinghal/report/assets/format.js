@@ -1,4 +1,4 @@
-// Numbers in words: binary units under their own names.
+// Formats numbers, with binary units.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const NONE = "–";
@@ -12,13 +12,13 @@ function bytes(size) {
   return unit === 0 ? `${count(size)} B` : `${count(Number(value.toPrecision(4)))} ${UNITS[unit]}`;
 }
 
-/** 34078720 → "34,078,720 B". Beyond 2^53 JavaScript rounds, and the text says so. */
+/** 34078720 → "34,078,720 B". Numbers above 2^53 are rounded by JavaScript and marked "about". */
 function exact(size) {
   if (size === null || size === undefined) return "not known";
   return `${Number.isSafeInteger(size) ? "" : "about "}${count(size)} B`;
 }
 
-/** Both, as an element: the exact figure is its title. */
+/** Shows the rounded size, with the exact one as its title. */
 function size(value) {
   return el("span.size", { title: value === null || value === undefined ? null : exact(value) }, bytes(value));
 }
@@ -34,7 +34,7 @@ function count(value) {
   return GROUPED.format(value);
 }
 
-/** 0.1532 → "15.3 %"; what is not nothing is never told as 0, and what is not all never as 100. */
+/** 0.1532 → "15.3 %"; rounds neither a non-zero share to 0 nor an incomplete one to 100. */
 function percent(part, whole) {
   if (!whole) return NONE;
   const value = (100 * part) / whole;

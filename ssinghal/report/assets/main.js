@@ -1,4 +1,4 @@
-// Draws the page for the state, and again whenever the state changes.
+// Draws the page whenever its state changes.
 
 const VIEWS = { overview: overviewView, matrix: matrixView, cases: casesView, models: modelsView, padding: paddingView };
 const TITLES = { overview: "Overview", matrix: "Matrix", cases: "Cases", models: "Models", padding: "Padding" };
@@ -14,7 +14,7 @@ const [HEAD, SETTING, TABS, FORM, MAIN, VIEW, CASE, FOOT] = [
 ].map((id) => document.getElementById(id));
 
 let drawn = {}; // the state that the page shows
-let opener = null; // what had the focus when the case was opened, and gets it back
+let opener = null; // the element that had the focus when the case was opened
 let builtFor = null; // the group whose values the filters list
 
 function draw() {
@@ -36,14 +36,14 @@ function draw() {
   drawn = { ...state };
 }
 
-/** The run and what its verdicts may be used for: on every view. */
+/** Shows the run, its setting and numerics on every view. */
 function drawHead(group) {
   const { run } = DATA;
   const settings =
     DATA.groups.length > 1
       ? el(
           "p.settings",
-          `${DATA.groups.length} settings, never added up: `,
+          `${DATA.groups.length} settings, not added up: `,
           DATA.groups.map((one) =>
             link({ ...unfiltered(), set: one === DATA.groups[0] ? "" : one.setting, case: "" }, one.setting, {
               "aria-current": one === group ? "true" : null,
@@ -65,7 +65,7 @@ function drawHead(group) {
       ? el(
           "details.losses",
           { open: run.losses.length < 3 },
-          el("summary", `This run is not whole: ${plural(run.losses.length, "loss", "losses")}`),
+          el("summary", `This run is incomplete: ${plural(run.losses.length, "problem")}`),
           el(
             "ul",
             run.losses.map((loss) => el("li", loss)),
@@ -75,15 +75,15 @@ function drawHead(group) {
   );
 }
 
-/** What the run was, and the files that lie beside the page. */
+/** Shows how the run was created, and the other files of the report. */
 function drawFoot() {
   const { run, files } = DATA;
   FOOT.replaceChildren(
-    el("p.hint", run.command && ["Made by ", el("code", run.command)], run.commit && [" at commit ", el("code", run.commit)]),
+    el("p.hint", run.command && ["Created by ", el("code", run.command)], run.commit && [" at commit ", el("code", run.commit)]),
     files.length > 0 &&
       el(
         "p.hint",
-        "Beside this page: ",
+        "Other files: ",
         files.map((file, index) => [index ? ", " : "", el("a", { href: file }, file)]),
       ),
   );
@@ -127,13 +127,13 @@ function drawCase(cases, group, focused) {
   if (!name && drawn.case) refocus(opener || `case ${drawn.case}`);
 }
 
-/** Focus stays where it was, though the elements are new. */
+/** Restores the focus after elements were replaced. */
 function refocus(name) {
   const same = document.querySelector(`[data-focus="${CSS.escape(name)}"]`);
   if (same && (CASE.hidden || !CASE.contains(document.activeElement))) same.focus({ preventScroll: true });
 }
 
-/** Left and right walk through the tabs; Escape closes the case; a click anywhere in a row selects its case. */
+/** Arrow keys switch tabs, Escape closes the case. */
 function onKey(event) {
   if (event.key === "Escape" && state.case) go({ case: "" });
   const tab = event.target.closest && event.target.closest("[role=tab]");

@@ -1,9 +1,9 @@
-// Operators across, shapes down: one cell for the verdicts of an operator at a shape.
+// The matrix of operators (columns) and shapes (rows), with a cell for the verdicts of an operator at a shape.
 
-const MATRIX_ROWS = 40; // shapes a page
+const MATRIX_ROWS = 40; // shapes per page
 
 function matrixView(shown) {
-  const table = crossed(shown);
+  const table = tabulated(shown);
   const all = state.rows === "all";
   const shapes = all ? table.shapes : table.shapes.filter((row) => row.failing > 0);
   const pages = Math.max(1, Math.ceil(shapes.length / MATRIX_ROWS));
@@ -23,16 +23,16 @@ function matrixView(shown) {
   );
 }
 
-/** Shapes and operators, those with most failing cells first; a row's `cells`: operator → its cases there, worst first. */
-function crossed(shown) {
-  const found = new Map();
+/** Returns shapes and operators, most failing cells first. `cells` of a row: operator → its cases, worst first. */
+function tabulated(shown) {
+  const byShape = new Map();
   for (const item of shown) {
-    const row = found.get(item.shape) || { shape: item.shape, cells: new Map(), failing: 0 };
-    found.set(item.shape, row);
+    const row = byShape.get(item.shape) || { shape: item.shape, cells: new Map(), failing: 0 };
+    byShape.set(item.shape, row);
     row.cells.set(item.op, [...(row.cells.get(item.op) || []), item]);
   }
   const failures = new Map();
-  for (const row of found.values()) {
+  for (const row of byShape.values()) {
     for (const [op, items] of row.cells) {
       items.sort((one, other) => SEVERITY.indexOf(one.status) - SEVERITY.indexOf(other.status));
       row.failing += items[0].oom;
@@ -42,10 +42,10 @@ function crossed(shown) {
   const operators = [...failures.keys()].sort(
     (one, other) => failures.get(other) - failures.get(one) || (one < other ? -1 : 1),
   );
-  return { operators, shapes: [...found.values()].sort((one, other) => other.failing - one.failing) };
+  return { operators, shapes: [...byShape.values()].sort((one, other) => other.failing - one.failing) };
 }
 
-/** What the letters of these rows mean. */
+/** Explains the letters of these rows. */
 function legend(rows) {
   const cells = rows.flatMap((row) => [...row.cells.values()]);
   const worst = new Map(cells.map(([item]) => [verdictOf(item).name, verdictOf(item)]));
@@ -55,7 +55,7 @@ function legend(rows) {
     [...worst.values()].map(({ name, letter, tone }) =>
       el("li", el("span", { class: `cell ${tone}`, "aria-hidden": "true" }, letter), name),
     ),
-    mixed && el("li", el("span.cell.other.mixed", { "aria-hidden": "true" }), "cut corner: other cases there end otherwise"),
+    mixed && el("li", el("span.cell.other.mixed", { "aria-hidden": "true" }), "cut corner: other cases there have another verdict"),
   );
 }
 
@@ -105,25 +105,25 @@ function grid(operators, rows) {
   );
 }
 
-/** One case: it is selected. Several: they are listed, the worst selected. */
+/** A cell that selects its case; of several cases, it lists all and selects the worst. */
 function cell(op, shape, items, isFirst) {
   const { letter, tone } = verdictOf(items[0]);
   const verdicts = tally(items, (item) => verdictOf(item).name);
   const names = verdicts.map(([name, number]) => (items.length > 1 ? `${number} × ${name}` : name));
-  const told = `${op} at ${shape}: ${names.join(", ")}`;
+  const label = `${op} at ${shape}: ${names.join(", ")}`;
   const listed = items.length > 1 ? { view: "cases", op, shape } : {};
   const selected = items.some((item) => item.name === state.case);
   return link({ ...listed, case: items[0].name }, letter, {
     class: `cell ${tone} ${verdicts.length > 1 ? "mixed" : ""} ${selected ? "selected" : ""}`,
-    title: told,
-    "aria-label": told,
+    title: label,
+    "aria-label": label,
     tabindex: isFirst ? "0" : "-1",
     "data-case": items.length > 1 ? null : items[0].name,
     "data-focus": `cell ${op} ${shape}`,
   });
 }
 
-/** Arrow keys go to the next filled cell in their direction. */
+/** Arrow keys move to the next filled cell in their direction. */
 function moveFocus(event) {
   const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   const from = event.target.closest("td");

@@ -1,27 +1,27 @@
-// Which model hits it, at which input size, in which module; what only has the shape is kept apart.
+// Models with failing calls, by input size and module; models that only have the shape are listed separately.
 
 function modelsView(_, group) {
-  const shown = filtered(casesOf(group), ["status", "resource", "remedy"]); // a share of calls needs all of them
-  const named = (source) => JSON.stringify([source.model || source.catalog, source.input]);
-  const found = shown.flatMap((item) => item.sources.map((source) => ({ item, source })));
+  const shown = filtered(casesOf(group), ["status", "resource", "remedy"]); // shares are relative to all calls
+  const keyOf = (source) => JSON.stringify([source.model || source.catalog, source.input]);
+  const pairs = shown.flatMap((item) => item.sources.map((source) => ({ item, source })));
   const makes = rowsOf(
-    found.filter(({ source }) => source.calls > 0),
-    (source) => JSON.stringify([named(source), source.catalog]),
+    pairs.filter(({ source }) => source.calls > 0),
+    (source) => JSON.stringify([keyOf(source), source.catalog]),
   );
   const shapes = rowsOf(
-    found.filter(({ source }) => source.calls === 0),
-    named,
+    pairs.filter(({ source }) => source.calls === 0),
+    keyOf,
   );
-  const captures = new Map(tally(makes, named));
-  for (const row of makes) row.capture = captures.get(named(row)) > 1 ? row.catalog : "";
+  const captures = new Map(tally(makes, keyOf));
+  for (const row of makes) row.capture = captures.get(keyOf(row)) > 1 ? row.catalog : "";
   const failing = makes.flatMap((row) => row.failing);
   return [
     panel(
       "Models",
       makes.length
-        ? "Calls that these models make, counted as often as they make them, however they ended. Captures at two levels see" +
-            " the same calls."
-        : "No case here is a call that a model is known to make. What a model really calls is in its captured catalog:" +
+        ? "Calls of these models, counted as often as they are made, whatever their verdict. Captures at two levels have the" +
+            " same calls."
+        : "No case here is known to be a call of a model. The calls of a model are in its captured catalog:" +
             " ssinghal catalog list.",
       makes.length > 0 && sortedTable({
         columns: MODEL_COLUMNS,
@@ -32,23 +32,23 @@ function modelsView(_, group) {
     ),
     panel(
       "Failing calls by module",
-      failing.length > PAGE_ROWS ? `The ${PAGE_ROWS} made most often; choose a model for its own.` : null,
+      failing.length > PAGE_ROWS ? `The ${PAGE_ROWS} most frequent calls; select a model to see its own.` : null,
       moduleTable(failing),
     ),
     shapes.length > 0 &&
       panel(
-        "Only the shape is theirs",
-        "Crossed catalogs try every operator at these models' shapes: the model has a" +
+        "Models that only have the shape",
+        "A shape sweep tries every operator at the shapes of these models: the model has a" +
           " tensor of the shape, but is not known to make the call.",
         shapeTable(shapes),
       ),
   ];
 }
 
-/** Rows by `keyOf(source)` of those sources that pass the filters, with their cases and calls. */
-function rowsOf(found, keyOf) {
+/** Groups the sources that pass the filters by `keyOf(source)`, with their cases and calls. */
+function rowsOf(pairs, keyOf) {
   const rows = new Map();
-  for (const { item, source } of found) {
+  for (const { item, source } of pairs) {
     if (!passesSource(source)) continue;
     const key = keyOf(source);
     const row = rows.get(key) || {
@@ -167,7 +167,7 @@ const MODEL_COLUMNS = [
     cell: (row) => neither(row) && count(neither(row)),
     number: true,
     minor: 2,
-    hint: "calls that neither fit nor run out: unsupported, not run, or faults",
+    hint: "calls that neither fit nor run out of memory: unsupported, not run, or with an error",
   },
   resourceColumn("l1", "L1", "l1_buffer"),
   resourceColumn("dram", "DRAM", "dram_buffer"),
@@ -180,7 +180,7 @@ const MODEL_COLUMNS = [
     number: true,
     minor: 2,
     cell: (row) => percent(row.fittingCalls, row.calls),
-    hint: "the others are out of memory, faults, unsupported or not run",
+    hint: "the others run out of memory, end with an error, are unsupported or not run",
   },
 ];
 

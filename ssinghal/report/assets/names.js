@@ -1,4 +1,4 @@
-// What the records' words are called on the page. A verdict is told by a letter and a word; colour only repeats it.
+// Names of the records' values on the page. A verdict has a letter and a word; its colour is redundant.
 
 const RESOURCES = {
   l1_buffer: { name: "L1 buffers", short: "L1", letter: "L", tone: "l1" },
@@ -12,7 +12,7 @@ const RESOURCES = {
   host: { name: "host memory", short: "host", letter: "H", tone: "other" },
 };
 
-// Worst first: of several cases in one place the first of these is shown.
+// Worst first: of several cases in one place, the first of these is shown.
 const STATUSES = {
   oom: { name: "OOM", letter: "O", tone: "other" },
   crash: { name: "crash", letter: "!", tone: "fault" },
@@ -36,7 +36,7 @@ const PEAKS = {
   dram_bytes: "DRAM",
 };
 
-/** Name, letter and tone of a verdict. */
+/** Returns name, letter and tone of a verdict. */
 function verdictOf(item) {
   const known = STATUSES[item.status] || { name: item.status, letter: "?", tone: "none" };
   if (item.status !== "oom") return known;
@@ -48,7 +48,7 @@ function resourceOf(name) {
   return RESOURCES[name] || { name: name || "not named", short: name, letter: "O", tone: "other" };
 }
 
-/** The verdict as a badge: letter, word, colour. */
+/** Shows the verdict as a badge: letter, word, colour. */
 function badge(item) {
   const { name, short, letter, tone } = verdictOf(item);
   return el(

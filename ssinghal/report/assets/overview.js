@@ -1,6 +1,6 @@
-// What fails, in seconds: totals, what ran out, where most fails, how large it is, and what changed.
+// The overview: totals, resources that ran out, operators and shapes with most failures, sizes, and changes.
 
-const MOST = 12; // rows of a list that is only the top of another view
+const MOST = 12; // rows of a list whose other rows are in another view
 
 function overviewView(shown, group) {
   const oom = shown.filter((item) => item.oom);
@@ -31,19 +31,20 @@ function overviewView(shown, group) {
   ];
 }
 
-/** How much of it models really call: the rest are shapes that were tried on every operator. */
+/** States how many failing cases models call; the others are from shape sweeps, or given by hand. */
 function madeByModels(oom) {
-  const made = oom.filter((item) => item.calls);
-  if (!made.length) return el("span.hint", "No model is known to make one of these calls: they are shapes tried on operators.");
-  const calls = made.reduce((sum, item) => sum + item.calls, 0);
+  const called = oom.filter((item) => item.calls);
+  const others = "from shape sweeps, or given by hand.";
+  if (!called.length) return el("span.hint", `No model is known to make any of these calls: they are ${others}`);
+  const calls = called.reduce((sum, item) => sum + item.calls, 0);
   return [
-    link({ view: "cases", status: "oom", made: "models" }, `${count(made.length)} of them`),
-    ` are made by models, in ${plural(calls, "call")}`,
-    oom.length > made.length && "; the others are shapes tried on operators.",
+    link({ view: "cases", status: "oom", made: "models" }, `${count(called.length)} of them`),
+    ` are called by models, ${plural(calls, "call")} in total`,
+    oom.length > called.length && `; the others are ${others}`,
   ];
 }
 
-/** The main figure in words, and all cases by status. */
+/** Shows the main number, and all cases by status. */
 function lead(shown, oom) {
   const pairs = new Set(oom.map((item) => `${item.op} ${item.shape}`)).size;
   const shapes = new Set(oom.map((item) => item.shape)).size;
@@ -51,7 +52,7 @@ function lead(shown, oom) {
   const statuses = tally(shown, (item) => item.status).sort(
     ([one], [other]) => SEVERITY.indexOf(one) - SEVERITY.indexOf(other),
   );
-  const told = oom.length
+  const summary = oom.length
     ? `${plural(pairs, "pair")} of operator and shape: ${plural(operators, "operator")}, ${plural(shapes, "shape")}.`
     : shown.length
       ? "Nothing runs out of memory."
@@ -62,7 +63,7 @@ function lead(shown, oom) {
       "p.headline",
       el("strong", count(oom.length)),
       ` of ${plural(shown.length, "case")} run out of memory `,
-      el("span.hint", told),
+      el("span.hint", summary),
     ),
     oom.length > 0 && el("p", madeByModels(oom)),
     el(
@@ -94,15 +95,15 @@ function lead(shown, oom) {
   );
 }
 
-/** [value, number of cases], most first. */
+/** Returns [value, number of cases], most first. */
 function tally(items, valueOf) {
-  const found = new Map();
-  for (const item of items) found.set(valueOf(item), (found.get(valueOf(item)) || 0) + 1);
-  return [...found].sort(([, one], [, other]) => other - one);
+  const counts = new Map();
+  for (const item of items) counts.set(valueOf(item), (counts.get(valueOf(item)) || 0) + 1);
+  return [...counts].sort(([, one], [, other]) => other - one);
 }
 
 /**
- * Bars with their numbers. `describe(value)`: {text, tone, changes, mono?} of a bar; `figure(number, of)`: what stands beside its
+ * Bars with their numbers. `describe(value)`: {text, tone, changes, mono?} of a bar; `figure(number, of)`: the text next to its
  * number.
  */
 function barList(counted, describe, figure) {
@@ -171,7 +172,7 @@ function closestList(oom) {
   );
 }
 
-/** Two columns a bin of a factor of four: logical and allocated. */
+/** Two columns, logical and allocated, for each bin of a factor of four. */
 function histogram(oom) {
   const sizes = ["logical", "allocated"].map((name) => oom.map((item) => item[name]).filter((value) => value > 0));
   const bins = sizes.map((values) => tally(values, (value) => Math.floor(Math.log2(value) / 2)));
@@ -217,7 +218,7 @@ function histogram(oom) {
         ),
       ),
     ),
-    el("p.hint", "Bins begin at the size below them and end at four times it."),
+    el("p.hint", "Each bin starts at the size below it and ends at four times that size."),
   ];
 }
 
@@ -225,12 +226,12 @@ function changesPanel(group) {
   const changes = DATA.changes;
   if (!changes) return panel("What changed", null, el("p.empty", "No earlier run to compare with."));
   if (!changes.compared.includes(group.setting))
-    return panel("What changed", `Since ${changes.before}.`, el("p.empty", `It has nothing to compare with ${group.setting}.`));
+    return panel("What changed", `Since ${changes.before}.`, el("p.empty", `That run has no records of ${group.setting}.`));
   const here = changes.found.filter(([, setting]) => setting === group.setting);
-  const kinds = changes.kinds.filter(([kind]) => here.some(([found]) => found === kind));
+  const kinds = changes.kinds.filter(([kind]) => here.some(([one]) => one === kind));
   return panel(
     "What changed",
-    `Since ${changes.before}, whatever the filters.`,
+    `Since ${changes.before}, regardless of the filters.`,
     changes.notes.map((note) => el("p.note", note)),
     kinds.length
       ? kinds.map(([kind, title, worse]) =>
@@ -238,21 +239,21 @@ function changesPanel(group) {
             kind,
             title,
             worse,
-            here.filter(([found]) => found === kind),
+            here.filter(([one]) => one === kind),
           ),
         )
-      : el("p.empty", "Every verdict and every size is what it was."),
+      : el("p.empty", "No verdict and no size has changed."),
   );
 }
 
-function changesOf(kind, title, worse, found) {
+function changesOf(kind, title, worse, changes) {
   return el(
     "details",
     { class: `changes ${worse ? "bad" : ""}`, open: worse },
-    el("summary", el("b", count(found.length)), ` ${kind}: ${title}`),
+    el("summary", el("b", count(changes.length)), ` ${kind}: ${title}`),
     el(
       "ul.rows.tall",
-      found
+      changes
         .slice(0, PAGE_ROWS)
         .map(([, , op, key, id, before, after, figures]) =>
           el(
@@ -262,16 +263,16 @@ function changesOf(kind, title, worse, found) {
           ),
         ),
     ),
-    found.length > PAGE_ROWS && el("p.hint", `and ${count(found.length - PAGE_ROWS)} more: ssinghal compare tells all`),
+    changes.length > PAGE_ROWS && el("p.hint", `and ${count(changes.length - PAGE_ROWS)} more: ssinghal compare lists all`),
   );
 }
 
-/** Errors, crashes, timeouts, mismatches, and cases that left memory behind: what is not a verdict about memory. */
+/** Lists errors, crashes, timeouts, mismatches, and cases that left memory allocated. */
 function faultsPanel(shown) {
   const faults = shown.filter((item) => item.fault || item.left);
   if (!faults.length) return null;
   return panel(
-    "Faults",
+    "Errors",
     "Neither fits nor out of memory, or memory was left allocated.",
     el(
       "ul.rows.tall",

@@ -1,4 +1,4 @@
-// What padding costs: logical against allocated bytes of every distinct tensor, and the dimension that is to blame.
+// The cost of padding: logical and allocated bytes of every distinct tensor, and the dimension that causes it.
 
 const PADDING_COLUMNS = [
   {
@@ -50,7 +50,7 @@ const PADDING_COLUMNS = [
     cell: (row) => count(row.cases),
     number: true,
     minor: 2,
-    hint: "cases that have the tensor",
+    hint: "cases with the tensor",
   },
   {
     key: "failing",
@@ -66,7 +66,7 @@ function paddingView(shown) {
   const rows = paddedTensors(shown);
   return panel(
     "Padding",
-    "Each distinct tensor that takes more than its values do, with the worst case that has it. Dimensions that grew are marked.",
+    "Each distinct tensor that takes more bytes than its values, with its worst case. Padded dimensions are marked.",
     sortedTable({
       columns: PADDING_COLUMNS,
       rows,
@@ -77,7 +77,7 @@ function paddingView(shown) {
   );
 }
 
-/** Tensors that are padded, with the cases that have them. */
+/** Returns padded tensors, with their cases. */
 function paddedTensors(shown) {
   const rows = new Map();
   for (const item of shown) {

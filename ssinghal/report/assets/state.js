@@ -1,4 +1,4 @@
-// What is shown, kept in the URL's hash: a link reproduces it, and the browser's history walks through it.
+// The state of the page, kept in the URL's hash: a link reproduces it, and the browser's history contains it.
 
 const DEFAULTS = {
   view: "overview",
@@ -24,31 +24,31 @@ const FILTERS = ["q", "op", "status", "resource", "memory", "catalog", "model", 
 let state = parseHash(location.hash);
 
 function parseHash(hash) {
-  const given = new URLSearchParams(hash.replace(/^#/, ""));
-  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, given.get(name) || value]));
+  const params = new URLSearchParams(hash.replace(/^#/, ""));
+  return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, params.get(name) || value]));
 }
 
 /**
- * The hash of the current state with `changes`. Another view, setting or filter begins at page 1; another view also has an
- * order of its own.
+ * Returns the hash of the current state with `changes`. Another view, setting or filter starts at page 1; another view also
+ * has its own order.
  */
 function href(changes) {
   const fresh = {};
   if (Object.keys(changes).some((name) => name === "view" || name === "set" || FILTERS.includes(name))) fresh.page = "";
   if ("view" in changes && changes.view !== state.view) Object.assign(fresh, { sort: "", rows: "" });
   const next = { ...state, ...fresh, ...changes };
-  const said = Object.keys(DEFAULTS).filter((name) => next[name] && next[name] !== DEFAULTS[name]);
-  return `#${new URLSearchParams(said.map((name) => [name, next[name]]))}`;
+  const names = Object.keys(DEFAULTS).filter((name) => next[name] && next[name] !== DEFAULTS[name]);
+  return `#${new URLSearchParams(names.map((name) => [name, next[name]]))}`;
 }
 
-/** Goes to the current state with `changes`; `replace`: without a step in the history, as while typing. */
+/** Changes the state. `replace`: without a step in the history, as while typing. */
 function go(changes, replace = false) {
   const next = href(changes);
   if (replace) location.replace(next);
   else location.hash = next;
 }
 
-/** Every filter off. */
+/** Returns the changes that clear all filters. */
 function unfiltered() {
   return Object.fromEntries(FILTERS.map((name) => [name, ""]));
 }

@@ -1,10 +1,10 @@
-// A table that is sorted by its headers and shown page by page; its order and page are part of the state.
+// A table that is sorted by its headers and shown in pages; its order and page are part of the state.
 
 const PAGE_ROWS = 100;
 
 /**
- * `columns`: {key, title, value(row), cell(row)?, number?, minor?, hint?}; `value` is what is sorted by, `minor` 1 or 2 is left
- * out where there is little or still less room. `order`: a column's key, "-" before it for largest first.
+ * `columns`: {key, title, value(row), cell(row)?, number?, minor?, hint?}. Rows are sorted by `value`; columns with `minor` 2,
+ * then 1, are hidden on narrow screens. `order`: a column's key, with the prefix "-" for descending order.
  */
 function sortedTable({ columns, rows, order, label, attributes = () => ({}) }) {
   const sort = columns.some((column) => column.key === state.sort.replace(/^-/, "")) ? state.sort : order;
@@ -27,7 +27,7 @@ function sortedTable({ columns, rows, order, label, attributes = () => ({}) }) {
   ];
 }
 
-/** Missing values come last in either direction; equal ones keep the run's order. */
+/** Sorts rows. Missing values come last in either direction; equal ones keep the run's order. */
 function sorted(rows, columns, sort) {
   const down = sort.startsWith("-");
   const column = columns.find((one) => one.key === sort.replace(/^-/, ""));
