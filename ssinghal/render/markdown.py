@@ -48,8 +48,8 @@ def shape(value: Shape) -> Markup:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
-    """Returns a table. Columns of numbers or sizes are right-aligned. Cells are texts (escaped unless ``Markup``), whole numbers,
-    or None for an empty cell."""
+    """Returns a table. Columns of numbers or sizes are right-aligned. Cells are texts (escaped unless ``Markup``), whole
+    numbers, or None for an empty cell."""
     cells = [list(row) for row in rows]
     if not cells:
         return Markup("None.\n")
