@@ -1,7 +1,7 @@
-"""The calls of TTNN that were made, and the Python that makes them again.
+"""Records calls of TTNN, and writes the Python that makes them again.
 
-A ``Transcript`` stands where ``ttnn`` stands: every call goes through to TTNN and is noted, so the code that is shown to a
-user is the code that ran. It holds no tensor, since one that lives on in a note would still fill its banks.
+A ``Transcript`` takes the place of ``ttnn``: every call is passed on to TTNN and recorded, so the code that is shown to a user
+is the code that ran. It references no tensor, since that would keep the tensor allocated.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from enum import Enum
 from types import ModuleType
 from typing import Any
 
-from ssinghal.device.code_writer import Expression, NotedCall, Ref, python, references, script_lines
+from ssinghal.device.code_writer import Expression, RecordedCall, Ref, python, references, script_lines
 
+# Called after each call that returned, with its function, its operands and its results.
 Observer = Callable[[str, Sequence[Any], Sequence[Any]], None]
-"""Told of each call that returned: its function, the tensors it took, those it gave."""
 
 
 @dataclass
 class Transcript:
-    """``ttnn``: what operators are given instead of the module. ``names``: of tensors, where they have one of their own."""
+    """The recorded calls. ``ttnn``: passed to operators instead of the module. ``names``: of tensors that have a given name."""
 
     module: Any
     device: Any
     observe: Observer | None = None
-    calls: list[NotedCall] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     _numbers: dict[int, int] = field(default_factory=dict)
     _values: dict[int, tuple[Any, Expression]] = field(default_factory=dict)
@@ -38,12 +38,13 @@ class Transcript:
         return _Namespace(self, self.module, "ttnn")
 
     def named(self, tensor: Any, name: str) -> Any:
+        """Gives a tensor a name in the code; returns the tensor."""
         self.names[self._number(tensor)] = name
         return tensor
 
     @contextmanager
     def piece(self, number: int) -> Iterator[None]:
-        """Calls made meanwhile are those of one piece of many, which are shown as one loop where they are alike."""
+        """Marks the calls made meanwhile as those of one of several pieces, which become a loop where they are alike."""
         self._piece = number
         try:
             yield
@@ -54,31 +55,31 @@ class Transcript:
         return isinstance(value, self.module.Tensor)
 
     def call(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        noted = NotedCall(
-            name, tuple(map(self._noted, args)), tuple((k, self._noted(v)) for k, v in kwargs.items()), (), piece=self._piece
-        )
+        """Makes a call and records it."""
+        keywords = tuple((key, self._recorded(value)) for key, value in kwargs.items())
+        recorded = RecordedCall(name, tuple(map(self._recorded, args)), keywords, (), piece=self._piece)
         operands = [t for value in (*args, *kwargs.values()) for t in self._tensors(value)]
         try:
             returned = function(*args, **kwargs)
         except BaseException:
-            self.calls.append(replace(noted, raised=True))
+            self.calls.append(replace(recorded, raised=True))
             raise
         results = list(self._tensors(returned))
         is_list = isinstance(returned, (list, tuple))
-        self.calls.append(replace(noted, results=tuple(self._result(t, noted) for t in results), is_list=is_list))
+        self.calls.append(replace(recorded, results=tuple(self._result(t, recorded) for t in results), is_list=is_list))
         if self.observe is not None:
             self.observe(name, operands, results)
         return returned
 
-    def made(self, name: str, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A value that is no tensor, such as a memory config: it is written where it is used."""
-        written = [python(self._noted(a), {}) for a in args]
-        written += [f"{k}={python(self._noted(v), {})}" for k, v in kwargs.items()]
-        self._values[id(value)] = (value, Expression(f"{name}({', '.join(written)})"))
+    def instance(self, name: str, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Records the expression of a value that is not a tensor, such as a memory config; it is written where it is used."""
+        arguments = [python(self._recorded(a), {}) for a in args]
+        arguments += [f"{k}={python(self._recorded(v), {})}" for k, v in kwargs.items()]
+        self._values[id(value)] = (value, Expression(f"{name}({', '.join(arguments)})"))
         return value
 
     def constant(self, name: str, value: Any) -> Any:
-        """What TTNN has under a name, such as a slice type: it is written by that name."""
+        """Records the name of a value of TTNN, such as a slice type."""
         if not isinstance(value, (bool, int, float, str)) or isinstance(value, Enum):
             self._values[id(value)] = (value, Expression(name))
         return value
@@ -90,9 +91,11 @@ class Transcript:
             for item in value:
                 yield from self._tensors(item)
 
-    def _result(self, tensor: Any, call: NotedCall) -> int:
-        """The number of a result: that of an operand, where TTNN gave it back, else a new one. Python gives the address of a
-        tensor that is gone to another one."""
+    def _result(self, tensor: Any, call: RecordedCall) -> int:
+        """Returns the number of a result: that of an operand if TTNN returned it, else a new one.
+
+        Python reuses the id of a tensor that no longer exists.
+        """
         number = self._numbers.get(id(tensor))
         if number is None or Ref(number) not in references(call):
             number = self._numbers[id(tensor)] = self._count
@@ -102,20 +105,20 @@ class Transcript:
     def _number(self, tensor: Any) -> int:
         number = self._numbers.get(id(tensor))
         if number is None:
-            raise ValueError("a tensor that no noted call gave: its code cannot be written")
+            raise ValueError("a tensor that no recorded call returned: its code cannot be written")
         return number
 
-    def _noted(self, value: Any) -> Any:
+    def _recorded(self, value: Any) -> Any:
         if self.is_tensor(value):
             return Ref(self._number(value))
         if value is None or (isinstance(value, (bool, int, float, str)) and not isinstance(value, Enum)):
             return value
         if isinstance(value, Mapping):
-            return tuple((k, self._noted(v)) for k, v in value.items())
+            return tuple((k, self._recorded(v)) for k, v in value.items())
         if isinstance(value, (list, tuple, range)):
-            return [self._noted(v) for v in value]
+            return [self._recorded(v) for v in value]
         if isinstance(value, (set, frozenset)):
-            return Expression("{" + ", ".join(python(self._noted(v), {}) for v in value) + "}")
+            return Expression("{" + ", ".join(python(self._recorded(v), {}) for v in value) + "}")
         if id(value) in self._values:
             return self._values[id(value)][1]
         return Expression(self._expression(value))
@@ -138,12 +141,12 @@ class Transcript:
     # Python -----------------------------------------------------------------------------------------------------------
 
     def source(self) -> list[str]:
-        """The calls as lines of Python, a tensor deleted after its last use, pieces that are alike as a loop."""
+        """Returns the calls as lines of Python, with tensors deleted after their last use and equal pieces as a loop."""
         return script_lines(self.calls, self.names)
 
 
 class _Namespace:
-    """A module of TTNN, or TTNN itself, whose functions are noted when they are called."""
+    """A module of TTNN, or TTNN itself, whose functions are recorded when they are called."""
 
     def __init__(self, transcript: Transcript, module: Any, name: str) -> None:
         self._transcript, self._module, self._name = transcript, module, name
@@ -154,20 +157,20 @@ class _Namespace:
         if isinstance(value, ModuleType):
             return _Namespace(self._transcript, value, path)
         if isinstance(value, type):
-            return value if issubclass(value, Enum) or name == "Tensor" else _Maker(self._transcript, value, path)
+            return value if issubclass(value, Enum) or name == "Tensor" else _Class(self._transcript, value, path)
         if callable(value) and not isinstance(value, Enum):
             return lambda *args, **kwargs: self._transcript.call(path, value, args, kwargs)
         return self._transcript.constant(path, value)
 
 
-class _Maker:
-    """A class of TTNN: what it makes is noted as the expression that makes it."""
+class _Class:
+    """A class of TTNN, whose instances are recorded as the expression that creates them."""
 
     def __init__(self, transcript: Transcript, kind: type, path: str) -> None:
         self._transcript, self._kind, self._path = transcript, kind, path
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._transcript.made(self._path, self._kind(*args, **kwargs), args, kwargs)
+        return self._transcript.instance(self._path, self._kind(*args, **kwargs), args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kind, name)

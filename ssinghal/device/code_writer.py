@@ -1,4 +1,4 @@
-"""Noted calls of TTNN written as Python: a tensor is deleted after its last use, pieces that are alike become a loop."""
+"""Writes recorded calls of TTNN as Python: tensors are deleted after their last use, pieces that are alike become a loop."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Ref:
-    """A tensor of the transcript: the how manieth it was."""
+    """A tensor of the transcript, by its index."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Expression:
-    """Python that makes a value again, such as ``ttnn.DRAM_MEMORY_CONFIG``."""
+    """Python that creates a value, such as ``ttnn.DRAM_MEMORY_CONFIG``."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class NotedCall:
-    """``results`` are numbers of tensors; several where TTNN returned a list. ``raised``: it did not return."""
+class RecordedCall:
+    """A call. ``results``: indices of tensors, several where TTNN returned a list. ``raised``: it did not return."""
 
     function: str
     args: tuple[Any, ...]
@@ -35,13 +35,14 @@ class NotedCall:
     raised: bool = False
 
 
-def script_lines(calls: Sequence[NotedCall], names: Mapping[int, str]) -> list[str]:
-    """``names``: of tensors that have one of their own; they are not deleted."""
+def script_lines(calls: Sequence[RecordedCall], names: Mapping[int, str]) -> list[str]:
+    """Returns the calls as lines of Python. ``names``: of tensors with a given name, which are not deleted."""
     return _Writer(calls, dict(names)).lines()
 
 
 def references(value: Any) -> Iterator[Ref]:
-    if isinstance(value, NotedCall):
+    """Yields the tensors in a call or in an argument."""
+    if isinstance(value, RecordedCall):
         yield from references(value.args)
         yield from references([v for _, v in value.kwargs])
     elif isinstance(value, Ref):
@@ -52,6 +53,7 @@ def references(value: Any) -> Iterator[Ref]:
 
 
 def python(value: Any, names: Mapping[int, str]) -> str:
+    """Returns an argument as Python."""
     if isinstance(value, Ref):
         return names[value.number]
     if isinstance(value, Expression):
@@ -64,10 +66,13 @@ def python(value: Any, names: Mapping[int, str]) -> str:
 
 
 class _Writer:
-    """Turns notes into lines. Tensors that only live within a piece are named alike in each. What is used of a piece after it
-    goes into a list, ``pieces``, and a call that takes all of them in their order is shown to take the list."""
+    """Turns recorded calls into lines.
 
-    def __init__(self, calls: Sequence[NotedCall], names: dict[int, str]) -> None:
+    Tensors that only exist within a piece have the same names in each. Those that are used after their piece go into a list,
+    ``pieces``, and a call that takes all of them in order takes the list.
+    """
+
+    def __init__(self, calls: Sequence[RecordedCall], names: dict[int, str]) -> None:
         self.calls = calls
         self.names = names
         self.last_use = {ref.number: i for i, call in enumerate(calls) for ref in references(call)}
@@ -76,7 +81,7 @@ class _Writer:
         self.names |= {n: f"{name}[{i}]" for name, numbers in self.lists.items() for i, n in enumerate(numbers)}
 
     def _lists(self) -> dict[str, list[int]]:
-        """Of each piece, the tensors that are used after it: the first of every piece is one list, the second another."""
+        """Returns lists of the tensors that are used after their piece: the first of every piece, the second, and so on."""
         ends = {call.piece: i for i, call in enumerate(self.calls) if call.piece is not None}
         kept: dict[int, list[int]] = {piece: [] for piece in ends}
         for call in self.calls:
@@ -102,24 +107,24 @@ class _Writer:
             position += len(calls)
         return written
 
-    def _statement(self, call: NotedCall, position: int) -> list[str]:
+    def _statement(self, call: RecordedCall, position: int) -> list[str]:
         for number in call.results:
             self.names.setdefault(number, f"t{sum(name.startswith('t') for name in self.names.values())}")
         text = self._written(call, self.names)
         results = ", ".join(self.names[n] for n in call.results)
         target = f"[{results}] = " if call.is_list and call.results else f"{results} = " if results else ""
         done = {r.number for r in references(call) if self.last_use[r.number] == position} - set(call.results)
-        gone = {self.names.get(n, "") for n in done if n not in self.kept}
-        gone = {name for name in gone if name.startswith("t")}
-        gone |= {self.kept[n] for n in done if n in self.kept and self._is_done(self.kept[n], position)}
-        freed = [] if call.function.endswith(".deallocate") or not gone else [f"del {', '.join(sorted(gone))}"]
+        unused = {self.names.get(n, "") for n in done if n not in self.kept}
+        unused = {name for name in unused if name.startswith("t")}
+        unused |= {self.kept[n] for n in done if n in self.kept and self._is_done(self.kept[n], position)}
+        freed = [] if call.function.endswith(".deallocate") or not unused else [f"del {', '.join(sorted(unused))}"]
         return [target + text, *freed]
 
     def _is_done(self, name: str, position: int) -> bool:
-        """Whether nothing after ``position`` takes any of the list."""
+        """Returns whether no call after ``position`` uses the list."""
         return all(self.last_use.get(number, len(self.calls)) <= position for number in self.lists[name])
 
-    def _written(self, call: NotedCall, names: Mapping[int, str]) -> str:
+    def _written(self, call: RecordedCall, names: Mapping[int, str]) -> str:
         parts = [self._argument(a, names) for a in call.args] + [f"{k}={self._argument(v, names)}" for k, v in call.kwargs]
         return f"{call.function}({', '.join(parts)})"
 
@@ -131,15 +136,15 @@ class _Writer:
                     return name
         return python(value, names)
 
-    def _loops(self, calls: Sequence[NotedCall]) -> list[str]:
-        """Runs of pieces that differ in numbers only, as loops; a piece that is like no neighbour, by itself."""
+    def _loops(self, calls: Sequence[RecordedCall]) -> list[str]:
+        """Returns loops over neighbouring pieces that differ only in numbers; any other piece is written by itself."""
         pieces = [list(group) for _, group in groupby(calls, key=lambda call: call.piece)]
         lines = []
         for _, alike in groupby(pieces, key=lambda piece: [_shape_of(c, _local(piece)) for c in piece]):
             lines += self._loop(list(alike))
         return lines
 
-    def _loop(self, pieces: list[list[NotedCall]]) -> list[str]:
+    def _loop(self, pieces: list[list[RecordedCall]]) -> list[str]:
         numbers = [[n for call in piece for n in _numbers_of((call.args, call.kwargs))] for piece in pieces]
         rows = [list(row) for row in zip(*numbers, strict=True)]
         varying = [i for i, row in enumerate(rows) if len(set(row)) > 1]
@@ -161,13 +166,13 @@ class _Writer:
         return [head, *(f"    {line}" for line in body)] if head else body
 
 
-def _local(piece: Sequence[NotedCall]) -> set[int]:
+def _local(piece: Sequence[RecordedCall]) -> set[int]:
     return {n for call in piece for n in call.results}
 
 
 def _shape_of(value: Any, local: set[int]) -> Any:
-    """``value`` with its numbers left out, and tensors of the piece counted within it: equal for pieces that are alike."""
-    if isinstance(value, NotedCall):
+    """Returns ``value`` without its numbers, and with tensors numbered within the piece: equal for pieces that are alike."""
+    if isinstance(value, RecordedCall):
         return [value.function, _shape_of(value.args, local), _shape_of(value.kwargs, local), len(value.results)]
     if isinstance(value, Ref):
         return ["local", sorted(local).index(value.number)] if value.number in local else ["outer", value.number]
@@ -197,7 +202,7 @@ def _replaced(value: Any, count: Iterator[int], replacement: Mapping[int, str]) 
 
 
 def _loop_head(rows: Sequence[Sequence[int]]) -> tuple[str, list[str]]:
-    """``for …:`` over numbers that change together, and the word for each; no loop where nothing changes.
+    """Returns ``for …:`` over numbers that change together, and the word for each; no loop where nothing changes.
 
     >>> _loop_head([[0, 80, 160], [80, 160, 240]])
     ('for i in range(0, 240, 80):', ['i', 'i + 80'])

@@ -1,8 +1,8 @@
-"""The stand-in for the SFPI kernel compiler, which the ttnn wheel lacks.
+"""Writes a stand-in for the SFPI kernel compiler, which the ttnn wheel lacks.
 
-On a virtual device nothing it emits is ever executed, but TT-Metalium insists on compiling kernels before it allocates their
-program buffers. It must answer ``--version`` in the words of the wheel's own compiler (they are hashed into the build key,
-which finds the wheel's precompiled firmware), write a dependency file for ``-MF``, and make every link a loadable ELF.
+On a virtual device nothing that it emits is ever executed, but TT-Metalium compiles kernels before it allocates their program
+buffers. The stand-in must answer ``--version`` like the wheel's own compiler (the answer is hashed into the build key, which
+finds the wheel's precompiled firmware), write a dependency file for ``-MF``, and give a loadable ELF for every link.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def write_standin(folder: Path, ttnn_package: Path) -> None:
 
 
 def is_standin(folder: Path, ttnn_package: Path) -> bool:
-    """True where ``folder`` holds the compiler that ``write_standin`` writes, and it can be run."""
+    """Returns whether ``folder`` has the compiler that ``write_standin`` writes, and it is executable."""
     compiler = folder / COMPILER
     return os.access(compiler, os.X_OK) and compiler.read_bytes() == _script(ttnn_package).encode()
 
 
 def _script(ttnn_package: Path) -> str:
-    """The ELF is in it, in octal: the shell prints it without starting another program, for each of thousands of kernels."""
+    """Returns the script, with the ELF in octal: the shell prints it without another process, for thousands of kernels."""
     return _SCRIPT.format(version=sfpi_version(ttnn_package), elf="".join(f"\\{byte:03o}" for byte in minimal_elf()))
 
 
 def sfpi_version(ttnn_package: Path) -> str:
-    """``<version>[<build>]`` of the compiler this wheel was built with; ``[]`` for wheels that do not say (0.66)."""
+    """Returns ``<version>[<build>]`` of the compiler that built this wheel; ``[]`` for wheels that lack it (0.66)."""
     file = ttnn_package / "tt_metal" / "sfpi-version"
     text = file.read_text() if file.exists() else ""
     facts = dict(re.findall(r"^(sfpi_version|sfpi_build)='([^']*)'", text, re.M))
@@ -63,9 +63,9 @@ _HEADER_BYTES, _SEGMENT_BYTES, _SECTION_BYTES = 52, 32, 40
 
 
 def minimal_elf() -> bytes:
-    """A 32-bit RISC-V executable that TT-Metalium's loader accepts: one segment of four ``ret`` instructions.
+    """Returns a 32-bit RISC-V executable that TT-Metalium's loader accepts: one segment of four ``ret`` instructions.
 
-    The loader wants ``.text``, an (empty) ``.rela.text`` that points to it, and a symbol table with a section symbol.
+    The loader needs ``.text``, an (empty) ``.rela.text`` that points to it, and a symbol table with a section symbol.
     """
     text = struct.pack("<I", 0x00008067) * 4
     section_symbol = struct.pack("<IIIBBH", 0, _LOAD_ADDRESS, 0, 3, 0, 1)

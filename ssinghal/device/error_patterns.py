@@ -1,9 +1,9 @@
-"""What TTNN's error text means: one table of wordings, the only patterns on that text in the package.
+"""Translates TTNN's error texts: one table of wordings, the only patterns on those texts in the package.
 
-TTNN raises a plain ``RuntimeError`` for everything, so the wording alone tells "out of memory" from "wrong argument", and it
-changes between releases. A row is a wording as the libraries print it, matched at the *start* of the message: a text that
-merely quotes one, or an unknown one that sounds like memory, stays ``error``. ``tests/data/error_samples.yaml`` holds
-a sample of each. Imports neither torch nor ttnn.
+TTNN raises a plain ``RuntimeError`` for everything, so only the wording distinguishes "out of memory" from "wrong argument",
+and it changes between releases. A row is a wording as the libraries print it, matched at the *start* of the message: a text
+that only quotes one, or an unknown one that sounds like memory, stays ``error``. ``tests/data/error_samples.yaml`` has a sample
+of each.
 
 In a wording ``{field}`` is the number of that ``Verdict`` field, ``{field__part}`` one of several numbers that add up to it,
 ``{cores}`` a core range and ``{buffer_kind}`` a kind of program buffer; the rest is a regular expression.
@@ -18,13 +18,13 @@ from typing import Any
 
 from ssinghal.core.record import Resource, Status, Verdict
 
-HEAD_CHARS = 8192  # a message and its numbers are at the start of a text; what follows can be a whole printed tensor
+HEAD_CHARS = 8192  # a message and its numbers are at the start of a text; a complete printed tensor may follow
 MESSAGE_CHARS = 1000  # the longest one-line message of the libraries has about 700
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One wording of one exception type, and what it means."""
+    """One wording of one exception type, and its meaning."""
 
     name: str
     regex: re.Pattern[str]
@@ -75,7 +75,7 @@ _OUT_OF_MEMORY: Mapping[Resource, Mapping[str, str]] = {
         "reduction over tensors": r"Negate H reduce: L1 base allocator address {program_bytes} >= lowest occupied address"
         r" {tensor_address}; no room for buffers",
     },
-    # What a program carries besides buffers: arguments, semaphores, code.
+    # The content of a program besides buffers: arguments, semaphores, code.
     Resource.KERNEL_CONFIG: {
         "kernel config": r"Program size \({program_bytes}\) too large for kernel config buffer \({limit_bytes}\) on \w+"
         r"(?:, \d+ B over:.{0,1500}? text-sizing group, cores {cores})?",
@@ -88,7 +88,7 @@ _OUT_OF_MEMORY: Mapping[Resource, Mapping[str, str]] = {
         "runtime argument command": r"A single core's unique runtime args \(\d+ B payload -> {program_bytes} B prefetcher"
         r" command\) exceed the max prefetch command size \({limit_bytes} B\)",
     },
-    # Program buffers beyond L1: TTNN's own check first, then operators that size their buffers and refuse by themselves.
+    # Program buffers beyond L1: TTNN's own check first, then operators that compute and check the sizes of their buffers.
     Resource.CIRCULAR_BUFFER: {
         "program beyond L1": r"Statically allocated {buffer_kind} buffers on core range {cores} grow to {program_bytes} B which"
         r" is beyond max L1 size of {limit_bytes} B",
@@ -167,9 +167,9 @@ _OUT_OF_MEMORY: Mapping[Resource, Mapping[str, str]] = {
     },
 }
 
-# TTNN refuses the call for a reason that is not memory: a layout, dtype, grid or parameter that it has no program for. Calls
-# that make no sense anywhere (shapes that do not match, a missing argument) are no such refusal: they stay errors.
-_REFUSED = {
+# TTNN rejects the call for a reason that is not memory: a layout, dtype, grid or parameter that it has no program for. Calls
+# that are wrong anywhere (shapes that do not match, a missing argument) are not among them: they stay errors.
+_REJECTED = {
     "adaptive pool windows": r"Adaptive pooling configuration not supported\.",
     "bilinear channels": r"input channels should be divisible by 32",
     "binary dtype": r"Input tensor [AB] dtype DataType::\w+ is not supported for binary operation \w+",
@@ -214,12 +214,12 @@ def _compiled(wording: str) -> re.Pattern[str]:
 
 
 def _openings(wording: str) -> Iterator[str]:
-    """The first two words of each alternative of a wording, with what may stand for any word between, as expressions."""
+    """Yields the first two fixed words of each alternative of a wording, with anything between them, as expressions."""
     for alternative in re.findall(r"(?:\([^()]*\)|\[[^\]]*\]|[^|])+", wording):
         plain = re.sub(r"\{([a-z_]+)\}", lambda name: f"(?:{_TEXT_FIELDS.get(name[1], _NUMBER)})", alternative)
         words = re.findall(r"(?:\([^()]*\)|\[[^\]]*\]|[^\s])+", plain)
-        telling = [i for i, word in enumerate(words) if not word.startswith(".{")][:2]
-        yield r"\s+".join(words[: telling[-1] + 1])
+        fixed = [i for i, word in enumerate(words) if not word.startswith(".{")][:2]
+        yield r"\s+".join(words[: fixed[-1] + 1])
 
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -229,24 +229,24 @@ PATTERNS: tuple[Pattern, ...] = (
         for resource, wordings in _OUT_OF_MEMORY.items()
         for name, wording in wordings.items()
     ),
-    *(Pattern(name, _compiled(wording), Status.UNSUPPORTED) for name, wording in _REFUSED.items()),
+    *(Pattern(name, _compiled(wording), Status.UNSUPPORTED) for name, wording in _REJECTED.items()),
 )
 
-# Where a text may be a message that a row describes: cheap, and true of every one that is.
-_WORDINGS = [wording for kind in (*_OUT_OF_MEMORY.values(), _REFUSED) for wording in kind.values()]
+# A cheap test whether a text may match a row; it is true for every text that does.
+_WORDINGS = [wording for kind in (*_OUT_OF_MEMORY.values(), _REJECTED) for wording in kind.values()]
 OPENING = re.compile("|".join(dict.fromkeys(opening for wording in _WORDINGS for opening in _openings(wording))))
 
 # "TT_FATAL @ <file>:<line>: <condition>", then "info:", then the message, then perhaps a backtrace.
 _THROWN = re.compile(r"\s*TT_(?:FATAL|THROW) @ (?P<file>\S{1,400}):(?P<line>\d{1,7}): ")
-_PROGRAM = re.compile(r"\bin program \d+")  # the how manieth of its process: says nothing of the call, and differs every time
-_SOURCE = re.compile(r"(?:^|/)((?:tt_metal|tt_stl|ttnn)/.*)")  # without the folder that this build was made in
+_PROGRAM = re.compile(r"\bin program \d+")  # its index in the process, which differs every time
+_SOURCE = re.compile(r"(?:^|/)((?:tt_metal|tt_stl|ttnn)/.*)")  # without the folder of the build
 
 
 def translate_error(error_type: str, text: str) -> Verdict:
-    """The verdict of an exception with type name ``error_type`` and text ``text``; its ``stage`` is left to the caller.
+    """Returns the verdict of an exception with type name ``error_type`` and text ``text``; the caller sets its ``stage``.
 
-    ``oom`` with every number of the message where the wording is a known memory failure, ``unsupported`` where it is a known
-    refusal for another reason, else ``error``. Only the first ``HEAD_CHARS`` characters are looked at.
+    ``oom`` with all numbers of the message for the wording of a memory failure, ``unsupported`` for one that rejects a call for
+    another reason, else ``error``. Only the first ``HEAD_CHARS`` characters are used.
     """
     head = text[:HEAD_CHARS].partition("\nbacktrace:")[0]
     thrown = _THROWN.match(head)
@@ -260,19 +260,19 @@ def translate_error(error_type: str, text: str) -> Verdict:
         message=_PROGRAM.sub("in a program", line)[:MESSAGE_CHARS],
         thrown_at=f"{_without_build_folder(thrown['file'])}:{thrown['line']}" if thrown else "",
     )
-    message = " ".join(head.split())  # so that a message wrapped by a log reads like any other
-    pattern, found = known_wording(error_type, message)
-    if pattern is None or found is None:
+    message = " ".join(head.split())  # a message may be wrapped by a log
+    pattern, match = known_wording(error_type, message)
+    if pattern is None or match is None:
         return unknown
-    fields = _fields(found)
+    fields = _fields(match)
     return replace(unknown, status=pattern.status, resource=_resource(pattern, fields), **fields)
 
 
 def known_wording(error_type: str, message: str) -> tuple[Pattern, re.Match[str]] | tuple[None, None]:
-    """The row that describes ``message``, on one line and without TTNN's header, and what of it the row matched."""
+    """Returns the row that matches ``message``, on one line and without TTNN's header, and the match."""
     for pattern in PATTERNS:
-        if pattern.error_type == error_type and (found := pattern.regex.match(message)):
-            return pattern, found
+        if pattern.error_type == error_type and (match := pattern.regex.match(message)):
+            return pattern, match
     return None, None
 
 
@@ -281,9 +281,9 @@ def _without_build_folder(path: str) -> str:
     return source[1] if source else path.removeprefix("/project/")
 
 
-def _fields(found: re.Match[str]) -> dict[str, Any]:
+def _fields(match: re.Match[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for group, value in found.groupdict().items():
+    for group, value in match.groupdict().items():
         name = group.partition("__")[0]
         if value is None:
             continue
@@ -297,7 +297,7 @@ def _fields(found: re.Match[str]) -> dict[str, Any]:
 
 
 def _plain_cores(text: str) -> str:
-    """One form for both wordings of a core, a range and a set of ranges.
+    """Returns cores in one form for both wordings of a core, a range and a set of ranges.
 
     >>> _plain_cores("[(x=0,y=0) - (x=7,y=6)]"), _plain_cores("{[0-0 - 7-6], [0-7 - 3-7]}"), _plain_cores("(x=1,y=2)")
     ('0-0..7-6', '0-0..7-6 0-7..3-7', '1-2')
@@ -310,9 +310,9 @@ def _plain_cores(text: str) -> str:
 
 
 def _resource(pattern: Pattern, fields: Mapping[str, Any]) -> Resource | None:
-    """Fragmentation where each bank has enough bytes free, but no block that is large enough.
+    """Returns the resource that ran out: fragmentation where each bank has enough free bytes, but no block is large enough.
 
-    Not for L1_SMALL and trace regions: their size is chosen when the device is opened, and that is what mends them.
+    Not for L1_SMALL and trace regions: their size is set when the device is opened, and a larger size fixes them.
     """
     may_fragment = pattern.resource in (Resource.L1_BUFFER, Resource.DRAM_BUFFER) and "largest_free_bytes" in fields
     if may_fragment and fields["largest_free_bytes"] < fields["bytes_per_bank"] <= fields["free_bytes"]:

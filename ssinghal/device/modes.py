@@ -1,4 +1,4 @@
-"""Silicon, simulator or virtual: chosen once per process, before ttnn is imported, and never silently changed."""
+"""Chooses silicon, simulator or virtual: once per process, before ttnn is imported, and never silently changed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOCK_VARIABLE = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """What will be opened, and one sentence that says why. ``board`` is the virtual board, or the name given for a real one.
+    """The device to open, and one sentence why. ``board``: the virtual board, or the name given to a real one.
 
-    ``descriptor``: a cluster descriptor of a board of which nothing is known yet, opened to learn it.
+    ``descriptor``: a cluster descriptor of an unknown board, which is opened to measure it.
     """
 
     mode: DeviceMode
@@ -31,7 +31,7 @@ class DeviceChoice:
 
 
 def silicon_nodes(root: Path = Path("/dev/tenstorrent")) -> list[str]:
-    """The kernel driver's device nodes, one per card."""
+    """Returns the kernel driver's device nodes, one per card."""
     return sorted(str(p) for p in root.iterdir()) if root.is_dir() else []
 
 
@@ -43,42 +43,47 @@ def choose_device(
     nodes: list[str] | None = None,
     ttnn_log: bool = False,
 ) -> DeviceChoice:
-    """The mode and board to open.
+    """Returns the mode and board to open. ``nodes``: of cards, those of this machine where None.
 
     Raises:
-        DeviceUnavailable: the mode asked for cannot be had here, or the environment contradicts it.
+        DeviceUnavailable: the requested mode is not available here, or the environment contradicts it.
         InvalidCase: unknown board.
     """
     if mode not in (AUTO, *OPENED_MODES):
         raise DeviceUnavailable(unknown("device mode", mode, [AUTO, *map(str, OPENED_MODES)]))
     name = load_board(board or DEFAULT_BOARD).name
-    found = silicon_nodes() if nodes is None else nodes
-    simulator = environ.get(SIMULATOR_VARIABLE)
-    if mode == AUTO:
-        if is_own(name):
-            chosen, reason = DeviceMode.VIRTUAL, "auto: a cluster descriptor is opened as a virtual board"
-        elif found:
-            chosen, reason = DeviceMode.SILICON, f"auto: {found[0]} exists"
-        elif simulator:
-            chosen, reason = DeviceMode.SIMULATOR, f"auto: {SIMULATOR_VARIABLE} is set"
-        else:
-            chosen, reason = DeviceMode.VIRTUAL, f"auto: no /dev/tenstorrent node and no {SIMULATOR_VARIABLE}"
-    else:
-        chosen, reason = DeviceMode(mode), "asked for"
-    if is_own(name) and chosen is not DeviceMode.VIRTUAL:
-        raise DeviceUnavailable(f"board {name} was taken from a descriptor, which opens with --device virtual only")
-    if chosen is DeviceMode.SILICON and not found:
-        raise DeviceUnavailable(
-            "no silicon here: /dev/tenstorrent/* is missing; use --device virtual, or install the driver (tt-kmd)"
-        )
-    if chosen is DeviceMode.SIMULATOR and not simulator:
-        raise DeviceUnavailable(f"no simulator here: set {SIMULATOR_VARIABLE} to its path, or use --device virtual")
-    if chosen is DeviceMode.SILICON and environ.get(MOCK_VARIABLE):
-        raise DeviceUnavailable(
-            f"{MOCK_VARIABLE} is set, which would silently replace the card by a mock: unset it, or use --device virtual"
-        )
-    if chosen is DeviceMode.SILICON and environ.get(SIMULATOR_VARIABLE):
-        raise DeviceUnavailable(
-            f"{SIMULATOR_VARIABLE} is set, which would silently replace the card: unset it, or use --device simulator"
-        )
+    nodes = silicon_nodes() if nodes is None else nodes
+    chosen, reason = _automatic_mode(name, nodes, environ) if mode == AUTO else (DeviceMode(mode), "requested")
+    obstacle = _obstacle(chosen, name, nodes, environ)
+    if obstacle:
+        raise DeviceUnavailable(obstacle)
     return DeviceChoice(chosen, name, "; ".join(filter(None, [reason, board_note(name)])), ttnn_log)
+
+
+def _automatic_mode(board: str, nodes: list[str], environ: Mapping[str, str]) -> tuple[DeviceMode, str]:
+    """Returns the mode that ``auto`` stands for here, and why."""
+    if is_own(board):
+        return DeviceMode.VIRTUAL, "auto: a cluster descriptor is opened as a virtual board"
+    if nodes:
+        return DeviceMode.SILICON, f"auto: {nodes[0]} exists"
+    if environ.get(SIMULATOR_VARIABLE):
+        return DeviceMode.SIMULATOR, f"auto: {SIMULATOR_VARIABLE} is set"
+    return DeviceMode.VIRTUAL, f"auto: no /dev/tenstorrent node and no {SIMULATOR_VARIABLE}"
+
+
+def _obstacle(mode: DeviceMode, board: str, nodes: list[str], environ: Mapping[str, str]) -> str:
+    """Returns why ``mode`` cannot be opened here, "" where it can."""
+    if mode is DeviceMode.VIRTUAL:
+        return ""
+    if is_own(board):
+        return f"board {board} was taken from a descriptor, which opens with --device virtual only"
+    if mode is DeviceMode.SIMULATOR:
+        hint = f"no simulator here: set {SIMULATOR_VARIABLE} to its path, or use --device virtual"
+        return "" if environ.get(SIMULATOR_VARIABLE) else hint
+    if not nodes:
+        return "no silicon here: /dev/tenstorrent/* is missing; use --device virtual, or install the driver (tt-kmd)"
+    if environ.get(MOCK_VARIABLE):
+        return f"{MOCK_VARIABLE} is set, which would silently replace the card by a mock: unset it, or use --device virtual"
+    if environ.get(SIMULATOR_VARIABLE):
+        return f"{SIMULATOR_VARIABLE} is set, which would silently replace the card: unset it, or use --device simulator"
+    return ""

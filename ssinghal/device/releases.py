@@ -1,7 +1,7 @@
-"""TTNN releases beside the installed one: each a folder with the unpacked wheel, which goes first on a worker's PYTHONPATH.
+"""Manages TTNN releases besides the installed one: folders with the unpacked wheel, which are first on a worker's PYTHONPATH.
 
-The same interpreter and the same other packages run it. Adding one is set-up, the only step here that uses the network: pip
-fetches the wheel, from where its own configuration says.
+The same interpreter and the same other packages run them. Adding one is part of the setup, and the only step that uses the
+network: pip downloads the wheel, as configured for pip.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAKING = "making-"
 
 @dataclass(frozen=True)
 class Release:
-    """A TTNN release that can be run here. ``folder`` holds its packages; the installed one is imported without it."""
+    """A TTNN release that can be run here. ``folder`` has its packages; the installed one is imported without it."""
 
     version: str
     folder: Path
@@ -43,39 +43,39 @@ class Release:
 
     @property
     def import_paths(self) -> list[str]:
-        """What must go before all else that is imported."""
+        """The folders that must come first on the import path."""
         return [] if self.installed else [str(self.folder)]
 
     @property
     def distribution(self) -> Distribution:
-        (found,) = Distribution.discover(name="ttnn", path=[str(self.folder)])
-        return found
+        (only,) = Distribution.discover(name="ttnn", path=[str(self.folder)])
+        return only
 
     @property
     def size_bytes(self) -> int:
-        """Of the files that its wheel laid down."""
+        """The bytes of the files that its wheel installed."""
         files = [Path(str(file.locate())) for file in self.distribution.files or ()]
         return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def why_not(version: str) -> str:
-    """Why a release gives no full verdicts on a virtual device, measured of each; empty where it does, or is yet unknown."""
+    """Returns why a release gives no full verdicts on a virtual device, as measured; empty where it does, or is not known."""
     parsed = _VERSION.fullmatch(version)
     if parsed is None:
-        return f"{version!r} is no version of ttnn; expected one like 0.75.0"
+        return f"{version!r} is not a version of ttnn; expected one like 0.75.0"
     release = int(parsed[1]), int(parsed[2])
     if release < (0, 66):
         return f"ttnn {version} opens no virtual device: up to 0.65 its mock cluster cannot be initialized"
     if (0, 67) <= release <= (0, 74):
         return (
-            f"ttnn {version} gives no full verdicts on a virtual device: from 0.67 to 0.74 it has slow dispatch only, in which "
-            "programs that overflow L1 pass; 0.66.0 gives them, and so do those from 0.75.0 on"
+            f"ttnn {version} gives no full verdicts on a virtual device: from 0.67 to 0.74 it has slow dispatch only, which "
+            "accepts programs that overflow L1; 0.66.0 and releases from 0.75.0 on give full verdicts"
         )
     return ""
 
 
 def known_releases() -> list[Release]:
-    """All that are here and give full verdicts, as far as is known: the installed one and those added, oldest first."""
+    """Returns the releases that are available and give full verdicts as far as known, oldest first."""
     installed = installed_release()
     by_version = {release.version: release for release in (*added_releases(), *([installed] if installed else []))}
     return [by_version[version] for version in sorted(by_version, key=Version) if not why_not(version)]
@@ -86,67 +86,71 @@ def releases_home() -> Path:
 
 
 def installed_release() -> Release | None:
-    """The release of this environment, found without importing it."""
+    """Returns the release of this environment, without importing it; None where ttnn is not installed."""
     try:
-        found = distribution("ttnn")
+        ttnn = distribution("ttnn")
     except PackageNotFoundError:
         return None
-    return Release(found.version, Path(str(found.locate_file(""))), installed=True)
+    return Release(ttnn.version, Path(str(ttnn.locate_file(""))), installed=True)
 
 
 def added_releases() -> list[Release]:
-    """Oldest first."""
+    """Returns the releases that were added, oldest first."""
     folders = releases_home().glob(f"{_PREFIX}*")
-    found = [Release(folder.name.removeprefix(_PREFIX), folder) for folder in folders]
-    return sorted(filter(_is_whole, found), key=lambda release: Version(release.version))
+    releases = [Release(folder.name.removeprefix(_PREFIX), folder) for folder in folders]
+    return sorted(filter(_is_complete, releases), key=lambda release: Version(release.version))
 
 
 def find_release(version: str) -> Release:
-    """The installed or added release of this version.
+    """Returns the installed or added release of this version.
 
     Raises:
-        HarnessError: it is not here, or gives no full verdicts.
+        HarnessError: it is not available, or gives no full verdicts.
     """
-    found = _found_release(version)
-    if found is not None:
-        return found
+    release = _available_release(version)
+    if release is not None:
+        return release
     raise HarnessError(why_not(version) or f"ttnn {version} is not here; add it with: ssinghal releases add {version}")
 
 
 def add_release(version: str) -> Release:
-    """Downloads and unpacks a release; at once where it is here already. An interrupted try leaves nothing.
+    """Downloads and unpacks a release that is not available yet. An interrupted attempt leaves nothing.
 
     Raises:
-        HarnessError: it gives no full verdicts, or pip has no wheel of it for this Python, or cannot fetch it.
+        HarnessError: it gives no full verdicts, or pip has no wheel of it for this Python, or cannot download it.
     """
-    fault = why_not(version)
-    if fault:
-        raise HarnessError(fault)
-    here = _found_release(version)
-    if here is not None:
-        return here
+    reason = why_not(version)
+    if reason:
+        raise HarnessError(reason)
+    available = _available_release(version)
+    if available is not None:
+        return available
     release = _added(version)
-    with _aside() as aside:
-        made = Release(version, aside / "made")
-        _install(made)
+    with _temporary_folder() as temporary:
+        new = Release(version, temporary / "made")
+        _install(new)
         if release.folder.exists():
-            release.folder.rename(aside / "damaged")
+            release.folder.rename(temporary / "damaged")
         try:
-            made.folder.rename(release.folder)
+            new.folder.rename(release.folder)
         except OSError:
-            if not _is_whole(release):  # else another process was faster: its folder is the same
+            if not _is_complete(release):  # else another process was faster: its folder is the same
                 raise
     return release
 
 
 def remove_release(version: str) -> Release:
-    """Raises HarnessError where no such release was added."""
+    """Removes an added release.
+
+    Raises:
+        HarnessError: no such release was added.
+    """
     release = _added(version)
     if not _VERSION.fullmatch(version) or not release.folder.exists():
         known = ", ".join(added.version for added in added_releases()) or "none"
         raise HarnessError(f"ttnn {version} was not added; added: {known}")
-    with _aside() as aside:
-        release.folder.rename(aside / "removed")
+    with _temporary_folder() as temporary:
+        release.folder.rename(temporary / "removed")
     return release
 
 
@@ -154,15 +158,15 @@ def _added(version: str) -> Release:
     return Release(version, releases_home() / f"{_PREFIX}{version}")
 
 
-def _found_release(version: str) -> Release | None:
+def _available_release(version: str) -> Release | None:
     installed, added = installed_release(), _added(version)
     if installed is not None and installed.version == version:
         return installed
-    return added if _VERSION.fullmatch(version) and _is_whole(added) else None
+    return added if _VERSION.fullmatch(version) and _is_complete(added) else None
 
 
-def _is_whole(release: Release) -> bool:
-    """A cleaner of caches may have taken files. Which ones pip laid down is in the last file that it writes."""
+def _is_complete(release: Release) -> bool:
+    """Returns whether no file is missing that pip installed, such as after a cleaner of caches; its record is written last."""
     if not (release.folder / f"ttnn-{release.version}.dist-info" / "RECORD").exists():
         return False
     parts = ("__init__.py", "tt_metal", "_ttnn*.so")
@@ -170,27 +174,26 @@ def _is_whole(release: Release) -> bool:
 
 
 def _install(release: Release) -> None:
-    what = f"ttnn=={release.version}"
-    into = ["--no-deps", "--only-binary", "ttnn", "--target", str(release.folder)]
-    command = [sys.executable, "-m", "pip", "install", *into, what]
+    options = ["--no-deps", "--only-binary", "ttnn", "--target", str(release.folder)]
+    command = [sys.executable, "-m", "pip", "install", *options, f"ttnn=={release.version}"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if done.returncode or not _is_whole(release):
+    if done.returncode or not _is_complete(release):
         raise HarnessError(f"ttnn {release.version} cannot be added: {_why_pip_failed(done)}")
 
 
 def _why_pip_failed(done: subprocess.CompletedProcess[str]) -> str:
-    """pip's last error, and before it the broken connection that pip itself only warns of."""
+    """Returns pip's last error, after the broken connection that pip only reports as a warning."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     broken = [line for line in lines if "connection broken" in line]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    said = [*broken[-1:], *(errors or lines or [f"exit code {done.returncode}, without a word"])[-1:]]
+    messages = [*broken[-1:], *(errors or lines or [f"exit code {done.returncode} without a message"])[-1:]]
     python = ".".join(map(str, sys.version_info[:2]))
-    return f"pip of Python {python} says: {'; '.join(said)}"
+    return f"pip of Python {python} reports: {'; '.join(messages)}"
 
 
 @contextmanager
-def _aside() -> Iterator[Path]:
-    """A folder on the same disk, gone afterwards; so are those of processes that were killed."""
+def _temporary_folder() -> Iterator[Path]:
+    """Yields a temporary folder on the same disk; also removes those left by processes that were killed."""
     home = releases_home()
     home.mkdir(parents=True, exist_ok=True)
     for old in home.glob(f"{_MAKING}*"):

@@ -1,4 +1,4 @@
-"""What a call needs of each memory, read off TTNN's graph of it."""
+"""Measures what a call needs of each memory, from TTNN's graph of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _WRAP = 2**32  # TTNN's graph keeps a buffer's bytes per bank in 32 bits
 
 
 def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[BufferType, int], board: Board) -> Usage:
-    """``trace`` and ``per_core`` as ``Session.capture`` returns them; ``kept``: bytes per bank that cached programs hold."""
+    """Returns the peaks of a call. ``trace`` and ``per_core``: from ``Session.capture``. ``kept``: bytes of cached programs."""
     peak = buffer_peaks(trace, board)
-    # Up to 0.75 TTNN tells neither dataflow buffers nor scratch; from 0.80 on it does.
+    # Up to 0.75 TTNN reports neither dataflow buffers nor scratch; from 0.80 on it does.
     return Usage(
         l1_bytes=per_core.peak_l1 + kept.get(BufferType.L1, 0),
         circular_bytes=per_core.peak_cb,
@@ -29,7 +29,7 @@ def usage_of(trace: Iterable[Mapping[str, Any]], per_core: Any, kept: Mapping[Bu
 
 
 def buffer_peaks(trace: Iterable[Mapping[str, Any]], board: Board) -> dict[BufferType, int]:
-    """Most bytes per bank that buffers of each kind took together, as if each of them were on every bank."""
+    """Returns the peak bytes per bank of the buffers of each kind, as if each of them were on every bank."""
     live: dict[BufferType, int] = defaultdict(int)
     peak: dict[BufferType, int] = defaultdict(int)
     for node in trace:
@@ -45,11 +45,11 @@ def buffer_peaks(trace: Iterable[Mapping[str, Any]], board: Board) -> dict[Buffe
     return dict(peak)
 
 
-def _bytes_per_bank(told_bytes: int, size_bytes: int, banks: int) -> int:
-    """What the graph tells of one buffer, with what 32 bits cut off: all banks together hold the whole of it.
+def _bytes_per_bank(graph_bytes: int, size_bytes: int, banks: int) -> int:
+    """Returns the bytes per bank of one buffer, restoring what 32 bits cut off: all banks together hold all of it.
 
     >>> _bytes_per_bank(8_406_376_448 - 2**32, 100_876_517_376, 12)
     8406376448
     """
-    missing = ceil_div(size_bytes, banks) - told_bytes
-    return told_bytes + ceil_div(missing, _WRAP) * _WRAP if size_bytes >= _WRAP and missing > 0 else told_bytes
+    missing = ceil_div(size_bytes, banks) - graph_bytes
+    return graph_bytes + ceil_div(missing, _WRAP) * _WRAP if size_bytes >= _WRAP and missing > 0 else graph_bytes

@@ -1,9 +1,8 @@
-"""A virtual board: the runtime root TT-Metalium needs and the environment that makes it open a mock cluster.
+"""Prepares a virtual board: the runtime root that TT-Metalium needs, and the environment that makes it open a mock cluster.
 
-Everything lives under the user's cache folder, keyed by ttnn version and by this file's own revision; site-packages is not
-touched. The kernel cache in there is filled by the stand-in compiler, and TT-Metalium would take those kernels for real ones
-(its key knows neither the compiler nor that the board was virtual), so no silicon run may ever see that folder:
-``silicon_environment`` refuses one that does.
+Everything is in the user's cache folder, keyed by ttnn version and by this file's own revision; site-packages is not touched.
+The kernel cache there is filled by the stand-in compiler, and TT-Metalium would take those kernels for real ones (its key has
+neither the compiler nor the mock), so no silicon run may ever see that folder: ``silicon_environment`` rejects one that does.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from ssinghal.device.releases import Release, installed_release
 from ssinghal.errors import DeviceUnavailable
 
 LAYOUT_REVISION = 3
-MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was at the time
+MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was then
 LINKS = ("tt_metal", "ttnn")  # of a runtime root, into the installed wheel
 SFPI = Path("runtime", "sfpi")
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
-# Variables of TT-Metalium, TTNN and MPI change what a virtual board is (its dispatch, banks, allocator), so no inherited one
-# may reach it. Those that only steer the log may, where the log is asked for.
+# Variables of TT-Metalium, TTNN and MPI change a virtual board (its dispatch, banks, allocator), so no inherited one may reach
+# it. Those that only control the log may, where the log is requested.
 _OWNED = ("TT_", "TTNN_", "ARCH_NAME", "WH_ARCH_YAML", "OMPI_", "PMIX_", "PRTE_")
 _LOG = ("TT_LOGGER_", "TT_METAL_LOGGER_")
 
@@ -55,48 +54,52 @@ class VirtualRoot:
 
 
 def ttnn_package(release: Release | None = None) -> tuple[Path, str]:
-    """Folder and version of a release's ttnn package, or of the installed one. DeviceUnavailable if there is none."""
-    found = release or installed_release()
-    if found is None:
+    """Returns folder and version of a release's ttnn package, or of the installed one.
+
+    Raises:
+        DeviceUnavailable: ttnn is not installed.
+    """
+    release = release or installed_release()
+    if release is None:
         raise DeviceUnavailable(f"ttnn is not installed in this environment; {INSTALL_HINT}")
-    return found.package, found.version
+    return release.package, release.version
 
 
 def virtual_home() -> Path:
-    """Parent of everything virtual, for all ttnn versions."""
+    """Returns the parent folder of everything virtual, for all ttnn versions."""
     return platformdirs.user_cache_path("ssinghal").absolute() / "virtual"
 
 
 def prepare_root(release: Release | None = None) -> VirtualRoot:
-    """Makes the runtime root, once per ttnn release and again where it is damaged: two symlinks, the stand-in compiler.
+    """Creates the runtime root of a ttnn release, where it is missing or damaged: two symlinks and the stand-in compiler.
 
-    Built aside and renamed into place, so that processes starting together, or one killed half-way, leave it whole.
+    It is built elsewhere and renamed into place, so that it is complete even if processes start together or are killed.
     """
     package, version = ttnn_package(release)
     odd = re.search(r"[^A-Za-z0-9_./+@%=:,~-]", str(virtual_home()))
     if odd:
         where = f"{virtual_home()} ({odd[0]!r} in the path)"
         raise DeviceUnavailable(f"TT-Metalium cannot start a compiler from {where}; set XDG_CACHE_HOME to another folder")
-    made = _root_of(package, version)
-    if _is_whole(made.root, package):
-        return made
-    made.kernels.mkdir(parents=True, exist_ok=True)
-    (made.folder / MARKER).touch()
-    aside = Path(tempfile.mkdtemp(dir=made.folder, prefix="making-"))
+    virtual = _root_of(package, version)
+    if _is_complete(virtual.root, package):
+        return virtual
+    virtual.kernels.mkdir(parents=True, exist_ok=True)
+    (virtual.folder / MARKER).touch()
+    temporary = Path(tempfile.mkdtemp(dir=virtual.folder, prefix="making-"))
     try:
-        (aside / "root").mkdir()
+        (temporary / "root").mkdir()
         for name in LINKS:
-            (aside / "root" / name).symlink_to(package / name)
-        write_standin(aside / "root" / SFPI, package)
-        if made.root.exists() and not _is_whole(made.root, package):
-            made.root.rename(aside / "damaged")
-        (aside / "root").rename(made.root)
+            (temporary / "root" / name).symlink_to(package / name)
+        write_standin(temporary / "root" / SFPI, package)
+        if virtual.root.exists() and not _is_complete(virtual.root, package):
+            virtual.root.rename(temporary / "damaged")
+        (temporary / "root").rename(virtual.root)
     except OSError:
-        if not _is_whole(made.root, package):  # else another process was faster: its root is the same
+        if not _is_complete(virtual.root, package):  # else another process was faster: its root is the same
             raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return made
+        shutil.rmtree(temporary, ignore_errors=True)
+    return virtual
 
 
 def _root_of(package: Path, version: str) -> VirtualRoot:
@@ -109,14 +112,14 @@ def remove_root(release: Release) -> None:
     shutil.rmtree(_root_of(release.package, release.version).folder, ignore_errors=True)
 
 
-def _is_whole(root: Path, package: Path) -> bool:
-    """A cleaner of caches may take single files, a moved environment the links' targets: TT-Metalium then fails oddly."""
+def _is_complete(root: Path, package: Path) -> bool:
+    """Returns whether nothing is missing: a cleaner of caches may take files, a moved environment the targets of links."""
     links = all((root / name).is_dir() and (root / name).samefile(package / name) for name in LINKS)
     return links and is_standin(root / SFPI, package)
 
 
 def scratch_folders(*, in_use: bool) -> list[Path]:
-    """Those whose process runs, or those left by processes that were killed."""
+    """Returns the folders whose process runs, or those left by processes that were killed."""
     parent = virtual_home() / "scratch"
     owners = {folder: folder.name.partition("-")[0] for folder in parent.iterdir()} if parent.exists() else {}
     return [f for f, pid in owners.items() if pid.isdigit() and Path(f"/proc/{pid}").exists() == in_use]
@@ -124,7 +127,7 @@ def scratch_folders(*, in_use: bool) -> list[Path]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for what TT-Metalium and MPI write on the side, gone afterwards; so are those of processes that were killed."""
+    """Yields a temporary folder for files of TT-Metalium and MPI; also removes those left by processes that were killed."""
     parent = virtual_home() / "scratch"
     parent.mkdir(parents=True, exist_ok=True)
     for old in scratch_folders(in_use=False):
@@ -139,20 +142,20 @@ def scratch_folder() -> Iterator[Path]:
 def virtual_environment(
     root: VirtualRoot, descriptor: Path, scratch: Path, environ: Mapping[str, str], *, ttnn_log: bool = False
 ) -> dict[str, str | None]:
-    """What makes ttnn open ``descriptor`` as a mock cluster, whatever ``environ`` holds; None means: must not be set.
+    """Returns the variables that make ttnn open ``descriptor`` as a mock cluster; None means: must not be set.
 
-    Must be in force before ttnn is imported. The reasons are measured facts about ttnn 0.66 to 0.81.1.
+    They must be set before ttnn is imported. The reasons are measured facts about ttnn 0.66 to 0.81.1.
     """
     inherited = {n for n in environ if n.startswith(_OWNED) and not (ttnn_log and n.startswith(_LOG))}
     return {
         **dict.fromkeys(inherited),
         MOCK_VARIABLE: str(descriptor),
         "TT_METAL_RUNTIME_ROOT": str(root.root),
-        "TT_METAL_CACHE": str(root.kernels),  # else stand-in kernels land in the cache that real boards use
-        "TT_METAL_LOGS_PATH": str(scratch),  # else generated/ appears in the working folder
+        "TT_METAL_CACHE": str(root.kernels),  # otherwise stand-in kernels land in the cache that real boards use
+        "TT_METAL_LOGS_PATH": str(scratch),  # otherwise generated/ appears in the working folder
         "TT_METAL_DISABLE_BACKTRACE": "1",  # an out-of-memory exception then costs 20 us instead of 925
-        "TT_METAL_SHM_TRACKING_DISABLED": "1",  # else /dev/shm gets the file by which real boards account memory
-        "OMPI_MCA_btl": "self",  # else MPI leaves 16 MiB in /dev/shm per process
+        "TT_METAL_SHM_TRACKING_DISABLED": "1",  # otherwise /dev/shm gets the file in which real boards track memory
+        "OMPI_MCA_btl": "self",  # otherwise MPI leaves 16 MiB in /dev/shm per process
         "TMPDIR": str(scratch),
         "HOME": environ.get("HOME") or str(scratch),  # without it TT-Metalium ends with a segmentation fault
         **({} if ttnn_log else {"TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}),
@@ -160,7 +163,7 @@ def virtual_environment(
 
 
 def silicon_environment(environ: Mapping[str, str] = os.environ, *, ttnn_log: bool = False) -> dict[str, str | None]:
-    """The variables for a real card or a simulator.
+    """Returns the variables for a real card or a simulator.
 
     Raises:
         DeviceUnavailable: a runtime root or kernel cache of the virtual device is configured. Its kernels do nothing, and
@@ -183,10 +186,10 @@ def _is_virtual(path: Path) -> bool:
 def environment_for(
     choice: DeviceChoice, scratch: Path, environ: Mapping[str, str] = os.environ, *, release: Release | None = None
 ) -> dict[str, str | None]:
-    """What a chosen device changes in ``environ``; None means: must not be set.
+    """Returns the variables that a chosen device changes in ``environ``; None means: must not be set.
 
     Raises:
-        DeviceUnavailable: not to be had here; or a card, and another release than the installed one.
+        DeviceUnavailable: it is not available here, or it is a card and the release is not the installed one.
     """
     if choice.mode is DeviceMode.VIRTUAL:
         root = prepare_root(release)
@@ -198,6 +201,7 @@ def environment_for(
 
 
 def apply_environment(changes: Mapping[str, str | None], environ: MutableMapping[str, str] = os.environ) -> None:
+    """Sets variables in ``environ``, and removes those that must not be set."""
     for name, value in changes.items():
         if value is None:
             environ.pop(name, None)

@@ -296,7 +296,7 @@ def test_doctor_opens_the_board_that_the_board_file_describes(run, name):
     for kind, region in (("l1", board.l1), ("dram", board.dram)):
         assert device[kind] == vars(region)
     assert device["l1_base_bytes"] == board.reserved_base_bytes
-    assert (device["reason"], device["ttnn"]) == ("asked for", answer["versions"]["ttnn"])
+    assert (device["reason"], device["ttnn"]) == ("requested", answer["versions"]["ttnn"])
     assert "a program beyond L1 was rejected" in device["proof"]
     assert all(check["ok"] for check in answer["checks"])
 

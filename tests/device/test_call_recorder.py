@@ -1,11 +1,11 @@
-"""The code that is shown is the code that ran: of every operator, and of remedies with loops."""
+"""The code that is shown is the code that ran, for every operator and for remedies with loops."""
 
 import pytest
 
 from ssinghal.core.case import Placement
 from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import BufferType, Layout
-from ssinghal.device.code_writer import Expression, NotedCall, Ref, script_lines
+from ssinghal.device.code_writer import Expression, RecordedCall, Ref, script_lines
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import families, make_case
@@ -30,26 +30,27 @@ def problem(pool, name, *shapes, placement=Placement(), **attrs):
 @pytest.mark.virtual_device
 @pytest.mark.parametrize("info", WITH_SAMPLES, ids=lambda info: info.name)
 def test_the_code_of_every_operator_runs_and_gives_its_results(pool, info):
-    """Not in the code: operands that TTNN keeps, so the results must be among what it leaves."""
+    """The operands of the code are not freed, so the results must be among what it leaves."""
     sample = info.sample(SHAPE)
     placement = Placement(channels_last=sample.channels_last)
     try:
-        made = problem(pool, info.name, *sample.inputs, placement=placement, **sample.attrs)
+        call = problem(pool, info.name, *sample.inputs, placement=placement, **sample.attrs)
     except InvalidCase as error:
         pytest.skip(str(error))
-    again = pool.run(RerunTask(made.trial())).result()
+    again = pool.run(RerunTask(case.trial())).result()
     assert again.tried.verdict.status in (Status.FITS, Status.UNSUPPORTED, Status.ERROR, Status.MISMATCH), again.tried.verdict
     if again.tried.works:
         assert again.raised == ""
-        for wanted in made.outputs:
+        for expected in call.outputs:
             assert any(
-                (got.shape, got.dtype, got.layout) == (wanted.shape, wanted.dtype, wanted.layout) for got in again.code_results
+                (got.shape, got.dtype, got.layout) == (expected.shape, expected.dtype, expected.layout)
+                for got in again.code_results
             )
 
 
 @pytest.mark.virtual_device
 def test_the_code_of_a_failing_call_fails_with_the_same_message(pool):
-    """34,078,720 B of two operands of 1,064,960 B per bank leave 328,352 B of 1,393,312 B."""
+    """Two operands, 1,064,960 B per bank together, leave 328,352 B of 1,393,312 B; the result has 34,078,720 B."""
     placement = Placement(memory=BufferType.L1, channels_last=True)
     again = pool.run(
         RerunTask(problem(pool, "add", (1, 64, 640, 400), (1, 64, 640, 400), placement=placement).trial())
@@ -60,12 +61,12 @@ def test_the_code_of_a_failing_call_fails_with_the_same_message(pool):
 
 
 @pytest.mark.virtual_device
-def test_the_code_of_pieces_is_a_loop_that_gives_the_whole(pool):
-    made = problem(pool, "relu", (1, 100, 64, 64), placement=Placement(memory=BufferType.L1))
+def test_the_code_of_pieces_is_a_loop_that_gives_the_complete_result(pool):
+    relu = problem(pool, "relu", (1, 100, 64, 64), placement=Placement(memory=BufferType.L1))
     from ssinghal.remedy.strategies.chunking import cuts_of
 
-    cut = cuts_of(made)[0]
-    again = pool.run(RerunTask(cut.trial(made, 4))).result()
+    cut = cuts_of(relu)[0]
+    again = pool.run(RerunTask(cut.trial(relu, 4))).result()
     assert again.tried.works
     assert sum("for i in range(0, 100, 25):" in line for line in again.tried.code) == 1
     assert sum("ttnn.relu(" in line for line in again.tried.code) == 1
@@ -90,7 +91,7 @@ def test_row_major_operands_and_other_dtypes_are_written(pool):
 
 
 def call(function, args, result=(), piece=None, **kwargs):
-    return NotedCall(function, tuple(args), tuple(kwargs.items()), tuple(result), piece=piece)
+    return RecordedCall(function, tuple(args), tuple(kwargs.items()), tuple(result), piece=piece)
 
 
 def test_pieces_that_differ_by_one_step_are_a_range():
@@ -115,7 +116,7 @@ def test_pieces_that_differ_by_one_step_are_a_range():
     ]
 
 
-def test_pieces_of_several_sizes_are_a_list_and_unlike_ones_loops_of_their_own():
+def test_pieces_of_several_sizes_are_a_list_and_different_ones_are_separate():
     cut = [call("ttnn.cut", [Ref(0), begin, end], [i + 1], i) for i, (begin, end) in enumerate([(0, 9), (8, 17), (16, 20)])]
     other = call("ttnn.cut", [Ref(0), 20, 24, "edge"], [4], 3)
     lines = script_lines([*cut, other, call("ttnn.concat", [[Ref(n) for n in (1, 2, 3, 4)]], [5])], {0: "a"})

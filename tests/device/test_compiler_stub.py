@@ -1,4 +1,4 @@
-"""The stand-in compiler keeps its contract with TT-Metalium, and what it links is a well-formed ELF."""
+"""The stand-in compiler behaves as TT-Metalium expects, and it links a well-formed ELF."""
 
 import struct
 import subprocess
@@ -30,7 +30,7 @@ def test_version_is_that_of_the_wheels_own_compiler(compiler):
     assert run(compiler, "--version") == "riscv-tt-elf-g++ (tenstorrent/sfpi:7.60.0[1234]) 15.1.0\n"
 
 
-def test_wheels_that_name_no_compiler_version(tmp_path):
+def test_a_wheel_without_a_compiler_version(tmp_path):
     assert sfpi_version(tmp_path) == "[]"
 
 
@@ -58,8 +58,8 @@ def test_elf_is_a_loadable_riscv_executable():
     headers = [struct.unpack_from("<10I", elf, sections_at + i * section_bytes) for i in range(sections)]
     assert sections_at + sections * section_bytes == len(elf)
     names_at = headers[names_index][4]
-    found = [elf[names_at + h[0] : elf.index(b"\0", names_at + h[0])] for h in headers]
-    assert found == [b"", b".text", b".rela.text", b".symtab", b".strtab", b".shstrtab"]
+    names = [elf[names_at + h[0] : elf.index(b"\0", names_at + h[0])] for h in headers]
+    assert names == [b"", b".text", b".rela.text", b".symtab", b".strtab", b".shstrtab"]
     relocations = headers[2]
     assert (relocations[5], relocations[6], relocations[7]) == (0, 3, 1)  # empty, symbols in section 3, applies to .text
     assert headers[3][5] == 2 * 16  # the null symbol and the section symbol

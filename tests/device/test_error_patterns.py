@@ -1,4 +1,4 @@
-"""The reading of TTNN's error text, against captured samples of every wording and against texts made to mislead it."""
+"""Translates TTNN's error texts: captured samples of every wording, and texts written to mislead."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sample_id(sample: dict[str, Any]) -> str:
 
 
 def sample_message(sample: dict[str, Any]) -> str:
-    """What follows TTNN's header lines, where the sample has them."""
+    """Returns the text after TTNN's header lines, if the sample has them."""
     return str(sample["text"]).rpartition("\ninfo:\n")[2]
 
 
@@ -39,7 +39,7 @@ def sample_message(sample: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=sample_id)
 def test_sample(sample: dict[str, Any]) -> None:
-    """Status, resource and every figure of the text; what the text does not hold stays unset."""
+    """Status, resource and every number of the text; what the text lacks stays unset."""
     error_type = sample.get("type", "RuntimeError")
     expected = {
         **sample["verdict"],
@@ -54,15 +54,15 @@ def test_sample(sample: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=sample_id)
 def test_backtrace_is_ignored(sample: dict[str, Any]) -> None:
-    """A backtrace names other functions and may hold other messages; the verdict is that of the text before it."""
+    """A backtrace names other functions and may have other messages; the verdict is that of the text before it."""
     error_type = sample.get("type", "RuntimeError")
     tail = f"\nbacktrace:\n --- tt::tt_metal::BankManager::allocate_buffer(unsigned long)\n --- {OOM}\n"
     assert translate_error(error_type, sample["text"] + tail) == translate_error(error_type, sample["text"])
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=sample_id)
-def test_one_row_speaks_for_a_sample(sample: dict[str, Any]) -> None:
-    """The order of the table decides nothing."""
+def test_one_row_matches_a_sample(sample: dict[str, Any]) -> None:
+    """The order of the table does not matter."""
     error_type = sample.get("type", "RuntimeError")
     message = " ".join(sample_message(sample).split())
     rows = [pattern.name for pattern in PATTERNS if pattern.error_type == error_type and pattern.regex.match(message)]
@@ -79,7 +79,7 @@ def test_each_row_has_its_own_name() -> None:
     assert len({pattern.name for pattern in PATTERNS}) == len(PATTERNS)
 
 
-# ---- arithmetic on the figures ----
+# ---- arithmetic on the numbers ----
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_each_row_has_its_own_name() -> None:
         ("L1", 999, 999, Resource.L1_BUFFER),  # 1000 needed, 999 free
         ("L1", 1000, 999, Resource.FRAGMENTATION),
         ("DRAM", 5000, 999, Resource.FRAGMENTATION),
-        ("L1", 1000, 1000, Resource.L1_BUFFER),  # fits by these figures; booking it rounds up
-        ("L1_SMALL", 5000, 999, Resource.L1_SMALL_BUFFER),  # mended by its size, not by moving tensors
+        ("L1", 1000, 1000, Resource.L1_BUFFER),  # fits by these numbers; the allocator rounds up
+        ("L1_SMALL", 5000, 999, Resource.L1_SMALL_BUFFER),  # fixed by its size, not by moving tensors
         ("TRACE", 5000, 999, Resource.TRACE_BUFFER),
     ],
 )
-def test_fragmentation_is_enough_free_but_not_in_one_block(memory: str, free: int, largest: int, resource: Resource) -> None:
+def test_fragmentation_is_enough_bytes_but_not_in_one_block(memory: str, free: int, largest: int, resource: Resource) -> None:
     text = (
         f"Out of Memory: Not enough space to allocate 64000 B {memory} buffer across 64 banks, where each bank needs to store"
         f" 1000 B, but bank size is 9000 B (allocated: {9000 - free} B, free: {free} B, largest free block: {largest} B)"
@@ -102,7 +102,7 @@ def test_fragmentation_is_enough_free_but_not_in_one_block(memory: str, free: in
     assert (verdict.status, verdict.resource) == (Status.OOM, resource)
 
 
-def test_shortfall_follows_from_the_figures() -> None:
+def test_shortfall_follows_from_the_numbers() -> None:
     """Buffer: 532480 - 328352 per bank. Program beyond L1: 9991296 - 1499136. Program over tensors: 114016 - 106496."""
     beyond = "Statically allocated circular buffers on core range [(x=7,y=6) - (x=7,y=6)] grow to 9991296 B"
     over = "Statically allocated dataflow buffers in program 0 clash with L1 buffers on core range [0-0 - 7-7]."
@@ -149,10 +149,10 @@ def test_thrown_at_is_free_of_the_build_folder(path: str, thrown_at: str) -> Non
 NOT_A_KNOWN_WORDING = {
     "unknown wording of out of memory": "Out of Memory: the allocator gave up on a 34078720 B L1 buffer",
     "out of memory, lower case": "out of memory",
-    "missing figures": "Out of Memory: Not enough space to allocate B L1 buffer across banks",
+    "missing numbers": "Out of Memory: Not enough space to allocate B L1 buffer across banks",
     "unknown memory": OOM.replace(" L1 ", " L3 "),
     "memory of another kind": OOM.replace(" L1 ", " L1_LARGE "),
-    "figure of 21 digits": OOM.replace("34078720", "9" * 21),
+    "number of 21 digits": OOM.replace("34078720", "9" * 21),
     "GPU": "CUDA out of memory. Tried to allocate 20.00 GiB.",
     "not memory, names L1": "L1 buffers must be aligned to 16 B",
     "not memory, names an operator": "ttnn.concat: all inputs must have the same rank",
@@ -248,12 +248,12 @@ def test_a_mebibyte_is_read_at_once(text: str) -> None:
     assert len(verdict.message) <= MESSAGE_CHARS
 
 
-def test_what_follows_a_message_of_a_mebibyte_does_not_matter() -> None:
+def test_a_mebibyte_after_a_message_does_not_matter() -> None:
     text = f"{OOM_HEADER}{OOM}\n" + "tensor([0., 0.])\n" * (MEBI // 17)
     assert translate_error("RuntimeError", text) == translate_error("RuntimeError", OOM_HEADER + OOM)
 
 
-def test_a_wording_beyond_the_head_is_not_looked_for() -> None:
+def test_a_wording_beyond_the_first_characters_is_ignored() -> None:
     assert translate_error("RuntimeError", "\n" * HEAD_CHARS + OOM).status is Status.ERROR
 
 
@@ -267,14 +267,14 @@ FRAGMENTS = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=2000) | st.lists(FRAGMENTS | st.text(max_size=20), max_size=12).map("".join))
 def test_random_text_is_never_a_verdict(text: str) -> None:
-    """Not even text put together from the words of memory failures: a verdict needs a whole wording."""
+    """Not even text composed of the words of memory failures: a verdict needs a complete wording."""
     verdict = translate_error("RuntimeError", text)
     assert (verdict.status, verdict.resource) == (Status.ERROR, None)
     assert len(verdict.message.splitlines()) <= 1
 
 
-def test_the_number_of_a_program_is_no_part_of_a_message():
-    """TTNN counts programs per process: the same call in two of them is to have the same record."""
+def test_the_number_of_a_program_is_not_part_of_a_message():
+    """TTNN counts programs per process: the same call in two of them must have the same record."""
     text = "Statically allocated dataflow buffers in program {} clash with L1 buffers on core range [0-0 - 7-7]. L1 buffer …"
     messages = {translate_error("RuntimeError", text.format(number)).message for number in (0, 17, 5470)}
     assert messages == {text.replace("in program {}", "in a program")}

@@ -1,4 +1,4 @@
-"""Other TTNN releases: how they come and go, without the network, and what the real ones say where they were added."""
+"""Other TTNN releases: adding and removing them without the network, and verdicts of those that were added."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WHEEL_FILES = {
 }
 
 
-# Coming and going ----------------------------------------------------------------------------------------------------------
+# Add and remove ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def wheels(tmp_path, monkeypatch) -> Path:
 
 
 def make_wheel(folder: Path, version: str, tag: str = "py3-none-any") -> Path:
-    """A wheel as pip installs it, with the two things in it that make a release."""
+    """Writes a wheel that pip installs, with the files that make a release."""
     info = f"ttnn-{version}.dist-info"
     files = WHEEL_FILES | {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: ttnn\nVersion: {version}\nRequires-Dist: nothing-that-is\n",
@@ -92,7 +92,7 @@ def test_a_release_is_added_once_and_removed(wheels):
         remove_release("0.75.0")
 
 
-def test_the_commands_say_what_is_there(wheels):
+def test_the_commands_list_what_is_available(wheels):
     for version in ("0.75.0", "0.100.0"):
         make_wheel(wheels, version)
     assert program("releases", "add", "0.100.0", "0.75.0").returncode == 0
@@ -109,29 +109,29 @@ def test_the_commands_say_what_is_there(wheels):
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "message"),
     [
         ("0.65.0", "opens no virtual device"),
-        ("0.67.0", "programs that overflow L1 pass"),
-        ("0.74.3", "programs that overflow L1 pass"),
-        ("latest", "'latest' is no version of ttnn; expected one like 0.75.0"),
-        ("0.75", "is no version of ttnn"),
-        ("0.75.0 --pre", "is no version of ttnn"),
-        ("../0.75.0", "is no version of ttnn"),
+        ("0.67.0", "accepts programs that overflow L1"),
+        ("0.74.3", "accepts programs that overflow L1"),
+        ("latest", "'latest' is not a version of ttnn; expected one like 0.75.0"),
+        ("0.75", "is not a version of ttnn"),
+        ("0.75.0 --pre", "is not a version of ttnn"),
+        ("../0.75.0", "is not a version of ttnn"),
     ],
 )
-def test_what_gives_no_full_verdicts_is_refused_before_any_download(wheels, version, said):
+def test_a_release_without_full_verdicts_is_rejected_before_any_download(wheels, version, message):
     make_wheel(wheels, "0.75.0")
     done = program("releases", "add", "0.75.0", version)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert said in done.stderr
+    assert message in done.stderr
     assert left_behind() == []
-    with pytest.raises(HarnessError, match=said.replace("(", r"\(")):
+    with pytest.raises(HarnessError, match=message.replace("(", r"\(")):
         find_release(version)
 
 
 @pytest.mark.parametrize("version", ["0.66.0", "0.75.0", "0.81.1", "0.82.0rc1", "1.0.0"])
-def test_what_gives_them_or_is_not_known_yet_is_not_refused(version):
+def test_a_release_with_full_verdicts_or_unknown_is_not_rejected(version):
     assert why_not(version) == ""
 
 
@@ -152,7 +152,7 @@ def of_something_else(wheels):
 
 
 @pytest.mark.parametrize("offer", [no_wheel, of_another_python, broken, of_something_else], ids=lambda f: f.__name__)
-def test_what_pip_cannot_install_is_one_line_and_leaves_nothing(wheels, offer):
+def test_a_failure_of_pip_is_one_line_and_leaves_nothing(wheels, offer):
     offer(wheels)
     done = program("releases", "add", "0.79.0")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -167,7 +167,7 @@ def test_a_release_that_is_not_here_names_the_command_that_adds_it(wheels):
 
 
 def test_a_timeline_adds_what_is_not_here_before_anything_runs(wheels, tmp_path):
-    """One line for each that cannot be had; what can be had is kept. A wheel that is no TTNN has no verdicts at all."""
+    """One line for each that is not available; the others are kept. A wheel without TTNN has no verdicts at all."""
     make_wheel(wheels, "0.75.0")
     out = str(tmp_path / "out")
     done = program("releases", "known_changes", "--ttnn", "0.79.0,0.75.0,0.78.0", "-o", out)
@@ -185,7 +185,7 @@ def test_a_timeline_adds_what_is_not_here_before_anything_runs(wheels, tmp_path)
 @pytest.mark.parametrize(
     "lost", ["ttnn/__init__.py", "ttnn/_ttnn.cpython-312-x86_64-linux-gnu.so", "ttnn-0.75.0.dist-info/RECORD"]
 )
-def test_a_damaged_release_is_added_anew(wheels, lost):
+def test_a_damaged_release_is_added_again(wheels, lost):
     make_wheel(wheels, "0.75.0")
     added = add_release("0.75.0")
     (added.folder / lost).unlink()
@@ -197,7 +197,7 @@ def test_a_damaged_release_is_added_anew(wheels, lost):
     assert left_behind() == ["ttnn-0.75.0"]
 
 
-def test_what_killed_processes_left_is_gone_and_what_others_make_is_not(wheels):
+def test_leftovers_of_killed_processes_are_removed_and_those_of_others_are_not(wheels):
     dead = subprocess.Popen(["true"])
     dead.wait()
     for pid in (dead.pid, os.getpid()):
@@ -214,7 +214,7 @@ def test_a_card_runs_the_installed_release_only(tmp_path):
     assert environment_for(card, tmp_path, {}, release=Release("0.75.0", tmp_path, installed=True))
 
 
-# What they say -------------------------------------------------------------------------------------------------------------
+# Verdicts -------------------------------------------------------------------------------------------------------------------
 
 pools = pytest.mark.virtual_device
 
@@ -244,7 +244,7 @@ def pool(request) -> Iterator[Pool]:
         yield opened
 
 
-def ask(pool: Pool, case: dict[str, object]) -> Record:
+def probe(pool: Pool, case: dict[str, object]) -> Record:
     record = pool.submit(case_from_json(case)).result()
     assert record.ttnn == pool.facts.ttnn == pool.options.release.version
     return record
@@ -252,8 +252,8 @@ def ask(pool: Pool, case: dict[str, object]) -> Record:
 
 @pools
 def test_a_row_of_152640_tiles_overflows_the_program_of_0_66_0_alone(pool):
-    """One tile row is untilized by one core, the last, through program buffers of the whole row's length."""
-    verdict = ask(pool, UNTILIZE).verdict
+    """The last core untilizes its share of one tile row, through program buffers as long as the share."""
+    verdict = probe(pool, UNTILIZE).verdict
     if pool.facts.ttnn != "0.66.0":
         assert verdict.status is Status.FITS
         return
@@ -264,7 +264,7 @@ def test_a_row_of_152640_tiles_overflows_the_program_of_0_66_0_alone(pool):
 
 @pools
 def test_a_pool_from_dram_goes_through_l1_in_0_66_0_alone(pool):
-    verdict = ask(pool, POOL).verdict
+    verdict = probe(pool, POOL).verdict
     if pool.facts.ttnn != "0.66.0":
         assert verdict.status is Status.FITS
         return
@@ -275,8 +275,8 @@ def test_a_pool_from_dram_goes_through_l1_in_0_66_0_alone(pool):
 
 @pools
 def test_the_banks_are_the_releases_own(pool):
-    """Two operands of 532,480 B per bank leave less than a third needs; how much is there differs by release."""
-    verdict = ask(pool, ADD).verdict
+    """Two operands of 532,480 B per bank leave less than a third needs; the bank's size differs by release."""
+    verdict = probe(pool, ADD).verdict
     bank_bytes = {"0.66.0": 1_395_584, "0.75.0": 1_393_600, "0.81.1": 1_393_312}[pool.facts.ttnn]
     assert (verdict.status, verdict.resource, verdict.stage) == (Status.OOM, Resource.L1_BUFFER, "output")
     assert (verdict.bank_bytes, verdict.free_bytes) == (bank_bytes, bank_bytes - 2 * 532_480)
@@ -285,8 +285,8 @@ def test_the_banks_are_the_releases_own(pool):
 
 
 @pools
-def test_peaks_are_told_or_it_is_said_why_not(pool):
-    record = ask(pool, {"op": "relu", "inputs": [[1, 1, 64, 64]], "memory": "l1"})
+def test_peaks_are_reported_or_why_not(pool):
+    record = probe(pool, {"op": "relu", "inputs": [[1, 1, 64, 64]], "memory": "l1"})
     assert record.status is Status.FITS
     if pool.facts.ttnn == "0.66.0":
         assert (record.usage, record.usage_note) == (None, "graphs of ttnn 0.66.0 have no bytes per bank")
@@ -298,13 +298,13 @@ def test_peaks_are_told_or_it_is_said_why_not(pool):
 @pools
 def test_group_norm_gets_its_grid_where_the_release_determines_none(pool):
     call = {"op": "group_norm", "inputs": [[1, 320, 64, 64], [320], [320]], "attrs": {"group": 32}}
-    assert ask(pool, call).status is Status.FITS
+    assert probe(pool, call).status is Status.FITS
 
 
 @pools
-def test_a_size_that_stays_is_no_huge_one(pool):
+def test_a_size_that_stays_is_not_a_huge_one(pool):
     """Up to 0.75 TTNN takes -1 for 2**32 - 1 where the call adds a dim, and runs out of memory; it cannot add one at all."""
-    verdict = ask(pool, {"op": "expand", "inputs": [[2, 64, 96]], "attrs": {"size": [2, -1, -1, -1]}, "memory": "l1"}).verdict
+    verdict = probe(pool, {"op": "expand", "inputs": [[2, 64, 96]], "attrs": {"size": [2, -1, -1, -1]}, "memory": "l1"}).verdict
     if pool.facts.ttnn in ("0.66.0", "0.75.0"):
         assert (verdict.status, verdict.message) == (Status.ERROR, "Only size 1 dimensions can be expanded in the output shape")
     else:
@@ -313,7 +313,7 @@ def test_a_size_that_stays_is_no_huge_one(pool):
 
 @dataclass(frozen=True)
 class CallOfNothing(Task[str | None]):
-    """What is said of a function that TTNN does not have."""
+    """Returns the report of a function that TTNN does not have."""
 
     def run(self, session: Session, options: PoolOptions) -> str | None:
         try:
@@ -332,7 +332,7 @@ def test_a_function_that_a_release_lacks_is_named(pool):
 
 
 @pools
-def test_the_command_asks_the_release(pool, tmp_path):
+def test_the_command_runs_the_release(pool, tmp_path):
     version = pool.facts.ttnn
     cases, records = tmp_path / "cases.jsonl", tmp_path / "records.jsonl"
     cases.write_text(json.dumps(ADD) + "\n")

@@ -1,4 +1,4 @@
-"""Choosing, opening and proving a device, and leaving nothing behind."""
+"""Chooses, opens and proves devices, and checks that nothing is left behind."""
 
 import json
 import os
@@ -6,13 +6,16 @@ import subprocess
 import sys
 import textwrap
 import time
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ssinghal.core.boards import board_names, load_board
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.modes import MOCK_VARIABLE, SIMULATOR_VARIABLE, choose_device
+from ssinghal.device.session import Session
 from ssinghal.device.virtual import (  # fmt: skip
     apply_environment,
     environment_for,
@@ -22,7 +25,7 @@ from ssinghal.device.virtual import (  # fmt: skip
     ttnn_package,
     virtual_home,
 )
-from ssinghal.errors import DeviceUnavailable, InvalidCase
+from ssinghal.errors import DeviceError, DeviceUnavailable, InvalidCase
 from ssinghal.runner.pool import Pool
 
 NODE = ["/dev/tenstorrent/0"]
@@ -47,7 +50,7 @@ def test_mode_is_chosen(mode, environ, nodes, chosen):
 
 
 @pytest.mark.parametrize(
-    ("mode", "environ", "nodes", "says"),
+    ("mode", "environ", "nodes", "message"),
     [
         ("silicon", {}, [], "/dev/tenstorrent"),
         ("simulator", {}, NODE, SIMULATOR_VARIABLE),
@@ -56,8 +59,8 @@ def test_mode_is_chosen(mode, environ, nodes, chosen):
         ("virtul", {}, [], "did you mean virtual"),
     ],
 )
-def test_what_cannot_be_had_is_refused_not_replaced(mode, environ, nodes, says):
-    with pytest.raises(DeviceUnavailable, match=says):
+def test_an_unavailable_mode_is_rejected_not_replaced(mode, environ, nodes, message):
+    with pytest.raises(DeviceUnavailable, match=message):
         choose_device(mode, environ=environ, nodes=nodes)
 
 
@@ -67,14 +70,14 @@ def test_unknown_board():
 
 
 @pytest.mark.parametrize("variable", ["TT_METAL_CACHE", "TT_METAL_RUNTIME_ROOT", "TT_METAL_HOME"])
-def test_silicon_refuses_anything_of_the_virtual_device(variable):
+def test_silicon_rejects_folders_of_the_virtual_device(variable):
     with pytest.raises(DeviceUnavailable, match=variable):
         silicon_environment({variable: str(virtual_home() / "ttnn-0.81.1-00000000" / "kernels")})
     assert MOCK_VARIABLE not in silicon_environment({variable: "/opt/elsewhere"})
 
 
 @pytest.mark.virtual_device
-def test_silicon_refuses_the_virtual_folders_of_another_cache_folder(monkeypatch):
+def test_silicon_rejects_virtual_folders_in_another_cache_folder(monkeypatch):
     kernels = prepare_root().kernels
     monkeypatch.setenv("XDG_CACHE_HOME", "/another/cache")
     assert not kernels.is_relative_to(virtual_home())
@@ -84,7 +87,7 @@ def test_silicon_refuses_the_virtual_folders_of_another_cache_folder(monkeypatch
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize("folder", ["a cache", "it's", "$CACHE"])
-def test_a_cache_folder_that_no_compiler_starts_from_is_refused(folder, tmp_path, monkeypatch):
+def test_a_cache_folder_that_no_compiler_starts_from_is_rejected(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
     with pytest.raises(DeviceUnavailable, match="set XDG_CACHE_HOME to another folder"):
         prepare_root()
@@ -112,7 +115,7 @@ def test_virtual_environment_replaces_what_is_inherited(tmp_path):
 
 @pytest.mark.virtual_device
 def test_inherited_variables_do_not_reach_a_verdict(monkeypatch):
-    """The command queue in DRAM takes 16 MiB off each bank of a device that is told so; 3 is no visible device."""
+    """A command queue in DRAM would take 16 MiB of each bank; device 3 does not exist."""
     for name, value in {"TT_METAL_DRAM_BACKED_CQ": "1", "TT_VISIBLE_DEVICES": "3", "TT_METAL_SLOW_DISPATCH_MODE": "1"}.items():
         monkeypatch.setenv(name, value)
     with Pool(choose_device("virtual", "n150")) as pool:
@@ -121,14 +124,33 @@ def test_inherited_variables_do_not_reach_a_verdict(monkeypatch):
 
 
 @pytest.mark.virtual_device
-def test_root_is_keyed_by_version_and_made_once():
+def test_root_is_keyed_by_version_and_created_once():
     package, version = ttnn_package()
-    made = prepare_root()
-    assert f"ttnn-{version}-" in made.folder.name
-    assert (made.root / "tt_metal").resolve() == (package / "tt_metal").resolve()
-    stamp = (made.root / "runtime").stat().st_mtime_ns
+    virtual = prepare_root()
+    assert f"ttnn-{version}-" in virtual.folder.name
+    assert (virtual.root / "tt_metal").resolve() == (package / "tt_metal").resolve()
+    stamp = (virtual.root / "runtime").stat().st_mtime_ns
     assert (prepare_root().root / "runtime").stat().st_mtime_ns == stamp
-    assert not list(made.folder.glob("making-*"))
+    assert not list(virtual.folder.glob("making-*"))
+
+
+@pytest.mark.parametrize(
+    ("use", "path"),
+    [
+        (lambda session: session.buffers(), "reports.get_buffers"),
+        (lambda session: session._l1_base_bytes(), "reports.get_device_info"),
+        (lambda session: session.can_capture, "graph"),
+        (lambda session: session.capture_running(lambda: None), "graph"),
+    ],
+)
+def test_a_release_that_lacks_a_private_function_is_named(use, path):
+    pytest.importorskip("ttnn")
+    session = Session.__new__(Session)
+    session.ttnn = SimpleNamespace(_ttnn=SimpleNamespace(reports=SimpleNamespace()))
+    session._device = None
+    with pytest.raises(DeviceError) as error:
+        use(session)
+    assert str(error.value) == f"ttnn {version('ttnn')} has no ttnn._ttnn.{path}, which is needed here"
 
 
 def test_scratch_folder_is_gone_afterwards_and_so_are_those_of_the_dead():
@@ -142,11 +164,11 @@ def test_scratch_folder_is_gone_afterwards_and_so_are_those_of_the_dead():
     assert not folder.exists()
 
 
-# A device of its own for each of these: one board per process -------------------------------------------------------------
+# A separate process for each of these: one board per process -------------------------------------------------------------
 
 
 def in_process(code: str, tmp_path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Runs ``code`` with a device environment in force and ``choice`` defined, in an empty working folder."""
+    """Runs ``code`` in a device environment with ``choice`` defined, in an empty working folder."""
     prelude = """
         import os, sys, json
         from dataclasses import asdict
@@ -169,7 +191,7 @@ def in_process(code: str, tmp_path: Path, **environ: str) -> subprocess.Complete
 
 
 @pytest.mark.virtual_device
-def test_slow_dispatch_is_not_believed(tmp_path):
+def test_slow_dispatch_is_not_trusted(tmp_path):
     done = in_process(
         """
         os.environ["TT_METAL_SLOW_DISPATCH_MODE"] = "1"
@@ -185,7 +207,7 @@ def test_slow_dispatch_is_not_believed(tmp_path):
 
 
 @pytest.mark.virtual_device
-def test_a_second_board_in_one_process_is_not_believed(tmp_path):
+def test_a_second_board_in_one_process_is_not_trusted(tmp_path):
     done = in_process(
         """
         Session(choice).close()
@@ -245,7 +267,7 @@ def test_nothing_is_left_behind(tmp_path):
 
 @pytest.mark.virtual_device
 @pytest.mark.parametrize("name", board_names())
-def test_board_files_say_what_ttnn_opens(name, tmp_path):
+def test_board_files_match_what_ttnn_opens(name, tmp_path):
     code = """
         choice = choose_device("virtual", os.environ["BOARD"])
         apply_environment(environment_for(choice, Path(os.environ["SCRATCH"])))
@@ -265,8 +287,8 @@ def test_board_files_say_what_ttnn_opens(name, tmp_path):
 
 
 @pytest.mark.virtual_device
-def test_a_device_that_passes_the_program_beyond_l1_is_not_believed(tmp_path):
-    """As slow dispatch does up to 0.74; here the program is made to fit instead."""
+def test_a_device_that_accepts_the_program_beyond_l1_is_not_trusted(tmp_path):
+    """As slow dispatch does up to 0.74; here the program is small enough to fit."""
     done = in_process(
         """
         import ssinghal.device.session

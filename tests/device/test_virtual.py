@@ -1,4 +1,4 @@
-"""The virtual device's folders mend themselves."""
+"""The folders of the virtual device repair themselves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def remove_link(root):
     (root / "tt_metal").unlink()
 
 
-def turn_link(root):
+def break_link(root):
     (root / "ttnn").unlink()
     (root / "ttnn").symlink_to(root / "gone")
 
@@ -50,24 +50,24 @@ def another_wheel(root):
 
 @pytest.mark.parametrize(
     "damage",
-    [remove_compiler, empty_compiler, forbid_compiler, remove_link, turn_link, another_wheel],
+    [remove_compiler, empty_compiler, forbid_compiler, remove_link, break_link, another_wheel],
     ids=lambda f: f.__name__,
 )
-def test_a_damaged_runtime_root_is_made_anew(damage):
-    made = prepare_root()
-    whole = {path.relative_to(made.root): path.lstat().st_mode for path in made.root.rglob("*") if not path.is_symlink()}
-    kernel = made.kernels / "kernel"
+def test_a_damaged_runtime_root_is_rebuilt(damage):
+    virtual = prepare_root()
+    before = {path.relative_to(virtual.root): path.lstat().st_mode for path in virtual.root.rglob("*") if not path.is_symlink()}
+    kernel = virtual.kernels / "kernel"
     kernel.touch()
-    damage(made.root)
-    assert prepare_root() == made
-    again = {path.relative_to(made.root): path.lstat().st_mode for path in made.root.rglob("*") if not path.is_symlink()}
-    assert again == whole
-    assert (made.root / "ttnn").resolve() == (ttnn_package()[0] / "ttnn").resolve()
+    damage(virtual.root)
+    assert prepare_root() == virtual
+    after = {path.relative_to(virtual.root): path.lstat().st_mode for path in virtual.root.rglob("*") if not path.is_symlink()}
+    assert after == before
+    assert (virtual.root / "ttnn").resolve() == (ttnn_package()[0] / "ttnn").resolve()
     assert kernel.exists()
-    assert {path.name for path in made.folder.iterdir()} == {"root", "kernels", "kernels-here-do-nothing"}
+    assert {path.name for path in virtual.folder.iterdir()} == {"root", "kernels", "kernels-here-do-nothing"}
 
 
-def test_a_device_opens_on_a_root_made_anew():
+def test_a_device_opens_on_a_rebuilt_root():
     remove_compiler(prepare_root().root)
     with Pool(choose_device("virtual")) as pool:
         assert pool.submit(make_case("relu", ((1, 1, 64, 64),))).result().status is Status.FITS
