@@ -148,13 +148,17 @@ def record_schema() -> str:
 
 
 def statuses() -> str:
-    """The values of ``status`` and of ``resource``."""
+    """The values of ``status`` and of ``resource`` with their meanings."""
     from ssinghal.core.record import Resource, Status
 
-    return "\n".join(
-        f"* `{name}`: {', '.join(code(member) for member in kind)}"
-        for name, kind in (("status", Status), ("resource", Resource))
-    )
+    tables = {"status": Status, "resource": Resource}
+    return "\n\n".join(table([code(name), "meaning"], _members(kind)) for name, kind in tables.items())
+
+
+def _members(kind: type) -> list[list[str]]:
+    """The values of an enum, each with the comment behind it."""
+    members = re.findall(r'^    [A-Z0-9_]+ = "(\w+)"(?:  # (.+))?$', inspect.getsource(kind), re.MULTILINE)
+    return [[code(value), note] for value, note in members]
 
 
 def boards() -> str:

@@ -26,29 +26,29 @@ L1_END_BYTES = frozenset({1_499_136, 1_572_864})  # of a Wormhole and a Blackhol
 class Status(TextEnum):
     """How a case ended; every selected case has exactly one."""
 
-    FITS = "fits"
-    OOM = "oom"
-    MISMATCH = "mismatch"
-    UNSUPPORTED = "unsupported"
-    INVALID = "invalid"
-    ERROR = "error"
-    CRASH = "crash"
-    TIMEOUT = "timeout"
-    NOT_RUN = "not_run"
+    FITS = "fits"  # it ran, and its results are as they should be
+    OOM = "oom"  # a memory ran out: see ``resource``
+    MISMATCH = "mismatch"  # it returned another shape, dtype, layout, memory or (on a card) other values
+    UNSUPPORTED = "unsupported"  # a known limitation of TTNN or of the operator
+    INVALID = "invalid"  # a call that makes no sense, such as a missing argument
+    ERROR = "error"  # an error text with no known meaning
+    CRASH = "crash"  # the process died
+    TIMEOUT = "timeout"  # it took longer than it may
+    NOT_RUN = "not_run"  # interrupted, no device, or too much work for the host
 
 
 class Resource(TextEnum):
     """What ran out."""
 
-    L1_BUFFER = "l1_buffer"
-    DRAM_BUFFER = "dram_buffer"
-    L1_SMALL_BUFFER = "l1_small_buffer"
-    TRACE_BUFFER = "trace_buffer"
-    CIRCULAR_BUFFER = "circular_buffer"
-    CLASH = "clash"
-    KERNEL_CONFIG = "kernel_config"
-    FRAGMENTATION = "fragmentation"
-    HOST = "host"
+    L1_BUFFER = "l1_buffer"  # a buffer finds no room in the banks of L1
+    DRAM_BUFFER = "dram_buffer"  # the same in DRAM
+    L1_SMALL_BUFFER = "l1_small_buffer"  # the same in the region for tables of pools and convolutions
+    TRACE_BUFFER = "trace_buffer"  # the same in the region of trace mode
+    CIRCULAR_BUFFER = "circular_buffer"  # program buffers are larger than L1
+    CLASH = "clash"  # program buffers reach into an L1 tensor
+    KERNEL_CONFIG = "kernel_config"  # arguments and semaphores of kernels exceed their region
+    FRAGMENTATION = "fragmentation"  # enough bytes are free, but in no single block
+    HOST = "host"  # memory of the host
 
 
 class DecidedBy(TextEnum):

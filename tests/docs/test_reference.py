@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -61,7 +62,7 @@ def test_every_command_and_option_named_exists(page: Path) -> None:
     faults = []
     for text, words in program_calls(page):
         path, rest = command_of(words)
-        if path == ("releases",) and not rest[0].startswith("-"):  # a file or a catalog, for its command run
+        if path == ("releases",) and rest and not rest[0].startswith("-"):  # a file or a catalog, for its command run
             path = (*path, "run")
         known = options_of(COMMANDS[path])
         if path == ("exec",) and "--" in rest:
@@ -131,6 +132,12 @@ def test_fields_of_a_class_are_read_from_its_source(reference: ModuleType) -> No
 ])  # fmt: skip
 def test_types_are_shown_without_validators(reference: ModuleType, text: str, plain: str) -> None:
     assert reference._plain_type(text) == plain
+
+
+@pytest.mark.parametrize("kind", [ssinghal.Status, ssinghal.Resource])
+def test_every_status_and_resource_is_explained(reference: ModuleType, kind: type[Enum]) -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", reference.statuses(), re.MULTILINE))
+    assert [member.value for member in kind if not rows.get(member.value)] == []
 
 
 def test_examples_in_help_are_code_in_the_reference(reference: ModuleType) -> None:
