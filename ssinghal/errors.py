@@ -48,7 +48,7 @@ class NotProven(DeviceError):
 
 
 def cut(text: str, limit: int) -> str:
-    """``text``, or its two ends where it is longer than ``limit`` characters: for what others wrote, in a line of ours.
+    """Shortens a text of more than ``limit`` characters to its two ends: for texts of others in one line of output.
 
     >>> cut("0123456789" * 9, 60)
     '01234567890123456789 … (90 characters) … 56789'
@@ -58,16 +58,16 @@ def cut(text: str, limit: int) -> str:
     return f"{text[: limit // 3]} … ({len(text):,} characters) … {text[-limit // 12 :]}"
 
 
-def unknown(kind: str, given: str, known: Iterable[str]) -> str:
-    """One line for an unknown name, with the nearest known ones.
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Returns one line about an unknown name, with the nearest known ones.
 
     >>> unknown("board", "n15", ["n150", "p100"])
     "unknown board 'n15'; did you mean n150? Known: n150, p100"
     """
     names = sorted(set(known))
     if not names:
-        return f"unknown {kind} {given!r}; there is none"
-    near = difflib.get_close_matches(given, names, n=3, cutoff=0.5)
+        return f"unknown {kind} {name!r}; there is none"
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"; did you mean {', '.join(near)}?" if near else ";"
     listed = f" Known: {', '.join(names)}" if len(names) <= 12 else f" {len(names)} names are known"
-    return f"unknown {kind} {given!r}{hint}{listed}"
+    return f"unknown {kind} {name!r}{hint}{listed}"

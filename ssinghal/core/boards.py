@@ -1,7 +1,7 @@
-"""The boards the product knows: memory facts (``<name>.yaml``) and the cluster descriptor a virtual one opens from.
+"""The known boards: memory facts (``<name>.yaml``), and the cluster descriptor that a virtual board opens from.
 
-Files of the product's lie in this folder, those of boards that were taken from a machine's own descriptor (``boards.own``) in
-the user's cache folder.
+The files of built-in boards are in ``ssinghal/boards``. Those of boards taken from a machine's own descriptor
+(``runner.custom_boards``) are in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def board_names() -> list[str]:
 
 
 def current_boards() -> list[str]:
-    """Those that are worth trying instead of another one: no meshes, each chip of which holds what one alone does, and no
-    variants of a board's grid."""
+    """Returns the boards that are worth trying instead of another one: no meshes, as each of their chips holds what a single
+    one does, and no variants of a board's grid."""
     return [name for name in board_names() if not {"mesh", "variant_of"} & _facts(name).keys()]
 
 
 def own_boards_home() -> Path:
+    """Returns the folder of boards that were taken from a descriptor."""
     return platformdirs.user_cache_path("ssinghal").absolute() / "boards"
 
 
@@ -81,27 +82,31 @@ def load_board(name: str) -> Board:
 
 
 def board_note(name: str) -> str:
-    """What must be told with a board: where it is not opened quite as its descriptor has it. Empty for most."""
+    """Returns how the opened board differs from its descriptor; empty for most boards."""
     return str(_facts(name).get("note", ""))
 
 
 def cluster_descriptor(name: str) -> Path:
-    """The YAML file that TT-Metalium opens as a mock cluster of this board."""
+    """Returns the YAML file that TT-Metalium opens as a mock cluster of this board.
+
+    Raises:
+        InvalidCase: No board has this name.
+    """
     _facts(name)
     return cluster_file(name)
 
 
 def cluster_file(name: str) -> Path:
-    """Where a board's cluster descriptor is, or would be."""
-    return _place(name, _DESCRIPTOR)
+    """Returns the path of a board's cluster descriptor, which need not exist."""
+    return _file(name, _DESCRIPTOR)
 
 
 def facts_file(name: str) -> Path:
-    """Where a board's memory facts are, or would be."""
-    return _place(name, ".yaml")
+    """Returns the path of a board's memory facts, which need not exist."""
+    return _file(name, ".yaml")
 
 
-def _place(name: str, suffix: str) -> Path:
+def _file(name: str, suffix: str) -> Path:
     if is_own(name):
         return own_boards_home() / f"{name.rpartition(DIGEST_MARK)[2]}{suffix}"
     return _FOLDER / f"{name}{suffix}"

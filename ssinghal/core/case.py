@@ -54,7 +54,7 @@ class Placement:
 
     @property
     def output_config(self) -> MemoryConfig | None:
-        """The memory config to ask for, or None where TTNN is to choose."""
+        """The memory config to request, or None to let TTNN choose."""
         if self.output_memory is OutputMemory.TTNN:
             return None
         if self.output_memory is OutputMemory.SAME:
@@ -64,18 +64,21 @@ class Placement:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a case comes from: catalog, and for captured ones model, input size, call count and first module path."""
+    """A catalog line that a case comes from."""
 
     catalog: str
+    # For captured lines: the model and its input size.
     model: str = ""
     input_size: str = ""
+    # How often the model makes the call; 0 if it has a tensor of the shape, but need not make this very call.
     count: Bytes = 1
+    # The first module that makes the call.
     module_path: str = ""
 
 
 @dataclass(frozen=True)
 class KnownOom:
-    """What a real card said of this case: the run it was seen in and its bytes, where the log gives them."""
+    """What a real card reported of this case: the run, and the bytes if its log has them."""
 
     run: str
     stage: str = ""
@@ -106,7 +109,7 @@ class Case:
     listed_shape: Shape | None = None
 
     def identity(self) -> dict[str, Any]:
-        """All that decides the verdict on a given board and release: the JSON object ``probe --from`` reads."""
+        """Returns all that decides the verdict on a given board and release: the JSON object that ``probe --from`` reads."""
         return {
             "op": self.name,
             "inputs": [list(s) for s in self.inputs],
@@ -121,13 +124,13 @@ class Case:
 
     @cached_property
     def key(self) -> str:
-        """Content hash of the identity, the operator counted under its canonical name."""
+        """A content hash of the identity, with the operator's canonical name."""
         text = json.dumps({**self.identity(), "op": self.operator}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def id(self) -> str:
-        """Readable, unique per identity, usable in ``-k``: shapes, attributes, and of the placement what is not bf16 tile."""
+        """Readable text, unique for each identity, usable in ``-k``: shapes, attributes, and the placement unless bf16 tile."""
         p = self.placement
         parts = ["+".join("x".join(map(str, s)) for s in self.inputs) or "no_inputs"]
         parts += [f"{k}={_compact(v)}" for k, v in sorted(self.attrs.items())]
@@ -139,7 +142,7 @@ class Case:
         return "-".join(parts)
 
     def merged(self, other: Case) -> Case:
-        """The same case seen by two catalogs: sources are joined, a known OOM and a listed shape of either are kept."""
+        """Joins the same case of two catalogs: all sources, and a known OOM and a listed shape of either."""
         return replace(
             self,
             sources=(*self.sources, *other.sources),
@@ -155,6 +158,7 @@ def _compact(value: Any) -> str:
 
 
 def call_text(case: Case) -> str:
+    """Returns the call in one line, for people."""
     shapes = " ".join(format_shape(s) for s in case.inputs)
     attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
     p = case.placement

@@ -1,6 +1,6 @@
-"""Cluster descriptors, as ``ttnn.cluster.serialize_cluster_descriptor()`` writes a machine's, checked and made ready to open.
+"""Cluster descriptors, as ``ttnn.cluster.serialize_cluster_descriptor()`` writes them, checked before a board opens from one.
 
-TT-Metalium reads them in native code, where what is missing or unknown ends the process: that is refused here, in words.
+TT-Metalium reads them in native code, where a missing or unknown entry ends the process. Here it is an error with a clear text.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,7 +38,7 @@ class _Harvesting(BaseModel):
 
 
 class _DescriptorModel(BaseModel):
-    """What TT-Metalium needs of a descriptor; it does without the rest."""
+    """The entries of a descriptor that TT-Metalium needs."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -52,7 +52,7 @@ class _DescriptorModel(BaseModel):
 
 @dataclass(frozen=True)
 class Descriptor:
-    """``content``: the file's bytes, or what is opened instead, for the reason that ``note`` tells."""
+    """A checked descriptor. ``content``: the bytes to open: the file's own, or changed ones for the reason in ``note``."""
 
     name: str
     digest: str
@@ -61,7 +61,11 @@ class Descriptor:
 
 
 def read_descriptor(path: Path) -> Descriptor:
-    """InvalidCase, in one line, for a file that is not there or no descriptor that a virtual board could open from."""
+    """Reads and checks a descriptor.
+
+    Raises:
+        InvalidCase: The file cannot be read, or a virtual board could not open from it; one line states why.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -69,58 +73,58 @@ def read_descriptor(path: Path) -> Descriptor:
         raise InvalidCase(f"{path}: {error.strerror}; expected a cluster descriptor") from error
     if len(content) > MAX_BYTES:
         raise InvalidCase(f"{path}: more than {MAX_BYTES:,} B; expected a cluster descriptor")
-    layout = _parsed(path, content)
+    entries = _parsed(path, content)
     sha256 = hashlib.sha256(content).hexdigest()
     name = re.sub(r"[^\w.+-]", "_", path.name)[-_NAME_LENGTH:]
-    made = Descriptor(f"{name}{DIGEST_MARK}{sha256[:DIGEST_LENGTH]}", sha256[:DIGEST_LENGTH], content)
-    return _with_one_row(made, layout)
+    digest = sha256[:DIGEST_LENGTH]
+    return _with_one_row(Descriptor(f"{name}{DIGEST_MARK}{digest}", digest, content), entries)
 
 
 def _parsed(path: Path, content: bytes) -> Mapping[str, Any]:
     try:
-        read = yaml.safe_load(content)
+        entries = yaml.safe_load(content)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidCase(f"{path}{line}: not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InvalidCase(f"{path}: not YAML: {str(error).splitlines()[0]}") from error
-    if not isinstance(read, dict):
+    if not isinstance(entries, dict):
         raise InvalidCase(f"{path}: expected a cluster descriptor, a mapping with arch, harvesting, boards …")
     try:
-        layout = _DescriptorModel.model_validate(read)
+        model = _DescriptorModel.model_validate(entries)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise InvalidCase(f"{path}: {where}: {first['msg']}; expected a cluster descriptor") from error
-    _check(path, layout)
-    return read
+    _check(path, model)
+    return entries
 
 
-def _check(path: Path, layout: _DescriptorModel) -> None:
-    kinds = sorted(set(layout.arch.values()))
+def _check(path: Path, model: _DescriptorModel) -> None:
+    kinds = sorted(set(model.arch.values()))
     if len(kinds) > 1:
-        raise InvalidCase(f"{path}: arch: chips of one kind make a board; these are {' and '.join(kinds)}")
-    for chip in layout.arch:
-        if chip not in layout.harvesting:
-            raise InvalidCase(f"{path}: harvesting: nothing of chip {chip}")
-        if kinds == [_WORMHOLE] and len(layout.arch) > 1 and chip not in layout.chips:
-            raise InvalidCase(f"{path}: chips: no coordinates of chip {chip}, which Wormhole boards of several chips need")
+        raise InvalidCase(f"{path}: arch: the chips of a board are of one kind; these are {' and '.join(kinds)}")
+    for chip in model.arch:
+        if chip not in model.harvesting:
+            raise InvalidCase(f"{path}: harvesting: no entry for chip {chip}")
+        if kinds == [_WORMHOLE] and len(model.arch) > 1 and chip not in model.chips:
+            raise InvalidCase(f"{path}: chips: no coordinates of chip {chip}; Wormhole boards with several chips need them")
 
 
-# An n300 has two rows harvested, and its dispatch is on Ethernet cores, so that all 8 x 8 cores are for programs. TTNN's mock
-# places tensors on those, but checks programs as if dispatch took a row. With one harvested row both are 8 x 8.
-def _with_one_row(made: Descriptor, read: Mapping[str, Any]) -> Descriptor:
-    of_n300 = {chip for board in read["boards"] for chip in _chips_of(board, "n300")}
-    masks = {chip: read["harvesting"][chip]["harvest_mask"] for chip in of_n300 if chip in read["harvesting"]}
+# An n300 has two harvested rows, and dispatches from Ethernet cores, so that programs may use all of its 8 x 8 cores. TTNN's
+# mock places tensors on all of them, but checks programs as if dispatch took a row. With one harvested row both are 8 x 8.
+def _with_one_row(descriptor: Descriptor, entries: Mapping[str, Any]) -> Descriptor:
+    of_n300 = {chip for board in entries["boards"] for chip in _chips_of(board, "n300")}
+    masks = {chip: entries["harvesting"][chip]["harvest_mask"] for chip in of_n300 if chip in entries["harvesting"]}
     if all(mask.bit_count() < 2 for mask in masks.values()):
-        return made
-    one_row = {chip: {**read["harvesting"][chip], "harvest_mask": mask & -mask} for chip, mask in masks.items()}
-    content = yaml.safe_dump({**read, "harvesting": {**read["harvesting"], **one_row}}, sort_keys=False).encode()
-    return Descriptor(made.name, made.digest, content, _TWO_ROWS_NOTE)
+        return descriptor
+    one_row = {chip: {**entries["harvesting"][chip], "harvest_mask": mask & -mask} for chip, mask in masks.items()}
+    content = yaml.safe_dump({**entries, "harvesting": {**entries["harvesting"], **one_row}}, sort_keys=False).encode()
+    return replace(descriptor, content=content, note=_TWO_ROWS_NOTE)
 
 
 def _chips_of(board: list[dict[str, Any]], kind: str) -> list[int]:
-    """The chips of an entry of ``boards``, a list of mappings with one key each, if it is of that kind."""
+    """Returns the chips of an entry of ``boards`` (a list of mappings with one key each) if it is of that kind."""
     entry = {key: value for part in board for key, value in part.items()}
     chips = entry.get("chips")
     if entry.get("board_type") != kind or not isinstance(chips, list):

@@ -1,4 +1,4 @@
-"""Single values as users type them, in options, ini files and JSON: read, or refused with what was expected."""
+"""Parses single values that users type in options, ini files and JSON. Errors state what was expected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ TENSOR_MEMORIES = (BufferType.DRAM, BufferType.L1)
 
 
 def one_of(names: Iterable[T], what: str, value: Any) -> T:
-    """The member of ``names`` (an enum class, or some of its members) that reads ``value``; InvalidCase with the nearest."""
+    """Returns the member of ``names`` (an enum class, or some of its members) whose text is ``value``.
+
+    Raises:
+        InvalidCase: There is none; the text states the nearest ones.
+    """
     known = {str(name): name for name in names}
     if not isinstance(value, str) or str(value) not in known:
         raise InvalidCase(unknown(what, str(value), known))
@@ -27,12 +31,12 @@ def one_of(names: Iterable[T], what: str, value: Any) -> T:
 
 
 def tensor_memory(value: Any) -> BufferType:
-    """DRAM or L1: L1_SMALL is TTNN's own."""
+    """Returns the memory for tensors, DRAM or L1; L1_SMALL is for TTNN alone."""
     return one_of(TENSOR_MEMORIES, "memory", value)
 
 
 def parse_shape(text: str) -> list[int]:
-    """``1,64,80,80`` or ``1x64x80x80`` or ``[1, 64, 80, 80]`` or ``(1, 64, 80, 80)`` as a list of sizes."""
+    """Returns the sizes of ``1,64,80,80``, ``1x64x80x80``, ``[1, 64, 80, 80]`` or ``(1, 64, 80, 80)``."""
     sizes = text.strip()
     if (sizes[:1], sizes[-1:]) in (("[", "]"), ("(", ")")):
         sizes = sizes[1:-1].strip()
@@ -42,7 +46,7 @@ def parse_shape(text: str) -> list[int]:
 
 
 def whole_number(text: str) -> int:
-    """A count from 1."""
+    """Returns a count of at least 1."""
     try:
         number = int(text)
     except ValueError:
@@ -53,7 +57,7 @@ def whole_number(text: str) -> int:
 
 
 def seconds(value: str | float) -> float:
-    """A time above 0, of days at most (the system's clocks count milliseconds in 31 bits)."""
+    """Returns a positive time of at most some days (the clocks of the system count milliseconds in 31 bits)."""
     try:
         number = float(value)
     except ValueError:

@@ -461,7 +461,7 @@ class RunInfo:
 FAULTS = (Status.ERROR, Status.MISMATCH, Status.CRASH, Status.TIMEOUT)
 
 
-MESSAGE_LIMIT = 300  # of what TTNN wrote, in a line of ours; a record has it whole
+MESSAGE_LIMIT = 300  # of TTNN's text, in one line of output; a record has it in full
 
 
 _BUFFERS = {
@@ -474,7 +474,7 @@ _BUFFERS = {
 
 
 def sentence(verdict: Verdict) -> str:
-    """One line: what ran out, by how much, at which step.
+    """Returns one line: what ran out, by how much, at which step.
 
     >>> sentence(Verdict(Status.OOM, Resource.L1_BUFFER, "output", bytes_per_bank=532480, free_bytes=328352))
     'L1 bank needs 532,480 B, 328,352 B free (output)'
@@ -497,7 +497,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def _room(verdict: Verdict) -> str:
-    """What a bank has for the buffer, as far as the message says: free bytes, else its size."""
+    """Returns what a bank has for the buffer, if the message states it: free bytes, else its size."""
     if verdict.free_bytes is None:
         return f" of a bank of {verdict.bank_bytes:,} B" if verdict.bank_bytes is not None else ""
     is_fragmented = verdict.resource is Resource.FRAGMENTATION and verdict.largest_free_bytes is not None

@@ -1,4 +1,4 @@
-"""What a search for remedies found of a failing case, as its record keeps it. Imports neither torch nor ttnn."""
+"""The outcome of a search for remedies of a failing case, as its record keeps it. Imports neither torch nor ttnn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_TRIED = "impossible by arithmetic, or too slow here"
 
 
 class ValueComparison(TextEnum):
-    """What is known of a remedy's values, beside those of the call as it was."""
+    """What is known of a remedy's values, compared with those of the original call."""
 
     SAME_CALL = "the same call"
     EQUAL = "equal in torch"
@@ -23,20 +23,22 @@ class ValueComparison(TextEnum):
 
 @dataclass(frozen=True)
 class WorkingRemedy:
-    """A remedy that ran on the record's device, and whose result had the wanted shape, dtype, layout and memory.
+    """A remedy that ran on the record's device, and whose result had the required shape, dtype, layout and memory."""
 
-    ``contract``: what it asks of the code around the call. ``peak_bytes_per_bank``: most that was allocated after any of its
-    calls, by kind of memory. ``moved_bytes``: allocated bytes of operands and results over its ``calls``. ``probes``: trials
-    that it took to find.
-    """
-
+    # What it changes for the code around the call.
     contract: str
+    # The name of the strategy.
     lever: str
+    # Details, such as the number of pieces.
     note: str
+    # The most that was allocated after any of its calls, by kind of memory.
     peak_bytes_per_bank: Mapping[str, Bytes]
+    # Allocated bytes of operands and results over all of its calls.
     moved_bytes: Bytes
     calls: Bytes
+    # How many trials it took to find.
     probes: Bytes
+    # How its values compare with those of the original call.
     values: ValueComparison
 
     def __str__(self) -> str:
@@ -46,7 +48,7 @@ class WorkingRemedy:
 
     @property
     def cost(self) -> str:
-        """What it takes, without a clock: bytes and calls."""
+        """The bytes and calls that it takes."""
         peaks = ", ".join(f"{kind.upper()} {size:,} B" for kind, size in sorted(self.peak_bytes_per_bank.items(), reverse=True))
         calls = "1 call" if self.calls == 1 else f"{self.calls:,} calls"
         return f"peak per bank: {peaks or 'nothing'}; {calls}, {format_bytes(self.moved_bytes)} moved"
@@ -54,23 +56,28 @@ class WorkingRemedy:
 
 @dataclass(frozen=True)
 class StrategyRejection:
-    """A lever that does not help. ``probes`` 0: arithmetic says so, it would keep the host too busy to be tried, or the budget
-    was spent before it."""
+    """A strategy that does not help."""
 
     contract: str
     lever: str
     reason: str
+    # 0 if it was not tried: impossible by arithmetic, too much work for the host, or the budget was spent before.
     probes: Bytes
 
 
 @dataclass(frozen=True)
 class RemedyOutcome:
-    """``found``: the first that works of each contract, the least change first. ``reason``: why nothing was searched for."""
+    """What works for a failing case, and what does not."""
 
+    # The first that works of each contract, the least change first.
     found: tuple[WorkingRemedy, ...] = ()
+    # What does not work, and why.
     refused: tuple[StrategyRejection, ...] = ()
+    # All trials of the search.
     probes: Bytes = 0
+    # Whether the search stopped at its limit.
     budget_spent: bool = False
+    # Why there was no search; empty if there was one.
     reason: str = ""
 
     @property
@@ -78,9 +85,10 @@ class RemedyOutcome:
         return next(iter(self.found), None)
 
     def __str__(self) -> str:
-        """The first remedy, or that there is none.
+        """Returns the first remedy, or that there is none.
 
-        >>> str(Searched(refused=(Refused("other memory", "all in DRAM", "tried: …", 1), Refused("chunked", "pieces", "…", 0))))
+        >>> tried, untried = (StrategyRejection("chunked", "pieces", "…", probes) for probes in (1, 0))
+        >>> str(RemedyOutcome(refused=(tried, untried)))
         'no remedy: 1 tried and 1 not tried (impossible by arithmetic, or too slow here)'
         """
         if self.first is not None:

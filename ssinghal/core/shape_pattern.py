@@ -12,20 +12,23 @@ from ssinghal.errors import InvalidCase
 
 MAX_NEAR = 5
 
-
 Pattern = tuple[int | None, ...]
 
 
 def parse_pattern(text: str) -> Pattern:
-    """``1,768,4,60,106`` or ``1x768x4x60x106``; ``*`` is any size. InvalidCase for what is neither."""
+    """Returns the pattern of ``1,768,4,60,106`` or ``1x768x4x60x106``, in which ``*`` is any size.
+
+    Raises:
+        InvalidCase: The text is no such pattern.
+    """
     try:
         sizes = parse_shape(text.replace("*", " 0 "))
     except InvalidCase:
         sizes = [-1]
     if min(sizes) < 0:
         raise InvalidCase(f"shape {text!r}: expected sizes like 1,64,80,80, or * for any")
-    wild = re.findall(r"[0-9]+|\*", text)
-    return tuple(None if given == "*" else size for given, size in zip(wild, sizes, strict=True))
+    parts = re.findall(r"[0-9]+|\*", text)
+    return tuple(None if part == "*" else size for part, size in zip(parts, sizes, strict=True))
 
 
 def fits_pattern(shape: Shape, pattern: Pattern) -> bool:
@@ -33,19 +36,19 @@ def fits_pattern(shape: Shape, pattern: Pattern) -> bool:
 
 
 def nearest(shapes: Iterable[Shape], pattern: Pattern) -> tuple[Shape, ...]:
-    """At most a handful of ``shapes``: the same sizes in another order, one other size, as many elements. None for a pattern
-    with any size in it."""
+    """Returns the few of ``shapes`` that are most like the pattern: the same sizes in another order, then one other size, then
+    as many elements. A pattern with ``*`` has none."""
     wanted = tuple(size for size in pattern if size is not None)
     if len(wanted) < len(pattern):
         return ()
     ranked: dict[Shape, tuple[int, int]] = {}
     for shape in set(shapes):
-        apart = [abs(a - b) for a, b in zip(shape, wanted, strict=False) if a != b]
+        differences = [abs(a - b) for a, b in zip(shape, wanted, strict=False) if a != b]
         likeness = (
             sorted(shape) == sorted(wanted),
-            len(shape) == len(wanted) and len(apart) == 1,
+            len(shape) == len(wanted) and len(differences) == 1,
             math.prod(shape) == math.prod(wanted),
         )
         if any(likeness):
-            ranked[shape] = likeness.index(True), sum(apart)
+            ranked[shape] = likeness.index(True), sum(differences)
     return tuple(sorted(ranked, key=lambda shape: (ranked[shape], shape))[:MAX_NEAR])

@@ -2,7 +2,7 @@
 
 The footprint formula is TTNN's own, checked against its allocator by ``tests/agreement/test_allocator.py``. A buffer is cut
 into equal pages, each stored at a multiple of the memory's alignment. Interleaved, the pages go round robin over all banks, so
-the fullest bank holds ``ceil(pages / banks) * round_up(page, alignment)`` bytes; sharded, every bank in use holds one whole
+the fullest bank holds ``ceil(pages / banks) * round_up(page, alignment)`` bytes; sharded, every bank in use holds one complete
 shard. The allocator books that much in every bank, rounded up to its granule.
 """
 
@@ -31,7 +31,7 @@ Shape = tuple[int, ...]
 
 
 class TextEnum(str, Enum):
-    """Members are their text, printed as such (Python 3.10 has no StrEnum)."""
+    """Base of enums whose members are texts (Python 3.10 has no StrEnum)."""
 
     def __str__(self) -> str:
         return str(self.value)
@@ -155,17 +155,18 @@ class Board:
         return self.l1_end_bytes - self.l1.bank_bytes - self.l1_small_bytes
 
     def with_l1_small(self, size_bytes: int) -> Board:
-        """The board opened with ``l1_small_size``: the region, rounded up to a granule, is cut from the top of every L1 bank.
+        """Returns the board opened with ``l1_small_size``: the region takes the top of every L1 bank, in whole granules.
 
-        InvalidCase where nothing would be left of the bank.
+        Raises:
+            InvalidCase: Nothing would be left of the bank.
         """
         booked = round_up(size_bytes, self.granule_bytes)
-        whole = self.l1.bank_bytes + self.l1_small_bytes
-        if size_bytes < 0 or booked >= whole:
-            raise InvalidCase(f"l1_small_size {size_bytes} is outside 0..{whole - 1}, the L1 of one core of {self.name}")
+        bank_bytes = self.l1.bank_bytes + self.l1_small_bytes
+        if size_bytes < 0 or booked >= bank_bytes:
+            raise InvalidCase(f"l1_small_size {size_bytes} is outside 0..{bank_bytes - 1}, the L1 of one core of {self.name}")
         if booked == self.l1_small_bytes:
             return self
-        return replace(self, l1=replace(self.l1, bank_bytes=whole - booked), l1_small_bytes=booked)
+        return replace(self, l1=replace(self.l1, bank_bytes=bank_bytes - booked), l1_small_bytes=booked)
 
     def region(self, buffer: BufferType) -> MemoryRegion:
         if buffer is BufferType.DRAM:
@@ -211,7 +212,7 @@ class TensorSpec:
             raise InvalidCase("l1_small holds sharded tensors only")
 
     def _check_shards(self, shard: ShardSpec) -> None:
-        """TTNN's own conditions on a shard spec (those on the board's grid are in ``num_banks``)."""
+        """Checks TTNN's own conditions on a shard spec; ``num_banks`` checks those on the board's grid."""
         where = f"{self.memory} shards of {shard.shape[0]}x{shard.shape[1]} on a grid of {shard.grid[0]}x{shard.grid[1]}"
         if min(*shard.shape, *shard.grid) < 1 or max(shard.shape) > MAX_DIM:
             raise InvalidCase(f"{where}: sizes must be at least 1, and edges at most {MAX_DIM}")
@@ -238,7 +239,7 @@ class TensorSpec:
 
     @cached_property
     def padded_shape(self) -> Shape:
-        """Tile layout pads the last two dims to multiples of 32 (a rank-1 tensor becomes one row of tiles).
+        """The shape with padding. Tile layout pads the last two dims to multiples of 32 (rank 1 becomes one row of tiles).
 
         Row-major layout pads the last dim to a multiple of the shard's width, or of ``row_alignment``.
         """
@@ -265,7 +266,7 @@ class TensorSpec:
 
     @property
     def _shard_cores(self) -> tuple[int, int]:
-        """(columns, rows) of cores that must exist: the whole grid, but for block shards only those that get one."""
+        """(columns, rows) of cores that must exist: the complete grid, or for block shards those that get one."""
         shard = self.memory.shard
         if shard is None or shard.kind is ShardKind.BLOCK:
             return self._shards[::-1]
@@ -273,7 +274,7 @@ class TensorSpec:
 
     @cached_property
     def page_bytes(self) -> int:
-        """A page is one tile, or in row-major layout one row (one row of the shard, if sharded)."""
+        """Bytes of a page: one tile, or in row-major layout one row (of the shard, if sharded)."""
         if self.layout is Layout.TILE:
             return self.dtype.tile_bytes
         width = self.memory.shard.shape[1] if self.memory.shard else self.padded_shape[-1]
@@ -291,7 +292,7 @@ class TensorSpec:
 
     @property
     def wraps_page_count(self) -> bool:
-        """True where TTNN's counters overflow and its allocator would pass a buffer far too small.
+        """Whether TTNN's counters overflow, so that its allocator would accept the tensor as a much smaller one.
 
         Measured: 2^32 + k pages are booked as k, a buffer of 2^64 bytes as nothing, and so is a shard of 2^32 bytes.
         """
@@ -302,7 +303,11 @@ class TensorSpec:
         )
 
     def num_banks(self, board: Board) -> int:
-        """Banks the buffer is spread over: all of its memory, or one per shard. InvalidCase if the board lacks shard cores."""
+        """Returns how many banks the buffer is spread over: all of its memory, or one per shard.
+
+        Raises:
+            InvalidCase: The board has fewer cores than the shards need.
+        """
         region = board.region(self.memory.buffer)
         if self.memory.shard is None:
             return region.num_banks
@@ -313,11 +318,11 @@ class TensorSpec:
         return math.prod(self._shards)
 
     def aligned_page_bytes(self, board: Board) -> int:
-        """Distance between two pages of a bank: tiles are aligned as they are, rows are often not."""
+        """Returns the distance between two pages of a bank. Tiles need no padding for it, rows often do."""
         return round_up(self.page_bytes, board.region(self.memory.buffer).alignment_bytes)
 
     def bytes_per_bank(self, board: Board) -> int:
-        """What the fullest bank must store: the "each bank needs to store" of TTNN's text."""
+        """Returns what the fullest bank must store: the "each bank needs to store" of TTNN's text."""
         if self.memory.shard is None:
             return ceil_div(self.num_pages, self.num_banks(board)) * self.aligned_page_bytes(board)
         height, width = self.memory.shard.shape
@@ -325,21 +330,21 @@ class TensorSpec:
         return pages * self.aligned_page_bytes(board)
 
     def allocated_bytes(self, board: Board) -> int:
-        """Bytes of all pages, padding and alignment included: the "Not enough space to allocate" of TTNN's text.
+        """Returns the bytes of all pages with padding and alignment: the "Not enough space to allocate" of TTNN's text.
 
-        Sharded, every shard counts whole, also one that the tensor fills in part.
+        Every shard counts in full, including one that the tensor fills in part.
         """
         if self.memory.shard is None:
             return self.num_pages * self.aligned_page_bytes(board)
         return self.num_banks(board) * self.bytes_per_bank(board)
 
     def booked_bytes_per_bank(self, board: Board) -> int:
-        """What the allocator's memory view shows as allocated: ``bytes_per_bank`` rounded up to its granule."""
+        """Returns what the allocator's memory view shows as allocated: ``bytes_per_bank`` rounded up to its granule."""
         return round_up(self.bytes_per_bank(board), board.granule_bytes)
 
 
 def shard_evenly(spec: TensorSpec, kind: ShardKind, board: Board) -> TensorSpec:
-    """``spec`` in L1, cut over the whole core grid: the smallest equal shards whose edges TTNN takes.
+    """Returns the tensor in L1, cut into the smallest equal shards over the complete core grid that TTNN accepts.
 
     Edges are multiples of a tile, or in row-major layout of one row and of the L1 alignment. Some cores may stay empty.
     """
@@ -366,9 +371,12 @@ def round_up(value: int, multiple: int) -> int:
 
 
 def check_shape(shape: Shape, what: str = "shape") -> Shape:
-    """``shape`` unchanged, or InvalidCase: rank 1 to 8, every size a whole number from 1 to 2^32-1.
+    """Returns ``shape`` unchanged if its rank is 1 to 8 and every size a whole number from 1 to 2^32-1.
 
-    TTNN divides by zero on empty tensors and wraps at 2^32, so such shapes never reach it.
+    TTNN divides by zero on empty tensors and wraps at 2^32, so such shapes must not reach it.
+
+    Raises:
+        InvalidCase: It is another shape.
     """
     if not 1 <= len(shape) <= MAX_RANK:
         raise InvalidCase(f"{what} {list(shape)} has rank {len(shape)}; expected 1 to {MAX_RANK}")
@@ -381,7 +389,7 @@ def check_shape(shape: Shape, what: str = "shape") -> Shape:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """Binary units under their own names, with the exact figure.
+    """Returns a size in binary units, with the exact number.
 
     >>> format_bytes(34078720)
     '32.5 MiB (34,078,720 B)'
@@ -393,8 +401,8 @@ def format_bytes(size_bytes: int) -> str:
         size /= 1024
     if unit == "B":
         return f"{size_bytes:,} B"
-    shown = Context(prec=4, rounding=ROUND_HALF_UP).create_decimal_from_float(size).normalize()
-    return f"{shown:,f} {unit} ({size_bytes:,} B)"
+    rounded = Context(prec=4, rounding=ROUND_HALF_UP).create_decimal_from_float(size).normalize()
+    return f"{rounded:,f} {unit} ({size_bytes:,} B)"
 
 
 def format_shape(shape: Shape) -> str:

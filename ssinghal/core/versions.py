@@ -1,4 +1,4 @@
-"""Versions of the packages and the commit that a run was made with."""
+"""The versions of packages, the commit and the time that identify a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGES = ("ssinghal", "ttnn", "torch", "numpy", "pytest")
 
 
 def new_run_id() -> str:
-    """UTC time to the microsecond: sorts by start, and two runs of one second do not meet."""
+    """Returns the UTC time to the microsecond: ids sort by start, and runs that start in the same second differ."""
     return datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
@@ -22,18 +22,18 @@ def now() -> str:
 
 @cache
 def package_versions() -> dict[str, str]:
-    """Versions of what decides a verdict, read from metadata (nothing is imported); absent packages are left out."""
-    found = {}
+    """Returns the versions of the packages that decide a verdict, from their metadata. Absent packages are left out."""
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def commit_of(folder: Path) -> str:
-    """The checked-out commit with ``-dirty`` where files differ; empty outside a repository."""
+    """Returns the checked-out commit, with ``-dirty`` if files differ; empty outside a repository."""
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],

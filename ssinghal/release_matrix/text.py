@@ -74,7 +74,7 @@ def cell(record: Record) -> str:
 
 
 def change_text(change: CaseChange, limit: int = MAX_NUMBERS) -> str:
-    numbers = change.change.figures_told(limit)
+    numbers = change.change.numbers_text(limit)
     return f"{change.kind} {change.after}" + (f" ({numbers})" if numbers else "")
 
 

@@ -1,4 +1,4 @@
-"""The kinds of change from one run to another. Apart from what finds them, so that the command line's help is quick."""
+"""The kinds of change between two runs. They have their own module so that the command line's help loads quickly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ssinghal.core.tensors import TextEnum
 
 
 class ChangeKind(TextEnum):
-    """Worst news first."""
+    """How a case changed from one run to another, the worst first."""
 
     NEW_OOM = "new-oom"
     NEW_FAULT = "new-fault"
@@ -19,15 +19,15 @@ class ChangeKind(TextEnum):
     VANISHED = "vanished"
 
 
-WORSE = (ChangeKind.NEW_OOM, ChangeKind.NEW_FAULT, ChangeKind.LOST_FIT)  # what fails a comparison unless told otherwise
+WORSE = (ChangeKind.NEW_OOM, ChangeKind.NEW_FAULT, ChangeKind.LOST_FIT)  # what fails a comparison by default
 TITLES = {
     ChangeKind.NEW_OOM: "runs out of memory now",
     ChangeKind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",
-    ChangeKind.LOST_FIT: "fitted, and is not tried any more: not run, unsupported, invalid, or without a record",
-    ChangeKind.OTHER_VERDICT: "ends otherwise",
+    ChangeKind.LOST_FIT: "fitted before; now not run, unsupported, invalid, or without a record",
+    ChangeKind.OTHER_VERDICT: "another verdict",
     ChangeKind.GROWN: "the same verdict, more bytes",
     ChangeKind.SHRUNK: "the same verdict, fewer bytes",
     ChangeKind.NOW_FITS: "fits now",
-    ChangeKind.NEW_CASE: "no record before",
-    ChangeKind.VANISHED: "no record any more",
+    ChangeKind.NEW_CASE: "had no record before",
+    ChangeKind.VANISHED: "has no record any more",
 }

@@ -1,8 +1,8 @@
-"""What differs between two runs: verdicts, bytes, cases. Imports neither torch nor ttnn.
+"""Compares two runs: verdicts, bytes, cases. Imports neither torch nor ttnn.
 
-Cases are matched by operator and key, within groups of one device mode and board; the TTNN release is what may differ. A
-reserved base that moved shifts every figure that is counted from it: that is told once, and only what moved otherwise is a
-change. Estimates are not compared: they are this program's own, not the device's.
+Cases are matched by operator and key, within groups of one device mode and board; the TTNN release may differ. A reserved base
+that moved shifts every number that is counted from it: that is one note, and only numbers that moved by another amount are
+changes. Estimates are not compared: they come from this program, not from the device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ssinghal.runs.reader import RecordGroup, Run, Setting
 
 @dataclass(frozen=True)
 class ByteChange:
-    """A number of bytes, or an address, that both runs have and that is not the same."""
+    """A number of bytes, or an address, that differs between the runs."""
 
     name: str
     before_bytes: int
@@ -36,34 +36,35 @@ class ByteChange:
 
 @dataclass(frozen=True)
 class Change:
-    """One case that is not what it was. ``before`` and ``after`` are verdicts in words, empty where there is no record.
-
-    ``calls``: how often ``models`` make it; 0 for a call of crossed catalogs alone.
-    """
+    """A case that differs between the runs."""
 
     kind: ChangeKind
     setting: Setting
     op: str
     key: str
     id: str
+    # The verdicts in words, empty if there is no record.
     before: str
     after: str
+    # The numbers that differ.
     figures: tuple[ByteChange, ...] = ()
+    # How often ``models`` make the call; 0 if only a shape sweep has it.
     calls: int = 0
     models: tuple[str, ...] = ()
 
-    def figures_told(self, most: int) -> str:
-        """The first figures in words, and how many there are besides."""
-        told = [str(figure) for figure in self.figures[:most]]
-        more = len(self.figures) - len(told)
-        return ", ".join([*told, *([f"and {more} more"] if more else [])])
+    def numbers_text(self, limit: int) -> str:
+        """Returns the first numbers in words, and how many more there are."""
+        shown = [str(number) for number in self.figures[:limit]]
+        more = len(self.figures) - len(shown)
+        return ", ".join([*shown, *([f"and {more} more"] if more else [])])
 
     def to_json(self) -> dict[str, Any]:
-        where = self.setting.to_json()
+        setting = self.setting.to_json()
         case = {"op": self.op, "key": self.key, "id": self.id}
         verdicts = {"before": self.before, "after": self.after}
-        hit = {"calls": self.calls, "models": list(self.models)}
-        return {"kind": self.kind.value, **where, **case, **verdicts, **hit, "figures": [f.to_json() for f in self.figures]}
+        callers = {"calls": self.calls, "models": list(self.models)}
+        numbers = [number.to_json() for number in self.figures]
+        return {"kind": self.kind.value, **setting, **case, **verdicts, **callers, "figures": numbers}
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,10 @@ class Changes:
 
     @classmethod
     def of(cls, before: Run, after: Run, *, across: bool = False) -> Changes:
-        """``across``: also groups of other boards and device modes are compared, as the first note says.
+        """Compares two runs. ``across``: also groups of different boards and device modes, which the first note states.
 
         Raises:
-            HarnessError: no group of the one can be compared with one of the other.
+            HarnessError: No groups of the runs can be compared.
         """
         pairs = _paired(before.groups, after.groups, across)
         if not pairs:
@@ -101,9 +102,9 @@ class Changes:
             hint = "" if across else "; --across compares other boards and device modes"
             raise HarnessError(f"nothing to compare: {', '.join(have)}{hint}")
         compared = [_GroupDiff(*pair, before, after) for pair in pairs]
-        found = [change for comparison in compared for change in comparison.changes()]
+        changes = [change for comparison in compared for change in comparison.changes()]
         order = list(ChangeKind)
-        found.sort(key=lambda c: (order.index(c.kind), c.op, c.id, str(c.setting)))
+        changes.sort(key=lambda c: (order.index(c.kind), c.op, c.id, str(c.setting)))
         notes = [
             *(note for comparison in compared for note in comparison.across_notes()),
             *_left_out(before, [pair[0] for pair in pairs]),
@@ -113,12 +114,12 @@ class Changes:
         ]
         settings = tuple((one.setting, other.setting) for one, other in pairs)
         cases = sum(len(comparison.common) for comparison in compared)
-        heads = tuple(comparison.head for comparison in compared)
-        return cls(before.id, after.id, settings, heads, tuple(notes), tuple(found), cases)
+        headers = tuple(comparison.header for comparison in compared)
+        return cls(before.id, after.id, settings, headers, tuple(notes), tuple(changes), cases)
 
     @property
     def counts(self) -> dict[ChangeKind, int]:
-        """Of every kind, also those of which there is none."""
+        """The number of changes of every kind, including 0."""
         counted = Counter(change.kind for change in self.found)
         return {kind: counted[kind] for kind in ChangeKind}
 
@@ -140,8 +141,8 @@ def _cases(count: int) -> str:
 
 
 def _paired(before: Iterable[RecordGroup], after: Iterable[RecordGroup], across: bool) -> list[tuple[RecordGroup, RecordGroup]]:
-    """Groups of one setting first, then those of one board and mode where each run has just one such. ``across``: then by
-    board, then by mode, then the one that is left on either side."""
+    """Pairs groups of the same setting first, then those of the same board and mode if each run has just one of them.
+    ``across``: then by board, then by mode, then the one that is left in each run."""
     keys: list[Callable[[Setting], Any]] = [lambda s: s, lambda s: (s.device_mode, s.board)]
     if across:
         keys += [lambda s: s.board, lambda s: s.device_mode]
@@ -167,9 +168,9 @@ def _left_out(run: Run, compared: Iterable[RecordGroup]) -> Iterator[str]:
             yield f"{run.id}: {_cases(len(group.records))} of {group.setting} without a counterpart, not compared"
 
 
-# Figures of a message that move when the reserved base of a memory does: by how many bytes for each byte that a bank grows.
-# Room is counted from the base. A limit is such room, or the fixed end of L1. Program buffers are told by their size, or by
-# the address where they end, which the base shifts the other way. Tensors are placed from the end of L1 down: they stay.
+# Numbers of a message that move with the reserved base of a memory: by how many bytes for each byte that a bank grows. Room is
+# counted from the base. A limit is such room, or the fixed end of L1. Program buffers have a size, or the address where they
+# end, which the base shifts the other way. Tensors are placed from the end of L1 down: they stay.
 _MOVES: Mapping[str, tuple[int, ...]] = {
     "bank_bytes": (1,),
     "free_bytes": (1,),
@@ -192,74 +193,73 @@ _NO_TRIAL = (Status.NOT_RUN, Status.UNSUPPORTED, Status.INVALID)
 _Pair = tuple[Record, Record]
 
 
-def _cases_beside(run: Run, group: RecordGroup) -> set[tuple[str, str]]:
-    """Cases that the run has under another release of the group's board and mode: not compared, but not gone either."""
+def _cases_elsewhere(run: Run, group: RecordGroup) -> set[tuple[str, str]]:
+    """Returns the cases of the run on the group's board and mode under another release: not compared, but not gone either."""
     same = (group.setting.device_mode, group.setting.board)
     others = [g for g in run.groups if g is not group and (g.setting.device_mode, g.setting.board) == same]
     return {(record.op, record.key) for other in others for record in other.records}
 
 
 class _GroupDiff:
-    """One group against another."""
+    """Compares one group with another."""
 
     def __init__(self, one: RecordGroup, other: RecordGroup, before: Run, after: Run) -> None:
         self.one, self.other = one, other
         self.before, self.after = before, after
         self._old = {(r.op, r.key): r for r in one.records}
         self._new = {(r.op, r.key): r for r in other.records}
-        elsewhere = _cases_beside(after, other), _cases_beside(before, one)
-        self._gone = [record for case, record in self._old.items() if case not in self._new and case not in elsewhere[0]]
+        elsewhere = _cases_elsewhere(after, other), _cases_elsewhere(before, one)
+        self._vanished = [record for case, record in self._old.items() if case not in self._new and case not in elsewhere[0]]
         self._added = [record for case, record in self._new.items() if case not in self._old and case not in elsewhere[1]]
         self.common = [(record, self._new[case]) for case, record in self._old.items() if case in self._new]
         self.per_bank = one.setting.board == other.setting.board
         self.shifts = _shifts(self.common, one, other) if self.per_bank else {}
 
     @property
-    def head(self) -> str:
+    def header(self) -> str:
         one, other = self.one, self.other
-        where = str(one.setting) if one.setting == other.setting else f"{one.setting} → {other.setting}"
+        setting = str(one.setting) if one.setting == other.setting else f"{one.setting} → {other.setting}"
         numerics = one.numerics if one.numerics == other.numerics else f"{one.numerics} → {other.numerics}"
-        return f"{where}: {_cases(len(self.common))} in both; {numerics}"
+        return f"{setting}: {_cases(len(self.common))} in both; {numerics}"
 
     def changes(self) -> Iterator[Change]:
         for old, new in self.common:
-            kind, figures = self._judged(old, new)
+            kind, numbers = self._judged(old, new)
             if kind:
-                yield self._change(kind, new, _told(old), _told(new), figures)
-        for record in self._gone:
+                yield self._change(kind, new, _words(old), _words(new), numbers)
+        for record in self._vanished:
             if record.status is Status.FITS:
-                why = f"no record: {self.after.id} is not whole" if self.after.losses else "no record"
-                yield self._change(ChangeKind.LOST_FIT, record, _told(record), why)
+                reason = f"no record: {self.after.id} is incomplete" if self.after.losses else "no record"
+                yield self._change(ChangeKind.LOST_FIT, record, _words(record), reason)
             elif not self.after.losses:
-                yield self._change(ChangeKind.VANISHED, record, _told(record), "")
+                yield self._change(ChangeKind.VANISHED, record, _words(record), "")
         for record in self._added if not self.before.losses else ():
-            yield self._change(ChangeKind.NEW_CASE, record, "", _told(record))
+            yield self._change(ChangeKind.NEW_CASE, record, "", _words(record))
 
     def across_notes(self) -> Iterator[str]:
         one, other = self.one.setting, self.other.setting
         if one.board != other.board:
-            yield f"across: {one} → {other}; figures per bank are not compared across boards"
+            yield f"across: {one} → {other}; bytes per bank are not compared across boards"
         elif one.device_mode != other.device_mode:
             yield f"across: {one} → {other}"
 
     def notes(self) -> Iterator[str]:
         for memory, (old_bytes, new_bytes) in self.shifts.items():
-            alike = sum(self._only_shifted(memory, *pair) for pair in self.common)
+            shifted = sum(self._only_shifted(memory, *pair) for pair in self.common)
             lost = old_bytes - new_bytes
-            base_grew, bank_grew = lost > 0, lost < 0
-            what, grew = ("the reserved base", base_grew) if memory == "L1" else ("a bank", bank_grew)
-            why = f"{what} {'grew' if grew else 'shrank'} by {abs(lost):,} B"
-            yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(alike)}: {why}"
-        for run, missing, not_counted in ((self.after, self._gone, "vanished"), (self.before, self._added, "new")):
+            part, grew = ("the reserved base", lost > 0) if memory == "L1" else ("a bank", lost < 0)
+            reason = f"{part} {'grew' if grew else 'shrank'} by {abs(lost):,} B"
+            yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(shifted)}: {reason}"
+        for run, missing, not_counted in ((self.after, self._vanished, "vanished"), (self.before, self._added, "new")):
             if run.losses and missing:
-                yield f"{_cases(len(missing))} without a record in {run.id}, which is not whole: not counted as {not_counted}"
+                yield f"{_cases(len(missing))} without a record in {run.id}, which is incomplete: not counted as {not_counted}"
 
     def _change(
-        self, kind: ChangeKind, record: Record, before: str, after: str, figures: tuple[ByteChange, ...] = ()
+        self, kind: ChangeKind, record: Record, before: str, after: str, numbers: tuple[ByteChange, ...] = ()
     ) -> Change:
         setting = self.one.setting if kind is ChangeKind.VANISHED else self.other.setting
         case = (record.op, record.key, record.id)
-        return Change(kind, setting, *case, before, after, figures, record.calls, record.callers)
+        return Change(kind, setting, *case, before, after, numbers, record.calls, record.callers)
 
     def _judged(self, old: Record, new: Record) -> tuple[ChangeKind | None, tuple[ByteChange, ...]]:
         worse, moved = self._moved(old, new)
@@ -269,13 +269,13 @@ class _GroupDiff:
         return kind, moved
 
     def _moved(self, old: Record, new: Record) -> tuple[bool, tuple[ByteChange, ...]]:
-        """Figures that moved otherwise than by the shift of their memory, and whether one of them is for the worse."""
-        figures = list(_figures(old, new, self.per_bank))
-        tried = [[(f, _excess(f, shift)) for f in figures] for shift in [0, *self._shifts_of(new)]]
-        best = min(tried, key=lambda excesses: sum(excess != 0 for _, excess in excesses))
-        moved = [(figure, excess) for figure, excess in best if excess]
-        worse = any((excess > 0) != (figure.name in _ROOM) for figure, excess in moved)
-        return worse, tuple(figure for figure, _ in moved)
+        """Returns the numbers that moved by more or less than their memory, and whether one of them moved for the worse."""
+        numbers = list(_numbers(old, new, self.per_bank))
+        by_shift = [[(number, _excess(number, shift)) for number in numbers] for shift in [0, *self._shifts_of(new)]]
+        best = min(by_shift, key=lambda excesses: sum(excess != 0 for _, excess in excesses))
+        moved = [(number, excess) for number, excess in best if excess]
+        worse = any((excess > 0) != (number.name in _ROOM) for number, excess in moved)
+        return worse, tuple(number for number, _ in moved)
 
     def _shifts_of(self, record: Record) -> list[int]:
         memories = _MEMORIES.get(record.resource, ()) if record.resource else ()
@@ -283,19 +283,19 @@ class _GroupDiff:
 
     def _only_shifted(self, memory: str, old: Record, new: Record) -> bool:
         counts = new.resource is not None and memory in _MEMORIES.get(new.resource, ())
-        return counts and not self._moved(old, new)[1] and any(True for _ in _figures(old, new, self.per_bank))
+        return counts and not self._moved(old, new)[1] and any(True for _ in _numbers(old, new, self.per_bank))
 
 
-def _told(record: Record) -> str:
-    """The status, with what ran out or the reason; a leak beside it."""
+def _words(record: Record) -> str:
+    """Returns the status with what ran out or the reason, and a leak if there is one."""
     status = record.status.value
     text = status if record.sentence == status else f"{status}: {record.sentence}"
     return f"{text}; left allocated on the device" if record.left_allocated else text
 
 
 def _verdict_kind(old: Record, new: Record) -> ChangeKind | None:
-    """None: the same verdict. A case that was not run has none, so it neither newly fails nor newly fits; that it has none any
-    more is told."""
+    """Returns None for the same verdict. A case that was not run has none: it neither newly fails nor newly fits, but losing a
+    verdict is a change."""
     if bool(new.left_allocated) and not old.left_allocated:
         return ChangeKind.NEW_FAULT
     if _verdict(old) == _verdict(new):
@@ -315,8 +315,8 @@ def _verdict(record: Record) -> tuple[Status, Resource | None, str]:
     return record.status, record.resource, record.stage if record.is_oom else ""
 
 
-def _figures(old: Record, new: Record, per_bank: bool) -> Iterator[ByteChange]:
-    """What both have and what differs. Numbers of messages only where both speak of the same memory and stage."""
+def _numbers(old: Record, new: Record, per_bank: bool) -> Iterator[ByteChange]:
+    """Yields the numbers that both records have and that differ; those of messages only for the same memory and stage."""
     comparable = _verdict(old) == _verdict(new)
     after = _sizes(new, per_bank, comparable)
     for name, before_bytes in _sizes(old, per_bank, comparable).items():
@@ -337,14 +337,14 @@ def _sizes(record: Record, per_bank: bool, message: bool) -> dict[str, int]:
     return sizes
 
 
-def _excess(figure: ByteChange, shift: int) -> int:
-    """How far a figure moved beyond what a bank that grew by ``shift`` explains."""
-    moved = figure.after_bytes - figure.before_bytes
-    return min((moved - times * shift for times in _MOVES.get(figure.name, (0,))), key=abs)
+def _excess(number: ByteChange, shift: int) -> int:
+    """Returns how far a number moved beyond what a bank that grew by ``shift`` explains."""
+    moved = number.after_bytes - number.before_bytes
+    return min((moved - times * shift for times in _MOVES.get(number.name, (0,))), key=abs)
 
 
 def _shifts(pairs: Iterable[_Pair], one: RecordGroup, other: RecordGroup) -> dict[str, tuple[int, int]]:
-    """By memory: the bank's bytes before and after, where most of its cases say the same move; else what the device says."""
+    """Returns the bytes of a bank before and after, by memory: as most of its cases have them, else as the device has them."""
     moves: dict[str, Counter[tuple[int, int]]] = {}
     for old, new in pairs:
         if new.resource is None or old.resource is not new.resource or old.bank_bytes is None or new.bank_bytes is None:
@@ -357,12 +357,12 @@ def _shifts(pairs: Iterable[_Pair], one: RecordGroup, other: RecordGroup) -> dic
         banks = regions[0].bank_bytes, regions[1].bank_bytes
         if memory not in moves and all(banks):
             moves[memory] = Counter([banks])
-    found = {}
+    shifted = {}
     for memory, counted in moves.items():
         shifts: Counter[int] = Counter()
         for (old_bytes, new_bytes), cases in counted.items():
             shifts[new_bytes - old_bytes] += cases
         (shift, _), *_ = shifts.most_common(1)
         if shift:
-            found[memory] = next(banks for banks, _ in counted.most_common() if banks[1] - banks[0] == shift)
-    return found
+            shifted[memory] = next(banks for banks, _ in counted.most_common() if banks[1] - banks[0] == shift)
+    return shifted

@@ -1,4 +1,4 @@
-"""A comparison of two runs as lines for a terminal and as Markdown."""
+"""Formats a comparison of two runs for a terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from ssinghal.render.markdown import code, table, text
 from ssinghal.runs.change_kinds import TITLES, ChangeKind
 from ssinghal.runs.diff import Change, Changes
 
-SHOWN = 20  # changes of a kind, unless all are asked for
-MAX_FIGURES = 6  # of one change
+SHOWN = 20  # changes of a kind, by default
+MAX_NUMBERS = 6  # of one change
 VERDICT_LIMIT = 200
 ID_LIMIT = 150
 MAX_MODELS = 3
 
 
 def lines(changes: Changes, shown: int | None = SHOWN) -> Iterator[str]:
-    """Human text: what was compared, how many changed, notes, then the changes by kind. ``shown`` of a kind; None: all."""
+    """Yields what was compared, how many cases changed, notes, then the changes by kind. ``shown``: of each kind; None: all."""
     yield f"{changes.before} → {changes.after}: {in_short(changes)}"
     yield from (f"  {head}" for head in changes.heads)
     yield from (f"  note: {note}" for note in changes.notes)
-    for kind, found in _by_kind(changes):
-        yield f"{kind} ({len(found):,}): {TITLES[kind]}"
-        yield from (f"  {_line(change)}" for change in found[:shown])
-        if more := len(found) - len(found[:shown]):
+    for kind, listed in _by_kind(changes):
+        yield f"{kind} ({len(listed):,}): {TITLES[kind]}"
+        yield from (f"  {_line(change)}" for change in listed[:shown])
+        if more := len(listed) - len(listed[:shown]):
             yield f"  … and {more:,} more"
 
 
 def markdown(changes: Changes, shown: int | None = None) -> str:
-    """The same as a document, with tables. What others wrote (ids, messages) is escaped."""
+    """Returns the same as a document with tables. Texts of others (ids, messages) are escaped."""
     parts = [f"## {code(changes.before)} → {code(changes.after)}\n"]
     parts.append("".join(f"- {text(line)}\n" for line in (in_short(changes), *changes.heads)))
     if changes.notes:
         parts.append("### Notes\n\n" + "".join(f"- {text(note)}\n" for note in changes.notes))
-    for kind, found in _by_kind(changes):
-        parts.append(f"### {kind} ({len(found):,}): {TITLES[kind]}\n")
-        rows = [_row(change) for change in found[:shown]]
+    for kind, listed in _by_kind(changes):
+        parts.append(f"### {kind} ({len(listed):,}): {TITLES[kind]}\n")
+        rows = [_row(change) for change in listed[:shown]]
         if rows:
             parts.append(table(["operator", "case", "key", "before", "after", "bytes", "made by"], rows))
-        if more := len(found) - len(rows):
+        if more := len(listed) - len(rows):
             parts.append(f"… and {more:,} more\n")
     return "\n".join(parts)
 
 
 def markdown_within(changes: Changes, limit_bytes: int) -> str | None:
-    """As many changes as ``limit_bytes`` of UTF-8 take, the rest as counts; None where not even the counts fit."""
-    shown = max(map(len, (found for _, found in _by_kind(changes))), default=0)
+    """Returns as many changes as fit into ``limit_bytes`` of UTF-8, the rest as counts; None if not even the counts fit."""
+    shown = max((len(listed) for _, listed in _by_kind(changes)), default=0)
     while len((document := markdown(changes, shown)).encode()) > limit_bytes:
         if not shown:
             return None
@@ -55,26 +55,26 @@ def markdown_within(changes: Changes, limit_bytes: int) -> str | None:
 
 
 def in_short(changes: Changes, kinds: Iterable[ChangeKind] = tuple(ChangeKind)) -> str:
-    """``1 new-oom, 2 grown``, or ``no change``."""
+    """Returns the counts, such as ``1 new-oom, 2 grown``, or ``no change``."""
     counts = changes.counts
     return ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "no change"
 
 
 def _by_kind(changes: Changes) -> Iterator[tuple[ChangeKind, list[Change]]]:
     for kind in ChangeKind:
-        found = [change for change in changes.found if change.kind is kind]
-        if found:
-            yield kind, found
+        listed = [change for change in changes.found if change.kind is kind]
+        if listed:
+            yield kind, listed
 
 
 def _row(change: Change) -> list[str]:
     verdicts = [cut(verdict, VERDICT_LIMIT) for verdict in (change.before, change.after)]
     case = [code(change.op), code(cut(change.id, ID_LIMIT)), code(change.key)]
-    return [*case, *verdicts, change.figures_told(MAX_FIGURES), _made_by(change)]
+    return [*case, *verdicts, change.numbers_text(MAX_NUMBERS), _made_by(change)]
 
 
 def _made_by(change: Change) -> str:
-    """Whom it hits: models that make the call."""
+    """Returns how often which models make the call; empty if none does."""
     if not change.calls:
         return ""
     more = len(change.models) - MAX_MODELS
@@ -83,8 +83,8 @@ def _made_by(change: Change) -> str:
 
 
 def _line(change: Change) -> str:
-    """One line, whatever is in a message."""
+    """Returns the change in one line, even if its message has several."""
     verdicts = [cut(verdict, VERDICT_LIMIT) for verdict in (change.before, change.after) if verdict]
     same = len(verdicts) == 2 and verdicts[0] == verdicts[1]
-    told = [verdicts[0] if same else " → ".join(verdicts), change.figures_told(MAX_FIGURES), _made_by(change)]
-    return " ".join(f"{change.op} {cut(change.id, ID_LIMIT)} ({change.key}): {'; '.join(filter(None, told))}".split())
+    parts = [verdicts[0] if same else " → ".join(verdicts), change.numbers_text(MAX_NUMBERS), _made_by(change)]
+    return " ".join(f"{change.op} {cut(change.id, ID_LIMIT)} ({change.key}): {'; '.join(filter(None, parts))}".split())

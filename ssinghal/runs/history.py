@@ -1,4 +1,4 @@
-"""A case over runs, boards and releases: how it ended in each, and where that changed. Imports neither torch nor ttnn."""
+"""The history of a case over runs, boards and releases: how it ended, and when that changed. Imports neither torch nor ttnn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ssinghal.runs.index import IndexResult, Store
 from ssinghal.runs.reader import RecordGroup, Run
 
 MAX_NOTES = 10
-MAX_FIGURES = 3  # of one change
+MAX_NUMBERS = 3  # of one change
 _ROOM = ("free_bytes", "bank_bytes", "limit_bytes", "tensor_address")
 _NUMBERS = ("total_bytes", "bytes_per_bank", "largest_free_bytes", "program_bytes", *_ROOM, "shortfall_bytes")
 _HEADER = ("started", "run", "ttnn", "status", "resource", "stage", "needs B", "of B", "short B", "change")
@@ -26,28 +26,28 @@ _HEADER = ("started", "run", "ttnn", "status", "resource", "stage", "needs B", "
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """A case in one run. ``change``: from the entry before, None where there is none."""
+    """A case in one run. ``change``: from the entry before, if any."""
 
     indexed: IndexResult
     change: Change | None = None
 
     @property
     def row(self) -> list[str]:
-        """Bytes per bank, or per core for program buffers: needed (or the address where they end), and what there is of it."""
+        """The cells of a table. Bytes are per bank, or per core for program buffers: needed (or the end address), available."""
         record, run = self.indexed.record, self.indexed.run
         needs = record.bytes_per_bank if record.bytes_per_bank is not None else record.program_bytes
         room = next((getattr(record, name) for name in _ROOM if getattr(record, name) is not None), None)
         numbers = ("" if n is None else f"{n:,}" for n in (needs, room, record.shortfall_bytes))
         started = run.started[:19].replace("T", " ")
-        resource = str(record.resource or "")
-        return [started, run.id, self.indexed.setting.ttnn, str(record.status), resource, record.stage, *numbers, self.told]
+        verdict = [str(record.status), str(record.resource or ""), record.stage]
+        return [started, run.id, self.indexed.setting.ttnn, *verdict, *numbers, self.change_text]
 
     @property
-    def told(self) -> str:
+    def change_text(self) -> str:
         if self.change is None:
             return ""
-        told = self.change.figures_told(MAX_FIGURES)
-        return f"{self.change.kind}: {told}" if told else str(self.change.kind)
+        numbers = self.change.numbers_text(MAX_NUMBERS)
+        return f"{self.change.kind}: {numbers}" if numbers else str(self.change.kind)
 
     def to_json(self) -> dict[str, Any]:
         record, run = self.indexed.record, self.indexed.run
@@ -67,7 +67,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class CaseHistory:
-    """One case on one board in one device mode: a run is an entry, oldest first."""
+    """One case on one board in one device mode: an entry per run, the oldest first."""
 
     entries: tuple[HistoryEntry, ...]
 
@@ -94,7 +94,8 @@ class CaseHistory:
 
 @dataclass(frozen=True)
 class History:
-    """``near``: shapes like the asked one, where no case has it. ``notes``: runs that lack records, and why."""
+    """The history of all cases of an operator at a shape. ``near``: similar shapes, if no case has this one. ``notes``: which
+    runs lack records, and why."""
 
     operator: str
     shape: Pattern
@@ -104,10 +105,13 @@ class History:
 
     @classmethod
     def of(cls, store: Store, operator: str, shape: Pattern, *, board: str | None = None, mode: str | None = None) -> History:
-        """``operator`` by its canonical name. Every case that is listed with the shape, or has it as an operand."""
+        """Returns the history of every case that is listed with the shape, or has it as an operand.
+
+        ``operator``: its canonical name.
+        """
         known = store.shapes(operator)
-        found = store.find(operator, [s for s in known if fits_pattern(s, shape)], board, mode)
-        cases = tuple(CaseHistory(tuple(_entries(list(same)))) for _, same in groupby(found, _line))
+        results = store.find(operator, [s for s in known if fits_pattern(s, shape)], board, mode)
+        cases = tuple(CaseHistory(tuple(_entries(list(same)))) for _, same in groupby(results, _table_key))
         near = () if cases else nearest(known, shape)
         return cls(operator, shape, cases, near, tuple(_notes(store)))
 
@@ -121,11 +125,11 @@ class History:
         }
 
     def lines(self) -> Iterator[str]:
-        """Human text: a table for each case, board and device mode."""
-        asked = "[" + ",".join("*" if size is None else str(size) for size in self.shape) + "]"
+        """Yields a table for each case, board and device mode."""
+        pattern = "[" + ",".join("*" if size is None else str(size) for size in self.shape) + "]"
         if not self.cases:
             near = f"; near: {' '.join(map(format_shape, self.near))}" if self.near else ""
-            yield f"no record of {self.operator} {asked}{near}"
+            yield f"no record of {self.operator} {pattern}{near}"
         for case in self.cases:
             record, setting = case.first.record, case.first.setting
             yield f"{record.op} {cut(record.id, 150)}  on {setting.device_mode} {setting.board}, numerics {case.numerics}"
@@ -135,23 +139,22 @@ class History:
             yield f"note: … and {more:,} more runs that lack records"
 
 
-def _line(indexed: IndexResult) -> tuple[str, str, str, str]:
-    """What is told in one table: runs of all releases."""
+def _table_key(indexed: IndexResult) -> tuple[str, str, str, str]:
+    """Returns what the rows of one table share; their releases may differ."""
     return indexed.record.op, indexed.record.key, indexed.setting.device_mode, indexed.setting.board
 
 
-def _entries(found: Sequence[IndexResult]) -> Iterator[HistoryEntry]:
-    yield HistoryEntry(found[0])
-    for before, after in pairwise(found):
+def _entries(results: Sequence[IndexResult]) -> Iterator[HistoryEntry]:
+    yield HistoryEntry(results[0])
+    for before, after in pairwise(results):
         yield HistoryEntry(after, _change(before, after))
 
 
 def _change(before: IndexResult, after: IndexResult) -> Change | None:
-    """As ``compare`` says it of two runs that have this case alone."""
+    """Returns the change as a comparison of two runs with only this case has it."""
     if before.record is after.record:
         return None
-    found = Changes.of(_alone(before), _alone(after)).found
-    return found[0] if found else None
+    return next(iter(Changes.of(_alone(before), _alone(after)).found), None)
 
 
 def _alone(indexed: IndexResult) -> Run:
@@ -162,9 +165,9 @@ def _alone(indexed: IndexResult) -> Run:
 def _notes(store: Store) -> Iterator[str]:
     for run in store.runs():
         if run.refused:
-            yield f"run {run.folder} is not in here: {run.refused.splitlines()[0]}"
+            yield f"run {run.folder} is not indexed: {run.refused.splitlines()[0]}"
         elif run.losses:
-            more = f" (and {len(run.losses) - 1} more losses)" if len(run.losses) > 1 else ""
+            more = f" (and {len(run.losses) - 1} more)" if len(run.losses) > 1 else ""
             yield f"run {run.folder}: {run.losses[0]}{more}"
 
 

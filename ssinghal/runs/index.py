@@ -1,8 +1,8 @@
-"""An index over the runs of a folder, ``store.sqlite``: how a case ended in each of them. Imports neither torch nor ttnn.
+"""The index of all runs in a folder, ``store.sqlite``: how a case ended in each of them. Imports neither torch nor ttnn.
 
-The runs' folders are the truth. The index can be deleted or rebuilt at any time; a run whose folder is gone leaves it. An
-outcome is a record without what is not the device's answer (run, release, duration, sources, estimate). It is kept once,
-however many runs have it: most runs say of most cases what the run before said.
+The index only repeats what the folders of the runs contain. It can be deleted or rebuilt at any time, and drops runs whose
+folder is gone. An outcome is a record without everything that is not the device's answer (run, release, duration, sources,
+estimate). It is stored once for all runs that have it, as most cases end as they did in the run before.
 
 Any number of processes may read and write: a run is one transaction.
 """
@@ -19,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ssinghal.core.device_facts import DeviceFacts
+from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.json_values import plain
 from ssinghal.core.record import SCHEMA_VERSION, Record, RunInfo
 from ssinghal.core.tensors import Shape
@@ -27,11 +27,11 @@ from ssinghal.errors import HarnessError
 from ssinghal.runs.reader import INFO, RECORDS, Run, Setting, parse_device, parse_record, read_run, record_text, run_folders
 
 STORE = "store.sqlite"
-APPLICATION = 0x5353494E  # in the file's head: made by this program
-VERSION = 1000 * 2 + SCHEMA_VERSION  # of the tables; another one is not read but made anew
+APPLICATION = 0x5353494E  # in the file's header: the mark of this program
+VERSION = 1000 * 2 + SCHEMA_VERSION  # of the tables; those of another version are rebuilt
 BUSY_S = 60.0  # another writer takes a second or two for a run
 _NOT_OUTCOME = {"run", "ttnn", "duration_s", "sources", "estimate", "test"}
-# results is clustered by case: what history asks for is one range of it for each case.
+# results is clustered by case: what the history of a case needs is one range of it.
 _SCHEMA = """
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, run TEXT NOT NULL,
   started TEXT NOT NULL, device TEXT NOT NULL, losses TEXT NOT NULL, refused TEXT NOT NULL);
@@ -45,29 +45,33 @@ CREATE TABLE results (case_id INTEGER, setting INTEGER, run INTEGER, outcome INT
 
 
 class NotAStore(HarnessError):
-    """A file that is damaged, or not this program's."""
+    """The file is damaged, or belongs to another program."""
 
 
 class Replaced(HarnessError):
-    """Another process put a new index in the place of the one that was open."""
+    """Another process replaced the index while it was open."""
 
 
 @dataclass(frozen=True)
 class IndexedRun:
-    """``refused``: why nothing of the run is indexed; empty for all others. ``device``: what it opened."""
+    """A run in the index."""
 
+    # The name of its folder.
     folder: str
     id: str
     started: str
+    # What it opened.
     device: DeviceFacts
+    # What it lacks, in words.
     losses: tuple[str, ...]
+    # Why nothing of it is indexed; empty for all others.
     refused: str
 
 
 @dataclass(frozen=True)
 class IndexResult:
-    """How one case ended in one run. ``record`` has no run, duration, sources or estimate; one that several runs have is one
-    object."""
+    """How one case ended in one run. ``record`` has no run, duration, sources or estimate, and is the same object for all runs
+    with the same outcome."""
 
     run: IndexedRun
     setting: Setting
@@ -75,18 +79,19 @@ class IndexResult:
 
 
 class Store:
-    """The index at ``path``, which need not be there yet.
+    """The index at ``path``, which need not exist yet.
 
     Raises:
-        HarnessError: the file cannot be read or written. NotAStore: it is damaged, or another program's.
+        HarnessError: The file cannot be read or written.
+        NotAStore: It is damaged, or belongs to another program.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def sync(self, results: Path, progress: Callable[[list[Path]], Iterable[Path]] = iter) -> None:
-        """Indexes what is new or changed below ``results``, and drops runs whose folder is gone. Writes nothing where the
-        index is up to date."""
+        """Indexes the new and changed runs in ``results``, and drops those whose folder is gone. Writes nothing if the index is
+        up to date."""
         known = self._stamps()
         folders = run_folders(results)
         for folder in progress([folder for folder in folders if known.get(folder.name) != _stamp(folder)]):
@@ -96,12 +101,12 @@ class Store:
                 _forget(db, gone)
 
     def index(self, folder: Path) -> None:
-        """Puts one run into the index, in place of what it had of it. A run that cannot be read is kept with the reason."""
+        """Adds a run to the index, or replaces it. A run that cannot be read is kept with the reason."""
         stamp = _stamp(folder)
         run, refused = _read(folder)
         try:
             self._put(folder, stamp, run, refused)
-        except Replaced:  # by a rebuild, which need not have seen this run
+        except Replaced:  # by a rebuild, which may have missed this run
             self._put(folder, stamp, run, refused)
 
     def _put(self, folder: Path, stamp: str, run: Run | None, refused: str) -> None:
@@ -114,40 +119,40 @@ class Store:
             _add_rows(db, run_id, rows)
 
     def rebuild(self, results: Path, progress: Callable[[list[Path]], Iterable[Path]] = iter) -> None:
-        """The index made anew from the folders, beside the old one, which it replaces at the end, whatever that was."""
-        aside = self.path.with_name(f".{self.path.name}-{os.getpid()}")
+        """Rebuilds the index in a temporary file, then replaces the old one, even if that is damaged."""
+        temporary = self.path.with_name(f".{self.path.name}-{os.getpid()}")
         try:
-            made = Store(aside)
-            with made._writing():  # an index also where there is no run
+            rebuilt = Store(temporary)
+            with rebuilt._writing():  # an index even if there is no run
                 pass
-            made.sync(results, progress)
+            rebuilt.sync(results, progress)
             try:
                 with self._connected() as db:
-                    db.execute("BEGIN IMMEDIATE")  # so that nobody is in the middle of writing the old one
-                    aside.replace(self.path)
+                    db.execute("BEGIN IMMEDIATE")  # so that no process is writing the old one
+                    temporary.replace(self.path)
             except NotAStore:
                 self.path.with_name(f"{self.path.name}-journal").unlink(missing_ok=True)
-                aside.replace(self.path)
+                temporary.replace(self.path)
         finally:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def runs(self) -> list[IndexedRun]:
-        """Oldest first."""
+        """Returns all runs, the oldest first."""
         with self._reading() as db:
             return list(_runs(db).values())
 
     def shapes(self, operator: str) -> set[Shape]:
-        """Of all cases of an operator, by its canonical name: as listed, and of each operand."""
+        """Returns the shapes of all cases of an operator (by its canonical name): as listed, and of each operand."""
         with self._reading() as db:
-            found = db.execute("SELECT DISTINCT shape FROM shapes WHERE operator = ?", [operator])
-            return {_parsed(text) for (text,) in found}
+            rows = db.execute("SELECT DISTINCT shape FROM shapes WHERE operator = ?", [operator])
+            return {_parsed(text) for (text,) in rows}
 
     def find(self, operator: str, shapes: Iterable[Shape], board: str | None, mode: str | None) -> list[IndexResult]:
-        """Every record of a case of ``operator`` that has one of ``shapes``: by case, mode and board; then oldest run first."""
+        """Returns the results of all cases of ``operator`` with one of ``shapes``: by case, mode and board, oldest first."""
         wanted = json.dumps([_text(shape) for shape in shapes])
         with self._reading() as db:
             runs = _runs(db)
-            found = db.execute(
+            rows = db.execute(
                 """SELECT r.run, s.device_mode, s.board, s.ttnn, r.outcome
                    FROM results r JOIN settings s ON s.id = r.setting
                    WHERE r.case_id IN (SELECT case_id FROM shapes
@@ -155,20 +160,21 @@ class Store:
                      AND (:board IS NULL OR s.board = :board) AND (:mode IS NULL OR s.device_mode = :mode)""",
                 {"operator": operator, "wanted": wanted, "board": board, "mode": mode},
             ).fetchall()
-            outcomes = {pair: _outcome(db, self.path, *pair) for pair in {(outcome, ttnn) for *_, ttnn, outcome in found}}
-        indexed = [
-            IndexResult(runs[run], Setting(*setting), outcomes[outcome, setting[-1]]) for run, *setting, outcome in found
+            outcomes = {pair: _outcome(db, self.path, *pair) for pair in {(outcome, ttnn) for *_, ttnn, outcome in rows}}
+        results = [
+            IndexResult(runs[run], Setting(DeviceMode(mode), board, ttnn), outcomes[outcome, ttnn])
+            for run, mode, board, ttnn, outcome in rows
         ]
         order = {run.folder: place for place, run in enumerate(runs.values())}
 
-        def place(one: IndexResult) -> tuple[Any, ...]:
-            record, setting = one.record, one.setting
-            return record.op, record.id, record.key, setting.device_mode, setting.board, order[one.run.folder], setting.ttnn
+        def place(result: IndexResult) -> tuple[Any, ...]:
+            record, setting = result.record, result.setting
+            return record.op, record.id, record.key, setting.device_mode, setting.board, order[result.run.folder], setting.ttnn
 
-        return sorted(indexed, key=place)
+        return sorted(results, key=place)
 
     def _stamps(self) -> dict[str, str]:
-        """Of the runs in the index; none where there is no index, or one of another version."""
+        """Returns the stamp of each run in the index; none if there is no index, or one of another version."""
         if not self.path.exists():
             return {}
         with self._reading() as db:
@@ -176,18 +182,18 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One state of the index, whatever is written meanwhile."""
+        """Opens the index for reading: one state of it, whatever is written meanwhile."""
         with self._connected("?mode=rw") as db:
             db.execute("BEGIN")
-            _refuse_foreign(db, self.path)
+            _check_application(db, self.path)
             yield db
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it or nothing. The tables are there, and of this version."""
+        """Opens the index for one transaction, with the tables of this version."""
         with self._connected() as db:
             db.execute("BEGIN IMMEDIATE")
-            _refuse_foreign(db, self.path)
+            _check_application(db, self.path)
             if _version(db) != VERSION:
                 _make_tables(db)
             yield db
@@ -195,7 +201,7 @@ class Store:
 
     @contextmanager
     def _connected(self, how: str = "") -> Iterator[sqlite3.Connection]:
-        """A connection for one transaction: what is not committed when it closes is rolled back."""
+        """Opens a connection for one transaction: what is not committed when it closes is rolled back."""
         try:
             uri = f"{self.path.absolute().as_uri()}{how}"
             with closing(sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, uri=True)) as db:
@@ -203,7 +209,7 @@ class Store:
                 yield db
         except sqlite3.OperationalError as error:
             if "readonly" in str(error) and os.access(self.path, os.W_OK):
-                raise Replaced(f"{self.path} was made anew meanwhile") from error
+                raise Replaced(f"{self.path} was rebuilt meanwhile") from error
             raise HarnessError(f"cannot use {self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise NotAStore(_unusable(self.path, str(error))) from error
@@ -239,7 +245,7 @@ def _settled(run: Run) -> Iterator[tuple[Setting, Record]]:
 
 
 def _read(folder: Path) -> tuple[Run | None, str]:
-    """The run, or why there is none: no whole record, or a newer schema."""
+    """Returns the run, or why there is none: no complete record, or a newer schema."""
     try:
         return read_run(folder), ""
     except HarnessError as error:
@@ -247,15 +253,15 @@ def _read(folder: Path) -> tuple[Run | None, str]:
 
 
 def _stamp(folder: Path) -> str:
-    """Changes when the run does: size and time of its two files."""
+    """Returns the size and time of the two files of a run, which change when the run does."""
     stamps = []
     for name in (RECORDS, INFO):
         try:
-            found = (folder / name).stat()
+            status = (folder / name).stat()
         except FileNotFoundError:
             stamps.append("none")
         else:
-            stamps.append(f"{found.st_size} {found.st_mtime_ns}")
+            stamps.append(f"{status.st_size} {status.st_mtime_ns}")
     return ", ".join(stamps)
 
 
@@ -268,14 +274,14 @@ def _parsed(text: str) -> Shape:
 
 
 def _unusable(path: Path, why: str) -> str:
-    return f"{path} is no index of runs ({why}): move it away, or make the index anew with: ssinghal history --rebuild"
+    return f"{path} is not an index of runs ({why}): move it away, or rebuild it with: ssinghal history --rebuild"
 
 
 def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _refuse_foreign(db: sqlite3.Connection, path: Path) -> None:
+def _check_application(db: sqlite3.Connection, path: Path) -> None:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION:
@@ -296,10 +302,10 @@ def _stamps(db: sqlite3.Connection) -> dict[str, str]:
 
 
 def _runs(db: sqlite3.Connection) -> dict[int, IndexedRun]:
-    found = db.execute("SELECT id, folder, run, started, device, losses, refused FROM runs ORDER BY started, folder")
+    rows = db.execute("SELECT id, folder, run, started, device, losses, refused FROM runs ORDER BY started, folder")
     return {
         number: IndexedRun(folder, run, started, parse_device(device), tuple(json.loads(losses)), refused)
-        for number, folder, run, started, device, losses, refused in found
+        for number, folder, run, started, device, losses, refused in rows
     }
 
 
@@ -308,7 +314,7 @@ def _outcome(db: sqlite3.Connection, path: Path, number: int, ttnn: str) -> Reco
     try:
         return parse_record(body)
     except ValueError as error:
-        raise NotAStore(_unusable(path, f"outcome {number} is no record")) from error
+        raise NotAStore(_unusable(path, f"outcome {number} is not a record")) from error
 
 
 def _add_run(db: sqlite3.Connection, folder: Path, stamp: str, run: Run | None, refused: str) -> int | None:
@@ -343,7 +349,7 @@ def _add_rows(db: sqlite3.Connection, run: int | None, rows: list[_IndexRow]) ->
 
 
 def _forget(db: sqlite3.Connection, folders: Iterable[str]) -> None:
-    """Runs with all that only they have."""
+    """Removes runs, and all that no other run has."""
     numbers = []
     for folder in folders:
         numbers += db.execute("DELETE FROM runs WHERE folder = ? RETURNING id", [folder]).fetchall()

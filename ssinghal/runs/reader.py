@@ -1,7 +1,8 @@
-"""Runs read back: a run's folder, or a bare ``records.jsonl``, as typed records. Imports neither torch nor ttnn.
+"""Reads the folder of a run, or a ``records.jsonl`` alone, into typed records. Imports neither torch nor ttnn.
 
-What is whole is read, and what is not is told: a run that was killed leaves a last line cut short, or fewer records than it
-selected. Records of different boards, device modes or TTNN releases are kept apart, never added up.
+Reads all complete records and reports the rest: a killed run leaves a truncated last line or too few records. Records of
+different boards, device modes or TTNN releases are kept apart and never added up. This is the only module that validates
+records, so that those that write them need not import pydantic.
 """
 
 from __future__ import annotations
@@ -29,21 +30,14 @@ _ORDER: Mapping[str | int, int] = {field.name: place for place, field in enumera
 LATEST = "latest"
 RECORDS = "records.jsonl"
 INFO = "run.json"
-MAX_LOSSES_TOLD = 20
-_INDIFFERENT = {
-    "results",
-    "workers",
-    "as_json",
-    "ttnn_log",
-    "ttnn-log",
-    "policy",
-    "remedies",
-}  # options of run and pytest that decide no verdict
+MAX_LOSSES = 20
+# Options of run and pytest that decide no verdict.
+_INDIFFERENT = {"results", "workers", "as_json", "ttnn_log", "ttnn-log", "policy", "remedies"}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What records must share to be added up."""
+    """The device mode, board and TTNN release of a record. Only records with the same ones are added up."""
 
     device_mode: DeviceMode
     board: str
@@ -54,16 +48,16 @@ class Setting:
         return cls(record.device_mode, record.board, record.ttnn)
 
     def to_json(self) -> dict[str, str]:
-        return {"device_mode": self.device_mode, "board": self.board, "ttnn": self.ttnn}
+        return {"device_mode": self.device_mode.value, "board": self.board, "ttnn": self.ttnn}
 
     def __str__(self) -> str:
-        on = f"no device, {self.board}" if self.device_mode == DeviceMode.NONE else f"{self.device_mode} {self.board}"
-        return f"{on}, ttnn {self.ttnn or 'not installed'}"
+        device = "no device," if self.device_mode is DeviceMode.NONE else self.device_mode
+        return f"{device} {self.board}, ttnn {self.ttnn or 'not installed'}"
 
 
 @dataclass(frozen=True)
 class RecordGroup:
-    """Records of one setting, in the file's order, each case once. ``device``: what the run opened, if it opened just that."""
+    """The records of one setting, in the file's order, each case once. ``device``: what the run opened, if of this setting."""
 
     setting: Setting
     records: tuple[Record, ...]
@@ -76,7 +70,7 @@ class RecordGroup:
 
     @property
     def numerics(self) -> str:
-        """For the head of every page."""
+        """Whether values were compared, for the header of every page."""
         compared = sum(r.comparison is not None for r in self.records)
         if not compared:
             return "numerics not run: memory verdicts only"
@@ -111,16 +105,19 @@ class Run:
 
 
 def find_run(text: str | None, results: Path) -> Path:
-    """The folder or file that ``text`` names: a path, or a run below ``results`` by its id or what that begins with; None
-    and ``latest``: the last.
+    """Returns the folder or file of a run.
+
+    Args:
+        text: A path, the id of a run in ``results`` or the start of one, or ``latest`` (None too) for the last run.
+        results: The folder of the runs.
 
     Raises:
-        HarnessError: there is none, or several begin so.
+        HarnessError: There is no such run, or several ids start with the text.
     """
     if text in (None, LATEST):
         latest = results / LATEST
         if not (latest / RECORDS).is_file():
-            raise HarnessError(f"no run in {results}: expected {latest}; name a run, or begin with: ssinghal run")
+            raise HarnessError(f"no run in {results}: expected {latest}; name a run, or start with: ssinghal run")
         return latest.resolve()
     if text and Path(text).exists():
         path = Path(text).resolve()
@@ -134,28 +131,30 @@ def find_run(text: str | None, results: Path) -> Path:
     if len(known) == 1 or exact:
         return (exact or known)[0]
     if known:
-        raise HarnessError(f"run {text!r}: {len(known)} runs in {results} begin so: {', '.join(p.name for p in known[:5])}")
+        raise HarnessError(
+            f"run {text!r}: {len(known)} ids of runs in {results} start with it: {', '.join(p.name for p in known[:5])}"
+        )
     raise HarnessError(f"no run {text!r}: expected a run's folder, a {RECORDS}, or the id of a run in {results}")
 
 
 def run_folders(results: Path) -> list[Path]:
-    """Folders of runs below ``results``, oldest first."""
+    """Returns the folders of the runs in ``results``, the oldest first."""
     if not results.is_dir():
         return []
     return sorted(p for p in results.iterdir() if not p.is_symlink() and (p / RECORDS).is_file())
 
 
 def earlier_runs(path: Path) -> Iterator[Path]:
-    """Runs before that of the folder ``path``, beside it, the last one first: those with equal options on the same board in the
-    same device mode. None where ``path`` has no ``run.json``."""
-    wanted = _selection(path) if path.is_dir() else {}
+    """Yields earlier runs next to the folder ``path``, the last one first: those with the same options, board and device mode.
+    There are none if ``path`` has no ``run.json``."""
+    selection = _selection(path) if path.is_dir() else {}
     for other in reversed(run_folders(path.parent)):
-        if wanted and other.name < path.name and _selection(other) == wanted:
+        if selection and other.name < path.name and _selection(other) == selection:
             yield other
 
 
 def _selection(folder: Path) -> dict[str, Any]:
-    """What decided which cases were run and on what; {} if that is not known."""
+    """Returns what decided which cases were run, and on which device; {} if that is not known."""
     try:
         head, _ = _head(folder / INFO)
     except HarnessError:  # of a newer version
@@ -165,42 +164,43 @@ def _selection(folder: Path) -> dict[str, Any]:
 
 
 def read_run(path: Path) -> Run:
-    """The run of a folder or of a ``records.jsonl``.
+    """Reads the run of a folder or of a ``records.jsonl``.
 
     Raises:
-        HarnessError: it cannot be read, holds no whole record, or was written by a newer version.
+        HarnessError: It cannot be read, contains no complete record, or was written by a newer version.
     """
     lines = path / RECORDS if path.is_dir() else path
     head, remarks = _head(lines.parent / INFO) if lines.name == RECORDS else (RunInfo(), [])
-    read, losses = stored_records(lines)
-    if not read:
-        raise HarnessError(f"{lines}: no whole record in it" + (f"; {losses[0]}" if losses else ""))
-    kept = _kept(read)
-    if len(kept) < len(read):
-        remarks.append(f"{lines}: {len(read) - len(kept):,} records of cases that have another; the last answer of each counts")
+    records, losses = stored_records(lines)
+    if not records:
+        raise HarnessError(f"{lines}: contains no complete record" + (f"; {losses[0]}" if losses else ""))
+    kept = _kept(records)
+    if repeated := len(records) - len(kept):
+        remarks.append(f"{lines}: {repeated:,} repeated records; the last answer for each case counts")
     missing = (head.selected or 0) - len(kept)
     if missing > 0:
-        losses.append(f"{missing:,} of {head.selected:,} selected cases have no record: the run was killed, or goes on")
+        losses.append(
+            f"{missing:,} of {head.selected:,} selected cases have no record: the run was interrupted or is still in progress"
+        )
     by_setting: dict[Setting, list[Record]] = {}
     for (setting, _, _), record in kept.items():
         by_setting.setdefault(setting, []).append(record)
     largest_first = sorted(by_setting.items(), key=lambda item: (-len(item[1]), str(item[0])))
-    return Run(
-        path, head, tuple(RecordGroup.of(*grouped, head.device) for grouped in largest_first), tuple(losses), tuple(remarks)
-    )
+    groups = tuple(RecordGroup.of(*grouped, head.device) for grouped in largest_first)
+    return Run(path, head, groups, tuple(losses), tuple(remarks))
 
 
 def _kept(records: Iterable[Record]) -> dict[tuple[Setting, str, str], Record]:
-    """One record of each case and setting: the last that a device answered, else the last. A case that no device answered
-    belongs to the setting of its board, where there is just one."""
+    """Returns one record per case and setting: the last one that a device answered, else the last one. A case that no device
+    answered belongs to the setting of its board, if there is just one."""
     listed = list(records)
     answered = {Setting.of(r) for r in listed if r.device_mode != DeviceMode.NONE}
     kept: dict[tuple[Setting, str, str], Record] = {}
     for record in listed:
         setting = Setting.of(record)
         if record.device_mode == DeviceMode.NONE:
-            homes = [s for s in answered if s.board == setting.board]
-            setting = homes[0] if len(homes) == 1 else setting
+            same_board = [s for s in answered if s.board == setting.board]
+            setting = same_board[0] if len(same_board) == 1 else setting
         case = (setting, record.op, record.key)
         if case in kept and record.device_mode == DeviceMode.NONE != kept[case].device_mode:
             continue
@@ -215,21 +215,29 @@ def _head(path: Path) -> tuple[RunInfo, list[str]]:
         return RunInfo(), []
     except OSError as error:
         raise HarnessError(f"cannot read {path}: {error.strerror}") from error
-    _refuse_newer(_schema_of(data), path)
+    _check_schema(_schema_of(data), path)
     try:
         return _HEAD.validate_json(data, strict=True), []
     except ValidationError as error:
-        return RunInfo(), [f"{path}: not a run's head ({_fault(error)}); the run's options and device are not known"]
+        return RunInfo(), [f"{path}: not a run's header ({_problem(error)}); the run's options and device are not known"]
 
 
 def parse_record(text: str | bytes) -> Record:
-    """Raises ValueError for what is no record. Fields of later versions are let through: only a new schema number changes the
-    meaning of the old ones."""
+    """Reads one line of ``records.jsonl``. Fields of later versions are ignored: only a new schema number changes the meaning
+    of the old ones.
+
+    Raises:
+        ValueError: It is not a record.
+    """
     return _RECORD.validate_json(text, strict=True)
 
 
 def parse_device(text: str | bytes) -> DeviceFacts:
-    """Raises ValueError for what ``DeviceFacts.to_json`` does not write."""
+    """Reads what ``DeviceFacts.to_json`` writes.
+
+    Raises:
+        ValueError: It is something else.
+    """
     return _DEVICE.validate_json(text, strict=True)
 
 
@@ -244,12 +252,16 @@ def identity_of(record: Record) -> dict[str, Any]:
 
 
 def case_of(record: Record) -> Case:
-    """The call of a record. InvalidCase where this version has no such operator, or no such call."""
+    """Returns the call of a record.
+
+    Raises:
+        InvalidCase: This version has no such operator or call.
+    """
     return case_from_json(identity_of(record))
 
 
 def case_or_none(record: Record) -> Case | None:
-    """The call of a record, None where this version has no such call."""
+    """Returns the call of a record, or None if this version has no such call."""
     try:
         return case_of(record)
     except InvalidCase:
@@ -257,32 +269,32 @@ def case_or_none(record: Record) -> Case | None:
 
 
 def stored_records(path: Path) -> tuple[list[Record], list[str]]:
-    """Whole records of a file, and a word on every line that is none.
+    """Returns the complete records of a file, and a text about each other line.
 
     Raises:
-        HarnessError: it cannot be read, or was written by a newer version.
+        HarnessError: It cannot be read, or was written by a newer version.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise HarnessError(f"cannot read {path}: {error.strerror}") from error
-    found, lost = [], []
+    records, losses = [], []
     lines = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(parse_record(line))
+            records.append(parse_record(line))
         except ValidationError as error:
-            _refuse_newer(_schema_of(line), path, number)
-            cut_short = number == len(lines) and error.errors()[0]["type"] == "json_invalid"
-            what = f"cut short after {len(line):,} B; was the run killed?" if cut_short else _fault(error)
-            lost.append(f"{path}:{number}: not a whole record, left out: {what}")
+            _check_schema(_schema_of(line), path, number)
+            is_truncated = number == len(lines) and error.errors()[0]["type"] == "json_invalid"
+            what = f"truncated after {len(line):,} B; was the run killed?" if is_truncated else _problem(error)
+            losses.append(f"{path}:{number}: not a complete record, skipped: {what}")
         else:
-            if b'"schema": 1,' not in line[:16]:  # as this version writes it; else the number is looked at
-                _refuse_newer(_schema_of(line), path, number)
-    more = len(lost) - MAX_LOSSES_TOLD
-    return found, [*lost[:MAX_LOSSES_TOLD], *([f"{path}: {more:,} more lines are no whole records"] if more > 0 else [])]
+            if b'"schema": 1,' not in line[:16]:  # as this version writes it; else the number is checked
+                _check_schema(_schema_of(line), path, number)
+    more = len(losses) - MAX_LOSSES
+    return records, [*losses[:MAX_LOSSES], *([f"{path}: {more:,} more lines are not complete records"] if more > 0 else [])]
 
 
 def _schema_of(line: bytes) -> Any:
@@ -293,21 +305,23 @@ def _schema_of(line: bytes) -> Any:
     return value.get("schema") if isinstance(value, dict) else None
 
 
-def _refuse_newer(schema: Any, path: Path, number: int | None = None) -> None:
+def _check_schema(schema: Any, path: Path, number: int | None = None) -> None:
     if isinstance(schema, int) and schema > SCHEMA_VERSION:
         where = path if number is None else f"{path}:{number}"
-        raise HarnessError(f"{where}: records of schema {schema}; this ssinghal reads up to {SCHEMA_VERSION}: use a newer one")
+        raise HarnessError(
+            f"{where}: records of schema {schema}; this ssinghal reads up to {SCHEMA_VERSION}: use a newer version"
+        )
 
 
-def _fault(error: ValidationError) -> str:
+def _problem(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda one: _ORDER.get(one["loc"][0], 0) if one["loc"] else 0)
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
 def counted(records: Iterable[Record]) -> dict[str, int]:
-    """Cases by status, in the order of ``Status``; statuses without a case are left out. The values add up."""
-    found = dict.fromkeys(Status, 0)
+    """Returns the number of cases per status, in the order of ``Status``, without statuses that no case has."""
+    counts = dict.fromkeys(Status, 0)
     for record in records:
-        found[record.status] += 1
-    return {status.value: cases for status, cases in found.items() if cases}
+        counts[record.status] += 1
+    return {status.value: cases for status, cases in counts.items() if cases}

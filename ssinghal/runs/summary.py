@@ -1,4 +1,4 @@
-"""What a run found, on a page: totals, operators, what went wrong and what was not run with the causes, what was slow."""
+"""Summarizes a run on one page: totals, operators, errors and cases that were not run with their causes, slow cases."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ssinghal.render.tables import aligned, summary_rows, totals
 LEAK = "leak"  # not a status: the verdict stands, but the call left device memory allocated
 SLOW_S = 0.5
 SLOWEST = 10
-# What else than the message cases must share to be told together; where nothing is said, the operator.
+# What cases must share besides the message to be shown as one group; by default the operator.
 _ALIKE: Mapping[str, tuple[str, ...]] = {Status.NOT_RUN: (), Status.CRASH: ("op", "id"), Status.TIMEOUT: ("op", "id")}
 
 
 @dataclass(frozen=True)
 class FaultGroup:
-    """Cases that ended alike: of one operator, but for those not run; a crash or timeout alone.
+    """Cases that ended alike: of one operator (of any, if they were not run); a crash or timeout alone."""
 
-    ``op``, ``id`` and ``message`` are those of the first. ``operators``: how many there are.
-    """
-
+    # The status, or a leak.
     kind: str
+    # The operator, id and message of the first case.
     op: str
     cases: int
     id: str
     message: str
+    # How many operators have such cases.
     operators: int = 1
 
     def __str__(self) -> str:
@@ -42,24 +42,29 @@ class FaultGroup:
 
 @dataclass(frozen=True)
 class Summary:
-    """``faults``: errors, mismatches, crashes, timeouts and leaks. ``slowest``: of the ``slow`` cases, which took ``SLOW_S``
-    and more; ``seconds`` is the time of all cases, one after the other. ``remedies``: cases out of memory by the contract of
-    the first remedy that works, of those that one was searched for."""
+    """The counts of a run's records."""
 
     cases: int
+    # Cases by status.
     totals: Mapping[str, int]
+    # A table of the operators, with a header and a last line of totals.
     rows: Sequence[Sequence[str]]
+    # Errors, mismatches, crashes, timeouts and leaks.
     faults: Sequence[FaultGroup]
     not_run: Sequence[FaultGroup]
     unsupported: Sequence[FaultGroup]
+    # How many cases took ``SLOW_S`` or more.
     slow: int
+    # Some of these, the slowest first.
     slowest: Sequence[Mapping[str, Any]]
+    # The time of all cases, one after the other.
     seconds: float
+    # Cases out of memory by the contract of the first remedy that works, if remedies were searched for.
     remedies: Mapping[str, int]
 
     @classmethod
     def of(cls, records: Sequence[Mapping[str, Any]]) -> Summary:
-        """``records`` as they are written."""
+        """Returns the summary of ``records``, given as they are written."""
         slow = sorted((r for r in records if r["duration_s"] >= SLOW_S), key=lambda r: -float(r["duration_s"]))
         faults = [group for status in FAULTS for group in _groups(status, [r for r in records if r["status"] == status])]
         leaks = [{**r, "message": f"left allocated {r['left_allocated']}"} for r in records if r.get("left_allocated")]
@@ -77,14 +82,14 @@ class Summary:
         )
 
     def lines(self) -> list[str]:
-        """Nothing where there is no record."""
+        """Returns the text of the summary; nothing if there is no record."""
         if not self.cases:
             return []
         share = 100 * (self.cases - self.slow) / self.cases
         slow = [f"  {r['duration_s']:7.2f} s  {r['op']} {cut(r['id'], 150)}: {r['status']}" for r in self.slowest]
         return [
             *aligned(self.rows),
-            f"{share:.1f} % of the cases took less than {SLOW_S:g} s, all of them {self.seconds:,.1f} s of worker time"
+            f"{share:.1f} % of the cases took less than {SLOW_S:g} s, all of them together {self.seconds:,.1f} s of worker time"
             + ("; the slowest:" if slow else ""),
             *slow,
             *self._remedies(),
@@ -97,11 +102,11 @@ class Summary:
         if not self.remedies:
             return []
         searched = sum(self.remedies.values())
-        told = ", ".join(f"{contract} {cases:,}" for contract, cases in self.remedies.items())
-        return [f"{searched:,} case{'s' * (searched > 1)} out of memory, by the first remedy that fits: {told}"]
+        counts = ", ".join(f"{contract} {cases:,}" for contract, cases in self.remedies.items())
+        return [f"{searched:,} case{'s' * (searched > 1)} out of memory, by the first remedy that fits: {counts}"]
 
     def to_json(self) -> dict[str, Any]:
-        """``operators``: name -> cases by status (an OOM by its resource); empty counts left out."""
+        """Returns plain values. ``operators``: name -> cases by status (an OOM by its resource), without counts of 0."""
         header, *rows = self.rows
         counts = {row[0]: {k: int(n) for k, n in zip(header[1:], row[1:], strict=True) if n} for row in rows[:-1]}
         groups = {"faults": self.faults, "not_run": self.not_run, "unsupported": self.unsupported}
@@ -117,11 +122,11 @@ class Summary:
 
 
 def left_out(calls: Sequence[int]) -> list[str]:
-    """A note on captured lines that are no case, if there are any; ``calls``: how often the models made each."""
+    """Returns a note on captured lines that are not cases, if any. ``calls``: how often the models make each."""
     if not calls:
         return []
     lines = f"{sum(calls):,} captured calls in {len(calls):,} catalog lines"
-    return [f"left out: {lines} that no operator makes (ssinghal operators --missing)"]
+    return [f"left out: {lines} without an operator (ssinghal operators --missing)"]
 
 
 def _contract(remedies: Mapping[str, Any]) -> str:
@@ -129,14 +134,14 @@ def _contract(remedies: Mapping[str, Any]) -> str:
 
 
 def _groups(kind: str, records: Iterable[Mapping[str, Any]]) -> list[FaultGroup]:
-    """Largest first. Messages are alike that differ in numbers only."""
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    """Returns the groups, the largest first. Messages that differ only in numbers belong together."""
+    by_message: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for record in records:
         by = _ALIKE.get(kind, ("op",))
         alike = re.sub(r"\d[\d,.]*", "N", record.get("message", ""))
-        found.setdefault((alike, *(record[name] for name in by)), []).append(record)
+        by_message.setdefault((alike, *(record[name] for name in by)), []).append(record)
     groups = [
         FaultGroup(str(kind), rs[0]["op"], len(rs), rs[0]["id"], rs[0].get("message", ""), len({r["op"] for r in rs}))
-        for rs in found.values()
+        for rs in by_message.values()
     ]
     return sorted(groups, key=lambda group: -group.cases)

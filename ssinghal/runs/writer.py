@@ -1,4 +1,4 @@
-"""A run's folder: ``run.json``, ``records.jsonl`` (flushed case by case), ``summary.txt``, and the link ``latest``."""
+"""Writes the folder of a run: ``run.json``, ``records.jsonl`` (case by case), ``summary.txt``, and the link ``latest``."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from ssinghal.runs.summary import Summary
 
 
 def new_run(repository: Path, options: Mapping[str, Any], selected: int | None, device: DeviceFacts = NOT_OPENED) -> RunInfo:
-    """What is known when a run of this program begins."""
+    """Returns what is known when a run starts."""
     command = " ".join(sys.argv)
     return RunInfo(new_run_id(), now(), command, commit_of(repository), device, package_versions(), options, selected=selected)
 
 
 def unprobed(case: Case, status: Status, message: str, board: str) -> Record:
-    """The record of a case that no device answered, and why."""
+    """Returns the record of a case that no device answered, with the reason."""
     verdict = Verdict(status, decided_by=DecidedBy.HARNESS, message=message)
     return Record.of(case, verdict, device_mode=DeviceMode.NONE, board=board, ttnn=package_versions().get("ttnn", ""))
 
 
 class RunFolder:
-    """Writes one run. Every record is on disk when ``append`` returns, so a killed run keeps all but the line that it was at.
+    """Writes one run. Every record is on disk when ``append`` returns, so a kill loses the line that is being written at most.
 
     Raises:
-        HarnessError: the folder cannot be written.
+        HarnessError: The folder cannot be written.
     """
 
     def __init__(self, parent: Path, info: RunInfo) -> None:
@@ -51,7 +51,7 @@ class RunFolder:
             self._link_latest(parent)
 
     def set_device(self, device: DeviceFacts) -> None:
-        """What was opened, where that is known only after the run began."""
+        """Adds the device, if it is opened only after the start of the run."""
         self.info = replace(self.info, device=device)
         with self._writing():
             self._write_info()
@@ -62,8 +62,8 @@ class RunFolder:
         self.records.append(stamped)
 
     def finish(self, selected: int, notes: Sequence[str] = ()) -> list[str]:
-        """Closes the run with its totals and puts it into the index; returns the summary's lines. ``notes`` go into its file
-        as well. An index that cannot be written is the last line: the run stands without it."""
+        """Closes the run with its totals, adds it to the index, and returns the lines of the summary. ``notes`` are written to
+        its file too. If the index cannot be written, the last line states why; the run is complete without it."""
         summary = Summary.of(self.records)
         self.info = replace(self.info, finished=now(), selected=selected, totals=summary.totals)
         lines = [*self._head(), *summary.lines()]
@@ -98,7 +98,7 @@ class RunFolder:
         write_whole(self.path / "run.json", json.dumps(plain(self.info), indent=2))
 
     def _link_latest(self, parent: Path) -> None:
-        aside = parent / f".latest-{os.getpid()}"
-        aside.unlink(missing_ok=True)
-        aside.symlink_to(self.info.run, target_is_directory=True)
-        aside.replace(parent / "latest")
+        temporary = parent / f".latest-{os.getpid()}"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(self.info.run, target_is_directory=True)
+        temporary.replace(parent / "latest")

@@ -171,7 +171,7 @@ def test_calls_that_no_operator_makes_are_told(tmp_path):
     (tmp_path / "catalog.yaml").write_text(UNMAPPED)
     code, out, _ = run()
     assert code == 0
-    told = "left out: 5 captured calls in 2 catalog lines that no operator makes (ssinghal operators --missing)"
+    told = "left out: 5 captured calls in 2 catalog lines without an operator (ssinghal operators --missing)"
     assert told in out.splitlines()
     assert told in (run.latest / "summary.txt").read_text().splitlines()
     assert json.loads(run("--json")[1])["left_out"] == {"lines": 2, "calls": 5}

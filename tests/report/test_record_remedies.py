@@ -73,7 +73,7 @@ def test_an_invalid_remedy_costs_its_line_alone(tmp_path, wrong):
     bad = {**failing(), "remedies": plain(wrong)}
     run = read_run(write_run(tmp_path, [bad, failing("silu", FOUND)]))
     assert [r.op for r in run.records] == ["silu"]
-    assert any("records.jsonl:1: not a whole record, left out: remedies" in loss for loss in run.losses)
+    assert any("records.jsonl:1: not a complete record, skipped: remedies" in loss for loss in run.losses)
 
 
 def test_a_search_does_not_affect_verdicts(tmp_path):
@@ -148,7 +148,7 @@ def test_a_later_search_takes_precedence_and_a_broken_line_costs_itself(tmp_path
     document = text_of(folder, "oom_comprehensive_analysis.md")
     assert "or a later `ssinghal report --try` (probed calls: 1)." in document
     for number in (3, 4, 5):
-        assert f"remedies.jsonl:{number}: not a whole record" in document.replace("\\", "")
+        assert f"remedies.jsonl:{number}: not a complete record" in document.replace("\\", "")
 
 
 @pytest.mark.virtual_device

@@ -260,7 +260,7 @@ def test_a_case_is_found_by_its_key_and_left_out_cases_and_lines_are_reported(tm
     some = subprocess.run([*command, "--sample", "2"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "2 of 2 reports" in some.stdout
     assert "left out: 1 of 3 cases, beyond --sample 2" in some.stdout
-    assert "records.jsonl:4: not a whole record" in some.stdout
+    assert "records.jsonl:4: not a complete record" in some.stdout
 
 
 def test_a_word_that_names_no_run_is_a_case_only_if_it_looks_like_a_key(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_word_that_names_no_run_is_a_case_only_if_it_looks_like_a_key(tmp_path
         with pytest.raises(HarnessError, match=f"no run '{text}'"):
             named_run(text, tmp_path)
     write_run(tmp_path, [a_record("relu")], run="20261129T000000.000000Z")
-    with pytest.raises(HarnessError, match="2 runs in"):
+    with pytest.raises(HarnessError, match="2 ids of runs in"):
         named_run("202611", tmp_path)
 
 

@@ -193,7 +193,7 @@ def test_missing_lines_of_a_killed_run_are_reported_everywhere(tmp_path):
     write_report(read_run(folder), tmp_path / "report")
     for name in (*DOCUMENTS, "per_operator/relu.md"):
         document = (tmp_path / "report" / name).read_text()
-        assert "cut short after" in document, name
+        assert "truncated after" in document, name
         assert "13 of 20 selected cases have no record" in document, name
     for name in TABLES:
         assert len(load(tmp_path / "report", name)["losses"]) == 2, name
@@ -324,7 +324,7 @@ class TestCommand:
             assert self.run(named, "-o", tmp_path / "out").exit_code == 0
             document = (tmp_path / "out" / "oom_comprehensive_analysis.md").read_text()
             assert "operands and result in DRAM (tried, fits: 1)" in document
-            assert "remedies.jsonl:2: not a whole record" in document
+            assert "remedies.jsonl:2: not a complete record" in document
 
     def test_a_file_of_records_is_enough(self, tmp_path):
         folder = write_run(tmp_path, some_records())

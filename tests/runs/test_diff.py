@@ -269,9 +269,9 @@ def test_a_run_that_is_not_whole_makes_no_case_vanish_but_loses_what_fitted(comp
     whole, killed = [a_record("relu"), a_record("gelu"), a_record("silu", status="oom")], [a_record("relu")]
     changes = compared(whole, killed, selected=3)
     assert named(changes) == [(ChangeKind.LOST_FIT, "gelu")]
-    assert changes.found[0].after == f"no record: {OTHER} is not whole"
-    loss = "2 of 3 selected cases have no record: the run was killed, or goes on"
-    told = f"2 cases without a record in {OTHER}, which is not whole: not counted as vanished"
+    assert changes.found[0].after == f"no record: {OTHER} is incomplete"
+    loss = "2 of 3 selected cases have no record: the run was interrupted or is still in progress"
+    told = f"2 cases without a record in {OTHER}, which is incomplete: not counted as vanished"
     assert changes.notes == (f"{OTHER}: {loss}", told)
 
 
@@ -292,7 +292,7 @@ def test_a_run_that_was_not_whole_makes_no_case_new(compared):
     changes = compared([a_record("relu")], [a_record("relu"), a_record("gelu")], selected=2)
     assert (named(changes), changes.notes[1:]) == (
         [],
-        (f"1 case without a record in {ONE}, which is not whole: not counted as new",),
+        (f"1 case without a record in {ONE}, which is incomplete: not counted as new",),
     )
 
 
@@ -361,7 +361,7 @@ def test_across_boards_bytes_per_bank_are_no_change(compared):
     changes = compared(one, other, across=True)
     assert (changes.cases, named(changes)) == (2, [])
     (note,) = changes.notes
-    assert note.startswith("across: virtual n150, ttnn 0.81.1 → virtual p150, ttnn 0.81.1; figures per bank are not")
+    assert note.startswith("across: virtual n150, ttnn 0.81.1 → virtual p150, ttnn 0.81.1; bytes per bank are not")
 
 
 def test_figures_of_another_tensor_are_not_compared(compared):

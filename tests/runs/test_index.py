@@ -273,8 +273,8 @@ def test_of_a_killed_run_what_is_whole_is_indexed_and_the_loss_told(results, sto
     store.sync(results)
     assert (told(store), told(store, "gelu")) == ([[(1, "fits", None)]], [])
     (note,) = History.of(store, "gelu", SHAPE).notes
-    assert note.startswith(f"run {folder.name}: {path}:2: not a whole record, left out: cut short after ")
-    assert note.endswith("(and 1 more losses)")
+    assert note.startswith(f"run {folder.name}: {path}:2: not a complete record, skipped: truncated after ")
+    assert note.endswith("(and 1 more)")
 
 
 @pytest.mark.parametrize("text", ['{"schema": 99, "op": "relu"}\n', "", "no JSON\n"])
@@ -285,7 +285,7 @@ def test_a_run_that_cannot_be_read_is_told_and_costs_no_other(results, store, te
     store.sync(results)
     assert told(store) == [[(2, "fits", None)]]
     (note,) = History.of(store, "relu", SHAPE).notes
-    assert note.startswith(f"run {bad.name} is not in here: {bad}/records.jsonl:")
+    assert note.startswith(f"run {bad.name} is not indexed: {bad}/records.jsonl:")
 
 
 def make_garbage(path):
@@ -311,7 +311,7 @@ def test_a_file_that_is_no_index_is_said_and_can_be_made_anew(results, store, sp
     store.sync(results)
     spoil(store.path)
     spoilt = store.path.read_bytes()
-    with pytest.raises(NotAStore, match=r"store\.sqlite is no index of runs .*: ssinghal history --rebuild"):
+    with pytest.raises(NotAStore, match=r"store\.sqlite is not an index of runs .*: ssinghal history --rebuild"):
         store.sync(results)
     with pytest.raises(NotAStore):
         store.index(results / day(1)[0])
@@ -325,7 +325,7 @@ def test_an_outcome_that_is_no_record_is_said(results, store):
     store.sync(results)
     with sqlite3.connect(store.path) as db:
         db.execute("UPDATE outcomes SET body = json_remove(body, '$.status')")
-    with pytest.raises(NotAStore, match=r"outcome 1 is no record\): move it away, or make the index anew"):
+    with pytest.raises(NotAStore, match=r"outcome 1 is not a record\): move it away, or rebuild it"):
         told(store)
 
 

@@ -47,8 +47,8 @@ def test_a_line_cut_short_costs_itself_and_is_told(tmp_path):
     run = read_run(folder)
     assert len(run.records) == 3
     assert run.losses == (
-        f"{path}:4: not a whole record, left out: cut short after 40 B; was the run killed?",
-        "6 of 9 selected cases have no record: the run was killed, or goes on",
+        f"{path}:4: not a complete record, skipped: truncated after 40 B; was the run killed?",
+        "6 of 9 selected cases have no record: the run was interrupted or is still in progress",
     )
 
 
@@ -69,7 +69,7 @@ def test_a_corrupt_line_costs_itself_and_is_told(tmp_path, line, told):
     run = read_run(folder)
     assert len(run.records) == 2
     (loss,) = run.losses
-    assert loss.startswith(f"{folder / 'records.jsonl'}:2: not a whole record, left out: ")
+    assert loss.startswith(f"{folder / 'records.jsonl'}:2: not a complete record, skipped: ")
     assert told in loss
 
 
@@ -98,7 +98,8 @@ def test_a_newer_schema_is_refused_by_its_number(tmp_path, place):
     with pytest.raises(HarnessError) as refused:
         read_run(folder)
     assert (
-        str(refused.value) == f"{where}: records of schema {newer}; this ssinghal reads up to {SCHEMA_VERSION}: use a newer one"
+        str(refused.value)
+        == f"{where}: records of schema {newer}; this ssinghal reads up to {SCHEMA_VERSION}: use a newer version"
     )
 
 
@@ -140,7 +141,7 @@ def test_cases_that_no_device_answered_belong_to_their_board_where_that_is_clear
 def test_of_two_records_of_a_case_the_last_counts_and_that_is_told(tmp_path):
     run = read_run(write_run(tmp_path, [a_record(), a_record(status="timeout")], selected=1))
     assert counted(run.records) == {"timeout": 1}
-    assert "1 records of cases that have another; the last answer of each counts" in run.remarks[0]
+    assert "1 repeated records; the last answer for each case counts" in run.remarks[0]
     assert run.losses == ()
 
 
@@ -189,7 +190,7 @@ def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
 def test_a_value_that_no_run_writes_makes_no_record(tmp_path, odd):
     run = read_run(write_run(tmp_path, [a_record(), {**a_record(shape=(1, 1, 64, 64)), **odd}]))
     assert len(run.records) == 1
-    assert "records.jsonl:2: not a whole record, left out: " in run.losses[0]
+    assert "records.jsonl:2: not a complete record, skipped: " in run.losses[0]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_an_odd_head_is_told_and_costs_itself(tmp_path, odd):
     (folder / "run.json").write_text(json.dumps({**head, **odd} if isinstance(odd, dict) else odd))
     run = read_run(folder)
     assert len(run.records) == 1
-    assert "run.json: not a run's head (" in run.remarks[0]
+    assert "run.json: not a run's header (" in run.remarks[0]
 
 
 def test_numerics_are_never_claimed_for_a_virtual_device(tmp_path):
@@ -245,7 +246,7 @@ def test_runs_are_found_by_path_id_and_beginning(tmp_path):
     (first / "run.json").unlink()
     assert find_run(str(first / "records.jsonl"), tmp_path) == first / "records.jsonl"
     assert find_run("20260101", tmp_path) == first
-    wrong = {"2026": "2 runs in", "": "no run ''", "1999": "no run '1999'", str(tmp_path): "expected a run's folder"}
+    wrong = {"2026": "2 ids of runs in", "": "no run ''", "1999": "no run '1999'", str(tmp_path): "expected a run's folder"}
     for text, told in wrong.items():
         with pytest.raises(HarnessError, match=told):
             find_run(text, tmp_path)
