@@ -21,7 +21,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.plan.plot import Plot, plot_of
 from ssinghal.plan.result import SCHEMA, CallFailure, PlanResult, StepUse
 from ssinghal.render import html
-from ssinghal.render.html import in_words, kind_of
+from ssinghal.render.html import css_class, outcome_text
 from ssinghal.render.tables import percent
 
 _REPORTS = ("dom.js", "format.js")  # scripts that the report's page runs, too
@@ -171,7 +171,7 @@ def _data(plans: Sequence[PlanResult]) -> dict[str, Any]:
         }
         for plan in plans
     ]
-    return {"texts": list(texts), "tones": {status.value: kind_of((status.value, None)) for status in Status}, "plans": steps}
+    return {"texts": list(texts), "tones": {status.value: css_class((status.value, None)) for status in Status}, "plans": steps}
 
 
 def _failures(plan: PlanResult) -> Iterable[CallFailure]:
@@ -180,12 +180,12 @@ def _failures(plan: PlanResult) -> Iterable[CallFailure]:
 
 def _words(status: Status, failure: CallFailure | None) -> str:
     resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
-    return in_words((status.value, resource.value if resource is not None else None))
+    return outcome_text((status.value, resource.value if resource is not None else None))
 
 
 def _kind(status: Status, failure: CallFailure | None) -> str:
     resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
-    return kind_of((status.value, resource.value if resource is not None else None))
+    return css_class((status.value, resource.value if resource is not None else None))
 
 
 def _size(size_bytes: int | None) -> Markup:

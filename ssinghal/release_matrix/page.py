@@ -14,7 +14,7 @@ from ssinghal.core.record import Outcome
 from ssinghal.release_matrix.matrix import MatrixRow, Timeline, outcome_of
 from ssinghal.release_matrix.text import cell, change_text, outcome_rows, step_line
 from ssinghal.render import html
-from ssinghal.render.html import in_words, kind_of
+from ssinghal.render.html import css_class, outcome_text
 from ssinghal.render.tables import status_columns
 
 PAGE = "timeline.html"
@@ -58,7 +58,7 @@ def page(timeline: Timeline, title: str) -> str:
         timeline=timeline,
         steps=[step_line(step) for step in timeline.steps],
         outcomes=outcome_rows(timeline),
-        legend=[(kind_of(outcome), in_words(outcome)) for outcome in outcomes],
+        legend=[(css_class(outcome), outcome_text(outcome)) for outcome in outcomes],
         bars=_bars(timeline, outcomes),
         grid=grid,
         columns=[(LABEL_WIDTH + (i + 0.5) * CELL_WIDTH, version) for i, version in enumerate(timeline.versions)],
@@ -84,8 +84,8 @@ def _bars(timeline: Timeline, outcomes: list[Outcome]) -> list[tuple[str, list[B
         for outcome in outcomes:
             if counts[outcome]:
                 width = BAR_WIDTH * counts[outcome] / len(timeline.rows)
-                title = f"{version}: {counts[outcome]:,} {in_words(outcome)}"
-                boxes.append(Box(x, i * (BAR_HEIGHT + 6), width, kind_of(outcome), title))
+                title = f"{version}: {counts[outcome]:,} {outcome_text(outcome)}"
+                boxes.append(Box(x, i * (BAR_HEIGHT + 6), width, css_class(outcome), title))
                 x += width
         bars.append((version, boxes))
     return bars
@@ -98,7 +98,7 @@ def _grid(timeline: Timeline) -> Iterator[DrawnRow]:
         label = f"{row.first.op} {row.first.id}"
         lefts = {version: LABEL_WIDTH + CELL_WIDTH * k for k, version in enumerate(timeline.versions)}
         boxes = tuple(
-            Box(x, y, CELL_WIDTH, kind_of(outcome_of(record)), f"{version}: {cell(record)}")
+            Box(x, y, CELL_WIDTH, css_class(outcome_of(record)), f"{version}: {cell(record)}")
             for record, (version, x) in zip(row.records, lefts.items(), strict=True)
         )
         yield DrawnRow(row, label, y, boxes, tuple(lefts[change.after] for change in row.changes))

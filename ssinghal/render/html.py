@@ -110,11 +110,11 @@ _STATUSES = {
 }
 
 
-def kind_of(outcome: Outcome) -> str:
+def css_class(outcome: Outcome) -> str:
     """Returns the CSS class that colours ``outcome``."""
     status, resource = Status(outcome[0]), outcome[1]
     return _MEMORIES.get(Resource(resource), "other") if resource else _STATUSES.get(status, "fault")
 
 
-def in_words(outcome: Outcome) -> str:
+def outcome_text(outcome: Outcome) -> str:
     return " ".join(filter(None, outcome))

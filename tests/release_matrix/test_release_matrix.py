@@ -27,7 +27,7 @@ from ssinghal.release_matrix.page import page
 from ssinghal.release_matrix.runner import RemainingCases, run_parts
 from ssinghal.release_matrix.selection import cases_file, parse_versions, selected_cases, selected_releases, shipped_files
 from ssinghal.release_matrix.text import lines
-from ssinghal.render.html import kind_of
+from ssinghal.render.html import css_class
 from ssinghal.runner.tasks import PoolOptions
 from ssinghal.runs.reader import read_run
 from tests.support.processes import wait_for
@@ -248,8 +248,8 @@ def test_texts_of_catalogs_and_messages_are_not_markup(timeline):
 def test_every_outcome_has_a_colour():
     style = (Path(ssinghal.__file__).parent / "release_matrix" / "templates" / "timeline.css").read_text()
     outcomes = [(s.value, None) for s in Status] + [("oom", r.value) for r in Resource]
-    assert {kind_of(outcome) for outcome in outcomes if f".{kind_of(outcome)} {{" not in style} == set()
-    assert [kind_of((s, None)) for s in ("fits", "error", "crash", "not_run")] == ["fits", "fault", "fault", "none"]
+    assert {css_class(outcome) for outcome in outcomes if f".{css_class(outcome)} {{" not in style} == set()
+    assert [css_class((s, None)) for s in ("fits", "error", "crash", "not_run")] == ["fits", "fault", "fault", "none"]
 
 
 # Cases and releases --------------------------------------------------------------------------------------------------------

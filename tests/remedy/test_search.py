@@ -1,5 +1,7 @@
 """What makes failing calls fit, on the virtual board: each remedy ran, each refusal has a reason, each count two sides."""
 
+from pathlib import Path
+
 import pytest
 
 from ssinghal.core.boards import load_board
@@ -7,13 +9,15 @@ from ssinghal.core.case import Placement
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.device.modes import choose_device
+from ssinghal.device.releases import Release
 from ssinghal.errors import CatalogError, HarnessError
 from ssinghal.operators import make_case
+from ssinghal.remedy import solver
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget, levers, search
-from ssinghal.remedy.solver import Unsolved, solve
+from ssinghal.remedy.solver import Unsolved, newer_than, solve
 from ssinghal.remedy.strategies.registry import LEVERS, REWRITES
 from ssinghal.remedy.text import RemedyReport, lines, to_json
 from ssinghal.remedy.trial import Impact, Resident, Trial
@@ -344,3 +348,12 @@ def test_levers_are_in_the_order_of_their_contracts_and_rewrites_have_names():
     assert Impact.VALUES not in {lever.contract for lever in LEVERS}
     assert "call" in REWRITES
     assert Layout.TILE in Layout
+
+
+def test_newer_releases_are_ordered_by_version(monkeypatch):
+    """0.81.0 comes after its candidate, and 0.100.0 after 0.81.0."""
+    versions = ("0.100.0", "0.81.0rc1", "0.75.0", "0.81.0")
+    monkeypatch.setattr(solver, "installed_release", lambda: None)
+    monkeypatch.setattr(solver, "added_releases", lambda: [Release(version, Path(version)) for version in versions])
+    assert newer_than("0.81.0rc1") == ("0.81.0", "0.100.0")
+    assert newer_than("0.9.0") == ("0.75.0", "0.81.0rc1", "0.81.0", "0.100.0")
