@@ -12,10 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from ssinghal.capture.request import PACKAGES, CaptureRequest, Level
 from ssinghal.capture.trace import SUFFIX, Trace, packed, read_trace, trace_of, trace_text
+from ssinghal.core.cache_folder import cache_folder, filling_cache
 from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase, unknown
@@ -94,8 +93,9 @@ def trace_for(model: str, inputs: Sequence[Shape] | None, captures: Captures) ->
         with suppress(InvalidCase):  # a damaged one is recorded again
             return read_trace(kept)
     text = captures.capture(request)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    return write_trace(text, kept)
+    with filling_cache("traces", "traces of models"):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        return write_trace(text, kept)
 
 
 def full_name(model: str) -> str:
@@ -140,7 +140,7 @@ def trace_request(trace: Trace) -> CaptureRequest:
 
 def kept_folder() -> Path:
     """Where traces of models that the product has none of are kept."""
-    return platformdirs.user_cache_path("ssinghal").absolute() / "traces"
+    return cache_folder("traces")
 
 
 def _kept_name(request: CaptureRequest) -> str:

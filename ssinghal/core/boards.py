@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import yaml
 
+from ssinghal.core.cache_folder import cache_folder
 from ssinghal.core.tensors import ONE_CHIP, Board, MemoryRegion
 from ssinghal.errors import InvalidCase, unknown
 
@@ -40,7 +40,7 @@ def current_boards() -> list[str]:
 
 def own_boards_home() -> Path:
     """Returns the folder of boards that were taken from a descriptor."""
-    return platformdirs.user_cache_path("ssinghal").absolute() / "boards"
+    return cache_folder("boards")
 
 
 def is_own(name: str) -> bool:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-import platformdirs
 from packaging.version import Version
 
+from ssinghal.core.cache_folder import cache_folder, filling_cache
 from ssinghal.errors import HarnessError
 
 _NUMBER = r"(?:0|[1-9]\d*)"
@@ -82,7 +82,7 @@ def known_releases() -> list[Release]:
 
 
 def releases_home() -> Path:
-    return platformdirs.user_cache_path("ssinghal").absolute() / "releases"
+    return cache_folder("releases")
 
 
 def installed_release() -> Release | None:
@@ -126,7 +126,7 @@ def add_release(version: str) -> Release:
     if available is not None:
         return available
     release = _added(version)
-    with _temporary_folder() as temporary:
+    with filling_cache("releases", "added releases"), _temporary_folder() as temporary:
         new = Release(version, temporary / "made")
         _install(new)
         if release.folder.exists():

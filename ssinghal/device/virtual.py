@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 from ssinghal.core.boards import cluster_descriptor
+from ssinghal.core.cache_folder import cache_folder, filling_cache
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.compiler_stub import is_standin, write_standin
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
@@ -30,6 +29,7 @@ LAYOUT_REVISION = 3
 MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was then
 LINKS = ("tt_metal", "ttnn")  # of a runtime root, into the installed wheel
 SFPI = Path("runtime", "sfpi")
+PURPOSE = "the files of virtual devices"
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
 # Variables of TT-Metalium, TTNN and MPI change a virtual board (its dispatch, banks, allocator), so no inherited one may reach
@@ -67,7 +67,7 @@ def ttnn_package(release: Release | None = None) -> tuple[Path, str]:
 
 def virtual_home() -> Path:
     """Returns the parent folder of everything virtual, for all ttnn versions."""
-    return platformdirs.user_cache_path("ssinghal").absolute() / "virtual"
+    return cache_folder("virtual")
 
 
 def prepare_root(release: Release | None = None) -> VirtualRoot:
@@ -83,6 +83,12 @@ def prepare_root(release: Release | None = None) -> VirtualRoot:
     virtual = _root_of(package, version)
     if _is_complete(virtual.root, package):
         return virtual
+    with filling_cache("virtual", PURPOSE):
+        _create_root(virtual, package)
+    return virtual
+
+
+def _create_root(virtual: VirtualRoot, package: Path) -> None:
     virtual.kernels.mkdir(parents=True, exist_ok=True)
     (virtual.folder / MARKER).touch()
     temporary = Path(tempfile.mkdtemp(dir=virtual.folder, prefix="making-"))
@@ -99,7 +105,6 @@ def prepare_root(release: Release | None = None) -> VirtualRoot:
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return virtual
 
 
 def _root_of(package: Path, version: str) -> VirtualRoot:
@@ -129,10 +134,11 @@ def scratch_folders(*, in_use: bool) -> list[Path]:
 def scratch_folder() -> Iterator[Path]:
     """Yields a temporary folder for files of TT-Metalium and MPI; also removes those left by processes that were killed."""
     parent = virtual_home() / "scratch"
-    parent.mkdir(parents=True, exist_ok=True)
-    for old in scratch_folders(in_use=False):
-        shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{os.getpid()}-"))
+    with filling_cache("virtual", PURPOSE):
+        parent.mkdir(parents=True, exist_ok=True)
+        for old in scratch_folders(in_use=False):
+            shutil.rmtree(old, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{os.getpid()}-"))
     try:
         yield folder
     finally:
