@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,25 +18,13 @@ from ssinghal.cli import cli
 from ssinghal.core.boards import load_board
 from ssinghal.device.virtual import scratch_folder, virtual_home
 from ssinghal.operators import operators
+from tests.support.commands import COMMANDS
 from tests.support.processes import BLOCKED, LISTED_NAMES, all_ended, read_lines, wait_for
 
 PROGRAM = [sys.executable, "-c", "from ssinghal.cli import main; main()"]
 
 ADD = ["add", "1,64,640,400", "1,64,640,400", "--memory", "l1", "--channels-last"]
 SMALL_RELU = {"op": "relu", "inputs": [[1, 32]]}
-
-
-def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        yield (*path, name), command
-        if isinstance(command, click.Group):
-            yield from commands(command, (*path, name))
-
-
-COMMANDS = dict(commands(cli))
 
 
 # Help ----------------------------------------------------------------------------------------------------------------------
