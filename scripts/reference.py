@@ -230,6 +230,12 @@ def packages() -> str:
     return table(["layer", "package", "what it does"], rows)
 
 
+def examples() -> str:
+    """The programs in examples/."""
+    paths = sorted((ROOT / "examples").glob("*.py"))
+    return "\n\n".join(f'```python title="examples/{path.name}"\n{path.read_text().rstrip()}\n```' for path in paths)
+
+
 def _included(name: str) -> str:
     """A document of the top folder without its title, its links as a page of the site needs them."""
     text = (ROOT / name).read_text().partition("\n")[2]
@@ -239,7 +245,9 @@ def _included(name: str) -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "boards": boards,
     "catalog_schema": catalog_schema,
+    "changelog": lambda: _included("CHANGELOG.md"),
     "contributing": lambda: _included("CONTRIBUTING.md"),
+    "examples": examples,
     "operators": operators,
     "packages": packages,
     "pytest_options": pytest_options,
