@@ -1,4 +1,4 @@
-"""Recorded calls to the lines of a captured catalog: equal calls become one line with their number."""
+"""Turns recorded calls into the lines of a captured catalog: equal calls become one line with their number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ssinghal.core.tensors import Shape
 Shapes = tuple["Shape | None", ...]
 Line = dict[str, Any]
 
-# What ATen's schemas demand though nearly every call says the same; such arguments are left out like defaults.
+# Arguments that ATen's schemas require although nearly every call has the same value; they are left out like defaults.
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {
     "aten.convolution.default": {"dilation": 1, "transposed": False, "output_padding": 0, "groups": 1},
     "aten.native_batch_norm.default": {"training": False},
@@ -48,7 +48,7 @@ class RecordedCall:
     at: str
 
     def line(self, input_dtype: str) -> Line:
-        """All of a catalog's line but ``n``; what a reader can take for granted is left out."""
+        """Returns a catalog's line without ``n``; what a reader can take for granted is left out."""
         usual = _ALWAYS.get(self.overload, {})
         args = {
             k: v
@@ -66,14 +66,14 @@ class RecordedCall:
 
 
 def merged(calls: Iterable[RecordedCall], input_dtype: str) -> dict[str, list[Line]]:
-    """Overload -> its lines, sorted by shapes and then by all else, so that two captures can be compared line by line."""
-    found: dict[str, dict[str, Line]] = {}
+    """Returns the lines of each overload, sorted by shapes, then by all else, so that captures can be compared by line."""
+    lines: dict[str, dict[str, Line]] = {}
     for call in calls:
         line = call.line(input_dtype)
         identity = repr([line.get(key) for key in ("in", "w", "args", "dtypes", "out")])
-        known = found.setdefault(call.overload, {}).setdefault(identity, {"n": 0, **line})
+        known = lines.setdefault(call.overload, {}).setdefault(identity, {"n": 0, **line})
         known["n"] += 1
-    return {overload: sorted(found[overload].values(), key=_order) for overload in sorted(found)}
+    return {overload: sorted(lines[overload].values(), key=_order) for overload in sorted(lines)}
 
 
 def _order(line: Line) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The process that answers a capture. Nothing of torch is imported here, and a capture that dies takes nothing with it."""
+"""Runs captures in a child process, so that torch is not imported here and a capture that crashes affects nothing else."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ssinghal.catalog.loader import write_checked
 from ssinghal.catalog.schema import CapturedCatalog, Catalog
 from ssinghal.errors import CaptureError
 
-_MEND = "pip install 'ssinghal[capture]'"
+_FIX = "pip install 'ssinghal[capture]'"
 
 
 class Captures:
-    """The process that captures, for one request or many; a context manager. It is started at the first request."""
+    """The process that captures, for one request or many. It starts at the first request. Use as a context manager."""
 
     def __init__(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -34,7 +34,7 @@ class Captures:
         self.close()
 
     def capture(self, request: CaptureRequest) -> str:
-        """The text of the catalog or trace. CaptureError with one line for what the model, its package or its size refuses."""
+        """Returns the text of the catalog or trace. Raises CaptureError with one line if the model cannot be captured."""
         child = self._child = self._child or self._start()
         stdin, stdout = child.stdin, child.stdout
         assert stdin is not None
@@ -61,14 +61,14 @@ class Captures:
             return str(answer["text"])
         if "refused" in answer:
             raise CaptureError(answer["refused"])
-        raise CaptureError(f"capture {request.what}: its process {_ended(answer['ended'])}{_last_line(answer['said'])}")
+        raise CaptureError(f"capture {request.what}: its process {_ended(answer['ended'])}{_last_line(answer['output'])}")
 
     def _expire(self, expired: threading.Event) -> None:
         expired.set()
         self.close()
 
     def close(self) -> None:
-        """Ends the process, with the capture that it may be at."""
+        """Ends the process, and with it a capture that is under way."""
         child, self._child = self._child, None
         if child is not None:
             with suppress(ProcessLookupError):
@@ -77,8 +77,8 @@ class Captures:
 
     def _start(self) -> subprocess.Popen[str]:
         if find_spec("torch") is None:
-            raise CaptureError(f"capture: torch is not installed; {_MEND}")
-        environ = {**os.environ, "PYTHONHASHSEED": "0"}  # sets that some package iterates over shall not change a capture
+            raise CaptureError(f"capture: torch is not installed; {_FIX}")
+        environ = {**os.environ, "PYTHONHASHSEED": "0"}  # sets that a package iterates over must not change a capture
         return subprocess.Popen(
             [sys.executable, "-c", "from ssinghal.capture.child.server import main; main()"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, start_new_session=True,
@@ -86,20 +86,20 @@ class Captures:
 
 
 def capture(request: CaptureRequest, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
-    """One capture, in a process of its own; see ``Captures``."""
+    """Runs one capture in its own process; see ``Captures``."""
     with Captures(timeout_s) as captures:
         return captures.capture(request)
 
 
 def write_capture(text: str, target: Path) -> CapturedCatalog:
-    """Puts a captured text at ``target``, whole or not at all; in a folder it gets the name of its model and size."""
+    """Writes a captured text to ``target``, completely or not at all; in a folder, the file is named after model and size."""
     catalog = write_checked(text, target, file_name)
     assert isinstance(catalog, CapturedCatalog)
     return catalog
 
 
 def request_of(catalog: CapturedCatalog) -> CaptureRequest:
-    """What was asked for when this catalog was captured."""
+    """Returns the request that a catalog was captured by."""
     head = catalog.head
     level = Level(head.capture.level)
     if head.model.factory is not None:
@@ -108,7 +108,7 @@ def request_of(catalog: CapturedCatalog) -> CaptureRequest:
 
 
 def file_name(catalog: Catalog) -> str:
-    """``ultralytics-yolo12x-2176x3840.yaml``; of a batch the whole input; the level where it is not ATen's."""
+    """Returns ``ultralytics-yolo12x-2176x3840.yaml``; for a batch, all sizes; with the level where it is not ATen's."""
     assert isinstance(catalog, CapturedCatalog)
     level = catalog.head.capture.level
     first = catalog.head.input.shapes[0]

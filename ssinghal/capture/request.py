@@ -1,4 +1,4 @@
-"""What a capture is asked for."""
+"""Describes what to capture: a model, its inputs and the level of the calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ssinghal.core.tensors import Shape, TextEnum
 from ssinghal.errors import CaptureError, unknown
 
 DEFAULT_TIMEOUT_S = 600.0
-# package -> (the extra that brings it, further packages whose versions decide what a capture of it holds)
+# package -> (the extra that installs it, further packages whose versions decide what a capture of it holds)
 PACKAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "torchvision": ("capture", ()),
     "timm": ("capture", ("torchvision",)),
@@ -36,7 +36,7 @@ class Level(TextEnum):
 class CaptureRequest:
     """A model as ``package/name``, or the user's own as ``factory`` = ``package.module:function``.
 
-    ``inputs``: the shape of the image or latent; a model that takes more makes the others itself. A factory brings its own.
+    ``inputs``: the shape of the image or latent; a model that takes more builds the others itself. A factory brings its own.
     ``trace``: the calls in their order, with the tensors' lifetimes, instead of a catalog.
     """
 

@@ -1,7 +1,7 @@
 """The ordered calls of one forward of a model, with the identity and the lifetime of every tensor. Device-free.
 
-A catalog says which calls a model makes; a trace also says in which order, on which tensors, and how long those live: all that
-a plan of the whole model needs. It is written by ``catalog capture --trace`` as compressed JSON (``.trace.json.gz``).
+A catalog holds which calls a model makes; a trace also holds their order, their tensors, and how long those live: all that a
+plan of the complete model needs. ``catalog capture --trace`` writes it as compressed JSON (``.trace.json.gz``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUFFIX = ".trace.json.gz"
 
 class ValueKind(TextEnum):
     """Where a value comes from. Weights are the model's parameters and buffers; constants are computed from them, or from
-    numbers alone, so both are there before the first call."""
+    numbers alone, so that both exist before the first call."""
 
     INPUT = "input"
     WEIGHT = "weight"
@@ -35,8 +35,8 @@ class ValueKind(TextEnum):
 
 @dataclass(frozen=True)
 class Value:
-    """One tensor as torch sees it: a view of a storage. Two views of one storage are two values; a write in place makes a new
-    one. ``dtype`` is torch's name. ``name``: the parameter's, else the path of the module that made it."""
+    """One tensor as torch sees it: a view of a storage. Two views of one storage are two values; a write in place creates a new
+    one. ``dtype`` is torch's name. ``name``: the parameter's, else the path of the module that created it."""
 
     shape: Shape
     dtype: str
@@ -68,7 +68,7 @@ class Step:
 
     @cached_property
     def inputs(self) -> tuple[int, ...]:
-        """The values it reads, in order; one that is given twice comes twice."""
+        """Returns the values that it reads, in order; one that is passed twice appears twice."""
         return tuple(self._numbers())
 
     def _numbers(self) -> Iterator[int]:
@@ -101,7 +101,7 @@ class Trace:
 
     @property
     def dtype(self) -> str:
-        """Of parameters and activations that float."""
+        """Returns the dtype of floating-point parameters and activations."""
         return str(self.head["input"]["dtype"])
 
     @property
@@ -110,17 +110,17 @@ class Trace:
 
     @property
     def guesses(self) -> Mapping[str, int]:
-        """Module path -> values read back there, which only a real run knows: the way taken may depend on them."""
+        """Module path -> number of values read back there, which only a real run knows: the control flow may depend on them."""
         return dict(self.head["capture"].get("guesses", {}))
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Kind -> how many such calls of the forward are no steps: on constants, those that return what they are given, …"""
+        """Kind -> number of calls of the forward that are no steps: on constants, those that return an operand unchanged, …"""
         return dict(self.head["capture"].get("left_out", {}))
 
     @cached_property
     def last_use(self) -> Mapping[int, int]:
-        """Value -> the last step that reads it; ``len(steps)`` for results, the step that makes it where nobody reads it."""
+        """Value -> the last step that reads it; ``len(steps)`` for results, the step that creates it if none reads it."""
         last: dict[int, int] = {}
         for number, step in enumerate(self.steps):
             last.update(dict.fromkeys((*step.inputs, *step.results), number))
@@ -129,7 +129,7 @@ class Trace:
 
     @cached_property
     def last_object(self) -> Mapping[int, int]:
-        """Value -> the step after which no Python object of it was left; ``len(steps)`` where one lived to the end."""
+        """Value -> the step after which no Python object of it was left; ``len(steps)`` where one remained to the end."""
         last = {number: len(self.steps) for number, value in enumerate(self.values) if not value.is_resident}
         for number, step in enumerate(self.steps):
             last.update(dict.fromkeys(step.dead, number))
@@ -137,12 +137,12 @@ class Trace:
 
 
 def logical_bytes(value: Value) -> int:
-    """Of the elements alone, as torch stores them."""
+    """Returns the bytes of the elements alone, as torch stores them."""
     return math.prod(value.shape) * ELEMENT_BYTES[value.dtype]
 
 
 def resident_bytes(trace: Trace, kind: ValueKind) -> int:
-    """Of the weights, or the constants, that the steps read: each storage once, at the size of its largest view."""
+    """Returns the bytes of the weights, or the constants, that the steps read: each storage once, by its largest view."""
     sizes: dict[int, int] = {}
     for value in trace.values:
         if value.kind is kind:
@@ -160,7 +160,7 @@ ELEMENT_BYTES: Mapping[str, int] = {
 
 
 def trace_text(trace: Trace) -> str:
-    """JSON, one value or step a line: the same trace is always the same text."""
+    """Returns the trace as JSON, one value or step a line: the same trace is always the same text."""
     values = [[v.shape, v.dtype, v.kind.value, v.storage, v.name] for v in trace.values]
     steps = [[s.overload, s.operands, s.args, s.results, s.at, s.dead, int(s.writes)] for s in trace.steps]
     parts = [f'"schema":{SCHEMA},"kind":"trace"', *(f'"{key}":{_compact(value)}' for key, value in trace.head.items())]
@@ -177,11 +177,11 @@ def _compact(value: Any) -> str:
 
 
 def trace_of(text: str, path: Path = Path()) -> Trace:
-    """The trace that a text holds. InvalidCase, naming ``path``, for what is none."""
+    """Returns the trace in a text. InvalidCase, with ``path`` in its message, for a text that is none."""
     try:
         data = json.loads(text)
         if data.get("kind") != "trace":
-            raise InvalidCase(f"{path}: no trace of a model (made by: ssinghal catalog capture MODEL --input SHAPE --trace)")
+            raise InvalidCase(f"{path}: no trace of a model (written by: ssinghal catalog capture MODEL --input SHAPE --trace)")
         if data["schema"] != SCHEMA:
             raise InvalidCase(f"{path}: a trace of schema {data['schema']}; this program reads schema {SCHEMA}")
         values = tuple(map(_value, data["values"]))
@@ -208,32 +208,32 @@ def _step(row: list[Any]) -> Step:
 
 
 def _check(trace: Trace) -> None:
-    """Every value is made once, before it is read; none is read after it died, and none is named that does not exist."""
-    there = {number for number, value in enumerate(trace.values) if value.kind is not ValueKind.ACTIVATION}
-    to_make = set(range(len(trace.values))) - there
+    """Checks that every value is created once, before it is read, that none is read after it died, and that all names exist."""
+    alive = {number for number, value in enumerate(trace.values) if value.kind is not ValueKind.ACTIVATION}
+    to_create = set(range(len(trace.values))) - alive
     for number, step in enumerate(trace.steps):
         results = set(step.results)
         for fault, values in {
-            "reads a value that is not there": set(step.inputs) - there,
-            "makes a value that is there already, or unknown": results - to_make,
-            "lets a value die that is not there": set(step.dead) - there - results,
+            "reads a value that does not exist": set(step.inputs) - alive,
+            "creates a value that exists already, or is unknown": results - to_create,
+            "frees a value that does not exist": set(step.dead) - alive - results,
         }.items():
             if values:
                 raise ValueError(f"step {number} {fault}: {min(values)}")
-        to_make -= results
-        there |= results
-        there -= set(step.dead)
+        to_create -= results
+        alive |= results
+        alive -= set(step.dead)
     if not trace.steps:
         raise ValueError("no step")
-    if absent := to_make | (set(trace.results) - there):
-        raise ValueError(f"value {min(absent)} is never made, or dead when it is returned")
-    told = f"{trace.model} in {trace.dtype}"
+    if absent := to_create | (set(trace.results) - alive):
+        raise ValueError(f"value {min(absent)} is never created, or freed before it is returned")
+    name = f"{trace.model} in {trace.dtype}"  # KeyError if the header lacks them
     if [v.shape for v in trace.values if v.kind is ValueKind.INPUT] != list(trace.input_shapes):
-        raise ValueError(f"its inputs are not those of {told}")
+        raise ValueError(f"its inputs are not those of {name}")
 
 
 def read_trace(path: Path) -> Trace:
-    """InvalidCase where the file cannot be read, or is no trace."""
+    """Reads a trace. InvalidCase where the file cannot be read, or is no trace."""
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
@@ -244,5 +244,5 @@ def read_trace(path: Path) -> Trace:
 
 
 def packed(trace: Trace) -> bytes:
-    """What a trace file holds: the same trace is always the same bytes."""
+    """Returns the content of a trace file: the same trace is always the same bytes."""
     return gzip.compress(trace_text(trace).encode(), mtime=0)

@@ -1,4 +1,4 @@
-"""Traces by the name of their model: those of the product, those kept from earlier captures, and new ones."""
+"""Finds traces by the name of their model: built-in ones, those kept from earlier captures, and new ones."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SHIPPED = _PACKAGE / "shapes" / "traces"
 
 
 def trace_files() -> list[Path]:
-    """The traces of the product."""
+    """Returns the files of the built-in traces."""
     return sorted(SHIPPED.glob(f"*{SUFFIX}"))
 
 
 def file_name(model: str, inputs: Sequence[Shape]) -> str:
-    """``ultralytics-yolo12x-2176x3840.trace.json.gz``; of a batch, and of what is no map, the whole first input.
+    """Returns ``ultralytics-yolo12x-2176x3840.trace.json.gz``; all sizes of the first input if that is a batch or no map.
 
     >>> file_name("torchvision/resnet50", [(2, 3, 224, 224)])
     'torchvision-resnet50-2x3x224x224.trace.json.gz'
@@ -43,15 +43,15 @@ def file_name(model: str, inputs: Sequence[Shape]) -> str:
 
 
 def is_path(model: str) -> bool:
-    """Whether this names a file, not a model."""
+    """Whether this is a file, not a model."""
     return model.endswith((".json", ".gz")) or Path(model).is_file()
 
 
 def find_trace(model: str, inputs: Sequence[Shape] | None = None) -> Trace:
-    """The trace in a file; or one of the product, by model (``ultralytics/yolo12x``, or ``yolo12x`` where that is one model)
-    and the shape of its first input, which may be left out where there is but one.
+    """Returns the trace in a file, or a built-in one.
 
-    InvalidCase says what there is, and how to record what is not.
+    A built-in trace is found by its model (``ultralytics/yolo12x``, or ``yolo12x`` where that is one model) and the shape of
+    its first input, which may be left out if there is only one. InvalidCase lists what there is, and how to record the rest.
     """
     if is_path(model):
         trace = read_trace(Path(model))
@@ -62,19 +62,20 @@ def find_trace(model: str, inputs: Sequence[Shape] | None = None) -> Trace:
     traces = _shipped(name)
     if not traces:
         raise InvalidCase(f"{unknown('traced model', model, _shipped_models())}; any other: {_how(model, inputs)}")
-    found = [t for t in traces if not inputs or t.input_shapes[0] == tuple(inputs[0])]
-    if not found:
-        asked = format_shape(tuple(inputs[0])) if inputs else ""
-        raise InvalidCase(f"{name}: no trace of input {asked} is there, only of {_shapes(traces)}; {_how(name, inputs)}")
-    if len(found) > 1:
-        raise InvalidCase(f"{name}: give its input; traces are there of {_shapes(found)}")
-    return found[0]
+    matching = [t for t in traces if not inputs or t.input_shapes[0] == tuple(inputs[0])]
+    if not matching:
+        shape = format_shape(tuple(inputs[0])) if inputs else ""
+        raise InvalidCase(f"{name}: no trace of input {shape} is there, only of {_shapes(traces)}; {_how(name, inputs)}")
+    if len(matching) > 1:
+        raise InvalidCase(f"{name}: give its input; traces are there of {_shapes(matching)}")
+    return matching[0]
 
 
 def trace_for(model: str, inputs: Sequence[Shape] | None, captures: Captures) -> Trace:
-    """``find_trace``; where that has none, one kept from a capture by the same packages, else a new one, which is kept.
+    """Returns what ``find_trace`` does; if it has none, one kept from a capture by the same packages, else a new one.
 
-    A factory, ``module:function``, is recorded each time: its code may have changed. CaptureError where a model cannot be.
+    A new trace is kept. A factory, ``module:function``, is recorded each time, as its code may have changed. CaptureError if a
+    model cannot be recorded.
     """
     if is_path(model):
         return find_trace(model, inputs)
@@ -99,7 +100,7 @@ def trace_for(model: str, inputs: Sequence[Shape] | None, captures: Captures) ->
 
 
 def full_name(model: str) -> str:
-    """``yolo12x`` as ``ultralytics/yolo12x``, where the product has traces of one such model; else as it is given.
+    """Returns ``ultralytics/yolo12x`` for ``yolo12x``, if one model with built-in traces has that name; else the name as it is.
 
     InvalidCase for a name that several packages have.
     """
@@ -110,10 +111,10 @@ def full_name(model: str) -> str:
 
 
 def write_trace(text: str, target: Path) -> Trace:
-    """Puts a recorded trace at ``target``, whole or not at all, as plain JSON where that is its suffix.
+    """Writes a recorded trace to ``target``, completely or not at all, as plain JSON if that is its suffix.
 
-    In a folder it is named after its model and input, and replaces none that says something else. InvalidCase for what stands
-    in the way, or a text that is no trace.
+    In a folder it is named after its model and input, and replaces no file with another content. InvalidCase for a file that
+    stands in the way, or a text that is no trace.
     """
     trace = trace_of(text, target)
     file = target / file_name(trace.model, trace.input_shapes) if target.is_dir() else target
@@ -129,7 +130,7 @@ def write_trace(text: str, target: Path) -> Trace:
 
 
 def trace_request(trace: Trace) -> CaptureRequest:
-    """What was asked for when this trace was recorded."""
+    """Returns the request that a trace was recorded by."""
     if "factory" in trace.head["model"]:
         return CaptureRequest(factory=trace.model, level=Level.TORCH, trace=True)
     return CaptureRequest(trace.model, inputs=trace.input_shapes[:1], level=Level.TORCH, trace=True)
@@ -139,12 +140,12 @@ def trace_request(trace: Trace) -> CaptureRequest:
 
 
 def kept_folder() -> Path:
-    """Where traces of models that the product has none of are kept."""
+    """Returns the folder where traces of further models are kept."""
     return cache_folder("traces")
 
 
 def _kept_name(request: CaptureRequest) -> str:
-    """A name that changes with the model, its input, the packages that decide what is recorded, and the recorder itself."""
+    """Returns a name that changes with the model, its input, the packages that affect the recording, and the recorder."""
     package = request.model.partition("/")[0]
     versions = [f"{name}=={_version(name)}" for name in ("torch", package, *PACKAGES[package][1])]
     mark = hashlib.sha256(repr((request.to_json(), versions, _recorder_mark())).encode()).hexdigest()[:12]
@@ -164,11 +165,11 @@ def _version(package: str) -> str:
         return ""
 
 
-# The product's ------------------------------------------------------------------------------------------------------------
+# Built-in traces --------------------------------------------------------------------------------------------------------
 
 
 def _shipped(model: str) -> list[Trace]:
-    """The product's traces of this model, small inputs first."""
+    """Returns the built-in traces of this model, small inputs first."""
     files = [file for file in trace_files() if _model_of(file) == model]
     return sorted(map(_read_shipped, files), key=lambda trace: (math.prod(trace.input_shapes[0]), trace.path.name))
 
@@ -178,7 +179,7 @@ def _shipped_models() -> list[str]:
 
 
 def _model_of(file: Path) -> str:
-    """From the name that ``file_name`` gave it: no package has a hyphen, and no size."""
+    """Reads the model off the name that ``file_name`` gave; neither package nor size has a hyphen."""
     package, _, rest = file.name.partition("-")
     return f"{package}/{rest.rpartition('-')[0]}"
 

@@ -1,7 +1,7 @@
-"""One line of a captured catalog to the case that TTNN runs, or to the reason why there is none.
+"""Turns a line of a captured catalog into the case that TTNN runs, or into the reason why there is none.
 
-torch's arguments are taken as they stand. Three things differ on a device: a few overloads say by a tensor what TTNN is told
-by a number (``expand_as``), torch has dtypes that TTNN lacks, and no tensor has rank 0 or no elements.
+torch's arguments are taken as they are. Three things differ on a device: a few overloads pass a tensor where TTNN takes a
+number (``expand_as``), torch has dtypes that TTNN lacks, and no tensor has rank 0 or no elements.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Unmapped:
 
 
 class _NoCase(Exception):
-    """Why a line is none; never leaves this module."""
+    """Why a line is no case; never leaves this module."""
 
 
 def captured_case(overload: str, line: CapturedLine, base: Placement, source: Source) -> Case | Unmapped:
-    """The call of one captured line under the operator's canonical name, or why it cannot be a case.
+    """Returns the call of one captured line under the operator's canonical name, or why it cannot be a case.
 
     Raises:
-        InvalidCase: an argument that the operator does not have, or of another kind than it has.
+        InvalidCase: An argument that the operator does not have, or of the wrong kind.
     """
     try:
         return _case(overload, line, base, source)
@@ -77,7 +77,7 @@ def _case(overload: str, line: CapturedLine, base: Placement, source: Source) ->
 
 @cache
 def operators_by_overload() -> Mapping[str, OperatorInfo]:
-    """``aten.add.Tensor`` -> its operator. RegistryError when two operators claim one overload."""
+    """Returns the operator of each overload, such as ``aten.add.Tensor``. RegistryError if two operators claim one overload."""
     table: dict[str, OperatorInfo] = {}
     for members in families().values():
         for info in members:
@@ -90,7 +90,7 @@ def operators_by_overload() -> Mapping[str, OperatorInfo]:
 
 
 def _check_operands(info: OperatorInfo, line: CapturedLine) -> None:
-    """Operands are told apart by their order, so none may be absent before one that is given."""
+    """Refuses a call without an operand before one that it has: operands are distinguished by their order."""
     declared = [name.rstrip("?*") for name in info.operands]
     places = [declared.index(name) for name in line.inputs if name in declared]
     absent = [declared[i] for i in range(max(places, default=0)) if i not in places]
@@ -104,26 +104,28 @@ _MASK = "bool"  # TTNN has no bool: masks are 0 and 1 in the dtype of the tensor
 
 
 def _dtype(info: OperatorInfo, line: CapturedLine, usual: DType) -> DType:
-    """The one dtype of a case. Scalars follow the tensors they go with, as in torch; a tensor made from nothing, its result."""
+    """Returns the one dtype of a case. Scalars follow the tensors they go with, as in torch; a created tensor, its result."""
     if not line.dtypes:
         return usual
     operands = [(i, line.dtypes.get(name, usual.value), shape) for i, (name, shape) in enumerate(line.operands())]
-    given = {dtype for i, dtype, shape in operands if i not in info.traits.indices and shape != ()}
-    given = given or {dtype for i, dtype, _ in operands if i not in info.traits.indices}
+    dtypes = {dtype for i, dtype, shape in operands if i not in info.traits.indices and shape != ()}
+    dtypes = dtypes or {dtype for i, dtype, _ in operands if i not in info.traits.indices}
     if not operands:
-        given = {line.dtypes.get("out", usual.value)}
-    given.discard(_MASK)
-    if len(given) > 1:
-        raise _NoCase(f"operands of dtypes {' and '.join(sorted(given))}: a case has one")
-    (name,) = given or {usual.value}
+        dtypes = {line.dtypes.get("out", usual.value)}
+    dtypes.discard(_MASK)
+    if len(dtypes) > 1:
+        raise _NoCase(f"operands of dtypes {' and '.join(sorted(dtypes))}: a case has one")
+    (name,) = dtypes or {usual.value}
     if name not in PLACED_DTYPES:
         raise _NoCase(f"TTNN has no {name}")
     return PLACED_DTYPES[name]
 
 
 def _check_result(call: BoundCall, line: CapturedLine) -> None:
-    """A call whose operands have one dtype may still promote, or be told its result's. Where TTNN refuses it, that is said
-    by the limitation."""
+    """Refuses a result of another dtype than torch's: a call may promote, or name its result's dtype.
+
+    If TTNN rejects the call, a limitation states so.
+    """
     wanted = PLACED_DTYPES.get(line.dtypes.get("out", ""))
     dtype = call.outputs[0].dtype
     if wanted not in (None, dtype) and not any(call.limitations(None)):
@@ -140,7 +142,7 @@ _REPLICATION_PADS = {2: find_operator("replication_pad2d"), 3: find_operator("re
 
 
 def _as_other(operator: str, attribute: str) -> Callable[[CapturedLine, str], _Rewritten]:
-    """The second tensor gives its shape and nothing else."""
+    """Rewrites a call that takes only the shape of its second tensor."""
     info = find_operator(operator)
 
     def rewrite(line: CapturedLine, dtype: str) -> _Rewritten:
@@ -154,7 +156,7 @@ def _cast_as_other(line: CapturedLine, dtype: str) -> _Rewritten:
 
 
 def _index(line: CapturedLine, dtype: str) -> _Rewritten:
-    """Rows of a table are an embedding, the one indexing that TTNN has a kernel for."""
+    """Rewrites a lookup of rows in a table as an embedding, the one indexing that TTNN has a kernel for."""
     table, indices = line.inputs["self"], line.inputs["indices"]
     if line.dtypes.get("indices") in ("bool", "uint8"):
         raise _NoCase("a mask picks the elements: " + unmapped_reason("aten.nonzero.default"))
@@ -170,7 +172,7 @@ def _index_select(line: CapturedLine, dtype: str) -> _Rewritten:
 
 
 def _pad(line: CapturedLine, dtype: str) -> _Rewritten:
-    """One overload for all modes; those that copy edges are operators of their own here."""
+    """Maps the one overload for all modes to an operator for each."""
     mode = line.args.get("mode", "constant")
     if mode == "constant":
         return _CONSTANT_PAD, _changed(line, ("self",), {k: v for k, v in line.args.items() if k != "mode"})
@@ -183,7 +185,7 @@ def _pad(line: CapturedLine, dtype: str) -> _Rewritten:
 
 
 def _convolution(line: CapturedLine, dtype: str) -> _Rewritten:
-    """Padding in words: none, or as much as keeps the size, which must be the same on both sides."""
+    """Replaces padding in words by numbers: none, or as much as keeps the size, which must be equal on both sides."""
     padding = [0] * (len(line.inputs["weight"]) - 2)
     if line.args.get("padding", "valid") == "same":
         reach = [_for_dim(line.args.get("dilation", 1), i) * (k - 1) for i, k in enumerate(line.inputs["weight"][2:])]
@@ -198,7 +200,7 @@ def _for_dim(value: int | list[int], dim: int) -> int:
 
 
 def _logical(operator: str) -> Callable[[CapturedLine, str], _Rewritten]:
-    """Bits of a bool are its truth; of integers TTNN has functions too, which no model here calls."""
+    """Maps bitwise calls on bool to logical ones. TTNN has functions for the bits of integers, but no model here calls them."""
     info = find_operator(operator)
 
     def rewrite(line: CapturedLine, dtype: str) -> _Rewritten:
@@ -210,12 +212,12 @@ def _logical(operator: str) -> Callable[[CapturedLine, str], _Rewritten]:
 
 
 def _rounded(line: CapturedLine, dtype: str) -> _Rewritten:
-    """Without a rounding mode this is the plain quotient."""
+    """Maps a division without a rounding mode to the plain quotient."""
     return (_ROUNDED_QUOTIENT if "rounding_mode" in line.args else _QUOTIENT), line
 
 
 def _changed(line: CapturedLine, operands: tuple[str, ...], args: Mapping[str, Any]) -> CapturedLine:
-    """``line`` with only these of its operands, and with other arguments."""
+    """Returns ``line`` with only these of its operands, and with other arguments."""
     return line.model_copy(update={"inputs": {name: line.inputs[name] for name in operands}, "args": dict(args)})
 
 

@@ -1,4 +1,4 @@
-"""How much of what models call is a case, and what is not. Imports neither torch nor ttnn."""
+"""Counts how many of the calls of models are cases, and why the others are not."""
 
 from __future__ import annotations
 
@@ -62,23 +62,23 @@ class Coverage:
 
 
 def coverage(catalogs: Iterable[Catalog]) -> Coverage:
-    """Over the captured ones among ``catalogs``. A call counts as often as its line says."""
+    """Counts the calls of the captured ones among ``catalogs``, each as often as its line states."""
     total, levels = Share(), dict[str, Share]()
     missing: dict[tuple[str, str], Missing] = {}
     for catalog in catalogs:
         if not isinstance(catalog, CapturedCatalog):
             continue
         level = levels.setdefault(catalog.head.capture.level, Share())
-        for found in catalog_cases(catalog):
-            if isinstance(found, Unmapped):
-                count = found.count
-                entry = missing.setdefault((found.overload, found.reason), Missing(found.overload, found.reason))
+        for call in catalog_cases(catalog):
+            if isinstance(call, Unmapped):
+                count = call.count
+                entry = missing.setdefault((call.overload, call.reason), Missing(call.overload, call.reason))
                 entry.calls += count
                 entry.lines += 1
                 entry.models.add(catalog.head.model.full_name)
             else:
-                count = found.sources[0].count
+                count = call.sources[0].count
             for share in (total, level):
-                share.add(count, mapped=not isinstance(found, Unmapped))
+                share.add(count, mapped=not isinstance(call, Unmapped))
     ordered = sorted(missing.values(), key=lambda entry: (-entry.calls, entry.overload, entry.reason))
     return Coverage(total, dict(sorted(levels.items())), ordered)

@@ -1,4 +1,4 @@
-"""The cells of operator lists in the spellings people use. What cannot be read is an InvalidCase that says why."""
+"""Reads the cells of operator lists in common spellings. InvalidCase states why one cannot be read."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def column(title: str) -> str:
-    """What a column of this title holds (a key of ``COLUMNS``), or "" where that is not known."""
+    """Returns what a column of this title holds (a key of ``COLUMNS``), or "" if that is not known."""
     name = re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
     return next((meaning for meaning, titles in COLUMNS.items() if name in titles), "")
 
 
 def operator_name(text: str) -> str:
-    """The suite that runs the operator, which may be written ``ReLU``, ``aten.relu.default``, ``ttnn.relu`` or ``F.relu``."""
-    found = _named(text.strip())
-    if isinstance(found, InvalidCase):
-        raise InvalidCase(str(found))
-    return found
+    """Returns the suite of the operator, which may be written ``ReLU``, ``aten.relu.default``, ``ttnn.relu`` or ``F.relu``."""
+    name = _named(text.strip())
+    if isinstance(name, InvalidCase):
+        raise InvalidCase(str(name))
+    return name
 
 
 @lru_cache(maxsize=2**12)  # the nearest of 200 names takes a millisecond to find, and a list has few operators in many rows
@@ -71,7 +71,7 @@ def _named(wanted: str) -> str | InvalidCase:
 
 
 def shapes(text: str) -> list[Shape]:
-    """One shape or several: ``[1, 3, 64, 64]``, ``(1,3);(4,5)``, ``[[1, 3], [4, 5]]``, ``1x3x64x64``, ``torch.Size([1, 3])``.
+    """Reads shapes: ``[1, 3, 64, 64]``, ``(1,3);(4,5)``, ``[[1, 3], [4, 5]]``, ``1x3x64x64``, ``torch.Size([1, 3])``.
 
     A scalar ``[]`` among others is [1], as on a device. An empty cell, or ``[]`` alone, is a call without tensors.
     """
@@ -81,13 +81,13 @@ def shapes(text: str) -> list[Shape]:
     if cell.count("[") != cell.count("]") or cell.count("(") != cell.count(")"):
         raise InvalidCase(f"shapes {_cut(text)}: brackets do not match; a cell that holds the separator must be quoted")
     if any(bracket in cell for bracket in "[]()"):
-        found = _BRACKETS.findall(cell)
+        groups = _BRACKETS.findall(cell)
         around = _BRACKETS.sub("", cell)
         while (inside := _ONLY_SEPARATORS.sub("", around)) != around:
             around = inside
         if around.strip(" ,;+|"):
             raise InvalidCase(f"shapes {_cut(text)}: expected shapes like [1, 64, 80, 80] or 1x64x80x80, several joined by ;")
-        return [_shape(sizes) if sizes.strip() else (1,) for sizes in found]
+        return [_shape(sizes) if sizes.strip() else (1,) for sizes in groups]
     cell = re.sub(r"\s*[x×X]\s*", "x", cell)
     return [_shape(sizes) for sizes in re.split(r"[\s,;+|]+" if "x" in cell else r"[;+|]", cell)]
 
@@ -97,7 +97,7 @@ def _shape(text: str) -> Shape:
 
 
 def arguments(text: str, name: str) -> dict[str, Any]:
-    """The attributes of a call of ``name``: a JSON or Python mapping, ``dim=1, keepdim=True``, or the first one's value."""
+    """Reads attributes of a call of ``name``: a JSON or Python mapping, ``dim=1, keepdim=True``, or the value of the first."""
     cell = text.strip()
     if cell.lower() in ("", "{}", "[]", "()", "none", "null", "nan", "-"):
         return {}
@@ -111,7 +111,7 @@ def arguments(text: str, name: str) -> dict[str, Any]:
 
 
 def count(text: str) -> int:
-    """How often: a whole number from 1, also as spreadsheets write it (``5.0``, ``1,180``); an empty cell is once."""
+    """Reads a whole number from 1, also as spreadsheets write it (``5.0``, ``1,180``); an empty cell is 1."""
     cell = text.strip()
     if not cell:
         return 1
@@ -122,7 +122,7 @@ def count(text: str) -> int:
 
 
 def label(text: str, what: str) -> str:
-    """Text that goes into the catalog as it is."""
+    """Returns text that goes into the catalog unchanged."""
     cell = text.strip()
     if not cell.isprintable() or len(cell) > MAX_CELL:
         raise InvalidCase(f"{what} {_cut(text)}: expected printable text")
@@ -130,7 +130,7 @@ def label(text: str, what: str) -> str:
 
 
 def _value(cell: str) -> Any:
-    """The plain value that a cell spells; tuples become lists."""
+    """Returns the plain value of a cell; tuples become lists."""
     if len(cell) > MAX_CELL:
         raise InvalidCase(f"arguments {_cut(cell)}: longer than {MAX_CELL} characters")
     try:
@@ -155,10 +155,10 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """``value`` as a catalog can hold it; InvalidCase for what is no number, text, list of them, or mapping of these."""
+    """Returns ``value`` as a catalog can hold it: a number, a text, a list of them or a mapping of these. Else InvalidCase."""
     if isinstance(value, dict) and depth == 0:
-        if strange := [key for key in value if not isinstance(key, str)]:
-            raise InvalidCase(f"arguments: the name {_cut(repr(strange[0]))} is not text")
+        if keys := [key for key in value if not isinstance(key, str)]:
+            raise InvalidCase(f"arguments: the name {_cut(repr(keys[0]))} is not text")
         return {key: _plain(item, 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and depth < 3:
         return [_plain(item, max(depth, 1) + 1) for item in value]

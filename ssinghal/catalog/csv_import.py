@@ -1,4 +1,4 @@
-"""Operator lists that people already have (CSV: operator, input shapes, arguments, model, count) as checked catalogs."""
+"""Turns operator lists (CSV: operator, input shapes, arguments, model, count) into checked catalogs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ssinghal.catalog import csv_fields as cells
+from ssinghal.catalog import csv_fields
 from ssinghal.catalog.expansion import crossed_case
 from ssinghal.catalog.schema import CrossedLine, PlacementModel
 from ssinghal.catalog.writer import flow
@@ -30,10 +30,10 @@ _NOTE = "# n is how often the list has the call. Where a line has shape, the ope
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What became of a list. ``text``: the catalog of its right rows, "" if there is none.
+    """The result of an import. ``text``: the catalog of the readable rows, "" if there is none.
 
-    ``rows``: those with content. ``completed``: rows of one shape and no arguments whose call takes more, which the operator
-    added. ``faults``: every row that cannot be read as ``file:line: why``. ``unused``: titles of columns that say nothing here.
+    ``rows``: number of those with content. ``completed``: rows of one shape and no arguments whose call takes more, which the
+    operator added. ``faults``: every row that cannot be read as ``file:line: why``. ``unused``: titles of ignored columns.
     """
 
     text: str
@@ -55,21 +55,21 @@ class _RowCall:
 
 
 @dataclass(frozen=True)
-class _ArgumentReader:
-    """Who makes a call, as far as the list tells."""
+class _Caller:
+    """The model and the input size that make a call, as far as the list names them."""
 
     model: str
     size: str
 
 
 def read_list(file: Path, placement: PlacementModel) -> ImportResult:
-    """Every row of a CSV file as a call, or the reason why it is none; equal calls of one model are merged, counts added.
+    """Reads every row of a CSV file as a call, or the reason why it is none. Equal calls of a model are merged, counts added.
 
-    Columns are known by their titles (``cells.COLUMNS``) and separated by comma, semicolon, tab or bar. The text is sorted, so
-    the order of the rows does not matter.
+    Columns are recognized by their titles (``csv_fields.COLUMNS``) and separated by comma, semicolon, tab or bar. The text is
+    sorted, so that the order of the rows does not matter.
 
     Raises:
-        CatalogError: there is no table: no such file, no text, no operator or no shapes among the titles.
+        CatalogError: There is no table: no such file, no text, no operator or no shapes among the titles.
     """
     rows = _rows(_text(file))
     columns, unused = _columns(file, rows)
@@ -82,23 +82,23 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
         except InvalidCase as error:
             return error
 
-    calls: dict[tuple[str, str, _ArgumentReader], tuple[_RowCall, str]] = {}
-    counts = Counter[tuple[str, str, _ArgumentReader]]()
+    calls: dict[tuple[str, str, _Caller], tuple[_RowCall, str]] = {}
+    counts = Counter[tuple[str, str, _Caller]]()
     faults: list[str] = []
     read = completed = 0
     for line, row in rows:
         read += 1
         try:
-            told = _told(row, columns)
-            call = call_of(told["operator"], told["shapes"], told["arguments"])
+            fields = _fields(row, columns)
+            call = call_of(fields["operator"], fields["shapes"], fields["arguments"])
             if isinstance(call, InvalidCase):
                 raise call
-            speaker = _ArgumentReader(cells.label(told["model"], "model"), cells.label(told["input"], "input size"))
-            count, module = cells.count(told["count"]), cells.label(told["module"], "module")
+            caller = _Caller(csv_fields.label(fields["model"], "model"), csv_fields.label(fields["input"], "input size"))
+            count, module = csv_fields.count(fields["count"]), csv_fields.label(fields["module"], "module")
         except InvalidCase as error:
             faults.append(f"{file}:{line}: {error}")
             continue
-        identity = (call.name, call.key, speaker)
+        identity = (call.name, call.key, caller)
         calls.setdefault(identity, (call, module))
         counts[identity] += count
         completed += call.completed
@@ -111,7 +111,7 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
 
 
 def _text(file: Path) -> str:
-    """The file as text: UTF-8, or UTF-16 where a byte order mark says so."""
+    """Returns the file as text: UTF-8, or UTF-16 with a byte order mark."""
     try:
         raw = file.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -125,9 +125,9 @@ def _text(file: Path) -> str:
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str] | InvalidCase]]:
-    """Line and cells of every row that has content, or why it is no CSV."""
+    """Yields line and cells of every row that has content, or why it is no CSV."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    delimiter = max(DELIMITERS, key=lambda d: sum(bool(cells.column(title)) for title in first.split(d)))
+    delimiter = max(DELIMITERS, key=lambda d: sum(bool(csv_fields.column(title)) for title in first.split(d)))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
         line = reader.line_num + 1
@@ -143,49 +143,49 @@ def _rows(text: str) -> Iterator[tuple[int, list[str] | InvalidCase]]:
 
 
 def _columns(file: Path, rows: Iterator[tuple[int, list[str] | InvalidCase]]) -> tuple[list[str], tuple[str, ...]]:
-    """What each column holds ("" where that is not known), and the titles of those; CatalogError without those required."""
+    """Returns what each column holds ("" if unknown), and the titles of the unknown ones. CatalogError if one is missing."""
     line, titles = next(rows, (1, InvalidCase("is empty")))
     if isinstance(titles, InvalidCase):
         raise CatalogError([f"{file}:{line}: {titles}"])
-    columns = [cells.column(title) for title in titles]
+    columns = [csv_fields.column(title) for title in titles]
     faults = []
     for meaning, times in Counter(columns).items():
         if meaning and times > 1:
-            alike = ", ".join(title for title in titles if cells.column(title) == meaning)
+            alike = ", ".join(title for title in titles if csv_fields.column(title) == meaning)
             faults.append(f"{file}:{line}: {times} columns hold the {meaning}: {alike}")
     for meaning in REQUIRED:
         if meaning not in columns:
-            known = ", ".join(cells.COLUMNS[meaning])
+            known = ", ".join(csv_fields.COLUMNS[meaning])
             faults.append(f"{file}:{line}: no column holds the {meaning}: none of {known} is among {', '.join(titles)}")
     if faults:
         raise CatalogError(faults)
     return columns, tuple(title for title, meaning in zip(titles, columns, strict=True) if not meaning)
 
 
-def _told(row: Sequence[str] | InvalidCase, columns: Sequence[str]) -> dict[str, str]:
-    """The cells of a row by what they hold, "" for those that it lacks."""
+def _fields(row: Sequence[str] | InvalidCase, columns: Sequence[str]) -> dict[str, str]:
+    """Returns the cells of a row by what they hold, "" for missing ones."""
     if isinstance(row, InvalidCase):
         raise row
     if any(map(str.strip, row[len(columns) :])):
         raise InvalidCase(f"has {len(row)} cells under {len(columns)} titles; a cell that holds the separator must be quoted")
-    return {**dict.fromkeys(cells.COLUMNS, ""), **dict(zip(columns, row, strict=False))}
+    return {**dict.fromkeys(csv_fields.COLUMNS, ""), **dict(zip(columns, row, strict=False))}
 
 
 def _call(operator: str, shapes: str, arguments: str, base: Placement) -> _RowCall:
-    """The call as the row has it. One shape and no arguments is, as in the crossed catalogs, a shape to make the call of."""
-    name = cells.operator_name(operator)
-    operands = [list(shape) for shape in cells.shapes(shapes)]
-    args = cells.arguments(arguments, name)
-    given: dict[str, Any] = {"in": operands}
+    """Returns the call of a row. One shape without arguments is, as in a shape sweep, a shape to build the call from."""
+    name = csv_fields.operator_name(operator)
+    operands = [list(shape) for shape in csv_fields.shapes(shapes)]
+    args = csv_fields.arguments(arguments, name)
+    inputs: dict[str, Any] = {"in": operands}
     if not operands:  # a created tensor
-        given = {"shape": args.pop("size", None)}
-        if not isinstance(given["shape"], list) or find_operator(name).operands:
+        inputs = {"shape": args.pop("size", None)}
+        if not isinstance(inputs["shape"], list) or find_operator(name).operands:
             raise InvalidCase("names no shapes")
     sample = find_operator(name).sample
     if len(operands) == 1 and not args and sample and sample(tuple(operands[0])) != Sample((tuple(operands[0]),), {}):
         line: dict[str, Any] = {"shape": operands[0]}
         return _RowCall(name, _case_key(name, line, base), line, True)
-    line = {**given, "args": args} if args else given
+    line = {**inputs, "args": args} if args else inputs
     return _RowCall(name, _case_key(name, line, base), line, False)
 
 
@@ -203,9 +203,9 @@ def _catalog_text(list_name: str, placement: PlacementModel, lines: Sequence[tup
         "placement": placement.model_dump(mode="json", exclude_none=True),
     }
     sections: dict[str, list[tuple[Any, ...]]] = {}
-    for call, told in lines:
-        line = {**call.line, **{key: value for key, value in told.items() if value}}
-        place = (call.line.get("in", [call.line.get("shape")]), str(call.line.get("args")), told["model"], told["input"])
+    for call, usage in lines:
+        line = {**call.line, **{key: value for key, value in usage.items() if value}}
+        place = (call.line.get("in", [call.line.get("shape")]), str(call.line.get("args")), usage["model"], usage["input"])
         sections.setdefault(call.name, []).append((*place, flow(line)))
     text = [_NOTE, *(f"{key}: {flow(value)}\n" for key, value in head.items()), "operators:\n"]
     for name, listed in sorted(sections.items()):

@@ -1,4 +1,4 @@
-"""Two catalogs compared: which calls appeared, vanished or changed count, and what their heads say otherwise."""
+"""Compares two catalogs: which calls appeared, vanished or changed count, and how their headers differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Line = CapturedLine | CrossedLine | ShapeOrigin
 
 @dataclass(frozen=True)
 class HeadChange:
-    """One entry of the heads: ``old`` or ``new`` is None where a catalog does not have it."""
+    """An entry of the headers that differs: ``old`` or ``new`` is None if a catalog does not have it."""
 
     key: str
     old: Any
@@ -54,7 +54,7 @@ class CallChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """What changed from one catalog to another. ``moved``: calls of both whose first module path is another."""
+    """What changed from one catalog to another. ``moved``: number of calls of both whose first module path differs."""
 
     heads: tuple[HeadChange, ...] = ()
     calls: tuple[CallChange, ...] = ()
@@ -74,7 +74,7 @@ class Difference:
         }
 
     def lines(self, shown: int | None = SHOWN) -> Iterator[str]:
-        """Human text: heads, then at most ``shown`` calls of each operator, then sums."""
+        """Yields the lines to print: headers, then at most ``shown`` calls of each operator, then sums."""
         yield from map(str, self.heads)
         groups: dict[str, list[CallChange]] = {}
         for change in self.calls:
@@ -90,14 +90,14 @@ class Difference:
 
 
 def compare(old: Catalog, new: Catalog) -> Difference:
-    """From ``old`` to ``new``. InvalidCase for catalogs of two kinds, which have nothing to compare."""
+    """Returns what changed from ``old`` to ``new``. InvalidCase for catalogs of different kinds."""
     if old.head.kind != new.head.kind:
         raise InvalidCase(f"{old.name} is {old.head.kind}, {new.name} is {new.head.kind}: only catalogs of one kind compare")
     before, after = _head(old), _head(new)
     heads = [HeadChange(k, before.get(k), after.get(k)) for k in {**before, **after} if before.get(k) != after.get(k)]
     had, has = _calls(old), _calls(new)
     calls = [
-        CallChange(operator, old_n, new_n, _short(line), _told(line))
+        CallChange(operator, old_n, new_n, _short(line), _content(line))
         for (operator, key), line in sorted({**had, **has}.items(), key=lambda item: item[0])
         if (old_n := _count(had.get((operator, key)))) != (new_n := _count(has.get((operator, key))))
     ]
@@ -106,7 +106,7 @@ def compare(old: Catalog, new: Catalog) -> Difference:
 
 
 def _head(catalog: Catalog) -> dict[str, Any]:
-    """Every entry of the head by its dotted path."""
+    """Returns every entry of the header by its dotted path."""
     return dict(_flat("", _plain(catalog.head)))
 
 
@@ -119,25 +119,25 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(form: CatalogModel, *without: str) -> dict[str, Any]:
-    """As the catalog has it, entries that say nothing left out."""
+    """Returns an entry as the catalog has it, without default values."""
     return form.model_dump(by_alias=True, exclude_defaults=True, exclude=set(without))
 
 
 def _calls(catalog: Catalog) -> dict[tuple[str, str], _Line]:
-    """(operator or overload, all that makes the call what it is) -> its line; the origins of shapes are compared like calls."""
+    """Returns each line by its operator or overload and its content. The origins of shapes are compared like calls."""
     sections: dict[str, Sequence[_Line]] = dict(catalog.sections)
     if isinstance(catalog, CrossedCatalog):
         sections["origins"] = catalog.origins
-    return {(name, flow(_told(line))): line for name, lines in sections.items() for line in lines}
+    return {(name, flow(_content(line))): line for name, lines in sections.items() for line in lines}
 
 
-def _told(line: _Line) -> dict[str, Any]:
-    told = _plain(line) if isinstance(line, ShapeOrigin) else _plain(line, "n", "at")
-    return {**told, **{name: dict(sorted(told[name].items())) for name in ("args", "dtypes") if name in told}}
+def _content(line: _Line) -> dict[str, Any]:
+    content = _plain(line) if isinstance(line, ShapeOrigin) else _plain(line, "n", "at")
+    return {**content, **{name: dict(sorted(content[name].items())) for name in ("args", "dtypes") if name in content}}
 
 
 def _count(line: _Line | None) -> int:
-    """Calls; a crossed line, of which no model is known to make it, counts as one."""
+    """Returns the number of calls; a line of a shape sweep, which no model is known to make, counts as one."""
     return 0 if line is None else line.n if isinstance(line, (CapturedLine, ImportedLine)) else 1
 
 
@@ -146,17 +146,17 @@ def _module(line: _Line) -> str | None:
 
 
 def _short(line: _Line) -> str:
-    """``[1,3,8,8] [64,3,7,7]w stride=[2, 2] -> [1,64,4,4]``: shapes (w: a weight), arguments, result."""
+    """Returns a line like ``[1,3,8,8] [64,3,7,7]w stride=[2, 2] -> [1,64,4,4]``: shapes (w: a weight), arguments, result."""
     if isinstance(line, ShapeOrigin):
         return f"{format_shape(line.shape)} {flow(_plain(line, 'shape'))}"
-    said = [f"{name}={flow(value)}" for name, value in sorted(line.args.items())]
+    details = [f"{name}={flow(value)}" for name, value in sorted(line.args.items())]
     if isinstance(line, CapturedLine):
         operands = [f"{format_shape(shape)}{'w' if name in line.w else ''}" for name, shape in line.operands()]
-        said += [f"{name}:{dtype}" for name, dtype in sorted(line.dtypes.items())]
-        return " ".join([*operands, *said, "->", *map(format_shape, line.out)])
+        details += [f"{name}:{dtype}" for name, dtype in sorted(line.dtypes.items())]
+        return " ".join([*operands, *details, "->", *map(format_shape, line.out)])
     shapes: tuple[Shape, ...] = line.inputs or (line.first_shape,)
     if line.placement is not None:
-        said.append(flow(_plain(line.placement)))
+        details.append(flow(_plain(line.placement)))
     if isinstance(line, ImportedLine):
-        said += [f"{who} {text}" for who, text in (("by", line.model), ("at", line.input)) if text]
-    return " ".join([*map(format_shape, shapes), *said])
+        details += [f"{who} {text}" for who, text in (("by", line.model), ("at", line.input)) if text]
+    return " ".join([*map(format_shape, shapes), *details])

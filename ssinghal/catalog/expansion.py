@@ -1,4 +1,4 @@
-"""Catalogs to cases: every line becomes one call of one operator, equal calls of several catalogs are merged."""
+"""Turns catalogs into cases: every line becomes one call of one operator, equal calls of several catalogs are merged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ssinghal.operators.operator_info import Sample
 
 @dataclass(frozen=True)
 class Expansion:
-    """Cases in the order of the catalogs, and the captured calls that are none."""
+    """Cases in the order of the catalogs, and the captured calls that are no cases."""
 
     cases: tuple[Case, ...]
     unmapped: tuple[Unmapped, ...]
@@ -52,12 +52,12 @@ def expand(
     merged: dict[tuple[str, str], Case] = {}
     unmapped: list[Unmapped] = []
     for catalog in catalogs:
-        for found in catalog_cases(catalog):
-            if isinstance(found, Unmapped):
-                unmapped.append(found)
+        for call in catalog_cases(catalog):
+            if isinstance(call, Unmapped):
+                unmapped.append(call)
                 continue
-            name = suite_name(found.name)
-            case = found if found.name == name else replace(found, name=name)
+            name = suite_name(call.name)
+            case = call if call.name == name else replace(call, name=name)
             if wanted is not None and case.name not in wanted:
                 continue
             if memory is not None:
@@ -70,9 +70,9 @@ def expand(
 
 
 def catalog_cases(catalog: Catalog) -> Iterator[Case | Unmapped]:
-    """One case, or the reason why not, for every line in the file's order.
+    """Yields a case, or the reason why there is none, for every line in the file's order.
 
-    A crossed line's source tells the origin of its shape, with count 0: no model is known to make that very call.
+    The source of a shape sweep's line is the origin of its shape, with count 0: no model is known to make that very call.
     """
     base = catalog.head.placement.placement()
     if isinstance(catalog, CrossedCatalog):
@@ -97,7 +97,7 @@ def catalog_cases(catalog: Catalog) -> Iterator[Case | Unmapped]:
 
 
 def crossed_case(name: str, line: CrossedLine, base: Placement, source: Source) -> Case:
-    """The call of one crossed line, whose catalog places tensors by ``base``. InvalidCase if there is no such call."""
+    """Returns the call of a shape sweep's line, whose catalog places tensors by ``base``. InvalidCase if there is none."""
     info = find_operator(name)
     if line.shape is None:
         sample = Sample(line.inputs or (), {})

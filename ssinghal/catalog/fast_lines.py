@@ -1,8 +1,8 @@
-"""The lines of a catalog read by the JSON decoder: five times as fast as YAML nodes, which matters at ten thousand lines.
+"""Reads the lines of a catalog by the JSON decoder: five times as fast as YAML nodes, which matters at ten thousand lines.
 
 A line that is one flow mapping of words, numbers and lists, as all generated ones are, becomes JSON when its bare words are
-quoted. Whatever else a line may hold (escapes, comments, anchors, empty values, words that YAML does not take for text) is
-left to the YAML parser, and so is the telling of faults.
+quoted. Everything else (escapes, comments, anchors, empty values, words that YAML does not read as text) is left to the YAML
+parser, and so are the messages about faults.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 TAG = "!line"
 
 _BARE = r"(?:[A-Za-z0-9_.(]|-(?=[0-9]))(?:[A-Za-z0-9_.()/+=<> -]*[A-Za-z0-9_.()/+=<>-])?"
-_QUOTED = r'"[ !#-\[\]-~]*"'  # without escapes, which JSON and YAML have of different kinds
+_QUOTED = r'"[ !#-\[\]-~]*"'  # without escapes, which differ between JSON and YAML
 _WORD = rf"(?:{_BARE}|{_QUOTED})"
 _SIZES = rf"\[(?:{_WORD}(?:, {_WORD})*)?\]"
 _ITEM = rf"(?:{_SIZES}|{_WORD})"
@@ -29,7 +29,7 @@ _NO_WHOLE_NUMBER = re.compile(rf"{_QUOTED}|(?<=[ \[{{])(?!-?(?:0|[1-9][0-9]{{0,1
 
 
 def shortened(text: str, scalar: Callable[[str], Any]) -> tuple[str, dict[str, Any]]:
-    """``text`` with every simple line as ``- !line N``, and the value of each N.
+    """Returns ``text`` with every simple line as ``- !line N``, and the value of each N.
 
     ``scalar``: the value of a bare word as YAML reads it; ValueError leaves the line as it is.
     """

@@ -1,4 +1,4 @@
-"""Finding, reading and checking catalogs. Whatever is wrong in any of them is told at once, before anything runs."""
+"""Finds, reads and checks catalogs. All faults of all of them are reported at once, before anything runs."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> lis
     """
     files, faults = _select(selection)
     catalogs = []
-    for file, own in files.items():
-        reading = _FileReader(file, arithmetic=thorough or not own)
+    for file, built_in in files.items():
+        reading = _FileReader(file, arithmetic=thorough or not built_in)
         faults += map(str, sorted(reading.faults, key=lambda fault: fault.line))
         if reading.catalog is not None:
             catalogs.append(reading.catalog)
@@ -88,9 +88,9 @@ def load_catalogs(selection: Selection = None, *, thorough: bool = False) -> lis
 
 
 def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None = None) -> Catalog:
-    """Puts the text of a catalog at ``target``, whole or not at all, after it was read back as any other is.
+    """Writes the text of a catalog to ``target``, completely or not at all, after it was read back like any other.
 
-    With ``name``, ``target`` may be a folder, where the file is called so, and replaces none that says something else.
+    With ``name``, ``target`` may be a folder, where the file gets that name and replaces no file with another content.
     CatalogError with the faults of a wrong text, InvalidCase for a file that stands in the way.
     """
     if target.exists() and not (target.is_file() or (name is not None and target.is_dir())):
@@ -112,7 +112,7 @@ def write_checked(text: str, target: Path, name: Callable[[Catalog], str] | None
 
 
 def load_catalog(wanted: str) -> Catalog:
-    """The one catalog of this name or path. CatalogError where it has faults, InvalidCase where the name is part of several."""
+    """Returns the one catalog of this name or path. CatalogError if it has faults, InvalidCase if several match."""
     catalogs = load_catalogs([wanted])
     if len(catalogs) != 1:
         names = ", ".join(c.name for c in catalogs) or "none"
@@ -121,7 +121,7 @@ def load_catalog(wanted: str) -> Catalog:
 
 
 def summary(catalog: Catalog) -> dict[str, Any]:
-    """What a list of catalogs says of one. ``calls`` is None for a crossed one: no model is known to make them."""
+    """Returns a catalog's row in a list. ``calls`` is None for a shape sweep: no model is known to make its calls."""
     row = {
         "catalog": f"{catalog.head.kind}/{catalog.name}",
         "kind": catalog.head.kind,
@@ -142,39 +142,39 @@ def summary(catalog: Catalog) -> dict[str, Any]:
 
 
 def catalog_files() -> dict[str, Path]:
-    """The catalogs of the package: ``kind/name`` -> file, sorted."""
-    found = (file for file in SHAPES_FOLDER.rglob("*") if file.suffix in SUFFIXES)
-    return {f"{file.parent.name}/{file.stem}": file for file in sorted(found)}
+    """Returns the file of each built-in catalog, by ``kind/name``, sorted."""
+    files = (file for file in SHAPES_FOLDER.rglob("*") if file.suffix in SUFFIXES)
+    return {f"{file.parent.name}/{file.stem}": file for file in sorted(files)}
 
 
 def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
-    """Files in the order asked for, each once, with whether it was named as one of the package's; and what was not found."""
+    """Returns the selected files in order, each with whether it is a built-in one, and a fault for each unknown name."""
     known = catalog_files()
     if not selection:
         return dict.fromkeys(known.values(), True), []
     files: dict[Path, bool] = {}
     faults = []
     for wanted in map(str, selection):
-        own = [f for n, f in known.items() if wanted in (n, f.stem)]
-        own = own or [f for n, f in known.items() if wanted and wanted in n]
+        built_in = [f for n, f in known.items() if wanted in (n, f.stem)]
+        built_in = built_in or [f for n, f in known.items() if wanted and wanted in n]
         path = Path(wanted)
-        given = []
-        if not own and wanted and path.is_dir():
-            given = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
-        elif not own and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
-            given = [path]
-        if not own and not given:
+        paths = []
+        if not built_in and wanted and path.is_dir():
+            paths = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        elif not built_in and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
+            paths = [path]
+        if not built_in and not paths:
             message = unknown("catalog", wanted, (file.stem for file in known.values()))
             faults.append(f"{message}; ssinghal catalog list shows them")
-        files |= {file: bool(own) for file in own or given if file not in files}
+        files |= {file: bool(built_in) for file in built_in or paths if file not in files}
     return files, faults
 
 
 class _FileReader:
-    """One file being read. ``catalog`` is set when nothing is wrong with it, else ``faults`` has something to say.
+    """Reads one file. ``catalog`` is set if there is nothing wrong with it, else there are ``faults``.
 
-    Head and lines are checked one by one, so that a fault in one hides none in another. ``arithmetic``: whether every line is a
-    whole call, and no other line's, is checked too.
+    Header and lines are checked one by one, so that a fault in one hides none in another. ``arithmetic``: also checks that
+    every line is a complete call, and no other line's.
     """
 
     def __init__(self, file: Path, *, arithmetic: bool) -> None:
@@ -196,7 +196,7 @@ class _FileReader:
         self._document.fault(location, what)
 
     def _read(self, data: dict[str, Any]) -> None:
-        """A catalog whose kind is wrong is read as that which its lists are."""
+        """Reads the file by its kind; if that is wrong, by the kind that its lists belong to."""
         kind = data.get("kind")
         if kind not in _KINDS:
             self._fault(("kind",), unknown("kind", str(kind), _KINDS) if "kind" in data else "missing")
@@ -217,7 +217,7 @@ class _FileReader:
         self._check_lines(sections, placement.placement() if placement else None)
         if isinstance(runs := data.get("runs", {}), dict):
             self._check_runs(runs, sections)
-        if self._all_read:  # a line that could not be read may be the one that uses an origin, or tells it
+        if self._all_read:  # a line that could not be read may be the one that uses an origin, or holds it
             self._check_origins(origins, sections)
         if head and not self.faults:
             self.catalog = CrossedCatalog(self.file.stem, self.file, head, tuple(origins.values()), _plain(sections))
@@ -250,7 +250,7 @@ class _FileReader:
             return None
 
     def _lines(self, form: type[F], location: Location, raw: Any) -> dict[int, F]:
-        """Index -> line, of the right lines."""
+        """Returns the correct lines by their index."""
         lines: dict[int, F] = {}
         if not isinstance(raw, list):
             self._fault(location, "missing" if raw is None else f"expected a list, got {raw!r}")
@@ -273,7 +273,7 @@ class _FileReader:
         return {name: self._lines(form, (key, name), lines) for name, lines in raw.items()}
 
     def _check_lines(self, sections: _Sections[CrossedLine] | _Sections[ImportedLine], base: Placement | None) -> None:
-        """Every line is a call of its operator, and no other line's; without a right ``base`` only the operators are known."""
+        """Checks that every line is a call of its operator, and no other line's; without ``base``, only the names."""
         for name, lines in sections.items():
             try:
                 find_operator(name)
@@ -291,8 +291,8 @@ class _FileReader:
                 except InvalidCase as error:
                     self._fault(location, str(error))
                 else:
-                    said_by = (line.model, line.input) if isinstance(line, ImportedLine) else ()
-                    self._once(seen, repr((case.key, said_by)), location)
+                    caller = (line.model, line.input) if isinstance(line, ImportedLine) else ()
+                    self._once(seen, repr((case.key, caller)), location)
 
     def _check_runs(self, runs: Mapping[str, Any], sections: _Sections[CrossedLine]) -> None:
         named = {line.oom.run for lines in sections.values() for line in lines.values() if line.oom}
@@ -300,19 +300,19 @@ class _FileReader:
             self._fault(("runs", run), f"no oom names {run}" if run in runs else f"missing: an oom names {run}")
 
     def _check_origins(self, origins: Mapping[int, ShapeOrigin], sections: _Sections[CrossedLine]) -> None:
-        """Every line's first shape has one origin, every origin but an artefact is some operand's."""
-        told: dict[Shape, ShapeOrigin] = {}
+        """Checks that every line's first shape has one origin, and every origin but an artefact an operand."""
+        known: dict[Shape, ShapeOrigin] = {}
         seen: dict[str, Location] = {}
         for i, origin in origins.items():
-            told.setdefault(origin.shape, origin)
+            known.setdefault(origin.shape, origin)
             self._once(seen, str(origin.shape), ("origins", i))
         used: set[Shape] = set()
         for name, lines in sections.items():
             for i, line in lines.items():
                 used.update((line.first_shape, *(line.inputs or ())))
-                if line.first_shape not in told:
+                if line.first_shape not in known:
                     self._fault(("operators", name, i), f"{list(line.first_shape)} has no entry in origins")
-                elif artefact := told[line.first_shape].artefact:
+                elif artefact := known[line.first_shape].artefact:
                     self._fault(("operators", name, i), f"{list(line.first_shape)} is an artefact: {artefact}")
         for i, origin in origins.items():
             if origin.shape not in used and not origin.artefact:
@@ -332,9 +332,9 @@ class _FileReader:
                     self._fault(location, str(error))
 
     def _check_call(self, overload: str, line: CapturedLine, base: Placement, location: Location) -> None:
-        """By the operator's arithmetic a captured call gives the shapes that torch gave; a scalar is [1] on a device.
+        """Checks that the operator's arithmetic gives the shapes that torch gave.
 
-        So where the call has scalars, only the sizes other than 1 must agree.
+        A scalar is [1] on a device, so that in a call with scalars only the sizes other than 1 must agree.
         """
         case = captured_case(overload, line, base, Source(self.file.stem))
         if isinstance(case, Unmapped):
@@ -349,18 +349,18 @@ class _FileReader:
     def _check_counts(self, counts: Counts, lines: Sequence[CapturedLine]) -> None:
         calls = sum(line.n for line in lines)
         if counts.cases != len(lines):
-            self._fault(("counts", "cases"), f"says {counts.cases}, but ops has {len(lines)} lines")
+            self._fault(("counts", "cases"), f"is {counts.cases}, but ops has {len(lines)} lines")
         if counts.calls != calls:
-            self._fault(("counts", "calls"), f"says {counts.calls}, but the n of all lines add up to {calls}")
+            self._fault(("counts", "calls"), f"is {counts.calls}, but the n of all lines add up to {calls}")
 
     def _once(self, seen: dict[str, Location], content: str, location: Location) -> None:
         first = seen.setdefault(content, location)
         if first != location:
-            self._fault(location, f"says the same as line {self._document.line(first)}")
+            self._fault(location, f"repeats line {self._document.line(first)}")
 
 
 def _part(form: type[F], raw: Any) -> F | None:
-    """What can be read of a head that may have faults elsewhere; the part's own are told with the head."""
+    """Returns a part of a header, None if that part has faults: they are reported with the header."""
     try:
         return form.model_validate(raw)
     except ValidationError:
@@ -380,7 +380,7 @@ def _without_ones(shapes: Iterable[Shape]) -> list[Shape]:
 
 
 def _explain(error: ErrorDetails) -> str:
-    """A pydantic error in the words of a catalog's author."""
+    """Returns a pydantic error in the words of a catalog's author."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     last = str(error["loc"][-1]) if error["loc"] else ""
     if kind == "missing":
@@ -414,7 +414,7 @@ _PATTERNS = {PINNED: "name==version", FUNCTION: "package.module:function"}
 
 
 def _keys(form: type[CatalogModel]) -> Iterator[str]:
-    """Every key that any mapping of any catalog may have."""
+    """Yields every key that any mapping of any catalog may have."""
     yield from (field.alias or name for name, field in form.model_fields.items())
     for sub in form.__subclasses__():
         yield from _keys(sub)

@@ -1,7 +1,7 @@
-"""Strict YAML that remembers lines, so that every later fault can say ``file:line: path: what``.
+"""Reads strict YAML and keeps the line of every part, so that every later fault can name ``file:line: path: what``.
 
 Only what a catalog needs: mappings with text keys, lists, text, decimal numbers, true, false, null. The rest of YAML
-(aliases, tags, dates, octal and sexagesimal numbers, yes/no) is refused: it reads differently from how it looks.
+(aliases, tags, dates, octal and sexagesimal numbers, yes/no) is rejected: it reads differently from how it looks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster w
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """Composes the nodes that PyYAML's own loader does, in half the time.
+    """Composes the same nodes as PyYAML's own loader, in half the time.
 
     Its regular expressions run once per distinct text (a catalog has few), its path resolvers, of which there are none, never.
     """
@@ -48,7 +48,7 @@ class _RejectedYaml(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One thing wrong with one file."""
+    """One error in one file."""
 
     file: Path
     line: int
@@ -97,7 +97,7 @@ def _parse(text: str) -> yaml.Node:
 
 
 class MarkedYaml:
-    """One file as plain data, with the line of every part of it. ``faults`` collects what is wrong, nothing is raised."""
+    """One file as plain data, with the line of every part of it. ``faults`` collects the errors, nothing is raised."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -105,7 +105,7 @@ class MarkedYaml:
         self.data: Any = None
         self._root: yaml.Node | None = None
         self._seen: set[int] = set()
-        self._refused: list[Location] = []
+        self._rejected: list[Location] = []
         self._quick: dict[str, Any] = {}
         try:
             text = _text(file)
@@ -113,15 +113,15 @@ class MarkedYaml:
             self._whole_file(error)
             return
         self._read(*shortened(text, _bare_word))
-        if self.faults or self._quick:  # faults are told of the text as it is written
+        if self.faults or self._quick:  # faults refer to the text as it is written
             self._read(text, {})
 
     def _read(self, text: str, quick: dict[str, Any]) -> None:
-        """Sets ``data``. ``quick``: values of lines that ``text`` has in short; those that are no list item stay there."""
+        """Sets ``data``. ``quick``: values of lines that ``text`` has in short; values that are no list item stay there."""
         self.data = self._root = None
         self._quick = quick
-        for found in (self.faults, self._refused, self._seen):
-            found.clear()
+        for collected in (self.faults, self._rejected, self._seen):
+            collected.clear()
         try:
             self._root = _parse(text)
         except _Unreadable as error:
@@ -133,38 +133,38 @@ class MarkedYaml:
         self.faults.append(Fault(self.file, error.line + 1, WHOLE_FILE, error.what))
 
     def fault(self, location: Location, what: str) -> None:
-        """Adds a fault at ``location``, unless the YAML there, above or below was refused: one cause, one fault."""
-        follows = any(all(a == b for a, b in zip(location, refused, strict=False)) for refused in self._refused)
+        """Adds a fault at ``location``, unless the YAML there, above or below was rejected: one cause, one fault."""
+        follows = any(all(a == b for a, b in zip(location, rejected, strict=False)) for rejected in self._rejected)
         if not location or not follows:
             self.faults.append(Fault(self.file, self.line(location), path_text(location), what))
 
     def line(self, location: Location) -> int:
-        """Line (from 1) of the part at ``location``, or of the nearest part around it."""
+        """Returns the line (from 1) of the part at ``location``, or of the nearest part around it."""
         node = self._root
         line = node.start_mark.line if node is not None else 0
         for step in location:
-            found = _child(node, step)
-            if found is None:
+            child = _child(node, step)
+            if child is None:
                 break
-            line, node = found
+            line, node = child
         return int(line) + 1
 
     def _plain(self, node: yaml.Node, location: Location) -> Any:
         if id(node) in self._seen:  # an alias composes to its anchor's own node, whose line is the anchor's
             holder = location if isinstance(location[-1], str) else location[:-1]
             self.fault(holder, "aliases (*name) are not allowed; write the value out")
-            self._refused.append(holder)
+            self._rejected.append(holder)
             return None
         self._seen.add(id(node))
         if isinstance(node, yaml.ScalarNode):
             if node.tag == TAG and node.value in self._quick:
                 return self._quick.pop(node.value)
             value = _scalar(node.tag, node.value)
-            return self._refuse(location, node, value.what) if isinstance(value, _RejectedYaml) else value
+            return self._reject(location, node, value.what) if isinstance(value, _RejectedYaml) else value
         if node.tag not in (_SEQ, _MAP):
-            return self._refuse(location, node, f"the tag {node.tag} is not allowed")
+            return self._reject(location, node, f"the tag {node.tag} is not allowed")
         if len(location) >= MAX_DEPTH:
-            return self._refuse(location, node, f"is nested more than {MAX_DEPTH} deep")
+            return self._reject(location, node, f"is nested more than {MAX_DEPTH} deep")
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(item, (*location, i)) for i, item in enumerate(node.value)]
         return self._mapping(node, location)
@@ -184,9 +184,9 @@ class MarkedYaml:
             result[key.value] = self._plain(value, (*location, key.value))
         return result
 
-    def _refuse(self, location: Location, node: yaml.Node, what: str) -> None:
+    def _reject(self, location: Location, node: yaml.Node, what: str) -> None:
         self._note(location, node, what)
-        self._refused.append(location)
+        self._rejected.append(location)
 
     def _note(self, location: Location, node: yaml.Node, what: str) -> None:
         self.faults.append(Fault(self.file, node.start_mark.line + 1, path_text(location), what))
@@ -194,7 +194,7 @@ class MarkedYaml:
 
 @lru_cache(maxsize=4096)
 def _scalar(tag: str, text: str) -> Any:
-    """The value of a scalar, or why it is ``_RejectedYaml``."""
+    """Returns the value of a scalar, or ``_RejectedYaml`` with the reason."""
     kind = tag.removeprefix(_STANDARD)
     if kind == "str":
         return text
@@ -208,7 +208,7 @@ def _scalar(tag: str, text: str) -> Any:
 
 
 def _bare_word(text: str) -> Any:
-    """The value of a plain scalar; ValueError where it is refused."""
+    """Returns the value of a plain scalar. ValueError if it is rejected."""
     value = _scalar(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)), text)
     if isinstance(value, _RejectedYaml):
         raise ValueError(value.what)
@@ -216,7 +216,7 @@ def _bare_word(text: str) -> Any:
 
 
 def path_text(location: Sequence[str | int]) -> str:
-    """``("operators", "add", 3, "shape")`` -> ``operators.add[3].shape``."""
+    """Returns ``operators.add[3].shape`` for ``("operators", "add", 3, "shape")``."""
     text = ""
     for step in location:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step

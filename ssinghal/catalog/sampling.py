@@ -1,4 +1,4 @@
-"""A few of many cases, the same few every time: a quick run that still sees every operator from small to large."""
+"""Chooses a few of many cases, the same ones every time, for a quick run of every operator from small to large."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ssinghal.operators.binding import specs_of
 
 
 def sample(cases: Sequence[Case], per_name: int) -> list[Case]:
-    """At most ``per_name`` cases of each name, in their order: its smallest and largest, the rest spread over sizes.
+    """Returns at most ``per_name`` cases of each name, in their order: the smallest and largest, the rest spread over sizes.
 
     The rest is taken in turn from size classes a factor of two wide, within a class by content hash. So a case that joins
     may take the place of another one, but does not reshuffle those of other classes.
@@ -37,6 +37,6 @@ def _spread(cases: Sequence[Case], count: int) -> list[Case]:
 
 
 def case_bytes(case: Case) -> int:
-    """Logical bytes of all operands and results. InvalidCase for a call that makes no sense."""
+    """Returns the logical bytes of all operands and results. InvalidCase for an impossible call."""
     operands, results = specs_of(case)
     return sum(spec.logical_bytes for spec in (*operands, *results))

@@ -1,8 +1,8 @@
-"""The three forms of catalog, as pydantic models.
+"""The three kinds of catalog, as pydantic models.
 
-crossed   shapes x operators: lists of shapes tried on every operator, each shape with its origin
+crossed   a shape sweep: lists of shapes tried on every operator, each shape with its origin
 captured  the calls that one model makes at one input size
-imported  calls from an operator list that someone had, each with the model and count that the list names
+imported  the calls of an operator list, each with the model and count that the list names
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _shapes(value: Any) -> tuple[Shape, ...]:
 
 
 def _tensor(value: Any) -> Shape:
-    """A shape as torch has it: ``[]`` is a scalar, a size may be 0."""
+    """Reads a shape as torch has it: ``[]`` is a scalar, a size may be 0."""
     if not isinstance(value, list):
         raise ValueError(f"expected a list of sizes, got {value!r}")
     if len(value) > MAX_RANK:
@@ -64,14 +64,14 @@ def _tensors(value: Any) -> tuple[Shape, ...]:
 
 
 def _operand(value: Any) -> Operand:
-    """One shape, or a list of shapes (the tensors of cat) in which null is an absent one (the indices of index)."""
+    """Reads one shape, or a list of shapes (the tensors of cat) in which null is an absent one (the indices of index)."""
     if isinstance(value, list) and value and (value[0] is None or isinstance(value[0], list)):
         return tuple(None if item is None else _tensor(item) for item in value)
     return _tensor(value)
 
 
 def _outputs(value: Any) -> tuple[Shape, ...]:
-    """One shape, or a list of shapes, as a tuple of shapes."""
+    """Reads one shape, or a list of shapes, as a tuple of shapes."""
     return _tensors(value) if isinstance(value, list) and value and isinstance(value[0], list) else (_tensor(value),)
 
 
@@ -108,7 +108,7 @@ Arguments = Mapping[str, Annotated[Any, PlainValidator(_argument)]]
 
 
 class CatalogModel(BaseModel):
-    """Every mapping of a catalog: unknown keys are faults."""
+    """The base of every mapping of a catalog: unknown keys are faults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -127,7 +127,7 @@ class PlacementModel(CatalogModel):
 
 
 class PlacementChange(CatalogModel):
-    """What one line does otherwise than its catalog."""
+    """How the placement of one line differs from its catalog's."""
 
     dtype: DType | None = None
     layout: Layout | None = None
@@ -140,7 +140,7 @@ class PlacementChange(CatalogModel):
 
 
 class ShapeOrigin(CatalogModel):
-    """Which call of which model has a tensor of this shape; ``none`` tells why no model has; ``artefact``, why it is no shape.
+    """The call of a model that has a tensor of this shape; ``none``: why no model has one; ``artefact``: why it is no shape.
 
     ``role`` is the tensor's place in the call. ``traced_with`` lists packages where they differ from the catalog's. ``note``:
     why the list did not have the shape from there.
@@ -167,7 +167,7 @@ class ShapeOrigin(CatalogModel):
 
 
 class Oom(CatalogModel):
-    """What a real card said when it ran out on this very call; bytes stand where the log of ``run`` gives them."""
+    """What a card reported when it ran out of memory on this call; with bytes if the log of ``run`` has them."""
 
     run: Text
     stage: Text | None = None
@@ -187,7 +187,7 @@ class Oom(CatalogModel):
 
 
 class CrossedLine(CatalogModel):
-    """One call: the operator makes its operands from ``shape``, or takes them as ``in`` gives them. ``args`` by ATen name."""
+    """One call: the operator builds its operands from ``shape``, or takes them from ``in``. ``args`` by ATen name."""
 
     shape: ShapeField | None = None
     inputs: Annotated[tuple[Shape, ...], PlainValidator(_shapes)] | None = Field(None, alias="in")
@@ -203,12 +203,12 @@ class CrossedLine(CatalogModel):
 
     @property
     def first_shape(self) -> Shape:
-        """The shape whose origin the catalog tells."""
+        """The shape whose origin the catalog holds."""
         return self.shape if self.shape is not None else (self.inputs or ())[0]
 
 
 class CrossedHead(CatalogModel):
-    """A crossed catalog without its ``origins`` and ``operators``. ``runs`` says what the runs named by an ``oom`` were."""
+    """A shape sweep without its ``origins`` and ``operators``. ``runs`` describes the runs that an ``oom`` names."""
 
     schema_version: Literal[1] = Field(alias="schema")
     kind: Literal["crossed"]
@@ -219,7 +219,7 @@ class CrossedHead(CatalogModel):
 
 
 class ImportedLine(CrossedLine):
-    """One call that the list says ``model`` makes ``n`` times, at an ``input`` size and first in the module ``at`` if told."""
+    """One call that ``model`` makes ``n`` times, at an ``input`` size and first in the module ``at``, if the list has them."""
 
     n: Count
     model: Text | None = None
@@ -229,7 +229,7 @@ class ImportedLine(CrossedLine):
     @model_validator(mode="after")
     def _no_card_ran_it(self) -> ImportedLine:
         if self.oom is not None:
-            raise ValueError("oom belongs to crossed catalogs, which tell the run")
+            raise ValueError("oom belongs to catalogs of kind crossed, which describe the run")
         return self
 
 
@@ -243,7 +243,7 @@ class ImportedHead(CatalogModel):
 
 
 class Model(CatalogModel):
-    """``config``: what the package built it from, or the ``factory`` (``package.module:function``) of a user's own model."""
+    """The model. ``config``: what the package built it from, or the user's ``factory`` (``package.module:function``)."""
 
     name: Text
     package: Text
@@ -265,7 +265,7 @@ class Model(CatalogModel):
 
 
 class Input(CatalogModel):
-    """``dtype``: of parameters and activations. ``dtypes``: one for each input, where any has another (token ids)."""
+    """The input. ``dtype``: of parameters and activations. ``dtypes``: one for each input, if any has another (token ids)."""
 
     shapes: Annotated[tuple[Shape, ...], PlainValidator(_tensors), Field(min_length=1)]
     dtype: DType
@@ -281,7 +281,7 @@ class Input(CatalogModel):
 class Capture(CatalogModel):
     """How it was recorded. ``packages``: further ones that decide the result. ``stopped``: why it ended before forward did.
 
-    ``guessed``: data-dependent values that had to be made up; ``guesses`` says how many in which module.
+    ``guessed``: number of data-dependent values that had to be guessed; ``guesses``: the number in each module.
     """
 
     torch: Text
@@ -300,7 +300,7 @@ class Capture(CatalogModel):
 
 
 class Counts(CatalogModel):
-    """``calls`` the model makes, in ``cases`` lines; ``left_out`` says how many calls are not listed, and why."""
+    """Number of ``calls`` the model makes, in ``cases`` lines; ``left_out``: number of calls that are not listed, by reason."""
 
     calls: Count
     cases: Count
@@ -324,13 +324,13 @@ class CapturedLine(CatalogModel):
 
     @model_validator(mode="after")
     def _names_exist(self) -> CapturedLine:
-        strange = (set(self.w) | set(self.dtypes)) - set(self.inputs) - {"out"}
-        if strange:
-            raise ValueError(f"{', '.join(sorted(strange))} is no tensor argument of this line")
+        unknown_names = (set(self.w) | set(self.dtypes)) - set(self.inputs) - {"out"}
+        if unknown_names:
+            raise ValueError(f"{', '.join(sorted(unknown_names))} is no tensor argument of this line")
         return self
 
     def operands(self) -> Iterator[tuple[str, Shape]]:
-        """Every tensor argument with its name, lists of tensors flattened, absent ones left out."""
+        """Yields every tensor argument with its name, lists of tensors flattened, absent ones left out."""
         for name, operand in self.inputs.items():
             if operand and not isinstance(operand[0], int):
                 yield from ((name, shape) for shape in operand if shape is not None)
@@ -339,16 +339,16 @@ class CapturedLine(CatalogModel):
 
     @property
     def has_scalar(self) -> bool:
-        """True where a tensor of the call has rank 0 in torch; on a device its rank is 1."""
+        """Whether a tensor of the call has rank 0 in torch; on a device its rank is 1."""
         return () in self.out or any(shape == () for _, shape in self.operands())
 
     @property
     def has_empty(self) -> bool:
-        """True where a tensor of the call has no elements: TTNN takes none such, so the call is no case."""
+        """Whether a tensor of the call has no elements: TTNN takes none such, so that the call is no case."""
         return any(0 in shape for shape in self.out) or any(0 in shape for _, shape in self.operands())
 
     def shapes(self) -> tuple[Shape, ...]:
-        """The tensor arguments as a device has them: there a scalar is [1]."""
+        """Returns the tensor arguments as a device has them: there a scalar is [1]."""
         return tuple(shape or (1,) for _, shape in self.operands())
 
 
@@ -366,7 +366,7 @@ class CapturedHead(CatalogModel):
 
 @dataclass(frozen=True)
 class CrossedCatalog:
-    """Shapes x operators. ``sections``: operator name -> its lines."""
+    """A shape sweep: shapes x operators. ``sections``: operator name -> its lines."""
 
     name: str
     path: Path
@@ -402,7 +402,7 @@ class CapturedCatalog:
 
     @property
     def input_size(self) -> str:
-        """``2176x3840``: the model's first input; of maps (rank 4 and more) without batch and channels."""
+        """``2176x3840``: the model's first input; for maps (rank 4 and more) without batch and channels."""
         sizes = self.head.input.shapes[0]
         return "x".join(map(str, sizes[2:] if len(sizes) > 3 else sizes)) or "scalar"
 

@@ -1,4 +1,4 @@
-"""Which model, size, call and module yields a shape: every use of it in the catalogs."""
+"""Finds every use of a shape in the catalogs: model, size, call and module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_NAMED = 8
 class ShapeUse:
     """A shape in one place of one call of a model: ``calls`` in ``lines`` of the catalog, the first of them in ``module``.
 
-    ``role``: in, weight or out. An imported list has no out, and tells model, size and module as far as it does.
+    ``role``: in, weight or out. An imported list has no out, and model, size and module only if the list names them.
     """
 
     catalog: str
@@ -33,7 +33,7 @@ class ShapeUse:
 
 @dataclass(frozen=True)
 class Listing:
-    """A shape that a crossed catalog tries on ``operators``, or that is an operand there, with what is known of its origin."""
+    """A shape that a shape sweep tries on ``operators``, or that is an operand there, and its origin, if known."""
 
     catalog: str
     shape: Shape
@@ -47,11 +47,11 @@ class Listing:
         return f"tried on {', '.join(self.operators)}" if self.operators else "not tried"
 
     @property
-    def told(self) -> str:
-        """The origin in words."""
+    def origin_text(self) -> str:
+        """Describes the origin."""
         o = self.origin
         if o is None:
-            return "an operand beside the listed shape"
+            return "an operand next to the listed shape"
         if o.none or o.artefact:
             return f"no model has it: {o.none}" if o.none else f"no shape of a tensor: {o.artefact}"
         packages = f", with {', '.join(o.traced_with)}" if o.traced_with else ""
@@ -60,7 +60,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class ShapeMatches:
-    """Every use of the shapes of a pattern, and where there is none, shapes that are like it."""
+    """Every use of the shapes of a pattern, and if there is none, similar shapes."""
 
     uses: tuple[ShapeUse, ...]
     listings: tuple[Listing, ...]
@@ -77,7 +77,7 @@ class ShapeMatches:
         }
 
     def lines(self) -> Iterator[str]:
-        """Human text: a block for each model and size, then one for each crossed list."""
+        """Yields the lines to print: a block for each model and size, then one for each shape sweep."""
         several = len({use.shape for use in self.uses} | {listing.shape for listing in self.listings}) > 1
         last = ""
         for use in self.uses:
@@ -90,13 +90,13 @@ class ShapeMatches:
             yield f"  {use.calls:5,}x {shape}{use.call} {use.role}{at}"
         for listing in self.listings:
             yield f"{format_shape(listing.shape)} in the lists of {listing.catalog}: {listing.tried}"
-            yield f"  {listing.told}"
+            yield f"  {listing.origin_text}"
         if not self:
             yield "no catalog has this shape" + (f"; near: {' '.join(map(format_shape, self.near))}" if self.near else "")
 
 
 def find(catalogs: Iterable[Catalog], pattern: Pattern) -> ShapeMatches:
-    """All uses in order: captured catalogs, then imported ones, then the lists of the crossed ones with their origins."""
+    """Returns all uses in order: captured catalogs, then imported ones, then shape sweeps with the origins of their shapes."""
 
     def matches(shape: Shape) -> bool:
         return fits_pattern(shape, pattern)
@@ -135,7 +135,7 @@ def _imported(catalog: ImportedCatalog, matches: Callable[[Shape], bool]) -> Ite
 
 
 def _joined(uses: Iterable[ShapeUse]) -> list[ShapeUse]:
-    """One use for each model, shape, call and role; the most frequent first."""
+    """Returns one use for each model, shape, call and role, the most frequent first."""
     joined: dict[tuple[Any, ...], ShapeUse] = {}
     for use in uses:
         key = (use.model, use.input_size, use.shape, use.call, use.role)

@@ -1,4 +1,4 @@
-"""Captured catalogs as text: one call a line, the same content always the same bytes."""
+"""Writes captured catalogs as text: one call a line, the same content always the same bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
 
 
 def captured_text(head: Mapping[str, Any], sections: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """A captured catalog: ``head`` without ``ops``, and overload -> lines (see ``catalog.schema``)."""
+    """Returns the text of a captured catalog: ``head`` without ``ops``, and overload -> lines (see ``catalog.schema``)."""
     lines = [f"{key}: {flow(value)}\n" for key, value in head.items()]
     lines.append("ops:\n")
     for overload, calls in sections.items():
@@ -24,7 +24,7 @@ def captured_text(head: Mapping[str, Any], sections: Mapping[str, Sequence[Mappi
 
 
 def flow(value: Any) -> str:
-    """A value in YAML's flow style, with only as many quotes as it needs."""
+    """Returns a value in YAML's flow style, with only the quotes that it needs."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow(key)}: {flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -38,7 +38,7 @@ def flow(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """As Python writes it, with the point without which YAML takes 1e-05 for text."""
+    """Returns a number as Python writes it, with a point, without which YAML reads 1e-05 as text."""
     if not math.isfinite(value):
         return {math.inf: ".inf", -math.inf: "-.inf"}.get(value, ".nan")
     text = repr(value)

@@ -93,7 +93,7 @@ def test_what_every_convolution_says_is_left_out():
         ({"model": "resnet50", "inputs": ((1,),)}, "models are named package/name"),
     ],
 )
-def test_a_request_that_contradicts_itself_is_refused(fields, fault):
+def test_a_request_that_contradicts_itself_is_rejected(fields, fault):
     with pytest.raises(CaptureError, match=fault):
         CaptureRequest(**fields)
 
@@ -127,7 +127,7 @@ MODULE = """
 
 
 @pytest.fixture
-def made(captures, tmp_path, monkeypatch):
+def capture_mine(captures, tmp_path, monkeypatch):
     """The text captured from ``factory`` of a module that holds MODULE and ``more``."""
 
     def capture(factory="net", more="", level=Level.ATEN):
@@ -142,17 +142,17 @@ def captured(text, tmp_path) -> CapturedCatalog:
     return write_capture(text, tmp_path)
 
 
-def refused(made, more):
+def rejection(capture_mine, more):
     with pytest.raises(CaptureError) as error:
-        made("bad", more)
+        capture_mine("bad", more)
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
 @needs_torch
-def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(made, tmp_path):
+def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(capture_mine, tmp_path):
     """Written out: the model is read from top to bottom, sizes by the formulas of convolution (floor((32+2-3)/2)+1 = 16)."""
-    catalog = captured(made(), tmp_path)
+    catalog = captured(capture_mine(), tmp_path)
     seen = {
         (overload, tuple(line.inputs.values()), line.w, tuple(line.args), line.out, line.at)
         for overload, lines in catalog.sections.items()
@@ -177,7 +177,7 @@ def test_a_factory_s_calls_with_shapes_roles_arguments_and_paths(made, tmp_path)
 
 
 @needs_torch
-def test_inputs_by_name_reach_forward_by_name_each_with_its_dtype(made, tmp_path):
+def test_inputs_by_name_reach_forward_by_name_each_with_its_dtype(capture_mine, tmp_path):
     more = """
     class Two(Net):
         def __init__(self):
@@ -188,13 +188,13 @@ def test_inputs_by_name_reach_forward_by_name_each_with_its_dtype(made, tmp_path
 
     def bad(): return Two(), {"image": torch.empty(2, 3, 32, 16), "tokens": torch.zeros(2, 7, dtype=torch.int64)}
     """
-    head = captured(made("bad", more), tmp_path).head
+    head = captured(capture_mine("bad", more), tmp_path).head
     assert (head.input.shapes, head.input.dtypes) == (((2, 3, 32, 16), (2, 7)), ("bfloat16", "int64"))
 
 
 @needs_torch
-def test_the_torch_level_records_what_the_code_calls(made, tmp_path):
-    catalog = captured(made(level=Level.TORCH), tmp_path)
+def test_the_torch_level_records_what_the_code_calls(capture_mine, tmp_path):
+    catalog = captured(capture_mine(level=Level.TORCH), tmp_path)
     assert {"aten.conv2d.default", "aten.linear.default"} <= set(catalog.sections)
     assert not {"aten.convolution.default", "aten.addmm.default"} & set(catalog.sections)
     assert catalog.path.name == "mine-net-2x3x32x16-torch.yaml"
@@ -202,12 +202,12 @@ def test_the_torch_level_records_what_the_code_calls(made, tmp_path):
 
 
 @needs_torch
-def test_the_same_capture_gives_the_same_bytes(made):
-    assert made() == made()
+def test_the_same_capture_gives_the_same_bytes(capture_mine):
+    assert capture_mine() == capture_mine()
 
 
 @needs_torch
-def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(made, tmp_path):
+def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(capture_mine, tmp_path):
     more = """
     class Filled(Net):
         def extra(self, x):
@@ -218,14 +218,14 @@ def test_what_is_written_into_a_buffer_in_place_is_an_activation_from_then_on(ma
 
     def bad(): return net(Filled)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(capture_mine("bad", more), tmp_path)
     assert "aten.abs.default" in catalog.sections
     assert "aten.neg.default" not in catalog.sections
 
 
 @needs_torch
 @pytest.mark.parametrize("level", Level)
-def test_a_value_read_back_is_guessed_counted_and_named(made, tmp_path, level):
+def test_a_value_read_back_is_guessed_counted_and_named(capture_mine, tmp_path, level):
     more = """
     class Reads(Net):
         def extra(self, x):
@@ -234,13 +234,13 @@ def test_a_value_read_back_is_guessed_counted_and_named(made, tmp_path, level):
 
     def bad(): return net(Reads)
     """
-    catalog = captured(made("bad", more, level), tmp_path)
+    catalog = captured(capture_mine("bad", more, level), tmp_path)
     assert catalog.head.capture.guesses == {"(top)": 2}  # any() and the sum; the literal has its value
     assert catalog.sections["aten.relu_.default"][0].n == 2
 
 
 @needs_torch
-def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog_says_where(made, tmp_path):
+def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog_names_the_place(capture_mine, tmp_path):
     more = """
     class Head(nn.Module):
         def forward(self, x): return x[x > 0]
@@ -253,14 +253,14 @@ def test_a_call_whose_shape_depends_on_values_ends_the_recording_and_the_catalog
 
     def bad(): return net(Boxes)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(capture_mine("bad", more), tmp_path)
     assert "in boxes: aten.index.Tensor cannot be told from shapes alone" in catalog.head.capture.stopped
     assert "aten.convolution.default" in catalog.sections
     assert "aten.addmm.default" not in catalog.sections
 
 
 @needs_torch
-def test_what_is_written_into_a_tensor_made_without_a_device_is_followed_too(made, tmp_path):
+def test_what_is_written_into_a_tensor_made_without_a_device_is_followed_too(capture_mine, tmp_path):
     """On the CPU, where a model runs by default, these are activations like any other."""
     more = """
     class Writes(Net):
@@ -275,13 +275,13 @@ def test_what_is_written_into_a_tensor_made_without_a_device_is_followed_too(mad
 
     def bad(): return net(Writes)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(capture_mine("bad", more), tmp_path)
     assert {"aten.abs.default", "aten.neg.default", "aten.sqrt.default"} <= set(catalog.sections)
     assert catalog.head.capture.guessed == 1
 
 
 @needs_torch
-def test_a_constant_written_into_a_tensor_makes_no_activation_of_it(made, tmp_path):
+def test_a_constant_written_into_a_tensor_makes_no_activation_of_it(capture_mine, tmp_path):
     more = """
     class Writes(Net):
         def extra(self, x):
@@ -291,13 +291,13 @@ def test_a_constant_written_into_a_tensor_makes_no_activation_of_it(made, tmp_pa
 
     def bad(): return net(Writes)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(capture_mine("bad", more), tmp_path)
     assert not {"aten.mul_.Tensor", "aten.exp.default"} & set(catalog.sections)
     assert catalog.head.counts.calls == 7
 
 
 @needs_torch
-def test_what_is_written_by_a_call_without_a_result_is_an_activation_too(made, tmp_path):
+def test_what_is_written_by_a_call_without_a_result_is_an_activation_too(capture_mine, tmp_path):
     more = """
     class Each(Net):
         def extra(self, x):
@@ -307,13 +307,13 @@ def test_what_is_written_by_a_call_without_a_result_is_an_activation_too(made, t
 
     def bad(): return net(Each)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(capture_mine("bad", more), tmp_path)
     assert "aten.abs.default" in catalog.sections
     assert catalog.head.counts.left_out["without_result"] == 1
 
 
 @needs_torch
-def test_a_call_that_cannot_be_told_is_named_also_where_the_model_goes_on(made, tmp_path):
+def test_a_call_of_unknown_result_is_named_also_where_the_model_goes_on(capture_mine, tmp_path):
     more = """
     class Swallows(Net):
         def extra(self, x):
@@ -323,13 +323,13 @@ def test_a_call_that_cannot_be_told_is_named_also_where_the_model_goes_on(made, 
 
     def bad(): return net(Swallows)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(capture_mine("bad", more), tmp_path)
     assert "in (top): aten.index.Tensor cannot be told from shapes alone; the model goes on" in catalog.head.capture.stopped
     assert {"aten.abs.default", "aten.addmm.default"} <= set(catalog.sections)
 
 
 @needs_torch
-def test_modules_that_are_no_part_of_the_model_are_taken_as_bfloat16_too(made, tmp_path):
+def test_modules_that_are_no_part_of_the_model_are_taken_as_bfloat16_too(capture_mine, tmp_path):
     more = """
     class Holder(nn.Module):
         def __init__(self):
@@ -345,12 +345,12 @@ def test_modules_that_are_no_part_of_the_model_are_taken_as_bfloat16_too(made, t
 
     def bad(): return net(Strange)
     """
-    lines = captured(made("bad", more), tmp_path).sections["aten.convolution.default"]
+    lines = captured(capture_mine("bad", more), tmp_path).sections["aten.convolution.default"]
     assert [(x.at, x.dtypes) for x in lines] == [("conv", {}), ("holder", {})]
 
 
 @needs_torch
-def test_the_path_is_right_after_an_exception_that_the_model_caught(made, tmp_path):
+def test_the_path_is_right_after_an_exception_that_the_model_caught(capture_mine, tmp_path):
     more = """
     class Catches(Net):
         def extra(self, x):
@@ -360,24 +360,24 @@ def test_the_path_is_right_after_an_exception_that_the_model_caught(made, tmp_pa
 
     def bad(): return net(Catches)
     """
-    (line,) = captured(made("bad", more), tmp_path).sections["aten.abs.default"]
+    (line,) = captured(capture_mine("bad", more), tmp_path).sections["aten.abs.default"]
     assert line.at == "(top)"
 
 
 @needs_torch
-def test_a_list_of_activations_and_weights_is_an_activation(made, tmp_path):
+def test_a_list_of_activations_and_weights_is_an_activation(capture_mine, tmp_path):
     more = """
     class Mixed(Net):
         def extra(self, x): torch.cat([self.scale.reshape(1, 8, 1, 1).expand(2, 8, 16, 8), x], 1)
 
     def bad(): return net(Mixed)
     """
-    lines = captured(made("bad", more), tmp_path).sections["aten.cat.default"]
+    lines = captured(capture_mine("bad", more), tmp_path).sections["aten.cat.default"]
     assert [line.w for line in lines] == [(), ()]
 
 
 @needs_torch
-def test_calls_that_no_line_can_hold_are_left_out_by_number(made, tmp_path):
+def test_calls_that_no_line_can_hold_are_left_out_by_number(capture_mine, tmp_path):
     more = """
     class Odd(Net):
         def extra(self, x):
@@ -386,20 +386,20 @@ def test_calls_that_no_line_can_hold_are_left_out_by_number(made, tmp_path):
 
     def bad(): return net(Odd)
     """
-    left_out = captured(made("bad", more), tmp_path).head.counts.left_out
+    left_out = captured(capture_mine("bad", more), tmp_path).head.counts.left_out
     assert left_out == {"beyond_catalogs": 2, "constants": 2, "without_result": 1}
 
 
 @needs_torch
-def test_processes_that_a_factory_makes_do_not_answer_for_it(made, tmp_path):
+def test_processes_that_a_factory_makes_do_not_answer_for_it(capture_mine, tmp_path):
     more = "\ndef bad():\n    if os.fork() == 0: import time; time.sleep(30)\n    return net()\n"
-    assert captured(made("bad", more), tmp_path).head.counts.calls == 7
+    assert captured(capture_mine("bad", more), tmp_path).head.counts.calls == 7
     more = "\ndef bad():\n    os.fork()\n    return net()\n"
-    assert made("bad", more).startswith("# Every call")
+    assert capture_mine("bad", more).startswith("# Every call")
 
 
 @needs_torch
-def test_code_that_loops_without_end_is_recorded_up_to_a_limit(made, tmp_path):
+def test_code_that_loops_without_end_is_recorded_up_to_a_limit(capture_mine, tmp_path):
     more = """
     class Loops(Net):
         def extra(self, x):
@@ -407,7 +407,7 @@ def test_code_that_loops_without_end_is_recorded_up_to_a_limit(made, tmp_path):
 
     def bad(): return net(Loops)
     """
-    catalog = captured(made("bad", more), tmp_path)
+    catalog = captured(capture_mine("bad", more), tmp_path)
     assert catalog.head.counts.calls == 20_000
     assert "after 20000 calls" in catalog.head.capture.stopped
 
@@ -432,8 +432,8 @@ def test_code_that_loops_without_end_is_recorded_up_to_a_limit(made, tmp_path):
         ("def bad(): return nn.Identity(), torch.empty(1, 3)", "makes no call on its inputs"),
     ],
 )
-def test_a_factory_that_does_wrong_is_one_line(made, tmp_path, more, says):
-    assert says in refused(made, more)
+def test_a_factory_that_does_wrong_is_one_line(capture_mine, tmp_path, more, says):
+    assert says in rejection(capture_mine, more)
     assert {p.name for p in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
 
 
@@ -453,12 +453,12 @@ def test_a_factory_that_does_wrong_is_one_line(made, tmp_path, more, says):
     ],
 )
 @pytest.mark.parametrize("swallowed", [False, True])
-def test_a_factory_that_wants_weights_or_a_network_is_one_line(made, tmp_path, body, says, swallowed):
+def test_a_factory_that_wants_weights_or_a_network_is_one_line(capture_mine, tmp_path, body, says, swallowed):
     """Also where it goes on without them: what it would build with them is another model."""
     (tmp_path / "w.pt").write_bytes(b"")
     (tmp_path / "w.bin").write_bytes(b"")
     attempt = f"try: {body}\n        except Exception: pass" if swallowed else body
-    assert says in refused(made, f"\n    def bad():\n        {attempt}\n        return net()\n")
+    assert says in rejection(capture_mine, f"\n    def bad():\n        {attempt}\n        return net()\n")
 
 
 @needs_torch
@@ -482,8 +482,8 @@ def test_a_capture_that_takes_too_long_is_one_line(tmp_path, monkeypatch):
 
 
 @needs_torch
-def test_another_capture_is_not_overwritten_unless_named(made, tmp_path):
-    text = made()
+def test_another_capture_is_not_overwritten_unless_named(capture_mine, tmp_path):
+    text = capture_mine()
     file = captured(text, tmp_path).path
     assert captured(text, tmp_path).path == file
     file.write_text("mine")

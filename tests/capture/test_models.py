@@ -20,7 +20,7 @@ from tests.support.packages import PACKAGES, installed, needs_torch
 
 
 @pytest.mark.parametrize(
-    ("model", "shape", "says"),
+    ("model", "shape", "message"),
     [
         ("torchvision/resnet51", "1,3,64,64", "did you mean resnet50"),
         ("torchvision/resnet18", "1,3,64", "in conv1: RuntimeError"),
@@ -33,13 +33,13 @@ from tests.support.packages import PACKAGES, installed, needs_torch
         ("ultralytics/yolo12n", "1,3,2160,3840", "RuntimeError: Sizes of tensors must match"),
     ],
 )
-def test_a_model_or_size_that_does_not_exist_is_one_line(captures, model, shape, says):
+def test_a_model_or_size_that_does_not_exist_is_one_line(captures, model, shape, message):
     package = model.partition("/")[0]
     if not installed("torch") or (package in PACKAGES and not installed(package)):
         pytest.skip(f"needs torch and {package}")
     with pytest.raises(CaptureError) as error:
         captures.capture(CaptureRequest(model, inputs=(tuple(map(int, shape.split(","))),)))
-    assert says in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 

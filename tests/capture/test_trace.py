@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ssinghal.capture import client as session
-from ssinghal.capture import trace_library as traces
+from ssinghal.capture import client, trace_library
 from ssinghal.capture.client import Captures
 from ssinghal.capture.request import CaptureRequest, Level
 from ssinghal.capture.trace import (
@@ -97,7 +96,7 @@ def recorded(captures, tmp_path, monkeypatch):
     return record
 
 
-def told(trace):
+def step_lines(trace):
     """One line a step: ``name operands -> results``, ``† the values that died``, ``!`` where it writes through a view."""
     lines = []
     for step in trace.steps:
@@ -116,14 +115,14 @@ def test_calls_come_in_order_with_the_values_that_die_after_each(recorded):
         return y + x
     """)
     # values: 0 x, 1 abs, 2 neg, 3 exp, 4 sum; y's first tensor dies when y is bound again, z's by del, both after exp
-    assert told(trace) == ["abs [0] -> [1]", "neg [1] -> [2]", "exp [1] -> [3] † [1, 2]", "add [3, 0] -> [4] † [3]"]
+    assert step_lines(trace) == ["abs [0] -> [1]", "neg [1] -> [2]", "exp [1] -> [3] † [1, 2]", "add [3, 0] -> [4] † [3]"]
     assert (trace.results, trace.stopped, trace.guesses, trace.left_out) == ((4,), "", {}, {})
     assert dict(trace.last_use) == {0: 3, 1: 2, 2: 1, 3: 3, 4: 4}
     assert dict(trace.last_object) == {0: 4, 1: 2, 2: 2, 3: 3, 4: 4}
 
 
 @needs_torch
-def test_weights_constants_and_activations_are_told_apart(recorded):
+def test_weights_constants_and_activations_are_distinguished(recorded):
     trace = recorded("""
         y = self.fc(x) * self.scale.reshape(1, 4)
         return self.tied(y) + torch.tensor([1.0, 2.0, 3.0, 4.0]) + 1
@@ -133,7 +132,7 @@ def test_weights_constants_and_activations_are_told_apart(recorded):
         ("input", "input 0", (2, 4)),
         ("weight", "fc.weight", (4, 4)),
         ("activation", "fc", (2, 4)),
-        ("weight", "scale", (1, 4)),  # a view of a buffer, made by a call on constants alone
+        ("weight", "scale", (1, 4)),  # a view of a buffer, created by a call on constants alone
         ("activation", "(top)", (2, 4)),
         ("activation", "tied", (2, 4)),  # its weight is fc's: one value
         ("constant", "(top)", (4,)),
@@ -154,7 +153,7 @@ def test_a_view_is_a_value_of_its_own_on_its_base_s_storage(recorded):
         del y
         return z.neg()
     """)
-    assert told(trace) == ["abs [0] -> [1]", "view [1] -> [2] † [1]", "t [2] -> [3] † [2]", "neg [3] -> [4] † [3]"]
+    assert step_lines(trace) == ["abs [0] -> [1]", "view [1] -> [2] † [1]", "t [2] -> [3] † [2]", "neg [3] -> [4] † [3]"]
     assert [value.storage for value in trace.values] == [0, 1, 1, 1, 2]
 
 
@@ -170,14 +169,14 @@ def test_a_view_that_is_taken_twice_is_one_value_while_it_lives_and_a_new_one_af
         return a + b + c
     """)
     # a and b are two objects of value 2, which dies with b; c looks at the same place again
-    assert told(trace)[:5] == [
+    assert step_lines(trace)[:5] == [
         "abs [0] -> [1]",
         "select [1] -> [2]",
         "neg [2] -> [3]",
         "exp [2] -> [4] † [2]",
         "select [1] -> [5]",
     ]
-    assert told(trace)[5] == "sin [5] -> [6] † [5]"
+    assert step_lines(trace)[5] == "sin [5] -> [6] † [5]"
     assert trace.left_out == {"same_tensor": 1}
 
 
@@ -192,7 +191,7 @@ def test_what_is_written_in_place_is_a_new_value_for_all_objects_of_its_view(rec
         del other
         return z.exp()
     """)
-    assert told(trace) == [
+    assert step_lines(trace) == [
         "abs [0] -> [1]",
         "relu_ [1] -> [2] † [1]",
         "neg [2] -> [3] † [2]",
@@ -212,7 +211,7 @@ def test_a_write_through_a_view_says_so_where_other_views_of_the_storage_live(re
         a.neg_()
         return a, b, z
     """)
-    assert told(trace) == [
+    assert step_lines(trace) == [
         "abs [0] -> [1]",
         "slice [1] -> [2]",
         "neg_ [2] -> [3] † [2, 3] !",  # y sees it too
@@ -232,7 +231,7 @@ def test_a_write_into_room_made_by_calls_on_constants_says_so_too(recorded):
         return room.abs()
     """)
     # the slice is a constant, as nothing was computed from x in it; then the room is read, of which no call is a step
-    assert told(trace) == ["copy_ [1, 0] -> [2] † [2] !", "abs [3] -> [4]"]
+    assert step_lines(trace) == ["copy_ [1, 0] -> [2] † [2] !", "abs [3] -> [4]"]
     assert [(v.kind.value, v.shape, v.storage) for v in trace.values[1:4]] == [
         ("constant", (2, 4), 1),
         ("activation", (2, 4), 1),
@@ -250,7 +249,7 @@ def test_a_real_tensor_that_is_written_is_followed_under_its_own_name(recorded):
         del given
         return y
     """)
-    assert told(trace) == ["sum [0] -> [1]", "add_ [2, 1] -> [3] † [1]", "neg [3] -> [4] † [3]"]
+    assert step_lines(trace) == ["sum [0] -> [1]", "add_ [2, 1] -> [3] † [1]", "neg [3] -> [4] † [3]"]
     assert trace.values[2].kind is ValueKind.CONSTANT
 
 
@@ -261,7 +260,7 @@ def test_what_a_call_without_a_result_writes_is_its_result(recorded):
         torch._foreach_add_([y], [x])
         return y.neg()
     """)
-    assert told(trace) == ["abs [0] -> [1]", "_foreach_add_ [1, 0] -> [2] † [1]", "neg [2] -> [3] † [2]"]
+    assert step_lines(trace) == ["abs [0] -> [1]", "_foreach_add_ [1, 0] -> [2] † [1]", "neg [2] -> [3] † [2]"]
     assert dict(trace.steps[1].operands) == {"self": (1,), "other": (0,)}
 
 
@@ -273,7 +272,7 @@ def test_a_call_that_returns_what_it_was_given_is_no_step(recorded):
         y = y.to(y.dtype)
         return y.neg()
     """)
-    assert told(trace) == ["abs [0] -> [1]", "neg [1] -> [2] † [1]"]
+    assert step_lines(trace) == ["abs [0] -> [1]", "neg [1] -> [2] † [1]"]
     assert trace.left_out == {"same_tensor": 2}  # torch itself makes no call of the last one
 
 
@@ -285,7 +284,7 @@ def test_one_tensor_returned_several_times_by_a_call_or_by_forward_is_one_value(
         y = b.neg()
         return y, [y, {"again": y}, c]
     """)
-    assert told(trace) == ["abs [0] -> [1]", "expand [1] -> [2] † [1]", "unbind [2] -> [3, 3, 3] † [2]", "neg [3] -> [4]"]
+    assert step_lines(trace) == ["abs [0] -> [1]", "expand [1] -> [2] † [1]", "unbind [2] -> [3, 3, 3] † [2]", "neg [3] -> [4]"]
     assert trace.results == (4, 3)
 
 
@@ -304,7 +303,7 @@ def test_what_the_model_keeps_lives_to_the_end(recorded):
         y = y.exp()
         return y.sum(0)
     """)
-    assert told(trace) == ["relu [0] -> [1]", "neg [1] -> [2]", "exp [2] -> [3] † [2]", "sum [3] -> [4] † [3]"]
+    assert step_lines(trace) == ["relu [0] -> [1]", "neg [1] -> [2]", "exp [2] -> [3] † [2]", "sum [3] -> [4] † [3]"]
     assert (trace.last_object[1], trace.last_use[1]) == (4, 1)
     assert trace.results == (4,)
 
@@ -324,7 +323,7 @@ def test_what_a_frame_holds_dies_when_it_returns(recorded):
     def two(): return Two(), torch.empty(2, 4)
     """
     trace = recorded("pass", more, "two")
-    assert told(trace) == ["abs [0] -> [1]", "neg [1] -> [2] † [1]", "exp [2] -> [3] † [2]"]
+    assert step_lines(trace) == ["abs [0] -> [1]", "neg [1] -> [2] † [1]", "exp [2] -> [3] † [2]"]
     assert [step.at for step in trace.steps] == ["block", "block", "(top)"]
 
 
@@ -384,7 +383,7 @@ def test_the_same_recording_gives_the_same_bytes(recorded):
 
 
 @needs_torch
-def test_a_trace_at_another_level_and_a_model_without_a_call_are_refused(recorded):
+def test_a_trace_at_another_level_and_a_model_without_a_call_are_rejected(recorded):
     with pytest.raises(CaptureError, match="a trace is recorded at level torch; leave --level aten out"):
         CaptureRequest(factory="mine:net", trace=True)
     with pytest.raises(CaptureError, match="makes no call on its inputs"):
@@ -426,23 +425,23 @@ def value(number, place, given):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         ([1], "a damaged trace"),
-        ({"kind": "captured"}, "no trace of a model (made by: ssinghal catalog capture MODEL --input SHAPE --trace)"),
+        ({"kind": "captured"}, "no trace of a model (written by: ssinghal catalog capture MODEL --input SHAPE --trace)"),
         (changed(schema=2), "a trace of schema 2; this program reads schema 1"),
         (changed(steps=[]), "no step"),
-        (changed(values=[*changed()["values"], [[1], "bool", "activation", 4, ""]]), "value 4 is never made"),
-        (changed(results=[9]), "value 9 is never made, or dead when it is returned"),
-        (changed(results=[2]), "value 2 is never made, or dead when it is returned"),
+        (changed(values=[*changed()["values"], [[1], "bool", "activation", 4, ""]]), "value 4 is never created"),
+        (changed(results=[9]), "value 9 is never created, or freed before it is returned"),
+        (changed(results=[2]), "value 2 is never created, or freed before it is returned"),
         (changed(input={"shapes": [[1, 4]], "dtype": "bfloat16"}), "its inputs are not those of mine/tiny"),
         (changed(model={}), "KeyError: 'package'"),
-        (step(0, operands={"input": 3}), "step 0 reads a value that is not there: 3"),
+        (step(0, operands={"input": 3}), "step 0 reads a value that does not exist: 3"),
         (step(1, operands={"self": "2"}), "a damaged trace"),
-        (step(1, results=[0]), "step 1 makes a value that is there already, or unknown: 0"),
-        (step(1, results=[4]), "step 1 makes a value that is there already, or unknown: 4"),
-        (step(0, dead=[3]), "step 0 lets a value die that is not there: 3"),
-        (step(0, dead=[2]), "step 1 reads a value that is not there: 2"),
+        (step(1, results=[0]), "step 1 creates a value that exists already, or is unknown: 0"),
+        (step(1, results=[4]), "step 1 creates a value that exists already, or is unknown: 4"),
+        (step(0, dead=[3]), "step 0 frees a value that does not exist: 3"),
+        (step(0, dead=[2]), "step 1 reads a value that does not exist: 2"),
         (value(0, 1, "bfloat17"), "no tensor"),
         (value(0, 0, [2, -4]), "no tensor"),
         (value(0, 0, [2, 4.0]), "no tensor"),
@@ -450,13 +449,13 @@ def value(number, place, given):
         (value(2, 3, "0"), "no tensor"),
     ],
 )
-def test_a_damaged_trace_is_one_line_that_names_it(tmp_path, data, says):
+def test_a_damaged_trace_is_one_line_that_names_it(tmp_path, data, message):
     file = tmp_path / "bad.trace.json.gz"
     file.write_bytes(gzip.compress(json.dumps(data).encode()))
     with pytest.raises(InvalidCase) as error:
         read_trace(file)
     assert str(error.value).startswith(f"{file}: ")
-    assert says in str(error.value)
+    assert message in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
 
@@ -473,7 +472,7 @@ def test_bytes_that_are_no_trace_are_one_line(tmp_path, data):
         read_trace(tmp_path)
 
 
-def test_a_trace_is_written_whole_or_not_at_all(tmp_path):
+def test_a_trace_is_written_completely_or_not_at_all(tmp_path):
     text = trace_text(tiny())
     written = write_trace(text, tmp_path)
     assert written.path == tmp_path / "mine-tiny-2x4.trace.json.gz"
@@ -495,7 +494,7 @@ def test_a_trace_is_written_whole_or_not_at_all(tmp_path):
 
 
 @pytest.mark.parametrize("file", trace_files(), ids=lambda file: file.name.partition(".")[0])
-def test_the_product_s_traces_are_whole_and_are_found_by_their_model_and_input(file):
+def test_built_in_traces_are_complete_and_found_by_their_model_and_input(file):
     trace = read_trace(file)
     assert file.name == file_name(trace.model, trace.input_shapes)
     assert find_trace(trace.model, trace.input_shapes).path == file
@@ -508,7 +507,7 @@ def test_the_product_s_traces_are_whole_and_are_found_by_their_model_and_input(f
     assert trace_of(trace_text(trace)) == trace
 
 
-def test_the_product_has_the_traces_that_it_promises():
+def test_the_promised_traces_are_built_in():
     expected = {
         "torchvision-resnet50-224x224", "torchvision-swin_b-1280x800", "transformers-segformer-b0-1280x800",
         "ultralytics-yolo12x-640x640", "ultralytics-yolo12x-1280x1280", LARGEST,
@@ -519,7 +518,7 @@ def test_the_product_has_the_traces_that_it_promises():
 
 
 @pytest.mark.parametrize(
-    ("model", "inputs", "says"),
+    ("model", "inputs", "message"),
     [
         (
             "yolo12x",
@@ -538,10 +537,10 @@ def test_the_product_has_the_traces_that_it_promises():
         (str(trace_files()[0]), [(1, 3, 8, 8)], "a trace of input [1,12,4,60,106], not [1,3,8,8]"),
     ],
 )
-def test_a_trace_that_is_not_there_is_one_line_with_what_can_be_done(model, inputs, says):
+def test_a_trace_that_is_not_there_is_one_line_with_what_can_be_done(model, inputs, message):
     with pytest.raises(InvalidCase) as error:
         find_trace(model, inputs)
-    assert says in str(error.value)
+    assert message in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
 
@@ -555,10 +554,10 @@ class OneCapture(Captures):
 
     def __init__(self):
         super().__init__()
-        self.asked = []
+        self.requests = []
 
     def capture(self, request):
-        self.asked.append(request)
+        self.requests.append(request)
         return trace_text(tiny())
 
 
@@ -571,27 +570,27 @@ def kept(tmp_path, monkeypatch):
 def test_a_trace_is_captured_once_and_kept(kept, monkeypatch):
     once = OneCapture()
     first = trace_for("torchvision/resnet18", [(1, 3, 64, 64)], once)
-    assert once.asked == [CaptureRequest("torchvision/resnet18", inputs=((1, 3, 64, 64),), level=Level.TORCH, trace=True)]
+    assert once.requests == [CaptureRequest("torchvision/resnet18", inputs=((1, 3, 64, 64),), level=Level.TORCH, trace=True)]
     assert (first, first.path.parent) == (tiny(), kept)
     assert trace_for("torchvision/resnet18", [(1, 3, 64, 64)], NoCaptures()).path == first.path
     trace_for("torchvision/resnet18", [(2, 3, 64, 64)], once)  # another input is another trace
-    assert len(once.asked) == 2
+    assert len(once.requests) == 2
     first.path.write_bytes(b"broken")
     assert trace_for("torchvision/resnet18", [(1, 3, 64, 64)], once) == tiny()
-    monkeypatch.setattr(traces, "version", lambda package: "99")
+    monkeypatch.setattr(trace_library, "version", lambda package: "99")
     trace_for("torchvision/resnet18", [(1, 3, 64, 64)], once)  # and so is one of other packages
-    assert len(once.asked) == 4
+    assert len(once.requests) == 4
     assert len(list(kept.iterdir())) == 3
 
 
-def test_a_trace_of_the_product_or_in_a_file_is_not_captured(kept):
+def test_a_built_in_trace_or_one_in_a_file_is_not_captured(kept):
     assert trace_for("resnet50", None, NoCaptures()).model == "torchvision/resnet50"
     assert trace_for("yolo12x", [(1, 3, 640, 640)], NoCaptures()).model == "ultralytics/yolo12x"
     assert trace_for(str(trace_files()[0]), None, NoCaptures()).path == trace_files()[0]
     assert not kept.exists()
 
 
-def test_a_short_name_of_a_model_that_has_no_trace_is_refused_before_anything_starts():
+def test_a_short_name_of_a_model_that_has_no_trace_is_rejected_before_anything_starts():
     with pytest.raises(InvalidCase, match="any other is named package/name"):
         trace_for("resnet18", [(1, 3, 64, 64)], NoCaptures())
     with pytest.raises(CaptureError, match="--input is missing"):
@@ -601,17 +600,17 @@ def test_a_short_name_of_a_model_that_has_no_trace_is_refused_before_anything_st
 @needs_torch
 def test_a_factory_is_recorded_each_time(recorded, captures, kept):
     recorded("return x.abs()")
-    assert told(trace_for("mine:net", None, captures)) == ["abs [0] -> [1]"]
+    assert step_lines(trace_for("mine:net", None, captures)) == ["abs [0] -> [1]"]
     assert trace_request(trace_for("mine:net", None, captures)) == CaptureRequest(
         factory="mine:net", level=Level.TORCH, trace=True
     )
     recorded("return x.neg()")
-    assert told(trace_for("mine:net", None, captures)) == ["neg [0] -> [1]"]
+    assert step_lines(trace_for("mine:net", None, captures)) == ["neg [0] -> [1]"]
     assert not kept.exists()
 
 
 @pytest.mark.parametrize("name", ["torchvision-resnet50-224x224", "transformers-segformer-b0-1280x800", LARGEST])
-def test_the_product_s_traces_are_recorded_again_byte_for_byte(captures, name):
+def test_built_in_traces_are_recorded_again_byte_for_byte(captures, name):
     """All of them: ``ssinghal catalog recapture --check``."""
     trace = read_trace(SHIPPED / f"{name}{SUFFIX}")
     head = trace.head
@@ -626,9 +625,9 @@ def test_the_product_s_traces_are_recorded_again_byte_for_byte(captures, name):
 
 
 @needs_torch
-def test_the_command_writes_a_trace_and_says_what_it_holds(run, recorded, captures, tmp_path, monkeypatch):
+def test_the_command_writes_a_trace_and_prints_what_it_holds(run, recorded, captures, tmp_path, monkeypatch):
     """Here with the process that all these tests capture in."""
-    monkeypatch.setattr(session, "Captures", lambda timeout: nullcontext(captures))
+    monkeypatch.setattr(client, "Captures", lambda timeout: nullcontext(captures))
     recorded("return self.fc(x.abs()) + torch.tensor([1.0, 2.0, 3.0, 4.0])")
     done = run("catalog", "capture", "--factory", "mine:net", "--trace")
     assert done.code == 0, done.err
@@ -645,10 +644,10 @@ def test_the_command_writes_a_trace_and_says_what_it_holds(run, recorded, captur
     assert (done.code, done.out.splitlines()[0]) == (1, "mine-net-2x4.trace.json.gz: would change")
     assert read_trace(Path("mine-net-2x4.trace.json.gz")) == trace
     assert run("catalog", "recapture", "mine-net-2x4.trace.json.gz").code == 0
-    assert told(read_trace(Path("mine-net-2x4.trace.json.gz"))) == ["neg [0] -> [1]"]
+    assert step_lines(read_trace(Path("mine-net-2x4.trace.json.gz"))) == ["neg [0] -> [1]"]
 
 
-def test_a_trace_at_aten_s_level_is_refused_in_one_line(run, tmp_path):
+def test_a_trace_at_aten_s_level_is_rejected_in_one_line(run, tmp_path):
     done = run("catalog", "capture", "torchvision/resnet18", "--input", "1,3,64,64", "--trace", "--level", "aten")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     assert "a trace is recorded at level torch; leave --level aten out" in done.err

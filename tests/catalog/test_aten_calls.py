@@ -1,4 +1,4 @@
-"""Captured lines to cases: torch's own arguments, as TTNN takes them; what is no case says why."""
+"""Captured lines to cases: torch's own arguments, as TTNN takes them, or the reason why there is no case."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reason_of(overload: str, **line: Any) -> str:
     return unmapped.reason
 
 
-# Overloads that TTNN is told in other words ---------------------------------------------------------------------------------
+# Overloads that TTNN has under another name ---------------------------------------------------------------------------------
 
 TABLE = {"self": [169, 3], "indices": [[2401]]}
 MAP = {"self": [1, 8, 6, 5]}
@@ -217,8 +217,8 @@ def test_an_argument_that_the_operator_lacks_is_a_fault() -> None:
         case_of("aten.relu.default", **{"in": {"self": [3]}}, args={"inplace": True})
 
 
-def test_a_refused_call_is_a_case_whatever_its_result() -> None:
-    """torch's quotient of integers is float; TTNN's refusal says so when it is run."""
+def test_a_rejected_call_is_a_case_whatever_its_result() -> None:
+    """torch's quotient of integers is float; TTNN rejects it when it is run."""
     integers = {"self": "int64", "other": "int64", "out": "float32"}
     assert case_of("aten.div.Tensor", **{"in": {"self": [3], "other": [3]}}, dtypes=integers).placement.dtype is DType.INT32
 
@@ -274,9 +274,9 @@ def test_missing_on_the_command_line(tmp_path: Path) -> None:
         ("aten.frobnicate.default", 4, 1, ["local/net"]),
         ("aten.item.default", 3, 2, ["local/net"]),
     ]
-    told = CliRunner().invoke(cli, ["operators", *arguments], catch_exceptions=False).output.splitlines()
-    assert told[1].split() == ["aten.frobnicate.default", "4", "1", "1", *NOT_DECLARED.split()]
-    assert told[-2:] == [
+    lines = CliRunner().invoke(cli, ["operators", *arguments], catch_exceptions=False).output.splitlines()
+    assert lines[1].split() == ["aten.frobnicate.default", "4", "1", "1", *NOT_DECLARED.split()]
+    assert lines[-2:] == [
         "mapped: 3 of 10 calls (30.00%), 1 of 4 lines",
         "  torch level: 3 of 10 calls (30.00%), 1 of 4 lines",
     ]

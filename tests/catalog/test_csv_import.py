@@ -246,7 +246,7 @@ def test_files_as_programs_write_them(tmp_path: Path, text: str | bytes) -> None
     assert found.text == imported(tmp_path, LIST).text
 
 
-def test_every_unreadable_row_is_told(tmp_path: Path) -> None:
+def test_every_unreadable_row_is_reported(tmp_path: Path) -> None:
     rows = [
         'sillu,"[1]",,,',  # 2
         'Scalar,"[1]",,,',
@@ -330,7 +330,7 @@ def test_garbage_is_a_fault_never_a_crash(tmp_path: Path, data: st.DataObject) -
 
 
 def test_the_lists_of_a_hardware_run(tmp_path: Path) -> None:
-    """Rows of operator and shape are read as the crossed catalogs have them."""
+    """Rows of operator and shape are read as the shape sweeps have them."""
     with (DATA / "hardware/crossed_lists_r3.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     found = read_list(DATA / "hardware/crossed_lists_r3.csv", PLACEMENT)
@@ -355,7 +355,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def refusal(result: Result) -> str:
-    """What ``ssinghal`` says and exits with 2 for."""
+    """The message of ``ssinghal``, which exits with 2."""
     assert isinstance(result.exception, (InvalidCase, CatalogError))
     return str(result.exception)
 
@@ -382,7 +382,7 @@ def test_import(run: Any, tmp_path: Path) -> None:
     assert files(tmp_path) == ["ops.csv", "ops.yaml"]
 
 
-def test_a_partly_readable_list_is_written_only_when_told(run: Any, tmp_path: Path) -> None:
+def test_a_partly_readable_list_is_written_only_on_request(run: Any, tmp_path: Path) -> None:
     (tmp_path / "ops.csv").write_text(LIST + 'sillu,"[1]",,,,\n')
     result = run("ops.csv")
     assert refusal(result) == "ops.csv: 1 of 8 rows cannot be read; nothing is written; --skip-unreadable writes the others"
@@ -406,7 +406,7 @@ def test_a_partly_readable_list_is_written_only_when_told(run: Any, tmp_path: Pa
         (["no.csv"], "no.csv:1: No such file or directory"),
     ],
 )
-def test_what_is_refused_leaves_no_file(run: Any, tmp_path: Path, args: list[str], why: str) -> None:
+def test_a_rejected_list_leaves_no_file(run: Any, tmp_path: Path, args: list[str], why: str) -> None:
     (tmp_path / "empty.csv").write_text("op,shapes\n")
     (tmp_path / "bad.csv").write_text("op,shapes\nrelu,x\n")
     (tmp_path / "good.csv").write_text("op,shapes\nrelu,1x2\n")

@@ -1,4 +1,4 @@
-"""Questions asked of catalogs: what differs between two, where a shape comes from."""
+"""What differs between two catalogs, and where a shape comes from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DATA = Path(__file__).parents[1] / "data"
 SEEDS = Path(__file__).parents[2].parent / "shared/seeds"
 
 
-def ask(*args: str) -> Result:
+def run(*args: str) -> Result:
     return CliRunner().invoke(cli, ["catalog", *args])
 
 
@@ -73,7 +73,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two")
 def test_diff() -> None:
-    result = ask("diff", "old.yaml", "new.yaml")
+    result = run("diff", "old.yaml", "new.yaml")
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         "model.package: local==1 -> local==2",
@@ -97,7 +97,7 @@ def test_diff() -> None:
 @pytest.mark.usefixtures("two")
 def test_diff_the_other_way_round_is_its_mirror() -> None:
     forth, back = (
-        json.loads(ask("diff", *pair, "--json").stdout) for pair in (["old.yaml", "new.yaml"], ["new.yaml", "old.yaml"])
+        json.loads(run("diff", *pair, "--json").stdout) for pair in (["old.yaml", "new.yaml"], ["new.yaml", "old.yaml"])
     )
     mirror = {"appeared": "vanished", "vanished": "appeared", "count": "count"}
     assert [(c["operator"], mirror[c["change"]], c["new"], c["old"], c["call"]) for c in forth["calls"]] == [
@@ -132,9 +132,9 @@ def test_equal_catalogs() -> None:
         + "  aten.relu.default:\n"
         + "".join(reversed(swapped[:-1]))
     )
-    result = ask("diff", "old.yaml", "new.yaml")
+    result = run("diff", "old.yaml", "new.yaml")
     assert (result.exit_code, result.stdout) == (0, "0 lines appeared, 0 vanished, 0 changed count\n")
-    assert json.loads(ask("diff", "old.yaml", "new.yaml", "--json").stdout) == {
+    assert json.loads(run("diff", "old.yaml", "new.yaml", "--json").stdout) == {
         "equal": True,
         "head": [],
         "calls": [],
@@ -142,18 +142,18 @@ def test_equal_catalogs() -> None:
     }
 
 
-def test_long_differences_are_cut_unless_all_are_asked_for() -> None:
+def test_long_differences_are_cut_unless_all_are_requested() -> None:
     small, large = "ultralytics-yolo12x-2176x3840", "ultralytics-yolo12x-4320x7680"
-    short, whole = ask("diff", small, large).stdout.splitlines(), ask("diff", small, large, "--all").stdout.splitlines()
-    assert short[-1] == whole[-1]
+    short, full = run("diff", small, large).stdout.splitlines(), run("diff", small, large, "--all").stdout.splitlines()
+    assert short[-1] == full[-1]
     groups = re.split(r"\n(?=aten)", "\n".join(short[:-1]))[1:]
     assert max(group.count("\n") for group in groups) == 6  # five calls and how many more
     cut = sum(int(more) for more in re.findall(r"^  and ([0-9]+) more$", "\n".join(short), re.MULTILINE))
     shown = [line for line in short if line.startswith("  ") and "more" not in line]
-    assert len(shown) + cut == sum(line.startswith("  ") for line in whole)
+    assert len(shown) + cut == sum(line.startswith("  ") for line in full)
 
 
-def test_crossed_catalogs_compare_with_their_origins() -> None:
+def test_shape_sweeps_compare_with_their_origins() -> None:
     difference = compare(load_catalog("crossed/yolo12x-2176x3840"), load_catalog("crossed/yolo12x-4320x7680"))
     changes = {(c.operator, c.kind, c.call.partition(" {")[0]) for c in difference.calls}
     assert changes >= {
@@ -177,7 +177,7 @@ def test_crossed_catalogs_compare_with_their_origins() -> None:
     ],
 )
 def test_what_cannot_be_compared(names: list[str], why: str) -> None:
-    result = ask("diff", *names)
+    result = run("diff", *names)
     assert str(result.exception).startswith(why)
 
 
@@ -269,7 +269,7 @@ def test_find_says_where_and_what_is_near() -> None:
         "operators:\n  cat:\n  - {in: [[1, 4, 8, 8], [1, 2, 8, 8]], args: {dim: 1}, n: 6, model: m, input: 640x640}\n"
         "  relu:\n  - {shape: [1, 4, 8, 8], n: 2}\n"
     )
-    result = ask("find", "1,4,8,8", "old.yaml", "list.yaml")
+    result = run("find", "1,4,8,8", "old.yaml", "list.yaml")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == "local/net at 8x8  (old)"
     assert result.stdout.splitlines()[-4:] == [
@@ -278,20 +278,20 @@ def test_find_says_where_and_what_is_near() -> None:
         "m at 640x640  (list)",
         "      6x cat in",
     ]
-    absent = ask("find", "4,1,8,8", "old.yaml")
+    absent = run("find", "4,1,8,8", "old.yaml")
     assert (absent.exit_code, absent.stdout) == (1, "no catalog has this shape; near: [1,4,8,8]\n")
-    assert ask("find", "9,5,8,8", "old.yaml").stdout == "no catalog has this shape; near: [1,5,8,8]\n"
-    assert ask("find", "1,5,8,9", "old.yaml").stdout.startswith("no catalog has this shape; near: [1,5,8,8]")
-    assert ask("find", "4,64", "old.yaml").stdout == "no catalog has this shape; near: [1,4,8,8]\n"
-    assert ask("find", "4,*,9", "old.yaml").stdout == "no catalog has this shape\n"
-    told = json.loads(ask("find", "4,1,8,8", "old.yaml", "--json").stdout)
-    assert told == {"uses": [], "listings": [], "near": [[1, 4, 8, 8]]}
+    assert run("find", "9,5,8,8", "old.yaml").stdout == "no catalog has this shape; near: [1,5,8,8]\n"
+    assert run("find", "1,5,8,9", "old.yaml").stdout.startswith("no catalog has this shape; near: [1,5,8,8]")
+    assert run("find", "4,64", "old.yaml").stdout == "no catalog has this shape; near: [1,4,8,8]\n"
+    assert run("find", "4,*,9", "old.yaml").stdout == "no catalog has this shape\n"
+    report = json.loads(run("find", "4,1,8,8", "old.yaml", "--json").stdout)
+    assert report == {"uses": [], "listings": [], "near": [[1, 4, 8, 8]]}
 
 
 def test_find_as_json() -> None:
-    told = json.loads(ask("find", "[1,192,2176,1920]", "--json").stdout)
-    assert told["uses"] == []
-    (listing,) = told["listings"]
+    report = json.loads(run("find", "[1,192,2176,1920]", "--json").stdout)
+    assert report["uses"] == []
+    (listing,) = report["listings"]
     assert listing["operators"] == ["split_with_sizes"]
     assert listing["origin"]["none"].startswith("no forward gives it")
 
@@ -312,7 +312,7 @@ def origin_of(catalogs: Sequence[Catalog], shape: Shape) -> ShapeOrigin:
 
 @pytest.mark.parametrize("row", traced(), ids=lambda row: f"{row['shape'].replace(' ', '')} {row['seed']}")
 def test_every_shape_of_the_reports_tables_has_its_origin(catalogs: list[Catalog], row: dict[str, str]) -> None:
-    """Model, size and call that yields it, also where that is a coincidence, which the note tells; or why none does."""
+    """Model, size and call that yields it, also where that is a coincidence, as the note states; or why none does."""
     origin = origin_of(catalogs, tuple(parse_shape(row["shape"])))
     if row["verdict"] == "artefact":
         assert origin.artefact
@@ -324,7 +324,7 @@ def test_every_shape_of_the_reports_tables_has_its_origin(catalogs: list[Catalog
         assert origin.none == row["note"]
 
 
-def test_origins_are_told_once(catalogs: list[Catalog]) -> None:
+def test_origins_are_listed_once(catalogs: list[Catalog]) -> None:
     shapes = [origin.shape for catalog in catalogs if isinstance(catalog, CrossedCatalog) for origin in catalog.origins]
     assert len(shapes) == len(set(shapes)) > 500
 

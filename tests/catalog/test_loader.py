@@ -121,7 +121,7 @@ LINES = {
     "{}": ": needs either shape or in (at least one shape)",
     "{shape: [1], in: [[1]]}": ": needs either shape or in (at least one shape)",
     "5": ": expected a mapping, got 5",
-    "{shape: [1, 64, 640, 400]}": ": says the same as line 9",
+    "{shape: [1, 64, 640, 400]}": ": repeats line 9",
     "{shape: [9, 9]}": ": [9, 9] has no entry in origins",
     "{in: [[1, 64, 640, 400], [7]]}": ": shapes [1, 640, 400, 64] and [7] do not broadcast",
     "{in: [[1, 64, 640, 400], [1], [1]]}": ": add takes tensor operands (self, other?); got 3",
@@ -198,9 +198,9 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         + "  - {shape: [1, 64], model: a, n: 1, oom: {run: R1}}\n"
         + "  - {shape: [1, 64], model: '', n: 1}\n",
         [
-            "9: operators.add[2]: says the same as line 7",
+            "9: operators.add[2]: repeats line 7",
             "10: operators.add[3].n: expected at least 1, got 0",
-            "11: operators.add[4]: oom belongs to crossed catalogs, which tell the run",
+            "11: operators.add[4]: oom belongs to catalogs of kind crossed, which describe the run",
             "12: operators.add[5].model: expected text, got ''",
         ],
     ),
@@ -210,7 +210,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         [
             "2: kind: unknown kind 'taken'; Known: captured, crossed, imported",
             "5: capture.level: unknown level 'atem'; did you mean aten? Known: aten, torch",
-            "6: counts.calls: says 5, but the n of all lines add up to 3",
+            "6: counts.calls: is 5, but the n of all lines add up to 3",
             "10: ops.aten.relu.default[0]: out is [3, 1], but relu gives [1, 3]",
         ],
     ),
@@ -261,7 +261,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     ),
     "origin twice": (
         RIGHT.replace("operators:", "- {shape: [1, 64, 640, 400], none: again}\noperators:"),
-        ["7: origins[1]: says the same as line 6"],
+        ["7: origins[1]: repeats line 6"],
     ),
     "origin not used": (
         RIGHT.replace("operators:", "- {shape: [7, 7], none: unused}\noperators:"),
@@ -275,7 +275,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     "run not named": (RIGHT.replace("origins:", "runs: {R7: a run}\norigins:"), ["5: runs.R7: no oom names R7"]),
     "counts": (
         CAPTURED % (5, 2) + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, out: [1, 3], at: top}\n",
-        ["6: counts.cases: says 2, but ops has 1 lines", "6: counts.calls: says 5, but the n of all lines add up to 3"],
+        ["6: counts.cases: is 2, but ops has 1 lines", "6: counts.calls: is 5, but the n of all lines add up to 3"],
     ),
     "captured out": (
         CAPTURED % (3, 1) + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, out: [3, 1], at: top}\n",
@@ -288,7 +288,7 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
     ),
     "captured twice": (
         CAPTURED % (2, 2) + "  aten.relu.default:\n" + "  - {n: 1, in: {self: [1, 3]}, out: [1, 3], at: top}\n" * 2,
-        ["11: ops.aten.relu.default[1]: says the same as line 10"],
+        ["11: ops.aten.relu.default[1]: repeats line 10"],
     ),
     "captured weight": (
         CAPTURED % (1, 1) + "  aten.relu.default:\n  - {n: 1, in: {self: [1, 3]}, w: [weight], out: [1, 3], at: top}\n",
@@ -371,7 +371,7 @@ def test_lines_read_in_short_are_what_yaml_reads(tmp_path: Path, lines: list[str
 
 
 def test_most_lines_are_read_in_short() -> None:
-    """Else loading takes five times as long: of the product's lines at most 5 in 100 are left to the YAML parser."""
+    """Else loading takes five times as long: of the lines of built-in catalogs at most 5 in 100 are left to the YAML parser."""
     texts = [file.read_text() for file in catalog_files().values()]
     lines = sum(len(re.findall("^ *- {", text, re.MULTILINE)) for text in texts)
     assert sum(len(shortened(text, str)[1]) for text in texts) >= 0.95 * lines
@@ -538,11 +538,11 @@ def test_one_catalog() -> None:
         load_catalog("crossed/")
 
 
-def test_the_products_catalogs_are_right() -> None:
+def test_built_in_catalogs_have_no_fault() -> None:
     assert all_faults() == ()
 
 
-def test_arithmetic_of_the_products_own_catalogs_is_left_to_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arithmetic_of_built_in_catalogs_is_left_to_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Named, they are loaded for their form alone; given by path, or checked, for every call."""
     wrong = CAPTURED % (3, 1) + "  aten.relu.default:\n  - {n: 3, in: {self: [1, 3]}, out: [3, 1], at: top}\n"
     file = written(tmp_path, wrong, "own.yaml")
@@ -617,7 +617,7 @@ FROM_THE_REPORT = {
 
 
 def test_known_ooms_are_the_logs(crossed: list[CrossedCatalog]) -> None:
-    """Every oom repeats the bytes of its row, and its call places, up to the operand that ran out, what the row says."""
+    """Every oom repeats the bytes of its row, and its call places, up to the operand that ran out, what the row has."""
     rows = {
         (row["run"], row["operator"], shape_of(row["listed_shape"])): row
         for row in HARDWARE
@@ -697,7 +697,7 @@ def test_ids_are_unique_for_each_name(everything: Expansion) -> None:
     assert len({(case.name, case.key) for case in everything.cases}) == len(everything.cases)
 
 
-def test_every_case_is_a_whole_call(everything: Expansion) -> None:
+def test_every_case_is_a_complete_call(everything: Expansion) -> None:
     for case in everything.cases:
         operands, results = specs_of(case)
         assert len(operands) == len(case.inputs)
@@ -764,7 +764,7 @@ def test_names_of_one_operator_stay_apart(tmp_path: Path) -> None:
     assert [c.name for c in expand(load_catalogs([str(file)]), operators=["concat"]).cases] == ["concat"]
 
 
-def test_memory_overrides_and_forgets_what_a_card_said(crossed: list[CrossedCatalog]) -> None:
+def test_another_memory_replaces_that_of_the_catalog_and_drops_what_a_card_reported(crossed: list[CrossedCatalog]) -> None:
     catalogs = [catalog for catalog in crossed if catalog.name == "1280-class"]
     moved = expand(catalogs, operators=["add"], memory=BufferType.DRAM).cases
     assert {case.placement.memory for case in moved} == {BufferType.DRAM}
@@ -783,7 +783,7 @@ def test_max_bytes_counts_the_largest_operand(catalogs: list[Catalog]) -> None:
     assert (1, 64, 640, 400) not in shapes(32_767_999)
 
 
-def test_an_unknown_operator_is_refused() -> None:
+def test_an_unknown_operator_is_rejected() -> None:
     with pytest.raises(InvalidCase, match="unknown operator 'ad'; did you mean"):
         expand([], operators=["ad"])
 

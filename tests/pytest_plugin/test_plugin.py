@@ -1,4 +1,4 @@
-"""The pytest plugin in real runs: one record per selected case whatever happens, and what each test's outcome says."""
+"""The pytest plugin in real runs: one record per selected case whatever happens, and what each test's outcome shows."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_after_a_failure_with_x_the_rest_is_not_run(tmp_path):
     assert "before it was run" in next(r for r in suite.records if r["op"] == "relu")["message"]
 
 
-# A conftest whose estimates of mul say the contrary of what arithmetic says.
+# A conftest whose estimates of mul contradict arithmetic.
 CONTRARY = """
 from dataclasses import replace
 
@@ -130,9 +130,9 @@ from ssinghal.core.record import Prediction
 from ssinghal.estimation.estimator import estimate
 
 def contrary(case, board):
-    made = estimate(case, board)
-    exceeds = made.verdict is Prediction.EXCEEDS
-    return replace(made, verdict=Prediction.FITS if exceeds else Prediction.EXCEEDS) if case.name == "mul" else made
+    result = estimate(case, board)
+    exceeds = result.verdict is Prediction.EXCEEDS
+    return replace(result, verdict=Prediction.FITS if exceeds else Prediction.EXCEEDS) if case.name == "mul" else result
 
 ssinghal.pytest_plugin.session.estimate = contrary
 """
@@ -295,11 +295,11 @@ def test_estimates_need_neither_torch_nor_ttnn(tmp_path):
 
     code, output = suite.run("-p", "blocked", PYTHONPATH=str(tmp_path))
     assert code == 4
-    says = "ERROR: ttnn is not installed in this environment; install it with: pip install"
-    assert any(line.startswith(says) for line in lines_of(output))
+    message = "ERROR: ttnn is not installed in this environment; install it with: pip install"
+    assert any(line.startswith(message) for line in lines_of(output))
 
 
-def test_the_products_own_estimates_pass_without_torch_and_ttnn(tmp_path):
+def test_built_in_estimates_pass_without_torch_and_ttnn(tmp_path):
     (tmp_path / "blocked.py").write_text(BLOCKED)
     module_path = Path(ssinghal.__file__).parent / "oom_tests" / "test_oom_add.py"
     suite = Suite(tmp_path, {"add": [{"shape": SMALL}]}, {})
@@ -353,7 +353,7 @@ RELU_TESTS = ["relu[1x32x64-l1-nhwc]", "relu[1x64x96-l1-nhwc]"]
         (("-m", "op(name='add')"), ADD_TESTS + OOM_ADD_TESTS),
         (("--oom-op", "add"), ADD_TESTS + OOM_ADD_TESTS),
         (("--oom-op", "add", "--oom-op", "relu", "test_relu.py"), RELU_TESTS),
-        (("--oom-op", "ReLU"), RELU_TESTS),  # a name without a suite of its own is its operator
+        (("--oom-op", "ReLU"), RELU_TESTS),  # a name without a separate suite is its operator
         # 32 * 64 bf16 elements are 4,096 B, 64 * 96 are 12,288 B
         (("--oom-max-bytes", "4096"), ["add[1x32x64+1x32x64-l1-nhwc]", "oom_add[1x32x64+1x32x64-l1-nhwc]", RELU_TESTS[0]]),
         (("--oom-sample", "1"), [ADD_TESTS[0], *ADDMM_TESTS, "oom_" + ADD_TESTS[0], RELU_TESTS[0]]),
@@ -377,7 +377,7 @@ def test_a_wormhole_cards_oom_says_nothing_of_a_blackhole(run):
     checked.assert_outcomes(skipped=2)  # no allocator bytes are on file for these cases, and no card's apply
 
 
-def test_captured_calls_that_no_operator_makes_are_told(run, pytester):
+def test_captured_calls_that_no_operator_makes_are_reported(run, pytester):
     pytester.path.joinpath("captured.yaml").write_text(UNMAPPED)
     header = str(run("--collect-only", "--oom-catalog", "captured.yaml").stdout)
     assert "ssinghal: left out: 5 captured calls in 2 catalog lines without an operator" in header
@@ -427,7 +427,7 @@ def test_a_value_that_cannot_be_used_is_one_line(run, pytester, arguments, line)
     assert "Traceback" not in str(result.stdout) + str(result.stderr)
 
 
-def test_every_fault_of_a_catalog_is_told_at_once(run, pytester):
+def test_every_fault_of_a_catalog_is_reported_at_once(run, pytester):
     text = catalog_text({"add": [{"shape": SMALL}], "rleu": [{"shape": [1, 0]}]})
     pytester.path.joinpath("broken.yaml").write_text(text.replace(', "oper', ',\n"oper').replace(', "rleu', ',\n"rleu'))
     result = run("--oom-catalog", "broken.yaml")

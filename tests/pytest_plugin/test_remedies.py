@@ -33,7 +33,7 @@ def of_large(records):
 
 
 def imported(suite):
-    """Has the suite's process say, at its end, what it has of the remedy package."""
+    """Has the suite's process print, at its end, which modules of the remedy package it has imported."""
     text = "import sys\n\n\ndef pytest_terminal_summary(terminalreporter):\n"
     text += "    found = {name for name in sys.modules if name.startswith('ssinghal.remedy.')} - {'ssinghal.remedy.probing'}\n"
     text += "    terminalreporter.write_line(f'of remedies: {len(found)}')\n"
@@ -81,7 +81,7 @@ def test_without_the_option_nothing_of_it_is_imported(tmp_path):
 
 
 @pytest.mark.virtual_device
-def test_a_call_that_nothing_mends_says_so(tmp_path):
+def test_a_call_without_a_remedy_is_reported(tmp_path):
     suite = Suite(tmp_path, {"softmax": [HOPELESS]}, {"test_softmax.py": operator_module("softmax")}, memory="dram")
 
     code, output = suite.run("--oom-remedies")

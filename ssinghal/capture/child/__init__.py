@@ -1,1 +1,1 @@
-"""The process that captures, started by ``capture.session``. Imports torch, and the package of each model asked for."""
+"""The process that captures, started by ``capture.client``. Imports torch, and the packages of the requested models."""

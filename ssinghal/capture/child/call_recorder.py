@@ -1,4 +1,4 @@
-"""One dispatch mode that sees every call of a model's forward."""
+"""Records every call of a model's forward, by a dispatch mode."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from ssinghal.operators.unsupported import NO_DEVICE_CALL
 MAX_CALLS = 20_000  # a model's forward makes hundreds to thousands; code that loops over boxes makes many more
 TOP = "(top)"
 
-# Results that take shape and dtype from an operand, but no value.
+# Calls whose results take shape and dtype from an operand, but no value.
 MADE_LIKE = frozenset({"full_like", "new_full", "new_ones", "new_zeros", "ones_like", "rand_like", "randn_like", "zeros_like"})
-# Where a tensor lies and how fast it gets there is the catalog's placement, not an argument.
+# Where a tensor is and how fast it gets there is the catalog's placement, not an argument.
 NOT_ARGUMENTS = frozenset({"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"})
 
 
 class TooManyCalls(Exception):
-    """The forward explodes; what was recorded until then is kept."""
+    """The forward makes too many calls; those recorded until then are kept."""
 
 
 class ModulePaths:
     """The path of the innermost module that is running.
 
-    A module that is no part of the root (kept in a plain list, made in forward) is settled in the root's ``dtype`` when it
-    first runs, and has the path of the module that runs it. One module in several places has the first of its paths; with
-    ``nearest``, the first below the module that runs it.
+    A module outside the root (kept in a plain list, created in forward) is settled in the root's ``dtype`` when it first runs,
+    and has the path of the module that runs it. A module in several places has the first of its paths; with ``nearest``, the
+    first below the module that runs it.
     """
 
     def __init__(self, root: torch.nn.Module, dtype: torch.dtype, *, nearest: bool = False) -> None:
@@ -44,7 +44,7 @@ class ModulePaths:
         for name, module in root.named_modules(remove_duplicate=not nearest):
             self._names.setdefault(id(module), []).append(name)
         self._dtype = dtype
-        self._strange: dict[int, torch.nn.Module] = {}  # holds them, so that no id is used twice
+        self._outside: dict[int, torch.nn.Module] = {}  # holds them, so that no id is used twice
         self._running: list[str] = []
         self._raised: tuple[BaseException | None, str] = (None, TOP)
 
@@ -52,7 +52,7 @@ class ModulePaths:
         return self._running[-1] if self._running else TOP
 
     def of(self, error: BaseException) -> str:
-        """The path of the innermost module that this exception left."""
+        """Returns the path of the innermost module that this exception left."""
         return self._raised[1] if self._raised[0] is error else self()
 
     @contextmanager
@@ -68,8 +68,8 @@ class ModulePaths:
                 handle.remove()
 
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
-        if id(module) not in self._names and id(module) not in self._strange:
-            self._strange |= {id(part): part for part in module.modules()}
+        if id(module) not in self._names and id(module) not in self._outside:
+            self._outside |= {id(part): part for part in module.modules()}
             settle(module, self._dtype)
         names = self._names.get(id(module), [])
         below = f"{self._running[-1]}." if self._running and self() != TOP else ""
@@ -83,10 +83,11 @@ class ModulePaths:
 
 
 class ForwardRecorder(MetaMode):
-    """``calls`` of the forward, and ``left_out``: how many calls of which kind are not listed.
+    """Records the ``calls`` of the forward; ``left_out`` is the number of those that are not listed, by kind.
 
-    A tensor is an activation if it holds anything computed from the model's inputs; storage decides, so that views and writes
-    in place are followed. Calls without an activation happen once, when a model is loaded: they are left out as constants.
+    A tensor is an activation if it holds anything computed from the model's inputs. Its storage decides, so that views and
+    writes in place are followed. Calls without an activation happen once, when a model is loaded: they are left out as
+    constants.
     """
 
     def __init__(self, where: ModulePaths, inputs: Sequence[torch.Tensor]) -> None:
@@ -101,7 +102,7 @@ class ForwardRecorder(MetaMode):
         result = super().run(func, args, kwargs)
         name = func._schema.name.partition("::")[2]
         active = any(self._is_activation(t) for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor))
-        unchanged = bool(args) and result is args[0] and not func._schema.is_mutable  # e.g. contiguous of what is so already
+        unchanged = bool(args) and result is args[0] and not func._schema.is_mutable  # e.g. contiguous of a contiguous tensor
         if active:
             results = [] if name in MADE_LIKE else [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
             for tensor in (*results, *written(func, args, kwargs)):
@@ -125,9 +126,9 @@ class ForwardRecorder(MetaMode):
             if isinstance(value, torch.Tensor) or (isinstance(value, (list, tuple)) and _any_tensor(value)):
                 operands.append(self._operand(argument.name, value))
             elif value is not None and argument.name not in NOT_ARGUMENTS:
-                given = plain(value)
-                if not argument.has_default_value() or given != plain(argument.default_value):
-                    others[argument.name] = given
+                setting = plain(value)
+                if not argument.has_default_value() or setting != plain(argument.default_value):
+                    others[argument.name] = setting
         tensors = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
         shapes = [tuple(t.shape) for t in tensors]
         out = tuple(shapes) if "List" in str(func._schema.returns[0].type) else shapes[0]
@@ -150,14 +151,14 @@ class ForwardRecorder(MetaMode):
 
 
 def _does_nothing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Dropout outside training returns its operand."""
+    """Whether a call returns its operand: dropout outside training."""
     if func._schema.name not in ("aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::native_dropout"):
         return False
     return not (args[2] if len(args) > 2 else kwargs.get("train", True))
 
 
 def _no_line(everything: Any, result: Any) -> str:
-    """Why a call cannot be a line of a catalog: it checks something and returns nothing, or has what no line can hold."""
+    """Returns why a call cannot be a line of a catalog: it returns nothing, or has a tensor that no line can hold."""
     if not any(isinstance(t, torch.Tensor) for t in tree_iter(result)):
         return "without_result"
     tensors = [t for t in tree_iter(everything) if isinstance(t, torch.Tensor)]
@@ -173,7 +174,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def plain(value: Any) -> Any:
-    """An argument as a catalog holds it: numbers, text, true, false, and lists of them."""
+    """Returns an argument as a catalog holds it: numbers, text, true, false, and lists of them."""
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
     if isinstance(value, (bool, int, float, str)) or value is None:

@@ -1,4 +1,4 @@
-"""The user's own model: ``package.module:function`` that returns (module, inputs)."""
+"""Builds the user's own model: ``package.module:function`` that returns (module, inputs)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ssinghal.errors import CaptureError
 
 
 def call_factory(text: str) -> BuiltModel:
-    """The model and its inputs. CaptureError for a text that names no function, or a function that returns something else."""
+    """Returns the model and its inputs. CaptureError if there is no such function, or it returns something else."""
     module_name, _, name = text.partition(":")
     module = import_module(module_name)
     if not callable(function := getattr(module, name, None)):
@@ -27,7 +27,7 @@ def call_factory(text: str) -> BuiltModel:
         raise CaptureError(f"factory {text}: inputs are {_described(inputs)}; expected a tensor, or a tuple or dict of tensors")
     shapes = tuple(tuple(t.shape) for t in tensors)
     dtypes = tuple(DTYPE if t.is_floating_point() else str(t.dtype).removeprefix("torch.") for t in tensors)
-    run = (lambda *given: model(**dict(zip(names, given, strict=True)))) if names else model
+    run = (lambda *values: model(**dict(zip(names, values, strict=True)))) if names else model
     return BuiltModel(model, run, text, shapes, () if set(dtypes) == {DTYPE} else dtypes)
 
 

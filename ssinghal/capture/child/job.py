@@ -1,4 +1,4 @@
-"""One capture from request to text."""
+"""Runs one capture, from request to text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ssinghal.capture.zoo import DTYPE, BuiltModel, build
 from ssinghal.catalog.writer import captured_text
 from ssinghal.errors import CaptureError
 
-# What huggingface_hub raises when told to stay offline, before it tries to connect.
+# What huggingface_hub raises if set to stay offline, before it tries to connect.
 OFFLINE = frozenset({"EntryNotFoundError", "LocalEntryNotFoundError", "OfflineModeIsEnabled"})
 
 
 class CaptureJob:
-    """Builds the model, runs it on shapes, and writes down what it called."""
+    """Builds the model, runs it on shapes, and records what it calls."""
 
     def __init__(self, request: CaptureRequest, guards: Guards) -> None:
         self._request = request
@@ -33,7 +33,7 @@ class CaptureJob:
         self._paths: ModulePaths | None = None
 
     def text(self) -> str:
-        """The catalog, or the trace, that was asked for."""
+        """Returns the catalog, or the trace, that was requested."""
         built = self._build()
         settle(built.root, getattr(torch, DTYPE))
         dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
@@ -44,7 +44,7 @@ class CaptureJob:
     def _catalog(self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
         recorder = ForwardRecorder(paths, inputs)
         stopped = self._run(built, inputs, paths, recorder)[1]
-        self._refuse_nothing(len(recorder.calls), stopped)
+        self._require_calls(len(recorder.calls), stopped)
         lines = merged(recorder.calls, DTYPE)
         counts = {"calls": len(recorder.calls), "cases": sum(map(len, lines.values()))}
         head = {
@@ -59,12 +59,12 @@ class CaptureJob:
         returned, stopped = self._run(built, inputs, paths, recorder)
         results = recorder.results_of(returned)
         recorder.finish()
-        self._refuse_nothing(len(recorder.steps), stopped)
+        self._require_calls(len(recorder.steps), stopped)
         head = self._head(built, recorder, stopped)
         head["capture"]["left_out"] = dict(sorted(recorder.left_out.items()))
         return trace_text(Trace(head, tuple(recorder.values), tuple(recorder.steps), results))
 
-    def _refuse_nothing(self, calls: int, stopped: str) -> None:
+    def _require_calls(self, calls: int, stopped: str) -> None:
         if self._request.factory and self._guards.broken:
             raise CaptureError(
                 f"factory {self._request.factory}: {self._guards.broken}; a capture needs neither weights nor a network"
@@ -72,8 +72,8 @@ class CaptureJob:
         if not calls:
             raise CaptureError(f"capture {self._request.what}: {stopped or 'it makes no call on its inputs'}")
 
-    def told(self, error: Exception) -> str:
-        """An exception of the model's own code in one line, with the module that raised it."""
+    def described(self, error: Exception) -> str:
+        """Returns an exception of the model's own code in one line, with the module that raised it."""
         if self._guards.broken:
             return f"{self._guards.broken}; a capture needs neither weights nor a network"
         if any(type(cause).__name__ in OFFLINE for cause in _causes(error)):
@@ -89,7 +89,7 @@ class CaptureJob:
     def _run(
         self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths, recorder: MetaMode
     ) -> tuple[Any, str]:
-        """What forward returns, and why it ended before its end, if it did."""
+        """Returns the result of forward, and why the recording stopped early, if it did."""
         gradients = torch.no_grad() if self._request.level is Level.ATEN else torch.inference_mode()
         returned, stopped = None, built.stopped
         with gradients, MetaFactories(), paths.followed(), recorder:
@@ -108,7 +108,7 @@ class CaptureJob:
         return returned, stopped
 
     def _head(self, built: BuiltModel, recorder: MetaMode, stopped: str) -> dict[str, Any]:
-        """What catalogs and traces say of the model, its input and the recording."""
+        """Returns what catalogs and traces state about the model, its input and the recording."""
         level = self._request.level.value
         capture: dict[str, Any] = {"torch": _version("torch"), "level": level, "device": "meta"}
         capture["guessed"] = recorder.guesses.total()
@@ -130,13 +130,13 @@ class CaptureJob:
 
 
 def _first_line(error: BaseException) -> str:
-    """Of what the exception says, without characters that a terminal would act on."""
+    """Returns the first line of a message, without characters that a terminal would act on."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it, one after the other."""
+    """Yields the error and its causes, one after the other."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -1,7 +1,7 @@
-"""Models without weights: parameters and activations live on torch's meta device, constants keep their values on the CPU.
+"""Runs models without weights: parameters and activations are on torch's meta device, constants keep their values on the CPU.
 
-Everything that torch makes by a factory without a device (``empty``, ``zeros``, ``randn``) has no data, so a model of any size
-is built in the time of its constructors. Tensors with given values (``tensor``, ``arange``, ``linspace``) stay real, because
+Every tensor from a factory call without a device (``empty``, ``zeros``, ``randn``) has no data, so that a model of any size is
+built in the time of its constructors. Tensors with given values (``tensor``, ``arange``, ``linspace``) stay real, because
 constructors and heads read them back. Where the two meet in one call, the real one is moved.
 """
 
@@ -28,11 +28,11 @@ READS = frozenset({"_local_scalar_dense", "is_nonzero", "item"})
 
 
 class ValueUnknown(Exception):
-    """A call whose result cannot be told from shapes alone, so that it is not known how the model goes on."""
+    """A call whose result does not follow from shapes alone, so that it is unknown how the model continues."""
 
 
 class MetaFactories(TorchFunctionMode):  # type: ignore[misc]
-    """Factories without a device make meta tensors."""
+    """Makes factory calls without a device create meta tensors."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -44,10 +44,10 @@ class MetaFactories(TorchFunctionMode):  # type: ignore[misc]
 
 
 class MetaMode(TorchDispatchMode):  # type: ignore[misc]
-    """Runs calls of meta tensors: real operands are moved where they meet meta ones, values read back are guessed.
+    """Runs calls on meta tensors: real operands are moved where they meet meta ones, values that are read back are guessed.
 
     ``guesses``: module path -> number of values that were guessed there. ``where()`` is the path of the module that is running.
-    ``unknown``: the first call that could not be told, also where the model goes on without its result.
+    ``unknown``: the first call without a known result, even if the model continues without it.
     """
 
     def __init__(self, where: Callable[[], str] = lambda: "") -> None:
@@ -55,7 +55,8 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
         self.where = where
         self.guesses: Counter[str] = Counter()
         self.unknown = ""
-        self._written: dict[int, torch.UntypedStorage] = {}  # real ones that a meta tensor was written into: values unknown
+        # Real storages that a meta tensor was written into: their values are unknown.
+        self._written: dict[int, torch.UntypedStorage] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -88,7 +89,7 @@ class MetaMode(TorchDispatchMode):  # type: ignore[misc]
 
 
 def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    """The operands that this call writes."""
+    """Yields the operands that this call writes."""
     for i, argument in enumerate(func._schema.arguments):
         if argument.is_write:
             value = args[i] if i < len(args) else kwargs.get(argument.name)
@@ -102,7 +103,7 @@ def _guessed(dtype: torch.dtype) -> float | bool:
 
 
 def _moved(value: Any) -> Any:
-    """0-dim tensors stay: torch takes them beside tensors of any device, and their values may be read later."""
+    """Moves a real tensor to meta, but not a 0-dim one: torch takes it with tensors of any device, and may read it later."""
     if isinstance(value, torch.Tensor) and not value.is_meta and value.dim() > 0:
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=META)
     return value
@@ -110,7 +111,7 @@ def _moved(value: Any) -> Any:
 
 @contextmanager
 def built_on_meta() -> Iterator[None]:
-    """Inside, modules get parameters and buffers without data, whatever their constructors do."""
+    """Gives modules that are built inside parameters and buffers without data, whatever their constructors do."""
 
     def register(module: torch.nn.Module, name: str, tensor: Any) -> Any:
         if isinstance(tensor, torch.nn.Parameter) and not tensor.is_meta:
@@ -126,9 +127,9 @@ def built_on_meta() -> Iterator[None]:
 
 
 def settle(module: torch.nn.Module, dtype: torch.dtype) -> None:
-    """Every parameter and buffer on meta, floating ones in ``dtype``; evaluation mode, no gradients.
+    """Moves every parameter and buffer to meta, floating ones in ``dtype``; evaluation mode, no gradients.
 
-    ``module.to`` would do more: models override it to move tensors of theirs whose values they read back (strides, anchors).
+    ``module.to`` would do more: models override it to move tensors whose values they read back (strides, anchors).
     """
     moved: dict[int, torch.Tensor] = {}  # one tensor under two names stays one
     for part in module.eval().modules():

@@ -1,4 +1,4 @@
-"""A capture needs neither weights nor a network: what reaches for one is refused, whoever's code it is."""
+"""Refuses access to weights and the network during a capture, which needs neither."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 WEIGHT_SUFFIXES = (".bin", ".ckpt", ".h5", ".msgpack", ".npz", ".onnx", ".pt", ".pth", ".safetensors", ".tflite")
 NETWORK_EVENTS = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendmsg", "socket.sendto")
-# What opens files outside Python, where no audit event tells of them, or takes any file for weights.
+# Functions that open files outside Python, without an audit event, or take any file for weights.
 LOADERS = (
     ("torch", "load"), ("torch.jit", "load"), ("torch", "from_file"), ("safetensors", "safe_open"),
     ("safetensors.torch", "load"), ("safetensors.torch", "load_file"), ("safetensors.numpy", "load_file"),
@@ -24,7 +24,7 @@ QUIET = {
 
 
 class Forbidden(OSError):
-    """Something in the model's code wanted weights or a network."""
+    """The model's code tried to use weights or the network."""
 
 
 class Guards:
@@ -34,7 +34,7 @@ class Guards:
         self.broken: str | None = None
 
     def start(self, settings_folder: Path) -> None:
-        """``settings_folder``: where packages may write what they like to keep in the user's home."""
+        """``settings_folder``: where packages may write what they would keep in the user's home."""
         os.environ.update(
             QUIET, YOLO_CONFIG_DIR=str(settings_folder), HF_HOME=str(settings_folder), MPLCONFIGDIR=str(settings_folder)
         )

@@ -1,7 +1,7 @@
-"""Answers requests, one JSON object a line: ``{"text": …}``, ``{"refused": …}`` or ``{"ended": exit status, "said": …}``.
+"""Answers requests, one JSON object a line: ``{"text": …}``, ``{"refused": …}`` or ``{"ended": exit status, "output": …}``.
 
-Torch is imported once; each request is answered by a fork of this process, so no capture sees another one's imports, hooks or
-settings, and one that crashes takes nothing with it.
+Torch is imported once. Each request is answered by a fork of this process, so that no capture sees another one's imports, hooks
+or settings, and one that crashes affects no other.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ TAIL_BYTES = 4000
 
 
 def die_with_parent() -> None:
-    """However the process above ends, this one ends too: Linux's PR_SET_PDEATHSIG."""
+    """Has the kernel end this process when its parent ends, however that happens: Linux's PR_SET_PDEATHSIG."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def main() -> None:
     die_with_parent()
-    gc.disable()  # what torch's modules are made of stays; looking it over again and again takes a second or two
+    gc.disable()  # the objects of torch's modules stay; collecting among them again and again takes a second or two
     import_module("ssinghal.capture.child.job")
-    import_module("torch._dynamo")  # torch's meta kernels import it at the first call: here once, not in every fork
+    import_module("torch._dynamo")  # torch's meta kernels import it at the first call: once here, not in every fork
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever models print is no answer
+    os.dup2(2, 1)  # what models print is no answer
     for line in sys.stdin:
         answers.write(_in_a_fork(json.loads(line)) + "\n")
         answers.flush()
@@ -44,43 +44,43 @@ def main() -> None:
 
 def _in_a_fork(data: dict[str, Any]) -> str:
     reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as settings:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory() as settings:
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            os.dup2(said.fileno(), 1)
-            os.dup2(said.fileno(), 2)
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
             die_with_parent()
             capturing_pid = os.getpid()
             answer = json.dumps(_answer(data, Path(settings)))
-            if os.getpid() == capturing_pid:  # else this is a process that the model's code made and left to run on
+            if os.getpid() == capturing_pid:  # else this is a process that the model's code started and left running
                 with os.fdopen(writing, "w", encoding="utf-8") as pipe:
                     pipe.write(answer + "\n")
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading, encoding="utf-8") as pipe:
-            answer_text = pipe.readline().strip()  # not to its end: a process that the model's code made may hold it
+            answer_text = pipe.readline().strip()  # not to its end: a process that the model's code started may hold it
         _, status = os.waitpid(pid, 0)
         if status == 0 and answer_text:
             return answer_text
-        said.seek(max(0, said.seek(0, os.SEEK_END) - TAIL_BYTES))
-        return json.dumps({"ended": os.waitstatus_to_exitcode(status), "said": said.read().decode(errors="replace")})
+        output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL_BYTES))
+        return json.dumps({"ended": os.waitstatus_to_exitcode(status), "output": output.read().decode(errors="replace")})
 
 
 def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
-    """What the code of a model or a factory raises is its user's to read: one line of it, whatever its type."""
+    """Returns the text, or one line of what the code of a model or a factory raises, whatever its type."""
     from ssinghal.capture.child.job import CaptureJob
 
     request = CaptureRequest.from_json(data)
-    sys.dont_write_bytecode = True  # of a factory that is changed within a second, Python would take the old one again
-    os.chdir(data["folder"])  # where a user's factory lies: this process imports from its current folder
+    sys.dont_write_bytecode = True  # Python would use the old bytecode of a factory that is changed within a second
+    os.chdir(data["folder"])  # a user's factory is there: this process imports from its current folder
     warnings.filterwarnings("ignore")
     guards = Guards()
     guards.start(settings)
-    capturing = CaptureJob(request, guards)
+    job = CaptureJob(request, guards)
     try:
-        return {"text": capturing.text()}
+        return {"text": job.text()}
     except CaptureError as error:
         return {"refused": str(error)}
     except Exception as error:  # noqa: BLE001 (other people's code may raise anything; it becomes the user's answer)
-        return {"refused": f"capture {request.what}: {capturing.told(error)}"}
+        return {"refused": f"capture {request.what}: {job.described(error)}"}

@@ -1,9 +1,9 @@
-"""The recorder of a trace: every call in order, with the identity and the lifetime of the tensors it takes and gives.
+"""Records a trace: every call in order, with the identity and the lifetime of its operands and results.
 
-A value is a view of a storage: (storage, offset, shape, strides, dtype). Calls that return what they were given (dropout in
-evaluation, contiguous of what is so already) then merge by themselves. A value dies when the last Python object of its view
-does; one that is written in place dies at that call, and all objects of its view are of the new value from then on. The garbage
-collector is off in this process, so what the model ties up in cycles lives to the end, each time.
+A value is a view of a storage: (storage, offset, shape, strides, dtype). Calls that return an operand unchanged (dropout in
+evaluation, contiguous of a contiguous tensor) therefore merge by themselves. A value dies with the last Python object of its
+view. One that is written in place dies at that call, and all objects of its view belong to the new value from then on. The
+garbage collector is off in this process, so that what the model ties up in cycles stays to the end, each time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ssinghal.capture.child.meta_device import MetaMode, written
 from ssinghal.capture.trace import Step, Value, ValueKind
 from ssinghal.operators.unsupported import NO_DEVICE_CALL
 
-# Calls that take shape or dtype from their second operand, but no value.
+# Calls that take only shape or dtype from their second operand.
 TAKES_FORM_ONLY = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})
 _Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
 
 
 class TraceRecorder(MetaMode):
-    """``steps`` and ``values`` of the forward; ``left_out``: how many calls are no steps, by kind."""
+    """Records ``steps`` and ``values`` of the forward; ``left_out`` is the number of calls that are no steps, by kind."""
 
     def __init__(self, where: Callable[[], str], root: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> None:
         super().__init__(where)
@@ -51,7 +51,7 @@ class TraceRecorder(MetaMode):
             self._watch(tensor)
 
     def results_of(self, returned: Any) -> tuple[int, ...]:
-        """The values that forward returns, each once."""
+        """Returns the numbers of the values that forward returns, each once."""
         keys = map(self._key, _tensors(returned))
         return tuple(dict.fromkeys(self._numbers[key] for key in keys if key in self._numbers))
 
@@ -62,35 +62,40 @@ class TraceRecorder(MetaMode):
         self._bury()
         result = super().run(func, args, kwargs)
         name = func._schema.name.partition("::")[2]
-        given = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
-        made = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
+        operands = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
+        results = [t for t in tree_iter(result) if isinstance(t, torch.Tensor)]
         changed = list(written(func, args, kwargs))
-        self._pair(changed, _aliases(func, made))
+        self._pair(changed, _aliases(func, results))
         if name in TAKES_FORM_ONLY:
-            given = given[:1]
-        for tensor in (*given, *made):
+            operands = operands[:1]
+        for tensor in (*operands, *results):
             self._views[self._storage(tensor)].add(self._key(tensor))
-        if not any(self._storage(t) in self._active for t in given):
+        if not any(self._storage(t) in self._active for t in operands):
             self.left_out["constants"] += 1
             return result
         if name not in MADE_LIKE:
-            self._active |= {self._storage(t) for t in (*made, *changed)}
+            self._active |= {self._storage(t) for t in (*results, *changed)}
         if name in NO_DEVICE_CALL:
             self.left_out["bookkeeping"] += 1
-        elif not (made or changed):
+        elif not (results or changed):
             self.left_out["without_result"] += 1
         elif name in MADE_LIKE:
             self.left_out["constants"] += 1
-        elif not changed and all(map(self._is_there, made)):
+        elif not changed and all(map(self._is_alive, results)):
             self.left_out["same_tensor"] += 1
         else:
-            self._record(func, args, kwargs, made, changed)
-        for tensor in (*made, *changed):
+            self._record(func, args, kwargs, results, changed)
+        for tensor in (*results, *changed):
             self._watch(tensor)
         return result
 
     def _record(
-        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], made: list[torch.Tensor], changed: list[torch.Tensor]
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        returned: list[torch.Tensor],
+        changed: list[torch.Tensor],
     ) -> None:
         if len(self.steps) >= MAX_CALLS:
             raise TooManyCalls
@@ -105,17 +110,17 @@ class TraceRecorder(MetaMode):
             elif isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
                 operands[argument.name] = tuple(None if v is None else self._number(v) for v in value)
             elif value is not None and argument.name not in NOT_ARGUMENTS:
-                given = plain(value)
-                if not argument.has_default_value() or given != plain(argument.default_value):
-                    others[argument.name] = given
+                setting = plain(value)
+                if not argument.has_default_value() or setting != plain(argument.default_value):
+                    others[argument.name] = setting
         through_view = any(self._has_other_views(t) for t in changed)
         where = self.where()
-        told = made if len(_aliases(func, made)) == len(changed) else [*made, *changed]
+        tensors = returned if len(_aliases(func, returned)) == len(changed) else [*returned, *changed]
         results: dict[_Key, int] = {}  # one that is returned twice is one value
-        for tensor in told:
+        for tensor in tensors:
             if self._key(tensor) not in results:
                 results[self._key(tensor)] = self._new(tensor, ValueKind.ACTIVATION, where)
-        numbers = tuple(results[self._key(t)] for t in told)
+        numbers = tuple(results[self._key(t)] for t in tensors)
         overload = f"{func._schema.name.replace('::', '.')}.{func._overloadname}"
         self.steps.append(Step(overload, operands, others, numbers, where, writes=through_view))
 
@@ -130,18 +135,18 @@ class TraceRecorder(MetaMode):
         return self._twins.get(key, key)
 
     def _pair(self, changed: Sequence[torch.Tensor], aliases: Sequence[torch.Tensor]) -> None:
-        """A real tensor that is written comes back as a meta one: the two are the same view from then on."""
+        """Makes a real tensor that is written, and the meta one that is returned for it, the same view from then on."""
         if len(changed) == len(aliases):
             for real, alias in zip(changed, aliases, strict=True):
                 if not real.is_meta:
                     self._twins[self._key(alias)] = self._key(real)
 
     def _number(self, tensor: torch.Tensor) -> int:
-        """Of an operand: one that no call has made is there from the start."""
-        found = self._numbers.get(self._key(tensor))
-        if found is not None:
-            return found
-        if self._storage(tensor) in self._active:  # made by a call that is no step, as an alias of an active storage
+        """Returns the number of an operand; one that no call has created exists from the start."""
+        known = self._numbers.get(self._key(tensor))
+        if known is not None:
+            return known
+        if self._storage(tensor) in self._active:  # created by a call that is no step, as an alias of an active storage
             return self._new(tensor, ValueKind.CONSTANT, self.where())
         name = self._names.get(tensor.untyped_storage()._cdata, "")
         return self._new(tensor, ValueKind.WEIGHT if name else ValueKind.CONSTANT, name or self.where())
@@ -149,20 +154,20 @@ class TraceRecorder(MetaMode):
     def _new(self, tensor: torch.Tensor, kind: ValueKind, name: str) -> int:
         key = self._key(tensor)
         if self._objects[key]:
-            self._dead.append(self._numbers[key])  # the objects of this view are of the new value now
+            self._dead.append(self._numbers[key])  # the objects of this view belong to the new value now
         dtype = str(tensor.dtype).removeprefix("torch.")
         self.values.append(Value(tuple(tensor.shape), dtype, kind, key[0], name))
         self._numbers[key] = len(self.values) - 1
         self._views[key[0]].add(key)
         return self._numbers[key]
 
-    def _is_there(self, tensor: torch.Tensor) -> bool:
-        """Whether it is a value that lives: a view that is taken again after its objects were gone is a new one."""
+    def _is_alive(self, tensor: torch.Tensor) -> bool:
+        """Whether it is a live value: a view that is taken again after its objects were gone is a new one."""
         key = self._key(tensor)
         return key in self._numbers and (self._objects[key] > 0 or self.values[self._numbers[key]].is_resident)
 
     def _has_other_views(self, tensor: torch.Tensor) -> bool:
-        """Whether its storage may be read through other views than the one that is written. Of constants all count."""
+        """Whether its storage may be read through other views than the written one. Of constants all count."""
         key = self._key(tensor)
         others = self._views[key[0]] - {key}
         return any(self._objects[o] or o not in self._numbers or self.values[self._numbers[o]].is_resident for o in others)
@@ -188,17 +193,17 @@ class TraceRecorder(MetaMode):
             self._dead.append(self._numbers[key])
 
     def _bury(self) -> None:
-        """What died since the last call belongs to it."""
+        """Adds the values that died since the last call to that call."""
         dead = tuple(dict.fromkeys(self._dead))
         self._dead.clear()
         if dead and self.steps:
             self.steps[-1] = replace(self.steps[-1], dead=(*self.steps[-1].dead, *dead))
 
 
-def _aliases(func: Any, made: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Of what a call returns, the operands that it wrote."""
+def _aliases(func: Any, returned: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the results of a call that are operands it wrote."""
     returns = func._schema.returns
-    return [t for t, told in zip(made, returns, strict=False) if told.alias_info is not None and told.alias_info.is_write]
+    return [t for t, one in zip(returned, returns, strict=False) if one.alias_info is not None and one.alias_info.is_write]
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

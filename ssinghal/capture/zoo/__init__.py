@@ -1,7 +1,7 @@
-"""How the models of each package are built, without weights. A module here names the package's models and builds one.
+"""Builds the models of each package, without weights.
 
-Every module has ``names()``, the models it knows, and ``build(name, inputs) -> Built``; each imports its package itself, inside
-these functions, under the meta device.
+Every module here has ``names()``, the models of its package, and ``build(name, inputs) -> BuiltModel``. Each imports its
+package inside these functions, under the meta device.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ssinghal.capture.request import PACKAGES
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CaptureError, unknown
 
-DTYPE = "bfloat16"  # of parameters and of activations that float: what models run in on these boards
+DTYPE = "bfloat16"  # of floating-point parameters and activations, as models run on these boards
 
 
 @dataclass(frozen=True)
 class BuiltModel:
     """A model ready to run. ``root``: the module whose paths are recorded. ``run(*tensors)`` calls forward, or the part of it
-    that depends on shapes alone; ``stopped`` says what of the model it leaves out. ``config``: what it was built from.
+    that depends on shapes alone; ``stopped``: what of the model it leaves out. ``config``: what it was built from.
 
     ``dtypes``: names of the inputs' dtypes where they are not all the model's own.
     """
@@ -36,12 +36,12 @@ class BuiltModel:
 
     @property
     def parameters(self) -> int:
-        """Of the part that runs."""
+        """Returns the number of parameters of the part that runs."""
         return sum(p.numel() for p in (self.counted or self.root).parameters())
 
 
 def build(model: str, inputs: tuple[Shape, ...]) -> BuiltModel:
-    """The model called ``package/name``, for inputs of these shapes. CaptureError if unknown or not installed."""
+    """Builds the model ``package/name`` for inputs of these shapes. CaptureError if it is unknown or not installed."""
     package, _, name = model.partition("/")
     extra, _ = PACKAGES[package]
     try:
@@ -57,7 +57,7 @@ def build(model: str, inputs: tuple[Shape, ...]) -> BuiltModel:
 
 
 def image_size(model: str, inputs: Sequence[Shape]) -> tuple[int, int]:
-    """Height and width of the one image [N, 3, H, W] that most models take."""
+    """Returns height and width of the one image [N, 3, H, W] that most models take."""
     if len(inputs) != 1 or len(inputs[0]) != 4:
         raise CaptureError(f"capture {model}: takes one input [N, C, H, W]; got {', '.join(str(list(s)) for s in inputs)}")
     return inputs[0][2], inputs[0][3]

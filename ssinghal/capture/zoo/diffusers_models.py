@@ -13,7 +13,7 @@ from ssinghal.errors import CaptureError
 
 @dataclass(frozen=True)
 class ModelPart:
-    """``part`` of the class (all of it when empty), which takes a tensor of ``rank``; ``more``: shapes of further inputs."""
+    """``part`` of the class (all of it if empty), which takes a tensor of ``rank``. ``more``: shapes of further inputs."""
 
     cls: str
     rank: int
@@ -49,8 +49,8 @@ def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
 
     part = PARTS[name]
     if len(inputs) != 1 or len(inputs[0]) != part.rank:
-        given = ", ".join(str(list(s)) for s in inputs)
-        raise CaptureError(f"capture diffusers/{name}: takes one input of rank {part.rank}; got {given}")
+        listed = ", ".join(str(list(s)) for s in inputs)
+        raise CaptureError(f"capture diffusers/{name}: takes one input of rank {part.rank}; got {listed}")
     root = getattr(diffusers, part.cls)(**part.options)
     run = getattr(root, part.part) if part.part else root
     shapes = (inputs[0], *(_of_batch(shape, inputs[0][0]) for shape in part.more))

@@ -1,4 +1,4 @@
-"""timm: every model it lists, built for the input's size where a model is bound to one."""
+"""timm: every model that it lists, built for the input's size if a model is bound to one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchvision: every model it lists, but for quantized ones. Detectors run as backbone and heads."""
+"""torchvision: every model that it lists except quantized ones. Detectors run as backbone and heads."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _detector(name: str, model: Any, inputs: tuple[Shape, ...]) -> BuiltModel:
         for which, pool in (("box", heads.box_roi_pool), ("mask", heads.mask_roi_pool), ("keypoint", heads.keypoint_roi_pool)):
             if pool is None:
                 continue
-            found = proposals if which == "box" else heads.detections_per_img
-            regions = pooled.new_empty((x.shape[0] * found, pooled.shape[1], *pool.output_size))
+            count = proposals if which == "box" else heads.detections_per_img
+            regions = pooled.new_empty((x.shape[0] * count, pooled.shape[1], *pool.output_size))
             getattr(heads, f"{which}_predictor")(getattr(heads, f"{which}_head")(regions))
 
     return BuiltModel(model, run, name, inputs, stopped=TWO_STAGE.format(proposals))

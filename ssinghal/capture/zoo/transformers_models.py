@@ -1,4 +1,4 @@
-"""transformers: vision models by the names their configurations are published under, and by model type with its default one."""
+"""transformers: vision models by the published names of their configurations, and by model type with its default one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from ssinghal.capture.zoo import BuiltModel, image_size
 from ssinghal.core.tensors import Shape
 
-# name -> (model type, what its configuration has otherwise than the type's default)
+# name -> (model type, how its configuration differs from the type's default)
 _MIT = {"hidden_sizes": [64, 128, 320, 512], "decoder_hidden_size": 768}
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -58,11 +58,11 @@ def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
 
 
 def _classes() -> dict[str, str]:
-    """Model type -> the class that heads it, of the first task that has one."""
+    """Returns for each model type the class with a head, of the first task that has one."""
     from transformers.models.auto import modeling_auto
 
-    found: dict[str, str] = {}
+    classes: dict[str, str] = {}
     for task in TASKS:
         for model_type, name in getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES").items():
-            found.setdefault(model_type, name if isinstance(name, str) else name[0])
-    return found
+            classes.setdefault(model_type, name if isinstance(name, str) else name[0])
+    return classes

@@ -1,4 +1,4 @@
-"""ultralytics (AGPL-3.0, an extra of its own): every model that one of its YAML files describes, at any of its scales."""
+"""ultralytics (AGPL-3.0, a separate extra): every model that one of its YAML files describes, at any of its scales."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCALED = re.compile(r"(yolov?e?-?v?\d+)(?=-|$)")
 
 
 def names() -> list[str]:
-    """``yolo12`` and, by scale, ``yolo12n`` to ``yolo12x``; ``yolov8-world`` and ``yolov8s-world``."""
+    """Returns ``yolo12`` and, by scale, ``yolo12n`` to ``yolo12x``; ``yolov8-world`` and ``yolov8s-world``."""
     import ultralytics
 
     stems = {path.stem for path in (Path(ultralytics.__file__).parent / "cfg" / "models").rglob("*.yaml")}
