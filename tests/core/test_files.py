@@ -14,8 +14,8 @@ from ssinghal.errors import HarnessError
 from tests.support.processes import wait_for
 
 
-def test_a_killed_writer_cuts_its_last_line_at_most(tmp_path):
-    """Lines of 200 kB, far beyond any buffer; the kill comes while they are written, now and then between a line's pages."""
+def test_a_kill_truncates_the_last_line_at_most(tmp_path):
+    """Lines of 200 kB, far beyond any buffer; the kill comes while they are written, sometimes between the pages of a line."""
     path = tmp_path / "lines.jsonl"
     code = (
         "import json, pathlib, sys\nfrom ssinghal.core.files import LineFile\n"
@@ -41,7 +41,7 @@ def test_a_full_disk_is_one_line():
         file.write("text")
 
 
-def test_a_device_file_is_still_there_in_the_end():
+def test_a_device_file_needs_no_check_at_the_end():
     with LineFile(Path("/dev/null")) as file:
         file.write("text")
 

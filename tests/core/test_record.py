@@ -1,24 +1,44 @@
-"""Records, run folders and their words: plain values, whole lines, totals that add up."""
+"""Records, run folders and their texts: plain values, complete lines, totals that add up."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
+from dataclasses import MISSING, fields, replace
 from enum import Enum
 
 import pytest
 
-from ssinghal.core.case import Case
+from ssinghal.core.boards import load_board
+from ssinghal.core.case import Case, OutputMemory, Placement, Source
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import Comparison, PlacedTensor, Record, Resource, RunInfo, Status, Usage, Verdict, sentence
+from ssinghal.core.json_values import plain
+from ssinghal.core.record import (
+    Comparison,
+    DecidedBy,
+    PlacedTensor,
+    Record,
+    Resource,
+    RunInfo,
+    Status,
+    Usage,
+    Verdict,
+    sentence,
+)
+from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection
+from ssinghal.core.tensors import BufferType, MemoryRegion
 from ssinghal.core.versions import commit_of, new_run_id
 from ssinghal.errors import HarnessError
+from ssinghal.estimation.estimator import estimate
+from ssinghal.operators import make_case
 from ssinghal.render.tables import aligned, summary_rows, totals
+from ssinghal.runs.reader import parse_device, parse_record
 from ssinghal.runs.writer import RunFolder
 from tests.support.processes import read_lines
 
-# The message of a real card: 3 x 532,480 B asked of banks of 1,393,312 B.
+# The message of a real card: 3 x 532,480 B requested from banks of 1,393,312 B.
 CARD_OOM = Verdict(
     Status.OOM,
     Resource.L1_BUFFER,
@@ -57,9 +77,9 @@ def leaves(value: object) -> list[object]:
 
 
 def test_a_record_is_one_flat_object_of_plain_values():
-    made = record(comparison=Comparison(0.9999, 0.1, 0.999), usage=Usage(*range(7)), left_allocated={"l1": 32}).to_json()
-    assert not [leaf for leaf in leaves(made) if isinstance(leaf, Enum)]  # xdist sends none
-    again = json.loads(json.dumps(made))
+    line = record(comparison=Comparison(0.9999, 0.1, 0.999), usage=Usage(*range(7)), left_allocated={"l1": 32}).to_json()
+    assert not [leaf for leaf in leaves(line) if isinstance(leaf, Enum)]  # xdist sends none
+    again = json.loads(json.dumps(line))
     assert (again["op"], again["status"], again["resource"], again["stage"]) == ("add", "oom", "l1_buffer", "output")
     assert (again["total_bytes"], again["bytes_per_bank"], again["banks"]) == (34_078_720, 532_480, 64)
     assert again["shortfall_bytes"] == 532_480 - 328_352
@@ -68,16 +88,16 @@ def test_a_record_is_one_flat_object_of_plain_values():
 
 
 def test_a_comparison_without_numbers_is_json():
-    made = record(comparison=Comparison(None, None, 0.999, "shape [1]; torch gives [2]")).to_json()
-    again = json.loads(json.dumps(made, allow_nan=False))
+    line = record(comparison=Comparison(None, None, 0.999, "shape [1]; torch gives [2]")).to_json()
+    again = json.loads(json.dumps(line, allow_nan=False))
     assert again["comparison"] == {"pcc": None, "max_abs_error": None, "min_pcc": 0.999, "fault": "shape [1]; torch gives [2]"}
 
 
-def test_a_virtual_device_claims_no_numerics():
-    made = record(verdict=Verdict(Status.FITS)).to_json()
-    assert (made["numerics"], made["comparison"]) == ("not run", None)
-    assert "resource" not in made
-    assert "shortfall_bytes" not in made
+def test_a_virtual_device_has_no_numerics():
+    line = record(verdict=Verdict(Status.FITS)).to_json()
+    assert (line["numerics"], line["comparison"]) == ("not run", None)
+    assert "resource" not in line
+    assert "shortfall_bytes" not in line
 
 
 @pytest.mark.parametrize(
@@ -93,6 +113,60 @@ def test_a_virtual_device_claims_no_numerics():
 )
 def test_shortfall(verdict, missing):
     assert verdict.shortfall_bytes == missing
+
+
+def test_a_record_is_read_as_it_was_written():
+    """Every field, none at its default."""
+    case = make_case(
+        "add",
+        ((1, 64, 640, 400), (1, 64, 640, 400)),
+        {"alpha": 2},
+        Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM),
+    )
+    written = Record.of(
+        replace(case, sources=(Source("catalog", "model", "1x3x640x400", 3, "block.0"),), listed_shape=(1, 64, 640, 400)),
+        replace(CARD_OOM, decided_by=DecidedBy.ARITHMETIC, cores="0-0..7-7", error_type="RuntimeError", thrown_at="file.cpp:1"),
+        device_mode=DeviceMode.SILICON,
+        board="n300",
+        ttnn="0.81.1",
+        mesh=(1, 2),
+        comparison=Comparison(None, 0.5, 0.999, "shape"),
+        tensors=(PlacedTensor("input 1", (1, 2), "bfloat16", "tile", "l1", 4, 2048, 2048),),
+        usage=Usage(1, 2, 3, 4, 5, 6, 7),
+        usage_note="a note",
+        resident={"l1": 32},
+        estimate=estimate(case, load_board("n150")).stored(),
+        remedies=RemedyOutcome(refused=(StrategyRejection("chunked", "pieces", "no", 1),), probes=1, budget_spent=True),
+        left_allocated={"dram": 64},
+        test="tests/test_add.py::test",
+        run="20260102T030405.000000Z",
+        duration_s=0.25,
+    )
+    line = json.dumps(written.to_json())
+    read = parse_record(line)
+    assert read == written
+    assert json.dumps(read.to_json()) == line
+    defaults = {f.name for f in fields(Record) if f.default is not MISSING and getattr(written, f.name) == f.default}
+    assert defaults == {"buffer_kind", "message", "program_bytes", "limit_bytes", "tensor_address"}  # of other resources
+
+
+def test_records_are_written_without_pydantic():
+    """It takes longer to import than all that writes records."""
+    code = "import sys, ssinghal.estimation.estimator, ssinghal.core.record; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_run_is_described_as_it_is_read():
+    device = DeviceFacts(
+        DeviceMode.VIRTUAL, "n150", "wormhole_b0", "N150", (8, 8), "0.81.1", MemoryRegion(64, 1_393_312, 16),
+        MemoryRegion(12, 1_072_693_184, 32), 105_824, 32, (1, 1), "ab", "asked for", "read-back returned zeros",
+    )  # fmt: skip
+    assert parse_device(json.dumps(device.to_json())) == device
+    assert (DeviceFacts().to_json(), parse_device("{}")) == ({}, DeviceFacts())
+    assert list(plain(info())) == [
+        "run", "started", "command", "commit", "device", "versions", "options", "schema", "selected", "finished", "totals",
+    ]  # fmt: skip
 
 
 # In words ------------------------------------------------------------------------------------------------------------------
@@ -172,7 +246,7 @@ def test_the_named_columns_of_a_table_are_left_aligned_and_nothing_is_cut():
 # Files ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_runs_folder(tmp_path):
+def test_the_folder_of_a_run(tmp_path):
     parent = tmp_path / "deep" / "results"
     first = RunFolder(parent, info())
     assert json.loads((first.path / "run.json").read_text())["finished"] is None  # there before the first record
@@ -194,7 +268,7 @@ def test_a_runs_folder(tmp_path):
     assert {p.name for p in parent.iterdir()} == {first.info.run, second.info.run, "latest", "store.sqlite"}
 
 
-def test_a_run_on_silicon_is_not_said_to_lack_numerics(tmp_path):
+def test_the_summary_of_a_silicon_run_does_not_mention_missing_numerics(tmp_path):
     folder = RunFolder(tmp_path, info(device=DeviceFacts(DeviceMode.SILICON, "n150"), versions={"ttnn": "0.81.1"}))
     assert folder.finish(0)[1:] == ["silicon n150, ttnn 0.81.1"]
 

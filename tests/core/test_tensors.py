@@ -1,4 +1,4 @@
-"""The arithmetic of ``specs`` without a device: real cards' figures, and sums written out."""
+"""The arithmetic of ``specs`` without a device: numbers of real cards, and sums written out."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_pages(dtype: DType, tile: int, row_of_100: int | None) -> None:
     [(N150, L1, 64, 208), (N150, DRAM, 12, 224), (P150, L1, 110, 208), (P150, DRAM, 8, 256)],
     ids=["n150-l1", "n150-dram", "p150-l1", "p150-dram"],
 )
-def test_rows_are_stored_at_the_memory_s_alignment(board, memory, banks, row) -> None:
+def test_rows_are_stored_at_the_alignment_of_the_memory(board, memory, banks, row) -> None:
     """111 rows of 200 B: L1 aligns to 16 B, Wormhole's DRAM to 32, Blackhole's to 64."""
     spec = TensorSpec((3, 37, 100), layout=Layout.ROW_MAJOR, memory=memory)
     assert spec.allocated_bytes(board) == 111 * row
@@ -131,7 +131,7 @@ def test_rows_are_stored_at_the_memory_s_alignment(board, memory, banks, row) ->
 
 
 @pytest.mark.parametrize(("board", "granule"), [(N150, 32), (P150, 64)], ids=["n150", "p150"])
-def test_the_allocator_books_whole_granules(board, granule) -> None:
+def test_the_allocator_books_multiples_of_a_granule(board, granule) -> None:
     spec = TensorSpec((1, 5), layout=Layout.ROW_MAJOR, memory=L1)
     assert spec.bytes_per_bank(board) == 16
     assert spec.booked_bytes_per_bank(board) == granule
@@ -177,7 +177,7 @@ def test_rank_one_is_a_row_of_tiles() -> None:
     ids=["height-tile", "width-tile", "block-tile", "height-rows", "block-rows", "width-dram"],
 )  # fmt: skip
 def test_shards(spec: TensorSpec, padded: Shape, pages: int, shards: int, per_bank: int) -> None:
-    """Every bank in use holds one whole shard, however little of it the tensor fills; the total counts them all."""
+    """Every bank in use holds one complete shard, even if the tensor fills little of it; the total counts them all."""
     assert (spec.padded_shape, spec.num_pages, spec.num_banks(N150)) == (padded, pages, shards)
     assert spec.bytes_per_bank(N150) == per_bank
     assert spec.allocated_bytes(N150) == shards * per_bank
@@ -198,12 +198,12 @@ def test_shards(spec: TensorSpec, padded: Shape, pages: int, shards: int, per_ba
         ((64, 64), Layout.TILE, sharded(ShardKind.BLOCK, (0, 32), (2, 2)), "at least 1"),
     ],
 )
-def test_what_ttnn_refuses_is_no_spec(shape: Shape, layout: Layout, memory: MemoryConfig, why: str) -> None:
+def test_a_spec_that_ttnn_rejects_is_invalid(shape: Shape, layout: Layout, memory: MemoryConfig, why: str) -> None:
     with pytest.raises(InvalidCase, match=why):
         TensorSpec(shape, layout=layout, memory=memory)
 
 
-def test_shards_need_the_board_s_cores() -> None:
+def test_shards_need_cores_of_the_board() -> None:
     wide = TensorSpec((32, 32 * 9), memory=sharded(ShardKind.WIDTH, (32, 32), (9, 1)))
     assert wide.num_banks(P150) == 9
     with pytest.raises(InvalidCase, match="9x1 cores; n150 has 8x8 for l1"):
@@ -215,7 +215,7 @@ def test_shards_need_the_board_s_cores() -> None:
 
 
 def test_a_grid_may_reach_beyond_the_board_only_for_block_shards() -> None:
-    """TTNN looks at the whole grid of height and width shards, but only at the cores that get a block shard."""
+    """TTNN checks the complete grid of height and width shards, but only at the cores that get a block shard."""
     tall = TensorSpec((32, 32), memory=sharded(ShardKind.HEIGHT, (32, 32), (1, 9)))
     assert tall.num_banks(P150) == 1
     with pytest.raises(InvalidCase, match="1x9 cores; n150 has 8x8 for l1"):
@@ -240,7 +240,7 @@ def test_counters_that_wrap(shape: Shape, dtype: DType, layout: Layout, wraps: b
     assert TensorSpec(shape, dtype, layout).wraps_page_count is wraps
 
 
-def test_what_ttnn_would_take_for_32_bytes_is_128_gib() -> None:
+def test_ttnn_would_count_128_gib_as_32_bytes() -> None:
     spec = TensorSpec((65536, 65536, 16), layout=Layout.ROW_MAJOR, memory=L1)
     assert spec.allocated_bytes(N150) == 128 * 2**30
     assert spec.bytes_per_bank(N150) == 2 * 2**30
@@ -321,7 +321,7 @@ def test_a_longer_dim_never_takes_less(shape: Shape, dim: int, more: int) -> Non
 
 @given(leading=st.lists(st.integers(1, 20), max_size=6), tiles=st.tuples(st.integers(1, 20), st.integers(1, 20)))
 @exact
-def test_whole_tiles_are_not_padded(leading: list[int], tiles: tuple[int, int]) -> None:
+def test_complete_tiles_are_not_padded(leading: list[int], tiles: tuple[int, int]) -> None:
     spec = TensorSpec((*leading, 32 * tiles[0], 32 * tiles[1]), memory=L1)
     assert spec.padded_shape == spec.shape
     assert spec.allocated_bytes(N150) == spec.logical_bytes

@@ -1,4 +1,4 @@
-"""Two runs compared: what is named, what is told once, and what the command says and returns."""
+"""Comparing two runs: changes, notes, and the output and exit codes of the command."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DRAM_BANK = 1_072_693_184
 
 
 def peaks(l1_bytes):
-    """Of a call that took nothing but this."""
+    """Peaks of a call that takes nothing else."""
     return {**dict.fromkeys((f.name for f in fields(Usage)), 0), "l1_bytes": l1_bytes}
 
 
 def l1_oom(op, base, needed=2_000_000, held=0, **fields):
-    """An operand that does not fit beside ``held`` bytes of others, in the words of the allocator."""
+    """An operand that does not fit beside ``held`` bytes of others, with the message of the allocator."""
     bank = L1_END - base
     room = {"bank_bytes": bank, "allocated_bytes": held, "free_bytes": bank - held, "largest_free_bytes": bank - held}
     return a_record(
@@ -39,14 +39,14 @@ def l1_oom(op, base, needed=2_000_000, held=0, **fields):
 
 
 def program_oom(op, base, size, resource=Resource.CIRCULAR_BUFFER, **verdict):
-    """Program buffers that begin at the base: TTNN names the address where they end."""
+    """Program buffers that start at the base: TTNN reports their end address."""
     return a_record(
         op, status="oom", verdict={"resource": resource, "stage": "program", "program_bytes": base + size, **verdict}
     )
 
 
 def release(base, **changed):
-    """Six cases as a release with this reserved base would tell them. ``changed``: another record for an operator."""
+    """Six cases as a release with this reserved base records them. ``changed``: another record for an operator."""
     bank = L1_END - base
     dram = {"bank_bytes": DRAM_BANK, "free_bytes": DRAM_BANK, "largest_free_bytes": DRAM_BANK, "bytes_per_bank": 2 * DRAM_BANK}
     records = {
@@ -81,7 +81,7 @@ def named(changes):
     return [(change.kind, change.op) for change in changes.found]
 
 
-def test_the_same_again_is_no_change(compared):
+def test_equal_runs_have_no_changes(compared):
     changes = compared(release(BASE_081), release(BASE_081))
     assert (named(changes), changes.notes, changes.cases) == ([], (), 7)
     assert changes.heads == ("virtual n150, ttnn 0.81.1: 7 cases in both; numerics not run: memory verdicts only",)
@@ -104,7 +104,7 @@ REGRESSIONS = {
 
 @pytest.mark.parametrize("base_before", [BASE_081, BASE_076], ids=["same base", "base grew"])
 @pytest.mark.parametrize(("changed", "kind"), REGRESSIONS.values(), ids=REGRESSIONS)
-def test_one_injected_change_is_the_one_that_is_named(compared, base_before, changed, kind):
+def test_one_injected_change_is_the_only_one_reported(compared, base_before, changed, kind):
     changes = compared(release(base_before), release(BASE_081, **changed))
     assert named(changes) == [(kind, *changed)]
     shifted = [note for note in changes.notes if "base" in note]
@@ -118,14 +118,14 @@ def test_one_injected_change_is_the_one_that_is_named(compared, base_before, cha
         (BASE_081, BASE_076, "L1 banks 1,393,312 → 1,393,472 B on 5 cases: the reserved base shrank by 160 B"),
     ],
 )
-def test_a_base_that_moved_is_told_once(compared, before, after, note):
-    """Add, gelu, tanh, silu and cat name figures that are counted from it; DRAM and what fits do not."""
+def test_a_moved_base_is_one_note(compared, before, after, note):
+    """The numbers of add, gelu, tanh, silu and cat are counted from it; those of DRAM and of fits are not."""
     changes = compared(release(before), release(after))
     assert (named(changes), changes.notes) == ([], (note,))
 
 
-def test_a_figure_that_moves_against_the_base_is_a_change(compared):
-    """An end address goes up with the base. One that goes down by as much is of a program that shrank by twice that."""
+def test_a_number_that_moves_against_the_base_is_a_change(compared):
+    """An end address goes up with the base. One that goes down by as much is from a program that shrank by twice that."""
     smaller = program_oom("tanh", BASE_081, 9_887_744 - 2 * (BASE_081 - BASE_076), limit_bytes=L1_END)
     changes = compared(release(BASE_076), release(BASE_081, tanh=smaller))
     assert named(changes) == [(ChangeKind.SHRUNK, "tanh")]
@@ -133,7 +133,7 @@ def test_a_figure_that_moves_against_the_base_is_a_change(compared):
 
 
 def test_a_bank_without_a_reserved_base_grows_or_shrinks_itself(compared):
-    """DRAM banks end where the trace region begins: there is no base of TTNN's own below them."""
+    """DRAM banks end where the trace region starts: there is no reserved base below them."""
 
     def dram(bank):
         numbers = {"bank_bytes": bank, "free_bytes": bank, "largest_free_bytes": bank, "bytes_per_bank": 2 * DRAM_BANK}
@@ -167,7 +167,7 @@ def test_the_shift_is_the_one_of_most_cases(compared):
 
 
 def test_a_budget_that_does_not_follow_the_base_is_judged_by_itself(compared):
-    """It lost 32 B. Had it to move by 160 B with the bank, it would have gained."""
+    """It lost 32 B. If it had to move by 160 B with the bank, it would have gained."""
     before, after = (
         release(base, cat=program_oom("cat", 0, 9_768_960, limit_bytes=limit))
         for base, limit in ((BASE_076, 1_000_000), (BASE_081, 999_968))
@@ -177,7 +177,7 @@ def test_a_budget_that_does_not_follow_the_base_is_judged_by_itself(compared):
     assert changes.found[0].figures == (ByteChange("limit_bytes", 1_000_000, 999_968),)
 
 
-def test_what_no_longer_fits_because_of_the_base_is_a_new_oom(compared):
+def test_a_case_that_no_longer_fits_because_of_the_base_is_a_new_oom(compared):
     needed = L1_END - BASE_076
     changes = compared(release(BASE_076), release(BASE_081, relu=l1_oom("relu", BASE_081, needed=needed)))
     assert named(changes) == [(ChangeKind.NEW_OOM, "relu")]
@@ -244,8 +244,8 @@ def test_tensors_on_the_device_are_compared(compared):
     assert changes.found[0].figures == (ByteChange("output: allocated_bytes", 4096, 2048),)
 
 
-def test_cases_of_one_run_alone(compared):
-    """What fitted and has no record any more is lost; what did not has vanished."""
+def test_cases_that_only_one_run_has(compared):
+    """A fit without a record is lost; any other case has vanished."""
     before = [a_record("relu"), a_record("gelu"), a_record("exp", status="oom")]
     changes = compared(before, [a_record("relu"), a_record("silu", status="oom")])
     assert named(changes) == [(ChangeKind.LOST_FIT, "gelu"), (ChangeKind.NEW_CASE, "silu"), (ChangeKind.VANISHED, "exp")]
@@ -258,25 +258,25 @@ def test_cases_of_one_run_alone(compared):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_cases_under_another_release_of_the_board_are_not_gone(compared, turned):
-    """One run of two releases: what moved to the other is not compared, and is neither vanished nor new."""
+    """One run of two releases: cases that moved to the other are not compared, and are neither vanished nor new."""
     runs = [[a_record("relu"), a_record("gelu")], [a_record("relu"), a_record("gelu", ttnn="0.82.0")]]
     changes = compared(*(reversed(runs) if turned else runs))
     assert named(changes) == []
     assert "1 case of virtual n150, ttnn 0.82.0 without a counterpart, not compared" in changes.notes[0]
 
 
-def test_a_run_that_is_not_whole_makes_no_case_vanish_but_loses_what_fitted(compared):
+def test_in_an_incomplete_run_no_case_vanishes_but_fits_are_lost(compared):
     whole, killed = [a_record("relu"), a_record("gelu"), a_record("silu", status="oom")], [a_record("relu")]
     changes = compared(whole, killed, selected=3)
     assert named(changes) == [(ChangeKind.LOST_FIT, "gelu")]
     assert changes.found[0].after == f"no record: {OTHER} is incomplete"
     loss = "2 of 3 selected cases have no record: the run was interrupted or is still in progress"
-    told = f"2 cases without a record in {OTHER}, which is incomplete: not counted as vanished"
-    assert changes.notes == (f"{OTHER}: {loss}", told)
+    note = f"2 cases without a record in {OTHER}, which is incomplete: not counted as vanished"
+    assert changes.notes == (f"{OTHER}: {loss}", note)
 
 
-def test_a_change_says_whom_it_hits(compared):
-    """The models that make the call and how often, and the key to look it up by; crossed catalogs make no calls."""
+def test_a_change_names_the_models_that_make_the_call(compared):
+    """The models that make the call and how often, and the key to look it up by; shape sweeps make no calls."""
     sources = [Source("a-640", "m/a", "640x640", 8, "model.0"), Source("crossed", "m/b", "640x640", 0)]
     before, after = a_record(sources=sources), a_record(status="oom", sources=sources)
     changes = compared([before], [after])
@@ -288,7 +288,7 @@ def test_a_change_says_whom_it_hits(compared):
     assert changes.to_json()["changes"][0]["models"] == ["m/a"]
 
 
-def test_a_run_that_was_not_whole_makes_no_case_new(compared):
+def test_after_an_incomplete_run_no_case_is_new(compared):
     changes = compared([a_record("relu")], [a_record("relu"), a_record("gelu")], selected=2)
     assert (named(changes), changes.notes[1:]) == (
         [],
@@ -302,7 +302,7 @@ def test_releases_are_compared_and_named(compared):
     assert changes.heads[0].startswith("virtual n150, ttnn 0.80.0 → virtual n150, ttnn 0.81.1: 1 case in both")
 
 
-def test_groups_without_a_counterpart_are_named_and_not_mixed(compared):
+def test_groups_without_a_counterpart_are_noted_and_not_compared(compared):
     changes = compared([a_record(), a_record(board="p150", status="oom")], [a_record(), a_record(mode="silicon", status="oom")])
     assert (changes.cases, named(changes)) == (1, [])
     assert changes.notes == (
@@ -317,40 +317,40 @@ def test_of_two_releases_in_one_run_the_same_one_is_compared(compared):
     assert changes.notes == (f"{OTHER}: 1 case of virtual n150, ttnn 0.81.1 without a counterpart, not compared",)
 
 
-def test_two_releases_of_which_none_is_the_other_runs_cannot_be_compared(compared):
+def test_two_releases_without_the_one_of_the_other_run_cannot_be_compared(compared):
     with pytest.raises(
         HarnessError, match=r"nothing to compare: .* has virtual n150, ttnn 0\.79\.0, .*; virtual n150, ttnn 0\.8"
     ):
         compared([a_record(ttnn="0.79.0")], [a_record(ttnn="0.81.1"), a_record(ttnn="0.80.0")])
 
 
-def test_nothing_in_common_is_refused_unless_across(compared):
+def test_runs_with_nothing_in_common_are_an_error_unless_across(compared):
     with pytest.raises(HarnessError, match=r"has virtual n150, .* has silicon n150, .*; --across compares"):
         compared([a_record()], [a_record(mode="silicon")])
 
 
-def test_across_modes_says_so_first(compared):
+def test_a_comparison_across_modes_states_so_first(compared):
     changes = compared([a_record()], [a_record(mode="silicon", ttnn="0.80.0", status="oom")], across=True)
     assert named(changes) == [(ChangeKind.NEW_OOM, "relu")]
     assert changes.notes[0] == "across: virtual n150, ttnn 0.81.1 → silicon n150, ttnn 0.80.0"
 
 
 def test_a_case_whose_bank_did_not_move_with_the_others_is_judged_by_itself(compared):
-    """Its largest block lost 32 B. Had it to lose the 160 B that the banks of five others lost, it would have gained."""
+    """Its largest block lost 32 B. If it had to lose the 160 B that the banks of five others lost, it would have gained."""
     still = l1_oom("softplus", BASE_076)
     less = still | {"largest_free_bytes": still["largest_free_bytes"] - 32}
     changes = compared([*release(BASE_076), still], [*release(BASE_081), less])
     assert named(changes) == [(ChangeKind.GROWN, "softplus")]
 
 
-def test_across_two_that_are_left_none_is_chosen(compared):
-    """Neither has the board or the mode of the other run's group."""
+def test_across_does_not_choose_between_two_remaining_groups(compared):
+    """Neither has the board or mode of the group in the other run."""
     with pytest.raises(HarnessError, match=r"nothing to compare: .* has virtual n150, .*; simulator n300, [^-]*$"):
         compared([a_record()], [a_record(mode="silicon", board="p150"), a_record(mode="simulator", board="n300")], across=True)
 
 
 def test_across_boards_bytes_per_bank_are_no_change(compared):
-    """A p150 has other banks, and more of them: what each holds of a tensor is no growth, nor is its size a base that moved."""
+    """A p150 has other banks, and more of them: other bytes per bank are no growth, and their size is no moved base."""
     one, other = (
         [
             a_record(board=board, measured={"usage": peaks(l1_bytes)}),
@@ -364,17 +364,19 @@ def test_across_boards_bytes_per_bank_are_no_change(compared):
     assert note.startswith("across: virtual n150, ttnn 0.81.1 → virtual p150, ttnn 0.81.1; bytes per bank are not")
 
 
-def test_figures_of_another_tensor_are_not_compared(compared):
-    """Where another tensor is the one that does not fit, its bytes are no growth of the first one's."""
+def test_numbers_of_another_tensor_are_not_compared(compared):
+    """If another tensor does not fit, its bytes are no growth of the first one."""
     changes = compared([l1_oom("gelu", BASE_081)], [l1_oom("gelu", BASE_081, needed=3_000_000) | {"stage": "input 1"}])
     assert [(change.kind, change.figures) for change in changes.found] == [(ChangeKind.OTHER_VERDICT, ())]
 
 
 def test_json_has_every_kind_and_every_change(compared):
-    made = json.loads(json.dumps(compared([a_record("relu")], [a_record("relu", status="oom"), a_record("gelu")]).to_json()))
-    assert {kind: n for kind, n in made["counts"].items() if n} == {"new-oom": 1, "new-case": 1}
-    assert set(made["counts"]) == {kind.value for kind in ChangeKind}
-    assert [(c["kind"], c["op"], c["before"]) for c in made["changes"]] == [
+    document = json.loads(
+        json.dumps(compared([a_record("relu")], [a_record("relu", status="oom"), a_record("gelu")]).to_json())
+    )
+    assert {kind: n for kind, n in document["counts"].items() if n} == {"new-oom": 1, "new-case": 1}
+    assert set(document["counts"]) == {kind.value for kind in ChangeKind}
+    assert [(c["kind"], c["op"], c["before"]) for c in document["changes"]] == [
         ("new-oom", "relu", "fits"),
         ("new-case", "gelu", ""),
     ]
@@ -384,26 +386,26 @@ HOSTILE = "a|b `c`\n# <script>alert(1)</script> [x](y)"
 
 
 def test_markdown_has_no_markup_of_a_message(compared):
-    made = markdown(compared([a_record()], [a_record(status="error", verdict={"message": HOSTILE})]))
-    rows = [line for line in made.splitlines() if "script" in line]
+    document = markdown(compared([a_record()], [a_record(status="error", verdict={"message": HOSTILE})]))
+    rows = [line for line in document.splitlines() if "script" in line]
     assert len(rows) == 1
     assert "<script" not in rows[0].replace("\\<", "")
     assert rows[0].replace("\\|", "").count("|") == 8  # seven columns
     assert "\\`c\\`" in rows[0]
-    assert not any(line.startswith("# ") for line in made.splitlines())
+    assert not any(line.startswith("# ") for line in document.splitlines())
 
 
-def test_lines_are_one_for_each_change_and_cut_with_a_count(compared):
+def test_each_change_is_one_line_and_the_rest_a_count(compared):
     shapes = [(1, 32 * n) for n in range(1, 31)]
     hostile = {"status": "error", "verdict": {"message": HOSTILE}}
     changes = compared([a_record(shape=s) for s in shapes], [a_record(shape=s, **hostile) for s in shapes])
-    told = list(lines(changes, 20))
-    assert told[2] == "new-fault (30): fails now: error, mismatch, crash, timeout or leak"
-    assert (len(told), told[-1]) == (3 + 20 + 1, "  … and 10 more")
+    text = list(lines(changes, 20))
+    assert text[2] == "new-fault (30): fails now: error, mismatch, crash, timeout or leak"
+    assert (len(text), text[-1]) == (3 + 20 + 1, "  … and 10 more")
     assert len(list(lines(changes, None))) == 3 + 30
 
 
-def test_a_summary_keeps_below_its_limit_and_tells_the_rest(compared):
+def test_a_summary_stays_below_its_limit_and_counts_the_rest(compared):
     shapes = [(1, 32 * n) for n in range(1, 301)]
     changes = compared([a_record(shape=s) for s in shapes], [a_record(shape=s, status="oom") for s in shapes])
     assert len(markdown(changes).encode()) > 10_000
@@ -418,7 +420,7 @@ def test_a_summary_keeps_below_its_limit_and_tells_the_rest(compared):
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """Three runs in ``results``: a good one, one with a regression, one that is better."""
+    """Three runs in ``results``: a good one, one with a regression, one with an improvement."""
     monkeypatch.chdir(tmp_path)
     results = tmp_path / "results"
     write_run(results, release(BASE_081), "good")
@@ -449,7 +451,7 @@ def test_exit_code_is_of_the_chosen_kinds(runs, arguments, code, finding):
     assert (result.exit_code, result.stderr.strip()) == (code, finding)
 
 
-def test_text_names_the_regression_alone(runs):
+def test_the_text_has_only_the_regression(runs):
     result = compare("good", "worse")
     assert result.stdout.splitlines() == [
         "good → worse: 1 new-oom",
@@ -460,7 +462,7 @@ def test_text_names_the_regression_alone(runs):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["good", "worse", "--fail-on", "new-oops"], "unknown kind of change 'new-oops'; did you mean new-oom"),
         (["good", "worse", "--fail-on", ""], "unknown kind of change ''"),
@@ -468,35 +470,35 @@ def test_text_names_the_regression_alone(runs):
         (["good", "worse", "--github-summary"], "GITHUB_STEP_SUMMARY is not set"),
     ],
 )
-def test_bad_input_is_refused(runs, arguments, says):
+def test_bad_input_is_one_line(runs, arguments, message):
     result = compare(*arguments, GITHUB_STEP_SUMMARY="")
     assert isinstance(result.exception, HarnessError)
-    assert says in str(result.exception)
+    assert message in str(result.exception)
 
 
 @pytest.mark.parametrize("arguments", [["--json", "--markdown"], ["-o", "file"]])
-def test_options_that_do_not_go_together_are_refused(runs, arguments):
+def test_contradicting_options_are_usage_errors(runs, arguments):
     assert compare("good", "worse", *arguments).exit_code == 2
 
 
 @pytest.mark.parametrize(("form", "begins"), [("--json", "{"), ("--markdown", "## ")])
-def test_a_document_goes_to_standard_output_or_to_a_file(runs, tmp_path, form, begins):
+def test_a_document_is_printed_or_written(runs, tmp_path, form, begins):
     document = compare("good", "worse", form).stdout
     assert document.startswith(begins)
-    told = compare("good", "worse", form, "-o", "made").stdout
-    assert (tmp_path / "made").read_text() == document
-    assert told.startswith("good → worse: 1 new-oom")
-    assert [p.name for p in tmp_path.iterdir() if "made" in p.name] == ["made"]
+    summary = compare("good", "worse", form, "-o", "document").stdout
+    assert (tmp_path / "document").read_text() == document
+    assert summary.startswith("good → worse: 1 new-oom")
+    assert [p.name for p in tmp_path.iterdir() if "document" in p.name] == ["document"]
 
 
-def test_a_job_summary_is_appended_to_what_is_there(runs, tmp_path):
+def test_a_job_summary_is_appended(runs, tmp_path):
     summary = tmp_path / "summary.md"
     summary.write_text("# Before\n")
     assert compare("good", "worse", "--github-summary", GITHUB_STEP_SUMMARY=str(summary)).exit_code == 1
     assert summary.read_text().startswith("# Before\n## `good` → `worse`\n")
 
 
-def test_a_full_job_summary_is_said(runs, tmp_path):
+def test_a_full_job_summary_is_reported(runs, tmp_path):
     summary = tmp_path / "summary.md"
     summary.write_text("x" * (1024 * 1024 - 10))
     result = compare("good", "worse", "--github-summary", GITHUB_STEP_SUMMARY=str(summary))

@@ -1,4 +1,4 @@
-"""The index of runs and what history says from it: whole runs, whatever is killed, removed, damaged or written at once."""
+"""The index of runs and the histories read from it, with runs that are killed, removed, damaged or written concurrently."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def store(results):
 
 
 def day(number):
-    """The id of a run, and when it began."""
+    """The id of a run, and its start."""
     return f"202601{number:02}T000000.000000Z", f"2026-01-{number:02}T00:00:00+00:00"
 
 
@@ -57,8 +57,8 @@ def run_of(results, number, *records, **info):
     return write_run(results, records, run, started=started, **info)
 
 
-def told(store, operator="relu", shape=SHAPE, **only):
-    """Of each case: the runs' days, with status and change."""
+def entries_of(store, operator="relu", shape=SHAPE, **only):
+    """The days of the runs of each case, with status and change."""
     history = History.of(store, operator, shape, **only)
     return [
         [(int(e.indexed.run.id[6:8]), str(e.indexed.record.status), e.change and e.change.kind) for e in case.entries]
@@ -67,7 +67,7 @@ def told(store, operator="relu", shape=SHAPE, **only):
 
 
 def contents(store):
-    """All that the index knows, without the numbers of its rows."""
+    """Everything in the index, without the numbers of its rows."""
     indexed = [
         (one.run.folder, one.setting, json.dumps(one.record.to_json()))
         for name in {info.name for info in operators().values()}
@@ -85,7 +85,7 @@ def test_a_case_over_runs_with_its_changes(results, store):
     for number, record in enumerate([relu(), relu(), oom(), oom(), relu(status="error"), relu()], 1):
         run_of(results, number, record)
     store.sync(results)
-    assert told(store) == [
+    assert entries_of(store) == [
         [
             (1, "fits", None),
             (2, "fits", None),
@@ -103,7 +103,7 @@ def test_a_base_that_moved_is_no_change_of_a_case(results, store):
     run_of(results, 2, oom())
     run_of(results, 3, relu(status="oom", verdict={**FULL, "bytes_per_bank": 532_512}))
     store.sync(results)
-    assert told(store) == [[(1, "oom", None), (2, "oom", None), (3, "oom", ChangeKind.GROWN)]]
+    assert entries_of(store) == [[(1, "oom", None), (2, "oom", None), (3, "oom", ChangeKind.GROWN)]]
     assert [e.indexed.record.ttnn for e in History.of(store, "relu", SHAPE).cases[0].entries] == ["0.80.0", "0.81.1", "0.81.1"]
 
 
@@ -124,11 +124,11 @@ def test_a_base_that_moved_under_program_buffers_is_known_from_the_device(result
         }
         run_of(results, number, relu(status="oom") | numbers, device=device)
     store.sync(results)
-    assert told(store) == [[(1, "oom", None), (2, "oom", None)]]
+    assert entries_of(store) == [[(1, "oom", None), (2, "oom", None)]]
 
 
-def test_a_base_that_moved_on_one_board_explains_nothing_on_another(results, store):
-    """The run opened an n150; what it holds of a p150 came from elsewhere."""
+def test_a_base_that_moved_on_one_board_does_not_explain_changes_on_another(results, store):
+    """The run opened an n150; its records of a p150 came from elsewhere."""
     for number, moved in ((1, 0), (2, 160)):
         l1 = {"num_banks": 64, "bank_bytes": 1_393_472 - moved, "alignment_bytes": 16}
         device = {"mode": "virtual", "board": "n150", "ttnn": "0.81.1", "l1": l1}
@@ -136,17 +136,17 @@ def test_a_base_that_moved_on_one_board_explains_nothing_on_another(results, sto
         run_of(results, number, *(relu(status="oom", board=board) | numbers for board in ("n150", "p150")), device=device)
     store.sync(results)
     n150, p150 = [(1, "oom", None), (2, "oom", None)], [(1, "oom", None), (2, "oom", ChangeKind.GROWN)]
-    assert told(store) == [n150, p150]
+    assert entries_of(store) == [n150, p150]
 
 
-def test_boards_and_modes_are_told_apart_and_releases_together(results, store):
+def test_boards_and_modes_have_separate_tables_and_releases_share_one(results, store):
     run_of(results, 1, relu(), oom(board="p150"), relu(mode="silicon"))
     run_of(results, 2, relu(ttnn="0.82.0"))
     store.sync(results)
     silicon, n150, p150 = [(1, "fits", None)], [(1, "fits", None), (2, "fits", None)], [(1, "oom", None)]
-    assert told(store) == [silicon, n150, p150]
-    assert told(store, board="p150") == [p150]
-    assert told(store, mode="silicon", board="n150") == [silicon]
+    assert entries_of(store) == [silicon, n150, p150]
+    assert entries_of(store, board="p150") == [p150]
+    assert entries_of(store, mode="silicon", board="n150") == [silicon]
 
 
 def test_a_case_is_found_by_its_listed_shape_and_by_any_operand(results, store):
@@ -154,22 +154,22 @@ def test_a_case_is_found_by_its_listed_shape_and_by_any_operand(results, store):
     run_of(results, 1, bmm, relu())
     store.sync(results)
     for shape in ((1, 64, 128), (1, 128, 256), (1, 64, 64), (1, None, 256)):
-        assert told(store, "bmm", shape) == [[(1, "fits", None)]], shape
+        assert entries_of(store, "bmm", shape) == [[(1, "fits", None)]], shape
     for shape in ((64, 128), (1, 64, 129), (1, None, 257)):
-        assert told(store, "bmm", shape) == [], shape
+        assert entries_of(store, "bmm", shape) == [], shape
 
 
-def test_a_case_without_an_operand_is_found_by_what_it_makes(results, store):
+def test_a_case_without_an_operand_is_found_by_its_result(results, store):
     run_of(results, 1, a_record("ones", inputs=[], attrs={"size": [1, 64, 80]}))
     store.sync(results)
-    assert told(store, "ones", (1, 64, 80)) == [[(1, "fits", None)]]
+    assert entries_of(store, "ones", (1, 64, 80)) == [[(1, "fits", None)]]
 
 
-def test_a_case_that_no_device_answered_stands_with_the_others_of_its_board(results, store):
+def test_a_case_that_no_device_answered_belongs_to_its_board(results, store):
     run_of(results, 1, relu(status="not_run", mode="none"), a_record("gelu"))
     run_of(results, 2, relu(), a_record("gelu"))
     store.sync(results)
-    assert told(store) == [[(1, "not_run", None), (2, "fits", ChangeKind.OTHER_VERDICT)]]
+    assert entries_of(store) == [[(1, "not_run", None), (2, "fits", ChangeKind.OTHER_VERDICT)]]
 
 
 def test_an_outcome_of_many_runs_is_kept_once(results, store):
@@ -188,7 +188,7 @@ def test_the_end_of_a_run_indexes_it(results, tmp_path):
     assert counted(Store(results / STORE), "results") == 1
 
 
-def test_an_index_that_cannot_be_written_is_one_line_and_the_run_stands(results, tmp_path):
+def test_an_index_that_cannot_be_written_is_one_line_and_the_run_is_complete(results, tmp_path):
     folder = RunFolder(results, new_run(tmp_path, {}, 1, DeviceFacts(DeviceMode.VIRTUAL, "n150")))
     (results / STORE).mkdir()
     folder.append(relu())
@@ -197,8 +197,8 @@ def test_an_index_that_cannot_be_written_is_one_line_and_the_run_stands(results,
     assert json.loads((folder.path / "run.json").read_text())["totals"] == {"fits": 1}
 
 
-def test_what_is_up_to_date_is_not_written_again(results, store):
-    """Nor by a process to which another one came first. The head of the file counts what SQLite writes."""
+def test_an_index_that_is_up_to_date_is_not_written(results, store):
+    """Nor by a process that comes second. The header of the file counts the writes of SQLite."""
     folder = run_of(results, 1, relu())
     store.sync(results)
     before = store.path.read_bytes()
@@ -209,7 +209,7 @@ def test_what_is_up_to_date_is_not_written_again(results, store):
 
 
 def test_a_run_whose_description_alone_changed_is_read_again(results, store):
-    """As its end does."""
+    """The end of a run does that."""
     folder = run_of(results, 1, relu(), selected=2)
     store.sync(results)
     assert store.runs()[0].losses
@@ -219,16 +219,16 @@ def test_a_run_whose_description_alone_changed_is_read_again(results, store):
     assert store.runs()[0].losses == ()
 
 
-def test_runs_are_told_in_the_order_in_which_they_began(results, store):
-    """The name of a folder may say otherwise."""
+def test_runs_are_shown_in_the_order_of_their_start(results, store):
+    """The name of a folder may suggest another order."""
     for number, began, record in ((1, 2, oom()), (2, 1, relu())):
         write_run(results, [record], day(number)[0], started=day(began)[1])
     store.sync(results)
-    assert told(store) == [[(2, "fits", None), (1, "oom", ChangeKind.NEW_OOM)]]
+    assert entries_of(store) == [[(2, "fits", None), (1, "oom", ChangeKind.NEW_OOM)]]
 
 
-def test_rebuilt_is_the_same_as_grown(results, store):
-    """Also after runs changed and vanished."""
+def test_a_rebuilt_index_equals_one_that_grew(results, store):
+    """Also after runs changed and disappeared."""
     run_of(results, 1, relu(), a_record("gelu"), ttnn := relu(ttnn="0.80.0"))
     store.sync(results)
     run_of(results, 2, oom(), a_record("silu"))
@@ -253,37 +253,37 @@ def test_a_run_whose_folder_is_gone_leaves_the_index(results, store):
     store.sync(results)
     shutil.rmtree(results / day(1)[0])
     store.sync(results)
-    assert told(store) == [[(2, "fits", None)]]
+    assert entries_of(store) == [[(2, "fits", None)]]
 
 
-def test_a_run_that_goes_on_is_read_again(results, store):
+def test_a_run_in_progress_is_read_again(results, store):
     folder = run_of(results, 1, relu(), selected=2)
     store.sync(results)
     assert "1 of 2 selected cases have no record" in History.of(store, "relu", SHAPE).notes[0]
     with (folder / "records.jsonl").open("a") as lines:
         lines.write(json.dumps(a_record("gelu")) + "\n")
     store.sync(results)
-    assert (told(store, "gelu"), History.of(store, "relu", SHAPE).notes) == ([[(1, "fits", None)]], ())
+    assert (entries_of(store, "gelu"), History.of(store, "relu", SHAPE).notes) == ([[(1, "fits", None)]], ())
 
 
-def test_of_a_killed_run_what_is_whole_is_indexed_and_the_loss_told(results, store):
+def test_the_complete_lines_of_a_killed_run_are_indexed_and_the_rest_noted(results, store):
     folder = run_of(results, 1, relu(), a_record("gelu"))
     path = folder / "records.jsonl"
     path.write_bytes(path.read_bytes()[:-100])
     store.sync(results)
-    assert (told(store), told(store, "gelu")) == ([[(1, "fits", None)]], [])
+    assert (entries_of(store), entries_of(store, "gelu")) == ([[(1, "fits", None)]], [])
     (note,) = History.of(store, "gelu", SHAPE).notes
     assert note.startswith(f"run {folder.name}: {path}:2: not a complete record, skipped: truncated after ")
     assert note.endswith("(and 1 more)")
 
 
 @pytest.mark.parametrize("text", ['{"schema": 99, "op": "relu"}\n', "", "no JSON\n"])
-def test_a_run_that_cannot_be_read_is_told_and_costs_no_other(results, store, text):
+def test_a_run_that_cannot_be_read_is_noted_and_the_others_indexed(results, store, text):
     bad = run_of(results, 1, relu())
     run_of(results, 2, relu())
     (bad / "records.jsonl").write_text(text)
     store.sync(results)
-    assert told(store) == [[(2, "fits", None)]]
+    assert entries_of(store) == [[(2, "fits", None)]]
     (note,) = History.of(store, "relu", SHAPE).notes
     assert note.startswith(f"run {bad.name} is not indexed: {bad}/records.jsonl:")
 
@@ -293,7 +293,7 @@ def make_garbage(path):
 
 
 def make_damaged(path):
-    """The head and the first page are whole, the pages with the tables are not."""
+    """The header and the first page are intact, the pages with the tables are not."""
     data = bytearray(path.read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
     path.write_bytes(data)
@@ -306,7 +306,7 @@ def make_foreign(path):
 
 
 @pytest.mark.parametrize("spoil", [make_garbage, make_damaged, make_foreign])
-def test_a_file_that_is_no_index_is_said_and_can_be_made_anew(results, store, spoil):
+def test_a_file_that_is_not_an_index_is_an_error_and_can_be_rebuilt(results, store, spoil):
     run_of(results, 1, relu())
     store.sync(results)
     spoil(store.path)
@@ -317,20 +317,20 @@ def test_a_file_that_is_no_index_is_said_and_can_be_made_anew(results, store, sp
         store.index(results / day(1)[0])
     assert store.path.read_bytes() == spoilt
     store.rebuild(results)
-    assert told(store) == [[(1, "fits", None)]]
+    assert entries_of(store) == [[(1, "fits", None)]]
 
 
-def test_an_outcome_that_is_no_record_is_said(results, store):
+def test_an_outcome_that_is_not_a_record_is_an_error(results, store):
     run_of(results, 1, relu())
     store.sync(results)
     with sqlite3.connect(store.path) as db:
         db.execute("UPDATE outcomes SET body = json_remove(body, '$.status')")
     with pytest.raises(NotAStore, match=r"outcome 1 is not a record\): move it away, or rebuild it"):
-        told(store)
+        entries_of(store)
 
 
 @pytest.mark.parametrize("version", [1, 999_999])
-def test_an_index_of_another_version_is_made_anew(results, store, version):
+def test_an_index_of_another_version_is_rebuilt(results, store, version):
     run_of(results, 1, relu())
     store.sync(results)
     with sqlite3.connect(store.path) as db:
@@ -338,7 +338,7 @@ def test_an_index_of_another_version_is_made_anew(results, store, version):
         db.execute("CREATE TABLE other (x)")
         db.execute(f"PRAGMA user_version = {version}")
     store.sync(results)
-    assert told(store) == [[(1, "fits", None)]]
+    assert entries_of(store) == [[(1, "fits", None)]]
 
 
 # Begins to replace a run, far enough that pages are in the file, and dies.
@@ -387,7 +387,7 @@ def index_all(path, folders, start):
 
 
 def test_two_writers_at_once_lose_nothing_and_no_reader_sees_half_a_run(results, store):
-    """One goes through the runs forwards, the other backwards; they meet at some, and both write most."""
+    """One indexes the runs forwards, the other backwards: they meet at some of them."""
     records = [a_record("relu", (1, 32 * n)) for n in range(1, CASES + 1)]
     folders = [run_of(results, number, *records) for number in range(1, RUNS + 1)]
     store.index(folders[0])
@@ -434,8 +434,8 @@ def test_the_command(results, store):
         "  2026-01-01 00:00:00  20260101T000000.000000Z  0.81.1  fits",
         "  2026-01-02 00:00:00  20260102T000000.000000Z  0.81.1  oom     l1_buffer  output  532,480  328,352  204,128  new-oom",
     ]
-    made = json.loads(ask(results, "relu", "1x64x*x400", "--json", "--board", "n150", "--device", "virtual").stdout)
-    runs = made["cases"][0]["runs"]
+    document = json.loads(ask(results, "relu", "1x64x*x400", "--json", "--board", "n150", "--device", "virtual").stdout)
+    runs = document["cases"][0]["runs"]
     assert [(r["status"], r["shortfall_bytes"], r["change"] and r["change"]["kind"]) for r in runs] == [
         ("fits", None, None),
         ("oom", 204_128, "new-oom"),
@@ -443,7 +443,7 @@ def test_the_command(results, store):
     assert ask(results, "concat", "1,64,640,400").stdout.startswith("cat 1x64x640x400+1x64x640x400")
 
 
-def test_no_record_is_an_answer_with_what_is_near(results, store):
+def test_a_shape_without_a_record_lists_similar_shapes(results, store):
     run_of(results, 1, relu())
     result = ask(results, "relu", "1,640,64,400")
     assert (result.exit_code, result.stdout) == (0, "no record of relu [1,640,64,400]; near: [1,64,640,400]\n")
@@ -451,7 +451,7 @@ def test_no_record_is_an_answer_with_what_is_near(results, store):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["rel", "1,64"], "unknown operator 'rel'"),
         (["relu", "1,6a"], "shape '1,6a'"),
@@ -460,19 +460,19 @@ def test_no_record_is_an_answer_with_what_is_near(results, store):
         (["relu", "1,64", "--device", "real"], "unknown device mode 'real'"),
     ],
 )
-def test_bad_input_is_refused(results, store, arguments, says):
+def test_bad_input_is_one_line(results, store, arguments, message):
     run_of(results, 1, relu())
     result = ask(results, *arguments)
     assert isinstance(result.exception, HarnessError)
-    assert says in str(result.exception)
+    assert message in str(result.exception)
 
 
 @pytest.mark.parametrize("arguments", [[], ["relu"], ["relu", "--rebuild"]])
-def test_arguments_that_lack_one_are_refused(results, store, arguments):
+def test_missing_arguments_are_usage_errors(results, store, arguments):
     assert ask(results, *arguments).exit_code == 2
 
 
-def test_a_folder_without_a_run_is_said_and_left_alone(tmp_path):
+def test_a_folder_without_a_run_is_an_error_and_stays_empty(tmp_path):
     result = ask(tmp_path, "relu", "1,64")
     assert str(result.exception) == f"no run in {tmp_path}; start with: ssinghal run"
     assert os.listdir(tmp_path) == []

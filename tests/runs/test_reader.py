@@ -1,4 +1,4 @@
-"""Runs read back: what is whole is kept, what is not is told, and what cannot be added up is kept apart."""
+"""Reading runs: complete records are kept, the rest is reported, and records that cannot be added up are kept apart."""
 
 import json
 from pathlib import Path
@@ -37,8 +37,8 @@ def test_what_was_written_is_read(tmp_path):
     assert counted(run.records) == {"fits": 1, "oom": 1}
 
 
-def test_a_line_cut_short_costs_itself_and_is_told(tmp_path):
-    """As a killed run leaves it. The number of selected cases says how many never came."""
+def test_a_truncated_line_is_skipped_and_reported(tmp_path):
+    """A killed run leaves it. The number of selected cases shows how many are missing."""
     records = [a_record(shape=(1, 1, 32, 32 * n)) for n in range(1, 5)]
     folder = write_run(tmp_path, records, selected=9)
     path = folder / "records.jsonl"
@@ -53,7 +53,7 @@ def test_a_line_cut_short_costs_itself_and_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reason"),
     [
         ("null\n", "Input should be an object"),
         ("{}\n", "op: Field required"),
@@ -62,7 +62,7 @@ def test_a_line_cut_short_costs_itself_and_is_told(tmp_path):
         ("[" * 100_000 + "\n", "recursion"),
     ],
 )
-def test_a_corrupt_line_costs_itself_and_is_told(tmp_path, line, told):
+def test_a_corrupt_line_is_skipped_and_reported(tmp_path, line, reason):
     folder = write_run(tmp_path, [a_record(), a_record(shape=(1, 1, 64, 64))])
     first, second = lines_of(folder)
     (folder / "records.jsonl").write_text(first + line + second)
@@ -70,11 +70,11 @@ def test_a_corrupt_line_costs_itself_and_is_told(tmp_path, line, told):
     assert len(run.records) == 2
     (loss,) = run.losses
     assert loss.startswith(f"{folder / 'records.jsonl'}:2: not a complete record, skipped: ")
-    assert told in loss
+    assert reason in loss
 
 
-def test_an_unknown_status_is_no_status(tmp_path):
-    """Rather no verdict than a wrong one."""
+def test_a_record_with_an_unknown_status_is_skipped(tmp_path):
+    """No verdict is better than a wrong one."""
     folder = write_run(tmp_path, [a_record(), {**a_record(shape=(1, 1, 64, 64)), "status": "passed"}])
     run = read_run(folder)
     assert counted(run.records) == {"fits": 1}
@@ -82,7 +82,7 @@ def test_an_unknown_status_is_no_status(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["records", "info"])
-def test_a_newer_schema_is_refused_by_its_number(tmp_path, place):
+def test_a_newer_schema_is_rejected_by_its_number(tmp_path, place):
     newer = SCHEMA_VERSION + 1
     folder = write_run(tmp_path, [a_record(), a_record(shape=(1, 1, 64, 64))])
     if place == "records":
@@ -103,7 +103,7 @@ def test_a_newer_schema_is_refused_by_its_number(tmp_path, place):
     )
 
 
-def test_whole_records_of_a_newer_schema_are_refused_too(tmp_path):
+def test_complete_records_of_a_newer_schema_are_rejected_too(tmp_path):
     folder = write_run(tmp_path, [{**a_record(), "schema": SCHEMA_VERSION + 1}])
     with pytest.raises(HarnessError, match=f"records of schema {SCHEMA_VERSION + 1}"):
         read_run(folder)
@@ -138,7 +138,7 @@ def test_cases_that_no_device_answered_belong_to_their_board_where_that_is_clear
     ]
 
 
-def test_of_two_records_of_a_case_the_last_counts_and_that_is_told(tmp_path):
+def test_the_last_of_two_records_of_a_case_counts_and_that_is_reported(tmp_path):
     run = read_run(write_run(tmp_path, [a_record(), a_record(status="timeout")], selected=1))
     assert counted(run.records) == {"timeout": 1}
     assert "1 repeated records; the last answer for each case counts" in run.remarks[0]
@@ -146,7 +146,7 @@ def test_of_two_records_of_a_case_the_last_counts_and_that_is_told(tmp_path):
 
 
 def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
-    """Whichever comes last: a run that began again must not count a case twice, or lose its verdict."""
+    """Whichever comes last: a restarted run must not count a case twice, or lose its verdict."""
     never = a_record(status="not_run", mode="none")
     for name, records in (("before", [never, a_record()]), ("after", [a_record(), never])):
         (group,) = read_run(write_run(tmp_path / name, records, selected=1)).groups
@@ -187,7 +187,7 @@ def test_an_answer_counts_before_a_case_that_no_device_answered(tmp_path):
         {"sources": [{"catalog": "c", "count": -3}]},
     ],
 )
-def test_a_value_that_no_run_writes_makes_no_record(tmp_path, odd):
+def test_a_record_with_an_invalid_value_is_skipped(tmp_path, odd):
     run = read_run(write_run(tmp_path, [a_record(), {**a_record(shape=(1, 1, 64, 64)), **odd}]))
     assert len(run.records) == 1
     assert "records.jsonl:2: not a complete record, skipped: " in run.losses[0]
@@ -196,7 +196,7 @@ def test_a_value_that_no_run_writes_makes_no_record(tmp_path, odd):
 @pytest.mark.parametrize(
     "odd", [{"started": 5}, {"command": {"a": 1}}, {"device": {"l1": 5}}, {"device": [1]}, {"selected": "all"}, 7]
 )
-def test_an_odd_head_is_told_and_costs_itself(tmp_path, odd):
+def test_an_invalid_header_is_ignored_and_reported(tmp_path, odd):
     folder = write_run(tmp_path, [a_record()])
     head = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**head, **odd} if isinstance(odd, dict) else odd))
@@ -205,7 +205,7 @@ def test_an_odd_head_is_told_and_costs_itself(tmp_path, odd):
     assert "run.json: not a run's header (" in run.remarks[0]
 
 
-def test_numerics_are_never_claimed_for_a_virtual_device(tmp_path):
+def test_numerics_are_stated_as_they_were_compared(tmp_path):
     (group,) = read_run(write_run(tmp_path, [a_record()])).groups
     assert group.numerics == "numerics not run: memory verdicts only"
     agrees = a_record(mode="silicon", measured={"comparison": Comparison(0.9999, 0.01, 0.999)})
@@ -236,7 +236,7 @@ def test_a_case_is_known_by_one_shape_and_its_tensor_as_placed(tmp_path, fields,
     assert read.subject.shape == subject
 
 
-def test_runs_are_found_by_path_id_and_beginning(tmp_path):
+def test_runs_are_found_by_path_id_and_its_start(tmp_path):
     first = write_run(tmp_path, [a_record()], run="20260101T000000.000000Z")
     second = write_run(tmp_path, [a_record()], run="20260102T000000.000000Z")
     (tmp_path / "latest").symlink_to(second.name)
@@ -247,14 +247,14 @@ def test_runs_are_found_by_path_id_and_beginning(tmp_path):
     assert find_run(str(first / "records.jsonl"), tmp_path) == first / "records.jsonl"
     assert find_run("20260101", tmp_path) == first
     wrong = {"2026": "2 ids of runs in", "": "no run ''", "1999": "no run '1999'", str(tmp_path): "expected a run's folder"}
-    for text, told in wrong.items():
-        with pytest.raises(HarnessError, match=told):
+    for text, message in wrong.items():
+        with pytest.raises(HarnessError, match=message):
             find_run(text, tmp_path)
     with pytest.raises(HarnessError, match="no run in"):
         find_run(None, tmp_path / "nowhere")
 
 
-def test_the_run_before_is_the_last_with_equal_options(tmp_path):
+def test_the_earlier_run_is_the_last_with_equal_options(tmp_path):
     def a_run(day: int, **options):
         folder = write_run(tmp_path, [a_record()], run=f"2026010{day}T000000.000000Z")
         info = json.loads((folder / "run.json").read_text())
@@ -270,8 +270,8 @@ def test_the_run_before_is_the_last_with_equal_options(tmp_path):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(garbage=st.binary(max_size=300), at=st.integers(0, 5000))
-def test_garbage_never_hides_a_whole_record_before_it(tmp_path, garbage, at):
-    """Whatever overwrites the file from some byte on, the whole lines before are read, or the file is refused in words."""
+def test_garbage_never_hides_a_complete_record_before_it(tmp_path, garbage, at):
+    """Whatever overwrites the file from some byte on, the complete lines before it are read, or the file is rejected."""
     folder = tmp_path / RUN
     if not folder.exists():
         write_run(tmp_path, [a_record(shape=(1, 1, 32, 32 * n)) for n in range(1, 4)])
@@ -280,8 +280,8 @@ def test_garbage_never_hides_a_whole_record_before_it(tmp_path, garbage, at):
     (folder / "records.jsonl").write_bytes(whole[:at] + garbage)
     expected = whole[:at].count(b"\n")
     try:
-        found = read_run(folder)
+        run = read_run(folder)
     except HarnessError:
         assert expected == 0 or b"schema" in garbage
         return
-    assert len(found.records) >= expected
+    assert len(run.records) >= expected

@@ -1,4 +1,4 @@
-"""The page that ends a run: every fault with its cause, what was slow, what was not run and why."""
+"""The summary of a run: every error with its cause, slow cases, and cases that were not run with the reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORDS = [
 ]
 
 
-def test_every_fault_has_its_cause_and_like_ones_share_a_line():
+def test_every_error_has_its_cause_and_similar_ones_share_a_line():
     summary = Summary.of(RECORDS)
     assert [(g.kind, g.op, g.cases, g.id, g.message) for g in summary.faults] == [
         ("error", "mm", 2, "d", "core 3-4 is busy with 17"),
@@ -40,7 +40,7 @@ def test_every_fault_has_its_cause_and_like_ones_share_a_line():
     assert [(g.cases, g.message) for g in summary.not_run] == [(2, "TTNN maps 300,000 tiles")]
 
 
-def test_what_ttnn_cannot_make_is_named_with_the_reason():
+def test_unsupported_calls_have_their_reason():
     summary = Summary.of([{**RECORDS[0], "status": "unsupported", "op": "prod", "id": "p", "message": "tile layout only"}])
     assert summary.lines()[-1] == "unsupported: prod p: tile layout only"
     assert summary.to_json()["unsupported"][0]["message"] == "tile layout only"
@@ -54,7 +54,7 @@ def test_cases_not_run_for_one_reason_share_a_line_whatever_their_operator():
     assert summary.lines()[-1] == "not_run: 9 cases of 3 operators, the first add add0: no test ran it"
 
 
-def test_the_page():
+def test_the_lines_of_a_summary():
     lines = Summary.of(RECORDS).lines()
     # 3 of 10 took half a second and more: 0.5, 12 and 12 s; the other 7 took 0.01 s each
     at = lines.index("70.0 % of the cases took less than 0.5 s, all of them together 24.6 s of worker time; the slowest:")
@@ -72,29 +72,29 @@ def test_the_page():
     ]
 
 
-def test_the_page_as_json():
-    said = Summary.of(RECORDS).to_json()
-    assert said["totals"] == {"error": 3, "fits": 2, "not_run": 2, "oom": 1, "timeout": 2}
-    assert said["operators"]["add"] == {"cases": 3, "fits": 2, "oom l1_buffer": 1}
-    assert (said["slow"], said["seconds"]) == (3, 24.57)
-    assert said["slowest"][0] == {"op": "view", "id": "g", "status": "timeout", "duration_s": 12.0}
-    assert said["not_run"] == [
+def test_a_summary_as_json():
+    summary = Summary.of(RECORDS).to_json()
+    assert summary["totals"] == {"error": 3, "fits": 2, "not_run": 2, "oom": 1, "timeout": 2}
+    assert summary["operators"]["add"] == {"cases": 3, "fits": 2, "oom l1_buffer": 1}
+    assert (summary["slow"], summary["seconds"]) == (3, 24.57)
+    assert summary["slowest"][0] == {"op": "view", "id": "g", "status": "timeout", "duration_s": 12.0}
+    assert summary["not_run"] == [
         {"kind": "not_run", "op": "view", "cases": 2, "id": "i", "message": "TTNN maps 300,000 tiles", "operators": 1}
     ]
 
 
-def test_no_record_no_page():
+def test_without_a_record_there_is_no_summary():
     assert Summary.of([]).lines() == []
 
 
-def test_calls_that_are_no_case_are_counted():
-    said = "left out: 1,020 captured calls in 2 catalog lines without an operator (ssinghal operators --missing)"
-    assert left_out([1000, 20]) == [said]
+def test_calls_that_are_not_cases_are_counted():
+    summary = "left out: 1,020 captured calls in 2 catalog lines without an operator (ssinghal operators --missing)"
+    assert left_out([1000, 20]) == [summary]
     assert left_out([]) == []
 
 
 @pytest.mark.parametrize("length", [200, 201, 100_000])
-def test_long_text_is_cut_to_its_two_ends(length):
+def test_a_long_text_is_shortened_to_its_two_ends(length):
     text = "".join(str(n % 10) for n in range(length))
     shown = cut(text, 200)
     assert len(shown) <= 200

@@ -1,4 +1,4 @@
-"""What a run's folder says of the device, and of records that vanished under it."""
+"""The folder of a run: what its summary states about the device, and records that disappear while it is written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def folder(parent, device):
 
 
 @pytest.mark.parametrize(
-    ("device", "says"),
+    ("device", "states_it"),
     [
         (DeviceFacts(DeviceMode.SILICON, "n150"), False),
         (DeviceFacts(DeviceMode.SIMULATOR, "n150"), False),
@@ -24,14 +24,14 @@ def folder(parent, device):
         (NOT_OPENED, True),
     ],
 )
-def test_numerics_are_said_not_to_run_where_they_are_not(tmp_path, device, says):
+def test_the_summary_states_where_numerics_did_not_run(tmp_path, device, states_it):
     line = folder(tmp_path, device).finish(0)[1]
-    assert line.endswith("; numerics not run: memory verdicts only") == says
+    assert line.endswith("; numerics not run: memory verdicts only") == states_it
     assert line.startswith(f"{device.mode} n150, ttnn " if device.board else "no device, ttnn ")
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_records_that_were_removed_meanwhile_are_missed(tmp_path, replaced):
+def test_removed_records_are_an_error_at_the_end(tmp_path, replaced):
     run = folder(tmp_path, NOT_OPENED)
     run.append({"op": "add", "id": "a", "status": "fits", "duration_s": 0.0})
     path = run.path / "records.jsonl"
