@@ -37,23 +37,23 @@ def main() -> None:
     with Pool(choice, PoolOptions.of(choice, workers=options.workers)) as pool:
         records = list(pool.map(cases))
     failing = [(c, r.verdict) for c, r in zip(cases, records, strict=True) if r.status is Status.OOM][:: options.every]
-    with DevicePools(choice, PoolOptions.of(choice, workers=options.workers), no_values="not asked") as bench:
-        live = live_set(options.live, bench.board)
-        solved = list(solve_all(failing if not live else [(case, None) for case, _ in failing], bench, live=live))
-    found = [told for told in solved if isinstance(told, RemedyReport)]
+    with DevicePools(choice, PoolOptions.of(choice, workers=options.workers), no_values="not asked") as pools:
+        live = live_set(options.live, pools.board)
+        solved = list(solve_all(failing if not live else [(case, None) for case, _ in failing], pools, live=live))
+    found = [report for report in solved if isinstance(report, RemedyReport)]
     print(f"{len(cases):,} cases, {len(failing):,} run out of memory, {len(found):,} searched")
-    seconds = sorted(told.remedies.seconds for told in found)
-    probes = [told.remedies.probes for told in found]
+    seconds = sorted(report.remedies.seconds for report in found)
+    probes = [report.remedies.probes for report in found]
     print(
         f"search: median {statistics.median(seconds):.3f} s, 95 % within {seconds[int(len(seconds) * 0.95)]:.2f} s, "
         f"longest {seconds[-1]:.1f} s; {statistics.mean(probes):.1f} probes on average"
     )
-    beyond = [told for told in found if {r.contract for r in told.remedies.found} - {Impact.MEMORY}]
-    none = [told for told in found if not told.remedies.found]
+    beyond = [report for report in found if {r.impact for r in report.remedies.found} - {Impact.MEMORY}]
+    none = [report for report in found if not report.remedies.found]
     dram_alone = len(found) - len(beyond) - len(none)
     print(f"{len(beyond):,} have a remedy other than DRAM, {dram_alone:,} DRAM alone, {len(none):,} none")
-    for contract, count in Counter(str(r.contract) for told in found for r in told.remedies.found).most_common():
-        print(f"  {count:6,} {contract}")
+    for impact, count in Counter(str(r.impact) for report in found for r in report.remedies.found).most_common():
+        print(f"  {count:6,} {impact}")
     proved = [t for t in found if t not in beyond and all(r.reason for r in t.remedies.refused) and not t.remedies.spent]
     print(f"{len(proved):,} of the others have a reason for every kind")
 

@@ -178,7 +178,7 @@ def find_remedies(
 
     Examples:
         >>> report = find_remedies(case, "n150", live=["40MiB@l1"])  # doctest: +SKIP
-        >>> report.remedies.found[0].tried.code  # doctest: +SKIP
+        >>> report.remedies.found[0].result.code  # doctest: +SKIP
     """
     from ssinghal.remedy.device_pools import DevicePools, why_no_values
     from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE

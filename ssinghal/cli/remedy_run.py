@@ -115,13 +115,13 @@ def _outcomes(report: RemedyReport | Unsolved) -> list[str]:
     """Returns what became of the case, one of a few phrases, then the kinds of its remedies."""
     if isinstance(report, Unsolved):
         return [FITS if report.verdict.status is Status.FITS else f"not searched, {report.verdict.status}"]
-    kinds = [str(r.contract) for r in report.remedies.found]
+    kinds = [str(r.impact) for r in report.remedies.found]
     return [REMEDY, *kinds] if kinds else [NO_REMEDY]
 
 
 def _summary(count: int, outcomes: Counter[str]) -> list[str]:
     """Counts each case once, then the kinds of remedies, of which a case has up to three."""
-    kinds = {str(contract) for contract in Impact}
+    kinds = {str(impact) for impact in Impact}
     states = [f"{n:,} {what}" for what, n in outcomes.most_common() if what not in kinds]
     remedies = [f"{n:,} {what}" for what, n in outcomes.most_common() if what in kinds]
     cases = "1 case" if count == 1 else f"{count:,} cases"
@@ -148,7 +148,7 @@ def _lines_of(report: RemedyReport | Unsolved) -> list[str]:
         return report_lines(report)
     if report.verdict.status is not Status.FITS:
         return [call_text(report.case), f"{report.verdict.status}: {sentence(report.verdict)}"]
-    code = report.tried.code if report.tried else ()
+    code = report.result.code if report.result else ()
     changes = report.changes.lines() if report.changes else []
     return [call_text(report.case), "it fits: there is nothing to remedy", *(f"   {line}" for line in code), *changes]
 
@@ -157,5 +157,5 @@ def _write_script(path: Path, report: RemedyReport | Unsolved) -> None:
     if isinstance(report, Unsolved) or not report.remedies.found:
         raise HarnessError(f"{path}: there is no remedy to write")
     first = report.remedies.found[0]
-    about = [f"{first.contract}: {first.lever}" + (f" ({first.note})" if first.note else ""), *facts(report, first)]
-    write_text(path, script(first.tried, about))
+    about = [f"{first.impact}: {first.strategy}" + (f" ({first.note})" if first.note else ""), *facts(report, first)]
+    write_text(path, script(first.result, about))

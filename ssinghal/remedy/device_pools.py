@@ -1,4 +1,4 @@
-"""The devices that trials run on: worker processes of a board and a release, started when first asked for."""
+"""The devices that trials run on: worker processes for each board and release, started when first needed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 
 class DevicePools(PoolCache[Pool]):
-    """``choice`` and ``options``: of the board and release that a trial names no other than. ``no_values``: why values are not
-    compared; ``most_elements``: of a call whose values are compared as it is. ``home``: workers of that board and release that
-    run already, and are closed by whoever started them.
+    """``choice`` and ``options``: the board and release of trials that name no other. ``no_values``: why values are not
+    compared. ``most_elements``: of a call whose values are compared at full size. ``home``: workers of that board and release
+    that run already; the caller closes them.
 
     Raises:
         DeviceError: no device opens.
@@ -58,19 +58,19 @@ class DevicePools(PoolCache[Pool]):
         return self._home.facts.opened_board
 
     def board_of(self, release: str, trace_region_bytes: int = 0) -> Board:
-        """With the bank sizes of ``release``, the bench's own where empty, less a trace region."""
+        """Returns the board with the bank sizes of ``release`` (empty for the own one), less a trace region."""
         pool = self._on("", release)
         return pool.run(BoardTask(trace_region_bytes)).result() if trace_region_bytes else pool.facts.opened_board
 
     def on(self, release: str, trial: Trial) -> Trial:
-        """``trial`` on that release."""
+        """Returns ``trial`` on that release."""
         return replace(trial, release="" if release == self.ttnn else release)
 
     def probe(self, case: Case) -> Record:
         return self._home.submit(case).result()
 
     def run(self, trial: Trial) -> TrialResult:
-        """Elsewhere, a board or release that does not open costs this trial."""
+        """Runs the trial. Where its board or release does not open, only the trial fails."""
         try:
             pool = self._on(trial.board, trial.release)
         except HarnessError as error:
@@ -81,26 +81,26 @@ class DevicePools(PoolCache[Pool]):
         return pool.run(TrialTask(trial)).result()
 
     def inside(self, trial: Trial) -> Mapping[BufferType, int]:
-        """Peaks per bank of a trial that works, with what TTNN's calls hold on the way; empty where TTNN does not tell."""
+        """Returns peaks per bank of a trial, with temporaries of TTNN's calls; empty where TTNN does not show them."""
         return self._on(trial.board, trial.release).run(InsideTask(trial)).result()
 
     def values(self, trial: Trial) -> ValueCheck:
-        """Whether the trial's rewrite keeps the values, by torch in a worker of its own."""
-        made = self._in_torch(ValuesTask(trial, self._most_elements))
-        return ValueCheck(None, reason=made) if isinstance(made, str) else made
+        """Checks in a separate worker with torch whether the trial's rewrite keeps the values."""
+        check = self._in_torch(ValuesTask(trial, self._most_elements))
+        return ValueCheck(None, reason=check) if isinstance(check, str) else check
 
     def padding(self, case: Case) -> PadValues | None:
-        """What a replicate padding's parts give, and what constant padding would; None without torch."""
-        made = self._in_torch(PadTask(case))
-        return None if isinstance(made, str) else made
+        """Compares replicate padding by parts, and constant padding, with torch's; None without torch."""
+        values = self._in_torch(PadTask(case))
+        return None if isinstance(values, str) else values
 
     def storage(self, dtype: DType) -> tuple[StorageLoss, ...]:
-        """What is lost by keeping values in ``dtype``; nothing where torch is not there to measure it."""
+        """Measures what is lost by storing values in ``dtype``; nothing without torch."""
         measured = self._in_torch(StorageTask(samples=REMEDY_SAMPLES, dtypes=(dtype,)))
         return () if isinstance(measured, str) else measured.losses
 
     def _in_torch(self, task: Task[T]) -> T | str:
-        """The task's result, or why there is none."""
+        """Returns the task's result, or the reason why there is none."""
         if self._no_values:
             return self._no_values
         try:
@@ -121,7 +121,7 @@ class DevicePools(PoolCache[Pool]):
 
 
 def why_no_values(wanted: bool = True) -> str:
-    """Why the values of rewrites are not compared; empty where they are."""
+    """Returns why the values of rewrites are not compared; empty where they are."""
     if not wanted:
-        return "it was not asked for"
+        return "not requested"
     return "" if find_spec("torch") is not None else NO_TORCH

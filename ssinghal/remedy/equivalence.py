@@ -1,7 +1,7 @@
-"""Whether a rewrite keeps the values: the same rewrite run in torch, beside the call as it was.
+"""Checks whether a rewrite keeps the values: runs it in torch and compares it with the original call.
 
-A device is not asked: a virtual one computes nothing. Shapes that are too large for the host are shrunk along the axes that the
-rewrite only walks over, and the answer names the shapes it was found with.
+No device is used, as a virtual one computes nothing. Shapes that are too large for the host are reduced along axes that can be
+cut, and the result names the shapes that were compared.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ssinghal.remedy.trial import RewriteName, Trial
 from ssinghal.runner.numerics import device_values, from_device_form, is_channels_last, make_values
 from ssinghal.runner.tasks import PoolOptions, Task
 
-_JOINED = {RewriteName.PIECES_APART: RewriteName.PIECES}  # whose values are compared in the place where they belong
-ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of some thousand terms lose a few bits of it
-MAX_ELEMENTS = 2**22  # of operands and results together, in float32: some hundredths of a second
+_JOINED = {RewriteName.PIECES_APART: RewriteName.PIECES}  # rewrites whose values are compared after a join
+ROUNDING = 2.0**-18  # of the largest value: float32 has 2^-24, and sums of thousands of terms lose a few bits
+MAX_ELEMENTS = 2**22  # of operands and results together, in float32: hundredths of a second
 MAX_ELEMENTS_ALONE = 2**26  # a second or two, and 256 MiB for each copy
 
 
 @dataclass(frozen=True)
 class ValueCheck:
-    """``equal``: every element of every result. None: not computed, ``reason`` says why. ``inputs``: shapes it was found with,
-    ``reduced`` where they are not the call's own. ``differing``: share of the elements; ``largest``: absolute difference.
-    ``rounding``: no difference is more than a sum of float32 in another order makes."""
+    """``equal``: whether all elements of all results are equal; None where not computed, for ``reason``. ``inputs``: the shapes
+    that were compared; ``reduced``: they are smaller than the call's. ``differing``: share of the elements; ``largest``:
+    absolute difference. ``rounding``: no difference exceeds that of a float32 sum in another order."""
 
     equal: bool | None
     rounding: bool = False
@@ -49,7 +49,7 @@ class ValueCheck:
 
 @dataclass(frozen=True)
 class ValuesTask(Task[ValueCheck]):
-    """In a worker with torch, so that an operator that takes too long or too much costs this answer alone."""
+    """Runs in a worker with torch, so that an operator that needs too much time or memory affects this check only."""
 
     trial: Trial
     most: int = MAX_ELEMENTS
@@ -68,7 +68,7 @@ def check_values(trial: Trial, most: int = MAX_ELEMENTS) -> ValueCheck:
         return _check_rearranged(torch, trial, most)
     small = _reduced(trial, most)
     if small is None:
-        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, none of them to be left out")
+        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, which cannot be reduced")
     case, params = small
     reduced = case.inputs != trial.case.inputs
     try:
@@ -85,10 +85,10 @@ def check_values(trial: Trial, most: int = MAX_ELEMENTS) -> ValueCheck:
 
 
 def _check_rearranged(torch: Any, trial: Trial, most: int) -> ValueCheck:
-    """The same values in another form: the changed call on re-arranged operands must give the plain result, re-arranged."""
+    """Compares the call on rearranged operands with the rearranged result of the original call."""
     original = fewer_elements(trial.params["original"], most, {})
     if original is None:
-        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, none of them to be left out")
+        return ValueCheck(None, inputs=trial.case.inputs, reason=f"more than {most:,} elements, which cannot be reduced")
     reduced, order = original.inputs != trial.params["original"].inputs, tuple(trial.params["order"])
 
     def form(tensor: Any, shape: Shape) -> Any:
@@ -96,17 +96,17 @@ def _check_rearranged(torch: Any, trial: Trial, most: int) -> ValueCheck:
 
     plain = TorchBackend(torch, original)
     shapes = trial.case.inputs
-    if reduced and not order:  # as a matrix of one row: the sizes of the changed case are too large
+    if reduced and not order:  # as a matrix of one row, as the sizes of the changed case are too large
         shapes = tuple((1, math.prod(shape)) for shape in original.inputs)
-    given = [form(x, shape) for x, shape in zip(plain.tensors, shapes, strict=True)]
-    case = replace(trial.case, inputs=tuple(tuple(x.shape) for x in given))
-    actual = plain.call(case, given)
+    operands = [form(x, shape) for x, shape in zip(plain.tensors, shapes, strict=True)]
+    case = replace(trial.case, inputs=tuple(tuple(x.shape) for x in operands))
+    actual = plain.call(case, operands)
     expected = [form(e, tuple(a.shape)) for e, a in zip(plain.call(original, plain.tensors), actual, strict=True)]
     return replace(compare(torch, expected, actual), inputs=original.inputs, reduced=reduced)
 
 
 def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> ValueCheck:
-    """Shapes too: a rewrite whose result has another one is not equal."""
+    """Compares shapes, then values: a result of another shape is not equal."""
     if [tuple(e.shape) for e in expected] != [tuple(a.shape) for a in actual]:
         return ValueCheck(False, differing=1.0, reason="the shapes differ")
     differing, largest, count, rounding = 0, 0.0, 0, True
@@ -121,7 +121,7 @@ def compare(torch: Any, expected: Sequence[Any], actual: Sequence[Any]) -> Value
 
 
 def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
-    """A case of the same structure that the host can compute, and the rewrite's parameters for it; None if there is none."""
+    """Returns a case of the same structure that the host can compute, with the rewrite's parameters; None if there is none."""
     is_cut = trial.rewrite in (RewriteName.PIECES, RewriteName.PIECES_APART)
     cut = (trial.params["axis"], trial.params["count"]) if is_cut else None
     small = fewer_elements(trial.case, most, {cut[0]: 2 * cut[1] - 1} if cut else {})
@@ -131,15 +131,16 @@ def _reduced(trial: Trial, most: int) -> tuple[Case, Mapping[str, Any]] | None:
 
 
 def _in_as_many(case: Case, axis: int, count: int) -> Case:
-    """``case`` with so many units along ``axis`` that it has ``count`` pieces, the last one smaller; as it is if it has few."""
+    """Returns ``case`` with so many units along ``axis`` that it has ``count`` pieces, the last one smaller, if it has
+    enough."""
     axes = axes_of(bind(case))
     size = axes.units[axis] // count if axes else 1
     return axes.case_of(case, {axis: size * count - 1}) if axes and size > 1 else case
 
 
 def fewer_elements(case: Case, most: int, least: Mapping[int, int]) -> Case | None:
-    """``case``, its axes halved until it has at most ``most`` elements; ``least``: units that an axis keeps, else 2. None if it
-    cannot have so few."""
+    """Halves the axes of ``case`` until it has at most ``most`` elements; None where that is impossible. ``least``: units that
+    an axis keeps; by default 2."""
     if _elements(case) <= most:
         return case
     axes = axes_of(bind(case))
@@ -161,7 +162,7 @@ def _elements(case: Case) -> int:
 
 
 class TorchBackend(RewriteBackend):
-    """A rewrite's hand in torch: operands in the form they have on the device, values of float32 or whole numbers."""
+    """Runs rewrites in torch: operands have their form on the device, with float32 values or whole numbers."""
 
     def __init__(self, torch: Any, case: Case) -> None:
         self.torch, self.ttnn = torch, InTorch(torch)
@@ -183,7 +184,7 @@ class TorchBackend(RewriteBackend):
         return (from_device_form(tensor, shape, self.info) if index == 0 else tensor).reshape(shape)
 
     def _placed(self, result: Any, shape: Shape) -> Any:
-        """torch's result in the form that it has on the device: channels last, or folded."""
+        """Returns torch's result in the form that it has on the device: channels last, or folded."""
         return (result.movedim(1, -1) if is_channels_last(self.info, tuple(result.shape)) else result).reshape(shape)
 
     def in_memory(self, buffer: BufferType) -> Any:
@@ -200,7 +201,7 @@ class TorchBackend(RewriteBackend):
 
 
 class InTorch:
-    """What the calls that rewrites are made of mean for values. Memory and layout are no matter of values."""
+    """TTNN's functions that rewrites call, in torch. Memory and layout do not affect values."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -233,19 +234,19 @@ class InTorch:
         return self._pool(x, 0.0, self._torch.nn.functional.avg_pool2d, how)
 
     def _pool(self, x: Any, filling: float, function: Any, how: Mapping[str, Any], **more: Any) -> Any:
-        """A map as one matrix, padded at each side by its own number of rows or columns."""
+        """Pools a map that comes as one matrix, with separate padding for each side."""
         top, bottom, left, right = how["padding"]
         maps = x.reshape(how["batch_size"], how["input_h"], how["input_w"], how["channels"]).movedim(-1, 1)
         padded = self._torch.nn.functional.pad(maps, (left, right, top, bottom), value=filling)
-        made = function(padded, how["kernel_size"], how["stride"], **more)
-        return made.movedim(1, -1).reshape(1, 1, -1, how["channels"])
+        pooled = function(padded, how["kernel_size"], how["stride"], **more)
+        return pooled.movedim(1, -1).reshape(1, 1, -1, how["channels"])
 
     def upsample(self, x: Any, scale: Sequence[int], mode: str, **_: Any) -> Any:
-        given = {} if mode == "nearest" else {"align_corners": False}
-        made = self._torch.nn.functional.interpolate(
-            x.movedim(-1, 1), scale_factor=tuple(map(float, scale)), mode=mode, **given
+        options = {} if mode == "nearest" else {"align_corners": False}
+        enlarged = self._torch.nn.functional.interpolate(
+            x.movedim(-1, 1), scale_factor=tuple(map(float, scale)), mode=mode, **options
         )
-        return made.movedim(1, -1)
+        return enlarged.movedim(1, -1)
 
     def to_layout(self, x: Any, layout: Any, **_: Any) -> Any:
         return x

@@ -1,4 +1,4 @@
-"""How a run probes its cases: each by itself, or with a search for remedies after those that run out of memory."""
+"""Submits the cases of a run: to be probed only, or with a search for remedies after each that runs out of memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ssinghal.runner.sweep import Submit
 
 @contextmanager
 def probing(pool: Pool, *, remedies: bool) -> Iterator[Submit]:
-    """What takes a case and promises its record. To be left before the pool is closed."""
+    """Yields the function that submits a case. Must be left before the pool is closed."""
     if not remedies:
         yield pool.submit
         return
-    from ssinghal.remedy.record_remedies import Searcher  # only who searches waits for all that a search needs
+    from ssinghal.remedy.record_remedies import Searcher  # slow, and not needed without a search
 
     with Searcher(pool) as searcher:
         yield searcher.submit

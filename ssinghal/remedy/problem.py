@@ -1,4 +1,4 @@
-"""A call that does not fit, with all that arithmetic knows of it. Imports neither torch nor ttnn."""
+"""A call that does not fit, with what arithmetic knows of it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ssinghal.remedy.trial import LiveSet, RewriteName, Trial
 
 @dataclass(frozen=True)
 class Problem:
-    """``call``: its inputs are written as they are placed. ``verdict``: how it fails on ``board``, as that is opened for it,
-    alongside ``live``. ``newer``: TTNN releases to try as well. ``trace_region_bytes``: the board is opened with it.
-    ``channels_last``: maps were turned for the device."""
+    """``call``: its inputs are written as they are placed. ``verdict``: how it fails on ``board``, opened with the call's
+    regions, alongside ``live``. ``newer``: TTNN releases to try as well. ``trace_region_bytes``: the board is opened with it.
+    ``channels_last``: maps were permuted for the device."""
 
     call: BoundCall
     verdict: Verdict
@@ -41,10 +41,10 @@ class Problem:
         newer: tuple[str, ...] = (),
         trace_region_bytes: int = 0,
     ) -> Problem:
-        """``board``: its banks less the trace region.
+        """Returns the problem of ``case``. ``board``: its banks less the trace region.
 
         Raises:
-            InvalidCase: the call cannot be made at all, so that nothing can make it fit.
+            InvalidCase: the call is invalid, so that no change can make it fit.
         """
         channels_last = bool(case.placement.channels_last)
         call = bind(as_placed(case))
@@ -68,22 +68,22 @@ class Problem:
         return self.case.placement.memory
 
     def held(self, specs: Sequence[TensorSpec], memory: BufferType) -> int:
-        """Bytes per bank of ``memory`` that tensors take together, as the allocator books them."""
+        """Returns the bytes per bank of ``memory`` that tensors take together, as the allocator books them."""
         return sum(s.booked_bytes_per_bank(self.board) for s in specs if s.memory.buffer is memory)
 
     def bank_bytes(self, memory: BufferType) -> int:
-        """Of one bank, what the live set leaves."""
+        """Returns what the live set leaves of a bank."""
         taken = sum(r.bytes_per_bank for r in self.live if r.memory is memory and not r.freed)
         return self.board.region(memory).bank_bytes - taken
 
     def results_beyond(self, memory: BufferType) -> str:
-        """The proof that the results cannot be in ``memory`` whatever is done about the rest; empty where they can."""
+        """Returns the proof that the results alone exceed ``memory``; empty where they do not."""
         moved = [replace(s, memory=replace(s.memory, buffer=memory, shard=None)) for s in self.call.outputs]
         need, bank = self.held(moved, memory), self.bank_bytes(memory)
         if need <= bank:
             return ""
         what = "the result alone takes" if len(moved) == 1 else "the results alone take"
-        return f"{what} {format_bytes(need)} of every {str(memory).upper()} bank, and one has {format_bytes(bank)}"
+        return f"{what} {format_bytes(need)} of every {str(memory).upper()} bank, which has {format_bytes(bank)}"
 
     def placed(self, case: Case | None = None, **placement: Any) -> Case:
         case = case or self.case
@@ -95,34 +95,34 @@ class Problem:
     def trial(
         self, case: Case | None = None, rewrite: RewriteName = RewriteName.CALL, live: LiveSet | None = None, **params: Any
     ) -> Trial:
-        """A trial of ``case``, whose results must be what arithmetic says of it.
+        """Returns a trial of ``case``, whose results must have the specs that arithmetic predicts.
 
         Raises:
-            InvalidCase: the changed call cannot be made.
+            InvalidCase: the changed call is invalid.
         """
         case = case or self.case
         chosen = case.placement.output_config is None or self.info.traits.output_fixed
-        beside = self.live if live is None else live
-        return Trial(case, self.results_of(case), rewrite, params, beside, self.trace_region_bytes, any_memory=chosen)
+        live = self.live if live is None else live
+        return Trial(case, self.results_of(case), rewrite, params, live, self.trace_region_bytes, any_memory=chosen)
 
     def results_of(self, case: Case) -> tuple[TensorSpec, ...]:
         call = bind(case)
-        _ = call.inputs  # raises for those that no device holds
+        _ = call.inputs  # raises InvalidCase for impossible operands
         return tuple(call.outputs)
 
     def estimate(self, case: Case) -> MemoryEstimate:
         return estimate(case, self.board)
 
     def ruled_out(self, case: Case) -> str:
-        """Why arithmetic says that ``case`` does not fit, in words; empty where it does, or does not know."""
+        """Returns why ``case`` does not fit by arithmetic; empty where it fits or is unknown."""
         try:
-            made = self.estimate(case)
+            estimated = self.estimate(case)
         except InvalidCase as error:
             return str(error)
-        if made.verdict is not Prediction.EXCEEDS:
+        if estimated.verdict is not Prediction.EXCEEDS:
             return ""
-        if made.bytes_per_bank is None:
-            return f"its program buffers end at {made.program_end:,} B, beyond {made.limit_bytes:,} B"
-        kind = str(made.resource.value).removesuffix("_buffer").upper() if made.resource else "a"
-        free = made.free_bytes if made.free_bytes is not None else made.bank_bytes
-        return f"{made.stage} needs {made.bytes_per_bank:,} B of each {kind} bank, {free:,} B are free"
+        if estimated.bytes_per_bank is None:
+            return f"its program buffers end at {estimated.program_end:,} B, beyond {estimated.limit_bytes:,} B"
+        kind = str(estimated.resource.value).removesuffix("_buffer").upper() if estimated.resource else "a"
+        free = estimated.free_bytes if estimated.free_bytes is not None else estimated.bank_bytes
+        return f"{estimated.stage} needs {estimated.bytes_per_bank:,} B of each {kind} bank, {free:,} B are free"

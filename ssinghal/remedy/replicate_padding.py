@@ -1,6 +1,6 @@
-"""Replicate padding: that its parts give its values, and what constant padding would give instead.
+"""Checks the values of replicate padding by parts, and of constant padding instead.
 
-Constant padding is a change of the model, never a remedy: its edges hold other values.
+Constant padding changes the model, as its edges have other values, so it is never a remedy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ REPLICATE = named("replication_pad2d replication_pad3d")
 
 @dataclass(frozen=True)
 class PadValues:
-    """``composed``: slices and concat against torch's replicate padding. ``constant``: zeros at the edges against it, and
-    whether the interior is equal."""
+    """Compared with torch's replicate padding: ``composed`` of slices and concat; ``constant``, with zeros at the edges; and
+    whether the interior of the latter is equal."""
 
     composed: ValueCheck
     constant: ValueCheck
@@ -47,18 +47,18 @@ class PadTask(Task[PadValues]):
 
 
 def pad_values(case: Case) -> PadValues:
-    """All three in torch, on the same random values."""
+    """Computes all three in torch, on the same random values."""
     torch = import_module("torch")
     small = fewer_elements(case, MAX_ELEMENTS_ALONE, {})
     if small is None:
         missing = ValueCheck(None, inputs=case.inputs, reason="too many elements for the host")
         return PadValues(missing, missing)
-    hand = TorchBackend(torch, small)
-    (values,) = hand.tensors
-    expected = hand.call(small, [values])
+    backend = TorchBackend(torch, small)
+    (values,) = backend.tensors
+    expected = backend.call(small, [values])
     composed = bind(small).run(InTorch(torch), None, [values], {})
-    constant = torch.nn.functional.pad(values, tuple(hand.attrs["padding"]))
-    inside = _interior(values.shape, hand.attrs["padding"])
+    constant = torch.nn.functional.pad(values, tuple(backend.attrs["padding"]))
+    inside = _interior(values.shape, backend.attrs["padding"])
     reduced = small.inputs != case.inputs
     return PadValues(
         replace(compare(torch, expected, composed), inputs=small.inputs, reduced=reduced),
@@ -75,35 +75,34 @@ def _interior(shape: Shape, padding: Sequence[int]) -> tuple[slice, ...]:
 
 
 def constant_case(case: Case) -> Case:
-    """The same sizes padded with zeros, in row-major layout: TTNN pads no front of tiles."""
+    """Returns the same padding with zeros, in row-major layout, as TTNN does not pad tiles at the front."""
     placement = replace(case.placement, layout=Layout.ROW_MAJOR)
     return make_case("constant_pad_nd", case.inputs, {"pad": list(case.attrs["padding"])}, placement)
 
 
 @dataclass(frozen=True)
 class ModelChange:
-    """Of a replicate padding: ``constant`` is the trial of constant padding in its place."""
+    """What replaces a replicate padding. ``constant``: the trial of constant padding."""
 
     values: PadValues
     constant: TrialResult
 
     def lines(self) -> list[str]:
-        out = [f"as slices and concat: {_told(self.values.composed)}"]
+        out = [f"as slices and concat: {_values_text(self.values.composed)}"]
         check, constant = self.values.constant, self.constant
         if check.equal is not None:
             inside = "equal" if self.values.interior_equal else "NOT equal"
-            ran = (
-                "runs" if constant.works else f"{_WHY_NOT.get(constant.verdict.status, 'fails')} ({sentence(constant.verdict)})"
-            )
+            failure = f"{_WHY_NOT.get(constant.verdict.status, 'fails')} ({sentence(constant.verdict)})"
             out.append(
-                f"constant padding instead {ran} on ttnn {constant.ttnn}; it is another model: {check.differing:.1%} of the"
-                f" result's elements differ, by up to {check.largest:.3g} on normal values; its interior is {inside}"
+                f"constant padding instead {'runs' if constant.works else failure} on ttnn {constant.ttnn}; it changes the"
+                f" model: {check.differing:.1%} of the result's elements differ, by up to {check.largest:.3g} on normal values;"
+                f" its interior is {inside}"
             )
         return out
 
 
-def _told(check: ValueCheck) -> str:
+def _values_text(check: ValueCheck) -> str:
     if check.equal is None:
         return f"values not compared ({check.reason})"
     reduced = " (reduced)" if check.reduced else ""
-    return f"{'equal' if check.equal else 'OTHER'} values in torch at {' '.join(map(format_shape, check.inputs))}{reduced}"
+    return f"{'equal' if check.equal else 'DIFFERENT'} values in torch at {' '.join(map(format_shape, check.inputs))}{reduced}"

@@ -1,7 +1,7 @@
-"""How a call is made otherwise: as pieces, folded, turned, in place, with what else lives on the device moved away.
+"""Rewrites of a call: in place, in pieces, or with other buffers moved away.
 
-A rewrite is written once, against a ``RewriteBackend``. On a device the hand's ``ttnn`` is TTNN itself, every call noted; in
-``ssinghal.remedy.equivalence`` it is torch, which shows that the values stay. Imports neither.
+A rewrite is written once, for a ``RewriteBackend``. On a device the backend's ``ttnn`` is TTNN itself, with a transcript; in
+``ssinghal.remedy.equivalence`` it is torch, which shows whether the values stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rewrite = Callable[["RewriteBackend", Params], Sequence[Any]]
 
 
 class RewriteBackend(ABC):
-    """What a rewrite has: the operands of ``case`` as they are placed, and the means to call."""
+    """What a rewrite works with: the placed operands of ``case``, the other buffers, and the means to call."""
 
     ttnn: Any
     bound: BoundCall
@@ -43,23 +43,23 @@ class RewriteBackend(ABC):
 
     @abstractmethod
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
-        """The results of ``case``'s operator on ``tensors``. ``out``: where they go, else where the case's placement says."""
+        """Calls the operator of ``case`` on ``tensors``. ``out``: where the results go; by default the case's placement."""
 
     @abstractmethod
     def in_memory(self, buffer: BufferType) -> Any:
-        """TTNN's memory config for tensors that are interleaved there."""
+        """Returns TTNN's memory config for interleaved tensors in ``buffer``."""
 
     @abstractmethod
     def piece(self, number: int) -> AbstractContextManager[None]:
-        """Around the calls of one piece of many."""
+        """Surrounds the calls of one piece of many."""
 
     @abstractmethod
     def is_in(self, tensor: Any, buffer: BufferType) -> bool:
-        """Whether it lies there now."""
+        """Whether the tensor is in ``buffer`` now."""
 
     @abstractmethod
     def shares(self, a: Any, b: Any) -> bool:
-        """Whether the two are one buffer: to free one is to free the other."""
+        """Whether both tensors have the same buffer, so that freeing one frees the other."""
 
     def free(self, *tensors: Any) -> None:
         for tensor in tensors:
@@ -67,7 +67,7 @@ class RewriteBackend(ABC):
 
 
 def cuts(units: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:
-    """``count`` stretches of 0..units or fewer, equal but for the last, each but that one a multiple of ``multiple``.
+    """Returns at most ``count`` stretches of 0..units, all but the last of equal size, a multiple of ``multiple``.
 
     >>> cuts(100, 3, 32)
     [(0, 64), (64, 100)]
@@ -76,8 +76,8 @@ def cuts(units: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:
     return [(start, min(start + size, units)) for start in range(0, units, size)]
 
 
-def cut_out(hand: RewriteBackend, tensor: Any, dims: Dims, axis: int, begin: int, end: int, buffer: BufferType) -> Any:
-    """The part of ``tensor`` that goes with a stretch of the axis; the tensor itself where it has no dim of that axis."""
+def cut_out(backend: RewriteBackend, tensor: Any, dims: Dims, axis: int, begin: int, end: int, buffer: BufferType) -> Any:
+    """Returns the part of ``tensor`` for a stretch of the axis; the tensor itself where it has no dim of that axis."""
     at = [i for i, dim in enumerate(dims) if dim is not None and dim[0] == axis]
     if not at:
         return tensor
@@ -85,7 +85,7 @@ def cut_out(hand: RewriteBackend, tensor: Any, dims: Dims, axis: int, begin: int
     starts, ends = [0] * len(shape), list(shape)
     for i in at:
         starts[i], ends[i] = begin * _step(dims, i), end * _step(dims, i)
-    return hand.ttnn.slice(tensor, starts, ends, memory_config=hand.in_memory(buffer))
+    return backend.ttnn.slice(tensor, starts, ends, memory_config=backend.in_memory(buffer))
 
 
 def _step(dims: Dims, i: int) -> int:
@@ -101,71 +101,71 @@ def result_dim(dims: Dims, axis: int) -> int:
 # The rewrites -------------------------------------------------------------------------------------------------------------
 
 
-def as_it_is(hand: RewriteBackend, params: Params) -> Sequence[Any]:
-    return hand.call(hand.case, hand.tensors)
+def as_it_is(backend: RewriteBackend, params: Params) -> Sequence[Any]:
+    return backend.call(backend.case, backend.tensors)
 
 
-def in_place(hand: RewriteBackend, params: Params) -> Sequence[Any]:
-    """The result is written over the first operand."""
-    if hand.case.operator == SOFTMAX:
-        return [hand.ttnn.softmax_in_place(hand.tensors[0], dim=hand.attrs["dim"])]
-    return hand.call(hand.case, hand.tensors, output_tensor=hand.tensors[0])
+def in_place(backend: RewriteBackend, params: Params) -> Sequence[Any]:
+    """Writes the result over the first operand."""
+    if backend.case.operator == SOFTMAX:
+        return [backend.ttnn.softmax_in_place(backend.tensors[0], dim=backend.attrs["dim"])]
+    return backend.call(backend.case, backend.tensors, output_tensor=backend.tensors[0])
 
 
-def _axes(hand: RewriteBackend) -> Axes:
-    axes = axes_of(hand.bound)
+def _axes(backend: RewriteBackend) -> Axes:
+    axes = axes_of(backend.bound)
     assert axes is not None
     return axes
 
 
-def pieces(hand: RewriteBackend, params: Params) -> Sequence[Any]:
-    """Along ``axis``, ``count`` pieces: each is cut out, called in ``memory``, put into DRAM; all are joined there."""
-    axes = _axes(hand)
-    dram = hand.in_memory(BufferType.DRAM)
-    made = _pieces(hand, axes, params)
+def pieces(backend: RewriteBackend, params: Params) -> Sequence[Any]:
+    """Cuts ``count`` pieces along ``axis``, calls each in ``memory``, moves the results to DRAM and joins them there."""
+    axes = _axes(backend)
+    dram = backend.in_memory(BufferType.DRAM)
+    results = _pieces(backend, axes, params)
     return [
-        hand.ttnn.concat(list(parts), dim=result_dim(dims, params["axis"]), memory_config=dram)
-        for parts, dims in zip(zip(*made, strict=True), axes.results, strict=True)
+        backend.ttnn.concat(list(parts), dim=result_dim(dims, params["axis"]), memory_config=dram)
+        for parts, dims in zip(zip(*results, strict=True), axes.results, strict=True)
     ]
 
 
-def pieces_apart(hand: RewriteBackend, params: Params) -> Sequence[Any]:
-    """The same, not joined."""
-    return [result for results in _pieces(hand, _axes(hand), params) for result in results]
+def pieces_apart(backend: RewriteBackend, params: Params) -> Sequence[Any]:
+    """Does the same without the join."""
+    return [result for results in _pieces(backend, _axes(backend), params) for result in results]
 
 
-def one_piece(hand: RewriteBackend, params: Params) -> Sequence[Any]:
-    """The first piece alone."""
-    axes, axis = _axes(hand), params["axis"]
+def one_piece(backend: RewriteBackend, params: Params) -> Sequence[Any]:
+    """Runs the first piece only."""
+    axes, axis = _axes(backend), params["axis"]
     begin, end = cuts(axes.units[axis], params["count"], params.get("multiple", 1))[0]
-    return _piece(hand, axes, axis, begin, end, BufferType(params["memory"]))
+    return _piece(backend, axes, axis, begin, end, BufferType(params["memory"]))
 
 
-def _pieces(hand: RewriteBackend, axes: Axes, params: Params) -> list[list[Any]]:
-    """The results of each piece, in DRAM."""
-    axis, memory, made = params["axis"], BufferType(params["memory"]), []
+def _pieces(backend: RewriteBackend, axes: Axes, params: Params) -> list[list[Any]]:
+    """Returns the results of each piece, in DRAM."""
+    axis, memory, results = params["axis"], BufferType(params["memory"]), []
     for number, (begin, end) in enumerate(cuts(axes.units[axis], params["count"], params.get("multiple", 1))):
-        with hand.piece(number):
-            made.append(_piece(hand, axes, axis, begin, end, memory))
-    return made
+        with backend.piece(number):
+            results.append(_piece(backend, axes, axis, begin, end, memory))
+    return results
 
 
-def _piece(hand: RewriteBackend, axes: Axes, axis: int, begin: int, end: int, memory: BufferType) -> list[Any]:
-    """One stretch's results, in DRAM."""
-    case = piece_case(hand.case, axes, axis, end - begin, memory)
-    parts = [cut_out(hand, x, dims, axis, begin, end, memory) for x, dims in zip(hand.tensors, axes.placed, strict=True)]
-    results = hand.call(case, parts)
-    cut = [part for part, whole in zip(parts, hand.tensors, strict=True) if part is not whole]
-    hand.free(*(part for part in cut if not any(hand.shares(part, result) for result in results)))
-    return [in_dram(hand, result) for result in results]
+def _piece(backend: RewriteBackend, axes: Axes, axis: int, begin: int, end: int, memory: BufferType) -> list[Any]:
+    """Returns the results of one stretch, in DRAM."""
+    case = piece_case(backend.case, axes, axis, end - begin, memory)
+    parts = [cut_out(backend, x, dims, axis, begin, end, memory) for x, dims in zip(backend.tensors, axes.placed, strict=True)]
+    results = backend.call(case, parts)
+    cut = [part for part, operand in zip(parts, backend.tensors, strict=True) if part is not operand]
+    backend.free(*(part for part in cut if not any(backend.shares(part, result) for result in results)))
+    return [in_dram(backend, result) for result in results]
 
 
-def in_dram(hand: RewriteBackend, tensor: Any) -> Any:
-    """``tensor`` moved to DRAM, where it is not there already."""
-    if hand.is_in(tensor, BufferType.DRAM):
+def in_dram(backend: RewriteBackend, tensor: Any) -> Any:
+    """Moves ``tensor`` to DRAM, unless it is there."""
+    if backend.is_in(tensor, BufferType.DRAM):
         return tensor
-    moved = hand.ttnn.to_memory_config(tensor, memory_config=hand.in_memory(BufferType.DRAM))
-    hand.free(tensor)
+    moved = backend.ttnn.to_memory_config(tensor, memory_config=backend.in_memory(BufferType.DRAM))
+    backend.free(tensor)
     return moved
 
 
@@ -174,29 +174,29 @@ def piece_case(case: Case, axes: Axes, axis: int, units: int, memory: BufferType
     return replace(piece, placement=replace(piece.placement, memory=memory))
 
 
-def spilled(hand: RewriteBackend, params: Params) -> Sequence[Any]:
-    """The call, then what went to DRAM before it returns to L1 with ``back``."""
-    results = hand.call(hand.case, hand.tensors)
+def spilled(backend: RewriteBackend, params: Params) -> Sequence[Any]:
+    """Makes the call; with ``back``, then returns the other buffers to L1."""
+    results = backend.call(backend.case, backend.tensors)
     if params["back"]:
-        away, l1 = list(hand.residents), hand.in_memory(BufferType.L1)
-        hand.residents[:] = [hand.ttnn.to_memory_config(x, memory_config=l1) for x in away]
-        hand.free(*away)
+        away, l1 = list(backend.residents), backend.in_memory(BufferType.L1)
+        backend.residents[:] = [backend.ttnn.to_memory_config(x, memory_config=l1) for x in away]
+        backend.free(*away)
     return results
 
 
 # Before the operands are placed -------------------------------------------------------------------------------------------
 
 
-def spill(hand: RewriteBackend) -> None:
-    """What lives goes to DRAM."""
-    dram, before = hand.in_memory(BufferType.DRAM), list(hand.residents)
-    hand.residents[:] = [hand.ttnn.to_memory_config(x, memory_config=dram) for x in before]
-    hand.free(*before)
+def spill(backend: RewriteBackend) -> None:
+    """Moves the other buffers to DRAM."""
+    dram, before = backend.in_memory(BufferType.DRAM), list(backend.residents)
+    backend.residents[:] = [backend.ttnn.to_memory_config(x, memory_config=dram) for x in before]
+    backend.free(*before)
 
 
-def reallocate(hand: RewriteBackend) -> None:
-    """What lives is moved together, so that its holes become one."""
-    hand.residents[:] = [hand.ttnn.reallocate(x) for x in hand.residents]
+def reallocate(backend: RewriteBackend) -> None:
+    """Moves the other buffers together, so that the free memory is contiguous."""
+    backend.residents[:] = [backend.ttnn.reallocate(x) for x in backend.residents]
 
 
 PREPARATIONS: Mapping[RewriteName, Callable[[RewriteBackend], None]] = {

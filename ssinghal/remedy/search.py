@@ -1,4 +1,4 @@
-"""The search: levers in their order, each contract's first that works, until three are found. Needs neither torch nor ttnn."""
+"""Searches remedies: runs strategies in order, keeps the first of each impact that works, and stops at three."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import bind
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.strategies.placement import HOST_TILES, L1_SMALL, Strategy, StrategyResult
-from ssinghal.remedy.strategies.registry import LEVERS
+from ssinghal.remedy.strategies.registry import STRATEGIES
 from ssinghal.remedy.trial import Impact, Trial, TrialResult
 
 Run = Callable[[Trial], TrialResult]
@@ -20,8 +20,8 @@ MAX_REMEDIES = 3
 
 @dataclass(frozen=True)
 class Budget:
-    """``probes``: trials of one problem, of all levers together. ``seconds``: after them no further trial begins.
-    ``host_tiles``: no trial is made for which TTNN maps more tiles on the host, at 1 to 70 us each."""
+    """``probes``: trials of all strategies together. ``seconds``: no trial starts later. ``host_tiles``: a trial for which TTNN
+    maps more tiles on the host, at 1 to 70 us each, does not run."""
 
     probes: int = 50
     seconds: float = 5.0
@@ -30,29 +30,29 @@ class Budget:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A lever that works: ``tried`` is the run that showed it, the last of ``probes`` trials."""
+    """A strategy that works. ``result``: of the last of its ``probes`` trials."""
 
-    lever: str
-    contract: Impact
-    tried: TrialResult
+    strategy: str
+    impact: Impact
+    result: TrialResult
     note: str
     probes: int
 
 
 @dataclass(frozen=True)
 class RejectedStrategy:
-    """A lever that does not, or was not tried, where ``probes`` is 0: ``reason`` says which."""
+    """A strategy that does not work. ``probes``: its trials; 0 where the reason was known without one."""
 
-    lever: str
-    contract: Impact
+    strategy: str
+    impact: Impact
     reason: str
     probes: int
 
 
 @dataclass(frozen=True)
 class Remedies:
-    """``found``: at most three, the first lever that works of each contract, in the order of contracts. ``refused``: those that
-    were tried or ruled out before. ``spent``: the budget ended the search. ``seconds``: host time, none of a device."""
+    """``found``: for at most three impacts, in their order, the first strategy that works. ``refused``: strategies that were
+    tried or ruled out before it. ``spent``: the budget ended the search. ``seconds``: time of the search on the host."""
 
     problem: Problem
     found: tuple[Remedy, ...] = ()
@@ -77,12 +77,12 @@ class _Spent:
         return self.probes >= self.budget.probes or self.seconds >= self.budget.seconds
 
 
-def levers(problem: Problem) -> tuple[Strategy, ...]:
-    """Those that mean anything for the problem. A region that is chosen when the device is opened is mended there, and only
-    there; that what is too large for it could be smaller too is not for this call to say."""
+def strategies(problem: Problem) -> tuple[Strategy, ...]:
+    """Returns the strategies that apply to the problem. Where the L1_SMALL region is too small, only its size helps, which is
+    chosen when the device is opened."""
     if problem.verdict.resource is Resource.L1_SMALL_BUFFER:
         return (L1_SMALL,)
-    return tuple(lever for lever in LEVERS if lever.applies(problem))
+    return tuple(strategy for strategy in STRATEGIES if strategy.applies(problem))
 
 
 def search(
@@ -93,44 +93,44 @@ def search(
     most: int = MAX_REMEDIES,
     only: Iterable[Impact] = tuple(Impact),
 ) -> Remedies:
-    """Runs levers until ``most`` contracts have one that works, or the budget is spent."""
+    """Runs strategies until one works for each of ``most`` impacts, or the budget is spent."""
     spent, wanted = _Spent(budget), set(only)
     found: dict[Impact, Remedy] = {}
     refused: list[RejectedStrategy] = []
-    for lever in levers(problem):
-        if len(found) >= most or lever.contract in found or lever.contract not in wanted:
+    for strategy in strategies(problem):
+        name, impact = strategy.name, strategy.impact
+        if len(found) >= most or impact in found or impact not in wanted:
             continue
         before = spent.probes
-        finding = _drive(lever, problem, run, spent)
-        if finding is None:
-            refused.append(
-                RejectedStrategy(lever.name, lever.contract, "not finished: the budget was spent", spent.probes - before)
-            )
-        elif finding.tried is not None:
-            found[lever.contract] = Remedy(lever.name, lever.contract, finding.tried, finding.note, spent.probes - before)
+        outcome = _run(strategy, problem, run, spent)
+        probes = spent.probes - before
+        if outcome is None:
+            refused.append(RejectedStrategy(name, impact, "not finished: the budget was spent", probes))
+        elif outcome.result is None:
+            refused.append(RejectedStrategy(name, impact, outcome.reason, probes))
         else:
-            refused.append(RejectedStrategy(lever.name, lever.contract, finding.reason, spent.probes - before))
+            found[impact] = Remedy(name, impact, outcome.result, outcome.note, probes)
     return Remedies(problem, tuple(found.values()), tuple(refused), spent.probes, spent.seconds, spent.is_over)
 
 
-def _drive(lever: Strategy, problem: Problem, run: Run, spent: _Spent) -> StrategyResult | None:
-    """What the lever finds; None where the budget is spent before it does."""
-    steps = lever.search(problem)
+def _run(strategy: Strategy, problem: Problem, run: Run, spent: _Spent) -> StrategyResult | None:
+    """Runs the trials of a strategy and returns its result; None where the budget ends before it."""
+    steps = strategy.search(problem)
     try:
         trial = next(steps)
         while True:
             if spent.is_over:
                 return None
-            tried = _too_slow(trial, problem, spent.budget)
-            if tried is None:
+            result = _too_slow(trial, problem, spent.budget)
+            if result is None:
                 spent.probes += 1
-                tried = run(trial)
-            trial = steps.send(tried)
+                result = run(trial)
+            trial = steps.send(result)
     except StopIteration as stop:
-        finding: StrategyResult = stop.value
-        return finding
+        outcome: StrategyResult = stop.value
+        return outcome
     except InvalidCase as error:
-        return StrategyResult(None, f"the call cannot be made so: {error}")
+        return StrategyResult(None, f"the changed call is invalid: {error}")
 
 
 def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> TrialResult | None:

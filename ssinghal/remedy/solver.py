@@ -1,4 +1,4 @@
-"""From a case to what is told of it: it fails, these changes were tried, these work, this is what they keep."""
+"""Probes a case, searches remedies where it runs out of memory, and checks what they keep of the values."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from ssinghal.remedy.trial import Impact, LiveSet, TrialResult
 
 @dataclass(frozen=True)
 class Unsolved:
-    """Why there is nothing to search for: the call fits, or it fails for another reason than memory.
+    """A case without a search: the call fits, or fails for another reason than memory.
 
     Attributes:
         case: The call.
         verdict: How it ends.
-        tried: The run of the call, if it fits.
-        changes: For a replicate padding, what constant padding would give in its place.
+        result: The run of the call, if it fits.
+        changes: Alternatives to a replicate padding, which change the model.
     """
 
     case: Case
     verdict: Verdict
-    tried: TrialResult | None = None
+    result: TrialResult | None = None
     changes: ModelChange | None = None
 
 
 def solve(
     case: Case,
-    bench: DevicePools,
+    pools: DevicePools,
     budget: Budget = Budget(),
     live: LiveSet = (),
     verdict: Verdict | None = None,
@@ -50,78 +50,78 @@ def solve(
     only: Iterable[Impact] = tuple(Impact),
     measured: bool = False,
 ) -> RemedyReport | Unsolved:
-    """Searches remedies of ``case`` beside ``live``, and says what each keeps of the values.
+    """Searches remedies of ``case`` alongside ``live``, and checks what each keeps of the values.
 
-    ``verdict``: how it fails, where that is known; else it is probed. ``measured``: each remedy runs once more, for what TTNN's
-    calls hold on the way. A case that has no call is not solved, and says why.
+    ``verdict``: how it fails, if known; else it is probed. ``measured``: each remedy runs once more to measure the temporaries
+    of TTNN's calls. A case without a TTNN call is not searched, with the reason.
     """
-    verdict, usage = (verdict, None) if verdict else _failing(case, bench, live)
-    changes = padding_changes(case, bench)
+    verdict, usage = (verdict, None) if verdict else _failing(case, pools, live)
+    changes = padding_changes(case, pools)
     if verdict.status is not Status.OOM:
-        return Unsolved(case, verdict, _made(case, verdict, bench, live), changes)
+        return Unsolved(case, verdict, _fitting(case, verdict, pools, live), changes)
     try:
-        board = bench.board_of("", trace_region_bytes)
-        problem = Problem.of(case, verdict, board, live, newer_than(bench.ttnn), trace_region_bytes)
+        board = pools.board_of("", trace_region_bytes)
+        problem = Problem.of(case, verdict, board, live, newer_than(pools.ttnn), trace_region_bytes)
     except InvalidCase as error:
         return Unsolved(case, Verdict(Status.INVALID, decided_by=DecidedBy.ARITHMETIC, message=str(error)))
-    found = search(problem, bench.run, budget, only=only)
+    remedies = search(problem, pools.run, budget, only=only)
     before = _before(problem, usage)
     values: dict[str, ValueCheck] = {}
     storage: dict[str, tuple[StorageLoss, ...]] = {}
-    for remedy in found.found:
-        if remedy.contract in (Impact.CHUNKED, Impact.REARRANGED):
-            values[remedy.lever] = bench.values(remedy.tried.trial)
-        if remedy.contract is Impact.DTYPE:
-            storage[remedy.lever] = bench.storage(DType(remedy.tried.trial.case.placement.dtype))
-    inside = {remedy.lever: bench.inside(remedy.tried.trial) for remedy in found.found} if measured else {}
-    return RemedyReport(without_other_values(found, values), values, storage, changes, before, inside)
+    for remedy in remedies.found:
+        if remedy.impact in (Impact.CHUNKED, Impact.REARRANGED):
+            values[remedy.strategy] = pools.values(remedy.result.trial)
+        if remedy.impact is Impact.DTYPE:
+            storage[remedy.strategy] = pools.storage(DType(remedy.result.trial.case.placement.dtype))
+    inside = {remedy.strategy: pools.inside(remedy.result.trial) for remedy in remedies.found} if measured else {}
+    return RemedyReport(without_other_values(remedies, values), values, storage, changes, before, inside)
 
 
 def without_other_values(remedies: Remedies, values: Mapping[str, ValueCheck]) -> Remedies:
-    """A rewrite that torch says has other values is no remedy."""
-    other = [r for r in remedies.found if (check := values.get(r.lever)) and check.equal is False and not check.rounding]
-    refused = [RejectedStrategy(r.lever, r.contract, "it fits, with other values in torch", r.probes) for r in other]
+    """Rejects remedies that have other values in torch."""
+    other = [r for r in remedies.found if (check := values.get(r.strategy)) and check.equal is False and not check.rounding]
+    refused = [RejectedStrategy(r.strategy, r.impact, "it fits, with other values in torch", r.probes) for r in other]
     kept = tuple(r for r in remedies.found if r not in other)
     return replace(remedies, found=kept, refused=(*remedies.refused, *refused))
 
 
 def _before(problem: Problem, usage: Usage | None) -> dict[BufferType, int]:
-    """What the call as it was takes per bank, were there room, and what lives: as TTNN captured it, else its tensors alone."""
-    made, held = problem.estimate(problem.case), {}
+    """Returns what the original call would take per bank, with the live set: as TTNN captured it, else its tensors alone."""
+    estimated, held = problem.estimate(problem.case), {}
     for kind in (BufferType.L1, BufferType.DRAM):
-        own = usage.of_memory(kind) if usage else made.peak_bytes_per_bank.get(kind, 0)
-        lives = sum(r.bytes_per_bank for r in problem.live if r.memory is kind and not r.freed)
-        held[kind] = own + lives
+        own = usage.of_memory(kind) if usage else estimated.peak_bytes_per_bank.get(kind, 0)
+        live = sum(r.bytes_per_bank for r in problem.live if r.memory is kind and not r.freed)
+        held[kind] = own + live
     return {kind: size for kind, size in held.items() if size}
 
 
-def _made(case: Case, verdict: Verdict, bench: DevicePools, live: LiveSet) -> TrialResult | None:
-    return bench.run(Problem.of(case, verdict, bench.board, live).trial()) if verdict.status is Status.FITS else None
+def _fitting(case: Case, verdict: Verdict, pools: DevicePools, live: LiveSet) -> TrialResult | None:
+    return pools.run(Problem.of(case, verdict, pools.board, live).trial()) if verdict.status is Status.FITS else None
 
 
-def padding_changes(case: Case, bench: DevicePools, release: str = "") -> ModelChange | None:
-    """For a replicate padding: what constant padding would give in its place."""
+def padding_changes(case: Case, pools: DevicePools, release: str = "") -> ModelChange | None:
+    """Returns the alternatives to a replicate padding; None for other operators, or without torch."""
     if case.operator not in REPLICATE:
         return None
-    values = bench.padding(case)
+    values = pools.padding(case)
     if values is None:
         return None
     constant = constant_case(case)
-    problem = Problem.of(constant, Verdict(Status.FITS), bench.board_of(release))
-    return ModelChange(values, bench.run(bench.on(release, problem.trial())))
+    problem = Problem.of(constant, Verdict(Status.FITS), pools.board_of(release))
+    return ModelChange(values, pools.run(pools.on(release, problem.trial())))
 
 
-def _failing(case: Case, bench: DevicePools, live: LiveSet) -> tuple[Verdict, Usage | None]:
-    """How it ends beside what lives, and what it takes by itself."""
-    record = bench.probe(case)
+def _failing(case: Case, pools: DevicePools, live: LiveSet) -> tuple[Verdict, Usage | None]:
+    """Returns the verdict alongside the live set, and the usage of the call alone."""
+    record = pools.probe(case)
     if not live or record.status is not Status.FITS:
         return record.verdict, record.usage
-    problem = Problem.of(case, record.verdict, bench.board, live)
-    return bench.run(problem.trial()).verdict, record.usage
+    problem = Problem.of(case, record.verdict, pools.board, live)
+    return pools.run(problem.trial()).verdict, record.usage
 
 
 def newer_than(version: str) -> tuple[str, ...]:
-    """Releases that are here and newer, the oldest first."""
+    """Returns the newer releases that are available, the oldest first."""
     installed = installed_release()
     known = {r.version for r in (*added_releases(), *([installed] if installed else []))}
     return tuple(v for v in sorted(known, key=Version) if Version(v) > Version(version))
@@ -129,15 +129,15 @@ def newer_than(version: str) -> tuple[str, ...]:
 
 def solve_all(
     cases: Iterable[tuple[Case, Verdict | None]],
-    bench: DevicePools,
+    pools: DevicePools,
     budget: Budget = Budget(),
     live: LiveSet = (),
     *,
     measured: bool = False,
 ) -> Iterator[RemedyReport | Unsolved]:
-    """In the order of the cases, as many at a time as there are workers."""
-    with ThreadPoolExecutor(bench.options.workers, "remedy") as executor:
-        futures = [executor.submit(solve, case, bench, budget, live, verdict, measured=measured) for case, verdict in cases]
+    """Solves cases in parallel, one per worker, and yields the results in the order of the cases."""
+    with ThreadPoolExecutor(pools.options.workers, "remedy") as executor:
+        futures = [executor.submit(solve, case, pools, budget, live, verdict, measured=measured) for case, verdict in cases]
         try:
             for future in futures:
                 yield future.result()

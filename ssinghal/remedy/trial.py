@@ -1,4 +1,4 @@
-"""What is tried, and what came of it. Data that goes to a device worker and back; imports neither torch nor ttnn."""
+"""Trials and their results: data that goes to a device worker and back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ssinghal.core.tensors import BufferType, TensorSpec, TextEnum
 
 
 class Impact(TextEnum):
-    """What a remedy asks of the code around the call, the least first.
+    """What a remedy changes for the code around the call, the least first.
 
-    The same tensor: nothing but the order of things. The last three need the developer's consent; other values are no remedy.
+    With the same tensor, at most the order of operations changes. The last three need the developer's consent; a change with
+    other values is no remedy.
     """
 
     SAME = "same tensor"
@@ -44,8 +45,8 @@ class RewriteName(TextEnum):
 
 @dataclass(frozen=True)
 class Resident:
-    """Bytes that something else holds in each bank while the call runs. ``freed``: held only while the others are placed, so
-    that it leaves a hole."""
+    """Bytes of other buffers in each bank while the call runs. ``freed``: they exist only while the others are placed, so that
+    they leave a hole."""
 
     memory: BufferType
     bytes_per_bank: int
@@ -57,11 +58,11 @@ LiveSet = tuple[Resident, ...]
 
 @dataclass(frozen=True)
 class Trial:
-    """``case`` as it is placed and called, ``rewrite`` how (``ssinghal.remedy.rewrites``), with ``params``.
+    """``case``, called by ``rewrite`` (see ``ssinghal.remedy.rewrites``) with ``params``.
 
-    ``wanted``: what must come back; shape, dtype and layout are compared, and the memory unless ``any_memory``. ``live``: what
-    lives beside it. ``trace_region_bytes``: the device is opened with. ``board`` and ``release``: others than the failing
-    call's, empty for the same.
+    ``wanted``: the expected results; shape, dtype and layout are compared, and the memory unless ``any_memory``. ``live``:
+    other buffers that stay allocated. ``trace_region_bytes``: the device is opened with it. ``board`` and ``release``: where
+    they differ from those of the failing call, else empty.
     """
 
     case: Case
@@ -77,10 +78,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """``peak_bytes``: most that was allocated per bank after any of the calls. ``moved_bytes``: allocated bytes of operands and
-    results over all calls that moved any. ``code``: the calls that ran, as Python.
-    ``reserved_base_bytes``: what the release keeps at the bottom of each L1. ``lines_of_live``: of the code, those at its begin
-    that place what else lives."""
+    """``peak_bytes``: the most that was allocated per bank after any of the calls. ``moved_bytes``: allocated bytes of operands
+    and results of all calls that move data. ``code``: the calls that ran, as Python. ``reserved_base_bytes``: what the release
+    reserves at the bottom of each L1. ``lines_of_live``: the number of lines at the start of the code that place ``live``."""
 
     trial: Trial
     verdict: Verdict

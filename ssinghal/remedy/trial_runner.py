@@ -1,4 +1,4 @@
-"""One trial on one device: what lives there, the operands, the rewritten call, what came back. Leaves nothing behind."""
+"""Runs one trial on a device: places the other buffers and the operands, makes the rewritten call, checks the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ssinghal.remedy.trial import LiveSet, Resident, RewriteName, Trial, TrialRe
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
 
-# What only gives a tensor another name, if it shares its buffer: no bytes move.
+# These move no bytes where the result shares the operand's buffer.
 _VIEWS = ("ttnn.reshape", "ttnn.view", "ttnn.unsqueeze", "ttnn.squeeze", "ttnn.to_memory_config", "ttnn.to_layout")
 INPUT_NAMES = "abcdefgh"
 
@@ -45,7 +45,7 @@ class TrialTask(Task[TrialResult]):
 
 @dataclass(frozen=True)
 class BoardTask(Task[Board]):
-    """The board as it opens with a trace region, and no L1_SMALL region."""
+    """Returns the board as it opens with a trace region and no L1_SMALL region."""
 
     trace_region_bytes: int
 
@@ -59,8 +59,8 @@ class BoardTask(Task[Board]):
 
 @dataclass(frozen=True)
 class InsideTask(Task[Mapping[BufferType, int]]):
-    """Most that buffers take per bank while the trial's calls run, those inside TTNN's calls among them, and what lives. Empty
-    where TTNN does not tell, as 0.66.0 does not."""
+    """Returns the most that buffers take per bank during the trial's calls, temporaries and other buffers included; nothing
+    where TTNN's graphs do not show it, as in 0.66.0."""
 
     trial: Trial
 
@@ -76,11 +76,11 @@ def peaks_inside(trial: Trial, session: Session) -> Mapping[BufferType, int]:
     transcript = Transcript(session.ttnn, session.device)
     peaks: Counter[BufferType] = Counter()
     try:
-        with _living(trial.live, session, transcript) as residents:
-            lives = session.allocated_bytes()
+        with _placed_live_set(trial.live, session, transcript) as residents:
+            held = session.allocated_bytes()
             trace = session.capture_running(lambda: _run(trial, session, transcript, residents))
             peaks.update(buffer_peaks(trace, session.board))
-            peaks.update(lives)
+            peaks.update(held)
     except TTNN_ERRORS:
         peaks.clear()
     if session.clear():
@@ -89,14 +89,14 @@ def peaks_inside(trial: Trial, session: Session) -> Mapping[BufferType, int]:
 
 
 def run_trial(trial: Trial, session: Session) -> TrialResult:
-    """What TTNN says of the trial. The device is empty before and after."""
+    """Runs the trial. The device is empty before and after."""
     session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
     watch = _Watch(session)
     transcript = Transcript(session.ttnn, session.device, watch)
     results: tuple[PlacedTensor, ...] = ()
     lines_of_live = 0
     try:
-        with _living(trial.live, session, transcript) as residents:
+        with _placed_live_set(trial.live, session, transcript) as residents:
             lines_of_live = len(transcript.calls)
             verdict, results = _run(trial, session, transcript, residents)
     except TTNN_ERRORS as error:
@@ -123,59 +123,53 @@ def run_trial(trial: Trial, session: Session) -> TrialResult:
 def _run(
     trial: Trial, session: Session, transcript: Transcript, residents: list[Any]
 ) -> tuple[Verdict, tuple[PlacedTensor, ...]]:
-    hand = DeviceBackend(trial.case, session, transcript, residents)
+    backend = DeviceBackend(trial.case, session, transcript, residents)
     results: list[Any] = []
     try:
         if trial.rewrite in PREPARATIONS:
-            PREPARATIONS[trial.rewrite](hand)
-        hand.place()
-        results += REWRITES[trial.rewrite](hand, trial.params)
-        found = [session.spec_of(r) for r in results]
+            PREPARATIONS[trial.rewrite](backend)
+        backend.place()
+        results += REWRITES[trial.rewrite](backend, trial.params)
+        specs = [session.spec_of(r) for r in results]
         sharded = [session.is_sharded(r) for r in results]
-        return judged(trial, found, sharded), tuple(map(_placed_as(session), found))
+        return judged(trial, specs, sharded), tuple(_placed(spec, session.board) for spec in specs)
     except TTNN_ERRORS as error:
-        return replace(translate_error(type(error).__name__, str(error)), stage=hand.stage), ()
+        return replace(translate_error(type(error).__name__, str(error)), stage=backend.stage), ()
     except InvalidCase as error:
         return Verdict(
-            Status.INVALID, stage=hand.stage, decided_by=DecidedBy.ARITHMETIC, error_type="InvalidCase", message=str(error)
+            Status.INVALID, stage=backend.stage, decided_by=DecidedBy.ARITHMETIC, error_type="InvalidCase", message=str(error)
         ), ()
     finally:
-        for tensor in (*results, *hand.tensors):
+        for tensor in (*results, *backend.tensors):
             if tensor.is_allocated():
                 tensor.deallocate()
 
 
-def _placed_as(session: Session) -> Any:
-    def placed(spec: TensorSpec) -> PlacedTensor:
-        allocated = spec.allocated_bytes(session.board)
-        return PlacedTensor(
-            "output", spec.shape, spec.dtype.value, spec.layout.value, str(spec.memory), spec.logical_bytes, allocated
-        )
-
-    return placed
+def _placed(spec: TensorSpec, board: Board) -> PlacedTensor:
+    dtype, layout, memory = spec.dtype.value, spec.layout.value, str(spec.memory)
+    return PlacedTensor("output", spec.shape, dtype, layout, memory, spec.logical_bytes, spec.allocated_bytes(board))
 
 
-def judged(trial: Trial, found: Sequence[TensorSpec], sharded: Sequence[bool]) -> Verdict:
-    """Fits only if all that was wanted came back: number of results, shapes, dtypes, layouts, memory."""
+def judged(trial: Trial, specs: Sequence[TensorSpec], sharded: Sequence[bool]) -> Verdict:
+    """Returns that the trial fits if number, shapes, dtypes, layouts and memory of the results are the wanted ones."""
     wanted = trial.wanted
     names = ("shape", "dtype", "layout") if trial.any_memory else ("shape", "dtype", "layout", "memory")
-    faults = [f"{len(found)} results; expected {len(wanted)}"] if len(found) != len(wanted) else []
-    for want, got, is_sharded in zip(wanted, found, sharded, strict=False):
-        faults += [
+    errors = [f"{len(specs)} results; expected {len(wanted)}"] if len(specs) != len(wanted) else []
+    for want, got, is_sharded in zip(wanted, specs, sharded, strict=False):
+        errors += [
             f"{name} {getattr(got, name)}; expected {getattr(want, name)}"
             for name in names
             if getattr(want, name) != getattr(got, name)
         ]
-        faults += ["a sharded result; expected an interleaved one"] if is_sharded and not trial.any_memory else []
-    if faults:
-        return Verdict(
-            Status.MISMATCH, stage="output", decided_by=DecidedBy.HARNESS, message=f"TTNN returned {', '.join(faults)}"
-        )
+        errors += ["a sharded result; expected an interleaved one"] if is_sharded and not trial.any_memory else []
+    if errors:
+        message = f"TTNN returned {', '.join(errors)}"
+        return Verdict(Status.MISMATCH, stage="output", decided_by=DecidedBy.HARNESS, message=message)
     return Verdict(Status.FITS)
 
 
 class DeviceBackend(RewriteBackend):
-    """A rewrite's hand on a device; every call is noted. ``stage``: what was being done when TTNN refused."""
+    """Runs rewrites on a device and keeps a transcript of all calls. ``stage``: the step that is running."""
 
     def __init__(self, case: Case, session: Session, transcript: Transcript, residents: list[Any]) -> None:
         self.session, self.transcript, self.ttnn = session, transcript, transcript.ttnn
@@ -210,7 +204,7 @@ class DeviceBackend(RewriteBackend):
 
 @dataclass
 class _Watch:
-    """Told of each call: what the allocator holds after it, and how many bytes its operands and results have."""
+    """Observes each call: what the allocator holds after it, and the bytes of its operands and results."""
 
     session: Session
     peak_bytes: dict[BufferType, int] = field(default_factory=dict)
@@ -226,7 +220,7 @@ class _Watch:
             return
         self.calls += 1
         if self._in_place(operands, results):
-            operands = operands[:-1]  # the tensor to write to is an argument as well
+            operands = operands[:-1]  # the tensor that is written is an argument too
         self.moved_bytes += sum(map(self._bytes, (*operands, *results)))
 
     def _in_place(self, operands: Sequence[Any], results: Sequence[Any]) -> bool:
@@ -246,30 +240,30 @@ def _shared(operands: Sequence[Any], results: Sequence[Any]) -> bool:
 
 
 @contextmanager
-def _living(live: LiveSet, session: Session, transcript: Transcript) -> Iterator[list[Any]]:
-    """Tensors of the live set, without those that leave their place free. A rewrite may put others into the list."""
+def _placed_live_set(live: LiveSet, session: Session, transcript: Transcript) -> Iterator[list[Any]]:
+    """Places the tensors of the live set and frees those that leave a hole. A rewrite may replace the tensors in the list."""
     tensors: list[Any] = []
-    leaving: list[Any] = []
+    freed: list[Any] = []
     try:
         for resident in live:
             for spec in _specs(resident, session):
                 tensor = session.empty(spec, transcript.ttnn)
-                placed = leaving if resident.freed else tensors
-                placed.append(transcript.named(tensor, f"held{len(tensors) + len(leaving)}"))
-        for tensor in leaving:
+                placed = freed if resident.freed else tensors
+                placed.append(transcript.named(tensor, f"held{len(tensors) + len(freed)}"))
+        for tensor in freed:
             transcript.ttnn.deallocate(tensor)
         yield tensors
     finally:
-        for tensor in (*tensors, *leaving):
+        for tensor in (*tensors, *freed):
             if tensor.is_allocated():
                 tensor.deallocate()
 
 
-ROW_BYTES = 2048  # of residents: a kernel that moves them holds some rows at a time
+ROW_BYTES = 2048  # of other buffers: a kernel that moves them holds a few rows at a time
 
 
 def _specs(resident: Resident, session: Session) -> Iterator[TensorSpec]:
-    """Two tensors that take ``bytes_per_bank`` of every bank, up to the allocator's granule: whole rows, and the rest."""
+    """Yields tensors that take ``bytes_per_bank`` of every bank, up to the allocator's granule: rows, and the rest."""
     banks = session.board.region(resident.memory).num_banks
     rows, rest = divmod(resident.bytes_per_bank, ROW_BYTES)
     for height, row_bytes in ((rows, ROW_BYTES), (1, rest)):

@@ -147,8 +147,8 @@ def test_remedies(benches: ReleasePools, report: dict[str, Any], call: dict[str,
     )
     assert isinstance(solution, RemedyReport)
     remedies = solution.remedies.found
-    assert all(remedy.tried.works for remedy in remedies)
-    contracts = {str(remedy.contract) for remedy in remedies}
+    assert all(remedy.result.works for remedy in remedies)
+    contracts = {str(remedy.impact) for remedy in remedies}
     assert contracts
     if release == next(iter(call["replays"])):
         assert contracts >= set(call["remedies"])

@@ -1,4 +1,4 @@
-"""``ssinghal remedy`` and ``ssinghal diagnose`` at the command line: what they say, what they write, how they end."""
+"""``ssinghal remedy`` and ``ssinghal diagnose`` on the command line: output, files, exit codes."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ RAN_OUT = (
 
 
 def executed(script):
-    """On the virtual board, as a user does it."""
+    """Runs a script on the virtual board, as a user does."""
     command = [*PROGRAM, "exec", "python", str(script)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
@@ -59,7 +59,7 @@ def test_a_call_that_fits_needs_no_remedy(run):
 
 
 @pytest.mark.virtual_device
-def test_a_call_that_nothing_makes_fit(run):
+def test_a_call_that_no_strategy_makes_fit(run):
     done = run("remedy", "bmm", "1,136240,256", "1,256,136240", "--memory", "l1", "--json")
     assert done.code == 1
     made = json.loads(done.out)
@@ -130,8 +130,8 @@ def test_a_diagnosis_is_searched_for_its_calls(run, tmp_path):
 
 
 @pytest.mark.virtual_device
-def test_peaks_have_what_is_held_inside_calls_and_what_lives(run):
-    """A pool from DRAM works in L1: TTNN's own capture of the call says how much. 60 MiB over 64 banks are 983,040 B."""
+def test_peaks_include_temporaries_and_other_buffers(run):
+    """A pool from DRAM works in L1: TTNN's capture of the call shows how much. 60 MiB over 64 banks are 983,040 B."""
     pool = ("max_pool2d", "1,64,1080,1920", "--attr", "kernel_size=3,3", "--attr", "stride=2,2", "--attr", "padding=1,1")
     made = json.loads(run("remedy", *pool, "--memory", "l1", "--no-values", "--json").out)
     dram = next(r for r in made["remedies"] if r["lever"] == "all in DRAM")
@@ -150,8 +150,8 @@ def test_peaks_have_what_is_held_inside_calls_and_what_lives(run):
 
 
 @pytest.mark.virtual_device
-def test_figures_alone_give_candidates_that_are_replayed(run):
-    """34,078,720 B with two operands placed: the sum of two [1,64,640,400] of the crossed catalog asks for just that."""
+def test_numbers_alone_give_candidates_that_are_replayed(run):
+    """34,078,720 B with two operands placed: what the sum of two [1,64,640,400] of the shape sweep requests."""
     done = run("diagnose", "-", "--no-remedies", stdin=RAN_OUT.encode())
     assert done.code == 1
     assert "call: unknown; the text names no operation with its tensors" in done.out
@@ -177,7 +177,7 @@ def test_a_call_that_the_user_names_is_replayed_and_its_script_fails_alike(run, 
     assert "Not enough space to allocate 34078720 B L1 buffer across 64 banks" in ran.stderr
 
 
-def test_a_log_without_failure_is_said_to_have_none(run):
+def test_a_log_without_failure(run):
     done = run("diagnose", "-", stdin=b"all is well\nwe hit Out of Memory yesterday, not today\n")
     assert (done.code, done.out) == (0, "-: no failure in 2 lines\n")
 
@@ -205,7 +205,7 @@ def test_bad_input_of_a_diagnosis(run, arguments, said):
     assert said in done.err
 
 
-def test_a_script_that_cannot_be_written_costs_the_script_alone(run):
+def test_a_script_that_cannot_be_written_does_not_suppress_the_answer(run):
     done = run("diagnose", "-", "--no-replay", "--script", "repro.py", stdin=RAN_OUT.encode())
     assert done.code == 1
     assert "L1 bank needs 532,480 B, 328,352 B free" in done.out
@@ -222,8 +222,9 @@ def test_options_that_exclude_each_other(run):
 
 
 @pytest.mark.virtual_device
-def test_a_clash_is_replayed_beside_what_its_address_tells(run):
-    """Tensors reach from their lowest address to the end of L1, 1,499,136 B: 1,388,544 B live where they begin at 110,592."""
+def test_a_clash_is_replayed_with_the_buffers_that_its_address_implies(run):
+    """Tensors reach from their lowest address to the end of L1, 1,499,136 B: 1,388,544 B are live where they start at
+    110,592."""
     text = (
         "RuntimeError: TT_THROW @ /project/tt_metal/impl/dataflow_buffer/dataflow_buffer.cpp:3096: tt::exception\ninfo:\n"
         "Statically allocated dataflow buffers in program 4 clash with L1 buffers on core range [0-0 - 7-7]."

@@ -1,4 +1,4 @@
-"""Rewrites keep the values: pieces along every axis of every operator, rows of windows, turned and folded calls, in torch."""
+"""Rewrites keep the values, in torch: pieces along every axis of every operator, rows of windows, permuted and folded calls."""
 
 import math
 
@@ -34,8 +34,8 @@ def placed(info, shape):
 
 
 @pytest.mark.parametrize("info", CALLED, ids=lambda info: info.name)
-def test_pieces_along_every_axis_are_the_whole(info):
-    """In two and in three pieces, the last one smaller; sums may be made in another order, and then differ in the last bits."""
+def test_pieces_along_every_axis_give_the_same_values(info):
+    """In two and in three pieces, the last one smaller; sums may have another order, and then differ in the last bits."""
     found = 0
     for shape in SHAPES:
         try:
@@ -51,8 +51,8 @@ def test_pieces_along_every_axis_are_the_whole(info):
     assert bool(found) != (info.name in NEVER_CUT), f"{info.name}: {found} ways to cut; NEVER_CUT lists those that have none"
 
 
-def test_a_wrong_axis_is_found_out():
-    """A softmax cut along its own dim: each piece's values would add up to 1."""
+def test_a_wrong_axis_is_detected():
+    """A softmax cut along its own dim: the values of each piece add up to 1."""
     whole = torch.randn(4, 8)
     cut = torch.cat([torch.softmax(part, 1) for part in whole.split(4, 1)], 1)
     check = compare(torch, [torch.softmax(whole, 1)], [cut])
@@ -72,7 +72,7 @@ window = st.integers(1, 4)
     st.integers(1, 3), st.integers(4, 20), st.integers(4, 9), window, st.integers(1, 3), st.integers(1, 2), st.integers(1, 5),
     st.booleans(),
 )  # fmt: skip
-def test_rows_of_a_max_pool_with_their_neighbours_are_the_whole(n, height, width, kernel, stride, dilation, count, ceil):
+def test_rows_of_a_max_pool_with_their_neighbours(n, height, width, kernel, stride, dilation, count, ceil):
     attrs = {"kernel_size": [kernel, 2], "stride": [stride, 1], "padding": [kernel // 2, 1], "ceil_mode": ceil}
     attrs["dilation"] = [dilation, 1]
     case = make_case("max_pool2d", ((n, 3, height, width),), attrs)
@@ -87,7 +87,7 @@ def test_rows_of_a_max_pool_with_their_neighbours_are_the_whole(n, height, width
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.integers(1, 2), st.integers(2, 17), st.integers(2, 6), st.integers(1, 4), st.integers(2, 5))
-def test_interpolated_rows_with_their_neighbours_are_the_whole(n, height, width, scale, count):
+def test_interpolated_rows_with_their_neighbours(n, height, width, scale, count):
     case = make_case(
         "upsample_bilinear2d", ((n, 4, height, width),), {"scale_factors": [float(scale), 2.0], "align_corners": False}
     )
@@ -95,8 +95,8 @@ def test_interpolated_rows_with_their_neighbours_are_the_whole(n, height, width,
     assert check.equal or check.rounding, (case.id, count, check)
 
 
-def test_rows_cut_without_their_neighbours_would_not_be_the_whole():
-    """What the halo is for: 0.97 was measured for a bilinear map cut naively."""
+def test_rows_without_their_neighbours_give_other_values():
+    """Without a halo, a difference of 0.97 was measured for a bilinear map."""
     case = make_case("max_pool2d", ((1, 3, 8, 8),), {"kernel_size": [3, 3], "stride": [1, 1], "padding": [1, 1]})
     image = torch.randn(1, 3, 8, 8)
     pool = torch.nn.functional.max_pool2d
@@ -117,7 +117,7 @@ def test_rows_cut_without_their_neighbours_would_not_be_the_whole():
     ],
 )
 @pytest.mark.parametrize("order", [[2, 1, 0], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1]])
-def test_turned_calls_keep_their_values(name, shapes, attrs, order):
+def test_permuted_calls_keep_their_values(name, shapes, attrs, order):
     rank = len(shapes[0])
     order = order if rank == 3 else [0, *(d + 1 for d in order)]
     case = make_case(name, tuple(shapes), attrs, Placement(channels_last=False))
@@ -127,14 +127,14 @@ def test_turned_calls_keep_their_values(name, shapes, attrs, order):
 
 
 @pytest.mark.parametrize(("order", "changed"), [((0, 3, 1, 2), (2, 3, 4, 6)), ((), (6, 24))])
-def test_rearranged_operands_give_the_result_rearranged(order, changed):
+def test_rearranged_operands_give_the_rearranged_result(order, changed):
     original = make_case("relu", ((2, 4, 6, 3),), {}, Placement(channels_last=False))
     case = make_case("relu", (changed,), {}, Placement(channels_last=False))
     assert check_values(Trial(case, (), "call", {"original": original, "order": order})).equal
 
 
-def test_shapes_too_large_are_halved_and_said_to_be():
-    """2 x 1 x 96 x 2160 x 3840 values are more than 2^22; halves of every dim until they are not."""
+def test_large_shapes_are_reduced():
+    """2 x 1 x 96 x 2160 x 3840 values are more than 2^22; dims are halved until they are not."""
     case = as_placed(make_case("relu", ((1, 96, 2160, 3840),), {}, Placement(channels_last=True)))
     check = check_values(Trial(case, (), "pieces", {"axis": 1, "count": 27, "memory": "l1"}))
     assert check.equal
@@ -148,7 +148,7 @@ def test_shapes_too_large_are_halved_and_said_to_be():
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8])
 @pytest.mark.parametrize("rewrite", ["pieces", "pieces apart"])
-def test_fewer_elements_are_cut_into_as_many_pieces(rewrite, count):
+def test_reduced_shapes_have_as_many_pieces(rewrite, count):
     """Of 2 x 40 x 64 x 64 values only 200 may be compared."""
     case = make_case("relu", ((40, 64, 64),), {}, Placement(channels_last=False))
     check = check_values(Trial(case, (), rewrite, {"axis": 0, "count": count, "multiple": 32, "memory": "dram"}), 200)
@@ -159,7 +159,7 @@ def test_fewer_elements_are_cut_into_as_many_pieces(rewrite, count):
     assert sizes[-1] < sizes[0]
 
 
-def test_constant_padding_is_another_model():
+def test_constant_padding_changes_the_model():
     """4x60x106 of 6x62x108 elements are the interior: 25,440 of 40,176, so 36.68 % are edges."""
     case = make_case(
         "replication_pad3d", ((1, 3, 4, 60, 106),), {"padding": [1, 1, 1, 1, 2, 0]}, Placement(channels_last=False)

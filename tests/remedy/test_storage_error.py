@@ -1,4 +1,4 @@
-"""What a narrower dtype loses, by TTNN's own packing on the host: figures measured before, for three kinds of data."""
+"""Losses of a narrower dtype by TTNN's packing on the host, compared with earlier measurements of three kinds of data."""
 
 import pytest
 
@@ -18,51 +18,51 @@ pytestmark = pytest.mark.virtual_device
 
 
 @pytest.fixture(scope="module")
-def bench():
+def pools():
     with DevicePools(choose_device("virtual", "n150"), PoolOptions(workers=1)) as opened:
         yield opened
 
 
-def test_block_floats(bench):
+def test_block_floats(pools):
     """bfloat8_b: PCC 0.99997 and 0.9 % flushed for normal values. Of columns of very different scale 50 % are flushed, and
     their PCC is as good: 7 bits of mantissa, and one exponent for 16 values of a row."""
-    by = {stored.data: stored for stored in bench.storage(DType.BFLOAT8_B)}
+    by = {stored.data: stored for stored in pools.storage(DType.BFLOAT8_B)}
     normal, softmax, columns = by["normal values"], by["softmax rows"], by["columns of other scales"]
     assert normal.pcc == pytest.approx(0.99997, abs=2e-5)
     assert normal.flushed == pytest.approx(0.009, abs=0.003)
     assert softmax.pcc > 0.9999
     assert columns.pcc > 0.999
     assert columns.flushed == pytest.approx(0.5, abs=0.01)
-    four = {stored.data: stored for stored in bench.storage(DType.BFLOAT4_B)}["normal values"]
+    four = {stored.data: stored for stored in pools.storage(DType.BFLOAT4_B)}["normal values"]
     assert four.pcc == pytest.approx(0.9932, abs=2e-3)
     assert four.flushed == pytest.approx(0.15, abs=0.02)
     assert storage_text(four).startswith("normal values in bfloat4_b: PCC 0.99")
     assert storage_text(four).endswith("% become zero")
 
 
-def test_bfloat16_keeps_eight_bits(bench):
-    normal = bench.storage(DType.BFLOAT16)[0]
+def test_bfloat16_keeps_eight_bits(pools):
+    normal = pools.storage(DType.BFLOAT16)[0]
     assert normal.flushed == 0
     assert 0 < normal.median_relative < 2**-8
 
 
-def test_a_narrower_dtype_is_told_with_what_it_loses(bench):
+def test_a_narrower_dtype_is_shown_with_its_losses(pools):
     """An attention matrix of 12 x 32,400 x 32,400 values: 25 GB in bfloat16, 7 GB in bfloat4_b, and the board has 12.9 GB."""
     big = make_case("bmm", ((12, 32, 32400), (12, 32400, 32400)))
-    told = solve(big, bench, Budget(seconds=60))
-    text = "\n".join(lines(told))
+    report = solve(big, pools, Budget(seconds=60))
+    text = "\n".join(lines(report))
     assert "stored, normal values in bfloat4_b: PCC 0.99" in text
-    (narrow,) = [r for r in to_json(told)["remedies"] if r["contract"] == "other dtype"]
+    (narrow,) = [r for r in to_json(report)["remedies"] if r["contract"] == "other dtype"]
     assert len(narrow["storage"]) == 3
 
 
-def test_values_of_a_rewritten_call_are_compared_in_a_worker_of_its_own(bench):
+def test_values_of_a_rewritten_call_are_compared_in_a_separate_worker(pools):
     case = make_case("relu", ((96, 512, 1024),))
-    problem = Problem.of(case, Verdict(Status.OOM), bench.board)
+    problem = Problem.of(case, Verdict(Status.OOM), pools.board)
     from ssinghal.remedy.strategies.chunking import cuts_of
 
     cut = cuts_of(problem)[0]
-    check = bench.values(cut.trial(problem, 5))
+    check = pools.values(cut.trial(problem, 5))
     assert check.equal
     assert not check.rounding
     assert problem.memory is BufferType.DRAM

@@ -1,4 +1,4 @@
-"""Every lever on calls of all catalogs, without a device; and the edges of the arithmetic that rules changes out."""
+"""Every strategy on calls of all catalogs, without a device; and the limits of the arithmetic that rules changes out."""
 
 from concurrent.futures import Future
 from dataclasses import replace
@@ -19,10 +19,10 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
 from ssinghal.remedy.equivalence import ValueCheck
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.record_remedies import Searcher, searched
+from ssinghal.remedy.record_remedies import Searcher, outcome_of
 from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.rewrites import PREPARATIONS
-from ssinghal.remedy.search import Budget, levers, search
+from ssinghal.remedy.search import Budget, search, strategies
 from ssinghal.remedy.solver import without_other_values
 from ssinghal.remedy.strategies.chunking import cuts_of
 from ssinghal.remedy.strategies.count_search import smallest_count
@@ -46,12 +46,12 @@ def problem(name, *shapes, resource=Resource.L1_BUFFER, live=(), memory=L1, plac
 
 
 def answering(verdict):
-    """A device that says the same of every trial."""
+    """Returns a device with the same verdict for every trial."""
     return lambda trial: TrialResult(trial, verdict, "n150", "0", "none")
 
 
-def test_every_lever_takes_every_call_of_the_catalogs():
-    """A fault of one lever would end a search of thousands of calls. Each operator's calls, every fifth of many."""
+def test_every_strategy_takes_every_call_of_the_catalogs():
+    """An error of one strategy would end a search of thousands of calls. Some calls of each operator."""
     by_operator = {}
     for case in expand(load_catalogs()).cases:
         by_operator.setdefault((case.operator, len(case.inputs), tuple(len(s) for s in case.inputs)), []).append(case)
@@ -71,12 +71,12 @@ def test_every_lever_takes_every_call_of_the_catalogs():
     assert searched > 500
 
 
-def names(made):
-    return {lever.name for lever in levers(made)}
+def names(problem):
+    return {strategy.name for strategy in strategies(problem)}
 
 
 @pytest.mark.parametrize(
-    ("made", "lever", "applies"),
+    ("failing", "strategy", "applies"),
     [
         (problem("relu", (64, 64)), "in place", True),
         (problem("clone", (64, 64)), "in place", False),
@@ -96,33 +96,33 @@ def names(made):
         (problem("place", (64, 64)), "operands from DRAM", False),
         (problem("max_pool2d", (1, 8, 8, 8), kernel_size=2, resource=Resource.CLASH), "a smaller L1_SMALL region", True),
         (problem("relu", (64, 64), resource=Resource.CLASH), "a smaller L1_SMALL region", False),
-        (problem("relu", (64, 64), live=HOLD), "reallocate what lives", False),
-        (problem("relu", (64, 64), live=HOLD, resource=Resource.FRAGMENTATION), "reallocate what lives", True),
+        (problem("relu", (64, 64), live=HOLD), "reallocate live buffers", False),
+        (problem("relu", (64, 64), live=HOLD, resource=Resource.FRAGMENTATION), "reallocate live buffers", True),
         (problem("untilize", (64, 64), resource=Resource.CIRCULAR_BUFFER), "folded to shorter rows", True),
         (problem("untilize", (64, 64)), "folded to shorter rows", False),
     ],
 )  # fmt: skip
-def test_when_a_lever_means_anything(made, lever, applies):
-    assert (lever in names(made)) == applies
+def test_when_a_strategy_applies(failing, strategy, applies):
+    assert (strategy in names(failing)) == applies
 
 
-def test_a_region_of_the_device_is_mended_where_it_is_chosen():
+def test_for_a_small_region_only_its_size_helps():
     assert names(problem("max_pool2d", (1, 8, 8, 8), kernel_size=2, resource=Resource.L1_SMALL_BUFFER)) == {"l1_small_size"}
 
 
-def test_proofs_know_what_lives_and_what_l1_small_takes():
-    """1,393,312 B of a bank less 400,000 B that live, or less 32,768 B of L1_SMALL. 485 tiles per bank are 993,280 B."""
+def test_proofs_count_other_buffers_and_l1_small():
+    """1,393,312 B of a bank less 400,000 B of other buffers, or less 32,768 B of L1_SMALL. 485 tiles per bank are 993,280 B."""
     tiles = 485
     fits = problem("relu", (1, 1, 64 * 32, tiles * 32))
     assert fits.held(fits.call.outputs, BufferType.L1) == tiles * 2048 == 993_280
     assert fits.results_beyond(BufferType.L1) == ""
     beside = problem("relu", (1, 1, 64 * 32, tiles * 32), live=(Resident(BufferType.L1, 400_064),))
-    assert "one has 970 KiB (993,248 B)" in beside.results_beyond(BufferType.L1)
+    assert "which has 970 KiB (993,248 B)" in beside.results_beyond(BufferType.L1)
     assert problem("relu", (64, 64), live=(Resident(BufferType.L1, 64, freed=True),)).bank_bytes(BufferType.L1) == 1_393_312
     assert problem("relu", (64, 64), small=32_768).bank_bytes(BufferType.L1) == 1_393_312 - 32_768
 
 
-def test_pieces_and_their_join_are_both_there():
+def test_pieces_and_their_join_exist_together():
     """An operand and a result have 29,184 tiles in each DRAM bank, 59,768,832 B; of eight times as much three do not fit."""
     per_bank = 29_184
     shape = (12, 32 * 16, 32 * (per_bank // 16))
@@ -166,11 +166,11 @@ def test_dtypes_are_narrowed_step_by_step():
     assert asked == [DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B]
 
 
-# What lives -----------------------------------------------------------------------------------------------------------------
+# Other buffers --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("text", "each"), [("1B@l1", 32), ("2048B@l1", 32), ("2049B@l1", 64), ("13B@dram", 32)])
-def test_what_lives_takes_whole_granules_of_every_bank(text, each):
+def test_other_buffers_take_full_granules_of_every_bank(text, each):
     """2,049 B over 64 banks are 33 B in the fullest, which the allocator books as 64 B."""
     (resident,) = live_set([text], BOARD)
     assert resident.bytes_per_bank == each
@@ -178,7 +178,7 @@ def test_what_lives_takes_whole_granules_of_every_bank(text, each):
 
 
 @pytest.mark.parametrize("room", [0, 1, 300_000, 777_777, 999_999])
-def test_how_much_may_stay_is_found_to_a_64th(room):
+def test_the_part_that_may_stay_is_found_to_a_64th(room):
     held, asked = 1_000_000, []
 
     def run(trial):
@@ -188,15 +188,15 @@ def test_how_much_may_stay_is_found_to_a_64th(room):
         return TrialResult(trial, verdict, "n150", "0", "none")
 
     made = problem("clone", (64, 64), live=(Resident(L1, 600_000), Resident(L1, 400_000)))
-    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.lever == "free what is dead"]
-    stays = sum(r.bytes_per_bank for r in freed.tried.trial.live)
+    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.strategy == "free dead buffers"]
+    stays = sum(r.bytes_per_bank for r in freed.result.trial.live)
     assert room - held / 64 - 2 <= stays <= room
     assert freed.probes <= 8
 
 
 @pytest.mark.parametrize("held", [32, 1024, 1056])
-def test_little_that_lives_can_be_freed_too(held):
-    """However few bytes are too many: the call fits alone, so all of them are freed."""
+def test_small_buffers_can_be_freed_too(held):
+    """The call fits only without them, so all of them are freed, however few."""
 
     def run(trial):
         fits = trial.rewrite == "call" and not sum(r.bytes_per_bank for r in trial.live)
@@ -204,21 +204,21 @@ def test_little_that_lives_can_be_freed_too(held):
         return TrialResult(trial, verdict, "n150", "0", "none")
 
     made = problem("clone", (64, 64), live=(Resident(L1, held),))
-    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.lever == "free what is dead"]
-    assert sum(r.bytes_per_bank for r in freed.tried.trial.live) == 0
+    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.strategy == "free dead buffers"]
+    assert sum(r.bytes_per_bank for r in freed.result.trial.live) == 0
 
 
-def test_a_resident_without_bytes_is_none():
+def test_a_buffer_without_bytes_is_ignored():
     made = problem("clone", (64, 64), live=live_set(["0B@l1"], BOARD))
     found = search(made, answering(Verdict(Status.OOM, Resource.L1_BUFFER, message="no")), Budget(), only=[Impact.SAME])
-    assert {r.lever: r.reason for r in found.refused}["free what is dead"] == "nothing lives beside it"
+    assert {r.strategy: r.reason for r in found.refused}["free dead buffers"] == "there are no other buffers in it"
 
 
 # Recorded -------------------------------------------------------------------------------------------------------------------
 
 
 class OneRecord:
-    """Workers that give every case the same record; there is no device to search on."""
+    """A pool that returns the same record for every case, and has no device to search on."""
 
     choice, options = choose_device("virtual", "n150"), PoolOptions(workers=1)
     facts = SimpleNamespace(ttnn="0")
@@ -235,12 +235,12 @@ class OneRecord:
 @pytest.mark.parametrize(
     ("verdict", "reason"),
     [
-        (Verdict(Status.OOM, Resource.HOST), "it is the host's memory that ran out"),
+        (Verdict(Status.OOM, Resource.HOST), "the host ran out of memory"),
         (Verdict(Status.FITS), None),
         (Verdict(Status.ERROR), None),
     ],
 )
-def test_what_is_not_the_devices_memory_is_not_searched(verdict, reason):
+def test_host_memory_and_other_verdicts_are_not_searched(verdict, reason):
     case = make_case("relu", ((64, 64),))
     record = Record.of(case, verdict, device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="0")
     with Searcher(OneRecord(record)) as searcher:
@@ -257,12 +257,12 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(("check", "values"), CHECKS)
-def test_rounding_is_no_other_value(check, values):
-    """A rewrite whose sums are in another order is kept, and said to be rounded; one of other values is no remedy."""
+def test_rounding_differences_are_accepted(check, values):
+    """A rewrite with sums in another order is kept, and marked as rounded; one with other values is no remedy."""
     made = search(problem("relu", (64, 1024, 1024)), answering(Verdict(Status.FITS)), Budget(), only=[Impact.CHUNKED])
-    checks = {remedy.lever: check for remedy in made.found}
-    told = RemedyReport(without_other_values(made, checks), checks)
-    record = searched(told)
+    checks = {remedy.strategy: check for remedy in made.found}
+    report = RemedyReport(without_other_values(made, checks), checks)
+    record = outcome_of(report)
     assert [working.values for working in record.found] == ([] if values is None else [values])
     assert ("it fits, with other values in torch" in [r.reason for r in record.refused]) == (values is None)
 
@@ -270,41 +270,42 @@ def test_rounding_is_no_other_value(check, values):
 # Counts ---------------------------------------------------------------------------------------------------------------------
 
 
-def counted(works, most, first=2, refused=0, ceiling=None):
-    """What the search finds where ``works`` says which counts do, and how many it tried; above ``ceiling`` TTNN refuses."""
-    steps, tried = smallest_count(lambda n: n, most, first, refused), 0
+def counted(works, most, first=2, too_few=0, ceiling=None):
+    """Returns the smallest count for which ``works`` is true, and the number of trials; TTNN rejects counts above
+    ``ceiling``."""
+    steps, trials = smallest_count(lambda n: n, most, first, too_few), 0
     try:
         count = next(steps)
         while True:
-            tried += 1
+            trials += 1
             beyond = ceiling is not None and count > ceiling
             resource = None if beyond else Resource.L1_BUFFER
             fits = works(count) and not beyond
             verdict = Verdict(Status.FITS) if fits else Verdict(Status.ERROR if beyond else Status.OOM, resource, message="no")
             count = steps.send(replace(TrialResult(None, verdict, "", "", ""), calls=count))
     except StopIteration as stop:
-        return stop.value.count if stop.value.tried else None, tried
+        return stop.value.count if stop.value.result else None, trials
 
 
 @pytest.mark.parametrize("needed", [1, 2, 3, 5, 17, 46, 255, 256])
 def test_the_smallest_count_is_found(needed):
-    found, tried = counted(lambda n: n >= needed, 256)
-    assert found == needed
-    assert tried <= 17
+    count, trials = counted(lambda n: n >= needed, 256)
+    assert count == needed
+    assert trials <= 17
     assert counted(lambda n: n >= needed, needed)[0] == needed
     assert counted(lambda n: n >= needed, needed - 1)[0] is None if needed > 2 else True
 
 
 @pytest.mark.parametrize("needed", range(1, 9))
-def test_a_ceiling_that_is_no_matter_of_memory_is_searched_below(needed):
-    """Width slices of a small map end at 8: a doubling that sees the refusal goes on below it."""
+def test_counts_above_a_failure_of_another_kind_are_not_tried(needed):
+    """A small map takes at most 8 width slices: doubling that meets the rejection continues below it."""
     assert counted(lambda n: n >= needed, 64, ceiling=8)[0] == needed
     assert counted(lambda n: n >= 9, 64, ceiling=8)[0] is None
 
 
 def test_counts_that_are_known_not_to_work_are_not_tried():
     """32 no, 64 yes, 48 yes, 40 yes, 36 no, 38 no, 39 no; nothing below 32."""
-    assert counted(lambda n: n >= 40, 256, first=32, refused=31) == (40, 7)
+    assert counted(lambda n: n >= 40, 256, first=32, too_few=31) == (40, 7)
 
 
 def test_every_rewrite_has_its_calls():

@@ -1,7 +1,7 @@
-"""What can be changed about a call that does not fit, in the order in which it is tried. Imports neither torch nor ttnn.
+"""Strategies that change where and how the tensors of a call are placed, in the order in which they are tried.
 
-A lever's search is a generator: it yields trials, is sent what came of each, and returns what it found. Arithmetic comes first:
-what cannot fit is never tried, and the reason is the finding.
+A strategy's search is a generator: it yields trials, receives their results, and returns its own. Arithmetic comes first: a
+change that cannot fit is rejected, with the reason, without a trial.
 """
 
 from __future__ import annotations
@@ -35,49 +35,48 @@ from ssinghal.remedy.trial import Impact, LiveSet, Resident, RewriteName, Trial,
 
 @dataclass(frozen=True)
 class StrategyResult:
-    """``tried``: the trial that works; without one, ``reason`` says why none does. ``note``: what to know of it."""
+    """``result``: of the trial that works; None where none does, for ``reason``. ``note``: explains the change."""
 
-    tried: TrialResult | None
+    result: TrialResult | None
     reason: str = ""
     note: str = ""
 
 
-HOST_TILES = 40_000  # which TTNN maps in about a second
-WIDTHS = (1024, 512, 256, 128, 64, TILE_EDGE)  # of a matrix that a tensor is kept as
+HOST_TILES = 40_000  # TTNN maps so many in about a second
+WIDTHS = (1024, 512, 256, 128, 64, TILE_EDGE)  # of a matrix that holds the elements of a tensor
 StrategySearch = Generator[Trial, TrialResult, StrategyResult]
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """``applies``: whether the change means anything for the call; False is no finding at all."""
+    """``applies``: whether the change is meaningful for the call; where not, it is not reported either."""
 
     name: str
-    contract: Impact
+    impact: Impact
     applies: Callable[[Problem], bool]
     search: Callable[[Problem], StrategySearch]
 
 
-def said(tried: TrialResult) -> str:
-    """Why a trial does not work, in a line."""
-    return tried.verdict.message if tried.verdict.status is Status.NOT_RUN else f"tried: {sentence(tried.verdict)}"
+def why_not(result: TrialResult) -> str:
+    """Returns in a line why a trial does not work."""
+    return result.verdict.message if result.verdict.status is Status.NOT_RUN else f"tried: {sentence(result.verdict)}"
 
 
 def once(problem: Problem, trial: Trial, note: str = "") -> StrategySearch:
-    """One trial, unless arithmetic rules it out."""
+    """Runs a trial, unless arithmetic rules it out."""
     if reason := problem.ruled_out(trial.case):
         return StrategyResult(None, reason)
-    tried = yield trial
-    return StrategyResult(tried, note=note) if tried.works else StrategyResult(None, said(tried))
+    result = yield trial
+    return StrategyResult(result, note=note) if result.works else StrategyResult(None, why_not(result))
 
 
-def first_that_works(problem: Problem, tries: Iterable[tuple[Trial, str]], otherwise: str) -> StrategySearch:
-    """``tries``: trials with their notes. ``otherwise``: why none works, where there is none; else the last one's reason."""
-    reason = otherwise
-    for trial, note in tries:
-        found = yield from once(problem, trial, note)
-        if found.tried:
-            return found
-        reason = found.reason
+def first_that_works(problem: Problem, trials: Iterable[tuple[Trial, str]], reason: str) -> StrategySearch:
+    """Runs ``trials``, each with its note, until one works. ``reason``: why none works if there are no trials."""
+    for trial, note in trials:
+        outcome = yield from once(problem, trial, note)
+        if outcome.result:
+            return outcome
+        reason = outcome.reason
     return StrategyResult(None, reason)
 
 
@@ -94,9 +93,9 @@ NOT_IN_PLACE = named("clone")  # the one elementwise function that takes no ``ou
 
 def _can_be_in_place(problem: Problem) -> bool:
     inputs, outputs = problem.call.specs()
-    shape_kept = len(outputs) == 1 and bool(inputs) and inputs[0] == outputs[0]
-    in_itself = problem.info.traits.in_place or problem.info.name in NOT_IN_PLACE
-    return shape_kept and not in_itself and (_is_elementwise(problem) or problem.info.name in IN_PLACE)
+    same_spec = len(outputs) == 1 and bool(inputs) and inputs[0] == outputs[0]
+    is_already = problem.info.traits.in_place or problem.info.name in NOT_IN_PLACE
+    return same_spec and not is_already and (_is_elementwise(problem) or problem.info.name in IN_PLACE)
 
 
 def _in_place(problem: Problem) -> StrategySearch:
@@ -105,9 +104,9 @@ def _in_place(problem: Problem) -> StrategySearch:
         return StrategyResult(
             None, f"its operands alone take {need:,} B of each {str(problem.memory).upper()} bank of {bank:,} B"
         )
-    tried = yield problem.trial(rewrite=RewriteName.IN_PLACE)
+    result = yield problem.trial(rewrite=RewriteName.IN_PLACE)
     note = "the first operand is overwritten: only where nothing needs it afterwards"
-    return StrategyResult(tried, note=note) if tried.works else StrategyResult(None, said(tried))
+    return StrategyResult(result, note=note) if result.works else StrategyResult(None, why_not(result))
 
 
 def _wants_l1(problem: Problem) -> bool:
@@ -116,13 +115,13 @@ def _wants_l1(problem: Problem) -> bool:
 
 
 def _operands_from_dram(problem: Problem) -> StrategySearch:
-    """The result stays in L1. Convolutions and pools then cut their work into slices by themselves."""
+    """Leaves only the result in L1. Convolutions and pools then slice their work themselves."""
     if proof := problem.results_beyond(BufferType.L1):
         return StrategyResult(None, proof)
     trial = problem.trial(problem.placed(memory=BufferType.DRAM, output_memory=OutputMemory.L1))
     if any(spec.memory.buffer is not BufferType.L1 for spec in trial.wanted):
-        return StrategyResult(None, f"{problem.info.ttnn} puts its result where its operand is, and cannot be told otherwise")
-    note = "the operands are made in DRAM; the result stays in L1"
+        return StrategyResult(None, f"{problem.info.ttnn} puts its result where its operand is, and takes no other memory")
+    note = "the operands are created in DRAM; the result stays in L1"
     return (yield from once(problem, replace(trial, any_memory=False), note))
 
 
@@ -132,39 +131,40 @@ def _has_residents(problem: Problem) -> bool:
 
 def _spill(problem: Problem) -> StrategySearch:
     for back in (True, False):
-        tried = yield problem.trial(rewrite=RewriteName.SPILLED, back=back)
-        if tried.works:
-            return StrategyResult(tried, note="what else lives in L1 is in DRAM " + ("meanwhile" if back else "from then on"))
-    return StrategyResult(None, said(tried))
+        result = yield problem.trial(rewrite=RewriteName.SPILLED, back=back)
+        if result.works:
+            how = "for the call" if back else "and stay there"
+            return StrategyResult(result, note=f"other buffers in L1 move to DRAM {how}")
+    return StrategyResult(None, why_not(result))
 
 
 def _free_residents(problem: Problem) -> StrategySearch:
-    """How much of what lives beside the call may stay; the rest must be dead by then. To a 64th of it, or a KiB."""
+    """Finds how much of the other buffers may stay, to a 64th of them or a KiB; the rest must be freed before the call."""
     memory = _memory_that_ran_out(problem)
     held = sum(r.bytes_per_bank for r in problem.live if r.memory is memory and not r.freed)
     if not held:
-        return StrategyResult(None, "nothing lives beside it")
+        return StrategyResult(None, "there are no other buffers in it")
     fits: TrialResult | None = None
-    low, high = 0, held  # of what stays
+    low, high = 0, held  # bytes that stay
     while fits is None or high - low > max(held // 64, 1024):
         stays = low if fits is None else (low + high) // 2
-        tried = yield problem.trial(live=_shrunk(problem.live, memory, stays, held))
-        if tried.works:
-            fits, low = tried, stays
+        result = yield problem.trial(live=_shrunk(problem.live, memory, stays, held))
+        if result.works:
+            fits, low = result, stays
         elif fits is None:
-            return StrategyResult(None, f"not even alone: {said(tried)}")
+            return StrategyResult(None, f"it does not fit without other buffers either: {why_not(result)}")
         else:
             high = stays
     return StrategyResult(
-        fits, note=f"free {format_bytes(held - low)} per {str(memory).upper()} bank of what else lives, before the call"
+        fits, note=f"free {format_bytes(held - low)} per {str(memory).upper()} bank of other buffers before the call"
     )
 
 
 def _memory_that_ran_out(problem: Problem) -> BufferType:
-    """Where something lives: DRAM if that ran out, else L1, for tensors or for program buffers."""
+    """Returns the memory that ran out (L1 for program buffers), or one that holds other buffers."""
     ran_out = BufferType.DRAM if problem.verdict.resource is Resource.DRAM_BUFFER else BufferType.L1
-    lives = [r.memory for r in problem.live if not r.freed]
-    return ran_out if ran_out in lives else lives[0]
+    occupied = [r.memory for r in problem.live if not r.freed]
+    return ran_out if ran_out in occupied else occupied[0]
 
 
 def _shrunk(live: LiveSet, memory: BufferType, stays: int, held: int) -> LiveSet:
@@ -178,64 +178,64 @@ def _is_fragmented(problem: Problem) -> bool:
 
 
 def _reallocate(problem: Problem) -> StrategySearch:
-    tried = yield problem.trial(rewrite=RewriteName.REALLOCATED)
-    return (
-        StrategyResult(tried, note="each tensor that lives is moved once") if tried.works else StrategyResult(None, said(tried))
-    )
+    result = yield problem.trial(rewrite=RewriteName.REALLOCATED)
+    if not result.works:
+        return StrategyResult(None, why_not(result))
+    return StrategyResult(result, note="each of the other buffers is moved once")
 
 
 def _l1_small(problem: Problem) -> StrategySearch:
-    """The smallest region that will do, to the allocator's granule."""
+    """Finds the smallest region that suffices, to the allocator's granule."""
     granule = problem.board.granule_bytes
     low = problem.case.placement.l1_small_bytes or 0
     high = max(round_up(low + (problem.verdict.bytes_per_bank or granule), granule), granule)
     limit = problem.board.l1.bank_bytes // 2
     best: TrialResult | None = None
     while best is None and high <= limit:
-        tried = yield problem.trial(problem.placed(l1_small_bytes=high))
-        if tried.works:
-            best = tried
-        elif tried.verdict.resource is not Resource.L1_SMALL_BUFFER:
-            return StrategyResult(None, f"with l1_small_size={high:,} the region suffices, and then: {said(tried)}")
+        result = yield problem.trial(problem.placed(l1_small_bytes=high))
+        if result.works:
+            best = result
+        elif result.verdict.resource is not Resource.L1_SMALL_BUFFER:
+            return StrategyResult(None, f"l1_small_size={high:,} suffices, but then: {why_not(result)}")
         else:
             low, high = high, high * 2
     if best is None:
-        return StrategyResult(None, f"not even with half of L1 as L1_SMALL ({limit:,} B)")
+        return StrategyResult(None, f"half of L1 as L1_SMALL ({limit:,} B) does not suffice")
     while high - low > granule:
         middle = round_up((low + high) // 2, granule)
         if middle == high:
             break
-        tried = yield problem.trial(problem.placed(l1_small_bytes=middle))
-        if tried.works:
-            best, high = tried, middle
+        result = yield problem.trial(problem.placed(l1_small_bytes=middle))
+        if result.works:
+            best, high = result, middle
         else:
             low = middle
     note = (
-        f"open the device with l1_small_size={high}, in steps of {granule} B the smallest for this call alone; calls whose"
-        " programs stay in the cache add up, and 32,768 was enough for every one measured"
+        f"open the device with l1_small_size={high}, the smallest for this call alone, in steps of {granule} B; calls whose"
+        " programs stay in the cache add up; 32,768 was enough for every measured call"
     )
     return StrategyResult(best, note=note)
 
 
 def _can_shrink_region(problem: Problem) -> bool:
-    """What the region has, tensors in L1 have not: they begin lower, and program buffers run into them."""
+    """The region takes room from L1: tensors start lower, and program buffers run into them."""
     in_l1 = problem.verdict.resource in (Resource.CLASH, Resource.L1_BUFFER)
     return in_l1 and bool(problem.case.placement.l1_small_bytes)
 
 
 def _smaller_region(problem: Problem) -> StrategySearch:
-    """Half of it, and half of that, as long as the call still finds what it needs there."""
+    """Halves the region until the call works, as long as the region suffices."""
     size, granule, reason = problem.case.placement.l1_small_bytes or 0, problem.board.granule_bytes, ""
-    gained = problem.verdict.shortfall_bytes
-    if gained is not None and gained > size:
-        return StrategyResult(None, f"{gained:,} B are missing, and the whole region has {size:,} B")
+    missing = problem.verdict.shortfall_bytes
+    if missing is not None and missing > size:
+        return StrategyResult(None, f"{missing:,} B are missing, and the region has only {size:,} B")
     while size > granule:
         size = round_up(size // 2, granule)
-        tried = yield problem.trial(problem.placed(l1_small_bytes=size))
-        if tried.works:
-            return StrategyResult(tried, note=f"open the device with l1_small_size={size}: what the region leaves, L1 gains")
-        reason = f"l1_small_size {size:,}: {said(tried)}"
-        if tried.verdict.resource is Resource.L1_SMALL_BUFFER:
+        result = yield problem.trial(problem.placed(l1_small_bytes=size))
+        if result.works:
+            return StrategyResult(result, note=f"open the device with l1_small_size={size}: L1 gains the rest of the region")
+        reason = f"l1_small_size {size:,}: {why_not(result)}"
+        if result.verdict.resource is Resource.L1_SMALL_BUFFER:
             break
     return StrategyResult(None, reason)
 
@@ -260,7 +260,7 @@ LAYOUT_CHANGES = named("to_layout tilize untilize")
 
 
 def _is_tiled(problem: Problem) -> bool:
-    """An operand that could as well be row-major; one whose layout is to be changed could not."""
+    """Whether the operands are in tiles and could be row-major, which is not so where the call changes the layout."""
     changes_layout = problem.info.name in LAYOUT_CHANGES
     return problem.case.placement.layout is Layout.TILE and Layout.ROW_MAJOR in problem.info.layouts and not changes_layout
 
@@ -272,7 +272,7 @@ def _row_major(problem: Problem) -> StrategySearch:
 def _row_major_in_dram(problem: Problem) -> StrategySearch:
     dram = problem.in_dram()
     if not problem.ruled_out(dram) and bind(dram).host_tiles <= HOST_TILES:
-        return StrategyResult(None, "nothing is gained: tiles fit into DRAM as well")
+        return StrategyResult(None, "no gain: tiles fit into DRAM as well")
     return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
 
 
@@ -280,7 +280,7 @@ def _row_major_in_dram(problem: Problem) -> StrategySearch:
 
 
 def _is_map(problem: Problem) -> bool:
-    """Maps that were put channels last, of a call that treats every element alike."""
+    """Whether an elementwise call has maps that were placed channels last."""
     return problem.channels_last and _is_elementwise(problem) and any(len(s) == 4 for s in problem.case.inputs)
 
 
@@ -291,7 +291,7 @@ def _channels_first(problem: Problem) -> StrategySearch:
 
 
 def rearranged(problem: Problem, case: Case, order: tuple[int, ...] = ()) -> Trial:
-    """A trial of ``case``, whose operands are the problem's in another form: their maps permuted by ``order``, or reshaped."""
+    """Returns a trial of ``case``, whose operands are the problem's: with dims permuted by ``order``, or reshaped."""
     return replace(problem.trial(case), params={"original": problem.case, "order": order})
 
 
@@ -301,15 +301,15 @@ def _is_flat(problem: Problem) -> bool:
 
 
 def _as_matrix(problem: Problem) -> StrategySearch:
-    """[volume / w, w]: no dim is padded, whatever the shape was."""
+    """Uses [volume / w, w], which pads no dim."""
     volume = math.prod(problem.case.inputs[0])
     shapes = [(volume // width, width) for width in WIDTHS if volume % (width * TILE_EDGE) == 0]
     cases = [replace(problem.case, inputs=tuple(shape for _ in problem.case.inputs)) for shape in shapes]
     if cases and _bytes(problem, cases[0]) >= _bytes(problem, problem.case):
-        return StrategyResult(None, "the shape pads nothing that a matrix would not")
-    notes = [f"operands and result are made and kept as {format_shape(shape)}" for shape in shapes]
-    tries = [(rearranged(problem, case), note) for case, note in zip(cases, notes, strict=True)]
-    return (yield from first_that_works(problem, tries, f"{volume:,} elements are no matrix of whole tiles"))
+        return StrategyResult(None, "a matrix would not take less")
+    notes = [f"operands and result are created and kept as {format_shape(shape)}" for shape in shapes]
+    trials = [(rearranged(problem, case), note) for case, note in zip(cases, notes, strict=True)]
+    return (yield from first_that_works(problem, trials, f"{volume:,} elements are no matrix of complete tiles"))
 
 
 def _bytes(problem: Problem, case: Case) -> int:
@@ -320,7 +320,7 @@ VIEWS = named("view unsqueeze flatten unflatten squeeze")
 
 
 def _adds_small_dims(problem: Problem) -> bool:
-    """A reshape whose result ends in small dims, which tiles pad to 32 each."""
+    """Whether it is a reshape whose result ends in small dims, each of which tiles pad to 32."""
     shape = problem.call.outputs[0].shape if problem.call.outputs else ()
     return problem.info.name in VIEWS and any(s < TILE_EDGE for s in shape[-2:])
 
@@ -332,18 +332,17 @@ def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:
     volume = math.prod(shape)
     for width in WIDTHS:
         if volume % (width * TILE_EDGE) == 0:
-            yield (volume // width, width), "as a matrix of whole tiles"
+            yield (volume // width, width), "as a matrix of complete tiles"
             return
 
 
 def _other_view(problem: Problem) -> StrategySearch:
-    tries = []
+    trials = []
     for shape, note in _other_shapes(problem):
         case = replace(problem.case, operator="view", name="view", attrs={"size": list(shape)})
         if _bytes(problem, case) < _bytes(problem, problem.case):
-            told = f"the result is made and kept as {format_shape(shape)}: {note}"
-            tries.append((rearranged(problem, case), told))
-    return (yield from first_that_works(problem, tries, "no other shape of these elements pads less"))
+            trials.append((rearranged(problem, case), f"the result is kept as {format_shape(shape)}: {note}"))
+    return (yield from first_that_works(problem, trials, "no other shape of these elements pads less"))
 
 
 # Other dtype, other board ------------------------------------------------------------------------------------------------
@@ -366,15 +365,15 @@ def _narrower(problem: Problem) -> StrategySearch:
         except InvalidCase as error:
             reason = str(error)
             continue
-        found = yield from once(problem, trial, f"operands and result in {dtype}")
-        if found.tried:
-            return found
-        reason = f"{dtype}: {found.reason}"
+        outcome = yield from once(problem, trial, f"operands and result in {dtype}")
+        if outcome.result:
+            return outcome
+        reason = f"{dtype}: {outcome.reason}"
     return StrategyResult(None, reason)
 
 
 def _other_board(problem: Problem) -> StrategySearch:
-    """The first board of another size on which it fits as it is."""
+    """Finds a board of another size on which the unchanged call fits."""
     here = load_board(problem.board.name)
     same_release = here.provenance == problem.board.provenance  # a board's file has the banks of one release
     reasons, sizes = [], {(here.l1, here.dram)}
@@ -385,17 +384,17 @@ def _other_board(problem: Problem) -> StrategySearch:
         sizes.add((board.l1, board.dram))
         opened = board.with_l1_small(problem.board.l1_small_bytes)
         if same_release and estimate(problem.case, board).verdict is Prediction.EXCEEDS:
-            reasons.append(f"{name}: beyond it by arithmetic")
+            reasons.append(f"{name}: exceeds it by arithmetic")
             continue
-        tried = yield replace(problem.trial(live=_spread(problem, opened)), board=name)
-        if tried.works:
-            return StrategyResult(tried, note=f"on a {name}, the same call")
-        reasons.append(f"{name}: {said(tried)}")
+        result = yield replace(problem.trial(live=_spread(problem, opened)), board=name)
+        if result.works:
+            return StrategyResult(result, note=f"on a {name}, the same call")
+        reasons.append(f"{name}: {why_not(result)}")
     return StrategyResult(None, "; ".join(reasons))
 
 
 def _spread(problem: Problem, board: Board) -> LiveSet:
-    """What lives, as many bytes in all, over the banks of another board."""
+    """Returns other buffers of as many bytes in total, over the banks of another board."""
 
     def on(resident: Resident) -> Resident:
         here, there = problem.board.region(resident.memory).num_banks, board.region(resident.memory).num_banks
@@ -407,10 +406,10 @@ def _spread(problem: Problem, board: Board) -> LiveSet:
 def _newer_release(problem: Problem) -> StrategySearch:
     reasons = []
     for release in problem.newer:
-        tried = yield replace(problem.trial(), release=release)
-        if tried.works:
-            return StrategyResult(tried, note=f"with ttnn {release}, the same call")
-        reasons.append(f"ttnn {release}: {said(tried)}")
+        result = yield replace(problem.trial(), release=release)
+        if result.works:
+            return StrategyResult(result, note=f"with ttnn {release}, the same call")
+        reasons.append(f"ttnn {release}: {why_not(result)}")
     return StrategyResult(None, "; ".join(reasons))
 
 
@@ -418,14 +417,14 @@ def _always(problem: Problem) -> bool:
     return True
 
 
-def placement_levers() -> tuple[Strategy, ...]:
-    """Levers that change where and how the operands lie, or what lives beside them; in their order within each contract."""
+def placement_strategies() -> tuple[Strategy, ...]:
+    """Returns the strategies that change the placement of operands or of other buffers, in order within each impact."""
     return (
-        Strategy("reallocate what lives", Impact.SAME, _is_fragmented, _reallocate),
+        Strategy("reallocate live buffers", Impact.SAME, _is_fragmented, _reallocate),
         Strategy("in place", Impact.SAME, _can_be_in_place, _in_place),
-        Strategy("spill what lives to DRAM", Impact.SAME, _has_residents, _spill),
+        Strategy("spill live buffers to DRAM", Impact.SAME, _has_residents, _spill),
         Strategy("a smaller L1_SMALL region", Impact.SAME, _can_shrink_region, _smaller_region),
-        Strategy("free what is dead", Impact.SAME, lambda p: any(not r.freed for r in p.live), _free_residents),
+        Strategy("free dead buffers", Impact.SAME, lambda p: any(not r.freed for r in p.live), _free_residents),
         Strategy("operands from DRAM", Impact.SAME, _wants_l1, _operands_from_dram),
         Strategy("all in DRAM", Impact.MEMORY, _is_in_l1, _all_in_dram),
         Strategy("result in DRAM", Impact.MEMORY, _is_in_l1, _result_in_dram),

@@ -1,5 +1,5 @@
-"""Rows so wide that a program would have to hold a whole one: dims turned for the call and back, the tensor folded, or its
-pieces left apart. Imports neither torch nor ttnn."""
+"""Avoids rows so wide that a program cannot hold one: permutes dims for the call and back, folds the tensor, or leaves its
+pieces separate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ssinghal.remedy.strategies.placement import (
     StrategySearch,
     first_that_works,
     rearranged,
-    said,
+    why_not,
 )
 from ssinghal.remedy.trial import Impact, RewriteName, Trial
 
@@ -36,18 +36,18 @@ FOLDED_HEIGHTS = (4096, 2048, 1024, 512, 256, 128, 64, TILE_EDGE)
 # Turned -------------------------------------------------------------------------------------------------------------------
 
 
-def turned(hand: RewriteBackend, params: Params) -> Sequence[Any]:
-    """Operands permuted by ``order``, the call with its dims so, and the result permuted back."""
+def turned(backend: RewriteBackend, params: Params) -> Sequence[Any]:
+    """Permutes the operands by ``order``, makes the call on them, and permutes the results back."""
     order = list(params["order"])
     back = [order.index(d) for d in range(len(order))]
-    given = [hand.ttnn.permute(x, order) for x in hand.tensors]
-    results = hand.call(turned_case(hand.case, order), given)
-    hand.free(*given)
-    return [hand.ttnn.permute(r, back) for r in results]
+    permuted = [backend.ttnn.permute(x, order) for x in backend.tensors]
+    results = backend.call(turned_case(backend.case, order), permuted)
+    backend.free(*permuted)
+    return [backend.ttnn.permute(r, back) for r in results]
 
 
 def turned_case(case: Case, order: Sequence[int]) -> Case:
-    """The same call on operands whose dims are in this order."""
+    """Returns the same call on operands whose dims are in this order."""
     inputs = tuple(tuple(shape[d] for d in order) for shape in case.inputs)
     return replace(case, inputs=inputs, attrs=_turned_attrs(case, order))
 
@@ -55,8 +55,8 @@ def turned_case(case: Case, order: Sequence[int]) -> Case:
 def _turned_attrs(case: Case, order: Sequence[int]) -> Attrs:
     rank = len(order)
     if case.operator == PAD:
-        given = list(case.attrs["pad"])
-        pairs = [(given[2 * i], given[2 * i + 1]) if 2 * i < len(given) else (0, 0) for i in range(rank)]  # last dim first
+        flat = list(case.attrs["pad"])
+        pairs = [(flat[2 * i], flat[2 * i + 1]) if 2 * i < len(flat) else (0, 0) for i in range(rank)]  # last dim first
         by_dim = pairs[::-1]
         return {**case.attrs, "pad": [n for d in reversed(order) for n in by_dim[d]]}
     if "dim" in case.attrs:
@@ -75,15 +75,15 @@ def _overflows(problem: Problem) -> bool:
 
 
 def _turn(problem: Problem) -> StrategySearch:
-    """Every dim but the last in its place, each once."""
+    """Tries every other dim as the last one."""
     rank, reason = len(problem.case.inputs[0]), "no other dim could be the last"
     for other in range(rank - 1):
         order = list(range(rank))
         order[other], order[-1] = order[-1], order[other]
-        tried = yield replace(problem.trial(rewrite=RewriteName.TURNED), params={"order": order})
-        if tried.works:
-            return StrategyResult(tried, note=f"dims in the order {order} for the call, and back")
-        reason = f"order {order}: {said(tried)}"
+        result = yield replace(problem.trial(rewrite=RewriteName.TURNED), params={"order": order})
+        if result.works:
+            return StrategyResult(result, note=f"dims in the order {order} for the call, then back")
+        reason = f"order {order}: {why_not(result)}"
     return StrategyResult(None, reason)
 
 
@@ -95,14 +95,14 @@ def _can_fold(problem: Problem) -> bool:
 
 
 def _fold(problem: Problem) -> StrategySearch:
-    """To a matrix of more and shorter rows before the layout changes; it stays so."""
+    """Folds the operand to a matrix of more and shorter rows before the layout changes; it stays a matrix."""
     volume = math.prod(problem.case.inputs[0])
     shapes = [(height, volume // height) for height in FOLDED_HEIGHTS if volume % height == 0]
-    tries = [
+    trials = [
         (rearranged(problem, replace(problem.case, inputs=(shape,))), f"operand and result are kept as {format_shape(shape)}")
         for shape in shapes
     ]
-    return (yield from first_that_works(problem, tries, f"{volume:,} elements have no other matrix of whole tiles"))
+    return (yield from first_that_works(problem, trials, f"{volume:,} elements have no other matrix of complete tiles"))
 
 
 # Apart ---------------------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _can_stay_apart(problem: Problem) -> bool:
 
 
 def _apart(problem: Problem) -> StrategySearch:
-    """Pieces of the last dim that are not joined: what comes next must take several tensors."""
+    """Leaves the pieces unjoined: the next operator must take several tensors."""
     reason = "no dim can be cut"
     for cut in cuts_of(problem):
 
@@ -121,9 +121,9 @@ def _apart(problem: Problem) -> StrategySearch:
             return _apart_trial(problem, cut, count)
 
         counted = yield from smallest_count(trial, cut.most)
-        if counted.tried is not None:
+        if counted.result is not None:
             return StrategyResult(
-                counted.tried, note=f"{counted.count} tensors, pieces along {cut.what} of the result, not joined"
+                counted.result, note=f"{counted.count} tensors, pieces along {cut.what} of the result, not joined"
             )
         reason = counted.reason
     return StrategyResult(None, reason)
@@ -139,8 +139,8 @@ def _apart_trial(problem: Problem, cut: Cut, count: int) -> Trial:
 
 WIDE_REWRITES: Mapping[RewriteName, Rewrite] = {RewriteName.TURNED: turned, RewriteName.PIECES_APART: pieces_apart}
 
-WIDE_LEVERS = (
-    Strategy("dims turned and back", Impact.REARRANGED, _can_turn, _turn),
+WIDE_STRATEGIES = (
+    Strategy("dims permuted and back", Impact.REARRANGED, _can_turn, _turn),
     Strategy("folded to shorter rows", Impact.REARRANGED, _can_fold, _fold),
     Strategy("pieces, not joined", Impact.CHUNKED, _can_stay_apart, _apart),
 )
