@@ -14,8 +14,8 @@ def main() -> None:
         print(f"nothing to search for: {result.verdict.status}")
         return
     for remedy in result.remedies.found:
-        print(f"{remedy.contract}: {remedy.lever}")
-        for line in remedy.tried.code:
+        print(f"{remedy.impact}: {remedy.strategy}")
+        for line in remedy.result.code:
             print(f"  {line}")
 
 
