@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO, cast
 
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
 from ssinghal.catalog.loader import write_checked
@@ -36,9 +37,7 @@ class Captures:
     def capture(self, request: CaptureRequest) -> str:
         """Returns the text of the catalog or trace. Raises CaptureError with one line if the model cannot be captured."""
         child = self._child = self._child or self._start()
-        stdin, stdout = child.stdin, child.stdout
-        assert stdin is not None
-        assert stdout is not None
+        stdin, stdout = cast("tuple[IO[str], IO[str]]", (child.stdin, child.stdout))  # both are pipes
         expired = threading.Event()
         late = threading.Timer(self._timeout_s, self._expire, [expired])
         late.start()
@@ -93,8 +92,12 @@ def capture(request: CaptureRequest, timeout_s: float = DEFAULT_TIMEOUT_S) -> st
 
 def write_capture(text: str, target: Path) -> CapturedCatalog:
     """Writes a captured text to ``target``, completely or not at all; in a folder, the file is named after model and size."""
-    catalog = write_checked(text, target, file_name)
-    assert isinstance(catalog, CapturedCatalog)
+    return _captured(write_checked(text, target, file_name))
+
+
+def _captured(catalog: Catalog) -> CapturedCatalog:
+    if not isinstance(catalog, CapturedCatalog):
+        raise CaptureError(f"{catalog.name}: a capture gave a catalog of another kind")
     return catalog
 
 
@@ -109,11 +112,11 @@ def request_of(catalog: CapturedCatalog) -> CaptureRequest:
 
 def file_name(catalog: Catalog) -> str:
     """Returns ``ultralytics-yolo12x-2176x3840.yaml``; for a batch, all sizes; with the level where it is not ATen's."""
-    assert isinstance(catalog, CapturedCatalog)
-    level = catalog.head.capture.level
-    first = catalog.head.input.shapes[0]
-    size = "x".join(map(str, first)) if len(first) > 3 and first[0] > 1 else catalog.input_size
-    parts = [catalog.head.model.full_name.replace("/", "-"), size, *([level] if level != Level.ATEN.value else [])]
+    captured = _captured(catalog)
+    level = captured.head.capture.level
+    first = captured.head.input.shapes[0]
+    size = "x".join(map(str, first)) if len(first) > 3 and first[0] > 1 else captured.input_size
+    parts = [captured.head.model.full_name.replace("/", "-"), size, *([level] if level != Level.ATEN.value else [])]
     return "-".join(parts) + ".yaml"
 
 

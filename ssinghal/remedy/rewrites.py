@@ -14,6 +14,7 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import BufferType, ceil_div
+from ssinghal.errors import InvalidCase
 from ssinghal.operators import named
 from ssinghal.operators.binding import BoundCall
 from ssinghal.operators.dim_rule import Axes, Dims
@@ -78,20 +79,14 @@ def cuts(units: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:
 
 def cut_out(backend: RewriteBackend, tensor: Any, dims: Dims, axis: int, begin: int, end: int, buffer: BufferType) -> Any:
     """Returns the part of ``tensor`` for a stretch of the axis; the tensor itself where it has no dim of that axis."""
-    at = [i for i, dim in enumerate(dims) if dim is not None and dim[0] == axis]
-    if not at:
+    units = {i: dim[1] for i, dim in enumerate(dims) if dim is not None and dim[0] == axis}
+    if not units:
         return tensor
     shape = tuple(tensor.shape)
     starts, ends = [0] * len(shape), list(shape)
-    for i in at:
-        starts[i], ends[i] = begin * _step(dims, i), end * _step(dims, i)
+    for i, unit in units.items():
+        starts[i], ends[i] = begin * unit, end * unit
     return backend.ttnn.slice(tensor, starts, ends, memory_config=backend.in_memory(buffer))
-
-
-def _step(dims: Dims, i: int) -> int:
-    dim = dims[i]
-    assert dim is not None
-    return dim[1]
 
 
 def result_dim(dims: Dims, axis: int) -> int:
@@ -114,7 +109,8 @@ def in_place(backend: RewriteBackend, params: Params) -> Sequence[Any]:
 
 def _axes(backend: RewriteBackend) -> Axes:
     axes = axes_of(backend.bound)
-    assert axes is not None
+    if axes is None:
+        raise InvalidCase(f"{backend.case.operator} cannot be cut into pieces")
     return axes
 
 

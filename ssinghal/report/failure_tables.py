@@ -61,8 +61,7 @@ def _shapes(failures: Sequence[ShapeFailures]) -> Markup:
 def failing_operators(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for operator in c.facts.failing_operators:
-        worst = operator.worst
-        assert worst is not None  # it fails
+        worst = min(operator.pairs, key=lambda pair: pair.order)  # a failing operator has some
         resources = ", ".join(f"{name} {n:,}" for name, n in operator.resources.items())
         counts = [len(operator.pairs), len(operator.oom), len(operator.records)]
         rows.append([code(operator.op), *counts, resources, shape(worst.shape), *sizes(worst.size), worst.band.name])
