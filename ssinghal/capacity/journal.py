@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import TracebackType
 
 from ssinghal.core.case import Case
+from ssinghal.core.closing import Closing
 from ssinghal.core.files import GrowingFile
 from ssinghal.core.record import SCHEMA_VERSION, DecidedBy, Record, Resource, Status, Verdict
 from ssinghal.errors import HarnessError
@@ -19,7 +19,7 @@ _OPENING = f'{{"schema": {SCHEMA_VERSION}, '.encode()  # of each line, as ``Reco
 _CALL_STATUSES = (Status.FITS, Status.OOM, Status.UNSUPPORTED, Status.INVALID, Status.MISMATCH, Status.ERROR)
 
 
-class Journal:
+class Journal(Closing):
     """A file of known verdicts, to which new ones are added. A context manager.
 
     Raises:
@@ -38,10 +38,7 @@ class Journal:
             if _is_of_the_call(record.verdict)
         }
 
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def known(self, case: Case, setting: Setting) -> Verdict | None:

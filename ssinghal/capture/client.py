@@ -16,23 +16,18 @@ from typing import IO, cast
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
 from ssinghal.catalog.loader import write_checked
 from ssinghal.catalog.schema import CapturedCatalog, Catalog
+from ssinghal.core.closing import Closing
 from ssinghal.errors import CaptureError
 
 _FIX = "pip install 'ssinghal[capture]'"
 
 
-class Captures:
+class Captures(Closing):
     """The process that captures, for one request or many. It starts at the first request. Use as a context manager."""
 
     def __init__(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
         self._child: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> Captures:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
 
     def capture(self, request: CaptureRequest) -> str:
         """Returns the text of the catalog or trace. Raises CaptureError with one line if the model cannot be captured."""

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
+from ssinghal.core.closing import Closing
 from ssinghal.errors import HarnessError
 
 
-class LineFile:
+class LineFile(Closing):
     """A text file that grows by complete lines. Each is one write to the system, so that a kill truncates the last one at most.
 
     Raises:
@@ -23,12 +24,6 @@ class LineFile:
         self._path = path
         with self._writing():
             self._file = FileIO(path, mode)
-
-    def __enter__(self) -> LineFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def write(self, line: str) -> None:
         data = (line + "\n").encode()

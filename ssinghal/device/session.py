@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
+from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.tensors import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
@@ -42,7 +43,7 @@ class MemoryView:
     largest_free_bytes: int
 
 
-class Session:
+class Session(Closing):
     """One device, open with one ``l1_small_size`` and ``trace_region_size`` at a time. Not thread-safe; one board per process.
 
     A board of several chips opens as a mesh. TTNN replicates what is placed on it and allocates the same in all chips, so the
@@ -63,12 +64,6 @@ class Session:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def board(self) -> Board:

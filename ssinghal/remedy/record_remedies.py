@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from ssinghal.core.case import Case
+from ssinghal.core.closing import Closing
 from ssinghal.core.record import Record, Resource, Status
 from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, ValueComparison, WorkingRemedy
 from ssinghal.remedy.device_pools import DevicePools, why_no_values
@@ -21,7 +22,7 @@ HERE = tuple(impact for impact in Impact if impact not in (Impact.ELSEWHERE, Imp
 RUN_BUDGET = Budget(probes=30, seconds=60.0)
 
 
-class Searcher:
+class Searcher(Closing):
     """Returns records of cases, with ``remedies`` on the pool's board and release for those that run out of memory.
 
     Trials run in the pool's workers, so a crash or a hang affects one trial only. There are as many cases at a time as workers.
@@ -32,12 +33,6 @@ class Searcher:
         self._pool, self._budget = pool, budget
         self._pools = DevicePools(pool.choice, pool.options, no_values=why_no_values(values), home=pool)
         self._executor = ThreadPoolExecutor(pool.options.workers, "remedy")
-
-    def __enter__(self) -> Searcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def submit(self, case: Case) -> Future[Record]:
         return self._executor.submit(self._record, case)

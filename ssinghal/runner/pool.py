@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ssinghal.core.case import Case
+from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import DecidedBy, Record, Status, Verdict
 from ssinghal.device.modes import DeviceChoice
@@ -30,7 +31,7 @@ START_TIMEOUT_S = 120.0
 _WORKER = Path(__file__).with_name("worker")
 
 
-class Pool:
+class Pool(Closing):
     """Worker processes, each with an open device. Every task gets a result, whatever happens to the worker that has it.
 
     ``submit(case)`` and ``map(cases)`` give records. ``facts`` holds what was opened: board, TTNN release, bytes and number of
@@ -64,12 +65,6 @@ class Pool:
         for _ in range(options.workers - 1):
             self._idle.put(None)  # a place for a worker, filled when first needed
         self._executor: Executor = ThreadPoolExecutor(options.workers, "probe")
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def run(self, task: Task[R]) -> Future[R]:
         return self._executor.submit(self._run, task)
