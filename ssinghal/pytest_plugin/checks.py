@@ -1,4 +1,4 @@
-"""What the fixtures of the suites do with a case: run it, judge how it ended, and keep its record."""
+"""The work of the suites' fixtures: running a case, judging how it ended, and keeping its record."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def expecting_oom(request: pytest.FixtureRequest, memory_record: Callable[[Case]
         if record.status is Status.OOM and known is not None and known.total_bytes is not None:
             on_card, here = (known.total_bytes, known.bytes_per_bank), (verdict.total_bytes, verdict.bytes_per_bank)
             if known.banks == verdict.banks and on_card != here:
-                pytest.fail(f"{known.run} asked for {on_card} B (total, per bank), TTNN now for {here} B", pytrace=False)
+                pytest.fail(f"{known.run} requested {on_card} B (total, per bank), TTNN now requests {here} B", pytrace=False)
         _judge(harness, case, record)
 
     return check
@@ -103,7 +103,7 @@ def _judge(harness: Harness, case: Case, record: Record) -> None:
     foreseen = harness.estimate(case).verdict if harness.settings.policy is OomPolicy.STRICT else Prediction.UNKNOWN
     if verdict.status is Status.OOM:
         if foreseen is Prediction.FITS:
-            pytest.fail(f"OOM that the estimate says fits: {sentence(verdict)}", pytrace=False)
+            pytest.fail(f"OOM although the estimate predicts a fit: {sentence(verdict)}", pytrace=False)
         remedy = "" if record.remedies is None else f"; {record.remedies}"
         pytest.skip(f"Expected OOM: {sentence(verdict)}{remedy}")
     if verdict.status is Status.NOT_RUN:
@@ -114,4 +114,4 @@ def _judge(harness: Harness, case: Case, record: Record) -> None:
         parts = (verdict.status.value, verdict.error_type, cut(verdict.message, MESSAGE_LIMIT))
         pytest.fail(": ".join(filter(None, parts)), pytrace=False)
     if foreseen is Prediction.EXCEEDS:
-        pytest.fail("it fits, but the estimate says that it exceeds", pytrace=False)
+        pytest.fail("it fits although the estimate predicts an OOM", pytrace=False)

@@ -16,7 +16,7 @@ PLUGIN = "ssinghal.plugin"  # its name for pytest: the entry point's, and the on
 
 
 class OomPolicy(TextEnum):
-    """What an OOM does to its test."""
+    """The effect of an OOM on its test."""
 
     SKIP = "skip"
     STRICT = "strict"
@@ -41,18 +41,20 @@ OPTIONS = (
     Option(
         "policy",
         OomPolicy.SKIP,
-        "skip: an OOM skips its test; strict: it fails where the estimate says fits, as does a fit where an OOM was foreseen",
+        "skip: an OOM skips its test; strict: an OOM fails if the estimate predicts a fit, and a fit if it predicts an OOM",
     ),
-    Option("results", None, "folder that gets <run>/run.json, records.jsonl, summary.txt and the link latest"),
+    Option(
+        "results", None, "folder of the runs: writes <run>/run.json, records.jsonl and summary.txt there, and the link latest"
+    ),
     Option("timeout", 120.0, "seconds one case may take on the device"),
     Option("host-tiles", 200_000, "skip reshapes for which TTNN maps more tiles on the host"),
     Option("max-bytes", None, "leave out cases whose largest operand has more logical bytes"),
-    Option("sample", None, "at most so many cases of each operator, spread over their sizes"),
+    Option("sample", None, "at most N cases of each operator, spread over their sizes"),
     Option("workers", None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
 FLAGS = (
     Option("ttnn-log", None, "let TTNN write its log to standard error"),
-    Option("remedies", None, "search for what makes a case fit that is out of memory: its skip and its record name it"),
+    Option("remedies", None, "search for what makes cases fit that run out of memory; their skips and records name it"),
 )
 LISTS = (
     Option("catalog", None, "catalog names, parts of names or files (repeatable; default: all)"),

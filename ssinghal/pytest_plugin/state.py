@@ -1,4 +1,4 @@
-"""What the plugin keeps of one pytest process, in its config. Nothing is there until the plugin is used."""
+"""Keeps the plugin's state of one pytest process in its config. There is none until the plugin is used."""
 
 from __future__ import annotations
 

@@ -191,8 +191,8 @@ def test_a_project_that_has_nothing_to_do_with_it_is_left_alone(tmp_path, instal
     mine, _, third = line.removeprefix("imported: ").partition(";")
     assert set(mine.split()) == LIGHT
     assert third.strip() == ""
-    said = [text for text in done.stdout.splitlines() if "ssinghal" in text and "ssinghal-" not in text and text != line]
-    assert [text for text in said if not text.startswith("plugins: ")] == []
+    mentions = [text for text in done.stdout.splitlines() if "ssinghal" in text and "ssinghal-" not in text and text != line]
+    assert [text for text in mentions if not text.startswith("plugins: ")] == []
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
