@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ssinghal.capacity.finder import EdgeResult, ValueRun
@@ -11,7 +10,7 @@ from ssinghal.capacity.search import EdgeInterval
 from ssinghal.core.case import call_text
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import DecidedBy, Status, sentence
-from ssinghal.core.tensors import TextEnum, format_shape
+from ssinghal.core.tensors import format_shape
 from ssinghal.operators.resizing import subject_of
 from ssinghal.render.tables import aligned
 
@@ -172,8 +171,14 @@ def to_json(result: EdgeResult) -> dict[str, Any]:
 def _run(result: EdgeResult, run: ValueRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
-    verdict = {k: str(v) if isinstance(v, TextEnum) else v for k, v in asdict(run.verdict).items() if v not in (None, "")}
     shortfall = run.verdict.shortfall_bytes
     more = {} if shortfall is None else {"shortfall_bytes": shortfall}
     known = {"known_from_before": True} if run.is_known else {}
-    return {"value": run.value, "shown": _value_text(result, run), "case": run.case.identity(), **verdict, **more, **known}
+    return {
+        "value": run.value,
+        "shown": _value_text(result, run),
+        "case": run.case.identity(),
+        **run.verdict.to_json(),
+        **more,
+        **known,
+    }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from enum import Enum
 from typing import Any
 
+from ssinghal.core.json_values import plain
 from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import Shape
 
@@ -150,13 +150,5 @@ class PlanResult:
         return replace(self, steps=())
 
     def to_json(self) -> dict[str, Any]:
-        facts = {str(key): _plain(value) for key, value in asdict(self).items()}
+        facts = plain(asdict(self))
         return {"schema": SCHEMA, "kind": "plan", "numerics": "not run", **facts}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.value if isinstance(value, Enum) else value
