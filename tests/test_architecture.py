@@ -70,6 +70,16 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
+def test_conditions_are_errors_and_never_asserts():
+    asserts = [p for p in SOURCES if any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(p.read_text())))]
+    assert asserts == []
+
+
+def test_one_module_knows_ttnns_private_module():
+    users = [p for p in SOURCES if any(getattr(node, "attr", "") == "_ttnn" for node in ast.walk(ast.parse(p.read_text())))]
+    assert [p.relative_to(PACKAGE).as_posix() for p in users] == ["device/session.py"]
+
+
 TORCH = {
     "precision/storage_error.py",
     "remedy/equivalence.py",

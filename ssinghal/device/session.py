@@ -95,6 +95,7 @@ class Session(Closing):
             self._device = None
 
     def reopen(self) -> None:
+        """Closes the device and opens it again."""
         self.close()
         self._device = self._open()
 
@@ -270,6 +271,7 @@ class Session(Closing):
     # Memory -----------------------------------------------------------------------------------------------------------
 
     def memory(self, buffer: BufferType) -> MemoryView:
+        """Returns the state of one kind of memory now."""
         view = self.ttnn.get_memory_view(self._device, getattr(self.ttnn.BufferType, buffer.name))
         return MemoryView(
             view.num_banks,

@@ -185,6 +185,7 @@ class _Reader:
         return bool(self._pending) or self._has_open_arguments
 
     def read(self, line: Line) -> None:
+        """Takes the next line of the log."""
         if self._take_executed(line) or self._take_logged_function(line):
             return
         if not self._pending and is_quiet_line(line.text):
@@ -199,6 +200,7 @@ class _Reader:
             self._end(entry.process)
 
     def finish(self) -> None:
+        """Ends all pending texts, at the end of the log."""
         for process in self.processes.values():
             self._end(process)
             self._keep_unnamed_signal(process)

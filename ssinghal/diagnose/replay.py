@@ -101,6 +101,7 @@ class Replay:
         return ""
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the replay as plain values."""
         return {
             "board": self.result.board,
             "ttnn": self.result.ttnn,

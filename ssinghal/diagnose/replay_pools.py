@@ -17,9 +17,9 @@ from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 
 
 class ReplayPools(PoolCache[DevicePools]):
-    """Replays failures on ``board`` and ``releases``, where not given on those that a failure's numbers point to.
+    """Replays failures on ``board`` and ``releases``, by default on those that a failure's numbers point to.
 
-    ``live``: other buffers that stay allocated, as ``400MiB@dram`` or a file; where not given, those that the message implies.
+    ``live``: other buffers that stay allocated, as ``400MiB@dram`` or a file; by default those that the message implies.
     """
 
     def __init__(

@@ -52,6 +52,7 @@ class Traceback:
 
     @property
     def call(self) -> PythonCall | None:
+        """The source line that called TTNN, if any was shown."""
         line = self._unplaced or self._placed
         return PythonCall(line.where, line.text) if line else None
 

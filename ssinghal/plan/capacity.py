@@ -28,7 +28,7 @@ from ssinghal.plan.result import PlanResult
 from ssinghal.plan.text import verdict_line
 
 KIND = "plan edge"
-# A run of a whole model takes seconds to minutes, so only one value on either side of the edge is checked: sizes that suit
+# A run of a complete model takes seconds to minutes, so only one value on either side of the edge is checked: sizes that suit
 # TTNN's slices of a map may fit where a smaller one does not.
 LIMITS = SearchLimits(neighbours=1, samples=0)
 

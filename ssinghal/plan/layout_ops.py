@@ -55,6 +55,7 @@ class LayoutOps:
     # Layout -------------------------------------------------------------------------------------------------------------
 
     def to_layout(self, x: HeldTensor, layout: Layout) -> None:
+        """Converts a tensor to ``layout``, if it has another one."""
         if self.layout(x) is layout:
             return
         self.doing = f"to_layout {list(x.shape)} to {layout.value}"
@@ -62,6 +63,7 @@ class LayoutOps:
         x.tensor = self.ttnn.to_layout(x.tensor, target, **self.in_dram)
 
     def cast(self, x: HeldTensor, dtype: DType) -> None:
+        """Converts a tensor to ``dtype``, if it has another one."""
         if self.dtype(x) is dtype:
             return
         self.to_layout(x, Layout.TILE)

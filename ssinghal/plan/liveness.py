@@ -35,6 +35,8 @@ class SizeRule(TextEnum):
 
 
 class Outlook(TextEnum):
+    """What arithmetic decides about a model on a board."""
+
     EXCEEDS = "exceeds"
     MAY_FIT = "may fit"
 

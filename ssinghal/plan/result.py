@@ -150,5 +150,6 @@ class PlanResult:
         return replace(self, steps=())
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the result as a document that ``page.read_plan`` reads."""
         facts = plain(asdict(self))
         return {"schema": SCHEMA, "kind": "plan", "numerics": "not run", **facts}

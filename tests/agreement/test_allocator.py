@@ -1,4 +1,4 @@
-"""The arithmetic of ``TensorSpec`` held against TTNN's allocator, byte for byte, on a virtual device.
+"""Compares the arithmetic of ``TensorSpec`` with TTNN's allocator, byte for byte, on a virtual device.
 
 Every spec is allocated twice: on an empty device, where the allocator's memory view shows what it booked, and on a full one,
 where the out-of-memory text names the total, the banks and the bytes per bank.
@@ -43,15 +43,15 @@ pytestmark = pytest.mark.virtual_device
 _TEXT = re.compile(r"allocate (\d+) B \w+ buffer across (\d+) banks, where each bank needs to store (\d+) B")
 _EXAMPLES = settings(max_examples=300, derandomize=True, deadline=None, database=None)
 
-# What goes to the worker: a spec not yet checked by us, so that TTNN's refusals can be compared with ours.
-Asked = tuple[Shape, DType, Layout, MemoryConfig]
+# Sent to the worker: a spec that is not checked yet, so that TTNN's rejections can be compared with those here.
+Request = tuple[Shape, DType, Layout, MemoryConfig]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What TTNN said. ``refused`` is its text where that names no memory; ``text`` is the one of a full device."""
+    """TTNN's answer. ``rejected``: its text where that is not about memory. ``text``: that of a full device."""
 
-    refused: str = ""
+    rejected: str = ""
     booked_bytes: int | None = None
     num_pages: int | None = None
     padded_shape: Shape | None = None
@@ -74,15 +74,15 @@ def _facts() -> DeviceFacts:
     return _session.facts
 
 
-def _ask(asked: Asked) -> Answer:
+def _answer(requested: Request) -> Answer:
     assert _session is not None
-    buffer = asked[3].buffer
+    buffer = requested[3].buffer
     answer = Answer()
     try:
-        tensor = _allocate(_session, asked)
+        tensor = _allocate(_session, requested)
     except RuntimeError as error:
         if "Out of Memory" not in str(error):
-            return Answer(refused=str(error))
+            return Answer(rejected=str(error))
     else:
         booked = _session.memory(buffer).allocated_bytes
         answer = Answer("", booked, tensor.buffer_num_pages(), tuple(tensor.padded_shape))
@@ -91,7 +91,7 @@ def _ask(asked: Asked) -> Answer:
     one_row_per_bank = (region.num_banks, region.bank_bytes // 2)
     filler = _allocate(_session, (one_row_per_bank, DType.BFLOAT16, Layout.ROW_MAJOR, MemoryConfig(buffer)))
     try:
-        _allocate(_session, asked)
+        _allocate(_session, requested)
     except RuntimeError as error:
         return replace(answer, text=str(error))
     finally:
@@ -99,9 +99,9 @@ def _ask(asked: Asked) -> Answer:
     return answer
 
 
-def _allocate(session: Session, asked: Asked) -> Any:
+def _allocate(session: Session, requested: Request) -> Any:
     ttnn = session.ttnn
-    shape, dtype, layout, memory = asked
+    shape, dtype, layout, memory = requested
     return ttnn.empty(
         list(shape),
         dtype=getattr(ttnn, dtype.value),
@@ -119,14 +119,14 @@ class Allocator:
     board: Board
     worker: ProcessPoolExecutor
 
-    def ask(self, asked: Asked) -> Answer:
-        return self.worker.submit(_ask, asked).result(timeout=60)
+    def answer(self, requested: Request) -> Answer:
+        return self.worker.submit(_answer, requested).result(timeout=60)
 
 
 @contextmanager
 def opened(board: str) -> Iterator[Allocator]:
-    """A process with this board open; a second board in one process would keep the first one's grid."""
-    choice = DeviceChoice(DeviceMode.VIRTUAL, board, "asked for")
+    """Runs a process with this board open; a second board in one process would keep the first one's grid."""
+    choice = DeviceChoice(DeviceMode.VIRTUAL, board, "requested")
     spawn = multiprocessing.get_context("spawn")
     with scratch_folder() as scratch:
         arguments = (choice, environment_for(choice, scratch))
@@ -175,13 +175,13 @@ def interleaved(draw: st.DrawFn) -> TensorSpec:
 
 @st.composite
 def shard_grids(draw: st.DrawFn, buffer: BufferType) -> tuple[int, int]:
-    """A grid that every board has: 8x8 cores, or 7 DRAM banks in a row."""
+    """Draws a grid that every board has: 8x8 cores, or 7 DRAM banks in a row."""
     return (draw(st.integers(1, 7)), 1) if buffer is BufferType.DRAM else (draw(st.integers(1, 8)), draw(st.integers(1, 8)))
 
 
 @st.composite
 def sharded(draw: st.DrawFn) -> TensorSpec:
-    """Shards that TTNN takes: enough cores for them, whole tiles in tile layout, the full width or height where it must be."""
+    """Draws shards that TTNN accepts: enough cores, complete tiles in tile layout, the full width or height where required."""
     layout, buffer, kind = draw(layouts), draw(buffers), draw(st.sampled_from(list(ShardKind)))
     shape, dtype = draw(small_shapes), draw(dtypes_of[layout])
     height, width = TensorSpec(shape, dtype, layout).padded_2d
@@ -189,7 +189,7 @@ def sharded(draw: st.DrawFn) -> TensorSpec:
     step = 32 if layout is Layout.TILE else 1
 
     def edge(size: int, cores: int) -> int:
-        """A shard's edge such that at most ``cores`` shards cover ``size``."""
+        """Draws a shard's edge such that at most ``cores`` shards cover ``size``."""
         least = -(-size // cores // step) * step
         return least + step * draw(st.integers(0, 3))
 
@@ -206,8 +206,8 @@ def sharded(draw: st.DrawFn) -> TensorSpec:
 
 
 @st.composite
-def any_shards(draw: st.DrawFn) -> Asked:
-    """Shards as a user may write them: near the tensor's own size, about half of them wrong."""
+def any_shards(draw: st.DrawFn) -> Request:
+    """Draws shards that a user may write: near the tensor's own size, about half of them wrong."""
     layout, buffer = draw(layouts), draw(buffers)
     shape = draw(st.lists(st.sampled_from([1, 32, 64, 70, 96]), min_size=1, max_size=3).map(tuple))
     edges = st.sampled_from([*TensorSpec(shape, layout=layout).padded_2d] * 3 + [32, 64, 96, 128, 48, 1])
@@ -218,8 +218,8 @@ def any_shards(draw: st.DrawFn) -> Asked:
 
 def _check(spec: TensorSpec, allocator: Allocator) -> None:
     board = allocator.board
-    answer = allocator.ask((spec.shape, spec.dtype, spec.layout, spec.memory))
-    assert not answer.refused
+    answer = allocator.answer((spec.shape, spec.dtype, spec.layout, spec.memory))
+    assert not answer.rejected
     found = _TEXT.search(answer.text)
     assert found, answer.text
     total, banks, per_bank = map(int, found.groups())
@@ -247,23 +247,23 @@ def test_sharded(spec: TensorSpec, allocator: Allocator) -> None:
 @given(spec=interleaved(), kind=st.sampled_from(list(ShardKind)))
 @_EXAMPLES
 def test_even_shards(spec: TensorSpec, kind: ShardKind, allocator: Allocator) -> None:
-    """Cut over all cores, whatever the shape: TTNN takes the shards and books what the arithmetic says."""
+    """Shards over all cores, whatever the shape: TTNN accepts them and books the computed bytes."""
     assume(len(spec.shape) > 1 and max(spec.padded_2d) < 2**32)
     cut = shard_evenly(spec, kind, allocator.board)
     assume(not cut.wraps_page_count)
     _check(cut, allocator)
 
 
-@given(asked=any_shards())
+@given(requested=any_shards())
 @settings(_EXAMPLES, max_examples=150)
-def test_shards_are_refused_where_ttnn_refuses_them(asked: Asked, allocator: Allocator) -> None:
+def test_shards_are_rejected_where_ttnn_rejects_them(requested: Request, allocator: Allocator) -> None:
     try:
-        TensorSpec(*asked).num_banks(allocator.board)
+        TensorSpec(*requested).num_banks(allocator.board)
     except InvalidCase:
-        refused = True
+        rejected = True
     else:
-        refused = False
-    assert bool(allocator.ask(asked).refused) == refused
+        rejected = False
+    assert bool(allocator.answer(requested).rejected) == rejected
 
 
 @pytest.mark.parametrize(
@@ -278,10 +278,10 @@ def test_shards_are_refused_where_ttnn_refuses_them(asked: Asked, allocator: All
 def test_page_counts_that_wrap_pass_the_allocator(
     shape: Shape, layout: Layout, pages_booked: int, allocator: Allocator
 ) -> None:
-    """Why ``wraps_page_count`` exists: TTNN accepts these, 128 GiB and more, as a few pages."""
+    """The reason for ``wraps_page_count``: TTNN accepts these, 128 GiB and more, as a few pages."""
     spec = TensorSpec(shape, DType.BFLOAT16, layout, MemoryConfig(BufferType.L1))
     assert spec.wraps_page_count
-    answer = allocator.ask((spec.shape, spec.dtype, spec.layout, spec.memory))
+    answer = allocator.answer((spec.shape, spec.dtype, spec.layout, spec.memory))
     board = allocator.board
     row = 32  # 16 bf16 values
     per_bank = -(-pages_booked // board.l1.num_banks) * row

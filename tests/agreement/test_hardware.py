@@ -35,7 +35,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def case_of(row: dict[str, str]) -> Case:
-    """The call a card was given: the shapes as they were put on the device, in L1, the result where TTNN puts it."""
+    """Returns the call of a card: shapes as they were placed, in L1, the result where TTNN places it."""
     name = row["operator"]
     inputs = [json.loads(shape) for shape in row["device_inputs"].split("+")] if row["device_inputs"] else []
     listed = json.loads(row["listed_shape"])

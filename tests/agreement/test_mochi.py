@@ -1,4 +1,4 @@
-"""The Mochi decoder's padding, end to end: from the runtime's log to the call, why it fails, and what runs instead.
+"""The Mochi decoder's padding, end to end: from the runtime's log to the call, why it fails, and a replacement that runs.
 
 A Wormhole card, December 2025: an untilize of [4, 4884480], a step of replicate padding, ends the run before any convolution.
 """
@@ -41,14 +41,14 @@ def diagnosed(run, old_release):
 
 
 def test_from_the_log_to_what_runs_instead(diagnosed):
-    """In the order of the questions that are asked of it."""
+    """The steps of a diagnosis in order."""
     # which call
     assert (diagnosed["operation"]["name"], diagnosed["operation"]["results"]) == ("ttnn.to_layout", ["%9"])
     assert diagnosed["operation"]["location"].endswith("aten__index_workaround")
     assert diagnosed["cores"] == "7-6..7-6"
     assert diagnosed["case"]["inputs"] == [[4, ROW]]
     assert [op["name"] for op in diagnosed["never_ran"]][-2:] == ["ttnn.conv3d", "ttnn.to_layout"]
-    # why: 4,884,480 / 32 tiles in a row of them, one row high; 2,414 tiles in and out are the last core's share
+    # why: 4,884,480 / 32 tiles in a row, one row high; 2,414 tiles in and out are the last core's share
     explanation = diagnosed["explanation"]
     assert explanation["tensors"][0]["tiles"] == [ROW // 32, 1] == [152_640, 1]
     (need,) = explanation["program"]["needs"]
@@ -58,17 +58,17 @@ def test_from_the_log_to_what_runs_instead(diagnosed):
     lines = "\n".join(explanation["lines"])
     assert "6.66 times" in lines  # 9,990,400 / 1,499,136, both in bytes
     assert "7.08 times" in lines  # 9,887,744 / (1,499,136 - 102,656)
-    # the same call on two releases: the older one fails as the card did, but for what it reserves
+    # the same call on two releases: the older one fails as the card did, except for the bytes that it reserves
     old, new = diagnosed["replays"]
     figures = {figure["name"]: figure["replayed"] for figure in old["figures"]}
     assert figures == {"program_bytes": 9_991_296, "limit_bytes": 1_499_136, "cores": "7-6..7-6"}
     assert 9_991_296 - 9_990_400 == 103_552 - 102_656
     assert (old["same_kind"], old["same_figures"], new["status"]) == (True, False, "fits")
-    # today's fits the call, and not the chain: the row-major reshape back holds a row of old and new
+    # on today's release the call fits, but not the chain: the row-major reshape back needs an old and a new row
     later = [(step["operation"], step["status"]) for step in new["later"]]
     assert later == [("ttnn.embedding", "fits"), ("ttnn.reshape", "oom")]
     assert "19,538,320 B of 1,393,312 B" in new["later"][-1]["text"]
-    # what it is a step of, and what does the same without such rows
+    # the gather that it is a step of, and the same without such rows
     assert "6 elements along dim 2 of [1,768,4,60,106] by indices 0 (3 times), 1, 2, 3" in diagnosed["gather"]
     assert [(p["ttnn"], p["fits"]) for p in diagnosed["padding"]] == [(OLD, True), (NEW, True)]
     for padding in diagnosed["padding"]:
@@ -83,7 +83,7 @@ def test_from_the_log_to_what_runs_instead(diagnosed):
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])
-def test_the_whole_padding_as_slices_and_concat(run, old_release, version):
+def test_the_complete_padding_as_slices_and_concat(run, old_release, version):
     """F.pad(x, (1, 1, 1, 1, 2, 0), mode="replicate"); constant padding has 25,440 of 40,176 elements of the interior."""
     pytest.importorskip("torch")
     done = run("remedy", "replication_pad3d", "1,768,4,60,106", "--attr", "padding=1,1,1,1,2,0", "--ttnn", version)
@@ -92,13 +92,13 @@ def test_the_whole_padding_as_slices_and_concat(run, old_release, version):
     assert "as slices and concat: equal values in torch at [1,768,4,60,106]\n" in done.out
     assert f"{1 - 25_440 / 40_176:.1%} of the result's elements differ" in done.out
     assert "its interior is equal" in done.out
-    # 0.66.0 drops the padding of the third dim from the end without a word; its result is not taken for one
+    # 0.66.0 silently drops the padding of the third dim from the end; its result is not accepted
     wrong = "gives a wrong result (TTNN returned shape (1, 768, 4, 62, 108); expected (1, 768, 6, 62, 108))"
     assert (wrong in done.out) == (version == OLD)
 
 
-def test_the_row_major_reshape_back_is_refused_today():
-    """Two rows of 9,768,960 B, the old one and the new one, and what aligns them; a core has 1,393,312 B."""
+def test_the_row_major_reshape_back_is_rejected_today():
+    """Two rows of 9,768,960 B, the old and the new one, and their alignment; a core has 1,393,312 B."""
     from ssinghal.core.case import Placement
     from ssinghal.core.tensors import Layout
 

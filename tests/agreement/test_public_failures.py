@@ -1,4 +1,4 @@
-"""What users reported: every message read with its figures, every call replayed with those that a replay has, and remedied.
+"""Failures that users reported: every message is read with its numbers, every call is replayed, and its remedies run.
 
 ``data/public_failures.yaml`` has the facts and says what they are.
 """
@@ -85,7 +85,7 @@ def case_of(call: dict[str, Any]) -> Case:
 
 
 def reported(report: dict[str, Any]) -> Verdict:
-    """The first message, or a failure of the kind that the report names."""
+    """Returns the first message, or a failure of the kind that the report names."""
     if "messages" in report:
         return translate_error("RuntimeError", report["messages"][0]["text"])
     return Verdict(Status.OOM, Resource(report["kind"]))
@@ -114,7 +114,7 @@ def test_message_is_read(message: dict[str, Any], wrapping: str) -> None:
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(("report", "call", "release"), REPLAYS)
 def test_replay(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
-    """Fits, or fails with these figures, and TTNN's own message is read back with all that it has."""
+    """The call fits, or fails with these numbers, and TTNN's own message is read back completely."""
     expected = call["replays"][release]
     replayed = made_again(benches, report, call, release)
     verdict = replayed.result.verdict
@@ -138,7 +138,7 @@ def test_replay(benches: ReleasePools, report: dict[str, Any], call: dict[str, A
 @pytest.mark.virtual_device
 @pytest.mark.parametrize(("report", "call", "release"), FAILING)
 def test_remedies(benches: ReleasePools, report: dict[str, Any], call: dict[str, Any], release: str) -> None:
-    """Each ran on a device; on the first release they are, among others, of the contracts that are listed."""
+    """Each ran on a device; on the first release they include those listed."""
     replayed = made_again(benches, report, call, release)
     verdict = reported(report)
     trace = fingerprint_of(verdict).trace_region_bytes
@@ -186,7 +186,7 @@ def test_trace_region(benches: ReleasePools, release: str, bank_bytes: int) -> N
 # ---- all of them ----
 
 
-def test_every_report_says_enough() -> None:
+def test_every_report_is_complete() -> None:
     for report in REPORTS:
         assert ("messages" in report) != ("kind" in report), report["ref"]
         assert ("calls" in report) != ("why_no_call" in report), report["ref"]

@@ -1,4 +1,4 @@
-"""docs/seed_figures.md, computed anew: what the cards counted, what the same calls do today, and the sizes it names."""
+"""Computes docs/seed_figures.md again: the cards' counts, the same calls today, and the sizes in the document."""
 
 import csv
 import json
@@ -47,20 +47,20 @@ def listed(row: dict[str, str]) -> tuple[str, tuple[int, ...]]:
 
 
 def facts_of(cases, names, folder: Path) -> Facts:
-    """Of ``cases`` probed on a virtual n150, each under the operator and the shape that it stands for."""
+    """Returns the facts of ``cases`` on a virtual n150, each under its operator and shape."""
     with Pool(choose_device("virtual", "n150"), PoolOptions(workers=2)) as pool:
         records = [record.to_json() for record in pool.map(cases)]
-    told = [
+    named = [
         {**record, "op": op, "operator": op, "listed_shape": list(shape), "key": f"{record['key']}-{number}"}
         for number, (record, (op, shape)) in enumerate(zip(records, names, strict=True))
     ]
-    (group,) = read_run(write_run(folder, told)).groups
+    (group,) = read_run(write_run(folder, named)).groups
     return Facts.of(group)
 
 
 @pytest.fixture(scope="module")
 def as_the_cards(tmp_path_factory) -> Facts:
-    """The calls of R3 as its cards were given them: of some, the operands alone."""
+    """Returns the calls of R3 as its cards ran them: for some, the operands alone."""
     return facts_of([case_of(row) for row in R3], map(listed, R3), tmp_path_factory.mktemp("cards"))
 
 
@@ -73,7 +73,7 @@ def test_the_first_seed_by_the_cards_counts(as_the_cards):
     """1,014 calls ran out, two of split's shapes twice: 1,012 pairs. Today's differ, each for a cause."""
     counts = {row["operator"]: float(row["true_oom"]) for row in rows_of("hardware_counts.csv") if row["run"].startswith("R3")}
     assert sum(counts.values()) == 1014
-    today = {found.op: len(found.pairs) for found in as_the_cards.failing_operators}
+    today = {results.op: len(results.pairs) for results in as_the_cards.failing_operators}
     differ = {op: today.get(op, 0) - n for op, n in counts.items() if today.get(op, 0) != n}
     assert differ == {"log": 10, "softmax": 1, "hardtanh": -2, "split": -2}
     twice = Counter(listed(row) for row in R3 if row["operator"] == "split")
@@ -82,7 +82,7 @@ def test_the_first_seed_by_the_cards_counts(as_the_cards):
     assert len(as_the_cards.pairs) == 1021
     assert in_bands(as_the_cards.pairs) == {"critical": 56, "large": 113, "medium": 412, "small": 440}
     assert len(as_the_cards.shapes) == 74
-    assert (1,) not in {found.shape for found in as_the_cards.shapes}
+    assert (1,) not in {failures.shape for failures in as_the_cards.shapes}
 
     logs = [pair for pair in as_the_cards.pairs if pair.op == "log" and pair.shape in MORE_LOGS]
     assert in_bands(logs) == {"critical": 1, "large": 1, "medium": 2, "small": 6}
@@ -97,12 +97,12 @@ def test_the_first_seed_by_the_cards_counts(as_the_cards):
 
 @pytest.mark.virtual_device
 def test_the_crossed_catalogs_today(as_the_cards, tmp_path):
-    """Every call of the three catalogs, complete; among them the lists that the cards had in R3."""
+    """Every call of the three catalogs, complete; they include the lists of R3's cards."""
     named = {(case.name, case.listed_shape): case for case in expand(load_catalogs(CROSSED)).cases if case.listed_shape}
     wanted = set(map(listed, R3))
     assert wanted <= named.keys()
     today = facts_of(list(named.values()), named, tmp_path)
-    pairs, cards = ({(p.op, p.shape) for p in found.pairs} for found in (today, as_the_cards))
+    pairs, cards = ({(p.op, p.shape) for p in facts.pairs} for facts in (today, as_the_cards))
     assert cards - pairs == {("native_batch_norm", (1, 3, 1088, 1920))}
     assert len(pairs & wanted - cards) == 73
     same = [pair for pair in today.pairs if (pair.op, pair.shape) in wanted]
@@ -157,7 +157,7 @@ def test_sizes_that_the_document_names(shape, logical, allocated):
 
 
 def test_mochi_took_an_address_for_a_size():
-    """The document's own numbers: an end address less the reserved base, and over the size of L1."""
+    """The document's own numbers: an end address minus the reserved base, and divided by the size of L1."""
     text = " ".join(DOCUMENT.read_text().rpartition("## ")[2].split())
     end, base, size, _, limit = (int(number.replace(",", "")) for number in re.findall(r"\b\d{1,3}(?:,\d{3})+\b", text))
     assert end - base == size

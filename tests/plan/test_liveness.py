@@ -1,4 +1,4 @@
-"""Tier 1 of a plan: what must live at once, added up by hand here; and of real models the figures of an earlier prototype.
+"""Bounds by arithmetic: what must be live at once, computed by hand; and for real models the numbers of a prototype.
 
 A tile of bfloat16 is 2,048 B. An n150 has 12 DRAM banks, so up to 12 tiles take one tile of each bank.
 """
@@ -24,12 +24,12 @@ LOGICAL, TORCH_ORDER, CHANNELS_LAST = SizeRule
 
 
 class Forward:
-    """A trace being written: ``given`` and ``weight`` add what is there, ``call`` a step; each returns its value's number."""
+    """Builds a trace: ``input`` and ``weight`` add values, ``call`` adds a step; each returns the number of its value."""
 
     def __init__(self):
         self.values, self.steps = [], []
 
-    def given(self, *shape, kind=ValueKind.INPUT, dtype="bfloat16"):
+    def input(self, *shape, kind=ValueKind.INPUT, dtype="bfloat16"):
         return self._value(shape, kind, dtype)
 
     def weight(self, *shape):
@@ -62,13 +62,13 @@ def with_dram(bank_bytes):
 
 def test_a_value_lives_from_its_call_to_the_last_that_reads_it_or_to_its_last_object():
     f = Forward()
-    x = f.given(1, 1, 32, 32)  # 2,048 B each
+    x = f.input(1, 1, 32, 32)  # 2,048 B each
     a = f.call("abs", [x], (1, 1, 32, 32))
     b = f.call("neg", [a], (1, 1, 64, 32))  # 4,096 B
     c = f.call("exp", [b], (1, 1, 32, 32), dead=[a, b])
-    found = arithmetic(f.returns(c), N150)
+    bounds = arithmetic(f.returns(c), N150)
     # last use: step 0 x a, step 1 a b, step 2 b c. Python: the caller holds x, and a lives until after step 2: x a b c
-    last_use, python = found.peak(LAST_USE, LOGICAL), found.peak(PYTHON, LOGICAL)
+    last_use, python = bounds.peak(LAST_USE, LOGICAL), bounds.peak(PYTHON, LOGICAL)
     assert (last_use.moment.step, last_use.moment.activations_bytes) == (1, 2048 + 4096)
     assert (last_use.moment.overload, last_use.moment.at) == ("aten.neg.default", "at neg")
     assert [(v.value, v.bytes, v.name) for v in last_use.alive] == [(b, 4096, "value 2"), (a, 2048, "value 1")]
@@ -78,98 +78,98 @@ def test_a_value_lives_from_its_call_to_the_last_that_reads_it_or_to_its_last_ob
 
 def test_a_result_lives_to_the_end_and_one_that_nobody_reads_for_its_call():
     f = Forward()
-    x = f.given(1, 1, 32, 32)
+    x = f.input(1, 1, 32, 32)
     a = f.call("abs", [x], (1, 1, 32, 32))
     f.call("neg", [x], (1, 1, 320, 32))  # 20,480 B, dropped at once
     c = f.call("exp", [x], (1, 1, 32, 32))
-    found = arithmetic(f.returns(a, c), N150).peak(LAST_USE, LOGICAL)
-    assert (found.moment.step, found.moment.activations_bytes) == (1, 2048 + 2048 + 20_480)
+    peak = arithmetic(f.returns(a, c), N150).peak(LAST_USE, LOGICAL)
+    assert (peak.moment.step, peak.moment.activations_bytes) == (1, 2048 + 2048 + 20_480)
 
 
-def test_the_largest_ten_that_live_are_told():
+def test_the_ten_largest_live_values_are_listed():
     f = Forward()
-    x = f.given(1, 1, 32, 32)
-    made = [f.call("abs", [x], (1, 1, 32, 32 * n)) for n in range(1, 13)]
-    f.call("cat", {"tensors": tuple(made)}, (1, 1, 32, 32 * 78))
-    found = arithmetic(f.returns(13), N150).peak(LAST_USE, LOGICAL)
-    assert [v.value for v in found.alive] == [13, *reversed(made[3:])]
-    assert found.alive[1].bytes == 12 * TILE
+    x = f.input(1, 1, 32, 32)
+    values = [f.call("abs", [x], (1, 1, 32, 32 * n)) for n in range(1, 13)]
+    f.call("cat", {"tensors": tuple(values)}, (1, 1, 32, 32 * 78))
+    peak = arithmetic(f.returns(13), N150).peak(LAST_USE, LOGICAL)
+    assert [v.value for v in peak.alive] == [13, *reversed(values[3:])]
+    assert peak.alive[1].bytes == 12 * TILE
 
 
 # Views --------------------------------------------------------------------------------------------------------------------
 
 
-def test_views_cost_nothing_but_tiles_of_their_own_where_each_is_made():
+def test_views_cost_nothing_or_separate_tiles_where_each_is_created():
     f = Forward()
-    x = f.given(1, 64)
+    x = f.input(1, 64)
     a = f.call("abs", [x], (64, 64))
     v = f.call("view", [a], (16, 64, 2, 2), of=a)  # in tiles: 16 x 64 of them
     r = f.call("neg", [v], (16, 64, 2, 2))
-    found = arithmetic(f.returns(r), N150)
-    assert found.peak(LAST_USE, LOGICAL).moment.activations_bytes == 2 * 8192  # a with v, r
-    assert found.peak(LAST_USE, TORCH_ORDER).bytes_per_bank == 2 * 86 * TILE  # v and r: 1,024 tiles over 12 banks
-    assert found.peak(LAST_USE, CHANNELS_LAST).bytes_per_bank == (1 + 86) * TILE  # a, 4 tiles over the banks; r
+    bounds = arithmetic(f.returns(r), N150)
+    assert bounds.peak(LAST_USE, LOGICAL).moment.activations_bytes == 2 * 8192  # a with v, r
+    assert bounds.peak(LAST_USE, TORCH_ORDER).bytes_per_bank == 2 * 86 * TILE  # v and r: 1,024 tiles over 12 banks
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).bytes_per_bank == (1 + 86) * TILE  # a, 4 tiles over the banks; r
 
 
 def test_a_reshape_that_torch_copies_is_free_where_views_are():
     f = Forward()
-    x = f.given(1, 1, 32, 32)
+    x = f.input(1, 1, 32, 32)
     p = f.call("permute", [x], (1, 32, 1, 32), of=x)
-    c = f.call("reshape", [p], (32, 32))  # a storage of its own in torch
+    c = f.call("reshape", [p], (32, 32))  # a separate storage in torch
     r = f.call("abs", [c], (32, 32))
-    found = arithmetic(f.returns(r), N150)
-    assert found.peak(LAST_USE, LOGICAL).moment.activations_bytes == 2 * TILE  # x with p, and c; then c and r
-    assert found.peak(LAST_USE, CHANNELS_LAST).alive[0].value == x
-    assert [v.value for v in found.peak(LAST_USE, CHANNELS_LAST).alive] == [x, r]
-    assert found.needed.activations_bytes == 2 * TILE
+    bounds = arithmetic(f.returns(r), N150)
+    assert bounds.peak(LAST_USE, LOGICAL).moment.activations_bytes == 2 * TILE  # x with p, and c; then c and r
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).alive[0].value == x
+    assert [v.value for v in bounds.peak(LAST_USE, CHANNELS_LAST).alive] == [x, r]
+    assert bounds.needed.activations_bytes == 2 * TILE
 
 
 def test_a_cut_is_a_copy_on_the_device_and_needs_no_more_than_itself():
     f = Forward()
-    x = f.given(32, 32)
+    x = f.input(32, 32)
     whole = f.call("abs", [x], (32, 3200))  # 100 tiles
     first, second = f.call("chunk", [whole], (32, 1600), (32, 1600), of=whole)
     a = f.call("neg", [first], (32, 32))
     b = f.call("matmul", [second, a], (32, 4800))  # 150 tiles
-    found = arithmetic(f.returns(b), N150)
-    sizes = {peak.counting: peak.moment.activations_bytes for peak in found.peaks if peak.lifetime is LAST_USE}
+    bounds = arithmetic(f.returns(b), N150)
+    sizes = {peak.counting: peak.moment.activations_bytes for peak in bounds.peaks if peak.lifetime is LAST_USE}
     assert sizes[LOGICAL] == (100 + 1 + 150) * TILE  # one half holds the storage of both
-    assert found.needed.activations_bytes == (50 + 1 + 150) * TILE
+    assert bounds.needed.activations_bytes == (50 + 1 + 150) * TILE
     # 9 tiles of the fullest bank for the whole, 5 for each half; then 5 for one, 1 and 13
     assert sizes[CHANNELS_LAST] == sizes[TORCH_ORDER] == max(9 + 5 + 5, 5 + 1 + 13) * 12 * TILE
 
 
 def test_what_is_expanded_is_as_large_as_its_base_where_nothing_else_is_certain():
     f = Forward()
-    x = f.given(1, 32)
+    x = f.input(1, 32)
     e = f.call("expand", [x], (1024, 32), of=x)
     r = f.call("add", [e, e], (1024, 32))
-    found = arithmetic(f.returns(r), N150)
-    assert found.needed.activations_bytes == 64 + 65_536
-    assert found.peak(LAST_USE, CHANNELS_LAST).bytes_per_bank == 6 * TILE  # TTNN repeats it: 32 tiles, and as many of the sum
+    bounds = arithmetic(f.returns(r), N150)
+    assert bounds.needed.activations_bytes == 64 + 65_536
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).bytes_per_bank == 6 * TILE  # TTNN repeats it: 32 tiles, and as many of the sum
 
 
 def test_what_is_written_in_place_has_the_buffer_that_it_writes():
     f = Forward()
-    x = f.given(32, 32)
+    x = f.input(32, 32)
     a = f.call("abs", [x], (32, 320))
     b = f.call("relu_", [a], (32, 320), of=a, dead=[a])
     c = f.call("neg", [b], (32, 32))
-    found = arithmetic(f.returns(c), N150)
+    bounds = arithmetic(f.returns(c), N150)
     for counting in SizeRule:
-        assert a in [v.value for v in found.peak(LAST_USE, counting).alive]
-        assert len([v for v in found.peak(LAST_USE, counting).alive if v.shape == (32, 320)]) == 1
-    assert found.peak(LAST_USE, LOGICAL).moment.activations_bytes == 11 * TILE
+        assert a in [v.value for v in bounds.peak(LAST_USE, counting).alive]
+        assert len([v for v in bounds.peak(LAST_USE, counting).alive if v.shape == (32, 320)]) == 1
+    assert bounds.peak(LAST_USE, LOGICAL).moment.activations_bytes == 11 * TILE
 
 
 def test_what_is_written_into_a_constant_costs_no_activation():
     f = Forward()
-    x = f.given(1, 1, 32, 32)
-    room = f.given(1, 1, 32, 3200, kind=ValueKind.CONSTANT)
+    x = f.input(1, 1, 32, 32)
+    room = f.input(1, 1, 32, 3200, kind=ValueKind.CONSTANT)
     filled = f.call("copy_", [room, x], (1, 1, 32, 3200), of=room)
     r = f.call("sum", [filled], (1, 1, 32, 32))
-    found = arithmetic(f.returns(r), N150).peak(LAST_USE, LOGICAL).moment
-    assert (found.activations_bytes, found.residents_bytes) == (TILE, 100 * TILE)
+    peak = arithmetic(f.returns(r), N150).peak(LAST_USE, LOGICAL).moment
+    assert (peak.activations_bytes, peak.residents_bytes) == (TILE, 100 * TILE)
 
 
 # Maps ---------------------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_what_is_written_into_a_constant_costs_no_activation():
 
 def test_maps_are_rows_of_channels_and_scores_of_attention_are_not():
     f = Forward()
-    x = f.given(2, 3, 32, 40)
+    x = f.input(2, 3, 32, 40)
     w = f.weight(64, 3, 3, 3)
     a = f.call("conv2d", {"input": x, "weight": w}, (2, 64, 16, 20))
     b = f.call("silu", [a], (2, 64, 16, 20))
@@ -197,7 +197,7 @@ def test_maps_are_rows_of_channels_and_scores_of_attention_are_not():
 def test_a_batch_norm_is_folded_into_the_convolution_before_it_unless_another_reads_that_too():
     def model(*, shared):
         f = Forward()
-        x, w = f.given(1, 32, 32, 32), f.weight(32, 32, 1, 1)
+        x, w = f.input(1, 32, 32, 32), f.weight(32, 32, 1, 1)
         vectors = [f.weight(32) for _ in range(4)]
         names = ("input", "weight", "bias", "running_mean", "running_var")
         a = f.call("conv2d", {"input": x, "weight": w, "bias": None}, (1, 32, 32, 32))
@@ -215,25 +215,25 @@ def test_a_batch_norm_is_folded_into_the_convolution_before_it_unless_another_re
 
 def test_weights_are_dense_over_their_groups_and_vectors_are_one_row():
     f = Forward()
-    x = f.given(1, 64, 8, 8)
+    x = f.input(1, 64, 8, 8)
     w, bias = f.weight(64, 1, 3, 3), f.weight(64)
     a = f.call("conv2d", {"input": x, "weight": w, "bias": bias}, (1, 64, 8, 8), groups=64)
     b = f.call("conv2d", {"input": a, "weight": w, "bias": bias}, (1, 64, 8, 8), groups=64)  # the same once more
     v = f.call("view", [b], (64, 64), of=b)
     c = f.call("linear", {"input": v, "weight": f.weight(96, 64)}, (64, 96))
-    found = arithmetic(f.returns(c), N150)
+    bounds = arithmetic(f.returns(c), N150)
     dense = 9 * 64 * 64  # [576, 64]: 18 x 2 tiles, 3 of each bank; the bias: 2 tiles; the linear layer's [96, 64]: 6
-    assert found.peak(LAST_USE, LOGICAL).moment.residents_bytes == 2 * (dense + 64 + 96 * 64)
-    assert found.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes == (3 + 1 + 1) * TILE * 12
-    assert found.needed.residents_bytes == 2 * (dense + 64 + 96 * 64)
+    assert bounds.peak(LAST_USE, LOGICAL).moment.residents_bytes == 2 * (dense + 64 + 96 * 64)
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes == (3 + 1 + 1) * TILE * 12
+    assert bounds.needed.residents_bytes == 2 * (dense + 64 + 96 * 64)
 
 
 def test_a_conv3d_s_channels_come_in_whole_tiles():
     f = Forward()
-    a = f.call("conv3d", {"input": f.given(1, 12, 2, 8, 8), "weight": f.weight(64, 12, 1, 1, 1)}, (1, 64, 2, 8, 8))
-    found = arithmetic(f.returns(a), N150)
-    assert found.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes == 1 * TILE * 12  # [32, 64]: 2 tiles
-    assert found.peak(LAST_USE, LOGICAL).moment.residents_bytes == 2 * 12 * 64
+    a = f.call("conv3d", {"input": f.input(1, 12, 2, 8, 8), "weight": f.weight(64, 12, 1, 1, 1)}, (1, 64, 2, 8, 8))
+    bounds = arithmetic(f.returns(a), N150)
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes == 1 * TILE * 12  # [32, 64]: 2 tiles
+    assert bounds.peak(LAST_USE, LOGICAL).moment.residents_bytes == 2 * 12 * 64
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_torch_s_dtypes_and_ranks_have_a_form_on_the_device(shape, dtype, tile_c
 def attention():
     """Scores of 100 tiles, from softmax to matmul, with a map of 20 that is read at the end."""
     f = Forward()
-    x = f.given(1, 1, 640, 32)
+    x = f.input(1, 1, 640, 32)
     w = f.weight(32, 32)
     q = f.call("linear", {"input": x, "weight": w}, (1, 1, 320, 32))
     s = f.call("matmul", [q, q], (1, 1, 320, 320))
@@ -272,11 +272,11 @@ def attention():
 
 
 def test_what_one_call_and_those_after_it_need_is_the_least_of_any_policy():
-    found = arithmetic(attention(), N150)
+    bounds = arithmetic(attention(), N150)
     # softmax: both scores, x for the cat, q for the matmul; the weight. In place one of the scores is enough
-    assert (found.needed.step, found.needed.total_bytes) == (2, (100 + 100 + 20 + 10 + 1) * TILE)
-    assert found.needed_in_place.total_bytes == (100 + 20 + 10 + 10 + 1) * TILE  # the matmul after it, with its result
-    assert found.share(found.needed) == 231 * TILE / (12 * N150.dram.bank_bytes)
+    assert (bounds.needed.step, bounds.needed.total_bytes) == (2, (100 + 100 + 20 + 10 + 1) * TILE)
+    assert bounds.needed_in_place.total_bytes == (100 + 20 + 10 + 10 + 1) * TILE  # the matmul after it, with its result
+    assert bounds.share(bounds.needed) == 231 * TILE / (12 * N150.dram.bank_bytes)
 
 
 @pytest.mark.parametrize(
@@ -289,17 +289,17 @@ def test_what_one_call_and_those_after_it_need_is_the_least_of_any_policy():
     ],
 )
 def test_exceeds_is_said_where_it_is_certain_and_from_which_step_on(tiles_of_dram, outlook, in_place, over):
-    found = arithmetic(attention(), with_dram(tiles_of_dram * TILE // 12))
-    assert found.dram_bytes == tiles_of_dram * TILE // 12 * 12
-    assert (found.outlook, found.outlook_in_place) == (Outlook(outlook), Outlook(in_place))
-    assert (found.first_over and found.first_over.step) == over
+    bounds = arithmetic(attention(), with_dram(tiles_of_dram * TILE // 12))
+    assert bounds.dram_bytes == tiles_of_dram * TILE // 12 * 12
+    assert (bounds.outlook, bounds.outlook_in_place) == (Outlook(outlook), Outlook(in_place))
+    assert (bounds.first_over and bounds.first_over.step) == over
 
 
 def test_boards_are_answered_in_their_order_and_with_their_own_banks():
     boards = [load_board(name) for name in reversed(board_names())]
-    found = arithmetics(attention(), boards)
-    assert [a.board for a in found] == [board.name for board in boards]
-    for board, answer in zip(boards, found, strict=True):
+    bounds = arithmetics(attention(), boards)
+    assert [a.board for a in bounds] == [board.name for board in boards]
+    for board, answer in zip(boards, bounds, strict=True):
         assert answer == arithmetic(attention(), board)
         assert answer.dram_bytes == board.dram.num_banks * board.dram.bank_bytes
         assert {peak.banks for peak in answer.peaks} == {board.dram.num_banks}
@@ -333,18 +333,18 @@ MEASURED = {
 @pytest.mark.parametrize("model", PEAKS, ids=str)
 def test_the_peaks_of_real_models_are_those_of_an_independent_recorder(model):
     name, shape = model
-    found = arithmetic(find_trace(name, [shape]), N150)
-    megabytes = [found.peak(lifetime, LOGICAL).moment.activations_bytes / 1e6 for lifetime in Lifetime]
+    bounds = arithmetic(find_trace(name, [shape]), N150)
+    megabytes = [bounds.peak(lifetime, LOGICAL).moment.activations_bytes / 1e6 for lifetime in Lifetime]
     assert megabytes == pytest.approx(PEAKS[model], abs=0.05 if PEAKS[model][0] < 1000 else 0.5)
 
 
 @pytest.mark.parametrize("model", MEASURED, ids=str)
 def test_weights_are_what_ttnn_prepares_and_the_least_is_below_what_a_run_took(model):
     name, shape = model
-    found = arithmetic(find_trace(name, [shape]), N150)
+    bounds = arithmetic(find_trace(name, [shape]), N150)
     weights, total = MEASURED[model]
-    assert found.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes / 1e6 == pytest.approx(weights, rel=0.03)
-    assert 0.4 * total < found.needed.total_bytes / 1e6 < total
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes / 1e6 == pytest.approx(weights, rel=0.03)
+    assert 0.4 * total < bounds.needed.total_bytes / 1e6 < total
 
 
 def test_yolo_at_4k_exceeds_an_n150_at_the_softmax_where_its_run_failed_and_may_fit_a_p150():

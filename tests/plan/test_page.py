@@ -1,4 +1,4 @@
-"""The page of plans in a browser: its figures are those of the plans, a reader finds every step, texts of models do nothing."""
+"""The page of plans in a browser: its numbers are those of the plans, every step is there, texts of models are escaped."""
 
 import re
 from collections.abc import Callable
@@ -93,12 +93,12 @@ def visit(open_tab, tmp_path: Path) -> Callable:
 
 
 def exact(text: str) -> list[int]:
-    """Every exact figure of bytes in it: "568 MiB (595,556,352 B)", "0 B"."""
-    return [int(found.replace(",", "")) for found in re.findall(r"([\d,]+) B\b", text)]
+    """Returns the exact numbers of bytes in a text: "568 MiB (595,556,352 B)", "0 B"."""
+    return [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) B\b", text)]
 
 
 def grid(tab, label: str) -> list[list[str]]:
-    """Cells of the bodies of all tables of that name, also of those that are folded."""
+    """Returns the cells in the bodies of all tables of that name, including folded ones."""
     return tab.locator(f"table[aria-label='{label}']").evaluate_all(
         "tables => tables.flatMap(t => [...t.tBodies].flatMap(b => [...b.rows])).map("
         "  row => [...row.cells].map(cell => cell.textContent.split(/\\s+/).join(' ').trim()))"

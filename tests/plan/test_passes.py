@@ -1,4 +1,4 @@
-"""Rewrites keep what a model computes, and are left alone where they would not.
+"""Rewrites keep what a model computes, and are not applied where they would not.
 
 Small models are recorded by the real recorder, rewritten, and both traces are run in torch, step by step.
 """
@@ -20,7 +20,7 @@ from tests.support.real_traces import Net, checked, close, interpreted, recorded
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Threads that wait for each other cost more than such tensors are worth."""
+    """Uses one thread: several cost more for such small tensors."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -32,33 +32,33 @@ def names(trace):
 
 
 def keeps_lifetimes(before, after):
-    """What died still dies, where a step reads it last or later; what a rewrite adds dies; nothing dies that is not there."""
+    """Checks lifetimes: values still die, after their last reader; new values die; nothing dies that does not exist."""
     checked(after)
-    there = {n for n, value in enumerate(after.values) if value.kind is ValueKind.INPUT}
-    there |= {n for step in after.steps for n in step.results}
+    existing = {n for n, value in enumerate(after.values) if value.kind is ValueKind.INPUT}
+    existing |= {n for step in after.steps for n in step.results}
     dead = [n for step in after.steps for n in step.dead]
     assert len(set(dead)) == len(dead), "nothing dies twice"
-    assert set(dead) <= there - set(after.results)
+    assert set(dead) <= existing - set(after.results)
     died = {n for step in before.steps for n in step.dead} | set(range(len(before.values), len(after.values)))
-    assert died & there == set(dead)
-    assert all(after.last_object[n] >= after.last_use[n] for n in there)
+    assert died & existing == set(dead)
+    assert all(after.last_object[n] >= after.last_use[n] for n in existing)
 
 
 def changes(change, model, *inputs):
-    """The names of the rewritten calls, whose values were found to be those of the model."""
-    made = recorded(model, *inputs)
-    before, after = made.trace, change(made.trace)
+    """Returns the names of the rewritten calls, after checking that they compute the model."""
+    recording = recorded(model, *inputs)
+    before, after = recording.trace, change(recording.trace)
     keeps_lifetimes(before, before)
     keeps_lifetimes(before, after)
-    assert close(interpreted(before, made.given()), made.results()), "the interpreter itself"
-    assert close(interpreted(after, made.given()), made.results())
+    assert close(interpreted(before, recording.given()), recording.results()), "the interpreter itself"
+    assert close(interpreted(after, recording.given()), recording.results())
     return names(after)
 
 
 def leaves(change, model, *inputs):
-    made = recorded(model, *inputs)
-    assert close(interpreted(made.trace, made.given()), made.results()), "the interpreter itself"
-    return change(made.trace) == made.trace
+    recording = recorded(model, *inputs)
+    assert close(interpreted(recording.trace, recording.given()), recording.results()), "the interpreter itself"
+    return change(recording.trace) == recording.trace
 
 
 # Batch norm -----------------------------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ def test_one_convolution_before_two_norms_is_folded_twice():
     model = Net(
         lambda m, x, y: (m.a(m.conv(x)), m.b(m.conv(y))), conv=nn.Conv2d(3, 8, 3), a=nn.BatchNorm2d(8), b=nn.BatchNorm2d(8)
     )
-    made = recorded(model, (1, 3, 6, 6), (1, 3, 8, 8))
-    first, second = (step.args["ssinghal:folded"] for step in fold_batch_norm(made.trace).steps)
+    recording = recorded(model, (1, 3, 6, 6), (1, 3, 8, 8))
+    first, second = (step.args["ssinghal:folded"] for step in fold_batch_norm(recording.trace).steps)
     assert first[0] == second[0]
     assert not {*first[1:5]} & {*second[1:5]}
     assert changes(fold_batch_norm, model, (1, 3, 6, 6), (1, 3, 8, 8)) == ["conv2d", "conv2d"]
@@ -148,7 +148,7 @@ def scaled_before(m, q, k, v):
 
 
 def forgets_early(m, q, k, v):
-    """Nothing but the scores is left when the softmax is made."""
+    """Only the scores are left when the softmax is called."""
     q, k, v = q + 1, (k + 1).mT, v + 1
     scores = q @ k
     del q, k
@@ -161,9 +161,9 @@ ATTENTION = [(2, 3, 10, 32), (2, 3, 12, 32), (2, 3, 12, 32)]
 
 @pytest.mark.parametrize("forward", [scores_by_scale, scores_by_division, scores_by_two_factors, scaled_before, forgets_early])
 def test_attention_is_fused(forward):
-    found = changes(fused_attention, Net(forward), *ATTENTION)
-    assert found.count("scaled_dot_product_attention") == 1
-    assert not {"softmax", "matmul"} & set(found)
+    calls = changes(fused_attention, Net(forward), *ATTENTION)
+    assert calls.count("scaled_dot_product_attention") == 1
+    assert not {"softmax", "matmul"} & set(calls)
 
 
 def area(m, x):
@@ -202,7 +202,7 @@ def weights_read_twice(m, q, k, v):
 
 
 def scores_between(m, q, k, v):
-    """The scaled scores are read again, behind the first product."""
+    """The scaled scores are read again after the first product."""
     scores = q @ k.mT * 0.2
     return scores.softmax(-1) @ v + scores.mean()
 
@@ -277,13 +277,13 @@ PACKED = {"qkv": nn.Linear(64, 192)}
 
 @pytest.mark.parametrize("forward", [qkv, qkv_unbound, qkv_out_of_order])
 def test_heads_are_split_by_one_call(forward):
-    found = changes(split_heads, Net(forward, **PACKED), (3, 49, 64))
-    assert found[:2] == ["linear", "chunk"]
-    assert not {"view", "reshape", "permute", "select", "unbind"} & set(found)
+    calls = changes(split_heads, Net(forward, **PACKED), (3, 49, 64))
+    assert calls[:2] == ["linear", "chunk"]
+    assert not {"view", "reshape", "permute", "select", "unbind"} & set(calls)
 
 
 def heads_before_parts(m, x):
-    """Each head has its query, key and value side by side."""
+    """Each head has its query, key and value next to each other."""
     b, n, _ = x.shape
     parts = m.qkv(x).view(b, n, 2, 3, 32).permute(3, 0, 2, 1, 4)
     return parts[0] + parts[1] - parts[2]
@@ -360,10 +360,10 @@ def spread_out(y):
 
 def test_features_that_spread_over_pixels_are_marked():
     model = Net(spread, proj=nn.Linear(6, 20))
-    made = recorded(model, (1, 6, 2, 3, 4))
-    marked = depth_to_space(made.trace)
+    recording = recorded(model, (1, 6, 2, 3, 4))
+    marked = depth_to_space(recording.trace)
     assert [step.args.get("ssinghal:features_inner") for step in marked.steps if "linear" in step.overload] == [4]
-    assert changes(depth_to_space, model, (1, 6, 2, 3, 4)) == names(made.trace)
+    assert changes(depth_to_space, model, (1, 6, 2, 3, 4)) == names(recording.trace)
 
 
 @pytest.mark.parametrize(
@@ -480,9 +480,9 @@ def pad_then_forget(m, x):
 
 
 def test_what_the_pad_read_lives_until_the_convolution_reads_it():
-    """In Python's lifetimes it died with the pad."""
-    made = recorded(Net(pad_then_forget, conv=nn.Conv2d(3, 4, 3)), (1, 3, 6, 5))
-    add, conv = pad_into_convolution(made.trace).steps
+    """By Python's lifetimes it died with the pad."""
+    recording = recorded(Net(pad_then_forget, conv=nn.Conv2d(3, 4, 3)), (1, 3, 6, 5))
+    add, conv = pad_into_convolution(recording.trace).steps
     assert (add.dead, conv.dead) == ((), add.results)
     assert changes(pad_into_convolution, Net(pad_then_forget, conv=nn.Conv2d(3, 4, 3)), (1, 3, 6, 5)) == ["add", "conv2d"]
 
@@ -498,9 +498,9 @@ def test_what_the_pad_read_lives_until_the_convolution_reads_it():
 )
 def test_edges_are_copied_by_the_convolution_of_volumes(pad, calls):
     model = Net(lambda m, x: m.conv(F.pad(x, pad, mode="replicate")), conv=nn.Conv3d(2, 3, 3))
-    made = recorded(model, (1, 2, 4, 5, 6))
+    recording = recorded(model, (1, 2, 4, 5, 6))
     assert changes(pad_into_convolution, model, (1, 2, 4, 5, 6)) == calls
-    assert pad_into_convolution(made.trace).steps[-1].args["ssinghal:padding_mode"] == "replicate"
+    assert pad_into_convolution(recording.trace).steps[-1].args["ssinghal:padding_mode"] == "replicate"
 
 
 @pytest.mark.parametrize(
@@ -544,21 +544,21 @@ def test_rewrites_go_together_in_any_policy():
 
     model = Net(forward, conv=nn.Conv2d(3, 64, 3), norm=nn.BatchNorm2d(64), qkv=nn.Linear(64, 192))
     assert set(CHANGES) == set(Rewrite) - {Rewrite.SOFTMAX_IN_PLACE}, "each rewrite of the trace is tried here"
-    made = recorded(model, (1, 3, 6, 6))
+    recording = recorded(model, (1, 3, 6, 6))
     for policy in POLICIES.values():
         for rewrite in Rewrite:
             policy = policy.with_rewrite(rewrite)
-            after = rewritten(made.trace, policy)
-            keeps_lifetimes(made.trace, after)
-            assert close(interpreted(after, made.given()), made.results()), str(policy)
+            after = rewritten(recording.trace, policy)
+            keeps_lifetimes(recording.trace, after)
+            assert close(interpreted(after, recording.given()), recording.results()), str(policy)
     assert names(after) == ["conv2d", "batch_norm", "flatten", "transpose", "linear", "chunk", "transpose", "transpose",
                             "scaled_dot_product_attention"]  # fmt: skip
 
 
 def test_a_wrong_rewrite_is_found_out():
-    """An interpreter that takes every trace for the model's would prove nothing."""
-    made = recorded(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), (1, 3, 6, 6))
-    after = fold_batch_norm(made.trace)
+    """An interpreter that accepted every trace would prove nothing."""
+    recording = recorded(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), (1, 3, 6, 6))
+    after = fold_batch_norm(recording.trace)
     parts = after.steps[0].args["ssinghal:folded"]
     parts[1], parts[2] = parts[2], parts[1]
-    assert not close(interpreted(after, made.given()), made.results())
+    assert not close(interpreted(after, recording.given()), recording.results())

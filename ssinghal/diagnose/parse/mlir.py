@@ -81,6 +81,7 @@ class ModuleText:
                 self.left_out += 1
 
     def operations(self) -> tuple[Operation, ...]:
+        """Parses the statements into operations."""
         operations = (parse_operation(text, self.aliases, number) for text, number in self.statements)
         return tuple(op for op in operations if op is not None and not op.name.startswith(("func.", "builtin.")))
 
