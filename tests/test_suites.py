@@ -101,8 +101,17 @@ def test_ids_are_unique_within_a_name(cases):
     assert len(ids) == len(set(ids))
 
 
+def test_every_operator_of_ttnn_has_a_case(cases):
+    called = {find_operator(case.operator).name for case in cases}
+    missing = sorted({info.name for info in operators().values() if info.call} - called)
+    assert missing == [], "give each a line in a shape sweep: ssinghal/shapes/crossed"
+
+
 def test_the_baseline_covers_every_case_and_no_other(cases):
-    assert set(load_baseline("n150")) == {case.key for case in cases}, "run: ssinghal baseline"
+    """Cases are named, since a key alone does not lead back to its line."""
+    entries, names = load_baseline("n150"), {case.key: f"{case.name} {case.id}" for case in cases}
+    assert [name for key, name in names.items() if key not in entries] == [], "run: ssinghal baseline"
+    assert set(entries) <= set(names), "cases that no catalog has any longer; run: ssinghal baseline"
 
 
 def test_every_refusal_in_the_baseline_is_a_known_one():
