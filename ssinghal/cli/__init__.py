@@ -53,9 +53,10 @@ SECTIONS = {
 }
 
 
-@click.group(
-    cls=LazyGroup, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
-)
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
+
+
+@click.group(cls=LazyGroup, sections=SECTIONS, context_settings=CONTEXT)
 @click.version_option(__version__, "-V", "--version")
 def cli() -> None:
     """Which TTNN operator at which shape runs out of which memory on a Tenstorrent board, by how many bytes, and why.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ssinghal.cli.options import board_option, timeout_option
+from ssinghal.cli import options
 from ssinghal.cli.progress import track
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.device_facts import DeviceMode
@@ -17,8 +17,8 @@ TIMEOUT_S = 900.0  # every case needs an answer: the slowest convolution takes T
 
 
 @click.command()
-@board_option(DEFAULT_BOARD, "Virtual board to open")
-@timeout_option(TIMEOUT_S)
+@options.board(DEFAULT_BOARD, "Virtual board to open")
+@options.timeout(TIMEOUT_S)
 def baseline(board: str, timeout: float) -> None:
     """Record what TTNN's allocator books for catalog cases.
 

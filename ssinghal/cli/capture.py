@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
-from ssinghal.cli.options import PATH, input_option, output_option, timeout_option
+from ssinghal.cli import options
 from ssinghal.cli.parameter_types import CatalogName, OneOf
 from ssinghal.cli.progress import track
 from ssinghal.core.tensors import Shape, format_bytes, format_shape
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from ssinghal.capture.trace import Trace
     from ssinghal.catalog.schema import CapturedCatalog
 
-_timeout_option = timeout_option(DEFAULT_TIMEOUT_S, "one capture")
+_timeout_option = options.timeout(DEFAULT_TIMEOUT_S, "one capture")
 
 
 @click.command("capture")
 @click.argument("model", required=False, default="")
-@input_option
-@click.option(
-    "--factory", default="", metavar="MODULE:FUNCTION", help="Your own model: a function that returns (module, inputs)."
-)
+@options.input_shape
+@click.option("--factory", metavar="MODULE:FUNCTION", help="Your own model: a function that returns (module, inputs).")
 @click.option("--trace", "as_trace", is_flag=True, help="Record the calls in order with the tensors' lifetimes, for plan.")
 @click.option(
     "--level",
@@ -37,12 +35,12 @@ _timeout_option = timeout_option(DEFAULT_TIMEOUT_S, "one capture")
     metavar="LEVEL",
     help="aten: calls that reach kernels; torch: calls the code makes [default: aten, for a trace torch].",
 )
-@output_option(PATH, "Write to this file or folder; - for standard output [default: here].")
+@options.output(options.PATH, "Write to this file or folder; - for standard output [default: here].")
 @_timeout_option
 def capture_command(
     model: str,
     input_shape: Shape | None,
-    factory: str,
+    factory: str | None,
     as_trace: bool,
     level: Level | None,
     output: Path | None,
@@ -64,7 +62,7 @@ def capture_command(
     from ssinghal.capture.trace_library import write_trace
 
     inputs = () if input_shape is None else (input_shape,)
-    request = CaptureRequest(model, factory, inputs, level or (Level.TORCH if as_trace else Level.ATEN), as_trace)
+    request = CaptureRequest(model, factory or "", inputs, level or (Level.TORCH if as_trace else Level.ATEN), as_trace)
     if output is not None and str(output) != "-" and not (output if output.is_dir() else output.parent).is_dir():
         raise InvalidCase(f"{output}: there is no folder {output.parent}")
     text = capture(request, timeout)

@@ -8,17 +8,8 @@ from pathlib import Path
 
 import click
 
+from ssinghal.cli import options
 from ssinghal.cli.capture import capture_command, recapture_command
-from ssinghal.cli.options import (
-    PATH,
-    catalogs_argument,
-    channels_option,
-    dtype_option,
-    json_option,
-    layout_option,
-    memory_option,
-    output_option,
-)
 from ssinghal.cli.parameter_types import CatalogName
 from ssinghal.core.case import OutputMemory
 from ssinghal.core.shape_pattern import parse_pattern
@@ -37,7 +28,7 @@ catalog.add_command(recapture_command)
 
 
 @catalog.command("check")
-@click.argument("files", nargs=-1, type=PATH)
+@click.argument("files", nargs=-1, type=options.PATH)
 def check(files: tuple[Path, ...]) -> None:
     """Check catalog files and list every error.
 
@@ -50,8 +41,8 @@ def check(files: tuple[Path, ...]) -> None:
 
 
 @catalog.command("list")
-@catalogs_argument
-@json_option("The same as JSON.")
+@options.catalogs_argument
+@options.json("The same as JSON.")
 def list_all(catalogs: tuple[str, ...], as_json: bool) -> None:
     """List catalogs with their numbers of lines and calls.
 
@@ -71,12 +62,12 @@ def list_all(catalogs: tuple[str, ...], as_json: bool) -> None:
 
 
 @catalog.command("import")
-@click.argument("file", type=PATH)
-@output_option(PATH, "Write the catalog to this file or folder [default: FILE.yaml here, if there is none].")
-@dtype_option
-@layout_option
-@memory_option("dram", "dram or l1.")
-@channels_option
+@click.argument("file", type=options.PATH)
+@options.output(options.PATH, "Write the catalog to this file or folder [default: FILE.yaml here, if there is none].")
+@options.dtype
+@options.layout
+@options.memory("dram", "dram or l1.")
+@options.channels
 @click.option("--skip-unreadable", is_flag=True, help="Leave out rows that cannot be read.")
 def import_list(
     file: Path,
@@ -145,7 +136,7 @@ def _number(count: int, what: str) -> str:
 @click.argument("old", type=CatalogName())
 @click.argument("new", type=CatalogName())
 @click.option("--all", "everything", is_flag=True, help="All calls of each operator, not only the first five.")
-@json_option("All differences as JSON.")
+@options.json("All differences as JSON.")
 def diff(old: str, new: str, everything: bool, as_json: bool) -> None:
     """Show the differences between two catalogs.
 
@@ -165,8 +156,8 @@ def diff(old: str, new: str, everything: bool, as_json: bool) -> None:
 
 @catalog.command("find")
 @click.argument("shape")
-@catalogs_argument
-@json_option("The same as JSON.")
+@options.catalogs_argument
+@options.json("The same as JSON.")
 def find_shape(shape: str, catalogs: tuple[str, ...], as_json: bool) -> None:
     """Find the models and calls that have a shape.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.cli.options import FILE, json_option, output_option, results_option
+from ssinghal.cli import options
 from ssinghal.cli.streams import collector_off
 from ssinghal.core.files import write_whole
 from ssinghal.core.parsing import one_of
@@ -34,20 +34,19 @@ def _kinds(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.command()
 @click.argument("run_a")
 @click.argument("run_b")
-@results_option
+@options.results
 @click.option(
     "--fail-on",
     callback=_kinds,
     default=",".join(WORSE),
-    show_default=True,
     metavar="KIND,…",
     help=f"Exit with 1 if there is one of these: {', '.join(ChangeKind)}; {NO_KIND}: never.",
 )
 @click.option("--across", is_flag=True, help="Also compare different boards and device modes, such as virtual with silicon.")
 @click.option("--all", "everything", is_flag=True, help="All changes of each kind, not only the first twenty.")
-@json_option("All changes as one JSON object.")
+@options.json("All changes as one JSON object.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="All changes as Markdown.")
-@output_option(FILE, "Write the JSON or Markdown to this file.")
+@options.output(options.FILE, "Write the JSON or Markdown to this file.")
 @click.option("--github-summary", is_flag=True, help=f"Also append Markdown to the file that {SUMMARY_VARIABLE} names.")
 @collector_off()
 def compare(

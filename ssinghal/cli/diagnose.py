@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from ssinghal.cli.options import (
-    FILE,
-    CaseRequest,
-    DeviceRequest,
-    case_options,
-    device_options,
-    host_tiles_option,
-    json_option,
-    live_option,
-    releases_option,
-    timeout_option,
-)
+from ssinghal.cli import options
+from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, device_options
 from ssinghal.cli.streams import show, write_text
 from ssinghal.core.case import Case, call_text
 from ssinghal.device.releases import find_release
@@ -36,16 +26,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("log", type=FILE)
-@click.option("--module", type=FILE, metavar="FILE", help="The MLIR module that the log belongs to.")
+@click.argument("log", type=options.FILE)
+@options.file("--module", "The MLIR module that the log belongs to.")
 @click.option("--call", metavar="TEXT", help="The call that failed, as for probe: 'add 1,64,80,80 1,64,80,80'.")
-@device_options(timeout_option(), host_tiles_option(HOST_TILES))
-@releases_option("Releases to replay on (repeatable) [default: those that the numbers point to].")
-@live_option("Other buffers that were allocated [default: those that the message implies]")
+@device_options(
+    options.timeout(), options.host_tiles(HOST_TILES), board=options.board(implied="the one that the log points to")
+)
+@options.releases("Releases to replay on (repeatable) [default: those that the numbers point to].")
+@options.live("Other buffers that were allocated [default: those that the message implies]")
 @click.option("--no-replay", is_flag=True, help="Read and explain only: no device.")
 @click.option("--no-remedies", is_flag=True, help="Replay, but search for no remedies.")
-@json_option("One JSON object for the log.")
-@click.option("--script", "script_path", type=FILE, metavar="FILE", help="Write the replayed call as a program.")
+@options.json("One JSON object for the log.")
+@options.file("--script", "Write the replayed call as a program.", "script_path")
 def diagnose(
     log: Path,
     module: Path | None,
@@ -114,7 +106,7 @@ def _header(reading: LogReading) -> list[str]:
 
 
 @click.command(add_help_option=False)
-@case_options
+@case_options()
 def _call(case: CaseRequest) -> CaseRequest:
     """Parses the text of ``--call``."""
     return case

@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from ssinghal.cli.options import DeviceRequest, device_options, json_option
+from ssinghal.cli import options
+from ssinghal.cli.requests import DeviceRequest, device_options
 from ssinghal.core.tensors import ONE_CHIP
 from ssinghal.runner.doctor import clean, examine
 
 
 @click.command()
 @device_options()
-@json_option("Checks and device facts as JSON.")
+@options.json("Checks and device facts as JSON.")
 @click.option("--clean", "remove", is_flag=True, help="Remove the virtual device's runtime root and kernel cache, and stop.")
 def doctor(device: DeviceRequest, as_json: bool, remove: bool) -> None:
     """Check the environment and suggest fixes.

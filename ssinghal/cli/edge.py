@@ -13,22 +13,9 @@ import click
 
 from ssinghal.capacity.parameters import LARGEST, SMALLEST, Bounds, Goal, SearchParameter
 from ssinghal.capacity.search import SearchLimits
-from ssinghal.cli.options import (
-    FILE,
-    CaseRequest,
-    DeviceRequest,
-    boards_option,
-    case_options,
-    collected,
-    device_options,
-    host_tiles_option,
-    json_option,
-    output_option,
-    release_option,
-    seconds_option,
-    timeout_option,
-)
+from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OneOf
+from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, collected, device_options
 from ssinghal.cli.streams import show
 from ssinghal.core.boards import load_board
 from ssinghal.core.parsing import parse_shape
@@ -44,7 +31,7 @@ class SearchRequest:
 
     largest: Goal | None
     smallest: Goal | None
-    dims: str
+    dims: str | None
     step: int | None
     upto: int | None
     runs: int
@@ -81,28 +68,21 @@ search_options = collected(
         metavar="GOAL",
         help=f"Find the smallest that fits: {', '.join(SMALLEST)}.",
     ),
-    click.option("--dim", "dims", default="", metavar="N[,N]", help="Dimensions of the first operand, as written, to vary."),
-    click.option(
-        "--step",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Step between values (of a resolution: height and width are multiples of it).",
-    ),
+    click.option("--dim", "dims", metavar="N[,N]", help="Dimensions of the first operand, as written, to vary."),
+    options.count("--step", "Step between values (of a resolution: height and width are multiples of it)."),
     click.option("--upto", type=click.IntRange(0), metavar="N", help="The largest value to try (of a resolution: its height)."),
-    click.option(
-        "--runs", type=click.IntRange(1), default=64, show_default=True, metavar="N", help="At most N runs per search."
-    ),
-    seconds_option("--seconds", 60.0, "Start no run of a search after this time."),
-    seconds_option("--doubts", 2.0, "Time limit of extra checks around the edge."),
+    options.count("--runs", "At most N runs per search.", 64),
+    options.seconds("--seconds", 60.0, "Start no run of a search after this time."),
+    options.seconds("--doubts", 2.0, "Time limit of extra checks around the edge."),
 )
 
 
 @click.command()
-@case_options
+@case_options()
 @search_options
-@device_options(release_option, timeout_option(), host_tiles_option(), board=boards_option())
-@json_option("One JSON object for each board.")
-@output_option(FILE, "Record the runs in this journal; the runs that it has are not run again.")
+@device_options(options.release, options.timeout(), options.host_tiles(), board=options.boards())
+@options.json("One JSON object for each board.")
+@options.output(options.FILE, "Record the runs in this journal; the runs that it has are not run again.")
 def edge(case: CaseRequest, request: SearchRequest, device: DeviceRequest, as_json: bool, output: Path | None) -> None:
     """Find the largest or smallest size of a call that fits.
 
@@ -129,8 +109,8 @@ def edge(case: CaseRequest, request: SearchRequest, device: DeviceRequest, as_js
     edges: list[EdgeResult] = []
     with Journal(output) if output else nullcontext() as journal:
         for choice in choices:
-            options = replace(device, workers=1).pool_options(choice)
-            with Pool(choice, lean(options)) as pool:
+            pool_options = replace(device, workers=1).pool_options(choice)
+            with Pool(choice, lean(pool_options)) as pool:
                 edges.append(search.on(pool, journal, _show_run))
             if as_json:
                 click.echo(json.dumps(to_json(edges[-1])))

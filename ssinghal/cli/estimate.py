@@ -7,8 +7,9 @@ import sys
 
 import click
 
-from ssinghal.cli.options import CaseRequest, boards_option, case_options, json_option
+from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OneOf
+from ssinghal.cli.requests import CaseRequest, case_options
 from ssinghal.cli.streams import show
 from ssinghal.core.boards import DEFAULT_BOARD, load_board
 from ssinghal.core.record import Prediction
@@ -19,15 +20,15 @@ from ssinghal.operators.binding import specs_of
 
 
 @click.command()
-@case_options
-@boards_option(DEFAULT_BOARD)
+@case_options()
+@options.boards(DEFAULT_BOARD)
 @click.option(
     "--shard",
     type=OneOf(ShardKind, "shard kind"),
     metavar="KIND",
     help="Cut L1 tensors evenly over the cores: height, width or block.",
 )
-@json_option("One JSON object for each board.")
+@options.json("One JSON object for each board.")
 def estimate(case: CaseRequest, boards: tuple[str, ...], shard: ShardKind | None, as_json: bool) -> None:
     """Estimate by arithmetic alone whether a call fits.
 
@@ -41,7 +42,7 @@ def estimate(case: CaseRequest, boards: tuple[str, ...], shard: ShardKind | None
     known = case.case()
     estimates = [estimate_case(known, load_board(board), shard) for board in boards]
     if any(one.verdict is Prediction.UNKNOWN for one in estimates):
-        specs_of(known)  # rejects a call that cannot be made; operands that exceed do so whatever the call
+        specs_of(known)  # rejects an impossible call; operands that exceed do so in any call
     for board, one in zip(boards, estimates, strict=True):
         if as_json:
             click.echo(json.dumps({**known.identity(), "board": board, **one.to_json()}))

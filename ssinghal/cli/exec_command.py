@@ -12,14 +12,15 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import DeviceRequest, board_option, collected, release_option, ttnn_log_option
+from ssinghal.cli import options
+from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
 from ssinghal.errors import InvalidCase
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
-@collected(DeviceRequest, "device", board_option(None, "Virtual board to open"), release_option, ttnn_log_option)
+@collected(DeviceRequest, "device", options.board(None, "Virtual board to open"), options.release, options.ttnn_log)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(device: DeviceRequest, command: tuple[str, ...]) -> None:
     """Run any TTNN program on the virtual device.

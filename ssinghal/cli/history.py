@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import board_option, json_option, results_option
+from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OneOf, OperatorName
 from ssinghal.cli.progress import track
 from ssinghal.cli.streams import collector_off
@@ -21,8 +21,8 @@ from ssinghal.operators import find_operator
 @click.command()
 @click.argument("operator", type=OperatorName(), required=False)
 @click.argument("shape", required=False)
-@results_option
-@board_option(None, "Only this board", implied=None)
+@options.results
+@options.board(None, "Only this board", implied=None)
 @click.option(
     "--device",
     "mode",
@@ -31,7 +31,7 @@ from ssinghal.operators import find_operator
     help=f"Only this device mode: {', '.join(OPENED_MODES)}.",
 )
 @click.option("--rebuild", is_flag=True, help="First rebuild the index of runs from their folders.")
-@json_option("The same as JSON, with all numbers.")
+@options.json("The same as JSON, with all numbers.")
 @collector_off()
 def history(
     operator: str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ssinghal.cli.options import catalogs_option, json_option
+from ssinghal.cli import options
 from ssinghal.operators import families
 from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.operators.unsupported import NOT_OPERATORS
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@json_option("As JSON, with attributes, ATen overloads and what each operator lacks.")
+@options.json("As JSON, with attributes, ATen overloads and what each operator lacks.")
 @click.option(
     "--missing", is_flag=True, help="List instead what captured models call and no operator here covers, with reasons."
 )
-@catalogs_option("Only this catalog [default: all]")
+@options.catalogs("Only this catalog [default: all]")
 def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
     """List the operators, their layouts and limitations.
 

@@ -9,17 +9,9 @@ from pathlib import Path
 import click
 
 from ssinghal.capacity.parameters import Goal
-from ssinghal.cli.options import (
-    FILE,
-    boards_option,
-    collected,
-    input_option,
-    json_option,
-    output_option,
-    release_option,
-    timeout_option,
-)
+from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OneOf
+from ssinghal.cli.requests import collected
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.tensors import Shape
 from ssinghal.device.releases import Release
@@ -35,7 +27,7 @@ BOTH = "both"
 class PlanRequest:
     """Which models to run on which boards, and what to write.
 
-    ``input_shape``: None for the one that a trace was recorded at. ``l1_small_bytes``: None for as much as the model needs.
+    ``input_shape``: None for the one that a trace was recorded at. ``l1_small``: bytes, None for as much as the model needs.
     """
 
     model: str
@@ -44,7 +36,7 @@ class PlanRequest:
     policy: str
     rewrites: tuple[str, ...]
     allow_stand_ins: bool
-    l1_small_bytes: int | None
+    l1_small: int | None
     as_json: bool
     html: Path | None
     release: Release | None
@@ -58,26 +50,20 @@ plan_options = collected(
     PlanRequest,
     "request",
     click.argument("model"),
-    input_option,
-    boards_option(DEFAULT_BOARD),
-    click.option("--policy", default="port", show_default=True, metavar="NAME|FILE", help="port, eager, both, or a YAML file."),
+    options.input_shape,
+    options.boards(DEFAULT_BOARD),
+    click.option("--policy", default="port", metavar="NAME|FILE", help="port, eager, both, or a YAML file."),
     click.option(
         "--rewrite", "rewrites", multiple=True, metavar="NAME", help=f"Also apply this (repeatable): {', '.join(Rewrite)}."
     ),
     click.option(
         "--allow-stand-ins", is_flag=True, help="Decide although calls that TTNN lacks make up more than 1 % of the bytes."
     ),
-    click.option(
-        "--l1-small",
-        "l1_small_bytes",
-        type=click.IntRange(1),
-        metavar="BYTES",
-        help="l1_small_size in bytes [default: as much as the model needs].",
-    ),
-    json_option("All of it as JSON, each step included."),
-    click.option("--html", type=FILE, metavar="FILE", help="Write a page with the timeline to this file."),
-    release_option,
-    timeout_option(TIMEOUT_S, "one run of the model"),
+    options.count("--l1-small", "l1_small_size in bytes [default: as much as the model needs].", unit="BYTES"),
+    options.json("All of it as JSON, each step included."),
+    options.file("--html", "Write a page with the timeline to this file."),
+    options.release,
+    options.timeout(TIMEOUT_S, "one run of the model"),
 )
 
 
@@ -85,20 +71,13 @@ plan_options = collected(
 @plan_options
 @click.option("--search/--no-search", default=True, help="If it does not fit, try the other rewrites one by one.")
 @click.option("--partial", is_flag=True, help="Plan the recorded part of a model that cannot be recorded completely.")
-@click.option("--journal", type=FILE, metavar="FILE", help="Write a line to this file for each completed step.")
+@options.file("--journal", "Write a line to this file for each completed step.")
 @click.option(
     "--max", "goal", type=OneOf(GOALS, "--max"), metavar="GOAL", help=f"Find the largest that fits: {', '.join(GOALS)}."
 )
 @click.option("--tiers", is_flag=True, help="Find the largest batch at 720p, 1080p, 1440p, 4K and 8K, a table per policy.")
-@click.option(
-    "--stride",
-    default=STRIDE,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Heights and widths are multiples of N.",
-)
-@output_option(FILE, "Record the runs of --max and --tiers in this journal; the runs that it has are not run again.")
+@options.count("--stride", "Heights and widths are multiples of N.", STRIDE)
+@options.output(options.FILE, "Record the runs of --max and --tiers in this journal; the runs that it has are not run again.")
 def plan_command(
     request: PlanRequest,
     search: bool,

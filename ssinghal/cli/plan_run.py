@@ -46,7 +46,7 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
         click.echo("\n".join(arithmetic_lines(sums)) + "\n")
     wanted = [(name, policy) for name in request.boards for policy in policies]
     plans: list[Plan] = []
-    settings = PlanSettings(request.l1_small_bytes, request.allow_stand_ins, timeout_s=request.timeout)
+    settings = PlanSettings(request.l1_small, request.allow_stand_ins, timeout_s=request.timeout)
     with Boards(settings, request.release) as workers:
         for name, policy in track(wanted, "planning", len(wanted)):
             plans.append(with_notes(plan(trace, policy, name, workers, journal=journal, search=search), notes))
@@ -72,7 +72,7 @@ def find_capacity(request: PlanRequest, goal: Goal, *, tiers: bool, stride: int,
     policies, sizes = request.policies(), _sizes(request, tiers)
     wanted = [(name, size, policy, board) for name, size in sizes.items() for policy in policies for board in request.boards]
     capacities: dict[tuple[str, str, str], CapacityResult] = {}
-    settings = PlanSettings(request.l1_small_bytes, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
+    settings = PlanSettings(request.l1_small, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
     with (
         Captures(request.timeout) as captures,
         Boards(settings, request.release) as boards,

@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.cli.options import (
-    FILE,
-    PLACEMENT,
-    CaseRequest,
-    board_option,
-    case_options,
-    json_option,
-    release_option,
-    timeout_option,
-    was_typed,
-)
+from ssinghal.cli import options
+from ssinghal.cli.parameter_types import OperatorOrCatalog
+from ssinghal.cli.requests import PLACEMENT, CaseRequest, case_options, was_typed
 from ssinghal.core.boards import DEFAULT_BOARD, load_board
 from ssinghal.core.tensors import Board
 from ssinghal.device.releases import Release
@@ -35,16 +27,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@case_options
-@board_option(DEFAULT_BOARD, "Board")
+@case_options(OperatorOrCatalog())
+@options.board(DEFAULT_BOARD, "Board")
 @click.option("--bytes-only", is_flag=True, help="Arithmetic alone: do not measure the storage error.")
-@click.option(
-    "--values", type=FILE, metavar="FILE", help="Measure a .pt, .npy or .safetensors file's tensors instead of generated ones."
-)
+@options.file("--values", "Measure a .pt, .npy or .safetensors file's tensors instead of generated ones.")
 @click.option("--as-weights", is_flag=True, help="They are weights in torch's order: measure them as TTNN stores them.")
-@release_option
-@timeout_option(MEASURE_TIMEOUT_S, "the measurement")
-@json_option("One JSON object, with every tensor and every case.")
+@options.release
+@options.timeout(MEASURE_TIMEOUT_S, "the measurement")
+@options.json("One JSON object, with every tensor and every case.")
 def precision(
     case: CaseRequest,
     board: str,

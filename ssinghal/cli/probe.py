@@ -11,22 +11,9 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import (
-    FILE,
-    PLACEMENT,
-    CaseRequest,
-    DeviceRequest,
-    case_options,
-    device_options,
-    host_tiles_option,
-    json_option,
-    output_option,
-    release_option,
-    timeout_option,
-    was_typed,
-    workers_option,
-)
+from ssinghal.cli import options
 from ssinghal.cli.progress import track
+from ssinghal.cli.requests import PLACEMENT, CaseRequest, DeviceRequest, case_options, device_options, was_typed
 from ssinghal.cli.streams import input_lines, show
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
@@ -44,11 +31,11 @@ from ssinghal.runner.tasks import PoolOptions
 
 
 @click.command()
-@case_options
-@device_options(release_option, timeout_option(), host_tiles_option(), workers_option)
-@json_option("The record as one JSON object.")
-@click.option("--from", "source", type=FILE, metavar="FILE", help="JSONL file of cases, - for standard input.")
-@output_option(FILE, "Write the records to this file instead of standard output.")
+@case_options()
+@device_options(options.release, options.timeout(), options.host_tiles(), options.workers)
+@options.json("The record as one JSON object.")
+@options.file("--from", "JSONL file of cases, - for standard input.", "source")
+@options.output(options.FILE, "Write the records to this file instead of standard output.")
 def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path | None, output: Path | None) -> None:
     """Run a call on a device and report whether it fits.
 
@@ -61,15 +48,15 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
     soon as it and all before it are complete; exit code 1 if any ended in error, mismatch, crash or timeout.
     """
     choice = device.choose()
-    options = device.pool_options(choice)
+    pool_options = device.pool_options(choice)
     if source is not None:
         if was_typed("operator", "attrs", *PLACEMENT):
             raise click.UsageError("with --from, each line of the file has its own operator, shapes, attributes and placement")
-        sys.exit(_batch(source, output, choice, options))
+        sys.exit(_batch(source, output, choice, pool_options))
     if case.operator is None:
         raise click.UsageError("give an operator and its shapes, or --from FILE")
     known = case.case()
-    with Pool(choice, options) as pool:
+    with Pool(choice, pool_options) as pool:
         prediction = estimate(known, pool.facts.opened_board)
         record = pool.submit(known).result()
     if output is not None:
@@ -84,7 +71,7 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
     sys.exit({Status.FITS: 0, Status.INVALID: 2}.get(record.status, 1))
 
 
-def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: PoolOptions) -> int:
+def _batch(source: Path, output: Path | None, choice: DeviceChoice, pool_options: PoolOptions) -> int:
     """Returns the exit code. Nothing runs and nothing is written unless every case can be read."""
     cases = read_cases(source, input_lines(source), load_board(choice.board))
     if output is not None and output.exists() and source.exists() and output.samefile(source):
@@ -92,11 +79,11 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, options: Poo
     if output is None and sys.stdout is None:
         raise InvalidCase("standard output is closed; write the records to a file with -o")
     statuses = []
-    with Pool(choice, options) as pool, ExitStack() as stack:
+    with Pool(choice, pool_options) as pool, ExitStack() as stack:
         write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
         records = zip(pool.map(case for case, _ in cases), cases, strict=True)
         for record, (case, prediction) in track(records, "probing", len(cases)):
-            if options.release is not None:
+            if pool_options.release is not None:
                 prediction = estimate(case, pool.facts.opened_board)  # its banks are not those of the board's file
             write(_line(record, prediction))
             statuses.append(record.status)

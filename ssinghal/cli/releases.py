@@ -10,22 +10,10 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import (
-    FOLDER,
-    DeviceRequest,
-    board_option,
-    collected,
-    host_tiles_option,
-    json_option,
-    operators_option,
-    output_option,
-    releases_option,
-    sample_option,
-    timeout_option,
-    workers_option,
-)
+from ssinghal.cli import options
 from ssinghal.cli.parameter_types import CatalogName
 from ssinghal.cli.progress import VerdictProgress, track
+from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.cli.streams import collector_off, input_lines
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import write_whole
@@ -88,7 +76,7 @@ def add(versions: tuple[str, ...]) -> None:
 
 
 @releases.command("list")
-@json_option("The same as JSON.")
+@options.json("The same as JSON.")
 def list_all(as_json: bool) -> None:
     """List the installed release and those that were added.
 
@@ -131,17 +119,19 @@ def remove(versions: tuple[str, ...]) -> None:
 @collected(
     DeviceRequest,
     "device",
-    board_option(None, "Virtual board to open"),
-    timeout_option(),
-    host_tiles_option(),
-    workers_option,
+    options.board(None, "Virtual board to open"),
+    options.timeout(),
+    options.host_tiles(),
+    options.workers,
 )
-@releases_option("Releases, oldest first (repeatable) [default: all that are here and give full verdicts].")
-@operators_option
-@sample_option()
+@options.releases("Releases, oldest first (repeatable) [default: all that are here and give full verdicts].")
+@options.operators
+@options.sample()
 @click.option("--all", "everything", is_flag=True, help="A row for every case, not only for those that changed.")
-@json_option("Everything as one JSON object.")
-@output_option(FOLDER, "Folder for records and page [default: a new one in results]; the cases that it has are not run again.")
+@options.json("Everything as one JSON object.")
+@options.output(
+    options.FOLDER, "Folder for records and page [default: a new one in results]; the cases that it has are not run again."
+)
 @collector_off()
 def run(
     source: str,
@@ -175,8 +165,8 @@ def run(
     wanted = parse_versions(",".join(versions)) if versions else None
     chosen = selected_releases(wanted, lambda version: click.echo(f"adding ttnn {version}", err=True))
     folder = output or Path("results") / f"timeline-{new_run_id()}"
-    options = {"board": choice.board, "timeout": device.timeout, "host_tiles": device.host_tiles}
-    parts = [RemainingCases.of(release, folder, options, cases) for release in chosen]
+    settings = {"board": choice.board, "timeout": device.timeout, "host_tiles": device.host_tiles}
+    parts = [RemainingCases.of(release, folder, settings, cases) for release in chosen]
     missing = sum(len(part.missing) for part in parts)
     recorded = len(parts) * len(cases) - missing
     click.echo(f"{folder}: {recorded:,} recorded, {missing:,} to run; to continue later: -o {folder}", err=True)

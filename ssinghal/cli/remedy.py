@@ -8,24 +8,8 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import (
-    FILE,
-    CaseRequest,
-    DeviceRequest,
-    case_options,
-    catalogs_option,
-    collected,
-    device_options,
-    host_tiles_option,
-    json_option,
-    live_option,
-    output_option,
-    release_option,
-    results_option,
-    seconds_option,
-    timeout_option,
-    workers_option,
-)
+from ssinghal.cli import options
+from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, collected, device_options
 from ssinghal.remedy.strategies.placement import HOST_TILES
 
 
@@ -49,26 +33,24 @@ class RemedyRequest:
 remedy_options = collected(
     RemedyRequest,
     "request",
-    live_option("Other buffers that stay allocated: 400MiB@dram, 64KiB@l1, or a file"),
-    click.option("--from", "source", type=FILE, metavar="FILE", help="JSONL file of cases, or of diagnoses."),
+    options.live("Other buffers that stay allocated: 400MiB@dram, 64KiB@l1, or a file"),
+    options.file("--from", "JSONL file of cases, or of diagnoses.", "source"),
     click.option("--run", metavar="RUN", help="All calls of a run that ran out of memory: its folder, id or latest."),
-    results_option,
-    catalogs_option("All cases of a catalog"),
-    json_option("One JSON object for each case."),
-    output_option(FILE, "Write the JSON objects to this file."),
-    click.option("--script", type=FILE, metavar="FILE", help="Write the first remedy as a program."),
-    click.option(
-        "--probes", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="At most N trials for one case."
-    ),
-    seconds_option("--seconds", 5.0, "Start no trial of a case after this time."),
+    options.results,
+    options.catalogs("All cases of a catalog"),
+    options.json("One JSON object for each case."),
+    options.output(options.FILE, "Write the JSON objects to this file."),
+    options.file("--script", "Write the first remedy as a program."),
+    options.count("--probes", "At most N trials for one case.", 50),
+    options.seconds("--seconds", 5.0, "Start no trial of a case after this time."),
     click.option("--no-values", is_flag=True, help="Do not compare the values of rewrites in torch."),
 )
 
 
 @click.command()
-@case_options
+@case_options()
 @remedy_options
-@device_options(release_option, host_tiles_option(HOST_TILES), timeout_option(), workers_option)
+@device_options(options.release, options.host_tiles(HOST_TILES), options.timeout(), options.workers)
 def remedy(case: CaseRequest, request: RemedyRequest, device: DeviceRequest) -> None:
     """Search for changes that make a call fit.
 

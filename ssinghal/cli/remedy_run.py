@@ -1,4 +1,4 @@
-"""The work of ``ssinghal remedy``: selects cases, searches, and writes what the search found."""
+"""The work of ``ssinghal remedy``: selects cases, searches, and prints or writes the remedies."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ssinghal.cli.options import CaseRequest, DeviceRequest
 from ssinghal.cli.progress import track
+from ssinghal.cli.requests import CaseRequest, DeviceRequest
 from ssinghal.cli.streams import input_lines, show, write_text
 from ssinghal.core.case import Case, call_text
 from ssinghal.core.files import LineFile
@@ -69,9 +69,9 @@ def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceReq
 def _pools(request: RemedyRequest, device: DeviceRequest, single: bool) -> DevicePools:
     choice = device.choose()
     workers = device.workers or (1 if single else None)
-    options = PoolOptions.of(choice, workers=workers, timeout_s=device.timeout, release=device.release)
+    pool_options = PoolOptions.of(choice, workers=workers, timeout_s=device.timeout, release=device.release)
     most = MAX_ELEMENTS_ALONE if single else MAX_ELEMENTS
-    return DevicePools(choice, options, no_values=why_no_values(not request.no_values), most_elements=most)
+    return DevicePools(choice, pool_options, no_values=why_no_values(not request.no_values), most_elements=most)
 
 
 def _selected(case: CaseRequest, request: RemedyRequest) -> Failing:

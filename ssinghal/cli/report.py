@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ssinghal.cli.options import FOLDER, output_option, results_option
+from ssinghal.cli import options
 from ssinghal.cli.progress import track
 from ssinghal.cli.streams import collector_off
 from ssinghal.errors import HarnessError
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", required=False)
-@output_option(FOLDER, "Write the report to this folder [default: RUN/report, for a file ./report].")
+@options.output(options.FOLDER, "Write the report to this folder [default: RUN/report, for a file ./report].")
 @click.option(
     "--since", metavar="RUN", help="Show what changed since this run [default: the last one before with equal options]."
 )
 @click.option("--try", "tries", is_flag=True, help="First probe the remedies that arithmetic leaves open, on the run's board.")
 @click.option("--remedies", is_flag=True, help="First search for what makes failing calls fit, on the run's board.")
-@results_option
+@options.results
 @collector_off()
 def report(run: str | None, output: Path | None, since: str | None, tries: bool, remedies: bool, results: Path) -> None:
     """Write a run's report: page, documents, CSV and JSON.

@@ -11,20 +11,9 @@ from typing import Any
 
 import click
 
-from ssinghal.cli.options import (
-    DeviceRequest,
-    catalogs_argument,
-    device_options,
-    host_tiles_option,
-    json_option,
-    memory_option,
-    operators_option,
-    results_option,
-    sample_option,
-    timeout_option,
-    workers_option,
-)
+from ssinghal.cli import options
 from ssinghal.cli.progress import VerdictProgress
+from ssinghal.cli.requests import DeviceRequest, device_options
 from ssinghal.cli.streams import show
 from ssinghal.core.tensors import BufferType, format_bytes
 from ssinghal.errors import InvalidCase
@@ -35,17 +24,15 @@ from ssinghal.runs.writer import RunFolder, new_run
 
 
 @click.command()
-@catalogs_argument
-@operators_option
-@memory_option(None, "Put operands into dram or l1, whatever the catalog has.")
-@click.option(
-    "--max-bytes", type=click.IntRange(1), metavar="BYTES", help="Skip cases whose largest operand has more logical bytes."
-)
-@sample_option()
+@options.catalogs_argument
+@options.operators
+@options.memory(None, "Put operands into dram or l1, whatever the catalog has.")
+@options.count("--max-bytes", "Skip cases whose largest operand has more logical bytes.", unit="BYTES")
+@options.sample()
 @click.option("--remedies", is_flag=True, help="Search for what makes the cases fit that are out of memory.")
-@device_options(timeout_option(), host_tiles_option(), workers_option)
-@results_option
-@json_option("The summary as one JSON object.")
+@device_options(options.timeout(), options.host_tiles(), options.workers)
+@options.results
+@options.json("The summary as one JSON object.")
 def run(
     catalogs: tuple[str, ...],
     operators: tuple[str, ...],
@@ -80,8 +67,8 @@ def run(
     cases = expanded.cases if per_operator is None else sample(expanded.cases, per_operator)
     if not cases:
         raise InvalidCase("no case is selected")
-    options = _plain(click.get_current_context().params)
-    folder = RunFolder(results, new_run(Path.cwd(), options, len(cases)))
+    typed = _plain(click.get_current_context().params)
+    folder = RunFolder(results, new_run(Path.cwd(), typed, len(cases)))
     unmapped = [] if operators else [call.count for call in expanded.unmapped]
     notes = left_out(unmapped)
     submitting = partial(probing, remedies=remedies)
@@ -102,6 +89,6 @@ def run(
     sys.exit(128 + ended if ended else 1 if summary.faults else 0)
 
 
-def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options as JSON has them."""
-    return {name: list(v) if isinstance(v, tuple) else str(v) if isinstance(v, Path) else v for name, v in options.items()}
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values of options as JSON has them."""
+    return {name: list(v) if isinstance(v, tuple) else str(v) if isinstance(v, Path) else v for name, v in values.items()}

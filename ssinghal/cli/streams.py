@@ -50,7 +50,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Switches Python's collector off while complete runs are read: it would look for garbage in a million live objects."""
+    """Switches Python's garbage collector off, which would go through a million records in use again and again."""
     collects = gc.isenabled()
     gc.disable()
     try:

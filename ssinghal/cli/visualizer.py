@@ -7,18 +7,9 @@ from pathlib import Path
 
 import click
 
-from ssinghal.cli.options import (
-    FOLDER,
-    DeviceRequest,
-    collected,
-    mode_option,
-    output_option,
-    results_option,
-    sample_option,
-    timeout_option,
-    workers_option,
-)
+from ssinghal.cli import options
 from ssinghal.cli.progress import track
+from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.device.modes import choose_device
 
 
@@ -32,10 +23,10 @@ from ssinghal.device.modes import choose_device
     help="Only cases whose key starts so (repeatable); aliases of an operator share keys.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also cases that fit.")
-@sample_option(5)
-@output_option(FOLDER, "Write the reports to this folder [default: RUN/visualizer].")
-@collected(DeviceRequest, "device", mode_option, timeout_option(), workers_option)
-@results_option
+@options.sample(5)
+@options.output(options.FOLDER, "Write the reports to this folder [default: RUN/visualizer].")
+@collected(DeviceRequest, "device", options.mode, options.timeout(), options.workers)
+@options.results
 def export_visualizer(
     run: str | None,
     keys: tuple[str, ...],

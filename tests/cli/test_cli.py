@@ -1,4 +1,4 @@
-"""The command line: what each command says and its exit code, also where input, output or machine are not as they should be."""
+"""The command line: what each command prints and its exit code, for bad input, output and machines as well."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_help_needs_neither_torch_nor_ttnn_and_imports_nothing_slow(tmp_path):
         (["relu", "1,32", "--dtype", "bfloat8_b", "--layout", "row_major"], "bfloat8_b exists in tile layout only"),
     ],
 )
-def test_a_case_that_cannot_be_is_one_line(run, command, arguments, line):
+def test_an_impossible_case_is_one_line(run, command, arguments, line):
     result = run(command, *arguments)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"ssinghal: {line}")
@@ -120,7 +120,7 @@ def test_a_case_that_cannot_be_is_one_line(run, command, arguments, line):
         ),
     ],
 )
-def test_a_call_that_cannot_be_made_is_one_line(run, arguments, line):
+def test_an_impossible_call_is_one_line(run, arguments, line):
     result = run("estimate", *arguments)
     assert (result.code, result.out, result.err) == (2, "", f"ssinghal: {line}\n")
 
@@ -163,7 +163,7 @@ def test_bad_use_is_exit_code_2(run, arguments, line):
 @pytest.mark.parametrize(
     "arguments", [["probe", "r" * 5000, "1,32"], ["estimate", "relu", "9" * 4000], ["probe", "relu", "1," * 5000]]
 )
-def test_long_input_is_not_repeated_whole(run, arguments):
+def test_long_input_is_shortened_in_messages(run, arguments):
     result = run(*arguments)
     assert result.code == 2
     assert "characters) …" in result.err
@@ -176,11 +176,11 @@ def test_long_input_is_not_repeated_whole(run, arguments):
 def test_estimate(run):
     """[1, 640, 400, 64] in tiles of 32x32: 640 * 13 * 2 = 16,640 of 2,048 B, 260 of them in each of 64 banks."""
     result = run("estimate", *ADD, "--board", "n150", "--json")
-    made = json.loads(result.out)
+    estimate = json.loads(result.out)
     assert result.code == 1
-    assert (made["verdict"], made["resource"], made["stage"]) == ("exceeds", "l1_buffer", "output")
-    assert (made["total_bytes"], made["bytes_per_bank"], made["banks"]) == (16_640 * 2_048, 260 * 2_048, 64)
-    assert (made["op"], made["board"]) == ("add", "n150")
+    assert (estimate["verdict"], estimate["resource"], estimate["stage"]) == ("exceeds", "l1_buffer", "output")
+    assert (estimate["total_bytes"], estimate["bytes_per_bank"], estimate["banks"]) == (16_640 * 2_048, 260 * 2_048, 64)
+    assert (estimate["op"], estimate["board"]) == ("add", "n150")
     text = run("estimate", *ADD)
     assert text.code == 1
     assert text.out.splitlines()[-1].startswith("exceeds (l1_buffer): output needs 532,480 B in each L1 bank")
@@ -197,7 +197,7 @@ def test_ways_to_write_a_shape(run, shape):
     [("2", 2), ("-0.5", -0.5), ("1,-1", [1, -1]), ("[3]", [3]), ("true", True), ("None", None), ("nearest", "nearest")],
 )
 def test_ways_to_write_an_attribute(text, value):
-    from ssinghal.cli.options import parse_attr
+    from ssinghal.cli.requests import parse_attr
 
     assert parse_attr(f"name={text}") == ("name", value)
 
@@ -238,15 +238,15 @@ def test_catalog(run, tmp_path):
     )
     result = run("catalog", "check", "broken.yaml")
     assert (result.code, result.out) == (2, "")
-    faults = result.err.splitlines()
-    assert len(faults) >= 3
-    assert all(fault.startswith("broken.yaml:") for fault in faults)
+    errors = result.err.splitlines()
+    assert len(errors) >= 3
+    assert all(error.startswith("broken.yaml:") for error in errors)
 
 
 # doctor --------------------------------------------------------------------------------------------------------------------
 
 
-def test_without_ttnn_the_command_that_mends_is_named(tmp_path):
+def test_without_ttnn_the_command_that_installs_it_is_named(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(BLOCKED)
     environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
@@ -264,7 +264,7 @@ def test_without_ttnn_the_command_that_mends_is_named(tmp_path):
     assert probe.stderr.count("\n") == 1
 
 
-def test_doctor_says_why_a_mode_is_not_to_be_had(run):
+def test_doctor_states_why_a_mode_is_not_available(run):
     result = run("doctor", "--device", "simulator", "--json")
     checks = {check["name"]: check for check in json.loads(result.out)["checks"]}
     assert result.code == 1
@@ -294,8 +294,8 @@ def test_doctor_cleans_unless_a_process_has_a_device_open(run, monkeypatch, tmp_
     kernels = home / "ttnn-0.81.1-00000000" / "kernels"
     kernels.mkdir(parents=True)
     with scratch_folder() as scratch:
-        refused = run("doctor", "--clean")
-        assert refused == (2, "", f"ssinghal: {home} is in use; end what uses it, or remove its folder: {scratch}\n")
+        rejected = run("doctor", "--clean")
+        assert rejected == (2, "", f"ssinghal: {home} is in use; end what uses it, or remove its folder: {scratch}\n")
         assert kernels.exists()
         assert scratch.exists()
     assert run("doctor", "--clean") == (0, f"removed {home}\n", "")
@@ -310,8 +310,8 @@ def test_probe_one_case(run, tmp_path):
     result = run("probe", *ADD, "--json")
     record = json.loads(result.out)
     assert (result.code, result.err) == (1, "")
-    said = {key: record[key] for key in ("status", "resource", "total_bytes", "bytes_per_bank", "banks")}
-    assert said == {
+    numbers = {key: record[key] for key in ("status", "resource", "total_bytes", "bytes_per_bank", "banks")}
+    assert numbers == {
         "status": "oom",
         "resource": "l1_buffer",
         "total_bytes": 34_078_720,
@@ -372,14 +372,14 @@ def test_probe_a_file(run, tmp_path):
     assert [json.loads(line)["status"] for line in piped.out.splitlines()] == ["fits", "fits"]
 
     unwritable = run("probe", "--from", "cases.jsonl", "-o", "no_such_folder/records.jsonl")
-    said = "ssinghal: cannot write no_such_folder/records.jsonl: No such file or directory\n"
-    assert unwritable == (2, "", said)
+    message = "ssinghal: cannot write no_such_folder/records.jsonl: No such file or directory\n"
+    assert unwritable == (2, "", message)
     over_itself = run("probe", "--from", "cases.jsonl", "-o", "cases.jsonl")
     assert over_itself == (2, "", "ssinghal: cases.jsonl: holds the cases; write the records elsewhere\n")
     assert (tmp_path / "cases.jsonl").read_text() == text
 
 
-def test_a_refused_file_runs_and_writes_nothing(run, tmp_path):
+def test_a_rejected_file_runs_and_writes_nothing(run, tmp_path):
     output = tmp_path / "records.jsonl"
     output.write_text("what was there\n")
     (tmp_path / "cases.jsonl").write_text(f"{json.dumps(SMALL_RELU)}\n{{}}\nnot json\n")
@@ -403,7 +403,7 @@ def test_an_empty_file_has_no_records(run, tmp_path):
 
 
 @pytest.mark.virtual_device
-def test_a_killed_probe_leaves_whole_lines(tmp_path):
+def test_a_killed_probe_leaves_complete_lines(tmp_path):
     slow = {"op": "unsqueeze", "inputs": [[1, 2048, 2048]], "attrs": {"dim": -1}}
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, [SMALL_RELU, *[slow] * 50])))
     output = tmp_path / "records.jsonl"
@@ -423,9 +423,9 @@ def test_a_killed_probe_leaves_whole_lines(tmp_path):
 def test_probe_runs_costly_host_work_where_it_may(run):
     """A tile for every 32 values of [1, 64, 4096], 8,192 of them."""
     arguments = ["probe", "unsqueeze", "1,64,4096", "--attr", "dim=-1", "--json"]
-    refused, ran = (json.loads(run(*arguments, "--host-tiles", limit).out) for limit in ("8191", "8192"))
-    assert (refused["status"], ran["status"]) == ("not_run", "fits")
-    assert refused["message"] == "TTNN maps 8,192 tiles on the host for this call; more than 8,191 are not tried"
+    rejected, ran = (json.loads(run(*arguments, "--host-tiles", limit).out) for limit in ("8191", "8192"))
+    assert (rejected["status"], ran["status"]) == ("not_run", "fits")
+    assert rejected["message"] == "TTNN maps 8,192 tiles on the host for this call; more than 8,191 are not tried"
 
 
 @pytest.mark.virtual_device
@@ -516,8 +516,8 @@ def test_exec_runs_a_ttnn_program_on_a_virtual_board_and_leaves_nothing(tmp_path
         timeout=120,
     )
     assert done.returncode == 7, done.stderr
-    pid, *said = done.stdout.split()
-    assert said == ["True", "11", "10", "--board", "x"]
+    pid, *printed = done.stdout.split()
+    assert printed == ["True", "11", "10", "--board", "x"]
     notice = "ssinghal: virtual p150: memory verdicts are TTNN's own, every value read back is meaningless\n"
     assert done.stderr == notice
     assert [*work.iterdir(), *temporary.iterdir()] == []

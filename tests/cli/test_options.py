@@ -1,4 +1,4 @@
-"""One way to say a thing: an option means the same in all commands, and each command says what it is for in one line."""
+"""An option means the same in all commands, and each command states its purpose in one line."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ssinghal.cli.parameter_types import BoardNames
 from tests.support.commands import COMMANDS, options
 from tests.support.processes import BLOCKED
 
-# What starts the help of an option that several commands have; the rest says what is particular.
+# Starts of the help of an option that several commands have; the rest is particular to a command.
 STARTS = {
     "--board": ("Board", "One board, several comma-separated, or all", "Virtual board to open", "Only this board"),
-    "--device": ("How it is opened: ", "Only this device mode: "),
+    "--device": ("How the device is opened: ", "Only this device mode: "),
     "--live": ("Other buffers that",),
     "--max": ("Find the largest that fits: ",),
     "--memory": ("dram or l1.", "Put operands into dram or l1, "),
@@ -37,14 +37,14 @@ SAME = (
 
 def uses(name: str) -> dict[str, click.Option]:
     """The commands with an option of that name."""
-    found = {" ".join(path): options(command).get(name) for path, command in COMMANDS.items()}
-    return {path: option for path, option in found.items() if option is not None}
+    by_command = {" ".join(path): options(command).get(name) for path, command in COMMANDS.items()}
+    return {path: option for path, option in by_command.items() if option is not None}
 
 
 SHARED = sorted({name for command in COMMANDS.values() for name in options(command) if len(uses(name)) > 1})
 
 
-def test_the_shared_options_are_found():
+def test_the_shared_options():
     assert {*STARTS, *SAME} <= {*SHARED}
     assert set(uses("--results")) == {"compare", "export-visualizer", "history", "remedy", "report", "run"}
 
@@ -68,7 +68,7 @@ def test_an_option_of_one_name_means_the_same_everywhere(name):
 
 
 def test_every_value_has_a_metavar_of_its_own():
-    """TEXT or INTEGER says nothing of what is expected."""
+    """TEXT or INTEGER would not state what is expected."""
     plain = [
         (*path, name)
         for path, command in COMMANDS.items()
@@ -99,7 +99,7 @@ def test_a_board_in_any_case(command):
 
 
 @pytest.mark.parametrize("command", sorted(set(uses("--board")) - SEVERAL_BOARDS))
-def test_a_command_that_takes_one_board_says_so(run, command):
+def test_two_boards_for_a_command_that_takes_one_are_one_line(run, command):
     done = run(*command.split(), "--board", "n150,p150")
     assert done == (2, "", "ssinghal: --board n150,p150: this command takes one board\n")
 
@@ -123,7 +123,7 @@ def test_an_unknown_board_is_one_line(run, command):
 
 
 @pytest.mark.parametrize("command", sorted(set(uses("--ttnn")) - {"diagnose", "releases run"}))
-def test_a_command_that_takes_one_release_says_so(run, command):
+def test_two_releases_for_a_command_that_takes_one_are_one_line(run, command):
     done = run(command, "--ttnn", "0.66.0,0.75.0")
     assert done == (2, "", "ssinghal: --ttnn 0.66.0,0.75.0: this command takes one release\n")
 
@@ -176,6 +176,7 @@ def test_a_commands_help_fits_80_columns_and_begins_with_one_line(run, monkeypat
     assert lines[first + 1].endswith((".", "?"))
     assert lines[first + 2] == ""
     assert len(lines[first + 1]) <= 80
+    assert '""' not in "".join(lines)  # an empty default
     if isinstance(COMMANDS[path], click.Group):
         assert [line for line in lines[first:] if line.endswith("...")] == []
 

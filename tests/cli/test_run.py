@@ -40,7 +40,7 @@ OPERATORS = {
 
 
 class Run:
-    """``ssinghal run`` on one catalog, in a folder of its own."""
+    """``ssinghal run`` on one catalog, in a separate folder."""
 
     def __init__(self, folder: Path, operators: dict[str, list[dict[str, Any]]], memory: str = "l1") -> None:
         self.folder = folder
@@ -113,7 +113,7 @@ def test_on_a_terminal_a_bar_counts_verdicts(tmp_path):
     with subprocess.Popen([*PROGRAM, "run", "catalog.yaml"], cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE) as process:
         os.close(theirs)
         shown = b""
-        with contextlib.suppress(OSError):  # how a terminal says that nobody has it open any more
+        with contextlib.suppress(OSError):  # how a terminal ends that nobody has open any more
             while chunk := os.read(terminal, 4096):
                 shown += chunk
         assert process.stdout is not None
@@ -122,12 +122,12 @@ def test_on_a_terminal_a_bar_counts_verdicts(tmp_path):
     assert process.returncode == 0
     assert b"6/6" in shown
     assert b"fits 4, oom 1, other 1" in shown
-    assert b"after" not in shown  # no plain lines beside it
+    assert b"after" not in shown  # no plain lines as well
 
 
 @pytest.mark.virtual_device
 def test_records_have_the_form_of_the_plugins(tmp_path):
-    """The same cases through pytest: each record is the same but for its run, its test and its time."""
+    """The same cases through pytest: records differ in run, test and time only."""
     (tmp_path / "suite").mkdir()
     suite = Suite(tmp_path / "suite", OPERATORS, {f"test_{name}.py": operator_module(name) for name in OPERATORS})
     code, output = suite.run()
@@ -156,30 +156,30 @@ def test_records_have_the_form_of_the_plugins(tmp_path):
 def test_selection_and_json(tmp_path, arguments, selected):
     run = Run(tmp_path, OPERATORS)
     code, out, err = run("--json", *arguments)
-    said = json.loads(out)
+    summary = json.loads(out)
     memory = "dram" if "--memory" in arguments else "l1"
     assert code == 0, err
     assert {f"{r['op']} {r['id']}" for r in run.records} == {f"{name}-{memory}-nhwc" for name in selected}
-    assert (said["selected"], sum(said["totals"].values())) == (len(selected), len(selected))
-    assert (said["run"], said["folder"]) == (run.info["run"], f"results/{run.info['run']}")
-    assert (said["faults"], said["left_out"]) == ([], {"lines": 0, "calls": 0})
+    assert (summary["selected"], sum(summary["totals"].values())) == (len(selected), len(selected))
+    assert (summary["run"], summary["folder"]) == (run.info["run"], f"results/{run.info['run']}")
+    assert (summary["faults"], summary["left_out"]) == ([], {"lines": 0, "calls": 0})
 
 
 @pytest.mark.virtual_device
-def test_calls_that_no_operator_makes_are_told(tmp_path):
+def test_calls_without_an_operator_are_counted(tmp_path):
     run = Run(tmp_path, OPERATORS)
     (tmp_path / "catalog.yaml").write_text(UNMAPPED)
     code, out, _ = run()
     assert code == 0
-    told = "left out: 5 captured calls in 2 catalog lines without an operator (ssinghal operators --missing)"
-    assert told in out.splitlines()
-    assert told in (run.latest / "summary.txt").read_text().splitlines()
+    note = "left out: 5 captured calls in 2 catalog lines without an operator (ssinghal operators --missing)"
+    assert note in out.splitlines()
+    assert note in (run.latest / "summary.txt").read_text().splitlines()
     assert json.loads(run("--json")[1])["left_out"] == {"lines": 2, "calls": 5}
 
 
 @pytest.mark.virtual_device
 def test_a_slow_case_costs_its_time_and_a_dying_worker_its_case(tmp_path):
-    """One call takes seconds of host work and may take two; the worker of another one is killed. Both are named with their
+    """One call takes seconds of host work and may take two; the worker of another one is killed. Both are named with the
     cause, the rest runs."""
     slow = [{**SLOW, "in": [[1, 8192, 10240 + 32 * n]]} for n in range(2)]
     run = Run(tmp_path, {"unsqueeze": slow, "relu": OPERATORS["relu"]}, memory="dram")
@@ -198,7 +198,7 @@ def test_a_slow_case_costs_its_time_and_a_dying_worker_its_case(tmp_path):
 
 
 @pytest.mark.virtual_device
-def test_costly_host_work_is_not_run_and_says_why(tmp_path):
+def test_costly_host_work_is_not_run_and_the_reason_is_given(tmp_path):
     run = Run(tmp_path, {"unsqueeze": [SLOW], "relu": [{"shape": SMALL}]}, memory="dram")
     code, out, _ = run()
     assert code == 0
@@ -237,11 +237,11 @@ def test_a_device_that_does_not_open_leaves_cases_that_were_not_run(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(BLOCKED)
     run = Run(tmp_path, OPERATORS)
     code, out, err = run(PYTHONPATH=str(tmp_path))
-    said = "ttnn is not installed in this environment; install it with: pip install 'ssinghal[device]'"
+    reason = "ttnn is not installed in this environment; install it with: pip install 'ssinghal[device]'"
     assert (code, out) == (2, "")
-    assert err.splitlines()[-1] == f"ssinghal: {said}"
+    assert err.splitlines()[-1] == f"ssinghal: {reason}"
     assert run.statuses() == {"not_run": 6}
-    assert {r["message"] for r in run.records} == {f"the run ended before it: {said}"}
+    assert {r["message"] for r in run.records} == {f"the run ended before it: {reason}"}
     assert (run.info["totals"], run.info["device"]) == ({"not_run": 6}, {})
     assert all(r["estimate"]["verdict"] for r in run.records)
 

@@ -1,0 +1,156 @@
+"""What the shared options of a command ask for, as one argument each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ssinghal.cli import options
+from ssinghal.cli.options import Decorator
+from ssinghal.cli.parameter_types import Named, OneOf, OperatorName
+from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.parsing import parse_shape
+from ssinghal.core.tensors import BufferType, DType, Layout
+from ssinghal.device.modes import AUTO, DeviceChoice, choose_device
+from ssinghal.device.releases import Release
+from ssinghal.errors import InvalidCase, unknown
+from ssinghal.operators import find_operator
+from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
+from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
+
+PLACEMENT = ("dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
+
+
+def collected(request: type, name: str, *added: Decorator) -> Decorator:
+    """Adds options to a command, which gets their values as one argument ``name``, an instance of ``request``."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def collecting(**values: Any) -> Any:
+            own = {field.name: values.pop(field.name) for field in fields(request) if field.name in values}
+            return command(**values, **{name: request(**own)})
+
+        decorated: Callable[..., Any] = collecting
+        for option in reversed(added):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def was_typed(*names: str) -> bool:
+    """Returns whether one of the current command's parameters was typed."""
+    source_of = click.get_current_context().get_parameter_source
+    return any(source_of(name) is ParameterSource.COMMANDLINE for name in names)
+
+
+@dataclass(frozen=True)
+class DeviceRequest:
+    """Which device to open, and how cases run on it."""
+
+    board: str | None = None
+    boards: tuple[str, ...] | None = None
+    mode: str = AUTO
+    ttnn_log: bool = False
+    release: Release | None = None
+    timeout: float = DEFAULT_TIMEOUT_S
+    host_tiles: int | None = None
+    workers: int | None = None
+
+    def choose(self) -> DeviceChoice:
+        return choose_device(self.mode, self.board, ttnn_log=self.ttnn_log)
+
+    def choose_all(self) -> list[DeviceChoice]:
+        return [choose_device(self.mode, name, ttnn_log=self.ttnn_log) for name in self.boards or (None,)]
+
+    def pool_options(self, choice: DeviceChoice) -> PoolOptions:
+        return PoolOptions.of(
+            choice, workers=self.workers, timeout_s=self.timeout, host_tiles=self.host_tiles, release=self.release
+        )
+
+
+def device_options(*added: Decorator, board: Decorator | None = None) -> Decorator:
+    """Gives a command ``device``, a DeviceRequest, from the options for board, mode and log, and the ``added`` ones."""
+    return collected(DeviceRequest, "device", board or options.board(), options.mode, options.ttnn_log, *added)
+
+
+@dataclass(frozen=True)
+class CaseRequest:
+    """One case as typed."""
+
+    operator: str | None
+    shapes: tuple[str, ...]
+    attrs: tuple[str, ...]
+    dtype: DType
+    layout: Layout
+    memory: BufferType
+    output_memory: OutputMemory
+    channels_last: bool | None
+    l1_small_size: int | None
+
+    def case(self) -> Case:
+        """Returns the case.
+
+        Raises:
+            UsageError: no operator is named.
+            InvalidCase: something cannot be parsed, or the operator does not have an attribute.
+        """
+        if self.operator is None:
+            raise click.UsageError("give an operator and its shapes")
+        operator = self.operator.removeprefix("ttnn.")
+        attrs = unique_keys(map(parse_attr, self.attrs))
+        known = find_operator(operator).attrs
+        for name in attrs:
+            if name not in known:
+                raise InvalidCase(unknown(f"attribute of {operator}", name, known))
+        placement = {name: getattr(self, name) for name in PLACEMENT if getattr(self, name) is not None}
+        return case_from_json({"op": operator, "inputs": [*map(parse_shape, self.shapes)], "attrs": attrs, **placement})
+
+
+def case_options(operator: Named = OperatorName()) -> Decorator:
+    """Gives a command ``case``, a CaseRequest. ``operator``: what its first argument may be."""
+    return collected(
+        CaseRequest,
+        "case",
+        click.argument("operator", type=operator, required=False),
+        click.argument("shapes", nargs=-1, metavar="[SHAPE]..."),
+        click.option("--attr", "attrs", multiple=True, metavar="NAME=VALUE", help=_ATTR_HELP),
+        options.dtype,
+        options.layout,
+        options.memory("dram", "dram or l1."),
+        click.option(
+            "--output-memory",
+            type=OneOf(OutputMemory, "output_memory"),
+            default="same",
+            metavar="MEMORY",
+            help="same, l1, dram, or ttnn: where TTNN chooses.",
+        ),
+        options.channels,
+        click.option("--l1-small", "l1_small_size", type=int, metavar="BYTES", help=_L1_SMALL_HELP),
+    )
+
+
+_ATTR_HELP = "ATen attribute, as dim=-1 or size=1,64,80 (repeatable)."
+_L1_SMALL_HELP = "l1_small_size in bytes [default: what the operator needs]."
+
+
+def parse_attr(text: str) -> tuple[str, Any]:
+    """Parses ``name=value``: numbers, true/false/none, a comma-separated list of numbers, JSON, or else text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidCase(f"attribute {text!r}: expected NAME=VALUE")
+    words = {"true": True, "false": False, "none": None}
+    if value.lower() in words:
+        return name, words[value.lower()]
+    for text in (value, f"[{value}]"):
+        try:
+            return name, parse_json(text)
+        except json.JSONDecodeError:
+            continue
+    return name, value
