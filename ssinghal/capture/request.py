@@ -51,6 +51,9 @@ class CaptureRequest:
             raise CaptureError("capture: give either a model (package/name) or --factory package.module:function")
         if self.factory and self.inputs:
             raise CaptureError(f"capture: factory {self.factory} brings its own inputs; leave --input out")
+        package, _, name = self.model.partition("/")
+        if self.model and (package not in PACKAGES or not name):
+            raise CaptureError(unknown("model package", package, PACKAGES) + "; models are named package/name")
         if self.model and not self.inputs:
             raise CaptureError(f"capture {self.model}: --input is missing, e.g. --input 1,3,640,640")
         if self.trace and self.level is not Level.TORCH:
@@ -60,9 +63,6 @@ class CaptureRequest:
                 raise CaptureError(f"capture {self.what}: size {size} of the input is not a whole number from 1")
         if self.factory and not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", self.factory):
             raise CaptureError(f"factory {self.factory!r}: expected package.module:function")
-        package, _, name = self.model.partition("/")
-        if self.model and (package not in PACKAGES or not name):
-            raise CaptureError(unknown("model package", package, PACKAGES) + "; models are named package/name")
 
     @property
     def what(self) -> str:

@@ -91,6 +91,8 @@ def test_what_every_convolution_says_is_left_out():
         ({"factory": "broken"}, "expected package.module:function"),
         ({"model": "torchvison/resnet50", "inputs": ((1,),)}, "did you mean torchvision"),
         ({"model": "resnet50", "inputs": ((1,),)}, "models are named package/name"),
+        ({"model": "torchvison/resnet50"}, "did you mean torchvision"),
+        ({"model": "resnet50"}, "models are named package/name"),
     ],
 )
 def test_a_request_that_contradicts_itself_is_rejected(fields, fault):
@@ -420,6 +422,7 @@ def test_code_that_loops_without_end_is_recorded_up_to_a_limit(capture_mine, tmp
         ("def bad(): return Net(), 'x'", "inputs are a str; expected a tensor, or a tuple or dict of tensors"),
         ("def bad(): return Net(), ()", "inputs are a tuple of ()"),
         ("bad = 5", "mine has no function bad"),
+        ("import not_installed_here", "while it is built: ModuleNotFoundError: No module named 'not_installed_here'"),
         ("def bad(): return Net(), torch.empty(2, 4, 32, 16)", "in conv: RuntimeError"),
         ("def bad(): return Net(), torch.empty(2, 3)", "in conv: RuntimeError"),
         ("def bad(): raise KeyError('x')", "while it is built: KeyError"),
@@ -529,6 +532,9 @@ def test_the_command_writes_a_catalog_or_one_line(tmp_path):
     before = (tmp_path / "net.yaml").read_bytes()
     failed = cli("catalog", "capture", "--factory", "mine:nothing", "-o", "net.yaml", cwd=tmp_path)
     assert (failed.returncode, failed.stderr) == (2, "ssinghal: factory mine:nothing: mine has no function nothing\n")
+    failed = cli("catalog", "capture", "--factory", "mein:net", "-o", "net.yaml", cwd=tmp_path)
+    expected = "ssinghal: factory mein:net: no module mein in this folder or the environment\n"
+    assert (failed.returncode, failed.stderr) == (2, expected)
     assert (tmp_path / "net.yaml").read_bytes() == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from ssinghal.errors import CaptureError
 def call_factory(text: str) -> BuiltModel:
     """Returns the model and its inputs. CaptureError if there is no such function, or it returns something else."""
     module_name, _, name = text.partition(":")
-    module = import_module(module_name)
+    module = _imported(module_name, text)
     if not callable(function := getattr(module, name, None)):
         raise CaptureError(f"factory {text}: {module_name} has no function {name}")
     returned = function()
@@ -29,6 +30,16 @@ def call_factory(text: str) -> BuiltModel:
     dtypes = tuple(DTYPE if t.is_floating_point() else str(t.dtype).removeprefix("torch.") for t in tensors)
     run = (lambda *values: model(**dict(zip(names, values, strict=True)))) if names else model
     return BuiltModel(model, run, text, shapes, () if set(dtypes) == {DTYPE} else dtypes)
+
+
+def _imported(module: str, factory: str) -> ModuleType:
+    """Returns the factory's module. CaptureError if there is none; what the module itself lacks is an error of its code."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise CaptureError(f"factory {factory}: no module {error.name} in this folder or the environment") from None
 
 
 def _described(value: Any) -> str:
