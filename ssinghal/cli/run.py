@@ -66,7 +66,9 @@ def run(
     expanded = expand(load_catalogs(catalogs or None), operators=operators or None, memory=memory, max_bytes=max_bytes)
     cases = expanded.cases if per_operator is None else sample(expanded.cases, per_operator)
     if not cases:
-        raise InvalidCase("no case is selected")
+        limits = [*(f"--op {name}" for name in operators), *([] if max_bytes is None else [f"--max-bytes {max_bytes}"])]
+        by = f" by {' '.join(limits)}" if limits else ""
+        raise InvalidCase(f"no case is selected from {', '.join(catalogs) or 'the catalogs'}{by}")
     typed = _plain(click.get_current_context().params)
     folder = RunFolder(results, new_run(Path.cwd(), typed, len(cases)))
     unmapped = [] if operators else [call.count for call in expanded.unmapped]

@@ -250,7 +250,8 @@ def test_a_device_that_does_not_open_leaves_cases_that_were_not_run(tmp_path):
     ("arguments", "line"),
     [
         (["--op", "rleu"], "ssinghal: unknown operator 'rleu'; did you mean"),
-        (["--op", "silu"], "ssinghal: no case is selected"),
+        (["--op", "silu"], "ssinghal: no case is selected from catalog.yaml by --op silu"),
+        (["--op", "add", "--max-bytes", "1"], "ssinghal: no case is selected from catalog.yaml by --op add --max-bytes 1"),
         (["--memory", "dam"], "ssinghal: unknown memory 'dam'; did you mean dram?"),
         (["--board", "n15"], "ssinghal: unknown board 'n15'; did you mean n150, p150?"),
         (["mochee"], "ssinghal: unknown catalog 'mochee'; did you mean mochi?"),
