@@ -76,18 +76,23 @@ def read_lines(path: Path, lines: Iterable[str], parse: Callable[[Any], T]) -> l
     """What ``parse`` makes of each line's JSON; blank lines are skipped.
 
     Raises:
-        CatalogError: every line that is no JSON, or for which ``parse`` raises InvalidCase, as ``file:line: what``.
+        CatalogError: every line that is no JSON, or for which ``parse`` raises InvalidCase, as ``file:line: what``. If several
+            lines are no JSON and none is, the file is of another kind, which is one error.
     """
     parsed, faults = [], []
+    other = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             parsed.append(parse(parse_json(line)))
         except json.JSONDecodeError as error:
+            other += 1
             faults.append(f"{path}:{number}: not JSON: {error.msg} (column {error.colno})")
         except InvalidCase as error:
             faults.append(f"{path}:{number}: {error}")
+    if other > 1 and other == len(faults) and not parsed:
+        raise CatalogError([f"{path}: none of its {other:,} lines is JSON; expected JSONL, one object a line"])
     if faults:
         raise CatalogError(faults)
     return parsed

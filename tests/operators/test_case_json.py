@@ -147,6 +147,13 @@ def test_all_faulty_lines_are_told_at_once():
     )
 
 
+def test_a_file_without_a_line_of_json_is_one_error():
+    catalog = ["schema: 1", "", "kind: captured", "ops:"]
+    with pytest.raises(CatalogError) as caught:
+        read_cases(Path("c.yaml"), catalog, BOARD)
+    assert caught.value.faults == ("c.yaml: none of its 3 lines is JSON; expected JSONL, one object a line",)
+
+
 def test_good_lines_are_read_in_order_with_their_estimates():
     shapes = [[1, 32 * n] for n in range(1, 6)]
     lines = [text for shape in shapes for text in ("  \t\r", json.dumps(line(inputs=[shape])) + "\r")]
