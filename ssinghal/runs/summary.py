@@ -89,7 +89,7 @@ class Summary:
         slow = [f"  {r['duration_s']:7.2f} s  {r['op']} {cut(r['id'], 150)}: {r['status']}" for r in self.slowest]
         return [
             *aligned(self.rows),
-            f"{share:.1f} % of the cases took less than {SLOW_S:g} s, all of them together {self.seconds:,.1f} s of worker time"
+            f"{share:.1f} % of the cases took less than {SLOW_S:g} s, all cases together {self.seconds:,.1f} s of worker time"
             + ("; the slowest:" if slow else ""),
             *slow,
             *self._remedies(),

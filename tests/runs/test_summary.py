@@ -57,7 +57,7 @@ def test_cases_not_run_for_one_reason_share_a_line_whatever_their_operator():
 def test_the_lines_of_a_summary():
     lines = Summary.of(RECORDS).lines()
     # 3 of 10 took half a second and more: 0.5, 12 and 12 s; the other 7 took 0.01 s each
-    at = lines.index("70.0 % of the cases took less than 0.5 s, all of them together 24.6 s of worker time; the slowest:")
+    at = lines.index("70.0 % of the cases took less than 0.5 s, all cases together 24.6 s of worker time; the slowest:")
     assert lines[at - 1].split() == ["total", "10", "2", "1", "3", "2", "2"]
     assert lines[at + 1 :] == [
         "    12.00 s  view g: timeout",
