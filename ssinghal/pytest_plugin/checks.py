@@ -11,9 +11,9 @@ from ssinghal.core.record import MESSAGE_LIMIT, Prediction, Record, Status, sent
 from ssinghal.errors import HarnessError, cut
 from ssinghal.estimation.baseline import disagreements, load_baseline
 from ssinghal.estimation.estimator import MemoryEstimate
-from ssinghal.pytest_plugin.options import OomPolicy
 from ssinghal.pytest_plugin.recorder import STALE_PROPERTY
 from ssinghal.pytest_plugin.session import Harness, identity
+from ssinghal.pytest_plugin.settings import OomPolicy
 from ssinghal.pytest_plugin.state import RECORD, activate
 from ssinghal.runner.pool import Pool
 

@@ -10,16 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ssinghal.core.tensors import TextEnum
-
 PLUGIN = "ssinghal.plugin"  # its name for pytest: the entry point's, and the one that a conftest or -p uses
-
-
-class OomPolicy(TextEnum):
-    """The effect of an OOM on its test."""
-
-    SKIP = "skip"
-    STRICT = "strict"
 
 
 class Option(NamedTuple):
@@ -40,7 +31,7 @@ OPTIONS = (
     Option("memory", None, "put operands into dram or l1 instead of where the catalog says"),
     Option(
         "policy",
-        OomPolicy.SKIP,
+        "skip",
         "skip: an OOM skips its test; strict: an OOM fails if the estimate predicts a fit, and a fit if it predicts an OOM",
     ),
     Option(

@@ -15,14 +15,22 @@ from ssinghal.catalog.sampling import sample
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.core.parsing import one_of, seconds, tensor_memory, whole_number
+from ssinghal.core.tensors import TextEnum
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators import suite_name
-from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS, OomPolicy, Option, value_of
+from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS, Option, value_of
 from ssinghal.runner.custom_boards import board_name
 from ssinghal.runner.tasks import PoolOptions
 
 CARDS_ARCH = "wormhole_b0"  # of every card whose OOMs the catalogs record; they prove nothing about another one's banks
+
+
+class OomPolicy(TextEnum):
+    """The effect of an OOM on its test."""
+
+    SKIP = "skip"
+    STRICT = "strict"
 
 
 def _policy(text: str) -> OomPolicy:
@@ -56,7 +64,7 @@ class PluginSettings:
         self._values = {option.name: self._read(option) for option in OPTIONS}
         self._lists: dict[str, list[str]] = {option.name: list(value_of(config, option) or ()) for option in LISTS}
         self._flags = {option.name: bool(value_of(config, option)) for option in FLAGS}
-        self.policy: OomPolicy = self.get("policy")
+        self.policy = OomPolicy(self.get("policy"))
         self.board = load_board(self.get("board"))
         self.remedies = self._flags["remedies"]
         self.choice = choose_device(self.get("device"), self.board.name, ttnn_log=self._flags["ttnn-log"])
