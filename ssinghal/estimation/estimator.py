@@ -1,7 +1,7 @@
 """Decides by arithmetic whether a case fits.
 
-TTNN places the operands in order, then the results; nothing is freed meanwhile, and L1 buffers grow down from the top of each
-bank while program buffers grow up from the reserved base. What TTNN allocates besides (temporaries, program buffers without a
+TTNN places the operands in order, then the results; nothing is freed in between, and L1 buffers grow down from the top of each
+bank while program buffers grow up from the reserved base. What else TTNN allocates (temporaries, program buffers without a
 formula) is not estimated: such a case is ``unknown`` and needs a probe.
 """
 

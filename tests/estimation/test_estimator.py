@@ -50,18 +50,18 @@ def test_no_verdict_of_a_real_card_is_contradicted() -> None:
     stages = {"input1": "input 1", "input2": "input 2", "input3": "input 3", "op": "output"}
     differ = set()
     for row in rows():
-        made = estimate(case_of(row), N150)
-        agrees = (made.verdict is Prediction.EXCEEDS) == (row["hardware_outcome"] == "oom")
+        predicted = estimate(case_of(row), N150)
+        agrees = (predicted.verdict is Prediction.EXCEEDS) == (row["hardware_outcome"] == "oom")
         if row["total_bytes"]:
             logged = (stages[row["stage"]], int(row["total_bytes"]), int(row["bytes_per_bank"]), int(row["banks"]))
-            agrees = agrees and logged == (made.stage, made.total_bytes, made.bytes_per_bank, made.banks)
+            agrees = agrees and logged == (predicted.stage, predicted.total_bytes, predicted.bytes_per_bank, predicted.banks)
         if not agrees:
             differ.add((row["run"], row["operator"], row["listed_shape"]))
     assert differ == set(KNOWN_DIFFERENCES)
 
 
 # Calls that lack an argument, or whose operands do not go together: the cards had placed their operands all the same.
-# Name, inputs on the device, then what the card's message said: stage, total bytes, bytes per bank.
+# Name, inputs on the device, then from the card's message: stage, total bytes, bytes per bank.
 INCOMPLETE: list[tuple[str, tuple[Shape, ...], str, int, int]] = [
     ("addmm", ((64000, 512),) * 3, "input 2", 65536000, 1024000),
     ("addmm", ((16000, 1024),) * 3, "input 3", 32768000, 512000),
@@ -74,10 +74,10 @@ INCOMPLETE: list[tuple[str, tuple[Shape, ...], str, int, int]] = [
 def test_operands_of_incomplete_calls_exceed_as_on_cards(
     name: str, inputs: tuple[Shape, ...], stage: str, total: int, per_bank: int
 ) -> None:
-    made = estimate(l1_case(name, *inputs, l1_small=0), N150)
-    assert (made.verdict, made.resource, made.stage) == (Prediction.EXCEEDS, Resource.L1_BUFFER, stage)
-    assert (made.total_bytes, made.bytes_per_bank, made.banks) == (total, per_bank, 64)
-    assert not made.complete
+    predicted = estimate(l1_case(name, *inputs, l1_small=0), N150)
+    assert (predicted.verdict, predicted.resource, predicted.stage) == (Prediction.EXCEEDS, Resource.L1_BUFFER, stage)
+    assert (predicted.total_bytes, predicted.bytes_per_bank, predicted.banks) == (total, per_bank, 64)
+    assert not predicted.complete
 
 
 # Written sums ------------------------------------------------------------------------------------------------------------
@@ -85,16 +85,16 @@ def test_operands_of_incomplete_calls_exceed_as_on_cards(
 
 def test_every_number_of_ttnn_s_message() -> None:
     """640 * 13 * 2 = 16,640 tiles over 64 banks: 260 in each, 532,480 B; two are placed, the third is not."""
-    made = estimate(l1_case("add", (1, 640, 400, 64), (1, 640, 400, 64)), N150)
-    assert made.total_bytes == 16640 * 2048 == 34_078_720
-    assert made.bytes_per_bank == 260 * 2048 == 532_480
-    assert made.bank_bytes == 1_393_312
-    assert made.allocated_bytes == 2 * 532_480
-    assert made.free_bytes == made.largest_free_bytes == 1_393_312 - 2 * 532_480 == 328_352
-    assert made.shortfall_bytes == 532_480 - 328_352
-    assert made.peak_bytes_per_bank == {BufferType.L1: 3 * 532_480}
-    assert [a.label for a in made.allocations] == ["input 1", "input 2", "output"]
-    assert [a.booked_bytes_per_bank for a in made.allocations] == [532_480] * 3
+    predicted = estimate(l1_case("add", (1, 640, 400, 64), (1, 640, 400, 64)), N150)
+    assert predicted.total_bytes == 16640 * 2048 == 34_078_720
+    assert predicted.bytes_per_bank == 260 * 2048 == 532_480
+    assert predicted.bank_bytes == 1_393_312
+    assert predicted.allocated_bytes == 2 * 532_480
+    assert predicted.free_bytes == predicted.largest_free_bytes == 1_393_312 - 2 * 532_480 == 328_352
+    assert predicted.shortfall_bytes == 532_480 - 328_352
+    assert predicted.peak_bytes_per_bank == {BufferType.L1: 3 * 532_480}
+    assert [a.label for a in predicted.allocations] == ["input 1", "input 2", "output"]
+    assert [a.booked_bytes_per_bank for a in predicted.allocations] == [532_480] * 3
 
 
 @pytest.mark.parametrize(
@@ -109,18 +109,18 @@ def test_every_number_of_ttnn_s_message() -> None:
 def test_the_edge_between_fitting_clashing_and_not_fitting(
     per_bank: int, verdict: Prediction, resource: Resource | None
 ) -> None:
-    made = estimate(l1_case("relu", tiles(per_bank)), N150)
-    assert (made.verdict, made.resource) == (verdict, resource)
+    predicted = estimate(l1_case("relu", tiles(per_bank)), N150)
+    assert (predicted.verdict, predicted.resource) == (verdict, resource)
 
 
 def test_a_clash_has_the_addresses_of_ttnn_s_message() -> None:
     """TTNN 0.81.1: "L1 buffer allocated at 106496 and static dataflow buffer region ends at 114016"."""
-    made = estimate(l1_case("relu", tiles(340)), N150)
-    assert made.stage == "program"
-    assert made.program_bytes == 2 * 2 * 2048
-    assert (made.limit_bytes, made.program_end) == (106_496, 114_016)
-    assert made.shortfall_bytes == 114_016 - 106_496
-    assert made.total_bytes is None
+    predicted = estimate(l1_case("relu", tiles(340)), N150)
+    assert predicted.stage == "program"
+    assert predicted.program_bytes == 2 * 2 * 2048
+    assert (predicted.limit_bytes, predicted.program_end) == (106_496, 114_016)
+    assert predicted.shortfall_bytes == 114_016 - 106_496
+    assert predicted.total_bytes is None
 
 
 @pytest.mark.parametrize(("width", "verdict"), [(692_560, Prediction.FITS), (692_576, Prediction.EXCEEDS)])
@@ -140,16 +140,16 @@ def test_a_bank_can_be_filled_to_the_last_byte(width: int, verdict: Prediction) 
 def test_earlier_tensors_count_in_whole_granules() -> None:
     """A row of 5 bf16 needs 16 B and books 32; 4,000,000 of them need 62,500 * 16 B in each of 64 banks."""
     placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.L1)
-    made = estimate(make_case("add", ((1, 5), (4_000_000, 5)), {}, placement), N150)
-    assert (made.stage, made.bytes_per_bank, made.allocated_bytes) == ("output", 1_000_000, 32 + 1_000_000)
+    predicted = estimate(make_case("add", ((1, 5), (4_000_000, 5)), {}, placement), N150)
+    assert (predicted.stage, predicted.bytes_per_bank, predicted.allocated_bytes) == ("output", 1_000_000, 32 + 1_000_000)
 
 
 def test_program_buffers_beyond_l1_by_themselves() -> None:
     """A copy holds a row twice in one core: 2 * 2 MiB on the 105,824 B that TTNN reserves, in 1,499,136 B."""
     placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.DRAM)
-    made = estimate(make_case("clone", ((1, 2**20),), {}, placement), N150)
-    assert (made.verdict, made.resource, made.stage) == (Prediction.EXCEEDS, Resource.CIRCULAR_BUFFER, "program")
-    assert (made.program_end, made.limit_bytes) == (105_824 + 4 * MIB, 1_499_136)
+    predicted = estimate(make_case("clone", ((1, 2**20),), {}, placement), N150)
+    assert (predicted.verdict, predicted.resource, predicted.stage) == (Prediction.EXCEEDS, Resource.CIRCULAR_BUFFER, "program")
+    assert (predicted.program_end, predicted.limit_bytes) == (105_824 + 4 * MIB, 1_499_136)
 
 
 def test_in_place_results_take_no_memory() -> None:
@@ -166,33 +166,33 @@ def test_a_view_takes_no_memory() -> None:
 
 def test_padding_within_a_tile_needs_only_a_program() -> None:
     """TTNN rejects this one: its fill program reaches address 118,112, and the tensor starts at 106,496."""
-    made = estimate(l1_case("constant_pad_nd", (31, 680 * TILE_PER_BANK - 8), pad=[0, 8]), N150)
-    assert made.peak_bytes_per_bank == {BufferType.L1: 680 * 2048}
-    assert (made.verdict, made.program_bytes) == (Prediction.UNKNOWN, None)
+    predicted = estimate(l1_case("constant_pad_nd", (31, 680 * TILE_PER_BANK - 8), pad=[0, 8]), N150)
+    assert predicted.peak_bytes_per_bank == {BufferType.L1: 680 * 2048}
+    assert (predicted.verdict, predicted.program_bytes) == (Prediction.UNKNOWN, None)
 
 
 def test_memories_are_counted_separately() -> None:
     """Input in L1, output in DRAM: 600 tiles a bank (of 680) would not fit twice into L1."""
     placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM)
-    made = estimate(make_case("relu", (tiles(600),), {}, placement), N150)
-    assert made.verdict is Prediction.FITS
-    assert made.peak_bytes_per_bank == {BufferType.L1: 600 * 2048, BufferType.DRAM: 600 * 64 * 2048 // 12}
+    predicted = estimate(make_case("relu", (tiles(600),), {}, placement), N150)
+    assert predicted.verdict is Prediction.FITS
+    assert predicted.peak_bytes_per_bank == {BufferType.L1: 600 * 2048, BufferType.DRAM: 600 * 64 * 2048 // 12}
 
 
 def test_dram_runs_out_too() -> None:
     """32 * 120 * 2160 tiles over 12 banks are more than one bank holds; the 8 banks of a p150 are four times as large."""
     shape = (32, 3840, 2160 * 32)
-    made = estimate(make_case("add", (shape, shape), {}, Placement()), N150)
+    predicted = estimate(make_case("add", (shape, shape), {}, Placement()), N150)
     per_bank = 32 * 120 * 2160 * 2048 // 12
     assert per_bank == 1_415_577_600
-    assert (made.resource, made.stage, made.banks) == (Resource.DRAM_BUFFER, "input 1", 12)
-    assert (made.bytes_per_bank, made.bank_bytes) == (per_bank, 1_072_693_184)
+    assert (predicted.resource, predicted.stage, predicted.banks) == (Resource.DRAM_BUFFER, "input 1", 12)
+    assert (predicted.bytes_per_bank, predicted.bank_bytes) == (per_bank, 1_072_693_184)
     assert estimate(make_case("relu", (shape,), {}, Placement()), P150).verdict is Prediction.FITS
 
 
 def test_l1_small_lowers_the_bank() -> None:
-    made = estimate(l1_case("relu", tiles(700), l1_small=32768), N150)
-    assert (made.bank_bytes, made.free_bytes) == (1_360_544, 1_360_544)
+    predicted = estimate(l1_case("relu", tiles(700), l1_small=32768), N150)
+    assert (predicted.bank_bytes, predicted.free_bytes) == (1_360_544, 1_360_544)
     almost = estimate(l1_case("relu", tiles(332), l1_small=32768), N150)
     assert (almost.resource, almost.limit_bytes) == (Resource.CLASH, 1_499_136 - 32768 - 2 * 332 * 2048)
     assert estimate(l1_case("relu", tiles(332)), N150).verdict is Prediction.FITS
@@ -201,10 +201,10 @@ def test_l1_small_lowers_the_bank() -> None:
 def test_page_counts_that_wrap_exceed_by_arithmetic() -> None:
     """TTNN counts 2^32 rows of 32 B as 0."""
     placement = Placement(layout=Layout.ROW_MAJOR, memory=BufferType.L1)
-    made = estimate(make_case("relu", ((65536, 65536, 16),), {}, placement), N150)
-    assert (made.verdict, made.resource, made.stage) == (Prediction.EXCEEDS, Resource.L1_BUFFER, "input 1")
-    assert (made.total_bytes, made.bytes_per_bank) == (128 * 2**30, 2 * 2**30)
-    assert "4,294,967,296 pages of 32 B" in made.reason
+    predicted = estimate(make_case("relu", ((65536, 65536, 16),), {}, placement), N150)
+    assert (predicted.verdict, predicted.resource, predicted.stage) == (Prediction.EXCEEDS, Resource.L1_BUFFER, "input 1")
+    assert (predicted.total_bytes, predicted.bytes_per_bank) == (128 * 2**30, 2 * 2**30)
+    assert "4,294,967,296 pages of 32 B" in predicted.reason
 
 
 @pytest.mark.parametrize(
@@ -218,31 +218,35 @@ def test_page_counts_that_wrap_exceed_by_arithmetic() -> None:
     ids=lambda v: v.name if isinstance(v, Case) else "",
 )
 def test_an_incomplete_call_is_unknown(call: Case, missing: str) -> None:
-    made = estimate(call, N150)
-    assert made.verdict is Prediction.UNKNOWN
-    assert missing in made.reason
-    assert not made.complete
-    assert [a.label for a in made.allocations] == [f"input {n}" for n in range(1, len(call.inputs) + 1)]
+    predicted = estimate(call, N150)
+    assert predicted.verdict is Prediction.UNKNOWN
+    assert missing in predicted.reason
+    assert not predicted.complete
+    assert [a.label for a in predicted.allocations] == [f"input {n}" for n in range(1, len(call.inputs) + 1)]
 
 
 def test_hidden_allocations_are_not_estimated() -> None:
-    made = estimate(l1_case("mean", (64, 64), dim=[-1]), N150)
-    assert (made.verdict, made.program_bytes) == (Prediction.UNKNOWN, None)
-    assert made.reason == "its tensors fit, but TTNN's temporaries and program buffers are known only from a probe"
-    assert made.temporaries
+    predicted = estimate(l1_case("mean", (64, 64), dim=[-1]), N150)
+    assert (predicted.verdict, predicted.program_bytes) == (Prediction.UNKNOWN, None)
+    assert predicted.reason == "its tensors fit, but TTNN's temporaries and program buffers are known only from a probe"
+    assert predicted.temporaries
 
 
 def test_a_result_whose_place_ttnn_decides_is_unknown() -> None:
     placement = Placement(memory=BufferType.L1, output_memory=OutputMemory.TTNN)
-    made = estimate(make_case("max_pool2d", ((1, 64, 80, 80),), {"kernel_size": [3, 3]}, placement), N150)
-    assert (made.verdict, made.complete, [a.label for a in made.allocations]) == (Prediction.UNKNOWN, False, ["input 1"])
-    assert made.reason == "its operands fit, but where TTNN puts the result is known only from a probe"
+    predicted = estimate(make_case("max_pool2d", ((1, 64, 80, 80),), {"kernel_size": [3, 3]}, placement), N150)
+    assert (predicted.verdict, predicted.complete, [a.label for a in predicted.allocations]) == (
+        Prediction.UNKNOWN,
+        False,
+        ["input 1"],
+    )
+    assert predicted.reason == "its operands fit, but where TTNN puts the result is known only from a probe"
 
 
 def test_a_call_that_ttnn_lacks_is_unknown() -> None:
-    made = estimate(make_case("silu", ((64, 64),), {}, Placement(DType.INT32)), N150)
-    assert (made.verdict, made.complete) == (Prediction.UNKNOWN, False)
-    assert made.reason.startswith("its operands fit, but TTNN cannot make the call: TTNN computes it on floating-point")
+    predicted = estimate(make_case("silu", ((64, 64),), {}, Placement(DType.INT32)), N150)
+    assert (predicted.verdict, predicted.complete) == (Prediction.UNKNOWN, False)
+    assert predicted.reason.startswith("its operands fit, but TTNN cannot make the call: TTNN computes it on floating-point")
 
 
 def test_an_impossible_operand_has_no_estimate() -> None:
@@ -255,8 +259,8 @@ def test_an_impossible_operand_has_no_estimate() -> None:
 
 
 def test_explained() -> None:
-    made = estimate(l1_case("relu", (1, 2176, 3840, 3)), N150)
-    assert explain(made).splitlines() == [
+    predicted = estimate(l1_case("relu", (1, 2176, 3840, 3)), N150)
+    assert explain(predicted).splitlines() == [
         "input 1: [1,2176,3840,3] bfloat16 tile l1",
         "  logical 47.81 MiB (50,135,040 B), allocated 510 MiB (534,773,760 B)",
         "  per bank 7.969 MiB (8,355,840 B), 599.7% of a bank of 1.329 MiB (1,393,312 B)",
@@ -288,8 +292,8 @@ def test_every_padded_dim_is_named(shape: Shape, layout: Layout, cause: str) -> 
 
 
 def test_json_holds_the_numbers_that_apply() -> None:
-    made = json.loads(json.dumps(estimate(l1_case("relu", (1, 2176, 3840, 3)), N150).to_json()))
-    assert made.pop("allocations")[0] == {
+    predicted = json.loads(json.dumps(estimate(l1_case("relu", (1, 2176, 3840, 3)), N150).to_json()))
+    assert predicted.pop("allocations")[0] == {
         "label": "input 1",
         "shape": [1, 2176, 3840, 3],
         "padded_shape": [1, 2176, 3840, 32],
@@ -303,7 +307,7 @@ def test_json_holds_the_numbers_that_apply() -> None:
         "padding_factor": 10.6667,
         "padding_cause": "last dim 3 padded to 32 (10.67x)",
     }
-    assert made == {
+    assert predicted == {
         "verdict": "exceeds",
         "resource": "l1_buffer",
         "stage": "input 1",
@@ -362,43 +366,46 @@ def sampled(family: str, shapes: Sequence[Shape], placements: Sequence[Placement
                 yield make_case(info.name, inputs, attrs, placement)
 
 
-def contradictions(made: MemoryEstimate, record: Record) -> list[str]:
-    """Yields where arithmetic and TTNN differ; where TTNN may have failed in a temporary before, only the verdict counts."""
-    said, found = record.verdict, []
-    exceeds = made.verdict is Prediction.EXCEEDS
-    if exceeds and said.status is not Status.OOM:
-        found.append(f"estimated: {made.reason}; TTNN: {said.status} {said.message}")
-    elif exceeds and not (made.temporaries and made.stage.startswith("output")):
+def contradictions(claim: MemoryEstimate, record: Record) -> list[str]:
+    """Returns where arithmetic and TTNN differ; where TTNN may have failed in a temporary before, only the verdict counts."""
+    verdict, differences = record.verdict, []
+    exceeds = claim.verdict is Prediction.EXCEEDS
+    if exceeds and verdict.status is not Status.OOM:
+        differences.append(f"estimated: {claim.reason}; TTNN: {verdict.status} {verdict.message}")
+    elif exceeds and not (claim.temporaries and claim.stage.startswith("output")):
         wanted = {
-            "resource": made.resource, "stage": made.stage, "total_bytes": made.total_bytes, "banks": made.banks,
-            "bytes_per_bank": made.bytes_per_bank, "bank_bytes": made.bank_bytes, "allocated_bytes": made.allocated_bytes,
-            "free_bytes": made.free_bytes, "largest_free_bytes": made.largest_free_bytes, "program_bytes": made.program_end,
-        }  # fmt: skip
-        limit = "tensor_address" if made.resource is Resource.CLASH else "limit_bytes"
-        wanted[limit] = made.limit_bytes
-        found += [
-            f"{name}: estimated {value}, TTNN {getattr(said, name)}"
+            name: getattr(claim, name)
+            for name in (
+                *("resource", "stage", "total_bytes", "banks", "bytes_per_bank"),
+                *("bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes"),
+            )
+        }
+        wanted["program_bytes"] = claim.program_end
+        limit = "tensor_address" if claim.resource is Resource.CLASH else "limit_bytes"
+        wanted[limit] = claim.limit_bytes
+        differences += [
+            f"{name}: estimated {value}, TTNN {getattr(verdict, name)}"
             for name, value in wanted.items()
-            if getattr(said, name) != value
+            if getattr(verdict, name) != value
         ]
-    elif made.verdict is Prediction.FITS and said.status is not Status.FITS:
-        found.append(f"estimated to fit; TTNN: {said.status} {said.resource or ''} {said.message}")
-    if said.status is Status.FITS and made.complete:
-        peak = {kind.value: size for kind, size in made.peak_bytes_per_bank.items()}
+    elif claim.verdict is Prediction.FITS and verdict.status is not Status.FITS:
+        differences.append(f"estimated to fit; TTNN: {verdict.status} {verdict.resource or ''} {verdict.message}")
+    if verdict.status is Status.FITS and claim.complete:
+        peak = {kind.value: size for kind, size in claim.peak_bytes_per_bank.items()}
         if peak != dict(record.resident):
-            found.append(f"estimated peak {peak}, TTNN booked {dict(record.resident)}")
-    if record.usage is not None and made.program_bytes is not None:
+            differences.append(f"estimated peak {peak}, TTNN booked {dict(record.resident)}")
+    if record.usage is not None and claim.program_bytes is not None:
         used = record.usage.program_bytes
-        if used != made.program_bytes:
-            found.append(f"estimated program buffers {made.program_bytes}, TTNN {used}")
-    return [f"{record.op} {record.id}: {text}" for text in found]
+        if used != claim.program_bytes:
+            differences.append(f"estimated program buffers {claim.program_bytes}, TTNN {used}")
+    return [f"{record.op} {record.id}: {text}" for text in differences]
 
 
 def compare(pool: Pool, cases: Sequence[Case]) -> tuple[list[str], Counter[Prediction]]:
     board = load_board(pool.choice.board)
-    made = [estimate(case, board) for case in cases]
-    found = [text for m, record in zip(made, pool.map(cases), strict=True) for text in contradictions(m, record)]
-    return found, Counter(m.verdict for m in made)
+    predicted = [estimate(case, board) for case in cases]
+    found = [text for m, record in zip(predicted, pool.map(cases), strict=True) for text in contradictions(m, record)]
+    return found, Counter(m.verdict for m in predicted)
 
 
 @pytest.mark.virtual_device
@@ -458,9 +465,9 @@ def test_volumes_come_in_rows_of_whole_tiles_of_channels(channels: int, row_byte
     bias = 2048  # one bank holds at most one of these tiles
     expected = {"dram": -(-1024 // 12) * 64 + weight + bias + 43 * row_bytes}
     assert {str(kind): size for kind, size in estimate(case, N150).peak_bytes_per_bank.items() if size} == expected
-    made = estimate(case, load_board(pool.choice.board))
+    predicted = estimate(case, load_board(pool.choice.board))
     booked = dict(pool.submit(case).result().resident or {})
-    assert booked == {str(kind): size for kind, size in made.peak_bytes_per_bank.items() if size}
+    assert booked == {str(kind): size for kind, size in predicted.peak_bytes_per_bank.items() if size}
     assert pool.choice.board != "n150" or booked == expected
 
 

@@ -62,9 +62,9 @@ def test_a_call_that_fits_needs_no_remedy(run):
 def test_a_call_that_no_strategy_makes_fit(run):
     done = run("remedy", "bmm", "1,136240,256", "1,256,136240", "--memory", "l1", "--json")
     assert done.code == 1
-    made = json.loads(done.out)
-    assert made["remedies"] == []
-    assert all(refused["reason"] for refused in made["refused"])
+    answer = json.loads(done.out)
+    assert answer["remedies"] == []
+    assert all(refused["reason"] for refused in answer["refused"])
 
 
 @pytest.mark.virtual_device
@@ -76,9 +76,9 @@ def test_many_cases_from_a_file_and_from_a_diagnosis(run, tmp_path):
     assert done.code == 0
     assert "3 cases: 2 have a remedy, 1 fit as they are\n" in done.out
     assert "kinds of remedies: 2 same tensor, 2 other memory, 2 chunked\n" in done.out
-    made = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [m["case"]["op"] for m in made] == ["add", "relu", "mul"]
-    assert [(m["status"], len(m["remedies"])) for m in made] == [("oom", 3), ("fits", 0), ("oom", 3)]
+    answers = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [m["case"]["op"] for m in answers] == ["add", "relu", "mul"]
+    assert [(m["status"], len(m["remedies"])) for m in answers] == [("oom", 3), ("fits", 0), ("oom", 3)]
 
 
 @pytest.mark.virtual_device
@@ -91,7 +91,7 @@ def test_the_failing_calls_of_a_run(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "give one of these: an operator and its shapes, --from, --run, --catalog"),
         (("relu", "4,4", "--run", "latest"), "give one of these: an operator and its shapes"),
@@ -102,10 +102,10 @@ def test_the_failing_calls_of_a_run(run, tmp_path):
         (("relu", "4,4", "--board", "n1500"), "n150"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(run, arguments, said):
+def test_bad_input_is_one_line_and_exit_code_2(run, arguments, message):
     done = run("remedy", *arguments)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
 
 
@@ -119,10 +119,10 @@ def test_a_live_set_that_cannot_be_read(run):
 @pytest.mark.virtual_device
 def test_a_diagnosis_is_searched_for_its_calls(run, tmp_path):
     (tmp_path / "log").write_text(RAN_OUT)
-    told = run(
+    diagnosis = run(
         "diagnose", "log", "--call", "add 1,64,640,400 1,64,640,400 --memory l1 --channels-last", "--no-replay", "--json"
     )
-    (tmp_path / "diagnosis.json").write_text(told.out)
+    (tmp_path / "diagnosis.json").write_text(diagnosis.out)
     done = run("remedy", "--from", "diagnosis.json", "--no-values")
     assert (done.code, "1 case: 1 have a remedy" in done.out) == (0, True)
     (tmp_path / "nothing.json").write_text(json.dumps({"log": "x", "failures": [{"case": None}]}))
@@ -133,8 +133,8 @@ def test_a_diagnosis_is_searched_for_its_calls(run, tmp_path):
 def test_peaks_include_temporaries_and_other_buffers(run):
     """A pool from DRAM works in L1: TTNN's capture of the call shows how much. 60 MiB over 64 banks are 983,040 B."""
     pool = ("max_pool2d", "1,64,1080,1920", "--attr", "kernel_size=3,3", "--attr", "stride=2,2", "--attr", "padding=1,1")
-    made = json.loads(run("remedy", *pool, "--memory", "l1", "--no-values", "--json").out)
-    dram = next(r for r in made["remedies"] if r["lever"] == "all in DRAM")
+    answer = json.loads(run("remedy", *pool, "--memory", "l1", "--no-values", "--json").out)
+    dram = next(r for r in answer["remedies"] if r["lever"] == "all in DRAM")
     inside = json.loads(run("probe", *pool, "--memory", "dram", "--json").out)["usage"]["l1_bytes"]
     assert inside > 1_000_000
     assert dram["peak_includes_inside"]
@@ -190,7 +190,7 @@ def test_a_failure_of_another_kind_is_named_and_no_device_is_opened(run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("none.log",), "none.log: No such file or directory"),
         (("-", "--module", "none.mlir"), "none.mlir: No such file or directory"),
@@ -199,10 +199,10 @@ def test_a_failure_of_another_kind_is_named_and_no_device_is_opened(run):
         (("-", "--ttnn", "0.70.0"), "gives no full verdicts on a virtual device"),
     ],
 )
-def test_bad_input_of_a_diagnosis(run, arguments, said):
+def test_bad_input_of_a_diagnosis(run, arguments, message):
     done = run("diagnose", *arguments)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_script_that_cannot_be_written_does_not_suppress_the_answer(run):
@@ -238,9 +238,9 @@ def test_binary_files_are_read_without_an_error(run, tmp_path):
     (tmp_path / "core").write_bytes(bytes(range(256)) * 4000)
     done = run("diagnose", "core", "--json")
     assert done.code == 0
-    made = json.loads(done.out)
-    assert made["failures"] == []
-    assert made["remarks"]
+    answer = json.loads(done.out)
+    assert answer["failures"] == []
+    assert answer["remarks"]
 
 
 def test_reading_alone_needs_no_device(run):

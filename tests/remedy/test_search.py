@@ -189,7 +189,7 @@ def test_live_sets_that_cannot_be_read(tmp_path, pools):
     )
     with pytest.raises(CatalogError, match=r"live\.jsonl:4: .*outside 1\.\."):
         live_set([str(file)], board)
-    for line, said in (
+    for line, message in (
         ('{"bytes_per_bank": -5}', "bytes_per_bank -5: expected an integer of at least 1"),
         ('{"bytes_per_bank": true}', "bytes_per_bank True: expected an integer"),
         ('{"bytes_per_bank": 1.5}', "bytes_per_bank 1.5: expected an integer"),
@@ -202,7 +202,7 @@ def test_live_sets_that_cannot_be_read(tmp_path, pools):
         file.write_text(line)
         with pytest.raises(CatalogError) as error:
             live_set([str(file)], board)
-        assert said in str(error.value), line
+        assert message in str(error.value), line
     file.write_text('{"shape": [64, 64], "memory": "l1"}\n{"bytes_per_bank": 4096, "memory": "dram"}\n')
     assert live_set([str(file)], board) == (Resident(BufferType.L1, 2048), Resident(BufferType.DRAM, 4096))
 

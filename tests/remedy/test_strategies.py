@@ -61,10 +61,10 @@ def test_every_strategy_takes_every_call_of_the_catalogs():
             resource = FAILURES[(number + searched) % len(FAILURES)]
             live = (Resident(BufferType.L1, 4096),) if searched % 2 else ()
             try:
-                made = Problem.of(case, Verdict(Status.OOM, resource), BOARD, live)
+                failing = Problem.of(case, Verdict(Status.OOM, resource), BOARD, live)
             except InvalidCase:
                 continue
-            found = search(made, answering(Verdict(Status.OOM, resource, message="no")), Budget(probes=12, seconds=60))
+            found = search(failing, answering(Verdict(Status.OOM, resource, message="no")), Budget(probes=12, seconds=60))
             assert found.found == ()
             assert all(r.reason for r in found.refused)
             searched += 1
@@ -150,20 +150,20 @@ def test_statistics_of_training_leave_the_channels_alone_to_be_cut():
 
 
 def test_a_bias_of_one_dim_is_cut_with_the_columns():
-    made = problem("addmm", (12800,), (5120, 96), (96, 12800))
-    assert {cut.axis for cut in cuts_of(made)} == {0, 1}
+    failing = problem("addmm", (12800,), (5120, 96), (96, 12800))
+    assert {cut.axis for cut in cuts_of(failing)} == {0, 1}
 
 
 def test_dtypes_are_narrowed_step_by_step():
-    asked = []
+    tried = []
 
     def run(trial):
-        asked.append(trial.case.placement.dtype)
+        tried.append(trial.case.placement.dtype)
         return TrialResult(trial, Verdict(Status.OOM, Resource.DRAM_BUFFER), "n150", "0", "none")
 
-    made = problem("relu", (64, 64), memory=DRAM, placed=DType.FLOAT32)
-    search(made, run, Budget(), only=[Impact.DTYPE])
-    assert asked == [DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B]
+    failing = problem("relu", (64, 64), memory=DRAM, placed=DType.FLOAT32)
+    search(failing, run, Budget(), only=[Impact.DTYPE])
+    assert tried == [DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B]
 
 
 # Other buffers --------------------------------------------------------------------------------------------------------------
@@ -179,16 +179,16 @@ def test_other_buffers_take_full_granules_of_every_bank(text, each):
 
 @pytest.mark.parametrize("room", [0, 1, 300_000, 777_777, 999_999])
 def test_the_part_that_may_stay_is_found_to_a_64th(room):
-    held, asked = 1_000_000, []
+    held, tried = 1_000_000, []
 
     def run(trial):
-        asked.append(trial)
+        tried.append(trial)
         fits = trial.rewrite == "call" and sum(r.bytes_per_bank for r in trial.live) <= room
         verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
         return TrialResult(trial, verdict, "n150", "0", "none")
 
-    made = problem("clone", (64, 64), live=(Resident(L1, 600_000), Resident(L1, 400_000)))
-    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.strategy == "free dead buffers"]
+    failing = problem("clone", (64, 64), live=(Resident(L1, 600_000), Resident(L1, 400_000)))
+    (freed,) = [r for r in search(failing, run, Budget(), only=[Impact.SAME]).found if r.strategy == "free dead buffers"]
     stays = sum(r.bytes_per_bank for r in freed.result.trial.live)
     assert room - held / 64 - 2 <= stays <= room
     assert freed.probes <= 8
@@ -203,14 +203,14 @@ def test_small_buffers_can_be_freed_too(held):
         verdict = Verdict(Status.FITS) if fits else Verdict(Status.OOM, Resource.L1_BUFFER, message="no")
         return TrialResult(trial, verdict, "n150", "0", "none")
 
-    made = problem("clone", (64, 64), live=(Resident(L1, held),))
-    (freed,) = [r for r in search(made, run, Budget(), only=[Impact.SAME]).found if r.strategy == "free dead buffers"]
+    failing = problem("clone", (64, 64), live=(Resident(L1, held),))
+    (freed,) = [r for r in search(failing, run, Budget(), only=[Impact.SAME]).found if r.strategy == "free dead buffers"]
     assert sum(r.bytes_per_bank for r in freed.result.trial.live) == 0
 
 
 def test_a_buffer_without_bytes_is_ignored():
-    made = problem("clone", (64, 64), live=live_set(["0B@l1"], BOARD))
-    found = search(made, answering(Verdict(Status.OOM, Resource.L1_BUFFER, message="no")), Budget(), only=[Impact.SAME])
+    failing = problem("clone", (64, 64), live=live_set(["0B@l1"], BOARD))
+    found = search(failing, answering(Verdict(Status.OOM, Resource.L1_BUFFER, message="no")), Budget(), only=[Impact.SAME])
     assert {r.strategy: r.reason for r in found.refused}["free dead buffers"] == "there are no other buffers in it"
 
 
@@ -244,8 +244,8 @@ def test_host_memory_and_other_verdicts_are_not_searched(verdict, reason):
     case = make_case("relu", ((64, 64),))
     record = Record.of(case, verdict, device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="0")
     with Searcher(OneRecord(record)) as searcher:
-        (made,) = searcher.map([case])
-    assert (made.remedies.reason if made.remedies else None) == reason
+        (searched,) = searcher.map([case])
+    assert (searched.remedies.reason if searched.remedies else None) == reason
 
 
 CHECKS = [
@@ -259,9 +259,9 @@ CHECKS = [
 @pytest.mark.parametrize(("check", "values"), CHECKS)
 def test_rounding_differences_are_accepted(check, values):
     """A rewrite with sums in another order is kept, and marked as rounded; one with other values is no remedy."""
-    made = search(problem("relu", (64, 1024, 1024)), answering(Verdict(Status.FITS)), Budget(), only=[Impact.CHUNKED])
-    checks = {remedy.strategy: check for remedy in made.found}
-    report = RemedyReport(without_other_values(made, checks), checks)
+    remedies = search(problem("relu", (64, 1024, 1024)), answering(Verdict(Status.FITS)), Budget(), only=[Impact.CHUNKED])
+    checks = {remedy.strategy: check for remedy in remedies.found}
+    report = RemedyReport(without_other_values(remedies, checks), checks)
     record = outcome_of(report)
     assert [working.values for working in record.found] == ([] if values is None else [values])
     assert ("it fits, with other values in torch" in [r.reason for r in record.refused]) == (values is None)

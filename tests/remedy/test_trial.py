@@ -37,7 +37,7 @@ def problem(name, shape, placement=Placement(channels_last=False), **attrs):
 
 
 @pytest.mark.parametrize(
-    ("found", "any_memory", "said"),
+    ("specs", "any_memory", "message"),
     [
         (WANTED, False, ""),
         (replace(WANTED, memory=DRAM), False, "memory dram; expected l1"),
@@ -47,10 +47,10 @@ def problem(name, shape, placement=Placement(channels_last=False), **attrs):
         (replace(WANTED, shape=(4, 64, 64)), True, "shape (4, 64, 64); expected (1, 4, 64, 64)"),
     ],
 )
-def test_results_must_have_the_wanted_specs(found, any_memory, said):
-    verdict = judged(Trial(problem("relu", WANTED.shape).case, (WANTED,), any_memory=any_memory), [found], [False])
-    assert (verdict.status is Status.FITS) == (not said)
-    assert verdict.message == (f"TTNN returned {said}" if said else "")
+def test_results_must_have_the_wanted_specs(specs, any_memory, message):
+    verdict = judged(Trial(problem("relu", WANTED.shape).case, (WANTED,), any_memory=any_memory), [specs], [False])
+    assert (verdict.status is Status.FITS) == (not message)
+    assert verdict.message == (f"TTNN returned {message}" if message else "")
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
@@ -72,12 +72,12 @@ def test_a_sharded_result_is_rejected_where_an_interleaved_one_is_wanted(any_mem
 @pytest.mark.virtual_device
 def test_a_result_in_another_memory_is_no_remedy(pools):
     """The call asks TTNN for DRAM."""
-    made = problem("relu", (4, 64, 64), Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM))
-    trial = made.trial()
+    failing = problem("relu", (4, 64, 64), Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM))
+    trial = failing.trial()
     wanted = tuple(replace(spec, memory=L1) for spec in trial.wanted)
     assert pools.run(replace(trial, any_memory=False)).works
-    tried = pools.run(replace(trial, wanted=wanted, any_memory=False))
-    assert (tried.verdict.status, tried.verdict.message) == (Status.MISMATCH, "TTNN returned memory dram; expected l1")
+    result = pools.run(replace(trial, wanted=wanted, any_memory=False))
+    assert (result.verdict.status, result.verdict.message) == (Status.MISMATCH, "TTNN returned memory dram; expected l1")
 
 
 # Pieces -----------------------------------------------------------------------------------------------------------------------
@@ -93,18 +93,18 @@ def test_a_result_in_another_memory_is_no_remedy(pools):
     ],
 )
 def test_a_result_that_shares_the_buffer_of_its_piece_is_not_freed(pools, name, shape, attrs):
-    made = problem(name, shape, **attrs)
-    tried = pools.run(cuts_of(made)[0].trial(made, 2))
-    assert tried.works, tried.verdict
-    assert not any("deallocate" in line for line in tried.code)
+    failing = problem(name, shape, **attrs)
+    result = pools.run(cuts_of(failing)[0].trial(failing, 2))
+    assert result.works, result.verdict
+    assert not any("deallocate" in line for line in result.code)
 
 
 @pytest.mark.virtual_device
 def test_pieces_are_moved_to_dram_only_from_elsewhere(pools):
     """Two pieces of 4 x 2 x 2 tiles of 2,048 B: cut, called and joined, each tensor is read and written once."""
     whole = 4 * 2 * 2 * 2048
-    made = problem("relu", (4, 64, 64))
-    there = pools.run(cuts_of(made)[0].trial(made, 2))
+    failing = problem("relu", (4, 64, 64))
+    there = pools.run(cuts_of(failing)[0].trial(failing, 2))
     assert (there.calls, there.moved_bytes) == (5, (2 * whole + whole) + 2 * whole + 2 * whole)
     assert not any("to_memory_config" in line for line in there.code)
     in_l1 = problem("relu", (4, 64, 64), Placement(memory=BufferType.L1, channels_last=False))

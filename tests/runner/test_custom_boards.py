@@ -64,10 +64,10 @@ CASES = (
 )
 
 
-def said(record: Record) -> dict[str, Any]:
+def comparable(record: Record) -> dict[str, Any]:
     """Returns a record without the board's name and mesh, and the time."""
-    told = record.to_json()
-    return {name: value for name, value in told.items() if name not in ("board", "mesh", "duration_s")}
+    fields = record.to_json()
+    return {name: value for name, value in fields.items() if name not in ("board", "mesh", "duration_s")}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def on_n150() -> list[dict[str, Any]]:
     failed = {record.verdict.resource for record in records if record.status is Status.OOM}
     assert failed == {Resource.L1_BUFFER, Resource.CIRCULAR_BUFFER, Resource.DRAM_BUFFER}
     assert sum(record.status is Status.FITS for record in records) == len(CASES) - 4
-    return list(map(said, records))
+    return list(map(comparable, records))
 
 
 # Grids and meshes ----------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_each_chip_of_a_mesh_holds_as_much_as_one_chip(name, mesh, on_n150):
     with Pool(choose_device("virtual", name)) as pool:
         records = list(pool.map(CASES))
         assert pool.facts.mesh == pool.facts.opened_board.mesh == mesh
-    assert list(map(said, records)) == on_n150
+    assert list(map(comparable, records)) == on_n150
     assert {(record.board, record.mesh, tuple(record.to_json()["mesh"])) for record in records} == {(name, mesh, mesh)}
 
 
@@ -163,7 +163,7 @@ def test_a_machines_own_descriptor_is_its_board(cache, tmp_path, serialized, on_
     with Pool(choose_device("virtual", name)) as pool:
         records = list(pool.map(CASES))
         assert pool.facts.descriptor_sha256 == sha256
-    assert list(map(said, records)) == on_n150
+    assert list(map(comparable, records)) == on_n150
     assert {record.board for record in records} == {name}
     path.unlink()
     assert load_board(name).grid == (8, 8)  # its files are here; the name of a record is enough

@@ -20,9 +20,9 @@ LINE = torch.arange(64, dtype=torch.float32).reshape(8, 8)
 
 
 def test_equal_values_agree():
-    found = compare_values(torch, LINE, LINE.clone(), 0.999)
-    assert (found.fault, found.max_abs_error) == ("", 0.0)
-    assert found.pcc == pytest.approx(1.0)
+    comparison = compare_values(torch, LINE, LINE.clone(), 0.999)
+    assert (comparison.fault, comparison.max_abs_error) == ("", 0.0)
+    assert comparison.pcc == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_constants_are_compared_by_value():
 
 def test_pcc_is_pearsons():
     """By hand: x = 1, 2, 3 and y = 1, 2, 4 give r = 3 / sqrt(2 * 14/3) = 0.98198."""
-    found = compare_values(torch, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 0.9)
-    assert found.pcc == pytest.approx(3 / math.sqrt(2 * 14 / 3))
-    assert found.max_abs_error == 1.0
+    comparison = compare_values(torch, torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 4.0]), 0.9)
+    assert comparison.pcc == pytest.approx(3 / math.sqrt(2 * 14 / 3))
+    assert comparison.max_abs_error == 1.0
 
 
 @pytest.mark.parametrize(

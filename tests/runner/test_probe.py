@@ -49,17 +49,17 @@ def test_operands_are_distinct_tensors(pool):
 
 
 @pytest.mark.parametrize(
-    ("asked", "lies_in"),
+    ("requested", "buffer"),
     [(OutputMemory.SAME, "l1"), (OutputMemory.L1, "l1"), (OutputMemory.DRAM, "dram"), (OutputMemory.TTNN, "dram")],
 )
 @pytest.mark.parametrize(("name", "second"), [("mm", (64, 64)), ("cat", (64, 64))])
-def test_where_the_result_goes_is_requested_and_recorded(pool, name, second, asked, lies_in):
+def test_where_the_result_goes_is_requested_and_recorded(pool, name, second, requested, buffer):
     """Without a request TTNN puts results of matmul and concat into DRAM, wherever their operands are."""
     shapes = ((64, 64), second)
-    record = probe(pool, name, *shapes, placement=Placement(memory=BufferType.L1, output_memory=asked))
+    record = probe(pool, name, *shapes, placement=Placement(memory=BufferType.L1, output_memory=requested))
     assert record.status is Status.FITS
-    assert record.tensors[-1].memory == lies_in
-    assert record.output_memory == asked.value
+    assert record.tensors[-1].memory == buffer
+    assert record.output_memory == requested.value
 
 
 def test_a_result_in_another_memory_than_requested_names_it(pool):
@@ -194,8 +194,8 @@ def test_stages_name_operand_result_and_program(pool):
 
 
 def test_a_virtual_record_never_claims_numerics(pool):
-    said = probe(pool, "relu", (1, 1, 64, 64)).to_json()
-    assert (said["device_mode"], said["numerics"], said["comparison"]) == ("virtual", "not run", None)
+    record = probe(pool, "relu", (1, 1, 64, 64)).to_json()
+    assert (record["device_mode"], record["numerics"], record["comparison"]) == ("virtual", "not run", None)
 
 
 def test_dram_is_counted_too(pool):
