@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="numerics need torch")
 
 from ssinghal.core.tensors import TensorSpec  # noqa: E402
-from ssinghal.device.modes import choose_device  # noqa: E402
+from ssinghal.device.modes import DeviceMode, choose_device  # noqa: E402
 from ssinghal.errors import NotProven  # noqa: E402
 from ssinghal.operators import find_operator, make_case  # noqa: E402
 from ssinghal.operators.binding import bind  # noqa: E402
@@ -86,4 +86,4 @@ def test_a_virtual_device_is_never_compared():
         Pool(choose_device("virtual"), PoolOptions(numerics=True))
     relu = bind(make_case("relu", ((1, 1, 32, 32),)))
     with pytest.raises(NotProven, match="computes nothing"):
-        compare_with_torch(relu, SimpleNamespace(facts=SimpleNamespace(mode="virtual")))
+        compare_with_torch(relu, SimpleNamespace(facts=SimpleNamespace(mode=DeviceMode.VIRTUAL)))
