@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
+from ssinghal.capture.trace import SUFFIX, Trace, ValueKind, read_trace, resident_bytes, trace_text
+from ssinghal.capture.trace_library import trace_files, trace_request, write_trace
 from ssinghal.cli import options
 from ssinghal.cli.parameter_types import CatalogName, OneOf
 from ssinghal.cli.progress import track
@@ -18,7 +20,6 @@ from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import InvalidCase
 
 if TYPE_CHECKING:
-    from ssinghal.capture.trace import Trace
     from ssinghal.catalog.schema import CapturedCatalog
 
 _timeout_option = options.timeout(DEFAULT_TIMEOUT_S, "one capture")
@@ -59,7 +60,6 @@ def capture_command(
     written uncompressed to standard output and to a file *.json.
     """
     from ssinghal.capture.client import capture, write_capture
-    from ssinghal.capture.trace_library import write_trace
 
     inputs = () if input_shape is None else (input_shape,)
     request = CaptureRequest(model, factory or "", inputs, level or (Level.TORCH if as_trace else Level.ATEN), as_trace)
@@ -92,8 +92,6 @@ def _summary(catalog: CapturedCatalog) -> list[str]:
 
 
 def _trace_summary(trace: Trace) -> list[str]:
-    from ssinghal.capture.trace import ValueKind, resident_bytes
-
     capture = trace.head["capture"]
     weights, constants = (resident_bytes(trace, kind) for kind in (ValueKind.WEIGHT, ValueKind.CONSTANT))
     return [
@@ -157,8 +155,6 @@ class _CaptureResult(NamedTuple):
 
 def _captured(named: Sequence[str]) -> list[_CaptureResult]:
     from ssinghal.capture.client import request_of, write_capture
-    from ssinghal.capture.trace import SUFFIX, read_trace, trace_text
-    from ssinghal.capture.trace_library import trace_files, trace_request, write_trace
     from ssinghal.catalog.loader import load_catalogs
     from ssinghal.catalog.schema import CapturedCatalog
 

@@ -17,6 +17,7 @@ from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, devi
 from ssinghal.cli.streams import show, write_text
 from ssinghal.core.case import Case, call_text
 from ssinghal.device.releases import find_release
+from ssinghal.diagnose.parse.mlir import read_module
 from ssinghal.errors import InvalidCase
 from ssinghal.remedy.strategies.placement import HOST_TILES
 
@@ -62,7 +63,6 @@ def diagnose(
     """
     from ssinghal.diagnose import text
     from ssinghal.diagnose.log_reader import read_log
-    from ssinghal.diagnose.parse.mlir import read_module
     from ssinghal.diagnose.pipeline import diagnose_failures
     from ssinghal.diagnose.replay_pools import ReplayPools
     from ssinghal.remedy.search import Budget

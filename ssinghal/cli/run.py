@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ssinghal.catalog.sampling import sample
 from ssinghal.cli import options
 from ssinghal.cli.progress import VerdictProgress
 from ssinghal.cli.requests import DeviceRequest, device_options
@@ -60,7 +61,6 @@ def run(
     """
     from ssinghal.catalog.expansion import expand
     from ssinghal.catalog.loader import load_catalogs
-    from ssinghal.catalog.sampling import sample
 
     choice = device.choose()
     expanded = expand(load_catalogs(catalogs or None), operators=operators or None, memory=memory, max_bytes=max_bytes)

@@ -28,7 +28,7 @@ def _coloured(verdict: re.Match[str]) -> str:
 
 
 def input_lines(source: Path) -> list[str]:
-    """Lines of a text file, or of standard input for ``-``. InvalidCase where it cannot be read."""
+    """Returns the lines of a text file, or of standard input for ``-``. Raises InvalidCase where it cannot be read."""
     if str(source) == "-" and sys.stdin is None:
         raise InvalidCase("-: standard input is closed")
     try:
@@ -41,7 +41,7 @@ def input_lines(source: Path) -> list[str]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file. InvalidCase where it cannot be written."""
+    """Writes a file. Raises InvalidCase where it cannot be written."""
     try:
         path.write_text(text)
     except OSError as error:
