@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ssinghal
@@ -351,6 +351,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(key=st.sampled_from(sorted(GOOD)), value=VALUES)
 def test_no_value_of_a_descriptor_crashes(key, value, tmp_path_factory):
     path = tmp_path_factory.mktemp("fuzz") / "made.yaml"
@@ -359,6 +360,7 @@ def test_no_value_of_a_descriptor_crashes(key, value, tmp_path_factory):
         assert read_descriptor(path).name.startswith("made.yaml@")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_crash(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("fuzz") / "made.yaml"
