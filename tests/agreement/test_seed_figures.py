@@ -128,7 +128,7 @@ def test_the_third_seed_swapped_view():
     view, sigmoid = rows["view"], rows["sigmoid"]
     swapped = f"`view` is swapped ({view['true_passed']} passed, {view['true_failed']} failed)"
     text = " ".join(DOCUMENT.read_text().split())
-    assert f"{swapped}; sigmoid has {sigmoid['true_tests']} cases, not 27" in text
+    assert f"{swapped}, and sigmoid has {sigmoid['true_tests']} cases, not 27" in text
     assert sum(int(row["true_oom"]) for row in rows.values()) == 81
 
 
@@ -170,7 +170,7 @@ def test_the_document_has_these_figures():
     for row in (
         "| the cards, from their counts | 1,012 | 55 | 112 | 410 | 435 |",
         "| the same calls, virtual n150, ttnn 0.81.1 | 1,021 | 56 | 113 | 412 | 440 |",
-        "| complete calls of the crossed catalogs, same lists | 1,093 | 56 | 113 | 412 | 512 |",
+        "| complete calls of the shape sweeps, same lists | 1,093 | 56 | 113 | 412 | 512 |",
         "with the lists of R1 and R2 | 1,476 | 56 | 113 | 472 | 835 |",
     ):
         assert row in text
