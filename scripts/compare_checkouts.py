@@ -171,7 +171,7 @@ def compare_records(before: Path, after: Path, numbers: bool) -> int:
     sides = []
     for folder in (before, after):
         lines = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
-        sides.append({(line["key"], line["id"]): without_times(line) for line in lines})
+        sides.append({(line["op"], line["id"]): without_times(line) for line in lines})
     fields: Counter[str] = Counter()
     count = 0
     for key in sorted({*sides[0], *sides[1]}):
@@ -180,7 +180,7 @@ def compare_records(before: Path, after: Path, numbers: bool) -> int:
         count += bool(found)
         fields.update(re.sub(r"\[\d+\]", "[]", line.partition(":")[0]) for line in found)
         if found and count <= 5:
-            print(key[1], *found[:3], sep="\n    ")  # noqa: T201
+            print(*key, *found[:3], sep="\n    ")  # noqa: T201
     print(f"{len(sides[0])} and {len(sides[1])} records, {count} differ", dict(fields))  # noqa: T201
     return count
 
