@@ -16,7 +16,7 @@ def comparison(name: str) -> OperatorInfo:
 
 
 def logical(name: str) -> OperatorInfo:
-    """Declares a logical operator. Its kernel converts each operand to 0 and 1 first, in buffers of its own."""
+    """Declares a logical operator. Its kernel converts each operand to 0 and 1 first, in separate buffers."""
     overloads = (f"aten.{name}.default", f"aten.{name}_.default")
     return binary((name,), name, overloads=overloads, takes_number=False, program=None)
 
