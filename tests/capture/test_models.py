@@ -151,6 +151,19 @@ def test_the_mochi_decoder_has_its_known_calls():
     assert pad.n == 18
 
 
+def test_the_cogvideox_decode_runs_the_decoder_for_two_latent_frames_at_a_time():
+    """4 latent frames: every norm of the module twice, each time on half of its frames."""
+    (decode,) = load_catalogs(["diffusers-cogvideox-decode-4x60x90"])
+    (decoder,) = load_catalogs(["diffusers-cogvideox-decoder-4x60x90"])
+    assert (decode.head.counts.calls, decoder.head.counts.calls) == (1095, 573)
+    assert decode.head.model.params == decoder.head.model.params
+
+    def norms(catalog):
+        return Counter({line.inputs["input"]: line.n for line in catalog.sections["aten.native_group_norm.default"]})
+
+    assert norms(decode) == {(n, c, frames // 2, h, w): 2 * calls for (n, c, frames, h, w), calls in norms(decoder).items()}
+
+
 def test_yolo12x_attends_over_8160_positions_at_padded_4k():
     lines = lines_of("ultralytics-yolo12x-2176x3840", "aten.bmm.default")
     assert [(x.n, x.at) for x in lines if x.out == ((12, 8160, 8160),)] == [(8, "model.8.m.0.0.attn")]

@@ -13,11 +13,15 @@ from ssinghal.errors import CaptureError
 
 @dataclass(frozen=True)
 class ModelPart:
-    """``part`` of the class (all of it if empty), which takes a tensor of ``rank``. ``more``: shapes of further inputs."""
+    """``part`` of the class (all of it if empty), which takes a tensor of ``rank``. ``more``: shapes of further inputs.
+
+    A part is a module, or a method that runs the module ``runs``.
+    """
 
     cls: str
     rank: int
     part: str = ""
+    runs: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     more: tuple[Shape, ...] = ()
 
@@ -29,11 +33,14 @@ _SD_VAE = {
 PARTS = {
     "mochi-decoder": ModelPart("AutoencoderKLMochi", 5, "decoder"),
     "mochi-encoder": ModelPart("AutoencoderKLMochi", 5, "encoder"),
+    "cogvideox-decode": ModelPart(
+        "AutoencoderKLCogVideoX", 5, "decode", runs="decoder"
+    ),  # as pipelines call it, in frame batches
     "cogvideox-decoder": ModelPart("AutoencoderKLCogVideoX", 5, "decoder"),
     "cogvideox-encoder": ModelPart("AutoencoderKLCogVideoX", 5, "encoder"),
     "ltx-decoder": ModelPart("AutoencoderKLLTXVideo", 5, "decoder"),
-    "sd-vae-decoder": ModelPart("AutoencoderKL", 4, "decoder", _SD_VAE),
-    "sd-vae-encoder": ModelPart("AutoencoderKL", 4, "encoder", _SD_VAE),
+    "sd-vae-decoder": ModelPart("AutoencoderKL", 4, "decoder", options=_SD_VAE),
+    "sd-vae-encoder": ModelPart("AutoencoderKL", 4, "encoder", options=_SD_VAE),
     "taesd-decoder": ModelPart("AutoencoderTiny", 4, "decoder"),
     "unet2d": ModelPart("UNet2DModel", 4, more=((1,),)),
     "sd-unet": ModelPart("UNet2DConditionModel", 4, options={"cross_attention_dim": 768}, more=((1,), (1, 77, 768))),
@@ -57,7 +64,8 @@ def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:
     dtypes = tuple("int64" if shape == (inputs[0][0],) else DTYPE for shape in shapes) if part.more else ()
     options = ", ".join(f"{key}={value!r}" for key, value in part.options.items())
     config = f"{part.cls}({options})" + (f".{part.part}" if part.part else "")
-    return BuiltModel(root, run, config, shapes, dtypes, counted=run)
+    counted = getattr(root, part.runs) if part.runs else run
+    return BuiltModel(root, run, config, shapes, dtypes, counted=counted)
 
 
 def _of_batch(shape: Shape, batch: int) -> Shape:
