@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ssinghal.catalog.writer import made_in
 from ssinghal.core.tensors import Shape
 
 Shapes = tuple["Shape | None", ...]
@@ -48,7 +50,7 @@ class RecordedCall:
     at: str
 
     def line(self, input_dtype: str) -> Line:
-        """Returns a catalog's line without ``n``; what a reader can take for granted is left out."""
+        """Returns a catalog's line without ``n`` and ``at``; what a reader can take for granted is left out."""
         usual = _ALWAYS.get(self.overload, {})
         args = {
             k: v
@@ -62,18 +64,21 @@ class RecordedCall:
         for key, value in (("w", [o.name for o in self.operands if o.constant]), ("args", args), ("dtypes", dtypes)):
             if value:
                 line[key] = value
-        return {**line, "out": self.out, "at": self.at}
+        return {**line, "out": self.out}
 
 
 def merged(calls: Iterable[RecordedCall], input_dtype: str) -> dict[str, list[Line]]:
     """Returns the lines of each overload, sorted by shapes, then by all else, so that captures can be compared by line."""
-    lines: dict[str, dict[str, Line]] = {}
+    lines: dict[str, dict[str, tuple[Line, Counter[str]]]] = {}
     for call in calls:
         line = call.line(input_dtype)
-        identity = repr([line.get(key) for key in ("in", "w", "args", "dtypes", "out")])
-        known = lines.setdefault(call.overload, {}).setdefault(identity, {"n": 0, **line})
-        known["n"] += 1
-    return {overload: sorted(lines[overload].values(), key=_order) for overload in sorted(lines)}
+        identity = repr(line)
+        known = lines.setdefault(call.overload, {}).setdefault(identity, (line, Counter()))
+        known[1][call.at] += 1
+    return {
+        overload: sorted(({"n": at.total(), **line, **made_in(at)} for line, at in found.values()), key=_order)
+        for overload, found in sorted(lines.items())
+    }
 
 
 def _order(line: Line) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 from ssinghal.catalog import csv_fields
 from ssinghal.catalog.expansion import crossed_case
 from ssinghal.catalog.schema import CrossedLine, PlacementModel
-from ssinghal.catalog.writer import flow
+from ssinghal.catalog.writer import flow, made_in
 from ssinghal.core.case import Placement, Source
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.operators import find_operator
@@ -66,7 +66,7 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
     """Reads every row of a CSV file as a call, or the reason why it is none. Equal calls of a model are merged, counts added.
 
     Columns are recognized by their titles (``csv_fields.COLUMNS``) and separated by comma, semicolon, tab or bar. The text is
-    sorted, so that the order of the rows does not matter.
+    sorted, so that the order of the rows decides only that of a call's modules.
 
     Raises:
         CatalogError: There is no table: no such file, no text, no operator or no shapes among the titles.
@@ -82,8 +82,7 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
         except InvalidCase as error:
             return error
 
-    calls: dict[tuple[str, str, _Caller], tuple[_RowCall, str]] = {}
-    counts = Counter[tuple[str, str, _Caller]]()
+    calls: dict[tuple[str, str, _Caller], tuple[_RowCall, Counter[str]]] = {}
     faults: list[str] = []
     read = completed = 0
     for line, row in rows:
@@ -99,12 +98,11 @@ def read_list(file: Path, placement: PlacementModel) -> ImportResult:
             faults.append(f"{file}:{line}: {error}")
             continue
         identity = (call.name, call.key, caller)
-        calls.setdefault(identity, (call, module))
-        counts[identity] += count
+        calls.setdefault(identity, (call, Counter()))[1][module] += count
         completed += call.completed
     lines = [
-        (call, {"n": counts[identity], "model": identity[2].model, "input": identity[2].size, "at": module})
-        for identity, (call, module) in calls.items()
+        (call, {"n": at.total(), "model": caller.model, "input": caller.size, **made_in(at)})
+        for (_, _, caller), (call, at) in calls.items()
     ]
     text = _catalog_text(file.name, placement, lines) if lines else ""
     return ImportResult(text, read, len(lines), completed, tuple(faults), unused)

@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.catalog.schema import CapturedLine, Catalog, CatalogModel, CrossedCatalog, CrossedLine, ImportedLine, ShapeOrigin
+from ssinghal.catalog.schema import (
+    CapturedLine,
+    Catalog,
+    CatalogModel,
+    CountedLine,
+    CrossedCatalog,
+    CrossedLine,
+    ImportedLine,
+    ShapeOrigin,
+)
 from ssinghal.catalog.writer import flow
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase
@@ -54,7 +63,8 @@ class CallChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """What changed from one catalog to another. ``moved``: number of calls of both whose first module path differs."""
+    """What changed from one catalog to another. ``moved``: number of calls of both that other modules make, or make another
+    number of times; a change of the total count is in ``calls`` alone."""
 
     heads: tuple[HeadChange, ...] = ()
     calls: tuple[CallChange, ...] = ()
@@ -86,7 +96,7 @@ class Difference:
                 yield f"  and {len(changes) - shown} more"
         kinds = Counter(change.kind for change in self.calls)
         sums = f"{kinds['appeared']} lines appeared, {kinds['vanished']} vanished, {kinds['count']} changed count"
-        yield sums + (f", {self.moved} first made in another module" if self.moved else "")
+        yield sums + (f", {self.moved} made by other modules" if self.moved else "")
 
 
 def compare(old: Catalog, new: Catalog) -> Difference:
@@ -101,7 +111,7 @@ def compare(old: Catalog, new: Catalog) -> Difference:
         for (operator, key), line in sorted({**had, **has}.items(), key=lambda item: item[0])
         if (old_n := _count(had.get((operator, key)))) != (new_n := _count(has.get((operator, key))))
     ]
-    moved = sum(_module(line) != _module(has[key]) for key, line in had.items() if key in has)
+    moved = sum(_is_moved(line, has[key]) for key, line in had.items() if key in has)
     return Difference(tuple(heads), tuple(calls), moved)
 
 
@@ -132,7 +142,7 @@ def _calls(catalog: Catalog) -> dict[tuple[str, str], _Line]:
 
 
 def _content(line: _Line) -> dict[str, Any]:
-    content = _plain(line) if isinstance(line, ShapeOrigin) else _plain(line, "n", "at")
+    content = _plain(line) if isinstance(line, ShapeOrigin) else _plain(line, "n", "at", "more")
     return {**content, **{name: dict(sorted(content[name].items())) for name in ("args", "dtypes") if name in content}}
 
 
@@ -141,8 +151,16 @@ def _count(line: _Line | None) -> int:
     return 0 if line is None else line.n if isinstance(line, (CapturedLine, ImportedLine)) else 1
 
 
-def _module(line: _Line) -> str | None:
-    return line.at if isinstance(line, (CapturedLine, ImportedLine)) else None
+def _is_moved(old: _Line, new: _Line) -> bool:
+    """Whether the modules that make a call differ. Where one side recorded only the first of them, the first ones count; where
+    the number of calls changed, which modules there are."""
+    if not isinstance(old, CountedLine) or not isinstance(new, CountedLine):
+        return False
+    if isinstance(old.at, Mapping) != isinstance(new.at, Mapping):
+        return next(iter(old.modules), None) != next(iter(new.modules), None)
+    if old.n == new.n:
+        return (old.at, old.more) != (new.at, new.more)
+    return {m.path for m in old.modules} != {m.path for m in new.modules}
 
 
 def _short(line: _Line) -> str:

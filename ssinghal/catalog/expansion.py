@@ -80,19 +80,19 @@ def catalog_cases(catalog: Catalog) -> Iterator[Case | Unmapped]:
         for name, lines in catalog.sections.items():
             for line in lines:
                 o = origins[line.first_shape]
-                yield crossed_case(name, line, base, Source(catalog.name, o.model or "", o.input or "", 0, o.at or ""))
+                source = Source.of_first(catalog.name, o.model or "", o.input or "", 0, o.at or "")
+                yield crossed_case(name, line, base, source)
         return
     if isinstance(catalog, ImportedCatalog):
         for name, listed in catalog.sections.items():
             for row in listed:
-                source = Source(catalog.name, row.model or "", row.input or "", row.n, row.at or "")
-                yield crossed_case(name, row, base, source)
+                yield crossed_case(name, row, base, row.source(catalog.name, row.model or "", row.input or ""))
         return
     head = catalog.head
     base = replace(base, dtype=head.input.dtype)
     for overload, calls in catalog.sections.items():
         for call in calls:
-            source = Source(catalog.name, head.model.full_name, catalog.input_size, call.n, call.at)
+            source = call.source(catalog.name, head.model.full_name, catalog.input_size)
             yield captured_case(overload, call, base, source)
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StrictBool, StrictInt, model_validator
 
-from ssinghal.core.case import KnownOom, OutputMemory, Placement
+from ssinghal.core.case import KnownOom, ModuleCalls, OutputMemory, Placement, Source
 from ssinghal.core.tensors import MAX_DIM, MAX_RANK, BufferType, DType, Layout, Shape, check_shape
 from ssinghal.errors import InvalidCase, unknown
 
 Operand = Shape | tuple[Shape | None, ...]
 
+MAX_MODULES = 64  # that a line names
 PINNED = r"^[\w.-]+==\S+$"
 FUNCTION = r"^\w+(\.\w+)*:\w+(\.\w+)*$"
 TORCH_DTYPES = (
@@ -96,6 +98,18 @@ def _torch_dtype(value: Any) -> Any:
     return value
 
 
+def _modules(value: Any) -> Any:
+    """Reads a module, or modules with the number of their calls."""
+    if isinstance(value, str) and value:
+        return value
+    counts = value.items() if isinstance(value, dict) else ()
+    if not counts or not all(isinstance(path, str) and path and type(calls) is int and calls > 0 for path, calls in counts):
+        raise ValueError(f"expected a module, or modules with their calls like {{block.0: 2, (top): 1}}, got {value!r}")
+    if len(counts) > MAX_MODULES:
+        raise ValueError(f"names {len(counts)} modules; expected at most {MAX_MODULES}, and the number of the others in more")
+    return value
+
+
 ShapeField = Annotated[Shape, PlainValidator(_shape)]
 Memory = Annotated[BufferType, BeforeValidator(_tensor_memory)]
 Count = Annotated[StrictInt, Field(ge=1)]
@@ -104,6 +118,7 @@ Text = Annotated[str, Field(min_length=1)]
 TorchDType = Annotated[str, BeforeValidator(_torch_dtype)]
 Pinned = Annotated[str, Field(pattern=PINNED)]
 Function = Annotated[str, Field(pattern=FUNCTION)]
+Modules = Annotated[str | Mapping[str, int], PlainValidator(_modules)]
 Arguments = Mapping[str, Annotated[Any, PlainValidator(_argument)]]
 
 
@@ -218,13 +233,57 @@ class CrossedHead(CatalogModel):
     placement: PlacementModel
 
 
-class ImportedLine(CrossedLine):
-    """One call that ``model`` makes ``n`` times, at an ``input`` size and first in the module ``at``, if the list has them."""
+class MoreModules(CatalogModel):
+    """Calls beyond those of the modules that a line names. ``modules``: how many more modules make them; 0 if it is not
+    recorded which."""
+
+    modules: Amount
+    calls: Count
+
+
+class CountedLine(CatalogModel):
+    """A call made ``n`` times. ``at``: the modules that make it in the order of their first calls, each with its number of
+    calls; at most 64 of them, the others are counted in ``more``. A module alone makes the first call; which modules make the
+    others is not known then."""
 
     n: Count
+    at: Modules | None = None
+    more: MoreModules | None = None
+
+    @model_validator(mode="after")
+    def _modules_add_up(self) -> CountedLine:
+        if isinstance(self.at, Mapping):
+            calls = sum(self.at.values()) + (self.more.calls if self.more else 0)
+            if calls != self.n:
+                named = "at and more" if self.more else "at"
+                raise ValueError(f"n is {self.n}, but the calls of the modules in {named} add up to {calls}")
+        elif self.more:
+            raise ValueError("more needs the modules in at with their calls")
+        return self
+
+    @property
+    def modules(self) -> tuple[ModuleCalls, ...]:
+        """The modules that are named, with their calls."""
+        if self.at is None:
+            return ()
+        return tuple(starmap(ModuleCalls, self.at.items())) if isinstance(self.at, Mapping) else (ModuleCalls(self.at),)
+
+    def made_in(self) -> tuple[tuple[ModuleCalls, ...], int, int]:
+        """Returns ``modules``, ``other_modules`` and ``other_calls`` of the line's ``Source``."""
+        modules = self.modules
+        others = self.n - sum(m.calls for m in modules) if modules else 0
+        return modules, self.more.modules if self.more else 0, others
+
+    def source(self, catalog: str, model: str, input_size: str) -> Source:
+        """Returns the line as the source of a case: ``model`` makes it at ``input_size``."""
+        return Source(catalog, model, input_size, self.n, *self.made_in())
+
+
+class ImportedLine(CrossedLine, CountedLine):
+    """One call that ``model`` makes ``n`` times at an ``input`` size, in the modules ``at``, if the list has them."""
+
     model: Text | None = None
     input: Text | None = None
-    at: Text | None = None
 
     @model_validator(mode="after")
     def _no_card_ran_it(self) -> ImportedLine:
@@ -307,20 +366,19 @@ class Counts(CatalogModel):
     left_out: Mapping[str, Amount] = {}
 
 
-class CapturedLine(CatalogModel):
+class CapturedLine(CountedLine):
     """One call made ``n`` times. ``in``: all tensor arguments in ATen order, of which ``w`` names weights and constants.
 
     ``args``: the other arguments where they differ from their default. ``dtypes``: of tensors that differ from the catalog's.
-    ``at``: the first module that makes the call. Shapes are torch's: ``[]`` is a scalar, sizes may be 0.
+    Shapes are torch's: ``[]`` is a scalar, sizes may be 0.
     """
 
-    n: Count
+    at: Modules
     inputs: Mapping[str, Annotated[Any, PlainValidator(_operand)]] = Field(alias="in")
     w: tuple[Text, ...] = ()
     args: Arguments = Field(default_factory=dict)
     dtypes: Mapping[str, TorchDType] = Field(default_factory=dict)
     out: Annotated[tuple[Shape, ...], PlainValidator(_outputs)]
-    at: Text
 
     @model_validator(mode="after")
     def _names_exist(self) -> CapturedLine:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any
 
 from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog, ImportedCatalog, ShapeOrigin
+from ssinghal.core.case import ModuleCalls
 from ssinghal.core.shape_pattern import Pattern, fits_pattern, nearest
 from ssinghal.core.tensors import Shape, format_shape
 
@@ -15,9 +18,11 @@ MAX_NAMED = 8
 
 @dataclass(frozen=True)
 class ShapeUse:
-    """A shape in one place of one call of a model: ``calls`` in ``lines`` of the catalog, the first of them in ``module``.
+    """A shape in one place of one call of a model: ``calls`` in ``lines`` of the catalog.
 
-    ``role``: in, weight or out. An imported list has no out, and model, size and module only if the list names them.
+    ``role``: in, weight or out. ``modules``: how often each module makes the call, as far as the lines name them: the rest of
+    the calls is ``other_calls``, made by ``other_modules`` more modules, or, if that is 0, by modules that were not recorded.
+    An imported list has no out, and model, size and modules only if the list names them.
     """
 
     catalog: str
@@ -28,7 +33,38 @@ class ShapeUse:
     role: str
     calls: int
     lines: int
-    module: str
+    modules: tuple[ModuleCalls, ...]
+    other_modules: int = 0
+    other_calls: int = 0
+
+    def joined(self, other: ShapeUse) -> ShapeUse:
+        """Adds the use of the same shape in another line. A module that neither names may be in both, so that ``other_modules``
+        is then a most."""
+        calls = Counter({m.path: m.calls for m in self.modules})
+        calls.update({m.path: m.calls for m in other.modules})
+        return replace(
+            self,
+            calls=self.calls + other.calls,
+            lines=self.lines + other.lines,
+            modules=tuple(starmap(ModuleCalls, calls.items())),
+            other_modules=self.other_modules + other.other_modules,
+            other_calls=self.other_calls + other.other_calls,
+        )
+
+    @property
+    def where(self) -> str:
+        """The modules with their calls; of many, the first ones and the number of the others."""
+        if len(self.modules) == 1 and not self.other_calls:
+            return self.modules[0].path
+        named = [f"{m.calls:,}x {m.path}" for m in self.modules[:MAX_NAMED]]
+        beyond = self.modules[MAX_NAMED:]
+        if calls := sum(m.calls for m in beyond) + self.other_calls:
+            modules = len(beyond) + self.other_modules
+            named.append(f"{calls:,}x in {f'{modules:,} more' if modules else 'modules not recorded'}")
+        return ", ".join(named)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "modules": {m.path: m.calls for m in self.modules}}
 
 
 @dataclass(frozen=True)
@@ -71,7 +107,7 @@ class ShapeMatches:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "uses": [vars(use) for use in self.uses],
+            "uses": [use.to_json() for use in self.uses],
             "listings": [{**vars(x), "origin": x.origin and x.origin.model_dump(exclude_defaults=True)} for x in self.listings],
             "near": self.near,
         }
@@ -86,8 +122,7 @@ class ShapeMatches:
                 yield who
             last = who
             shape = f"{format_shape(use.shape)}  " if several else ""
-            at = f"  {use.module}" if use.module else ""
-            yield f"  {use.calls:5,}x {shape}{use.call} {use.role}{at}"
+            yield f"  {use.calls:5,}x {shape}{use.call} {use.role}  {use.where}".rstrip()
         for listing in self.listings:
             yield f"{format_shape(listing.shape)} in the lists of {listing.catalog}: {listing.tried}"
             yield f"  {listing.origin_text}"
@@ -122,7 +157,7 @@ def _captured(catalog: CapturedCatalog, matches: Callable[[Shape], bool]) -> Ite
             places = [("weight" if name in line.w else "in", shape) for name, shape in line.operands()]
             for role, shape in dict.fromkeys([*places, *(("out", shape) for shape in line.out)]):
                 if matches(shape):
-                    yield ShapeUse(catalog.name, model, catalog.input_size, shape, call, role, line.n, 1, line.at)
+                    yield ShapeUse(catalog.name, model, catalog.input_size, shape, call, role, line.n, 1, *line.made_in())
 
 
 def _imported(catalog: ImportedCatalog, matches: Callable[[Shape], bool]) -> Iterator[ShapeUse]:
@@ -130,8 +165,8 @@ def _imported(catalog: ImportedCatalog, matches: Callable[[Shape], bool]) -> Ite
         for line in lines:
             for shape in dict.fromkeys(line.inputs or (line.first_shape,)):
                 if matches(shape):
-                    who = (line.model or "", line.input or "")
-                    yield ShapeUse(catalog.name, *who, shape, call, "in", line.n, 1, line.at or "")
+                    model, size = line.model or "", line.input or ""
+                    yield ShapeUse(catalog.name, model, size, shape, call, "in", line.n, 1, *line.made_in())
 
 
 def _joined(uses: Iterable[ShapeUse]) -> list[ShapeUse]:
@@ -140,7 +175,7 @@ def _joined(uses: Iterable[ShapeUse]) -> list[ShapeUse]:
     for use in uses:
         key = (use.model, use.input_size, use.shape, use.call, use.role)
         known = joined.get(key)
-        joined[key] = replace(known, calls=known.calls + use.calls, lines=known.lines + 1) if known else use
+        joined[key] = known.joined(use) if known else use
     return sorted(joined.values(), key=lambda use: (use.model, use.input_size, use.shape, -use.calls, use.call, use.role))
 
 

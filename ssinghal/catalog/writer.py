@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ssinghal.catalog.schema import MAX_MODULES
+
 _HEAD = "# Every call of the model's forward, in ATen order of arguments; w names the weights and constants among them.\n"
 _PLAIN = re.compile(r"[A-Za-z_(][\w.=+()/-]*|[0-9]+\.[0-9]+\.[0-9][\w.+]*")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
@@ -21,6 +23,20 @@ def captured_text(head: Mapping[str, Any], sections: Mapping[str, Sequence[Mappi
         lines.append(f"  {overload}:\n")
         lines += [f"  - {flow(call)}\n" for call in calls]
     return _HEAD + "".join(lines)
+
+
+def made_in(calls: Mapping[str, int]) -> dict[str, Any]:
+    """Returns ``at`` of a line, and ``more`` where it cannot name every module, from the ``calls`` of each module in their
+    order ("" for calls whose module is not known). The module of a single call is written without the number."""
+    paths = [path for path in calls if path]
+    named, beyond = paths[:MAX_MODULES], paths[MAX_MODULES:]
+    others = sum(calls.values()) - sum(calls[path] for path in named)
+    if not named:
+        return {}
+    if len(named) == 1 and calls[named[0]] == 1 and not others:
+        return {"at": named[0]}
+    more = {"more": {"modules": len(beyond), "calls": others}} if others else {}
+    return {"at": {path: calls[path] for path in named}, **more}
 
 
 def flow(value: Any) -> str:

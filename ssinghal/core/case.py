@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ssinghal.core.json_values import Bytes
+from ssinghal.core.json_values import Bytes, fields_of, plain
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
 
 DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape measured
@@ -63,6 +63,15 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class ModuleCalls:
+    """A module, by its path in the model, and how often it makes a call."""
+
+    path: str
+    # 0 if the module has a tensor of the shape, but need not make this very call.
+    calls: Bytes = 1
+
+
+@dataclass(frozen=True)
 class Source:
     """A catalog line that a case comes from."""
 
@@ -72,8 +81,41 @@ class Source:
     input_size: str = ""
     # How often the model makes the call; 0 if it has a tensor of the shape, but need not make this very call.
     count: Bytes = 1
-    # The first module that makes the call.
-    module_path: str = ""
+    # The modules that make the call, in the order of their first calls; empty where none is named.
+    modules: tuple[ModuleCalls, ...] = ()
+    # How many more modules make the call; 0 beside ``other_calls`` if that was not recorded.
+    other_modules: Bytes = 0
+    # The calls of ``count`` that ``modules`` does not hold.
+    other_calls: Bytes = 0
+
+    @classmethod
+    def of_first(cls, catalog: str, model: str, input_size: str, count: int, module: str) -> Source:
+        """Returns the source of which only the first module was recorded, if any: one call is its, and who makes the rest is
+        not known."""
+        if not module:
+            return cls(catalog, model, input_size, count)
+        return cls(catalog, model, input_size, count, (ModuleCalls(module, min(count, 1)),), other_calls=max(count - 1, 0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields, and ``module_path``, the first module."""
+        return {**plain(fields_of(self)), "module_path": self.first_module}
+
+    @property
+    def first_module(self) -> str:
+        """The first module that makes the call, "" where none is named."""
+        return self.modules[0].path if self.modules else ""
+
+    @property
+    def where(self) -> str:
+        """The first module, and how many there are.
+
+        >>> Source("", count=3, modules=(ModuleCalls("down.0", 2), ModuleCalls("dec.3", 1))).where
+        'down.0, first of 2 modules'
+        """
+        modules = len(self.modules) + self.other_modules
+        if self.modules and self.other_calls and not self.other_modules:
+            return f"{self.first_module}, then modules not recorded"
+        return f"{self.first_module}, first of {modules:,} modules" if modules > 1 else self.first_module
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Candidate:
 def _model_and_module(sources: Iterable[Source]) -> str:
     """Returns the first model that makes the call, and where in it."""
     first = next((source for source in sources if source.model), None)
-    return f"{first.model} at {first.input_size}, {first.module_path}" if first else ""
+    return f"{first.model} at {first.input_size}, {first.where}" if first else ""
 
 
 def candidates(

@@ -10,7 +10,7 @@ from typing import Any
 from ssinghal.capture.trace import Step, Trace
 from ssinghal.catalog.aten_calls import Unmapped, captured_case
 from ssinghal.catalog.schema import CapturedLine
-from ssinghal.core.case import Case, Placement, Source
+from ssinghal.core.case import Case, ModuleCalls, Placement, Source
 from ssinghal.core.tensors import DType, Shape
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import BoundCall, bind
@@ -78,7 +78,7 @@ def _planned(trace: Trace, number: int, step: Step) -> PlannedStep:
     args = {key: value for key, value in step.args.items() if not key.startswith(EXTRAS)}
     try:
         line = _line(trace, step, args)
-        source = Source(trace.model, trace.model, count=1, module_path=step.at)
+        source = Source(trace.model, trace.model, modules=(ModuleCalls(step.at),))
         case = captured_case(step.overload, line, Placement(dtype=DType(trace.dtype)), source)
     except (InvalidCase, ValueError) as error:  # pydantic's errors of a line are ValueErrors
         return PlannedStep(number, step, step.inputs, extras, str(error).splitlines()[0])

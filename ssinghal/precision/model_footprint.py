@@ -14,7 +14,7 @@ from functools import cached_property
 from ssinghal.catalog.aten_calls import Unmapped
 from ssinghal.catalog.expansion import catalog_cases
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
-from ssinghal.core.case import Case
+from ssinghal.core.case import Case, Source
 from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import Board, BufferType, DType
 from ssinghal.errors import InvalidCase
@@ -25,11 +25,11 @@ _NOTHING = Footprint()
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A line of the catalog: ``calls`` equal calls, the first in the module ``at``."""
+    """A line of the catalog: ``calls`` equal calls, made where ``source`` names."""
 
     plan: CallPlan
     calls: int
-    at: str
+    source: Source
 
     @property
     def weight_values(self) -> int:
@@ -147,4 +147,4 @@ def _planned(line: CapturedLine, case: Case, board: Board, memory: BufferType | 
         case = replace(case, placement=replace(case.placement, memory=memory))
     # An overload that is run as another one keeps its first operands, in their order
     weights = [name in line.w for name, _ in line.operands()][: len(case.inputs)]
-    return PlannedCall(plan_call(case, board, weights), line.n, line.at)
+    return PlannedCall(plan_call(case, board, weights), line.n, case.sources[0])

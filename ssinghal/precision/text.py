@@ -177,7 +177,7 @@ def _failing_lines(plan: ModelPlan) -> list[str]:
     lines = [f"cases that exceed in bfloat16: {len(failing)}"] if failing else []
     for line in failing[:SHOWN]:
         planned = line.plan.plans[DType.BFLOAT16]
-        lines.append(f"  {line.plan.case.name} {line.plan.case.id} ({line.at}): {planned.estimate.reason}")
+        lines.append(f"  {line.plan.case.name} {line.plan.case.id} ({line.source.where}): {planned.estimate.reason}")
         lines.append(f"    {_fix(line.plan)}")
     return [*lines, f"  and {len(failing) - SHOWN} more: --json has all"] if len(failing) > SHOWN else lines
 
@@ -215,7 +215,13 @@ def _operator_json(operator: OperatorPlan) -> dict[str, Any]:
 
 
 def _failing_json(line: PlannedCall) -> dict[str, Any]:
-    return {"calls": line.calls, "at": line.at, **_call_json(line.plan)}
+    return {
+        "calls": line.calls,
+        "at": {m.path: m.calls for m in line.source.modules},
+        "other_modules": line.source.other_modules,
+        "other_calls": line.source.other_calls,
+        **_call_json(line.plan),
+    }
 
 
 def _footprint_json(planned: Footprint) -> dict[str, int]:

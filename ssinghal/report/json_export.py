@@ -212,7 +212,10 @@ def _models(report: GroupReport) -> list[dict[str, Any]]:
             "cases": len(m.cases),
             "failing_cases": len(m.oom),
             "failing_calls": m.failing_calls,
-            "failures": [{"module": path, "op": r.op, "id": r.id, "key": r.key} for path, r in m.modules],
+            "failures": [
+                {"module": f.path, "calls": f.calls, "op": f.record.op, "id": f.record.id, "key": f.record.key}
+                for f in m.modules
+            ],
         }
         for m in report.facts.models
     ]

@@ -220,7 +220,7 @@ def _remedy(alternative: Alternative, tables: _Tables) -> tuple[int, bool, int]:
 
 def _source(source: Source, tables: _Tables) -> tuple[int, int]:
     values = (source.catalog, source.model, source.input_size)
-    return tables.sources.number(values), tables.text(source.module_path)
+    return tables.sources.number(values), tables.text(source.first_module)
 
 
 def _changes(changes: Changes) -> dict[str, Any]:

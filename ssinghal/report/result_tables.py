@@ -10,7 +10,7 @@ from ssinghal.operators import operators as registry
 from ssinghal.render.markdown import Markup, Number, code, names, shape, share, size, table, text
 from ssinghal.render.tables import status_columns
 from ssinghal.report.group_report import GroupReport
-from ssinghal.report.statistics import Size, Statistics
+from ssinghal.report.statistics import ModuleFailures, Size, Statistics
 from ssinghal.report.support_matrix import support_matrix
 
 MAX_SHAPES = 20
@@ -100,7 +100,7 @@ def models(c: GroupReport) -> Markup:
         calls = [m.calls, m.fitting_calls, m.failing_calls, neither, share(m.failing_calls, m.calls)]
         rows.append([m.model, m.input_size, m.catalog, *calls, len(m.cases), len(m.oom), _modules(m.modules)])
     calls_are = ["calls", "fit", "fail (OOM)", "neither", "fail"]
-    return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing, first called by"], rows)
+    return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing calls by module"], rows)
 
 
 def shape_only_models(c: GroupReport) -> Markup:
@@ -134,8 +134,13 @@ def _sum_calls(records: Iterable[Record]) -> int:
     return sum(r.calls for r in records)
 
 
-def _modules(modules: Iterable[tuple[str, Record]]) -> Markup:
-    return names(sorted({f"{path or '(top)'}: {record.op}" for path, record in modules}))
+def _modules(modules: Iterable[ModuleFailures]) -> Markup:
+    """Returns the modules with most failing calls first."""
+    calls: Counter[tuple[str, str]] = Counter()
+    for failures in modules:
+        calls[failures.path, failures.record.op] += failures.calls
+    most_first = sorted(calls.items(), key=lambda item: (-item[1], item[0]))
+    return names(f"{path or 'other modules'}: {op} {times:,}x" for (path, op), times in most_first)
 
 
 SIZE_COLUMNS = ("logical", "allocated, x logical", "per bank")

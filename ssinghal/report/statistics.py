@@ -224,11 +224,20 @@ class TierResults:
 
 
 @dataclass(frozen=True)
+class ModuleFailures:
+    """How often a module makes one failing call. ``path``: "" for the modules together that its catalog does not name."""
+
+    path: str
+    record: Record
+    calls: int
+
+
+@dataclass(frozen=True)
 class ModelResults:
     """The cases of a model at one input size in one catalog, and its failures.
 
     ``calls`` counts repeated calls. A model that was captured at two levels has two of these: the same calls in two forms.
-    ``modules``: failing cases with the first module that makes them.
+    ``modules``: which module makes how many of the failing calls, by its path; they add up to ``failing_calls``.
     """
 
     model: str
@@ -239,7 +248,7 @@ class ModelResults:
     fitting_calls: int
     oom: tuple[Record, ...]
     failing_calls: int
-    modules: tuple[tuple[str, Record], ...]
+    modules: tuple[ModuleFailures, ...]
 
 
 @dataclass(frozen=True)
@@ -340,7 +349,11 @@ class Facts(Outcomes):
         calls = {number: sum(source.count for source in listed) for number, listed in sources.items()}
         fitting = [number for number in sources if self.records[number].status is Status.FITS]
         failing = [number for number in sources if self.records[number].is_oom]
-        modules = [(source.module_path, self.records[number]) for number in failing for source in sources[number]]
+        modules = [
+            ModuleFailures(path, self.records[number], times)
+            for number in failing
+            for path, times in _calls_by_module(sources[number]).items()
+        ]
         return ModelResults(
             model,
             input_size,
@@ -350,7 +363,7 @@ class Facts(Outcomes):
             sum(calls[number] for number in fitting),
             tuple(self.records[number] for number in failing),
             sum(calls[number] for number in failing),
-            tuple(sorted(modules, key=lambda pair: pair[0])),
+            tuple(sorted(modules, key=lambda failures: failures.path)),
         )
 
     @cached_property
@@ -370,6 +383,17 @@ def by_resource(oom: Iterable[Record]) -> dict[str, int]:
     cases = Counter(r.resource for r in oom)
     named = {resource.value: cases[resource] for resource in Resource if cases[resource]}
     return {**named, **({"not named": cases[None]} if cases[None] else {})}
+
+
+def _calls_by_module(sources: Iterable[Source]) -> Counter[str]:
+    """Returns the calls of each module, under "" those of modules that no source names."""
+    calls: Counter[str] = Counter()
+    for source in sources:
+        for module in source.modules:
+            calls[module.path] += module.calls
+        if unnamed := source.other_calls if source.modules else source.count:
+            calls[""] += unnamed
+    return calls
 
 
 def _grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:

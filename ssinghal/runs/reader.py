@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ssinghal.core.case import Case
+from ssinghal.core.case import Case, Source
 from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
-from ssinghal.core.json_values import plain
+from ssinghal.core.json_values import fields_of, plain
 from ssinghal.core.record import SCHEMA_VERSION, Record, RunInfo, Status
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators.case_json import KEYS, case_from_json
@@ -32,6 +32,8 @@ RECORDS = "records.jsonl"
 INFO = "run.json"
 MAX_LOSSES = 20
 # Options of run and pytest that decide no verdict.
+# What earlier versions wrote of a source, with the defaults.
+_FIRST_MODULE: Mapping[str, Any] = {"catalog": "", "model": "", "input_size": "", "count": 1, "module_path": ""}
 _INDIFFERENT = {"results", "workers", "as_json", "ttnn_log", "ttnn-log", "policy", "remedies"}
 
 
@@ -229,7 +231,23 @@ def parse_record(text: str | bytes) -> Record:
     Raises:
         ValueError: It is not a record.
     """
-    return _RECORD.validate_json(text, strict=True)
+    return _RECORD.validate_json(_with_modules(text), strict=True)
+
+
+def _with_modules(text: str | bytes) -> str | bytes:
+    """Returns a line as this version writes it: earlier ones recorded only the first module of each source, its
+    ``module_path``."""
+    line = text.encode() if isinstance(text, str) else text
+    if b'"module_path"' not in line or b'"modules"' in line:
+        return text
+    try:
+        record = json.loads(line)
+        for source in record["sources"]:
+            fields = [source.get(name, default) for name, default in _FIRST_MODULE.items()]
+            source |= plain(fields_of(Source.of_first(*fields)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return text  # no record: the reader states why
+    return json.dumps(record)
 
 
 def parse_device(text: str | bytes) -> DeviceFacts:

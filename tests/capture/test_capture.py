@@ -12,7 +12,7 @@ from ssinghal.capture.catalog_lines import Operand, RecordedCall, merged
 from ssinghal.capture.client import Captures, request_of, write_capture
 from ssinghal.capture.request import CaptureRequest, Level
 from ssinghal.catalog.loader import catalog_files
-from ssinghal.catalog.schema import CapturedCatalog
+from ssinghal.catalog.schema import CapturedCatalog, CapturedLine
 from ssinghal.catalog.writer import flow
 from ssinghal.errors import CaptureError, CatalogError, InvalidCase
 from tests.support.packages import needs_torch
@@ -53,9 +53,26 @@ def call(shape=(1, 2), at="a", args=None, dtype="bfloat16", constant=False, over
     return RecordedCall(overload, (Operand("self", (1, 2), "bfloat16", False), other), args or {}, (1, 2), "bfloat16", at)
 
 
-def test_equal_calls_are_one_line_with_their_number_and_the_first_path():
-    lines = merged([call(at="first"), call((2,)), call(at="second")], "bfloat16")["aten.add.Tensor"]
-    assert [(line["n"], line["at"], line["in"]["other"]) for line in lines] == [(2, "first", (1, 2)), (1, "a", (2,))]
+def test_equal_calls_are_one_line_with_the_number_that_each_module_makes():
+    calls = [call(at="second"), call((2,)), call(at="first"), call(at="second"), call((3,), at="b"), call((3,), at="b")]
+    lines = merged(calls, "bfloat16")["aten.add.Tensor"]
+    assert [(line["n"], line["at"], line["in"]["other"]) for line in lines] == [
+        (3, {"second": 2, "first": 1}, (1, 2)),
+        (1, "a", (2,)),
+        (2, {"b": 2}, (3,)),
+    ]
+    assert list(lines[0]["at"]) == ["second", "first"]  # in the order of their first calls
+    assert not any("more" in line for line in lines)
+
+
+def test_modules_beyond_the_bound_are_counted():
+    """70 modules, the last six of which make 1 + 2 + … + 6 calls."""
+    places = [f"block.{i}" for i in range(64)] + [f"late.{i}" for i in range(6) for _ in range(i + 1)]
+    (line,) = merged([call(at=place) for place in places], "bfloat16")["aten.add.Tensor"]
+    assert (line["n"], line["at"]) == (64 + 21, {f"block.{i}": 1 for i in range(64)})
+    assert line["more"] == {"modules": 6, "calls": 21}
+    read = CapturedLine.model_validate({**json.loads(json.dumps(line))})
+    assert (len(read.source("c", "m", "8").modules), read.source("c", "m", "8").other_modules) == (64, 6)
 
 
 @pytest.mark.parametrize("other", [call(args={"alpha": 2}), call(dtype="float32"), call(constant=True), call((2,))])

@@ -19,7 +19,7 @@ from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalog
 from ssinghal.catalog.schema import PlacementModel
 from ssinghal.cli import cli
-from ssinghal.core.case import OutputMemory, Source
+from ssinghal.core.case import ModuleCalls, OutputMemory, Source
 from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.errors import CatalogError, InvalidCase
 
@@ -217,7 +217,7 @@ def test_what_the_columns_tell_reaches_the_records(tmp_path: Path) -> None:
     file.write_text(found.text, encoding="utf-8")
     (case,) = expand([load_catalog(str(file))]).cases
     assert (case.name, case.inputs) == ("relu", ((1, 3),))
-    assert case.sources == (Source("list", "a: b #é", "1280x800", 4, "model.0"), Source("list", "c", "", 2, ""))
+    assert case.sources == (Source("list", "a: b #é", "1280x800", 4, (ModuleCalls("model.0", 4),)), Source("list", "c", "", 2))
 
 
 def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:

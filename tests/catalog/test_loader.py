@@ -22,7 +22,7 @@ from ssinghal.catalog.loader import catalog_files, load_catalog, load_catalogs, 
 from ssinghal.catalog.located_yaml import MarkedYaml
 from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog
 from ssinghal.core.boards import load_board
-from ssinghal.core.case import Case, Source
+from ssinghal.core.case import Case, ModuleCalls, Source
 from ssinghal.core.tensors import BufferType, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.operators import find_operator, operators, suite_name
@@ -735,7 +735,12 @@ def test_a_captured_case() -> None:
     assert addmm.placement.memory is BufferType.DRAM
     assert addmm.placement.channels_last is False
     (source,) = addmm.sources
-    assert (source.model, source.input_size, source.count, source.module_path) == ("torchvision/resnet50", "1280x800", 1, "fc")
+    assert (source.model, source.input_size, source.count, source.modules) == (
+        "torchvision/resnet50",
+        "1280x800",
+        1,
+        (ModuleCalls("fc"),),
+    )
     assert {c.placement.channels_last for c in cases if c.name == "convolution"} == {True}
 
 
@@ -783,6 +788,55 @@ def test_max_bytes_counts_the_largest_operand(catalogs: list[Catalog]) -> None:
     assert (1, 64, 640, 400) not in shapes(32_767_999)
 
 
+@pytest.mark.parametrize(
+    ("n", "at", "modules", "other_modules", "other_calls"),
+    [
+        (1, "block.0", {"block.0": 1}, 0, 0),
+        (5, "block.0", {"block.0": 1}, 0, 4),  # the first one alone was recorded
+        (3, "{(top): 1, block.0: 2}", {"(top)": 1, "block.0": 2}, 0, 0),
+        (3, '{"0": 1, "a: b": 2}', {"0": 1, "a: b": 2}, 0, 0),
+        (9, "{block.0: 2}, more: {modules: 3, calls: 7}", {"block.0": 2}, 3, 7),
+        (9, "{block.0: 2}, more: {modules: 0, calls: 7}", {"block.0": 2}, 0, 7),
+    ],
+)
+@pytest.mark.parametrize("kind", ["captured", "imported"])
+def test_a_source_has_the_modules_of_its_line(
+    tmp_path: Path, kind: str, n: int, at: str, modules: dict[str, int], other_modules: int, other_calls: int
+) -> None:
+    line = f"n: {n}, in: {{self: [1, 64]}}, out: [1, 64]" if kind == "captured" else f"n: {n}, in: [[1, 64]]"
+    ops = f"  aten.relu.default:\n  - {{{line}, at: {at}}}\n"
+    text = CAPTURED % (n, 1) + ops if kind == "captured" else IMPORTED + ops.replace("aten.relu.default", "relu")
+    (*_, case) = expand(load_catalogs([written(tmp_path, text)])).cases
+    (source,) = case.sources
+    assert {m.path: m.calls for m in source.modules} == modules
+    assert (source.count, source.other_modules, source.other_calls) == (n, other_modules, other_calls)
+    assert source.count == sum(m.calls for m in source.modules) + source.other_calls
+    assert source.first_module == next(iter(modules))
+
+
+@pytest.mark.parametrize(
+    ("at", "fault"),
+    [
+        ("{a: 2, b: 2}", "n is 5, but the calls of the modules in at add up to 4"),
+        ("{a: 2}, more: {modules: 1, calls: 2}", "n is 5, but the calls of the modules in at and more add up to 4"),
+        ("a, more: {modules: 1, calls: 4}", "more needs the modules in at with their calls"),
+        ("{}", "at: expected a module, or modules with their calls like {block.0: 2, (top): 1}, got {}"),
+        ("[a]", "at: expected a module, or modules with their calls like {block.0: 2, (top): 1}, got ['a']"),
+        ('""', "at: expected a module, or modules with their calls like {block.0: 2, (top): 1}, got ''"),
+        ("{a: 5.0}", "at: expected a module, or modules with their calls like {block.0: 2, (top): 1}, got {'a': 5.0}"),
+        ("{a: true, b: 4}", "at: expected a module, or modules with their calls"),
+        ("{a: 0, b: 5}", "at: expected a module, or modules with their calls"),
+        ("{a: 1}, more: {modules: -1, calls: 4}", "more.modules: expected at least 0, got -1"),
+        ("{a: 5}, more: {modules: 1, calls: 0}", "more.calls: expected at least 1, got 0"),
+        (f"{{{', '.join(f'm{i}: 1' for i in range(65))}}}", "at: names 65 modules; expected at most 64"),
+    ],
+)
+def test_modules_that_do_not_add_up_are_rejected(tmp_path: Path, at: str, fault: str) -> None:
+    ops = f"  aten.relu.default:\n  - {{n: 5, in: {{self: [1, 64]}}, out: [1, 64], at: {at}}}\n"
+    (found,) = all_faults([written(tmp_path, CAPTURED % (5, 1) + ops)])
+    assert fault in found
+
+
 def test_an_unknown_operator_is_rejected() -> None:
     with pytest.raises(InvalidCase, match="unknown operator 'ad'; did you mean"):
         expand([], operators=["ad"])
@@ -796,7 +850,7 @@ def test_imported_cases(tmp_path: Path) -> None:
     cases = expand([catalog]).cases
     assert [case.inputs for case in cases] == [((1, 64), (64,)), ((3, 32), (3, 32))]
     assert [case.sources for case in cases] == [
-        (Source("list", "a", "1280x800", 2), Source("list", "b", "", 5, "head")),
+        (Source("list", "a", "1280x800", 2), Source.of_first("list", "b", "", 5, "head")),
         (Source("list"),),
     ]
 

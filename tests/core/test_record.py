@@ -12,7 +12,7 @@ from enum import Enum
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.case import Case, OutputMemory, Placement, Source
+from ssinghal.core.case import Case, ModuleCalls, OutputMemory, Placement, Source
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.json_values import plain
 from ssinghal.core.record import (
@@ -124,7 +124,11 @@ def test_a_record_is_read_as_it_was_written():
         Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM),
     )
     written = Record.of(
-        replace(case, sources=(Source("catalog", "model", "1x3x640x400", 3, "block.0"),), listed_shape=(1, 64, 640, 400)),
+        replace(
+            case,
+            sources=(Source("catalog", "model", "1x3x640x400", 3, (ModuleCalls("block.0", 2),), 1, 1),),
+            listed_shape=(1, 64, 640, 400),
+        ),
         replace(CARD_OOM, decided_by=DecidedBy.ARITHMETIC, cores="0-0..7-7", error_type="RuntimeError", thrown_at="file.cpp:1"),
         device_mode=DeviceMode.SILICON,
         board="n300",

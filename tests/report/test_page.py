@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.case import Placement, Source
+from ssinghal.core.case import ModuleCalls, Placement, Source
 from ssinghal.core.record import Resource, Status
 from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
@@ -31,7 +31,8 @@ NOT_RUN = "numerics not run: memory verdicts only"
 
 
 def source(model: str = "", count: int = 1, catalog: str = "crossed") -> Source:
-    return Source(catalog, model, "640x400" if model else "", count, f"{model}.head" if model else "")
+    modules = (ModuleCalls(f"{model}.head", count),) if model else ()
+    return Source(catalog, model, "640x400" if model else "", count, modules)
 
 
 def oom(need: int, stage: str = "output") -> dict:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ssinghal.core.case import Source
+from ssinghal.core.case import ModuleCalls, Source
 from ssinghal.report.placement_alternatives import Alternatives, Answer, PlacementRemedy, advice
 from ssinghal.report.statistics import BANDS, OTHER, TIER_NAMES, UNKNOWN, Facts, Statistics, band_of, smallest_tier, tier_of
 from ssinghal.runs.reader import read_run
@@ -122,20 +122,46 @@ def test_tiers_come_from_sources_and_first_here_adds_up(tmp_path):
 
 def test_models_are_those_that_make_the_calls(tmp_path):
     """A source of a shape sweep (count 0) only has the shape, and is counted separately."""
-    makes, has = Source("cap", "m/a", "640x640", 8, "model.0.attn"), Source("crossed", "m/b", "640x640", 0, "model.1")
+    makes, has = (
+        Source.of_first("cap", "m/a", "640x640", 8, "model.0.attn"),
+        Source.of_first("crossed", "m/b", "640x640", 0, "model.1"),
+    )
     facts = facts_of(
         tmp_path, [an_oom((1, 8, 64, 64), sources=[makes, has]), a_record("relu", (1, 1, 32, 32), sources=[makes])]
     )
     (model,) = facts.models
     assert (model.model, model.calls, len(model.cases), len(model.oom), model.failing_calls) == ("m/a", 16, 2, 1, 8)
-    assert [(path, r.op) for path, r in model.modules] == [("model.0.attn", "relu")]
+    assert [(m.path, m.record.op, m.calls) for m in model.modules] == [("", "relu", 7), ("model.0.attn", "relu", 1)]
     assert facts.shape_only_models == {("m/b", "640x640"): 1}
+
+
+def test_failing_calls_are_those_of_every_module(tmp_path):
+    """One shape in two blocks and at the top; two of the calls of another in modules that the catalog does not name."""
+    relu = Source("cap", "m/a", "8x8", 4, (ModuleCalls("down.0", 2), ModuleCalls("dec.3", 1), ModuleCalls("(top)", 1)))
+    gelu = Source("cap", "m/a", "8x8", 5, (ModuleCalls("dec.3", 3),), 2, 2)
+    fits = Source("cap", "m/a", "8x8", 9, (ModuleCalls("dec.3", 9),))
+    records = [
+        an_oom((1, 8, 64, 64), sources=[relu]),
+        an_oom((1, 8, 64, 64), op="gelu", sources=[gelu]),
+        a_record("tanh", sources=[fits]),
+    ]
+    (model,) = facts_of(tmp_path, records).models
+    assert [(m.path, m.record.op, m.calls) for m in model.modules] == [
+        ("", "gelu", 2),
+        ("(top)", "relu", 1),
+        ("dec.3", "relu", 1),
+        ("dec.3", "gelu", 3),
+        ("down.0", "relu", 2),
+    ]
+    assert sum(m.calls for m in model.modules) == model.failing_calls == 9
 
 
 def test_two_captures_of_a_model_are_not_added_up(tmp_path):
     """At the levels of ATen and torch, a model makes the same call; another input size is another run of the model."""
-    aten, torch = (Source(name, "m/a", "640x640", n, "model.0") for name, n in (("a-640", 8), ("a-640-torch", 6)))
-    larger = Source("a-1280", "m/a", "1280x1280", 2, "model.0")
+    aten, torch = (
+        Source(name, "m/a", "640x640", n, (ModuleCalls("model.0", n),)) for name, n in (("a-640", 8), ("a-640-torch", 6))
+    )
+    larger = Source("a-1280", "m/a", "1280x1280", 2)
     facts = facts_of(tmp_path, [an_oom((1, 8, 64, 64), sources=[aten, torch, larger])])
     assert {m.catalog: (m.calls, m.failing_calls) for m in facts.models} == {
         "a-640": (8, 8),
@@ -200,7 +226,7 @@ class TestAlternatives:
         assert PlacementRemedy.TORCH_ORDER not in self.of(tmp_path / "b", [softmax])
 
     def test_advice_adds_up(self, tmp_path):
-        model = Source("cap", "m/a", "640x640", 8, "model.0")
+        model = Source("cap", "m/a", "640x640", 8)
         records = [an_oom((1, 3, 640, 640), channels_last=True, sources=[model]), an_oom((8, 8192, 8192, 64))]
         group = read_run(write_run(tmp_path, records)).groups[0]
         alternatives = Alternatives(group.records)

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from ssinghal.core.case import Source
+from ssinghal.core.case import ModuleCalls, Source
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import BufferType, format_bytes
 from ssinghal.report import failure_tables, result_tables
@@ -27,7 +27,7 @@ USAGE = {
 
 def called(times, size="640x640"):
     """A source in a model. 0 times: the model has a tensor of the shape, and may not make the call."""
-    return Source("cap", "m/a", size, times, "model.0")
+    return Source("cap", "m/a", size, times, (ModuleCalls("model.0", times),))
 
 
 def an_oom(op="relu", shape=PADDED, short=64, **fields):
@@ -76,7 +76,7 @@ def test_a_pair_has_its_largest_logical_size_in_the_largest_placement(report_of,
 
 
 def test_a_case_that_names_a_source_twice_is_one_case(report_of):
-    assert report_of(an_oom(sources=[called(0), Source("other", "m/a", "640x640", 0, "model.1")])).facts.shape_only_models == {
+    assert report_of(an_oom(sources=[called(0), Source("other", "m/a", "640x640", 0)])).facts.shape_only_models == {
         ("m/a", "640x640"): 1
     }
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
 from ssinghal.cli import cli
-from ssinghal.core.case import Source
+from ssinghal.core.case import ModuleCalls, Source
 from ssinghal.errors import HarnessError
 from ssinghal.render.markdown import Markup, code, table, text
 from ssinghal.report.json_export import FAILURE_COLUMNS
@@ -44,7 +44,7 @@ def an_oom(op, shape, **fields):
 
 
 def some_records() -> list[dict]:
-    yolo = Source("ultralytics-yolo12x-4320x7680", "ultralytics/yolo12x", "4320x7680", 8, "model.8")
+    yolo = Source("ultralytics-yolo12x-4320x7680", "ultralytics/yolo12x", "4320x7680", 8, (ModuleCalls("model.8", 8),))
     return [
         an_oom("relu", (1, 96, 2160, 3840), channels_last=True, sources=[yolo]),
         an_oom("relu", (1, 3, 2176, 3840), channels_last=True, sources=[Source("crossed", "", "", 0)]),
@@ -200,7 +200,7 @@ def test_missing_lines_of_a_killed_run_are_reported_everywhere(tmp_path):
 
 
 def test_hostile_texts_stay_texts(tmp_path):
-    source = Source(HOSTILE, HOSTILE, HOSTILE, 3, HOSTILE)
+    source = Source(HOSTILE, HOSTILE, HOSTILE, 3, (ModuleCalls(HOSTILE, 3),))
     record = an_oom("relu", (1, 96, 2160, 3840), sources=[source], verdict={"message": HOSTILE, "resource": "host"})
     odd = {**record, "op": HOSTILE, "operator": "../../etc/passwd", "id": HOSTILE, "key": "k"}
     folder = write_run(tmp_path, [record, odd])

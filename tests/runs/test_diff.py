@@ -277,7 +277,7 @@ def test_in_an_incomplete_run_no_case_vanishes_but_fits_are_lost(compared):
 
 def test_a_change_names_the_models_that_make_the_call(compared):
     """The models that make the call and how often, and the key to look it up by; shape sweeps make no calls."""
-    sources = [Source("a-640", "m/a", "640x640", 8, "model.0"), Source("crossed", "m/b", "640x640", 0)]
+    sources = [Source("a-640", "m/a", "640x640", 8), Source("crossed", "m/b", "640x640", 0)]
     before, after = a_record(sources=sources), a_record(status="oom", sources=sources)
     changes = compared([before], [after])
     (change,) = changes.found

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ssinghal.core.case import Source
+from ssinghal.core.case import ModuleCalls, Source
 from ssinghal.core.record import SCHEMA_VERSION, Comparison
 from ssinghal.errors import HarnessError
 from ssinghal.runs.reader import counted, earlier_runs, find_run, read_run
@@ -19,7 +19,7 @@ def lines_of(folder: Path) -> list[str]:
 
 
 def test_what_was_written_is_read(tmp_path):
-    source = Source("yolo", "ultralytics/yolo12x", "4320x7680", 3, "model.0")
+    source = Source("yolo", "ultralytics/yolo12x", "4320x7680", 3, (ModuleCalls("model.0", 2),), 1, 1)
     oom = {"total_bytes": 34078720, "bytes_per_bank": 532480, "banks": 64, "bank_bytes": 1393312, "free_bytes": 328352}
     written = [
         a_record(shape=(1, 64, 640, 400), status="oom", verdict=oom, sources=[source], listed=(1, 64, 640, 400)),
@@ -29,12 +29,35 @@ def test_what_was_written_is_read(tmp_path):
     first, second = run.records
     assert (run.id, run.losses, len(run.groups)) == (RUN, (), 1)
     assert first.sentence == "L1 bank needs 532,480 B, 328,352 B free (output)"
-    assert first.sources[0].module_path == "model.0"
-    assert first.sources[0].count == 3
+    assert first.sources == (source,)
+    assert written[0]["sources"][0]["module_path"] == "model.0"
     assert first.failed is not None
     assert first.failed.label == "output"
     assert (second.op, second.inputs, second.status.value) == ("add", ((1, 3, 8, 8), (1, 3, 8, 8)), "fits")
     assert counted(run.records) == {"fits": 1, "oom": 1}
+
+
+def test_a_record_that_names_only_first_modules_is_read(tmp_path):
+    """As earlier versions wrote it: who makes the other two calls is not known, nor who has a shape of a sweep."""
+    old = {"catalog": "yolo", "model": "ultralytics/yolo12x", "input_size": "4320x7680", "count": 3, "module_path": "model.0"}
+    sources = [old, {**old, "count": 1}, {**old, "count": 0}, {**old, "module_path": ""}]
+    record = {**a_record(), "sources": sources}
+    (read,) = read_run(write_run(tmp_path, [record])).records
+    assert [(s.catalog, s.model, s.input_size, s.count) for s in read.sources] == [
+        ("yolo", "ultralytics/yolo12x", "4320x7680", count) for count in (3, 1, 0, 3)
+    ]
+    assert [(s.modules, s.other_modules, s.other_calls) for s in read.sources] == [
+        ((ModuleCalls("model.0", 1),), 0, 2),
+        ((ModuleCalls("model.0", 1),), 0, 0),
+        ((ModuleCalls("model.0", 0),), 0, 0),
+        ((), 0, 0),
+    ]
+    assert read.sources[0].where == "model.0, then modules not recorded"
+    broken = {**record, "sources": [{**old, "count": "many"}]}
+    (tmp_path / "broken").mkdir()
+    run = read_run(write_run(tmp_path / "broken", [record, broken]))
+    assert len(run.records) == 1
+    assert "not a complete record, skipped" in run.losses[0]
 
 
 def test_a_truncated_line_is_skipped_and_reported(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ def a_record(
         estimate=made.stored(),
         **(measured or {}),
     ).to_json()
-    record["sources"] = [asdict(source) for source in sources]
+    record["sources"] = [plain(source) for source in sources]
     return {**record, "run": RUN, **({"listed_shape": list(listed)} if listed else {})}
 
 

@@ -35,13 +35,13 @@ class ModulePaths:
     """The path of the innermost module that is running.
 
     A module outside the root (kept in a plain list, created in forward) is settled in the root's ``dtype`` when it first runs,
-    and has the path of the module that runs it. A module in several places has the first of its paths; with ``nearest``, the
-    first below the module that runs it.
+    and has the path of the module that runs it. A module in several places has the first of its paths below the module that
+    runs it, as an activation that all blocks share.
     """
 
-    def __init__(self, root: torch.nn.Module, dtype: torch.dtype, *, nearest: bool = False) -> None:
+    def __init__(self, root: torch.nn.Module, dtype: torch.dtype) -> None:
         self._names: dict[int, list[str]] = {}
-        for name, module in root.named_modules(remove_duplicate=not nearest):
+        for name, module in root.named_modules(remove_duplicate=False):
             self._names.setdefault(id(module), []).append(name)
         self._dtype = dtype
         self._outside: dict[int, torch.nn.Module] = {}  # holds them, so that no id is used twice

@@ -38,7 +38,7 @@ class CaptureJob:
         settle(built.root, getattr(torch, DTYPE))
         dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
         inputs = [torch.empty(s, dtype=getattr(torch, d), device=META) for s, d in zip(built.inputs, dtypes, strict=True)]
-        self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE), nearest=self._request.trace)
+        self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE))
         return self._trace(built, inputs, paths) if self._request.trace else self._catalog(built, inputs, paths)
 
     def _catalog(self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
