@@ -106,6 +106,8 @@ def catalog_schema() -> str:
         schema.CrossedHead: "Shape sweep: top level, besides `origins` and `operators`",
         schema.ShapeOrigin: "Shape sweep: an entry of `origins`",
         schema.CrossedLine: "Shape sweep: a line of an operator",
+        schema.CountedLine: "Captured and imported catalog: what every line has",
+        schema.MoreModules: "`more` of a line",
         schema.CapturedHead: "Captured catalog: top level, besides `ops`",
         schema.Model: "Captured catalog: `model`",
         schema.Input: "Captured catalog: `input`",
@@ -124,7 +126,7 @@ def catalog_schema() -> str:
 def record_schema() -> str:
     """The classes of a line of records.jsonl, and of run.json."""
     from ssinghal.core import record
-    from ssinghal.core.case import Source
+    from ssinghal.core.case import ModuleCalls, Source
     from ssinghal.core.device_facts import DeviceFacts
     from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, WorkingRemedy
 
@@ -137,7 +139,8 @@ def record_schema() -> str:
         record.Comparison: "`comparison`",
         record.Estimate: "`estimate`",
         record.EstimatedTensor: "An entry of `estimate.allocations`",
-        Source: "An entry of `sources`",
+        Source: "An entry of `sources`, with its first module as `module_path`",
+        ModuleCalls: "An entry of `sources.modules`",
         RemedyOutcome: "`remedies`",
         WorkingRemedy: "An entry of `remedies.found`",
         StrategyRejection: "An entry of `remedies.refused`",
