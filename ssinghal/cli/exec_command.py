@@ -15,7 +15,8 @@ import click
 from ssinghal.cli import options
 from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.core.device_facts import DeviceMode
-from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
+from ssinghal.device.virtual import apply_environment, environment_for
+from ssinghal.device.virtual_cache import scratch_folder
 from ssinghal.errors import InvalidCase
 
 

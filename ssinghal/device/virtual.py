@@ -12,24 +12,22 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ssinghal.core.boards import cluster_descriptor
-from ssinghal.core.cache_folder import cache_folder, filling_cache
+from ssinghal.core.cache_folder import filling_cache
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.compiler_stub import is_standin, write_standin
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
 from ssinghal.device.releases import Release, installed_release
+from ssinghal.device.virtual_cache import KERNELS, LINKS, PURPOSE, ROOT, virtual_home
 from ssinghal.errors import DeviceUnavailable
 
 LAYOUT_REVISION = 3
 MARKER = "kernels-here-do-nothing"  # a file in every folder of the virtual device, wherever the cache folder was then
-LINKS = ("tt_metal", "ttnn")  # of a runtime root, into the installed wheel
 SFPI = Path("runtime", "sfpi")
-PURPOSE = "the files of virtual devices"
 INSTALL_HINT = "install it with: pip install 'ssinghal[device]'"
 
 # Variables of TT-Metalium, TTNN and MPI change a virtual board (its dispatch, banks, allocator), so no inherited one may reach
@@ -46,11 +44,11 @@ class VirtualRoot:
 
     @property
     def root(self) -> Path:
-        return self.folder / "root"
+        return self.folder / ROOT
 
     @property
     def kernels(self) -> Path:
-        return self.folder / "kernels"
+        return self.folder / KERNELS
 
 
 def ttnn_package(release: Release | None = None) -> tuple[Path, str]:
@@ -63,11 +61,6 @@ def ttnn_package(release: Release | None = None) -> tuple[Path, str]:
     if release is None:
         raise DeviceUnavailable(f"ttnn is not installed in this environment; {INSTALL_HINT}")
     return release.package, release.version
-
-
-def virtual_home() -> Path:
-    """Returns the parent folder of everything virtual, for all ttnn versions."""
-    return cache_folder("virtual")
 
 
 def prepare_root(release: Release | None = None) -> VirtualRoot:
@@ -121,28 +114,6 @@ def _is_complete(root: Path, package: Path) -> bool:
     """Returns whether nothing is missing: a cleaner of caches may take files, a moved environment the targets of links."""
     links = all((root / name).is_dir() and (root / name).samefile(package / name) for name in LINKS)
     return links and is_standin(root / SFPI, package)
-
-
-def scratch_folders(*, in_use: bool) -> list[Path]:
-    """Returns the folders whose process runs, or those left by processes that were killed."""
-    parent = virtual_home() / "scratch"
-    owners = {folder: folder.name.partition("-")[0] for folder in parent.iterdir()} if parent.exists() else {}
-    return [f for f, pid in owners.items() if pid.isdigit() and Path(f"/proc/{pid}").exists() == in_use]
-
-
-@contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Yields a temporary folder for files of TT-Metalium and MPI; also removes those left by processes that were killed."""
-    parent = virtual_home() / "scratch"
-    with filling_cache("virtual", PURPOSE):
-        parent.mkdir(parents=True, exist_ok=True)
-        for old in scratch_folders(in_use=False):
-            shutil.rmtree(old, ignore_errors=True)
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=f"{os.getpid()}-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def virtual_environment(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.boards import DEFAULT_BOARD, board_names, load_board, own_boards_home
+from ssinghal.core.tensors import format_bytes
 from ssinghal.core.versions import package_versions
 from ssinghal.device.modes import choose_device, silicon_nodes
-from ssinghal.device.virtual import INSTALL_HINT, scratch_folders, virtual_home
+from ssinghal.device.virtual import INSTALL_HINT
+from ssinghal.device.virtual_cache import MAX_KERNELS, disk_bytes, remove_all, virtual_home
 from ssinghal.errors import DeviceUnavailable, HarnessError
 from ssinghal.runner.pool import Pool
 
@@ -35,7 +36,6 @@ def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[li
     """Returns all checks, and the facts of the device that opened (empty if none did). InvalidCase for an unknown board."""
     load_board(board or DEFAULT_BOARD)  # an unknown name is an error of the caller, not a failed check
     checks = [_python(), _glibc(), _ttnn(), _torch()]
-    checks.append(Check("virtual device cache", True, f"{virtual_home()} (remove with: ssinghal doctor --clean)"))
     checks.append(Check("boards", True, f"{', '.join(board_names())}; taken from descriptors: {own_boards_home()}"))
     nodes = silicon_nodes()
     checks.append(Check("silicon", True, ", ".join(nodes) or "none (virtual devices need none)"))
@@ -47,6 +47,9 @@ def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[li
         checks.append(Check("device", True, f"{choice.mode} {choice.board}: {choice.reason}; {pool.facts.proof}"))
     except (HarnessError, OSError) as error:
         checks.append(Check("device", False, str(error)))
+    # After the device, whose opening removes what no environment needs any more.
+    size = f"{format_bytes(disk_bytes(virtual_home()))} on disk, at most {MAX_KERNELS:,} kernels for each environment"
+    checks.append(Check("virtual device cache", True, f"{virtual_home()}: {size} (remove with: ssinghal doctor --clean)"))
     return checks, {"device": facts, "versions": package_versions()}
 
 
@@ -57,11 +60,9 @@ def clean() -> Path:
         DeviceUnavailable: a process has a virtual device open, or seems to (a folder's name starts with its number).
     """
     home = virtual_home()
-    used = [str(folder) for folder in scratch_folders(in_use=True)]
+    used = remove_all()
     if used:
-        raise DeviceUnavailable(f"{home} is in use; end what uses it, or remove its folder: {', '.join(used)}")
-    if home.exists():
-        shutil.rmtree(home)
+        raise DeviceUnavailable(f"{home} is in use; end what uses it, or remove its folder: {', '.join(map(str, used))}")
     return home
 
 

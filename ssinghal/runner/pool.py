@@ -20,7 +20,8 @@ from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import DecidedBy, Record, Status, Verdict
 from ssinghal.device.modes import DeviceChoice
-from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
+from ssinghal.device.virtual import apply_environment, environment_for
+from ssinghal.device.virtual_cache import scratch_folder
 from ssinghal.errors import DeviceError, HarnessError, NotProven
 from ssinghal.runner.tasks import PoolOptions, ProbeTask, Task
 

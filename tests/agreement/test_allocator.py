@@ -35,7 +35,8 @@ from ssinghal.core.tensors import (
 )
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.session import Session
-from ssinghal.device.virtual import apply_environment, environment_for, scratch_folder
+from ssinghal.device.virtual import apply_environment, environment_for
+from ssinghal.device.virtual_cache import scratch_folder
 from ssinghal.errors import InvalidCase
 
 pytestmark = pytest.mark.virtual_device

@@ -20,11 +20,10 @@ from ssinghal.device.virtual import (  # fmt: skip
     apply_environment,
     environment_for,
     prepare_root,
-    scratch_folder,
     silicon_environment,
     ttnn_package,
-    virtual_home,
 )
+from ssinghal.device.virtual_cache import virtual_home
 from ssinghal.errors import DeviceError, DeviceUnavailable, InvalidCase
 from ssinghal.runner.pool import Pool
 
@@ -151,17 +150,6 @@ def test_a_release_that_lacks_a_private_function_is_named(use, path):
     with pytest.raises(DeviceError) as error:
         use(session)
     assert str(error.value) == f"ttnn {version('ttnn')} has no ttnn._ttnn.{path}, which is needed here"
-
-
-def test_scratch_folder_is_gone_afterwards_and_so_are_those_of_the_dead():
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    left = virtual_home() / "scratch" / f"{dead.pid}-left"
-    left.mkdir(parents=True)
-    with scratch_folder() as folder:
-        assert folder.is_dir()
-        assert not left.exists()
-    assert not folder.exists()
 
 
 # A separate process for each of these: one board per process -------------------------------------------------------------

@@ -33,7 +33,7 @@ from ssinghal.core.record import Record, Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, Layout
 from ssinghal.device.modes import DeviceChoice, choose_device
 from ssinghal.device.session import Session
-from ssinghal.device.virtual import virtual_home
+from ssinghal.device.virtual_cache import virtual_home
 from ssinghal.errors import DeviceUnavailable, InvalidCase, NotProven
 from ssinghal.operators import make_case
 from ssinghal.runner.custom_boards import board_name
