@@ -15,10 +15,13 @@ summary and builds the report: results/<run>/report/report.html with documents a
                   machine's cluster descriptor
   --device MODE   auto (default), silicon, simulator or virtual
   --memory NAME   put operands into dram or l1 (default: what each catalog specifies)
-  --no-torch      install without torch: only comparing values on a card needs it
+  --torch         install torch, which compares values and records models (default: only where there is a card or a
+                  simulator)
+  --no-torch      install without torch, also where there is a card
   --capture       install the packages for capturing catalogs from models: torch, torchvision, timm,
                   transformers, diffusers
   --ultralytics   like --capture, plus ultralytics (licensed under AGPL-3.0)
+  --dev           install torch and the tools for working on ssinghal itself
   --setup-only    stop after installing
   --help          this text
 
@@ -29,7 +32,10 @@ Exit code: 0 nothing unexpected, 1 unexpected results, 2 usage error or no usabl
 TEXT
 }
 
-extras=device,dev
+# Only comparing values on a card or a simulator needs torch, which is five times as large as everything else.
+device=virtual
+if compgen -G "/dev/tenstorrent/*" >/dev/null || [ -n "${TT_METAL_SIMULATOR:-}" ]; then device=device; fi
+more=""
 setup_only=false
 options=(--oom-results results)
 while [ $# -gt 0 ]; do
@@ -40,9 +46,11 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --board=?* | --device=?* | --memory=?*) options+=("--oom-${1#--}") ;;
-    --no-torch) extras=${extras/device/virtual} ;;
-    --capture) extras+=,capture ;;
-    --ultralytics) extras+=,ultralytics ;;
+    --torch) device=device ;;
+    --no-torch) device=virtual ;;
+    --dev) device=device more+=,dev ;;
+    --capture) more+=,capture ;;
+    --ultralytics) more+=,ultralytics ;;
     --setup-only) setup_only=true ;;
     --help | -h) usage && exit ;;
     --) shift && break ;;
@@ -51,9 +59,9 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-make_environment .venv "$extras"
+make_environment .venv "$device$more"
 if $setup_only; then
-  echo "Ready: $root/.venv"
+  echo "Ready: $root/.venv. Next: . .venv/bin/activate && ssinghal doctor"
   exit
 fi
 
@@ -61,7 +69,8 @@ cd "$root" # without paths among its arguments, pytest runs the testpaths of pyp
 last_run() { readlink results/latest || true; }
 before=$(last_run)
 code=0
-.venv/bin/python -m pytest "${options[@]}" "$@" || code=$?
+# One line of progress instead of a dot for each test. Arguments given after -- win.
+.venv/bin/python -m pytest -o console_output_style=classic --oom-progress "${options[@]}" "$@" || code=$?
 code=$(exit_code_of_pytest "$code")
 if [ "$(last_run)" != "$before" ]; then .venv/bin/python -m ssinghal report || code=$?; fi
 exit "$code"

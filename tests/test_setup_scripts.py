@@ -249,6 +249,9 @@ def test_a_new_run_is_reported(clone: Clone, pytest_ends: str, report_ends: str,
     assert (["ssinghal", "report"] in clone.modules_run()) == reported
 
 
+DEFAULT = "[device]" if any(Path("/dev").glob("tenstorrent/*")) else "[virtual]"
+
+
 def installations(clone: Clone) -> list[str]:
     """What pip was told to install in editable form so far, without the folder."""
     return [call[-1].removeprefix(str(clone.folder)) for call in clone.modules_run() if "--editable" in call]
@@ -262,21 +265,31 @@ def test_environment_is_made_once_from_the_lock(clone: Clone) -> None:
     again = clone.run("run_all_tests.sh", "--setup-only")
     assert (again.returncode, again.stderr) == (0, "")
     assert clone.modules_run() == calls
-    assert installations(clone) == ["[device,dev]"]
+    assert installations(clone) == [DEFAULT]
 
 
-def test_environment_without_torch(clone: Clone) -> None:
+@pytest.mark.parametrize(
+    ("options", "environ", "installed"),
+    [
+        ([], {}, DEFAULT),
+        (["--torch"], {}, "[device]"),
+        ([], {"TT_METAL_SIMULATOR": "/sim"}, "[device]"),
+        (["--no-torch"], {"TT_METAL_SIMULATOR": "/sim"}, "[virtual]"),
+        (["--dev"], {}, "[device,dev]"),
+    ],
+)
+def test_torch_is_installed_where_values_can_be_compared(clone: Clone, options, environ, installed) -> None:
     clone.add_python("3.12")
-    assert clone.run("run_all_tests.sh", "--setup-only", "--no-torch").returncode == 0
-    assert installations(clone) == ["[virtual,dev]"]
+    assert clone.run("run_all_tests.sh", "--setup-only", *options, **environ).returncode == 0
+    assert installations(clone) == [installed]
 
 
 @pytest.mark.parametrize(
     ("options", "installed"),
     [
-        (["--capture"], "[device,dev,capture]"),
-        (["--ultralytics"], "[device,dev,ultralytics]"),
-        (["--capture", "--no-torch"], "[virtual,dev,capture]"),
+        (["--capture", "--no-torch"], "[virtual,capture]"),
+        (["--ultralytics", "--torch"], "[device,ultralytics]"),
+        (["--dev", "--ultralytics"], "[device,dev,ultralytics]"),
     ],
 )
 def test_environment_with_what_captures(clone: Clone, options: list[str], installed: str) -> None:
@@ -287,13 +300,13 @@ def test_environment_with_what_captures(clone: Clone, options: list[str], instal
 
 def test_extras_are_added_to_an_environment_and_none_is_lost(clone: Clone) -> None:
     clone.add_python("3.12")
-    runs = ([], ["--capture"], [], ["--no-torch"], ["--ultralytics"], ["--capture"])
+    runs = (["--dev"], ["--capture"], [], ["--no-torch"], ["--ultralytics"], ["--capture"])
     for options in runs:
         assert clone.run("run_all_tests.sh", "--setup-only", *options).returncode == 0
     first, second, third = installations(clone)
     assert first == "[device,dev]"
-    assert set(second.strip("[]").split(",")) == {"device", "dev", "capture"}
-    assert set(third.strip("[]").split(",")) == {"device", "dev", "capture", "ultralytics"}
+    assert set(second.strip("[]").split(",")) == {"virtual", "device", "dev", "capture"}
+    assert set(third.strip("[]").split(",")) == {"virtual", "device", "dev", "capture", "ultralytics"}
 
 
 @pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
@@ -331,7 +344,7 @@ def test_environment_is_made_anew_where_the_folder_moved(clone: Clone) -> None:
     clone.folder = clone.folder.rename(clone.home / "moved clone")
     clone.run("run_all_tests.sh", "--setup-only")
     installed = [call[-1] for call in clone.modules_run() if "--editable" in call]
-    assert installed[1:] == [f"{clone.folder}[device,dev]"]
+    assert installed[1:] == [f"{clone.folder}{DEFAULT}"]
 
 
 def test_of_two_at_once_one_installs(clone: Clone) -> None:
@@ -339,7 +352,7 @@ def test_of_two_at_once_one_installs(clone: Clone) -> None:
     command, environment = str(clone.folder / "run_all_tests.sh"), clone.environment(FAKE_PIP="sleep 0.3")
     both = [subprocess.Popen([command, "--setup-only"], env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [run.wait(timeout=30) for run in both] == [0, 0]
-    assert installations(clone) == ["[device,dev]"]
+    assert installations(clone) == [DEFAULT]
 
 
 def test_a_failed_installation_is_1_and_done_again(clone: Clone) -> None:
@@ -403,7 +416,8 @@ def test_options_reach_pytest(clone: Clone) -> None:
     clone.add_python("3.12")
     options = ("--board", "p150", "--device=virtual", "--memory", "l1", "--", "-k", "add and l1", "--help")
     assert clone.run("run_all_tests.sh", *options).returncode == 0
-    ours = ["--oom-results", "results", "--oom-board", "p150", "--oom-device=virtual", "--oom-memory", "l1"]
+    progress = ["-o", "console_output_style=classic", "--oom-progress"]
+    ours = [*progress, "--oom-results", "results", "--oom-board", "p150", "--oom-device=virtual", "--oom-memory", "l1"]
     assert clone.modules_run()[-1] == ["pytest", *ours, "-k", "add and l1", "--help"]
 
 

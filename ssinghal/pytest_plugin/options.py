@@ -45,6 +45,7 @@ OPTIONS = (
 )
 FLAGS = (
     Option("ttnn-log", None, "let TTNN write its log to standard error"),
+    Option("progress", None, "show one line of progress instead of a letter for each test"),
     Option("remedies", None, "search for what makes cases fit that run out of memory; their skips and records name it"),
 )
 LISTS = (

@@ -16,6 +16,7 @@ import pytest
 
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.pytest_plugin.options import add_options, is_requested
+from ssinghal.pytest_plugin.progress import ProgressLine, is_shown
 from ssinghal.pytest_plugin.recorder import RECORD_ATTRIBUTE, START_ATTRIBUTE, RecordCollector
 from ssinghal.pytest_plugin.state import FAULTS, RECORD, activate, active, in_xdist
 
@@ -44,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(RecordCollector(config), "ssinghal-recorder")
     if not is_requested(config):
         return
+    if is_shown(config):
+        config.pluginmanager.register(ProgressLine(config), "ssinghal-progress")
     try:
         activate(config)
     except HarnessError as error:
