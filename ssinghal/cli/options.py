@@ -12,6 +12,7 @@ from ssinghal.cli.parameter_types import (
     BoardName,
     BoardNames,
     CatalogName,
+    DTypeName,
     Named,
     OneOf,
     OperatorName,
@@ -21,7 +22,7 @@ from ssinghal.cli.parameter_types import (
 from ssinghal.core.boards import DEFAULT_BOARD, board_names
 from ssinghal.core.device_facts import OPENED_MODES
 from ssinghal.core.parsing import TENSOR_MEMORIES, parse_shape
-from ssinghal.core.tensors import DType, Layout, Shape
+from ssinghal.core.tensors import Layout, Shape
 from ssinghal.device.modes import AUTO
 from ssinghal.runner.probe import Limits
 from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S
@@ -77,10 +78,10 @@ channels: Decorator = click.option(
 )
 dtype: Decorator = click.option(
     "--dtype",
-    type=OneOf(DType, "dtype"),
+    type=DTypeName(),
     default="bfloat16",
     metavar="DTYPE",
-    help="bfloat16, float32, bfloat8_b, bfloat4_b, …",
+    help="bfloat16, float32, bfloat8_b, bfloat4_b, … or bf16, fp32, bf8, bf4.",
 )
 layout: Decorator = click.option(
     "--layout", type=OneOf(Layout, "layout"), default="tile", metavar="LAYOUT", help="tile or row_major."

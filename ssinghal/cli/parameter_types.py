@@ -9,7 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from ssinghal.core.boards import board_names, board_note, load_board
-from ssinghal.core.parsing import seconds
+from ssinghal.core.parsing import dtype_named, seconds
+from ssinghal.core.tensors import DType
 from ssinghal.device.releases import Release, find_release, known_releases
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import operators
@@ -56,6 +57,16 @@ class OneOf(Named, Generic[T]):
         if value not in self._known:
             raise InvalidCase(unknown(self._what, value, self._known))
         return self._known[value]
+
+
+class DTypeName(Named):
+    """A dtype by TTNN's name or a short one."""
+
+    def names(self) -> Iterable[str]:
+        return [dtype.value for dtype in DType]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DType:
+        return dtype_named(value)
 
 
 class BoardName(Named):

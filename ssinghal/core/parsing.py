@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from ssinghal.core.tensors import BufferType, TextEnum
+from ssinghal.core.tensors import BufferType, DType, TextEnum
 from ssinghal.errors import InvalidCase, unknown
 
 T = TypeVar("T", bound=TextEnum)
@@ -28,6 +28,18 @@ def one_of(names: Iterable[T], what: str, value: Any) -> T:
     if not isinstance(value, str) or str(value) not in known:
         raise InvalidCase(unknown(what, str(value), known))
     return known[str(value)]
+
+
+def dtype_named(value: Any, what: str = "dtype", among: Iterable[DType] = DType) -> DType:
+    """Returns the dtype of this name, which may be a short one: bf16, fp32, bf8, bf4.
+
+    Raises:
+        InvalidCase: There is none ``among`` them; the text states the nearest ones.
+    """
+    try:
+        return one_of(among, what, DType(value).value)
+    except ValueError:
+        return one_of(among, what, value)
 
 
 def tensor_memory(value: Any) -> BufferType:

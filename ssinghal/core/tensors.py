@@ -38,7 +38,11 @@ class TextEnum(str, Enum):
 
 
 class DType(TextEnum):
-    """Element types of TTNN. ``bfloat8_b`` and ``bfloat4_b`` are block floats, which share exponents and need tile layout."""
+    """Element types of TTNN. ``bfloat8_b`` and ``bfloat4_b`` are block floats, which share exponents and need tile layout.
+
+    >>> DType("bf8")  # the short names that engineers use are taken as well
+    <DType.BFLOAT8_B: 'bfloat8_b'>
+    """
 
     BFLOAT16 = "bfloat16"
     FLOAT32 = "float32"
@@ -48,6 +52,10 @@ class DType(TextEnum):
     UINT16 = "uint16"
     UINT32 = "uint32"
     INT32 = "int32"
+
+    @classmethod
+    def _missing_(cls, value: object) -> DType | None:
+        return next((cls(name) for short, name in _SHORT_DTYPES if short == value), None)
 
     @property
     def tile_bytes(self) -> int:
@@ -59,6 +67,7 @@ class DType(TextEnum):
         return self in (DType.BFLOAT8_B, DType.BFLOAT4_B)
 
 
+_SHORT_DTYPES = (("bf16", "bfloat16"), ("fp32", "float32"), ("bf8", "bfloat8_b"), ("bf4", "bfloat4_b"))
 _TILE_BYTES = {
     DType.BFLOAT16: 2048, DType.FLOAT32: 4096, DType.BFLOAT8_B: 1088, DType.BFLOAT4_B: 576,
     DType.UINT8: 1024, DType.UINT16: 2048, DType.UINT32: 4096, DType.INT32: 4096,

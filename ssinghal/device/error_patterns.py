@@ -175,6 +175,7 @@ _REJECTED = {
     "binary dtype": r"Input tensor [AB] dtype DataType::\w+ is not supported for binary operation \w+",
     "block float layout": r"Only TILE layout is supported for BFLOAT\d_B dtype!",
     "buffer block": r"Size of cb: \d+ must be divisible by the size of block",
+    "convolution dtype": r"Unsupported output data type when calculating tilize cycles",
     "group_norm groups": r"channel must be divisible by num_groups!|Invalid channel configuration: Number of channels",
     "group_norm in place": r"inplace groupnorm not supported for unsharded tensors|In-place operation not supported: ",
     "integer power": r"pow: (?:integers to negative integer powers|DataType::\w+ input requires an integral exponent)",

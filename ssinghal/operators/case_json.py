@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ssinghal.core.case import Case, OutputMemory, Placement
-from ssinghal.core.parsing import one_of, tensor_memory
+from ssinghal.core.parsing import dtype_named, one_of, tensor_memory
 from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.operators import make_case
@@ -41,7 +41,7 @@ def case_from_json(fields: Any) -> Case:
     if not isinstance(attrs, dict):
         raise InvalidCase(f"attrs: expected an object, got {attrs!r}")
     placement = Placement(
-        dtype=one_of(DType, "dtype", fields.get("dtype", DType.BFLOAT16)),
+        dtype=dtype_named(fields.get("dtype", DType.BFLOAT16)),
         layout=one_of(Layout, "layout", fields.get("layout", Layout.TILE)),
         memory=tensor_memory(fields.get("memory", BufferType.DRAM)),
         output_memory=one_of(OutputMemory, "output_memory", fields.get("output_memory", OutputMemory.SAME)),

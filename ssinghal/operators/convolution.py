@@ -1,31 +1,37 @@
 """Convolutions: one ATen operator for 1, 2 and 3 spatial dims, transposed or not, and four TTNN functions.
 
-Weights go to the device as torch has them. TTNN converts them to the form that its kernels take, on the host, within the call.
+Weights go to the device as torch has them. TTNN converts them to the form that its kernels take, on the host, within the call,
+and in the dtype that ``weights_dtype`` requests.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
-from ssinghal.core.tensors import TILE_EDGE, Layout, MemoryConfig, Shape, TensorSpec
+from ssinghal.core.tensors import TILE_EDGE, DType, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.dim_rule import DimRule
 from ssinghal.operators.operator_info import (
     INTEGERS,
+    SAME_DTYPE,
+    WEIGHTS_DTYPE,
     Attr,
     Attrs,
     Call,
+    DTypes,
     Limitation,
     MapResult,
     OperatorInfo,
     Sample,
     Traits,
+    flat_nhwc,
     operand_spec,
+    weights_dtype,
+    working_shapes,
 )
 from ssinghal.operators.reshape import in_requested_memory
 
@@ -73,6 +79,9 @@ def _check(shapes: Sequence[Shape], attrs: Attrs) -> None:
     if min(*_spatial(attrs, "padding", dims), *_spatial(attrs, "output_padding", dims)) < 0:
         raise InvalidCase("convolution: padding and output_padding are at least 0")
     _check_tuning(image, attrs)
+    if len(image) == VOLUME and attrs[WEIGHTS_DTYPE] != SAME_DTYPE.default:
+        raise InvalidCase("convolution: weights_dtype has no effect in ttnn.experimental.conv3d")
+    weights_dtype(DType.BFLOAT16, attrs)  # raises InvalidCase for a name that is none
 
 
 def _check_tuning(image: Shape, attrs: Attrs) -> None:
@@ -115,13 +124,29 @@ def _form(shape: Shape, attrs: Attrs) -> tuple[Shape, Layout | None]:
     """Volumes return as [N, D, H, W, C] in row-major layout; maps and rows flat and tiled, as [1, 1, N*H*W, C]."""
     if len(shape) == VOLUME:
         return _channels_last(shape), Layout.ROW_MAJOR
-    return (1, 1, shape[0] * math.prod(shape[2:]), shape[1]), Layout.TILE
+    return flat_nhwc(shape), Layout.TILE
+
+
+def _result_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:
+    """The call's; asked before any spec is built, so it states why no block float goes through a convolution over 3 dims."""
+    if dtype.is_block_float and len(shapes[0]) == VOLUME:
+        raise InvalidCase(f"ttnn.experimental.conv3d takes row_major volumes, and {dtype} exists in tile layout only")
+    return ()
 
 
 def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Row-major whatever the placement's layout, since TTNN tilizes as it needs; weights always in DRAM."""
-    in_dram = {"layout": Layout.ROW_MAJOR, "memory": MemoryConfig()}
-    specs = [operand_spec(case, _channels_last(shapes[0]), layout=Layout.ROW_MAJOR), operand_spec(case, shapes[1], **in_dram)]
+    """Row-major whatever the placement's layout, since TTNN tilizes as it needs; weights always in DRAM.
+
+    A map of block floats exists in tiles only, and comes flat, as the convolution before it returns it; its weight comes in
+    bfloat16, from which TTNN prepares it.
+    """
+    dtype = case.placement.dtype
+    if dtype.is_block_float:
+        image, wide = operand_spec(case, flat_nhwc(shapes[0])), DType.BFLOAT16
+    else:
+        image, wide = operand_spec(case, _channels_last(shapes[0]), layout=Layout.ROW_MAJOR), dtype
+    in_dram = {"dtype": wide, "layout": Layout.ROW_MAJOR, "memory": MemoryConfig()}
+    specs = [image, operand_spec(case, shapes[1], **in_dram)]
     if len(shapes) > 2 and len(shapes[0]) == VOLUME:
         specs.append(operand_spec(case, (1, *shapes[2]), layout=Layout.TILE, memory=MemoryConfig()))
     elif len(shapes) > 2:
@@ -131,9 +156,13 @@ def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec
 
 def _convolve(c: Call) -> Any:
     """Calls the function for rank and direction. The result of an operand in DRAM stays there, so it is moved if need be."""
-    dims = len(c.inputs[0].shape) - 2
-    run = _conv3d if dims == 3 else _conv1d if dims == 1 else _conv_transpose2d if c.attrs["transposed"] else _conv2d
-    return in_requested_memory(c, run(c, {name: _spatial(c.attrs, name, dims) for name in SPATIAL}))
+    image = working_shapes(CONVOLUTION, c.case)[0]  # a flat map does not show its height and width
+    dims = len(image) - 2
+    spatial = {name: _spatial(c.attrs, name, dims) for name in SPATIAL}
+    if dims == 3:
+        return in_requested_memory(c, _conv3d(c, spatial))
+    run = _conv1d if dims == 1 else _conv_transpose2d if c.attrs["transposed"] else _conv2d
+    return in_requested_memory(c, run(c, image, spatial))
 
 
 def _common(c: Call) -> dict[str, Any]:
@@ -141,65 +170,79 @@ def _common(c: Call) -> dict[str, Any]:
     return {"bias_tensor": bias, "device": c.device, "groups": c.attrs["groups"], **c.out}
 
 
-def _channels(c: Call) -> dict[str, int]:
-    weight = tuple(c.inputs[1].shape)
-    return {
-        "in_channels": c.inputs[0].shape[-1],
-        "out_channels": _out_channels(weight, c.attrs),
-        "batch_size": c.inputs[0].shape[0],
-    }
+def _channels(c: Call, image: Shape) -> dict[str, int]:
+    return {"in_channels": image[1], "out_channels": _out_channels(tuple(c.inputs[1].shape), c.attrs), "batch_size": image[0]}
 
 
-def _conv1d(c: Call, spatial: dict[str, list[int]]) -> Any:
+def _precision(c: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the arguments of the call, and those of its config, where a dtype is not that of the weight as it comes."""
+    dtype = c.case.placement.dtype
+    weights = weights_dtype(dtype, c.attrs)
+    call = {"dtype": getattr(c.ttnn, dtype.value)} if dtype.is_block_float else {}
+    return call, {WEIGHTS_DTYPE: getattr(c.ttnn, weights.value)} if dtype.is_block_float or weights is not dtype else {}
+
+
+def _conv1d(c: Call, image: Shape, spatial: dict[str, list[int]]) -> Any:
+    arguments, config = _precision(c)
     return c.ttnn.conv1d(
         input_tensor=c.inputs[0],
         weight_tensor=c.inputs[1],
-        input_length=c.inputs[0].shape[1],
+        input_length=image[2],
         kernel_size=c.inputs[1].shape[2],
         stride=spatial["stride"][0],
         padding=spatial["padding"][0],
         dilation=spatial["dilation"][0],
-        **_channels(c),
+        **_channels(c, image),
         **_common(c),
+        **arguments,
+        **({"conv_config": c.ttnn.Conv1dConfig(**config)} if config else {}),
     )
 
 
-def _map(c: Call, spatial: dict[str, list[int]]) -> dict[str, Any]:
+def _map(c: Call, image: Shape, spatial: dict[str, list[int]]) -> dict[str, Any]:
+    arguments, config = _precision(c)
+    config |= _blocks(c)
     return {
         "input_tensor": c.inputs[0],
-        "input_height": c.inputs[0].shape[1],
-        "input_width": c.inputs[0].shape[2],
+        "input_height": image[2],
+        "input_width": image[3],
         "kernel_size": [c.inputs[1].shape[2], c.inputs[1].shape[3]],
         "stride": spatial["stride"],
         "padding": spatial["padding"],
         "dilation": spatial["dilation"],
-        **_channels(c),
+        **_channels(c, image),
         **_common(c),
+        **arguments,
+        **({"conv_config": c.ttnn.Conv2dConfig(**config)} if config else {}),
     }
 
 
-def _conv2d(c: Call, spatial: dict[str, list[int]]) -> Any:
-    return c.ttnn.conv2d(weight_tensor=c.inputs[1], **_map(c, spatial), **_tuned(c))
+def _conv2d(c: Call, image: Shape, spatial: dict[str, list[int]]) -> Any:
+    return c.ttnn.conv2d(weight_tensor=c.inputs[1], **_map(c, image, spatial), **_sliced(c))
 
 
-def _tuned(c: Call) -> dict[str, Any]:
-    ttnn, slices, shard = c.ttnn, c.attrs["slices"], c.attrs["shard_layout"]
-    config = {
+def _blocks(c: Call) -> dict[str, Any]:
+    ttnn, shard = c.ttnn, c.attrs["shard_layout"]
+    return {
         **({"act_block_h_override": c.attrs["act_block_h"]} if c.attrs["act_block_h"] else {}),
         **({"shard_layout": getattr(ttnn.TensorMemoryLayout, f"{shard.upper()}_SHARDED")} if shard != AUTO else {}),
     }
-    options = {"conv_config": ttnn.Conv2dConfig(**config)} if config else {}
+
+
+def _sliced(c: Call) -> dict[str, Any]:
+    ttnn, slices = c.ttnn, c.attrs["slices"]
     if slices == "l1":
-        options["slice_config"] = ttnn.Conv2dL1FullSliceConfig
-    elif slicing := _SLICES.fullmatch(slices):
-        along = getattr(ttnn, f"Conv2dDRAMSlice{slicing[1].title()}")
-        options["slice_config"] = ttnn.Conv2dSliceConfig(slice_type=along, num_slices=int(slicing[2]))
-    return options
+        return {"slice_config": ttnn.Conv2dL1FullSliceConfig}
+    slicing = _SLICES.fullmatch(slices)
+    if not slicing:
+        return {}
+    along = getattr(ttnn, f"Conv2dDRAMSlice{slicing[1].title()}")
+    return {"slice_config": ttnn.Conv2dSliceConfig(slice_type=along, num_slices=int(slicing[2]))}
 
 
-def _conv_transpose2d(c: Call, spatial: dict[str, list[int]]) -> Any:
+def _conv_transpose2d(c: Call, image: Shape, spatial: dict[str, list[int]]) -> Any:
     """TTNN prepares these weights, and a bias that does not fill whole tiles, from host memory only."""
-    arguments = _map(c, spatial)
+    arguments = _map(c, image, spatial)
     if arguments["bias_tensor"] is not None:
         arguments["bias_tensor"] = c.ttnn.from_device(arguments["bias_tensor"])
     return c.ttnn.conv_transpose2d(
@@ -254,6 +297,7 @@ CONVOLUTION = OperatorInfo(
         "transposed": Attr("bool", False),
         "output_padding": Attr("int|ints", 0),
         "groups": Attr("int", 1),
+        WEIGHTS_DTYPE: SAME_DTYPE,
         **TUNING,
     },
     place=_place,
@@ -262,6 +306,7 @@ CONVOLUTION = OperatorInfo(
     traits=Traits(
         nhwc=MapResult.FLAT,
         l1_small_bytes=DEFAULT_L1_SMALL_BYTES,
+        output_dtypes=_result_dtypes,
         result_form=_form,
         row_alignment=TILE_EDGE,  # conv3d writes whole tiles of channels, of which a caller sees those it requested
         temporaries=True,
@@ -272,7 +317,7 @@ CONVOLUTION = OperatorInfo(
             "TTNN has no transposed convolution over 1 or 3 dims",
             when=lambda shapes, attrs: attrs["transposed"] and len(shapes[0]) != MAP,
         ),
-        Limitation("TTNN convolves bfloat16 and float32 only", dtypes=INTEGERS),
+        Limitation("TTNN convolves floating-point dtypes only", dtypes=INTEGERS),
     ),
 )
 

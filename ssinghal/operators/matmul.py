@@ -9,7 +9,7 @@ transposed, as attention scores do: it has the bytes of the equal operand that t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,8 @@ from ssinghal.operators.dim_rule import Axes, CuttableCall, Dim, DimRule, Dims, 
 from ssinghal.operators.dims import cut_rows, equal_operands, trailing, units
 from ssinghal.operators.operator_info import (
     INTEGERS,
+    SAME_DTYPE,
+    WEIGHTS_DTYPE,
     Attr,
     Attrs,
     Call,
@@ -29,6 +31,7 @@ from ssinghal.operators.operator_info import (
     Traits,
     aten,
     operand_spec,
+    weights_dtype,
 )
 
 MATMUL = Traits(ttnn_output=BufferType.DRAM)
@@ -135,6 +138,19 @@ def _broadcasts_batches(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     return not (a == b or one_right or one_left)
 
 
+def _place_product(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
+    return [operand_spec(case, shapes[0]), _weight(case, shapes[1], attrs)]
+
+
+def _weight(case: Case, shape: Shape, attrs: Attrs) -> TensorSpec:
+    """Places the second matrix, which TTNN takes in another dtype than the first."""
+    return operand_spec(case, shape, dtype=weights_dtype(case.placement.dtype, attrs))
+
+
+def _torch_product(name: str) -> Callable[[Any, Sequence[Any], Attrs], Any]:
+    return lambda torch, tensors, attrs: getattr(torch.ops.aten, name)(*tensors)
+
+
 def _matmul(c: Call) -> Any:
     return c.ttnn.matmul(*c.inputs, **c.out)
 
@@ -166,7 +182,8 @@ def _addmm(c: Call) -> Any:
 
 
 def _place_addmm(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    return [operand_spec(case, _at_least_2d(shapes[0])), *(operand_spec(case, shape) for shape in shapes[1:])]
+    bias, a, b = shapes
+    return [operand_spec(case, _at_least_2d(bias)), operand_spec(case, a), _weight(case, b, attrs)]
 
 
 def _broadcasts_bias(shapes: Sequence[Shape], attrs: Attrs) -> bool:
@@ -191,7 +208,7 @@ def _infer_linear(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 def _place_linear(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
     """Places the weight as ports of models prepare it, [in, out], and the bias as one row."""
     x, weight, *bias = shapes
-    return [operand_spec(case, s) for s in (x, _transposed(weight), *((1, *b) for b in bias))]
+    return [operand_spec(case, x), _weight(case, _transposed(weight), attrs), *(operand_spec(case, (1, *b)) for b in bias)]
 
 
 def _linear(c: Call) -> Any:
@@ -269,8 +286,10 @@ OPERATORS = (
         operands=("self", "mat2"),
         ttnn="ttnn.matmul",
         call=_matmul,
-        torch=aten("mm"),
+        torch=_torch_product("mm"),
         infer=_infer_mm,
+        attrs={WEIGHTS_DTYPE: SAME_DTYPE},
+        place=_place_product,
         sample=lambda shape: Sample((_folded(shape, 2), _square(shape)), {}),
         dims=PRODUCT,
         traits=MATMUL,
@@ -295,8 +314,10 @@ OPERATORS = (
         operands=("self", "other"),
         ttnn="ttnn.matmul",
         call=_matmul,
-        torch=aten("matmul"),
+        torch=_torch_product("matmul"),
         infer=_infer_matmul,
+        attrs={WEIGHTS_DTYPE: SAME_DTYPE},
+        place=_place_product,
         sample=lambda shape: Sample((shape, _transposed(_at_least_2d(shape))), {}, channels_last=False),
         dims=PRODUCT,
         traits=MATMUL,
@@ -313,7 +334,7 @@ OPERATORS = (
         call=_addmm,
         torch=lambda t, tensors, a: t.addmm(*tensors, beta=a["beta"], alpha=a["alpha"]),
         infer=_infer_addmm,
-        attrs={"beta": Attr("float", 1), "alpha": Attr("float", 1)},
+        attrs={"beta": Attr("float", 1), "alpha": Attr("float", 1), WEIGHTS_DTYPE: SAME_DTYPE},
         place=_place_addmm,
         sample=lambda shape: Sample((_folded(shape, 2), _folded(shape, 2), _square(shape)), {}),
         dims=replace(PRODUCT, subject=1),
@@ -335,8 +356,9 @@ OPERATORS = (
         operands=("input", "weight", "bias?"),
         ttnn="ttnn.linear",
         call=_linear,
-        torch=aten("linear"),
+        torch=_torch_product("linear"),
         infer=_infer_linear,
+        attrs={WEIGHTS_DTYPE: SAME_DTYPE},
         place=_place_linear,
         sample=_sample_linear,
         dims=DimRule(cut=_cut_features),

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ssinghal.core.case import Case
+from ssinghal.core.parsing import dtype_named
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase, RegistryError, unknown
 from ssinghal.operators.dim_rule import DimRule
@@ -255,6 +256,12 @@ def flat_nhwc(shape: Shape) -> Shape:
     return (1, 1, shape[0] * math.prod(shape[2:]), shape[1])
 
 
+def weights_dtype(usual: DType, attrs: Attrs) -> DType:
+    """Returns the dtype of the weights of a call in dtype ``usual``; InvalidCase where there is no such floating-point one."""
+    name = attrs[WEIGHTS_DTYPE]
+    return usual if name == SAME_DTYPE.default else dtype_named(name, WEIGHTS_DTYPE, FLOATS)
+
+
 def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
     """Returns the input shapes in the order of ``infer`` and ``torch``: as placed, but NCHW maps for ``nhwc`` operators."""
     if info.traits.nhwc:
@@ -279,6 +286,11 @@ def plain_specs(case: Case) -> list[TensorSpec]:
 
 # torch's dtypes on a device. int64 holds indices and counts in models, and int32 is TTNN's one integer with a sign.
 PLACED_DTYPES: Mapping[str, DType] = {**{dtype.value: dtype for dtype in DType}, "int64": DType.INT32}
+
+# The dtype of a call's weights where it is not that of the call, under the name that TTNN's configs have for it.
+WEIGHTS_DTYPE = "weights_dtype"
+SAME_DTYPE = Attr("str", "auto")
+FLOATS = (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B, DType.BFLOAT4_B)
 
 INTEGERS = (DType.UINT8, DType.UINT16, DType.UINT32, DType.INT32)
 BLOCK_FLOATS = (DType.BFLOAT8_B, DType.BFLOAT4_B)

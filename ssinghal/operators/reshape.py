@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import Case
+from ssinghal.core.parsing import dtype_named
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, ShardKind, ShardSpec, TensorSpec
-from ssinghal.errors import InvalidCase, unknown
+from ssinghal.errors import InvalidCase
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, ResizableCall, Sizes, along
 from ssinghal.operators.dims import cut_rows, cut_with_new_dim, units
 from ssinghal.operators.operator_info import (
@@ -384,10 +385,7 @@ def _to_layout(c: Call, layout: Layout) -> Any:
 
 
 def _dtype_attr(attrs: Attrs) -> DType:
-    try:
-        return DType(attrs["dtype"])
-    except ValueError:
-        raise InvalidCase(unknown("dtype", attrs["dtype"], [dtype.value for dtype in DType])) from None
+    return dtype_named(attrs["dtype"])
 
 
 def _laid_out_dtypes(dtype: DType, shapes: Sequence[Shape], attrs: Attrs) -> DTypes:

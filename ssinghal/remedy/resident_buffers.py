@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ssinghal.core.parsing import one_of
+from ssinghal.core.parsing import dtype_named, one_of
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div, round_up
 from ssinghal.errors import HarnessError, InvalidCase, unknown
 from ssinghal.operators.case_json import read_lines
@@ -72,7 +72,7 @@ def _of_line(fields: dict[str, Any], board: Board) -> Resident:
     shape = fields.get("shape")
     if not isinstance(shape, list):
         raise InvalidCase(f"shape {shape!r}: expected a list of sizes")
-    dtype = one_of(DType, "dtype", fields.get("dtype", DType.BFLOAT16))
+    dtype = dtype_named(fields.get("dtype", DType.BFLOAT16))
     layout = one_of(Layout, "layout", fields.get("layout", Layout.TILE))
     spec = TensorSpec(tuple(shape), dtype, layout, MemoryConfig(memory))
     return Resident(memory, spec.booked_bytes_per_bank(board))

@@ -401,7 +401,7 @@ def test_a_partly_readable_list_is_written_only_on_request(run: Any, tmp_path: P
         (["bad.csv", "--skip-unreadable"], "bad.csv: 1 of 1 row cannot be read; nothing is written"),
         (["good.csv", "-o", "no/x.yaml"], "no/x.yaml: there is no folder no"),
         (["good.csv", "-o", "good.csv"], "good.csv: a catalog's name ends in .yaml or .yml"),
-        (["good.csv", "--dtype", "bf16"], "unknown dtype 'bf16'; did you mean bfloat16?"),
+        (["good.csv", "--dtype", "float16"], "unknown dtype 'float16'; did you mean bfloat16, float32"),
         (["good.csv", "--memory", "l1_small"], "unknown memory 'l1_small'; Known: dram, l1"),
         (["no.csv"], "no.csv:1: No such file or directory"),
     ],

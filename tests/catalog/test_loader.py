@@ -224,10 +224,10 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         ["1: title: missing", "3: titel: unknown key 'titel'; did you mean title? N names are known"],
     ),
     "placement": (
-        RIGHT.replace("bfloat16", "bf16").replace("true", "1"),
+        RIGHT.replace("bfloat16", "float16").replace("true", "1"),
         [
-            "4: placement.dtype: unknown dtype 'bf16'; did you mean bfloat16? Known: bfloat16, bfloat4_b, bfloat8_b, float32,"
-            " int32, uint16, uint32, uint8",
+            "4: placement.dtype: unknown dtype 'float16'; did you mean bfloat16? Known: bfloat16, bfloat4_b, bfloat8_b,"
+            " float32, int32, uint16, uint32, uint8",
             "4: placement.channels_last: expected true or false, got 1",
         ],
     ),

@@ -74,7 +74,7 @@ def test_help_needs_neither_torch_nor_ttnn_and_imports_nothing_slow(tmp_path):
         (["rleu", "1,32"], "unknown operator 'rleu'; did you mean relu"),
         (["Tensor", "1,32"], "'Tensor' is not an operator: "),
         (["relu", "1,32", "--board", "n15"], "unknown board 'n15'; did you mean n150, p150?"),
-        (["relu", "1,32", "--dtype", "bf16"], "unknown dtype 'bf16'; did you mean bfloat16?"),
+        (["relu", "1,32", "--dtype", "float16"], "unknown dtype 'float16'; did you mean bfloat16, float32"),
         (["relu", "1,32", "--layout", "rowmajor"], "unknown layout 'rowmajor'; did you mean row_major?"),
         (["relu", "1,32", "--memory", "dam"], "unknown memory 'dam'; did you mean dram?"),
         (["relu", "1,32", "--output-memory", "ttn"], "unknown output_memory 'ttn'; did you mean ttnn?"),

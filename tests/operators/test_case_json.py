@@ -97,7 +97,7 @@ def test_there_are_46_listed_names():
         (line(inputs=[[1, "32"]]), "size '32' is not a whole number"),
         (line(inputs=[[1, None]]), "size None is not a whole number"),
         (line(attrs=[]), "attrs: expected an object, got []"),
-        (line(dtype="bf16"), "unknown dtype 'bf16'; did you mean bfloat16?"),
+        (line(dtype="float16"), "unknown dtype 'float16'; did you mean bfloat16, float32"),
         (line(dtype=None), "unknown dtype 'None'"),
         (line(layout="rowmajor"), "unknown layout 'rowmajor'; did you mean row_major?"),
         (line(memory="sram"), "unknown memory 'sram'"),
