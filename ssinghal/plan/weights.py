@@ -2,13 +2,15 @@
 
 That is not the form of the parameters. A convolution's weight becomes a matrix of kernel positions x channels, dense over its
 groups: [C, 1, 3, 3] turns into 9C rows of C, padded to the blocks that its cores take. TTNN returns the form it needs
-(``prepare_conv_weights``); a device tensor of another padding is rejected, or accepted without a word.
+(``prepare_conv_weights``, ``prepare_conv_transpose2d_weights``); a device tensor of another padding is rejected, or accepted
+without a word. TTNN prepares the weight of a conv3d in rows (``prepare_conv3d_weights``), which its call would tilize each
+time: they are resident in tiles.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Union
 
@@ -17,11 +19,10 @@ from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, r
 from ssinghal.device.session import Session
 from ssinghal.operators import named
 from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.convolutions import CONVOLUTIONS, VOLUME, MapConvolution, map_convolution
 from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.lowering import PlannedCall, PlannedStep
 
-MAP, VOLUME = 4, 5
-(CONVOLUTION,) = named("convolution")
 # Operators whose operands are broadcast against each other: a constant among them is laid out like any other tensor.
 BROADCASTING = frozenset(
     named(
@@ -96,10 +97,9 @@ class ResidentWeights:
 
     def is_prepared(self, step: PlannedCall) -> bool:
         """Returns whether this is a convolution with weights in TTNN's own form, which must be there from the start."""
-        if step.operator != CONVOLUTION or step.attrs["transposed"]:
+        if step.operator not in CONVOLUTIONS or (step.attrs["transposed"] and len(step.case.inputs[0]) == VOLUME):
             return False
-        resident = all(self.trace.values[number].is_resident for number in step.operands[1:])
-        return resident and len(step.case.inputs[0]) in (MAP, VOLUME)
+        return all(self.trace.values[number].is_resident for number in step.operands[1:])
 
     def preparation_error(self, step: PlannedCall) -> RuntimeError | None:
         """Returns TTNN's error where it rejects the preparation of this convolution.
@@ -121,8 +121,8 @@ class ResidentWeights:
         dtype = step.case.placement.dtype
         shape = self.trace.values[step.operands[position]].shape or (1,)
         if position and self.is_prepared(step):
-            is_map = len(step.case.inputs[0]) == MAP
-            return self._map_weight(step, position, dtype) if is_map else _volume(shape, step.attrs["groups"], dtype)
+            is_volume = len(step.case.inputs[0]) == VOLUME
+            return _volume(shape, step.attrs["groups"], dtype) if is_volume else self._map_weight(step, position, dtype)
         if step.operator in BROADCASTING:
             long = [size for size in shape if size != 1]
             return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)
@@ -130,76 +130,53 @@ class ResidentWeights:
 
     def _map_weight(self, step: PlannedCall, position: int, dtype: DType) -> Spec:
         """Returns a weight as TTNN prepares it for each kind of convolution; dense and in tiles where TTNN rejects that."""
-        weight, signature = step.case.inputs[1], _signature(step)
+        convolution, signature = map_convolution(step), _signature(step)
         if signature not in self._prepared:
             try:
-                self._prepared[signature] = self._prepare(weight, dtype, len(step.operands) > 2, conv_arguments(step))
+                self._prepared[signature] = self._prepare(convolution, dtype, len(step.operands) > 2)
             except RuntimeError as error:
                 self._prepared[signature] = error.with_traceback(None)
         prepared = self._prepared[signature]
         if not isinstance(prepared, RuntimeError):
             return PreparedWeights(signature, position, prepared[position - 1])
-        rows = math.prod(weight[1:]) * step.attrs["groups"]
-        return TensorSpec((1, 1, rows if position == 1 else 1, weight[0]), dtype)
+        rows = math.prod(convolution.weight[2:]) * step.case.inputs[0][1]
+        return TensorSpec((1, 1, rows if position == 1 else 1, convolution.out_channels), dtype)
 
-    def _prepare(self, weight: Shape, dtype: DType, has_bias: bool, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _prepare(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
         """Returns TTNN's specs of weight and bias, for a map in the layout in which it will come."""
         ttnn, device = self.session.ttnn, self.session.device
         kind = getattr(ttnn, dtype.value)
         options = {
             "input_memory_config": ttnn.DRAM_MEMORY_CONFIG,
-            "input_layout": getattr(ttnn, f"{map_layout(arguments['in_channels']).name}_LAYOUT"),
+            "input_layout": getattr(ttnn, f"{convolution.layout.name}_LAYOUT"),
             "input_dtype": kind,
             "output_dtype": kind,
             "device": device,
             "conv_config": ttnn.Conv2dConfig(weights_dtype=kind),
-            **arguments,
+            **convolution.preparation,
         }
 
         def host(shape: Shape) -> Any:
             spec = ttnn.TensorSpec(list(shape), kind, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
             return ttnn.allocate_tensor_on_host(spec, device)
 
-        prepared = ttnn.prepare_conv_weights(weight_tensor=host(weight), weights_format="OIHW", has_bias=has_bias, **options)
-        bias = ttnn.prepare_conv_bias(bias_tensor=host((1, 1, 1, weight[0])), **options) if has_bias else None
-        return prepared.spec, None if bias is None else bias.spec
+        prepared = getattr(ttnn, f"{convolution.prefix}_weights")(
+            weight_tensor=host(convolution.weight),
+            weights_format=convolution.weights_format,
+            has_bias=has_bias,
+            **convolution.of_weight,
+            **options,
+        )
+        if not has_bias:
+            return prepared.spec, None
+        row = host((1, 1, 1, convolution.out_channels))
+        return prepared.spec, getattr(ttnn, f"{convolution.prefix}_bias")(bias_tensor=row, **options).spec
 
 
 def _signature(step: PlannedCall) -> tuple[Any, ...]:
-    """Returns what decides how TTNN prepares a convolution over maps."""
-    return (step.case.inputs[1], step.case.placement.dtype, len(step.operands), *conv_arguments(step).items())
-
-
-def map_layout(channels: int) -> Layout:
-    """Returns the layout in which a convolution takes its map; the prepared weight depends on it, so it is decided before.
-
-    Tiles, as most calls leave it; but rows where the channels do not fill complete tiles, as in a first layer: for tiles TTNN
-    would prepare the weight for more channels than its convolution counts.
-    """
-    return Layout.ROW_MAJOR if channels % TILE_EDGE else Layout.TILE
-
-
-def conv_arguments(step: PlannedCall) -> dict[str, Any]:
-    """Returns the arguments of a convolution over maps, by TTNN's names."""
-    image, weight = step.case.inputs[0], step.case.inputs[1]
-    pairs = {name: spatial(step, name, 2) for name in ("stride", "padding", "dilation")}
-    return {
-        "in_channels": image[1],
-        "out_channels": weight[0],
-        "batch_size": image[0],
-        "input_height": image[2],
-        "input_width": image[3],
-        "kernel_size": weight[2:],
-        "groups": step.attrs["groups"],
-        **pairs,
-    }
-
-
-def spatial(step: PlannedCall, name: str, dims: int) -> tuple[int, ...]:
-    """Returns an argument for each spatial dim, whether the call has one number for all of them or one for each."""
-    value = step.attrs[name]
-    numbers = (value,) if isinstance(value, int) else tuple(value)
-    return numbers * dims if len(numbers) == 1 else numbers
+    """Returns what decides how TTNN prepares a convolution over rows or maps."""
+    convolution = map_convolution(step)
+    return (step.case.placement.dtype, len(step.operands), convolution.function, *convolution.call.items())
 
 
 def _volume(shape: Shape, groups: int, dtype: DType) -> TensorSpec:

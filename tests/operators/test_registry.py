@@ -16,6 +16,7 @@ TABLES = {
     "plan.rules.along_dims": "unbind",
     "plan.rules.views": "permute",
     "plan.weights": "masked_fill",
+    "plan.convolutions": "conv_transpose2d",
     "diagnose.mlir_to_case": "hardsigmoid",
     "catalog.aten_calls": "embedding",
     "capacity.parameters": "embedding",

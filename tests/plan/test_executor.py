@@ -19,7 +19,7 @@ from ssinghal.plan.policy import POLICIES, Rewrite
 from ssinghal.plan.result import Split
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
-from tests.support.ttnn_calls import WeightsOfConv2d
+from tests.support.ttnn_calls import WeightsOfConvolution
 
 PORT, EAGER = POLICIES["port"], POLICIES["eager"]
 BANK_BYTES, BANKS, TILE_BYTES = 1_072_693_184, 12, 2048
@@ -188,8 +188,36 @@ def test_a_convolution_has_the_weights_that_ttnn_prepares(signature, pool):
     if bias:
         operands["bias"] = model.weight(weight[0])
     trace = model.trace(model.call("conv2d.default", (image[0], weight[0], *sizes), args, **operands))
-    placed, returned = pool.run(WeightsOfConv2d(trace)).result()
+    placed, returned = pool.run(WeightsOfConvolution(trace)).result()
     assert placed == returned
+
+
+ROWS_AND_TRANSPOSED = [  # name, input, weight, bias, arguments, result
+    ("conv1d", (1, 256, 1024), (256, 256, 3), 256, {"padding": [1]}, (1, 256, 1024)),
+    ("conv1d", (2, 64, 500), (64, 1, 31), 64, {"padding": [15], "groups": 64}, (2, 64, 500)),
+    ("conv1d", (1, 80, 3000), (512, 80, 3), None, {"padding": [1], "stride": [2]}, (1, 512, 1500)),
+    ("conv1d", (1, 1, 16000), (128, 1, 7), 128, {"padding": [6], "dilation": [2]}, (1, 128, 16000)),
+    ("conv_transpose2d", (1, 256, 16, 16), (256, 256, 2, 2), 256, {"stride": [2, 2]}, (1, 256, 32, 32)),
+    ("conv_transpose2d", (1, 64, 28, 30), (64, 16, 3, 3), 64, {"stride": [2, 2], "padding": [1, 1], "output_padding": [1, 1],
+      "groups": 4}, (1, 64, 56, 60)),
+    ("conv_transpose2d", (1, 21, 8, 8), (21, 1, 16, 16), None, {"stride": [8, 8], "padding": [4, 4], "groups": 21},
+     (1, 21, 64, 64)),
+    ("conv_transpose2d", (2, 24, 9, 9), (24, 40, 3, 3), 40, {}, (2, 40, 11, 11)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("signature", ROWS_AND_TRANSPOSED, ids=lambda s: f"{s[0]} {'x'.join(map(str, s[2]))}")
+def test_convolutions_over_rows_and_transposed_ones_have_the_weights_that_ttnn_prepares(signature, pool):
+    name, image, weight, bias, args, shape = signature
+    model = Model()
+    overload = {"conv1d": "conv1d.default", "conv_transpose2d": "conv_transpose2d.input"}[name]
+    operands = {"input": model.input(*image), "weight": model.weight(*weight)}
+    operands["bias"] = None if bias is None else model.weight(bias)
+    trace = model.trace(model.call(overload, shape, args, **operands))
+    placed, returned = pool.run(WeightsOfConvolution(trace)).result()
+    assert placed == returned
+    result = ran(pool, trace)
+    assert (result.status, result.stand_ins) == (Status.FITS, ())
 
 
 # Failures -------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -13,10 +12,11 @@ from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TensorSpec
 from ssinghal.device.session import Session
+from ssinghal.plan.convolutions import map_convolution
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.lowering import planned_steps
 from ssinghal.plan.result import PlanResult
-from ssinghal.plan.weights import ResidentWeights, conv_arguments, map_layout
+from ssinghal.plan.weights import ResidentWeights
 from ssinghal.runner.tasks import PoolOptions, Task
 
 LOADING = ("prepare_", "allocate_", "empty")  # prefixes of calls before the first step
@@ -102,8 +102,8 @@ Specs = list[tuple[tuple[int, ...], tuple[int, ...], str, str]]  # shape, padded
 
 
 @dataclass(frozen=True)
-class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
-    """Returns the weights that a plan places for the one convolution of a trace, and those that ttnn.conv2d prepares."""
+class WeightsOfConvolution(Task["tuple[Specs, Specs]"]):
+    """Returns the weights that a plan places for the one convolution of a trace, and those that TTNN's call prepares."""
 
     trace: Trace
 
@@ -122,25 +122,22 @@ class WeightsOfConv2d(Task["tuple[Specs, Specs]"]):
 
     def _returned(self, session: Session) -> Specs:
         ttnn, (step,) = session.ttnn, planned_steps(self.trace)
-        arguments = conv_arguments(step)
-        rows, channels = (
-            math.prod(arguments[f] for f in ("batch_size", "input_height", "input_width")),
-            arguments["in_channels"],
-        )
+        convolution = map_convolution(step)
+        channels = step.case.inputs[0][1]
         weight, *bias = (self.trace.values[number].shape for number in step.operands[1:])
 
         def host(shape: tuple[int, ...]) -> Any:
             spec = ttnn.TensorSpec(list(shape), ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
             return ttnn.allocate_tensor_on_host(spec, session.device)
 
-        _, (weights, vector) = ttnn.conv2d(
-            input_tensor=session.empty(TensorSpec((1, 1, rows, channels), layout=map_layout(channels))),
+        _, (weights, vector) = getattr(ttnn, convolution.function)(
+            input_tensor=session.empty(TensorSpec((1, 1, convolution.rows, channels), layout=convolution.layout)),
             weight_tensor=host(weight),
             bias_tensor=host((1, 1, 1, *bias[0])) if bias else None,
             device=session.device,
             memory_config=ttnn.DRAM_MEMORY_CONFIG,
             return_weights_and_bias=True,
-            **arguments,
+            **convolution.call,
         )
         return [_facts(tensor) for tensor in (weights, vector) if tensor is not None]
 
@@ -152,4 +149,4 @@ def _facts(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...], str, str]:
     return tuple(tensor.shape), tuple(tensor.padded_shape), tensor.layout.name, tensor.dtype.name
 
 
-__all__ = ["NotedCall", "NotedPlan", "Noting", "WeightsOfConv2d"]
+__all__ = ["NotedCall", "NotedPlan", "Noting", "WeightsOfConvolution"]

@@ -35,7 +35,7 @@ _OPERATORS: Mapping[Rule, str] = {
     expand: "expand",
     roll: "roll",
     softmax: "softmax",
-    convolution: "convolution",
+    convolution: "convolution conv_transpose2d",
     resize: "upsample_nearest2d upsample_bilinear2d upsample_nearest3d",
 }
 RULES: Mapping[str, Rule] = {name: rule for rule, names in _OPERATORS.items() for name in named(names)}

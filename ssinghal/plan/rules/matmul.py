@@ -6,10 +6,10 @@ import math
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, round_up
 from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.convolutions import VOLUME, map_convolution, spatial
 from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.rules.base import Work, channels_last, declared_call
 from ssinghal.plan.rules.views import unchanged
-from ssinghal.plan.weights import MAP, VOLUME, conv_arguments, map_layout, spatial
 
 
 def matmul(work: Work) -> list[HeldTensor]:
@@ -38,26 +38,25 @@ def convolution(work: Work) -> list[HeldTensor]:
     """Calls TTNN's convolution with prepared weights, where it has such."""
     if not work.residents.is_prepared(work.planned):
         return declared_call(work)
-    return _conv3d(work) if len(work.case.inputs[0]) == VOLUME else _conv2d(work)
+    return _conv3d(work) if len(work.case.inputs[0]) == VOLUME else _over_map(work)
 
 
-def _conv2d(work: Work) -> list[HeldTensor]:
+def _over_map(work: Work) -> list[HeldTensor]:
     ops, x, step = work.ops, work.operand(0), work.planned
+    convolution = map_convolution(step)
     error = work.residents.preparation_error(step)
     if error is not None:
-        ops.doing = "ttnn.prepare_conv_weights"
+        ops.doing = f"ttnn.{convolution.prefix}_weights"
         raise error
-    n, c, h, w = work.case.inputs[0]
-    order = channels_last(MAP)
-    ops.arrange(x, order, (1, 1, n * h * w, c), map_layout(c))
-    bias = work.residents.tensor(step, 2) if work.count > 2 else None
-    ops.doing = "ttnn.conv2d"
-    result = ops.ttnn.conv2d(
+    order = channels_last(len(work.case.inputs[0]))
+    ops.arrange(x, order, (1, 1, convolution.rows, work.case.inputs[0][1]), convolution.layout)
+    ops.doing = f"ttnn.{convolution.function}"
+    result = getattr(ops.ttnn, convolution.function)(
         input_tensor=x.tensor,
         weight_tensor=work.residents.tensor(step, 1),
-        bias_tensor=bias,
+        bias_tensor=work.residents.tensor(step, 2) if work.count > 2 else None,
         device=ops.session.device,
-        **conv_arguments(step),
+        **convolution.call,
         **ops.in_dram,
     )
     return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
