@@ -10,7 +10,7 @@ from ssinghal.catalog.schema import Catalog, CrossedCatalog, CrossedLine, Import
 from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import BufferType
 from ssinghal.operators import find_operator, make_case, suite_name
-from ssinghal.operators.binding import specs_of
+from ssinghal.operators.binding import largest_bytes
 from ssinghal.operators.operator_info import Sample
 
 
@@ -62,7 +62,7 @@ def expand(
                 continue
             if memory is not None:
                 case = _moved(case, memory)
-            if max_bytes is not None and _largest_bytes(case) > max_bytes:
+            if max_bytes is not None and largest_bytes(case) > max_bytes:
                 continue
             identity = (case.name, case.key)
             merged[identity] = merged[identity].merged(case) if identity in merged else case
@@ -114,8 +114,3 @@ def _moved(case: Case, memory: BufferType) -> Case:
     if case.placement.memory is memory:
         return case
     return replace(case, placement=replace(case.placement, memory=memory), known_oom=None)
-
-
-def _largest_bytes(case: Case) -> int:
-    operands, results = specs_of(case)
-    return max(spec.logical_bytes for spec in operands or results)

@@ -127,3 +127,9 @@ def bind(case: Case) -> BoundCall:
 def specs_of(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Operands and results of a complete call; InvalidCase where operands, attributes or shapes do not go together."""
     return bind(case).specs()
+
+
+def largest_bytes(case: Case) -> int:
+    """Logical bytes of the largest operand, of the largest result where there is none; InvalidCase as of ``specs_of``."""
+    operands, results = specs_of(case)
+    return max(spec.logical_bytes for spec in operands or results)

@@ -83,9 +83,11 @@ class PluginSettings:
         return self._values[name]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns every option with the value in force, for ``run.json``."""
+        """Returns every option with the value in force, for ``run.json``, and what else selects tests where it is given."""
         plain = {k: v if v is None or isinstance(v, (int, float)) else str(v) for k, v in self._values.items()}
-        return {**plain, **self._lists, **self._flags}
+        option = self._config.option
+        given = {"keyword": option.keyword, "markers": option.markexpr, "tests": list(option.file_or_dir)}
+        return {**plain, **self._lists, **self._flags, **{name: value for name, value in given.items() if value}}
 
     def _pool_options(self) -> PoolOptions:
         alone = 1 if hasattr(self._config, "workerinput") else None  # xdist starts enough processes

@@ -12,6 +12,7 @@ class ChangeKind(TextEnum):
     NEW_FAULT = "new-fault"
     LOST_FIT = "lost-fit"
     OTHER_VERDICT = "other-verdict"
+    CHANGED = "changed"
     GROWN = "grown"
     SHRUNK = "shrunk"
     NOW_FITS = "now-fits"
@@ -25,6 +26,7 @@ TITLES = {
     ChangeKind.NEW_FAULT: "fails now: error, mismatch, crash, timeout or leak",
     ChangeKind.LOST_FIT: "fitted before; now not run, unsupported, invalid, or without a record",
     ChangeKind.OTHER_VERDICT: "another verdict",
+    ChangeKind.CHANGED: "runs out of memory as before, at another step or in another memory",
     ChangeKind.GROWN: "the same verdict, more bytes",
     ChangeKind.SHRUNK: "the same verdict, fewer bytes",
     ChangeKind.NOW_FITS: "fits now",

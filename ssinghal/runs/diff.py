@@ -8,7 +8,7 @@ changes. Estimates are not compared: they come from this program, not from the d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ from ssinghal.core.json_values import fields_of
 from ssinghal.core.record import FAULTS, Record, Resource, Status
 from ssinghal.errors import HarnessError
 from ssinghal.runs.change_kinds import ChangeKind
+from ssinghal.runs.placements import PlacedCall, by_memories, placed_calls
 from ssinghal.runs.reader import RecordGroup, Run, Setting
+from ssinghal.runs.selection import Selection, Unselected
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Changes:
         heads: A line on each pair.
         notes: What is true of more than one case.
         found: One change for each case that differs.
+        placements: The calls that only one run has in each memory, and the other run has in another one.
         cases: Number of cases that both runs have.
     """
 
@@ -88,6 +91,7 @@ class Changes:
     notes: tuple[str, ...]
     found: tuple[Change, ...]
     cases: int
+    placements: tuple[PlacedCall, ...] = ()
 
     @classmethod
     def of(cls, before: Run, after: Run, *, across: bool = False) -> Changes:
@@ -115,7 +119,8 @@ class Changes:
         settings = tuple((one.setting, other.setting) for one, other in pairs)
         cases = sum(len(comparison.common) for comparison in compared)
         headers = tuple(comparison.header for comparison in compared)
-        return cls(before.id, after.id, settings, headers, tuple(notes), tuple(changes), cases)
+        placements = tuple(call for comparison in compared for call in comparison.placements)
+        return cls(before.id, after.id, settings, headers, tuple(notes), tuple(changes), cases, placements)
 
     @property
     def counts(self) -> dict[ChangeKind, int]:
@@ -133,6 +138,7 @@ class Changes:
             "counts": {kind.value: count for kind, count in self.counts.items()},
             "notes": list(self.notes),
             "changes": [change.to_json() for change in self.found],
+            "placements": [comparison.to_json() for comparison in by_memories(self.placements)],
         }
 
 
@@ -209,8 +215,13 @@ class _GroupDiff:
         self._old = {(r.op, r.key): r for r in one.records}
         self._new = {(r.op, r.key): r for r in other.records}
         elsewhere = _cases_elsewhere(after, other), _cases_elsewhere(before, one)
-        self._vanished = [record for case, record in self._old.items() if case not in self._new and case not in elsewhere[0]]
-        self._added = [record for case, record in self._new.items() if case not in self._old and case not in elsewhere[1]]
+        gone = [record for case, record in self._old.items() if case not in self._new and case not in elsewhere[0]]
+        new = [record for case, record in self._new.items() if case not in self._old and case not in elsewhere[1]]
+        self.placements = _placements(gone, new, before, after, other.setting)
+        placed = {id(record) for call in self.placements for record in (call.before, call.after)}
+        self._unselected = Unselected(after, before), Unselected(before, after)
+        self._vanished, self._left_out = _split(gone, placed, self._unselected[0])
+        self._added, self._not_yet = _split(new, placed, self._unselected[1])
         self.common = [(record, self._new[case]) for case, record in self._old.items() if case in self._new]
         self.per_bank = one.setting.board == other.setting.board
         self.shifts = _shifts(self.common, one, other) if self.per_bank else {}
@@ -250,6 +261,8 @@ class _GroupDiff:
             part, grew = ("the reserved base", lost > 0) if memory == "L1" else ("a bank", lost < 0)
             reason = f"{part} {'grew' if grew else 'shrank'} by {abs(lost):,} B"
             yield f"{memory} banks {old_bytes:,} → {new_bytes:,} B on {_cases(shifted)}: {reason}"
+        yield from self._unselected[0].notes(self._left_out)
+        yield from self._unselected[1].notes(self._not_yet)
         for run, missing, not_counted in ((self.after, self._vanished, "vanished"), (self.before, self._added, "new")):
             if run.losses and missing:
                 yield f"{_cases(len(missing))} without a record in {run.id}, which is incomplete: not counted as {not_counted}"
@@ -264,7 +277,9 @@ class _GroupDiff:
     def _judged(self, old: Record, new: Record) -> tuple[ChangeKind | None, tuple[ByteChange, ...]]:
         worse, moved = self._moved(old, new)
         kind = _verdict_kind(old, new)
-        if kind is None and moved:
+        if kind is ChangeKind.CHANGED:
+            moved = (*_message_changes(old, new), *moved)
+        elif kind is None and moved:
             kind = ChangeKind.GROWN if worse else ChangeKind.SHRUNK
         return kind, moved
 
@@ -284,6 +299,21 @@ class _GroupDiff:
     def _only_shifted(self, memory: str, old: Record, new: Record) -> bool:
         counts = new.resource is not None and memory in _MEMORIES.get(new.resource, ())
         return counts and not self._moved(old, new)[1] and any(True for _ in _numbers(old, new, self.per_bank))
+
+
+def _placements(gone: Sequence[Record], new: Sequence[Record], before: Run, after: Run, setting: Setting) -> list[PlacedCall]:
+    """Returns the calls that one run placed elsewhere because it was told to."""
+    one, other = Selection.of(before), Selection.of(after)
+    return placed_calls(gone, new, setting) if one and other and one.memory != other.memory else []
+
+
+def _split(records: Iterable[Record], placed: Container[int], unselected: Unselected) -> tuple[list[Record], list[Record]]:
+    """Returns the records that the other run lacks, and those that it did not select; not those that are ``placed``."""
+    sides: tuple[list[Record], list[Record]] = [], []
+    for record in records:
+        if id(record) not in placed:
+            sides[bool(unselected.reason(record))].append(record)
+    return sides
 
 
 def _words(record: Record) -> str:
@@ -306,8 +336,8 @@ def _verdict_kind(old: Record, new: Record) -> ChangeKind | None:
         return ChangeKind.LOST_FIT
     if Status.NOT_RUN in (old.status, new.status):
         return ChangeKind.OTHER_VERDICT
-    if new.is_oom and not old.is_oom:
-        return ChangeKind.NEW_OOM
+    if new.is_oom:
+        return ChangeKind.CHANGED if old.is_oom else ChangeKind.NEW_OOM
     return ChangeKind.NOW_FITS if new.status is Status.FITS else ChangeKind.OTHER_VERDICT
 
 
@@ -322,6 +352,14 @@ def _numbers(old: Record, new: Record, per_bank: bool) -> Iterator[ByteChange]:
     for name, before_bytes in _sizes(old, per_bank, comparable).items():
         if name in after and after[name] != before_bytes:
             yield ByteChange(name, before_bytes, after[name])
+
+
+def _message_changes(old: Record, new: Record) -> Iterator[ByteChange]:
+    """Yields the numbers of two messages about different memories or steps, as they are."""
+    for name in _MESSAGE:
+        before_bytes, after_bytes = getattr(old, name), getattr(new, name)
+        if before_bytes is not None and after_bytes is not None and before_bytes != after_bytes:
+            yield ByteChange(name, before_bytes, after_bytes)
 
 
 def _sizes(record: Record, per_bank: bool, message: bool) -> dict[str, int]:

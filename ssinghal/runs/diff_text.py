@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from ssinghal.core.record import Record
 from ssinghal.errors import cut
 from ssinghal.render.markdown import code, table, text
 from ssinghal.runs.change_kinds import TITLES, ChangeKind
 from ssinghal.runs.diff import Change, Changes
+from ssinghal.runs.placements import by_memories
 
 SHOWN = 20  # changes of a kind, by default
 MAX_NUMBERS = 6  # of one change
@@ -26,6 +28,24 @@ def lines(changes: Changes, shown: int | None = SHOWN) -> Iterator[str]:
         yield from (f"  {_line(change)}" for change in listed[:shown])
         if more := len(listed) - len(listed[:shown]):
             yield f"  … and {more:,} more"
+    yield from _placement_lines(changes, shown)
+
+
+def _placement_lines(changes: Changes, shown: int | None) -> Iterator[str]:
+    """Yields how many calls fit in which memory, and those that fit in one of them alone."""
+    for comparison in by_memories(changes.placements):
+        yield f"placements: {comparison}"
+        for memory, failing in comparison.fits_only.items():
+            if failing:
+                yield f"fits in {memory} only ({len(failing):,}):"
+                yield from (f"  {_failing_line(record)}" for record in failing[:shown])
+                if more := len(failing) - len(failing[:shown]):
+                    yield f"  … and {more:,} more"
+
+
+def _failing_line(record: Record) -> str:
+    parts = cut(record.sentence, VERDICT_LIMIT), _callers(record.calls, record.callers)
+    return " ".join(f"{record.op} {cut(record.id, ID_LIMIT)} ({record.key}): {'; '.join(filter(None, parts))}".split())
 
 
 def markdown(changes: Changes, shown: int | None = None) -> str:
@@ -41,12 +61,28 @@ def markdown(changes: Changes, shown: int | None = None) -> str:
             parts.append(table(["operator", "case", "key", "before", "after", "bytes", "made by"], rows))
         if more := len(listed) - len(rows):
             parts.append(f"… and {more:,} more\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *_placement_parts(changes, shown)])
+
+
+def _placement_parts(changes: Changes, shown: int | None) -> Iterator[str]:
+    for comparison in by_memories(changes.placements):
+        yield f"### Placements\n\n- {text(str(comparison))}\n"
+        for memory, failing in comparison.fits_only.items():
+            if rows := [_failing_row(record) for record in failing[:shown]]:
+                yield f"Fits in {memory} only ({len(failing):,}):\n"
+                yield table(["operator", "case", "key", "verdict", "made by"], rows)
+            if more := len(failing) - len(failing[:shown]):
+                yield f"… and {more:,} more\n"
+
+
+def _failing_row(record: Record) -> list[str]:
+    case = [code(record.op), code(cut(record.id, ID_LIMIT)), code(record.key)]
+    return [*case, cut(record.sentence, VERDICT_LIMIT), _callers(record.calls, record.callers)]
 
 
 def markdown_within(changes: Changes, limit_bytes: int) -> str | None:
     """Returns as many changes as fit into ``limit_bytes`` of UTF-8, the rest as counts; None if not even the counts fit."""
-    shown = max((len(listed) for _, listed in _by_kind(changes)), default=0)
+    shown = max((*(len(listed) for _, listed in _by_kind(changes)), len(changes.placements)), default=0)
     while len((document := markdown(changes, shown)).encode()) > limit_bytes:
         if not shown:
             return None
@@ -74,12 +110,16 @@ def _row(change: Change) -> list[str]:
 
 
 def _made_by(change: Change) -> str:
+    return _callers(change.calls, change.models)
+
+
+def _callers(calls: int, callers: Sequence[str]) -> str:
     """Returns how often which models make the call; empty if none does."""
-    if not change.calls:
+    if not calls:
         return ""
-    more = len(change.models) - MAX_MODELS
-    models = ", ".join(change.models[:MAX_MODELS]) + (f" and {more} more" if more > 0 else "")
-    return f"{change.calls:,} call{'' if change.calls == 1 else 's'} of {models or 'models'}"
+    more = len(callers) - MAX_MODELS
+    models = ", ".join(callers[:MAX_MODELS]) + (f" and {more} more" if more > 0 else "")
+    return f"{calls:,} call{'' if calls == 1 else 's'} of {models or 'models'}"
 
 
 def _line(change: Change) -> str:

@@ -87,6 +87,7 @@ def test_one_record_per_selected_case(tmp_path):
     assert info["finished"] >= info["started"]
     assert (info["device"]["mode"], info["device"]["board"], info["device"]["l1"]["num_banks"]) == ("virtual", "n150", 64)
     assert info["options"]["catalog"] == [str(suite.catalog)]
+    assert not {"keyword", "markers"} & set(info["options"])
     assert suite.latest.is_symlink()
     assert suite.latest.resolve().name == info["run"]
     assert {r["run"] for r in suite.records} == {info["run"]}
@@ -118,6 +119,7 @@ def test_after_a_failure_with_x_the_rest_is_not_run(tmp_path):
     assert "R7 requested (34078720, 532481) B (total, per bank), TTNN now requests (34078720, 532480) B" in output
     assert suite.statuses() == {add_large: "oom", relu_small: "not_run"}
     assert suite.info["totals"] == {"oom": 1, "not_run": 1}
+    assert suite.info["options"]["keyword"] == "not memory_estimation"
     assert "before it was run" in next(r for r in suite.records if r["op"] == "relu")["message"]
 
 
