@@ -7,13 +7,14 @@ usage() {
   cat <<'TEXT'
 Usage: ./run_checks.sh
 
-Creates .venv (as run_all_tests.sh --ultralytics does: with everything that captures models), .venv-base (base dependencies
+Creates .venv (as run_all_tests.sh --dev --ultralytics does: with everything that captures models), .venv-base (base dependencies
 only: neither torch nor ttnn), .venv-docs (mkdocs) and .venv-visualizer (ttnn-visualizer, which opens the exports for it),
 installs Debian's chromium where that is missing and we are root, then runs the following, each even if one before it failed:
 ruff check, ruff format, mypy, the import layers of pyproject.toml, the download of the other TTNN releases that tests use (450
 MiB once, in the user's cache folder: ssinghal releases; without them those tests are skipped), the documentation as a site
-(site/index.html), the tests of ssinghal itself (tests/), the memory estimates in .venv-base, and both suites on a virtual
-device, with a fixed sample of each operator's cases (all of them: ssinghal run).
+(site/index.html), the tests of ssinghal itself (tests/), sdist and wheel (built, installed in a temporary environment and
+used in an empty folder), the memory estimates in .venv-base, and both suites on a virtual device, with a fixed sample of
+each operator's cases (all of them: ssinghal run).
 
 Exit code: 0 all passed, 1 a check failed, 2 bad use, no usable Python or no chromium, 130 interrupted.
 TEXT
@@ -54,6 +55,7 @@ else
 fi
 check "documentation" .venv-docs/bin/python -m mkdocs build --strict
 check "tests" .venv/bin/python -m pytest tests -n 2
+check "the package, built and used on its own" scripts/try_package.sh
 check "memory estimates without torch and ttnn" .venv-base/bin/python -m pytest ssinghal/oom_tests -k memory_estimation
 check "both suites on a virtual device, a sample" .venv/bin/python -m pytest --oom-device virtual --oom-sample 12
 
