@@ -28,8 +28,9 @@ from ssinghal.runs.diff import Changes
 from ssinghal.runs.reader import Run
 
 SCRIPTS = (
-    "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "overview.js", "matrix.js",
-    "cases.js", "detail.js", "models.js", "padding.js", "main.js",
+    "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "remedies.js",
+    "breakdown.js", "changes.js", "overview.js", "matrix.js", "cases.js", "detail.js", "modules.js", "models.js", "padding.js",
+    "main.js",
 )  # fmt: skip
 _TEXTS = (
     "id", "op", "operator", "status", "resource", "stage", "dtype", "layout", "memory", "sentence", "message", "decided_by",
@@ -144,7 +145,8 @@ def _case(record: Record, report: GroupReport, board: Board | None, tables: _Tab
         "left": sum(record.left_allocated.values()),
         "seconds": record.duration_s if math.isfinite(record.duration_s) else None,  # JSON has no NaN
         "calls": record.calls,
-        "sources": [[*_source(source, tables), source.count] for source in record.sources],
+        "searched": report.searched_of(record) is not None,
+        "sources": [_source(source, tables) for source in record.sources],
     }
 
 
@@ -218,9 +220,11 @@ def _remedy(alternative: Alternative, tables: _Tables) -> tuple[int, bool, int]:
     return tables.text(alternative.remedy.value), helps, tables.text(str(alternative))
 
 
-def _source(source: Source, tables: _Tables) -> tuple[int, int]:
-    values = (source.catalog, source.model, source.input_size)
-    return tables.sources.number(values), tables.text(source.first_module)
+def _source(source: Source, tables: _Tables) -> list[Any]:
+    """Returns [source, calls, [module, calls] of each module, [number of other modules, their calls]]."""
+    number = tables.sources.number((source.catalog, source.model, source.input_size))
+    modules = [[tables.text(made.path), made.calls] for made in source.modules]
+    return [number, source.count, modules, [source.other_modules, source.other_calls]]
 
 
 def _changes(changes: Changes) -> dict[str, Any]:

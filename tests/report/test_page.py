@@ -93,14 +93,12 @@ def shown(tab) -> str:
 
 def test_the_overview_adds_up(visit):
     tab = visit(RECORDS)
-    lead = tab.locator(".lead").inner_text()
-    assert "3 of 6 cases run out of memory" in lead.replace("\n", " ")
-    assert "3 pairs of operator and shape: 2 operators, 2 shapes." in lead
-    assert re.findall(r"(OOM|crash|unsupported|fits|total) (\d+)", lead) == [
-        ("OOM", "3"), ("crash", "1"), ("unsupported", "1"), ("fits", "1"), ("total", "6"),
-    ]  # fmt: skip
-    resources = tab.locator(".panel", has_text="What runs out").locator(".bars li").all_inner_texts()
-    assert [" ".join(text.split()) for text in resources] == ["L1 buffers 2 66.7 %", "DRAM buffers 1 33.3 %"]
+    models, sweeps = (" ".join(text.split()) for text in tab.locator(".lead").all_inner_texts())
+    assert models.startswith("2 of 5 calls that models make run out of memory In one model: 1 distinct call of 1 operator.")
+    assert "OOM: L1 buffers 2 40 % fits 3 60 % total 5 calls" in models
+    assert sweeps.startswith("2 of 4 cases run out of memory 2 pairs of operator and shape.")
+    parts = "OOM: L1 buffers 1 25 % OOM: DRAM buffers 1 25 % crash 1 25 % unsupported 1 25 % total 4 cases"
+    assert parts in sweeps
     assert "the worker died" in tab.locator(".panel", has_text="Errors").inner_text()
 
 
@@ -119,9 +117,10 @@ def test_filters_narrow_every_view_and_clear(visit):
     with hash_changes(tab):
         tab.get_by_role("tab", name="Overview").click()
     assert "1 of 1 case run out of memory" in shown(tab).replace("\n", " ")
+    assert "calls that models make" not in shown(tab)
     with hash_changes(tab):
         tab.get_by_role("link", name="clear filters").click()
-    assert "3 of 6 cases" in shown(tab).replace("\n", " ")
+    assert "2 of 4 cases run out of memory" in shown(tab).replace("\n", " ")
 
 
 def test_search_takes_words_in_any_order(visit):
@@ -242,8 +241,8 @@ def test_the_matrix_has_a_letter_for_each_verdict_and_lists_several(visit):
     tab = visit(several, "#view=matrix")
     grid = tab.locator("table[aria-label='Operators by shapes']")
     assert [" ".join(row.split()) for row in grid.locator("tbody tr").all_inner_texts()] == [
-        "[1,3,4320,7680]2 L L –",  # silu, relu, abs
-        "[1,64,640,400]1 D · !",
+        "[1,3,4320,7680]2 L6.531 KiB L592.5 KiB –",  # silu, relu, abs; 1,400,000 and 2,000,000 B less 1,393,312 B
+        "[1,64,640,400]1 D1.532 MiB · !",
     ]
     mixed = grid.locator("a.mixed")
     assert mixed.get_attribute("aria-label") == "relu at [1,3,4320,7680]: 1 × OOM: L1 buffers, 1 × fits"
@@ -259,17 +258,26 @@ def test_models_that_only_have_the_shape_are_listed_separately(visit):
     assert net.split()[:6] == ["net", "640x400", "2", "5", "1", "2"]  # cases, calls, and those out of memory
     shapes = tab.locator("table[aria-label='Models by shape alone'] tbody tr").all_inner_texts()
     assert [text.split() for text in shapes] == [["net", "640x400", "1", "1"]]
-    assert "net.head" in tab.locator("table[aria-label='Failing calls by module']").inner_text()
+    assert "silu" in tab.locator("table[aria-label='Calls by module']").inner_text()
 
 
-def test_calls_of_models_are_counted_separately_from_shape_sweeps(visit):
-    tab = visit(RECORDS)
-    assert (
-        "1 of them are called by models, 2 calls in total; the others are from shape sweeps, or given by hand."
-        in tab.locator(".lead").inner_text()
-    )
+def test_the_headline_counts_calls_of_models_and_no_case_of_a_sweep(visit):
+    """Ten failing cases of sweeps beside one failing case that a model calls twice."""
+    sweep = [a_record("exp", (1, 1, 4320, 7680 + 32 * n), status="oom", verdict=oom(2_000_000)) for n in range(10)]
+    tab = visit([*RECORDS[:3], *sweep])
+    lead = tab.locator(".lead").first
+    assert lead.locator("strong").inner_text() == "2"
+    top, below = (element.bounding_box()["y"] for element in (lead, tab.locator(".sweeps")))
+    assert top < below
+    assert "11 of 11 cases run out of memory" in " ".join(tab.locator(".sweeps").inner_text().split())
+    layers = tab.locator("table[aria-label='Layers that run out of memory'] tbody tr").all_inner_texts()
+    short = 1_400_000 - 1_393_312  # 6.531 KiB
+    assert [" ".join(text.split()) for text in layers] == [
+        "net 640x400 2 of 5 calls out of memory",
+        f"net.head silu [1,3,4320,7680] L OOM L1 2 {short / 1024:.4g} KiB operands and result in DRAM",
+    ]
     with hash_changes(tab):
-        tab.get_by_role("link", name="1 of them").click()
+        lead.get_by_role("link", name="OOM: L1 buffers").click()
     assert cases(tab) == ["silu OOM L1"]
     with hash_changes(tab):
         tab.get_by_label("Called by").select_option("")
@@ -291,6 +299,13 @@ def test_a_models_share_counts_all_its_calls_regardless_of_the_filters(visit):
 def test_a_run_of_shape_sweeps_states_that_no_model_makes_its_calls(visit):
     tab = visit(RECORDS[3:], "#view=models")
     assert "No case here is known to be a call of a model." in shown(tab)
+
+
+@pytest.mark.parametrize("filters", ["q=nothing-has-this-name", "op=silu&catalog=crossed", "input=1x1"])
+def test_an_empty_search_of_models_says_that_the_filters_leave_none(visit, filters):
+    tab = visit(RECORDS, f"#view=models&{filters}")
+    assert "No call of a model passes the filters." in shown(tab)
+    assert "is known to be a call" not in shown(tab)
 
 
 def test_remedies_are_shown_and_filtered_by(visit):
@@ -344,12 +359,12 @@ def test_vanished_and_new_cases_are_listed_in_their_setting(visit):
     before = [{**record, "ttnn": "0.80.0"} for record in (*RECORDS, *OTHER)]
     after = [*RECORDS[2:], *OTHER, a_record("relu", SHAPE, board="p150")]
     tab = visit(after, before=before)
-    panel = tab.locator(".panel", has_text="What changed")
+    panel = tab.locator("main")
     assert "1 lost-fit" in panel.inner_text()
     assert "1 vanished" in panel.inner_text()
     assert "relu" in panel.text_content()
     assert "has changed" not in panel.inner_text()
-    for setting, text in (("n300", "No verdict and no size has changed."), ("p150", "That run has no records of")):
+    for setting, text in (("n300", "No verdict and no size has changed."), ("p150", "that run has no records of")):
         with hash_changes(tab):
             tab.get_by_role("link", name=f"virtual {setting}").click()
         assert text in panel.inner_text()
@@ -364,7 +379,9 @@ def test_changes_are_listed_by_name(visit):
     with hash_changes(tab):
         changed.get_by_role("link", name="relu").first.click()
     assert "OOM L1" in tab.locator("aside").inner_text()
-    assert "No earlier run" in shown(visit(RECORDS, file="alone.html"))
+    alone = visit(RECORDS, file="alone.html")
+    assert "no earlier run to compare with" in shown(alone)
+    assert alone.locator(".panel", has_text="no earlier run").count() == 0  # one line, not a card
 
 
 # Properties of every view -------------------------------------------------------------------------------------------------

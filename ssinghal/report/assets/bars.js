@@ -55,13 +55,26 @@ function legendRow(segment, out, bar) {
   );
 }
 
-/** The load of the fullest bank as a small bar in a table cell: above 100 % the case does not fit. */
-function loadMeter(load) {
+const METER_BANKS = 4; // at most, to the right end of a meter; a longer bar is cut there
+
+/** Returns how many banks the meters of these cases show: the same for all of them, so that bars can be compared. */
+function scaleOf(items) {
+  if (!SCALES.has(items)) {
+    const most = items.reduce((highest, item) => Math.max(highest, item.load ?? 0), 1);
+    SCALES.set(items, Math.min(most, METER_BANKS));
+  }
+  return SCALES.get(items);
+}
+const SCALES = new WeakMap();
+
+/** The load of the fullest bank as a small bar in a table cell: above 100 %, the line across it, the case does not fit. */
+function loadMeter(load, scale) {
   if (load === null) return NONE;
+  const width = (banks) => `${Math.min(100, (100 * banks) / scale).toFixed(1)}%`;
   return el(
     "span",
-    { class: `meter ${load > 1 ? "over" : ""}` },
-    el("span.fill", { style: { width: `${Math.min(100, 100 * load).toFixed(1)}%` } }),
+    { class: `meter ${load > 1 ? "over" : ""} ${load > scale ? "cut" : ""}` },
+    el("span.gauge", el("span.fill", { style: { width: width(load) } }), scale > 1 && el("span.limit", { style: { left: width(1) } })),
     el("span.figure", percent(load, 1)),
   );
 }

@@ -5,19 +5,19 @@ const CASE_COLUMNS = [
     key: "op",
     title: "Operator",
     value: (item) => item.op,
-    wide: true,
-    cell: (item) => [caseLink(item, item.op), el("span.narrow", caseId(item))],
+    kind: "operator",
+    cell: (item) => [caseLink(item, item.op), el("span.narrow", caseId(item), remedyCell(item))],
   },
-  { key: "id", title: "Case", value: (item) => item.id, cell: (item) => caseId(item), wide: true, minor: 1 },
+  { key: "id", title: "Case", value: (item) => item.id, cell: (item) => caseId(item), kind: "case", minor: 1 },
   { key: "status", title: "Verdict", value: (item) => SEVERITY.indexOf(item.status), cell: badge },
-  { key: "stage", title: "Stage", value: (item) => item.stage, minor: 2, hint: "the tensor or program that was being placed or run" },
+  { key: "stage", title: "Stage", value: (item) => item.stage, minor: 3, hint: "the tensor or program that was being placed or run" },
   {
     key: "logical",
     title: "Logical",
     value: (item) => item.logical,
     cell: (item) => size(item.logical),
     number: true,
-    minor: 2,
+    minor: 3,
     hint: "bytes of the values in the tensor of the case's shape",
   },
   {
@@ -26,7 +26,7 @@ const CASE_COLUMNS = [
     value: (item) => item.allocated,
     cell: (item) => size(item.allocated),
     number: true,
-    minor: 1,
+    minor: 3,
     hint: "the same tensor on the device, with padding",
   },
   {
@@ -35,7 +35,7 @@ const CASE_COLUMNS = [
     value: (item) => item.asked,
     cell: (item) => size(item.asked),
     number: true,
-    minor: 2,
+    minor: 3,
     hint: "bytes of the tensor that did not fit, on the device",
   },
   {
@@ -59,10 +59,18 @@ const CASE_COLUMNS = [
     key: "load",
     title: "Fullest bank",
     value: (item) => item.load,
-    cell: (item) => loadMeter(item.load),
+    cell: (item, rows) => loadMeter(item.load, scaleOf(rows)),
     number: true,
+    minor: 2,
+    hint: "bytes taken and requested by the call, relative to a bank, whose end is the line",
+  },
+  {
+    key: "remedy",
+    title: "What makes it fit",
+    value: (item) => item.helps[0] || null,
+    cell: remedyCell,
     minor: 1,
-    hint: "bytes taken and requested by the call, relative to a bank",
+    hint: "the first change that is known to make the call fit, by search, probe or arithmetic",
   },
   {
     key: "calls",
@@ -90,7 +98,7 @@ function casesView(shown) {
 }
 
 function caseId(item) {
-  return el("span.id", { title: item.id }, item.id);
+  return el("span.id", { title: item.id }, chunks(item.id));
 }
 
 /** A link that selects the case and keeps the view. */

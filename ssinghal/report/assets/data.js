@@ -37,7 +37,7 @@ const TEXT_COLUMNS = [
   "shape",
   "estimate",
 ];
-const PLAIN_COLUMNS = ["key", "logical", "allocated", "asked", "need", "short", "load", "left", "seconds", "usage", "calls"];
+const PLAIN_COLUMNS = ["key", "logical", "allocated", "asked", "need", "short", "load", "left", "seconds", "usage", "calls", "searched"];
 
 function decode(columns) {
   const text = (number) => DATA.texts[number];
@@ -48,9 +48,9 @@ function decode(columns) {
     item.name = `${item.op}:${key}`;
     item.oom = item.status === "oom";
     item.fault = DATA.faults.includes(item.status);
-    item.sources = columns.sources[index].map(([source, module, calls]) => {
+    item.sources = columns.sources[index].map(([source, calls, modules, others]) => {
       const [catalog, model, input] = DATA.sources[source];
-      return { catalog, model, input, module: text(module), calls };
+      return { catalog, model, input, calls, others, modules: modules.map(([module, made]) => [text(module), made]) };
     });
     item.made = item.calls ? "models" : "nobody";
     item.remedies = columns.remedies[index].map(([remedy, helps, details]) => ({ remedy: text(remedy), helps, text: text(details) }));
@@ -66,7 +66,7 @@ function decode(columns) {
 }
 
 function sourceWords(source) {
-  return [source.catalog, source.model, source.module];
+  return [source.catalog, source.model, ...source.modules.map(([path]) => path)];
 }
 
 /** Returns the tensors of a case, with the bytes booked by the allocator if they were placed. */

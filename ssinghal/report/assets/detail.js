@@ -58,7 +58,7 @@ function figures(item) {
 function remedyList(item) {
   if (!item.remedies.length) return "No single change of placement applies.";
   return el(
-    "ul",
+    "ul.remedies",
     item.remedies.map(({ helps, text }) => el("li", { class: helps ? "helps" : null }, text)),
   );
 }
@@ -117,7 +117,13 @@ function sourcesList(item) {
         : `catalog ${source.catalog}`,
       source.input && el("span.hint", ` at ${source.input}`),
       source.calls > 0 && `, ${plural(source.calls, "call")}`,
-      source.module && el("span.mono", ` ${source.module}`),
+      source.modules.map(([path, calls], index) => [
+        index ? ", " : " ",
+        el("span.mono", path),
+        source.modules.length > 1 && calls > 1 && el("span.hint", ` ${count(calls)}`),
+      ]),
+      source.others[0] > 0 && `, and ${plural(source.others[0], "other module")} with ${plural(source.others[1], "call")}`,
+      source.others[1] > 0 && !source.others[0] && `, and ${plural(source.others[1], "call")} in modules not recorded`,
       source.model && el("span.hint", ` in ${source.catalog}`),
     );
   return [
@@ -147,7 +153,7 @@ function command(item, group) {
 
 function facts(item) {
   const rows = [
-    ["id", el("span.id", item.id)],
+    ["id", caseId(item)],
     ["key", el("span.mono", item.key)],
     ["operator", item.operator === item.op ? null : item.operator],
     ["stage", item.stage],

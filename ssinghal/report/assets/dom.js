@@ -23,6 +23,13 @@ function el(kind, ...parts) {
   return node;
 }
 
+/** Returns an id in pieces between which a line may break: after + / and - that do not belong to a number, and nowhere else. */
+function chunks(id) {
+  return id
+    .split(/(?<=[\w\])](?<!\d[eE])[+/-])(?=.)/)
+    .map((piece, index) => [index ? el("wbr") : null, el("span.chunk", piece)]);
+}
+
 /** Returns a link to another state of this page; see href in state.js. */
 function link(changes, text, props) {
   return el("a", { href: href(changes), ...props }, text);

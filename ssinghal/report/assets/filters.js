@@ -45,12 +45,28 @@ function filtered(cases, except = []) {
 function passes(item) {
   if (state.remedy && !item.helps.includes(state.remedy)) return false;
   if (!state.catalog && !state.model && !state.input) return true;
-  return item.sources.some(
-    (source) =>
-      (!state.catalog || source.catalog === state.catalog) &&
-      (!state.model || modelName(source) === state.model) &&
-      (!state.input || source.input === state.input),
-  );
+  return item.sources.some(passesSource);
+}
+
+/** Returns whether a source that a model's calls come from passes the filters. */
+function passesSource(source) {
+  const same = { model: modelName(source), input: source.input, catalog: source.catalog };
+  return Object.keys(same).every((name) => !state[name] || same[name] === state[name]);
+}
+
+/**
+ * Returns how often the models that pass the filters make the call. Of two captures of one model at one input (the same calls at
+ * two levels) the one with more calls counts.
+ */
+function callsOf(item) {
+  if (!state.catalog && !state.model && !state.input) return item.calls;
+  const captures = new Map();
+  for (const source of item.sources.filter(passesSource)) {
+    const [model, capture] = [JSON.stringify([source.model, source.input]), source.catalog];
+    const counts = captures.get(model) || new Map();
+    captures.set(model, counts.set(capture, (counts.get(capture) || 0) + source.calls));
+  }
+  return sum([...captures.values()].map((counts) => Math.max(...counts.values())));
 }
 
 /** Builds the filters of a group; showFilters sets their values. */
@@ -73,7 +89,7 @@ function buildFilters(form, cases) {
     el("summary", "Filters"),
     el("div.selects", selects),
   );
-  form.replaceChildren(search, more, el("div.found", { role: "status" }));
+  form.replaceChildren(search, el("div.found", { role: "status" }), more);
   form.onsubmit = (event) => event.preventDefault();
 }
 

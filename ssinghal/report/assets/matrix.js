@@ -1,6 +1,7 @@
 // The matrix of operators (columns) and shapes (rows), with a cell for the verdicts of an operator at a shape.
 
 const MATRIX_ROWS = 40; // shapes per page
+const ROOMY = 12; // operators up to which a cell has space for the missing bytes
 
 function matrixView(shown) {
   const table = tabulated(shown);
@@ -17,7 +18,7 @@ function matrixView(shown) {
     choice(all, table.shapes),
     legend(rows),
     rows.length
-      ? el("div.scroll.matrix", { onkeydown: moveFocus }, grid(operators, rows))
+      ? el("div.scroll.matrix", { onkeydown: moveFocus, class: operators.length <= ROOMY ? "roomy" : null }, grid(operators, rows))
       : el("p.empty", all ? "Nothing here passes the filters." : "No shape fails among the cases that pass the filters."),
     pages > 1 && pager(page, pages, shapes.length, MATRIX_ROWS),
   );
@@ -113,7 +114,8 @@ function cell(op, shape, items, isFirst) {
   const label = `${op} at ${shape}: ${names.join(", ")}`;
   const listed = items.length > 1 ? { view: "cases", op, shape } : {};
   const selected = items.some((item) => item.name === state.case);
-  return link({ ...listed, case: items[0].name }, letter, {
+  const lacks = Math.max(...items.map((item) => item.short ?? 0));
+  return link({ ...listed, case: items[0].name }, [letter, lacks > 0 && el("span.lacks", { "aria-hidden": "true" }, bytes(lacks))], {
     class: `cell ${tone} ${verdicts.length > 1 ? "mixed" : ""} ${selected ? "selected" : ""}`,
     title: label,
     "aria-label": label,

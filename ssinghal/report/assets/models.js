@@ -1,80 +1,79 @@
 // Models with failing calls, by input size and module; models that only have the shape are listed separately.
 
 function modelsView(_, group) {
-  const shown = filtered(casesOf(group), ["status", "resource", "remedy"]); // shares are relative to all calls
-  const keyOf = (source) => JSON.stringify([source.model || source.catalog, source.input]);
-  const pairs = shown.flatMap((item) => item.sources.map((source) => ({ item, source })));
-  const makes = rowsOf(
-    pairs.filter(({ source }) => source.calls > 0),
-    (source) => JSON.stringify([keyOf(source), source.catalog]),
-  );
-  const shapes = rowsOf(
-    pairs.filter(({ source }) => source.calls === 0),
-    keyOf,
-  );
-  const captures = new Map(tally(makes, keyOf));
-  for (const row of makes) row.capture = captures.get(keyOf(row)) > 1 ? row.catalog : "";
-  const failing = makes.flatMap((row) => row.failing);
+  const cases = casesOf(group);
+  const shown = filtered(cases, ["status", "resource", "remedy"]); // shares are relative to all calls
+  const makes = modelRows(shown);
   return [
-    panel(
-      "Models",
-      makes.length
-        ? "Calls of these models, counted as often as they are made, whatever their verdict. Captures at two levels have the" +
-            " same calls."
-        : "No case here is known to be a call of a model. The calls of a model are in its captured catalog:" +
-            " ssinghal catalog list.",
-      makes.length > 0 && sortedTable({
-        columns: MODEL_COLUMNS,
-        rows: makes,
-        order: "-failing",
-        label: "Models",
-      }),
-    ),
-    panel(
-      "Failing calls by module",
-      failing.length > PAGE_ROWS ? `The ${PAGE_ROWS} most frequent calls; select a model to see its own.` : null,
-      moduleTable(failing),
-    ),
-    shapes.length > 0 &&
-      panel(
-        "Models that only have the shape",
-        "A shape sweep tries every operator at the shapes of these models: the model has a" +
-          " tensor of the shape, but is not known to make the call.",
-        shapeTable(shapes),
-      ),
+    panel("Models", modelsHint(makes, cases), makes.length > 0 && sortedTable({
+      columns: MODEL_COLUMNS,
+      rows: makes,
+      order: "-failingCalls",
+      label: "Models",
+    })),
+    makes.length > 0 && modulesPanel(makes),
+    shapesPanel(shown),
   ];
 }
 
-/** Groups the sources that pass the filters by `keyOf(source)`, with their cases and calls. */
-function rowsOf(pairs, keyOf) {
-  const rows = new Map();
-  for (const { item, source } of pairs) {
-    if (!passesSource(source)) continue;
-    const key = keyOf(source);
-    const row = rows.get(key) || {
-      ...source,
-      items: new Set(),
-      failing: [],
-      calls: 0,
-      fittingCalls: 0,
-      failingCalls: 0,
-      oom: new Set(),
-    };
-    rows.set(key, row);
-    row.items.add(item);
-    row.calls += source.calls;
-    if (item.status === "fits") row.fittingCalls += source.calls;
-    if (!item.oom) continue;
-    row.oom.add(item);
-    row.failingCalls += source.calls;
-    row.failing.push({ item, source });
-  }
-  return [...rows.values()];
+/** Explains the table, or states why there is none. */
+function modelsHint(makes, cases) {
+  if (makes.length)
+    return (
+      "Calls of these models, counted as often as they are made, whatever their verdict. Captures at two levels have the" +
+      " same calls."
+    );
+  if (cases.some((item) => item.calls)) return "No call of a model passes the filters.";
+  return (
+    "No case here is known to be a call of a model. The calls of a model are in its captured catalog: ssinghal catalog list."
+  );
 }
 
-function passesSource(source) {
-  const same = { model: modelName(source), input: source.input, catalog: source.catalog };
-  return Object.keys(same).every((name) => !state[name] || same[name] === state[name]);
+/** Returns the models that make some of the cases, by name; of a model with several captures, each with its name. */
+function modelRows(items) {
+  const makes = rowsOf(
+    items,
+    (source) => source.calls > 0,
+    (source) => JSON.stringify([inputKey(source), source.catalog]),
+  );
+  const captures = new Map(tally(makes, inputKey));
+  for (const row of makes) row.capture = captures.get(inputKey(row)) > 1 ? row.catalog : "";
+  return makes;
+}
+
+function inputKey(source) {
+  return JSON.stringify([source.model || source.catalog, source.input]);
+}
+
+/** Groups the sources that pass the filters and `takes(source)` by `keyOf(source)`, with their cases and calls, by name. */
+function rowsOf(items, takes, keyOf) {
+  const rows = new Map();
+  for (const item of items) {
+    for (const source of item.sources) {
+      if (!takes(source) || !passesSource(source)) continue;
+      const key = keyOf(source);
+      const row = rows.get(key) || { ...source, key, items: new Set(), all: [], calls: 0, fittingCalls: 0, failingCalls: 0 };
+      rows.set(key, row);
+      row.items.add(item);
+      row.all.push({ item, source });
+      row.calls += source.calls;
+      if (item.status === "fits") row.fittingCalls += source.calls;
+      if (item.oom) row.failingCalls += source.calls;
+    }
+  }
+  for (const row of rows.values()) {
+    row.failing = row.all.filter(({ item }) => item.oom);
+    row.oom = new Set(row.failing.map(({ item }) => item));
+  }
+  const nameOf = (row) => [row.model || row.catalog, row.input, row.catalog].join(" ");
+  return [...rows.values()].sort((one, other) => byName(nameOf(one), nameOf(other)));
+}
+
+const BY_NAME = new Intl.Collator("en", { numeric: true });
+
+/** Orders texts by name, and numbers in them by value. */
+function byName(one, other) {
+  return BY_NAME.compare(one, other);
 }
 
 function ranOut(row, ...resources) {
@@ -95,7 +94,7 @@ function resourceColumn(key, title, ...resources) {
   };
 }
 
-function neither(row) {
+function withoutVerdict(row) {
   return row.calls - row.fittingCalls - row.failingCalls || null;
 }
 
@@ -161,13 +160,13 @@ const MODEL_COLUMNS = [
     number: true,
   },
   {
-    key: "neither",
-    title: "Neither",
-    value: neither,
-    cell: (row) => neither(row) && count(neither(row)),
+    key: "without",
+    title: "Not run or error",
+    value: withoutVerdict,
+    cell: (row) => withoutVerdict(row) && count(withoutVerdict(row)),
     number: true,
     minor: 2,
-    hint: "calls that neither fit nor run out of memory: unsupported, not run, or with an error",
+    hint: "calls that are unsupported or were not run, and errors",
   },
   resourceColumn("l1", "L1", "l1_buffer"),
   resourceColumn("dram", "DRAM", "dram_buffer"),
@@ -184,74 +183,18 @@ const MODEL_COLUMNS = [
   },
 ];
 
-function moduleTable(failing) {
-  if (!failing.length) return el("p.empty", "No call of a model runs out of memory among the cases that pass the filters.");
-  const most = [...failing].sort((one, other) => other.source.calls - one.source.calls).slice(0, PAGE_ROWS);
-  return el(
-    "div.scroll",
-    { tabindex: "0", role: "group", "aria-label": "Failing calls: scrolls" },
-    el(
-      "table",
-      { "aria-label": "Failing calls by module" },
-      el(
-        "thead",
-        el(
-          "tr",
-          [
-            ["Module", ""],
-            ["Model", "minor1"],
-            ["Operator", ""],
-            ["Shape", "minor2"],
-            ["Verdict", ""],
-            ["Calls", "number"],
-          ].map(([title, kind]) => el("th", { scope: "col", class: kind || null }, title)),
-        ),
-      ),
-      el(
-        "tbody",
-        most.map(({ item, source }) =>
-          el(
-            "tr",
-            { "data-case": item.name, class: item.name === state.case ? "selected" : null },
-            el("td.wide", el("span.mono", source.module || NONE)),
-            el("td.minor1", source.model || source.catalog, el("span.hint", source.input && ` ${source.input}`)),
-            el("td", caseLink(item, item.op)),
-            el("td.minor2", el("span.mono", item.shape)),
-            el("td", badge(item)),
-            el("td.number", count(source.calls)),
-          ),
-        ),
-      ),
-    ),
-  );
-}
-
-function shapeTable(rows) {
-  const most = rows.sort((one, other) => other.oom.size - one.oom.size);
-  const columns = [MODEL_NAME, INPUT, OOM_CASES];
-  return el(
-    "div.scroll",
-    { tabindex: "0", role: "group", "aria-label": "Models by shape alone: scrolls" },
-    el(
-      "table",
-      { "aria-label": "Models by shape alone" },
-      el(
-        "thead",
-        el("tr", [
-          ...columns.map((column) => el("th", { scope: "col", class: classOf(column) }, column.title)),
-          el("th", { scope: "col", class: "number" }, "of cases"),
-        ]),
-      ),
-      el(
-        "tbody",
-        most.map((row) =>
-          el(
-            "tr",
-            columns.map((column) => cellOf(column, row)),
-            el("td.number", count(row.items.size)),
-          ),
-        ),
-      ),
-    ),
+/** Lists models that have the shape of a case of a sweep. */
+function shapesPanel(shown) {
+  const rows = rowsOf(shown, (source) => source.calls === 0, inputKey).sort((one, other) => other.oom.size - one.oom.size);
+  if (!rows.length) return null;
+  const columns = [MODEL_NAME, INPUT, OOM_CASES, { key: "of", title: "of cases", number: true, value: (row) => count(row.items.size) }];
+  return panel(
+    "Models that only have the shape",
+    "A shape sweep tries every operator at the shapes of these models: the model has a" +
+      " tensor of the shape, but is not known to make the call.",
+    scrolling("Models by shape alone", [
+      el("thead", el("tr", columns.map((column) => el("th", { scope: "col", class: classOf(column) }, column.title)))),
+      el("tbody", rows.map((row) => el("tr", columns.map((column) => cellOf(column, row))))),
+    ]),
   );
 }

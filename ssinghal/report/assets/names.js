@@ -36,6 +36,8 @@ const PEAKS = {
   dram_bytes: "DRAM",
 };
 
+const UNNAMED = "(module not recorded)";
+
 /** Returns name, letter and tone of a verdict. */
 function verdictOf(item) {
   const known = STATUSES[item.status] || { name: item.status, letter: "?", tone: "none" };

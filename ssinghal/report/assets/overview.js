@@ -1,291 +1,210 @@
-// The overview: totals, resources that ran out, operators and shapes with most failures, sizes, and changes.
+// The overview: first what models call, with the layers that fail and what makes them fit; shape sweeps after it, apart.
 
-const MOST = 12; // rows of a list whose other rows are in another view
+const MOST = 8; // rows of a list whose other rows are in another view
+const LAYERS = 3; // failing calls listed of each model, if several fail
 
 function overviewView(shown, group) {
-  const oom = shown.filter((item) => item.oom);
+  const called = shown.filter((item) => callsOf(item) > 0);
+  const others = shown.filter((item) => callsOf(item) === 0);
   return [
-    lead(shown, oom),
+    called.length > 0 && modelsPart(called, group),
+    called.length > 0 && changesPanel(group),
+    faultsPanel(shown),
+    others.length > 0 && sweepsPart(others, called.length > 0),
+    called.length === 0 && changesPanel(group),
+    shown.length === 0 && panel("Overview", null, el("p.empty", "No case passes the filters.")),
+  ];
+}
+
+/** Shows the calls of models: how many fail, in which layers, and what runs out. All are counted as often as they are made. */
+function modelsPart(items, group) {
+  const oom = items.filter((item) => item.oom);
+  const calls = sum(items.map(callsOf));
+  const failing = sum(oom.map(callsOf));
+  const models = oneCapture(modelRows(items));
+  const failingModels = models.filter((row) => row.failingCalls > 0);
+  return [
     el(
-      "div.grid",
-      panel(
-        "What runs out",
-        null,
-        barList(
-          tally(oom, (item) => item.resource),
-          (resource) => ({
-            text: resourceOf(resource).name,
-            tone: resourceOf(resource).tone,
-            changes: { view: "cases", status: "oom", resource },
-          }),
-          (number) => percent(number, oom.length),
-        ),
+      "section.panel.lead",
+      el(
+        "p.headline",
+        el("strong", { class: failing ? "some" : "none" }, count(failing)),
+        ` of ${plural(calls, "call")} that models make ${failing === 1 ? "runs" : "run"} out of memory `,
+        el("span.hint", scope(oom, models, failingModels)),
       ),
-      changesPanel(group),
-      faultsPanel(shown),
-      panel("Operators with most failures", "Cases out of memory, of all cases of the operator.", operatorList(shown, oom)),
-      panel("Sizes of what fails", "Cases out of memory by the bytes of the tensor that has the case's shape.", histogram(oom)),
-      panel("Shapes that most operators fail at", null, shapeList(oom)),
-      panel("Closest to fitting", "The fewest missing bytes per bank or core.", closestList(oom)),
+      stack(items, callsOf, { made: "models" }, "calls"),
+      oom.length > 0 && remedyLine(oom),
     ),
+    oom.length > 0 && layersPanel(failingModels),
+    oom.length > 0 && el("div.grid", breakdown(oom, items, callsOf, { made: "models" }, "call")),
   ];
 }
 
-/** States how many failing cases models call; the others are from shape sweeps, or given by hand. */
-function madeByModels(oom) {
-  const called = oom.filter((item) => item.calls);
-  const others = "from shape sweeps, or given by hand.";
-  if (!called.length) return el("span.hint", `No model is known to make any of these calls: they are ${others}`);
-  const calls = called.reduce((sum, item) => sum + item.calls, 0);
-  return [
-    link({ view: "cases", status: "oom", made: "models" }, `${count(called.length)} of them`),
-    ` are called by models, ${plural(calls, "call")} in total`,
-    oom.length > called.length && `; the others are ${others}`,
-  ];
+/** Returns one row of each model and input: of several captures the one with most failing calls. */
+function oneCapture(rows) {
+  const best = new Map();
+  for (const row of rows) {
+    const other = best.get(inputKey(row));
+    if (!other || row.failingCalls > other.failingCalls) best.set(inputKey(row), row);
+  }
+  return [...best.values()];
 }
 
-/** Shows the main number, and all cases by status. */
-function lead(shown, oom) {
+function scope(oom, models, failing) {
+  if (!oom.length) return models.length > 1 ? `In ${count(models.length)} models by input size.` : "In one model.";
+  const where = models.length > 1 ? `${count(failing.length)} of ${count(models.length)} models by input size` : "one model";
+  return `In ${where}: ${plural(oom.length, "distinct call")} of ${plural(new Set(oom.map((item) => item.op)).size, "operator")}.`;
+}
+
+/** Shows cases that no model is known to make. `second`: after those that models make. */
+function sweepsPart(items, second) {
+  const oom = items.filter((item) => item.oom);
   const pairs = new Set(oom.map((item) => `${item.op} ${item.shape}`)).size;
-  const shapes = new Set(oom.map((item) => item.shape)).size;
-  const operators = new Set(oom.map((item) => item.op)).size;
-  const statuses = tally(shown, (item) => item.status).sort(
-    ([one], [other]) => SEVERITY.indexOf(one) - SEVERITY.indexOf(other),
-  );
-  const summary = oom.length
-    ? `${plural(pairs, "pair")} of operator and shape: ${plural(operators, "operator")}, ${plural(shapes, "shape")}.`
-    : shown.length
-      ? "Nothing runs out of memory."
-      : "No case passes the filters.";
   return el(
-    "section.panel.lead",
+    "section.sweeps",
+    { "aria-label": "Shape sweeps" },
+    el("h2", second ? "Shape sweeps" : "Shape sweeps and calls given by hand"),
     el(
-      "p.headline",
-      el("strong", count(oom.length)),
-      ` of ${plural(shown.length, "case")} run out of memory `,
-      el("span.hint", summary),
+      "p.hint",
+      "Operators tried at many shapes, or calls given by hand: no model is known to make them.",
+      second && " They are not part of the figures above.",
     ),
-    oom.length > 0 && el("p", madeByModels(oom)),
+    el(
+      "section.panel.lead.minor",
+      el(
+        "p.headline",
+        el("strong", count(oom.length)),
+        ` of ${plural(items.length, "case")} run out of memory `,
+        oom.length > 0 && el("span.hint", `${plural(pairs, "pair")} of operator and shape.`),
+      ),
+      stack(items, once, { made: "nobody" }, "cases"),
+      oom.length > 0 && remedyLine(oom),
+    ),
+    oom.length > 0 && el("div.grid", breakdown(oom, items, once, { made: "nobody" }, "case")),
+  );
+}
+
+/** Shows all outcomes as parts of one bar, failures by what ran out, with a key that links to them. */
+function stack(items, weigh, changes, unit) {
+  const outcomes = new Map(items.map((item) => [verdictOf(item).name, item]));
+  const total = sum(items.map(weigh));
+  const place = ([, item]) => SEVERITY.indexOf(item.status);
+  const numbers = new Map(tally(items, (item) => verdictOf(item).name, weigh));
+  const rows = [...outcomes]
+    .sort((one, other) => place(one) - place(other) || numbers.get(other[0]) - numbers.get(one[0]))
+    .map(([name, { status, resource }]) => ({ name, status, resource, tone: verdictOf({ status, resource }).tone, number: numbers.get(name) }));
+  return [
     el(
       "div.stack",
-      { role: "img", "aria-label": statuses.map(([status, number]) => `${status} ${number}`).join(", ") },
-      statuses.map(([status, number]) =>
-        el("span", {
-          class: `part ${status === "oom" ? "l1" : STATUSES[status].tone}`,
-          title: `${STATUSES[status].name}: ${count(number)}`,
-          style: { "flex-grow": number },
-        }),
+      { role: "img", "aria-label": rows.map(({ name, number }) => `${name} ${number}`).join(", ") },
+      rows.map(({ name, tone, number }) =>
+        el("span", { class: `part ${tone}`, title: `${name}: ${count(number)} ${unit}`, style: { "flex-grow": number } }),
       ),
     ),
     el(
       "ul.keys",
-      statuses.map(([status, number]) =>
+      rows.map(({ name, status, resource, tone, number }) =>
         el(
           "li",
-          el("span", { class: `dot ${status === "oom" ? "l1" : STATUSES[status].tone}`, "aria-hidden": "true" }),
-          link({ view: "cases", status }, STATUSES[status].name),
+          el("span", { class: `dot ${tone}`, "aria-hidden": "true" }),
+          link({ ...changes, view: "cases", status, resource }, name),
           " ",
           el("b", count(number)),
           " ",
-          el("span.hint", percent(number, shown.length)),
+          el("span.hint", percent(number, total)),
         ),
       ),
-      el("li", "total ", el("b", count(shown.length))),
+      el("li", "total ", el("b", count(total)), ` ${unit}`),
     ),
-  );
-}
-
-/** Returns [value, number of cases], most first. */
-function tally(items, valueOf) {
-  const counts = new Map();
-  for (const item of items) counts.set(valueOf(item), (counts.get(valueOf(item)) || 0) + 1);
-  return [...counts].sort(([, one], [, other]) => other - one);
-}
-
-/**
- * Bars with their numbers. `describe(value)`: {text, tone, changes, mono?} of a bar; `figure(number, of)`: the text next to its
- * number.
- */
-function barList(counted, describe, figure) {
-  if (!counted.length) return el("p.empty", "None.");
-  const most = counted[0][1];
-  return el(
-    "ul.bars",
-    counted.map(([value, number, of]) => {
-      const { text, tone, changes, mono } = describe(value);
-      return el(
-        "li",
-        link(changes, text, { class: mono ? "name mono" : "name", title: text }),
-        el("span.rail", el("span", { class: `fill ${tone}`, style: { width: `${((100 * number) / most).toFixed(2)}%` } })),
-        el("span.figure", el("b", count(number)), el("span.hint", ` ${figure(number, of)}`)),
-      );
-    }),
-  );
-}
-
-function operatorList(shown, oom) {
-  const all = new Map(tally(shown, (item) => item.op));
-  const failing = tally(oom, (item) => item.op);
-  const rows = failing.slice(0, MOST).map(([op, number]) => [op, number, all.get(op)]);
-  return [
-    barList(
-      rows,
-      (op) => ({ text: op, tone: "l1", mono: true, changes: { view: "cases", status: "oom", op } }),
-      (number, of) => `of ${count(of)}`,
-    ),
-    failing.length > MOST &&
-      el("p.hint", link({ view: "matrix" }, `${plural(failing.length - MOST, "more operator")} in the matrix`)),
   ];
 }
 
-function shapeList(oom) {
-  const operators = new Map();
-  for (const item of oom) operators.set(item.shape, (operators.get(item.shape) || new Set()).add(item.op));
-  const rows = [...operators].map(([shape, ops]) => [shape, ops.size]).sort(([, one], [, other]) => other - one);
-  return barList(
-    rows.slice(0, MOST),
-    (shape) => ({
-      text: shape,
-      tone: "l1",
-      mono: true,
-      changes: { view: "cases", status: "oom", shape },
-    }),
-    (number) => (number === 1 ? "operator" : "operators"),
+/** States how many failing cases have a remedy, the most frequent first, and what is not known. */
+function remedyLine(oom) {
+  const firsts = tally(
+    oom.filter((item) => item.helps.length),
+    (item) => item.helps[0],
+  );
+  const found = oom.filter((item) => item.helps.length).length;
+  const none = oom.filter((item) => !item.helps.length && item.searched).length;
+  const open = oom.length - found - none;
+  const cases = oom.length === 1 ? "the failing case" : `the ${count(oom.length)} failing cases`;
+  if (open === oom.length) {
+    return el("p.remedies.hint", `What makes ${cases} fit is not known yet: ssinghal report --remedies searches.`);
+  }
+  return el(
+    "p.remedies",
+    el("b", found ? `${found === oom.length ? "All" : count(found)} of ${cases} fit with a change` : `No change is known that makes ${cases} fit`),
+    found > 0 && ": ",
+    firsts
+      .slice(0, 4)
+      .map(([remedy, number], index) => [
+        index ? ", " : "",
+        link({ view: "cases", status: "oom", remedy }, remedy),
+        " ",
+        el("b", count(number)),
+      ]),
+    firsts.length > 4 && `, ${plural(firsts.length - 4, "other change")} ${count(sum(firsts.slice(4).map(([, n]) => n)))}`,
+    none > 0 && `; ${count(none)} searched without finding one`,
+    open > 0 && `; ${count(open)} not searched (ssinghal report --remedies searches)`,
+    ".",
   );
 }
 
-function closestList(oom) {
-  const near = oom
-    .filter((item) => item.short !== null)
-    .sort((one, other) => one.short - other.short)
-    .slice(0, MOST);
-  if (!near.length) return el("p.empty", "None.");
+/** Lists the failing layers of models: those that lack most bytes first. */
+function layersPanel(models) {
+  const ordered = [...models].sort((first, second) => second.failingCalls - first.failingCalls);
+  const each = ordered.length === 1 ? MOST : LAYERS;
+  const more = ordered.slice(MOST);
+  return panel(
+    "Layers that run out of memory",
+    "Of each model, the calls that lack most bytes.",
+    scrolling("Layers that run out of memory", [
+      el("thead", el("tr", LAYER_COLUMNS.map(([title, kind]) => el("th", { scope: "col", class: kind || null }, title)))),
+      ordered.slice(0, MOST).map((row) => layerRows(row, each)),
+    ]),
+    more.length > 0 && el("p.hint", link({ view: "models" }, `${plural(more.length, "more model")} with failing calls`)),
+  );
+}
+
+const LAYER_COLUMNS = [
+  ["Module", ""],
+  ["Call", ""],
+  ["Verdict", "minor1"],
+  ["Calls", "number minor2"],
+  ["Short per bank", "number"],
+  ["What makes it fit", "minor1"],
+];
+
+function layerRows(row, most) {
+  const failing = [...row.failing].sort((first, second) => (second.item.short ?? -1) - (first.item.short ?? -1));
+  const rest = failing.length - most;
+  const changes = { view: "models", model: row.model, input: row.input, catalog: row.capture || "" };
   return el(
-    "ul.rows",
-    near.map((item) =>
+    "tbody",
+    el(
+      "tr.group",
       el(
-        "li",
-        caseLink(item, [el("b", item.op), " ", el("span.mono", item.shape)]),
-        el("span.figure", size(item.short), el("span.hint", ` ${resourceOf(item.resource).name}`)),
+        "th",
+        { scope: "rowgroup", colspan: LAYER_COLUMNS.length },
+        link(changes, row.model || `catalog ${row.catalog}`),
+        el("span.hint", row.input && ` ${row.input}`, row.capture && ` ${row.capture}`),
+        " ",
+        el("span.much", el("b", count(row.failingCalls)), ` of ${plural(row.calls, "call")} out of memory`),
       ),
     ),
-  );
-}
-
-/** Two columns, logical and allocated, for each bin of a factor of four. */
-function histogram(oom) {
-  const sizes = ["logical", "allocated"].map((name) => oom.map((item) => item[name]).filter((value) => value > 0));
-  const bins = sizes.map((values) => tally(values, (value) => Math.floor(Math.log2(value) / 2)));
-  const numbers = bins.flatMap((counted) => counted.map(([bin]) => bin));
-  if (!numbers.length) return el("p.empty", "None.");
-  const [first, last] = [Math.min(...numbers), Math.max(...numbers)];
-  const most = Math.max(...bins.flatMap((counted) => counted.map(([, number]) => number)));
-  const range = (bin) => `${bytes(4 ** bin)} to ${bytes(4 ** (bin + 1))}`;
-  const column = (bin, index) => {
-    const number = new Map(bins[index]).get(bin) || 0;
-    const name = ["logical", "allocated"][index];
-    return (
-      number > 0 &&
+    failing.slice(0, most).map(({ item, source }) =>
       el(
-        "span",
-        {
-          class: `column ${name}`,
-          title: `${range(bin)} ${name}: ${plural(number, "case")}`,
-          style: { height: `${((100 * number) / most).toFixed(2)}%` },
-        },
-        el("span.top", count(number)),
-      )
-    );
-  };
-  const all = Array.from({ length: last - first + 1 }, (_, index) => first + index);
-  return [
-    el(
-      "ul.keys",
-      ["logical", "allocated"].map((name) => el("li", el("span", { class: `dot ${name}`, "aria-hidden": "true" }), name)),
-    ),
-    el(
-      "div.histogram",
-      all.map((bin) =>
-        el(
-          "div.bin",
-          el("div.pair", column(bin, 0), column(bin, 1)),
-          el(
-            "span.from",
-            bytes(4 ** bin)
-              .split(" ")
-              .map((word) => el("span", word)),
-          ),
-        ),
+        "tr",
+        { "data-case": item.name, class: item.name === state.case ? "selected" : null },
+        el("td", modulesCell(source)),
+        el("td", caseLink(item, item.op), " ", el("span.mono.shape", item.shape), el("span.narrow", remedyCell(item))),
+        el("td.minor1", badge(item)),
+        el("td.number.minor2", count(source.calls)),
+        el("td.number.lack", size(item.short)),
+        el("td.minor1", remedyCell(item)),
       ),
     ),
-    el("p.hint", "Each bin starts at the size below it and ends at four times that size."),
-  ];
-}
-
-function changesPanel(group) {
-  const changes = DATA.changes;
-  if (!changes) return panel("What changed", null, el("p.empty", "No earlier run to compare with."));
-  if (!changes.compared.includes(group.setting))
-    return panel("What changed", `Since ${changes.before}.`, el("p.empty", `That run has no records of ${group.setting}.`));
-  const here = changes.found.filter(([, setting]) => setting === group.setting);
-  const kinds = changes.kinds.filter(([kind]) => here.some(([one]) => one === kind));
-  return panel(
-    "What changed",
-    `Since ${changes.before}, regardless of the filters.`,
-    changes.notes.map((note) => el("p.note", note)),
-    kinds.length
-      ? kinds.map(([kind, title, worse]) =>
-          changesOf(
-            kind,
-            title,
-            worse,
-            here.filter(([one]) => one === kind),
-          ),
-        )
-      : el("p.empty", "No verdict and no size has changed."),
-  );
-}
-
-function changesOf(kind, title, worse, changes) {
-  return el(
-    "details",
-    { class: `changes ${worse ? "bad" : ""}`, open: worse },
-    el("summary", el("b", count(changes.length)), ` ${kind}: ${title}`),
-    el(
-      "ul.rows.tall",
-      changes
-        .slice(0, PAGE_ROWS)
-        .map(([, , op, key, id, before, after, figures]) =>
-          el(
-            "li",
-            link({ case: `${op}:${key}` }, [el("b", op), " ", el("span.mono", id)]),
-            el("span.hint", figures || [before || "no record", " → ", after || "no record"]),
-          ),
-        ),
-    ),
-    changes.length > PAGE_ROWS && el("p.hint", `and ${count(changes.length - PAGE_ROWS)} more: ssinghal compare lists all`),
-  );
-}
-
-/** Lists errors, crashes, timeouts, mismatches, and cases that left memory allocated. */
-function faultsPanel(shown) {
-  const faults = shown.filter((item) => item.fault || item.left);
-  if (!faults.length) return null;
-  return panel(
-    "Errors",
-    "Neither fits nor out of memory, or memory was left allocated.",
-    el(
-      "ul.rows.tall",
-      faults
-        .slice(0, PAGE_ROWS)
-        .map((item) =>
-          el(
-            "li",
-            caseLink(item, [badge(item), " ", el("b", item.op), " ", el("span.mono", item.shape)]),
-            el("span.hint", item.left ? `left ${exact(item.left)} allocated` : item.sentence),
-          ),
-        ),
-    ),
-    faults.length > PAGE_ROWS && el("p.hint", `and ${count(faults.length - PAGE_ROWS)} more`),
+    rest > 0 && el("tr", el("td", { colspan: LAYER_COLUMNS.length }, link(changes, `${plural(rest, "more failing call")} by module`))),
   );
 }

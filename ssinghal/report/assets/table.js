@@ -3,8 +3,8 @@
 const PAGE_ROWS = 100;
 
 /**
- * `columns`: {key, title, value(row), cell(row)?, number?, minor?, hint?}. Rows are sorted by `value`; columns with `minor` 2,
- * then 1, are hidden on narrow screens. `order`: a column's key, with the prefix "-" for descending order.
+ * `columns`: {key, title, value(row), cell(row, rows)?, number?, minor?, kind?, hint?}. Rows are sorted by `value`; columns with `minor` 3,
+ * then 2, then 1, are hidden on narrow screens. `order`: a column's key, with the prefix "-" for descending order.
  */
 function sortedTable({ columns, rows, order, label, attributes = () => ({}) }) {
   const sort = columns.some((column) => column.key === state.sort.replace(/^-/, "")) ? state.sort : order;
@@ -16,15 +16,23 @@ function sortedTable({ columns, rows, order, label, attributes = () => ({}) }) {
     el(
       "tr",
       attributes(row),
-      columns.map((column) => cellOf(column, row)),
+      columns.map((column) => cellOf(column, row, rows)),
     ),
   );
-  const table = el("table", { "aria-label": label }, el("thead", el("tr", head)), el("tbody", body));
   return [
-    el("div.scroll", { tabindex: "0", role: "group", "aria-label": `${label}: scrolls` }, table),
+    scrolling(label, [el("thead", el("tr", head)), el("tbody", body)]),
     rows.length === 0 && el("p.empty", "Nothing here passes the filters."),
     pages > 1 && pager(page, pages, rows.length),
   ];
+}
+
+/** Returns a table that scrolls within its panel where it is too wide; the style shows a shadow where there is more. */
+function scrolling(label, parts, attributes = {}) {
+  return el(
+    "div.scroll",
+    { tabindex: "0", role: "group", "aria-label": `${label}: scrolls` },
+    el("table", { "aria-label": label, ...attributes }, parts),
+  );
 }
 
 /** Sorts rows. Missing values come last in either direction; equal ones keep the run's order. */
@@ -57,13 +65,13 @@ function header(column, sort) {
   );
 }
 
-function cellOf(column, row) {
-  const content = column.cell ? column.cell(row) : column.value(row);
+function cellOf(column, row, rows) {
+  const content = column.cell ? column.cell(row, rows) : column.value(row);
   return el("td", { class: classOf(column) }, isAbsent(content) ? NONE : content);
 }
 
-function classOf({ number, minor, wide }) {
-  return [number && "number", minor && `minor${minor}`, wide && "wide"].filter(Boolean).join(" ") || null;
+function classOf({ number, minor, wide, kind }) {
+  return [number && "number", minor && `minor${minor}`, wide && "wide", kind].filter(Boolean).join(" ") || null;
 }
 
 function pager(page, pages, total, rows = PAGE_ROWS) {
