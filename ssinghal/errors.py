@@ -47,6 +47,10 @@ class NotProven(DeviceError):
     """A device that opened but failed the self-check of its mode, so that its verdicts cannot be trusted."""
 
 
+class NoGolden(DeviceError):
+    """A call that TTNN's golden functions cannot make; the text states the function and what is missing."""
+
+
 def cut(text: str, limit: int) -> str:
     """Shortens a text of more than ``limit`` characters to its two ends: for texts of others in one line of output.
 

@@ -85,6 +85,7 @@ TORCH = {
     "remedy/equivalence.py",
     "remedy/replicate_padding.py",
     "runner/numerics.py",
+    "device/golden.py",
 }
 
 

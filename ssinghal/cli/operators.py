@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ssinghal.cli import options
+from ssinghal.core.case import Case
 from ssinghal.operators import families
 from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.operators.unsupported import NOT_OPERATORS
@@ -16,6 +19,7 @@ from ssinghal.render.tables import aligned
 
 if TYPE_CHECKING:
     from ssinghal.catalog.coverage import Coverage
+    from ssinghal.runner.golden_check import GoldenTable
 
 
 @click.command()
@@ -23,20 +27,28 @@ if TYPE_CHECKING:
 @click.option(
     "--missing", is_flag=True, help="List instead what captured models call and no operator here covers, with reasons."
 )
+@click.option("--golden", is_flag=True, help="Compare the torch references with TTNN's golden functions instead. Needs torch.")
 @options.catalogs("Only this catalog [default: all]")
-def operators(as_json: bool, missing: bool, catalogs: tuple[str, ...]) -> None:
+def operators(as_json: bool, missing: bool, golden: bool, catalogs: tuple[str, ...]) -> None:
     """List the operators, their layouts and limitations.
 
     The support matrix: operator, TTNN function, layouts, limitations, number of catalog cases.
+
+    --golden makes every way that the catalogs call an operator once more, as small as its attributes allow: in torch, and by
+    the golden functions that TTNN registers for its own tests. Exit code 1 where they differ without a declared reason.
     """
     from ssinghal.catalog.coverage import coverage
     from ssinghal.catalog.expansion import expand
     from ssinghal.catalog.loader import load_catalogs
 
     loaded = load_catalogs(catalogs or None)
+    if missing and golden:
+        raise click.UsageError("--missing and --golden are two lists: give one of them")
     if missing:
         _show_missing(coverage(loaded), as_json)
         return
+    if golden:
+        sys.exit(_compare_with_golden(expand(loaded).cases, as_json))
     cases = Counter(c.operator for c in expand(loaded).cases)
     rows = [_row(family, info, cases[info.name]) for family, members in families().items() for info in members]
     if as_json:
@@ -63,6 +75,54 @@ def _show_missing(calls: Coverage, as_json: bool) -> None:
     click.echo(f"\nmapped: {calls.total}")
     for level, share in calls.levels.items():
         click.echo(f"  {level} level: {share}")
+
+
+def _compare_with_golden(cases: Sequence[Case], as_json: bool) -> int:
+    """Prints how the references agree with TTNN's golden functions, and returns the exit code."""
+    from ssinghal.core.device_facts import DeviceMode
+    from ssinghal.device.modes import choose_device
+    from ssinghal.runner.golden_check import GoldenTable
+    from ssinghal.runner.pool import Pool
+    from ssinghal.runner.tasks import PoolOptions
+
+    choice = choose_device(DeviceMode.GOLDEN, golden=True)
+    with Pool(choice, PoolOptions.of(choice)) as pool:
+        table = GoldenTable.of(cases, pool)
+    rows = [row for members in families().values() for info in members if (row := _golden_row(info, table))]
+    if as_json:
+        too_large = [{"op": case.operator, "id": case.id} for case in table.too_large]
+        click.echo(json.dumps({"operators": rows, "faults": table.faults, "too_large": too_large}, indent=2))
+        return bool(table.faults)
+    shown = [["operator", "calls", "agree", "differ", "no golden", "reason"]]
+    shown += [[str(row[name]) for name in ("operator", "calls", "agree", "differ", "missing", "reason")] for row in rows]
+    click.echo("\n".join(aligned(shown, left=(0, 5))))
+    compared = [row for row in rows if row["agree"] or row["differ"]]
+    agree, differ = (sum(row[name] for row in compared) for name in ("agree", "differ"))
+    click.echo(
+        f"\n{len(compared)} of {len(rows)} operators compared, in {agree + differ:,} ways to call them: {agree:,} agree, "
+        f"{differ:,} differ; {len(table.too_large):,} are too large to be made on the host"
+    )
+    for fault in table.faults:
+        click.echo(f"fault: {fault}")
+    return bool(table.faults)
+
+
+def _golden_row(info: OperatorInfo, table: GoldenTable) -> dict[str, Any] | None:
+    """Returns the operator's row; None where no catalog calls it, though it could be called."""
+    made = table.of_operator(info.name)
+    if not made and info.call is not None:
+        return None
+    reasons = {limitation.reason for limitation in info.limitations if info.call is None}
+    reasons |= {a.exception.reason if a.exception else a.fault or a.missing for a in made if not a.agrees}
+    return {
+        "operator": info.name,
+        "ttnn": info.ttnn,
+        "calls": len(made),
+        "agree": sum(a.agrees for a in made),
+        "differ": sum(bool(a.fault) for a in made),
+        "missing": sum(bool(a.missing) for a in made),
+        "reason": "; ".join(sorted(reasons)),
+    }
 
 
 def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:

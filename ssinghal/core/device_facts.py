@@ -17,6 +17,7 @@ class DeviceMode(TextEnum):
     SILICON = "silicon"
     SIMULATOR = "simulator"
     VIRTUAL = "virtual"
+    GOLDEN = "golden"  # none: TTNN's golden functions on the host, for development; it measures no memory
     NONE = "none"  # no device was opened
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from ssinghal.core.boards import DEFAULT_BOARD, board_note, is_own, load_board
@@ -39,17 +40,21 @@ def choose_device(
     mode: str = AUTO,
     board: str | None = None,
     *,
+    golden: bool = False,
     environ: Mapping[str, str] = os.environ,
     nodes: list[str] | None = None,
     ttnn_log: bool = False,
 ) -> DeviceChoice:
-    """Returns the mode and board to open. ``nodes``: of cards, those of this machine where None.
+    """Returns the mode and board to open. ``golden``: whether the caller has a use for values without memory verdicts.
+    ``nodes``: of cards, those of this machine where None.
 
     Raises:
         DeviceUnavailable: the requested mode is not available here, or the environment contradicts it.
         InvalidCase: unknown board.
     """
-    if mode not in (AUTO, *OPENED_MODES):
+    if mode == DeviceMode.GOLDEN and not golden:
+        raise DeviceUnavailable("device mode golden measures no memory: only run, probe and the suites take it")
+    if mode not in (AUTO, *OPENED_MODES, DeviceMode.GOLDEN):
         raise DeviceUnavailable(unknown("device mode", mode, [AUTO, *map(str, OPENED_MODES)]))
     name = load_board(board or DEFAULT_BOARD).name
     nodes = silicon_nodes() if nodes is None else nodes
@@ -75,6 +80,8 @@ def _obstacle(mode: DeviceMode, board: str, nodes: list[str], environ: Mapping[s
     """Returns why ``mode`` cannot be opened here, "" where it can."""
     if mode is DeviceMode.VIRTUAL:
         return ""
+    if mode is DeviceMode.GOLDEN:
+        return "" if find_spec("torch") else "device mode golden needs torch: pip install 'ssinghal[device]'"
     if is_own(board):
         return f"board {board} was taken from a descriptor, which opens with --device virtual only"
     if mode is DeviceMode.SIMULATOR:

@@ -168,7 +168,7 @@ def environment_for(
     Raises:
         DeviceUnavailable: it is not available here, or it is a card and the release is not the installed one.
     """
-    if choice.mode is DeviceMode.VIRTUAL:
+    if choice.mode in (DeviceMode.VIRTUAL, DeviceMode.GOLDEN):  # TTNN asks a cluster for the sizes of host tiles too
         root = prepare_root(release)
         descriptor = choice.descriptor or cluster_descriptor(choice.board)
         return virtual_environment(root, descriptor, scratch, environ, ttnn_log=choice.ttnn_log)

@@ -7,18 +7,28 @@ from collections.abc import Sequence
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
 from ssinghal.operators.elementwise_base import BY_ELEMENT, binary, equal_shapes_program, unary
-from ssinghal.operators.operator_info import Attr, Attrs, Limitation, OperatorInfo, Sample, Traits, broadcast, operand_spec
+from ssinghal.operators.operator_info import (
+    Attr,
+    Attrs,
+    Limitation,
+    OperatorInfo,
+    Sample,
+    Traits,
+    broadcast,
+    operand_spec,
+    tiles_twice,
+)
 
 
 def comparison(name: str) -> OperatorInfo:
     """Declares a comparison of two tensors, or of a tensor and a number, as a listed shape is compared."""
-    return binary((name,), name, number=0.0)
+    return binary((name,), name, number=0.0, whole=True)
 
 
 def logical(name: str) -> OperatorInfo:
     """Declares a logical operator. Its kernel converts each operand to 0 and 1 first, in separate buffers."""
     overloads = (f"aten.{name}.default", f"aten.{name}_.default")
-    return binary((name,), name, overloads=overloads, takes_number=False, program=None)
+    return binary((name,), name, overloads=overloads, takes_number=False, program=None, whole=True)
 
 
 def _placed_alike(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
@@ -32,6 +42,7 @@ MASKS = (
     unary(
         ("logical_not",),
         torch=lambda t, tensors, a: t.logical_not(tensors[0]).to(tensors[0].dtype),
+        traits=Traits(program=tiles_twice, whole=True),
         limitations=(Limitation("ttnn.logical_not does not take uint8", dtypes=(DType.UINT8,)),),
     ),
     OperatorInfo(
@@ -45,7 +56,7 @@ MASKS = (
         place=_placed_alike,
         sample=lambda shape: Sample((shape, shape, shape), {}),
         dims=BY_ELEMENT,
-        traits=Traits(program=equal_shapes_program),
+        traits=Traits(program=equal_shapes_program, whole=True),
         limitations=(Limitation("ttnn.where takes tile layout only", layouts=(Layout.ROW_MAJOR,)),),
     ),
     OperatorInfo(
@@ -60,7 +71,7 @@ MASKS = (
         place=_placed_alike,
         sample=lambda shape: Sample((shape, shape), {"value": 0.0}),
         dims=BY_ELEMENT,
-        traits=Traits(program=equal_shapes_program),
+        traits=Traits(program=equal_shapes_program, whole=True),
         limitations=(Limitation("ttnn.where puts no number into 8- and 16-bit integers", dtypes=(DType.UINT8, DType.UINT16)),),
     ),
 )

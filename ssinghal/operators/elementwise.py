@@ -17,6 +17,7 @@ from ssinghal.operators.elementwise_base import (
     BY_ELEMENT,
     ELEMENTWISE,
     FLOATS_ONLY,
+    LIMITING,
     NO_BYTES,
     NO_FRACTIONS,
     NO_HIGH_RANK_BROADCAST,
@@ -99,6 +100,14 @@ def _other(operands: Sequence[Any], attrs: Attrs) -> Any:
 def _check_gelu(attrs: Attrs) -> None:
     if attrs["approximate"] not in ("none", "tanh"):
         raise InvalidCase(unknown("approximate", attrs["approximate"], ("none", "tanh")))
+
+
+def _gelu(c: Call, x: Any) -> Any:
+    """The tanh form is a variant of its own; releases before it have only a fast mode, which approximates the exact form."""
+    is_tanh, variants = c.attrs["approximate"] == "tanh", getattr(c.ttnn, "GeluVariant", None)
+    if is_tanh and variants is not None:
+        return c.ttnn.gelu(x, variant=variants.Tanh, **c.out)
+    return c.ttnn.gelu(x, fast_and_approximate_mode=is_tanh, **c.out)
 
 
 def _check_dropout(attrs: Attrs) -> None:
@@ -257,10 +266,10 @@ OPERATORS = (
     unary(("sigmoid", "Sigmoid")),
     unary(("tanh", "Tanh")),
     unary(("mish", "Mish")),
-    unary(("hardswish", "Hardswish")),
+    unary(("hardswish", "Hardswish"), traits=LIMITING),
     unary(
         ("gelu", "GELU", "geluactivation", "GELUActivation"),
-        call=lambda c, x: c.ttnn.gelu(x, fast_and_approximate_mode=c.attrs["approximate"] == "tanh", **c.out),
+        call=_gelu,
         attrs={"approximate": Attr("str", "none")},
         check=_check_gelu,
     ),
@@ -279,9 +288,10 @@ OPERATORS = (
         ("hardtanh", "Hardtanh"),
         call=lambda c, x: c.ttnn.hardtanh(x, min_val=c.attrs["min_val"], max_val=c.attrs["max_val"], **c.out),
         attrs={"min_val": Attr("float", -1), "max_val": Attr("float", 1)},
+        traits=LIMITING,
     ),
-    unary(("relu6", "ReLU6"), limitations=()),
-    unary(("hardsigmoid", "Hardsigmoid")),
+    unary(("relu6", "ReLU6"), traits=LIMITING, limitations=()),
+    unary(("hardsigmoid", "Hardsigmoid"), traits=LIMITING),
     unary(
         ("elu", "ELU"),
         call=lambda c, x: c.ttnn.elu(x, alpha=float(c.attrs["alpha"]), **c.out),
@@ -305,6 +315,7 @@ OPERATORS = (
         attrs={"min": Attr("float|none", None), "max": Attr("float|none", None)},
         sample={"min": 0.0, "max": 6.0},
         check=_check_clamp,
+        traits=LIMITING,
         limitations=CLAMP_LIMITATIONS,
     ),
     unary(
@@ -313,6 +324,7 @@ OPERATORS = (
         call=_clamp,
         attrs={"min": Attr("float")},
         sample={"min": 0.0},
+        traits=LIMITING,
         limitations=CLAMP_LIMITATIONS,
     ),
     unary(
@@ -321,6 +333,7 @@ OPERATORS = (
         call=_clamp,
         attrs={"max": Attr("float")},
         sample={"max": 6.0},
+        traits=LIMITING,
         limitations=CLAMP_LIMITATIONS,
     ),
     unary(("identity", "Identity"), (), torch=lambda t, tensors, a: tensors[0], limitations=()),

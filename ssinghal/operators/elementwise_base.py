@@ -86,6 +86,7 @@ NO_FRACTIONS = Limitation(
 )
 
 ELEMENTWISE = Traits(program=tiles_twice)
+LIMITING = Traits(program=tiles_twice, spread=4.0)
 BY_ELEMENT = DimRule(broadcast_operands, subject=None, cut=cut_elements)
 
 
@@ -143,6 +144,7 @@ def binary(
     takes_number: bool = True,
     number: float | None = None,
     program: Program | None = binary_program,
+    whole: bool = False,
 ) -> OperatorInfo:
     """Declares an operator of two operands that broadcast, or (``takes_number``) of one and a number.
 
@@ -180,7 +182,7 @@ def binary(
         },
         sample=lambda shape: Sample((shape, shape), {}) if number is None else Sample((shape,), {"other": number}),
         dims=BY_ELEMENT,
-        traits=Traits(program=program),
+        traits=Traits(program=program, whole=whole),
         limitations=(
             *limitations,
             NO_BYTES,

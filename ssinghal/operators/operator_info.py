@@ -140,6 +140,10 @@ class Traits:
     host_map: Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int] | None = None
     # operands whose values must be positive for a result that can be compared (a logarithm's, a variance)
     positive: tuple[int, ...] = ()
+    # operands hold whole numbers when values are compared, so that equal ones and zeros are among them
+    whole: bool = False
+    # how far values that are compared spread around 0: beyond the limits that the operator has
+    spread: float = 1.0
     # operands that hold indices: uint32 on the device, whatever the case's dtype
     indices: tuple[int, ...] = ()
     # correlation with torch's result below which the values are wrong

@@ -19,6 +19,7 @@ _TORCH_DTYPES = {
     DType.BFLOAT16: "bfloat16", DType.FLOAT32: "float32", DType.BFLOAT8_B: "bfloat16", DType.BFLOAT4_B: "bfloat16",
     DType.UINT8: "uint8", DType.UINT16: "int32", DType.UINT32: "int32", DType.INT32: "int32",
 }  # fmt: skip
+RELATIVE, OF_LARGEST = 1e-4, 1e-5  # rounding of float32: of each value, and of the largest one
 INDEX_LIMIT = 2  # index operands hold 0 or 1: valid for every table of at least two rows
 
 
@@ -70,6 +71,22 @@ def compare_with_torch(call: BoundCall, session: Session) -> Comparison:
     return min(results, key=lambda c: -1.0 if c.pcc is None else c.pcc)
 
 
+def float32_difference(expected: Sequence[Any], actual: Sequence[Any]) -> str:
+    """Returns how TTNN's results differ from torch's, "" where they agree to the rounding of float32."""
+    torch = import_module("torch")
+    if len(expected) != len(actual):
+        return f"{len(actual)} results; torch gives {len(expected)}"
+    for ours, theirs in zip(expected, actual, strict=True):
+        if ours.shape != theirs.shape:
+            return f"shape {list(theirs.shape)}; torch gives {list(ours.shape)}"
+        a, b = ours.to(torch.float64), theirs.to(torch.float64)
+        finite = a[torch.isfinite(a)]
+        largest = float(finite.abs().max()) if finite.numel() else 0.0
+        if not torch.allclose(a, b, RELATIVE, OF_LARGEST * largest, equal_nan=True):
+            return f"values differ by up to {float((a - b).nan_to_num().abs().max()):.3g}, of up to {largest:.3g}"
+    return ""
+
+
 def run_both(call: BoundCall, session: Session) -> tuple[list[Any], list[Any]]:
     """Returns torch's results and TTNN's, both as torch tensors of the reference's shapes."""
     torch = import_module("torch")
@@ -92,14 +109,16 @@ def run_both(call: BoundCall, session: Session) -> tuple[list[Any], list[Any]]:
 def make_values(torch: Any, call: BoundCall) -> list[Any]:
     """Returns operands of the reference's shapes, always the same for a case: normal for floats, 0 or 1 for integers.
 
-    Operands that must be positive are at least 0.5.
+    Operands that must be positive are at least 0.5. Operators that compare get whole numbers, and those that limit values get
+    some beyond their limits: another operator would give the same result without.
     """
     generator = torch.Generator().manual_seed(int(call.case.key, 16))
     values = []
     for index, (shape, spec) in enumerate(zip(call.shapes, call.inputs, strict=True)):
         dtype = getattr(torch, _TORCH_DTYPES[spec.dtype])
         if dtype.is_floating_point:
-            normal = torch.randn(shape, generator=generator)
+            normal = torch.randn(shape, generator=generator) * call.info.traits.spread
+            normal = normal.round() if call.info.traits.whole else normal
             values.append((normal.abs() + 0.5 if index in call.info.traits.positive else normal).to(dtype))
         else:
             values.append(torch.randint(0, INDEX_LIMIT, shape, generator=generator, dtype=torch.int64).to(dtype))

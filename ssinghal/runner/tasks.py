@@ -52,9 +52,9 @@ class PoolOptions:
         release: Release | None = None,
     ) -> PoolOptions:
         """Returns options that fit the kind of device: a card takes one process, and its values are compared."""
-        virtual = choice.mode is DeviceMode.VIRTUAL
+        virtual, on_host = choice.mode is DeviceMode.VIRTUAL, choice.mode in (DeviceMode.VIRTUAL, DeviceMode.GOLDEN)
         limits = Limits() if host_tiles is None else replace(Limits(), host_tiles=host_tiles)
-        return cls(workers or (2 if virtual else 1), timeout_s, numerics=not virtual, limits=limits, release=release)
+        return cls(workers or (2 if on_host else 1), timeout_s, numerics=not virtual, limits=limits, release=release)
 
     @property
     def with_torch(self) -> bool:

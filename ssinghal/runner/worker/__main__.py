@@ -27,7 +27,7 @@ def main() -> None:
         choice, options = connection.recv()
         _limit_resources(choice, options)
         try:
-            session = Session(choice, with_torch=options.with_torch)
+            session = _open(choice, options)
         except DeviceError as error:
             connection.send(error)
             return
@@ -38,11 +38,19 @@ def main() -> None:
 
 def _limit_resources(choice: DeviceChoice, options: PoolOptions) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if choice.mode is DeviceMode.VIRTUAL:
+    if choice.mode in (DeviceMode.VIRTUAL, DeviceMode.GOLDEN):
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         wanted = options.address_space_bytes
         limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _open(choice: DeviceChoice, options: PoolOptions) -> Session:
+    if choice.mode is not DeviceMode.GOLDEN:
+        return Session(choice, with_torch=options.with_torch)
+    from ssinghal.device.golden import GoldenSession
+
+    return GoldenSession(choice)
 
 
 def _serve(connection: Connection, session: Session, options: PoolOptions) -> None:
