@@ -46,6 +46,7 @@ SHAPES_FOLDER = Path(__file__).parents[1] / "shapes"
 SUFFIXES = (".yaml", ".yml")
 
 _KINDS = ("crossed", "captured", "imported")
+MAX_NAMED = 5  # catalogs in one message
 _LISTS = (WHOLE_FILE, "operators", "origins", "ops")
 
 Selection = Sequence[str | Path] | None
@@ -115,8 +116,9 @@ def load_catalog(wanted: str) -> Catalog:
     """Returns the one catalog of this name or path. CatalogError if it has faults, InvalidCase if several match."""
     catalogs = load_catalogs([wanted])
     if len(catalogs) != 1:
-        names = ", ".join(c.name for c in catalogs) or "none"
-        raise InvalidCase(f"{wanted!r} is to name one catalog; it names {len(catalogs)}: {names}")
+        first = ", ".join(catalog.name for catalog in catalogs[:MAX_NAMED])
+        more = ", …" if len(catalogs) > MAX_NAMED else ""
+        raise InvalidCase(f"{wanted!r} is part of {len(catalogs)} names of catalogs, expected one: {first or 'none'}{more}")
     return catalogs[0]
 
 
@@ -162,6 +164,9 @@ def _select(selection: Selection) -> tuple[dict[Path, bool], list[str]]:
         if not built_in and wanted and path.is_dir():
             paths = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
         elif not built_in and (path.suffix in SUFFIXES or os.sep in wanted or path.is_file()):
+            if not path.exists():
+                faults.append(f"{path}: no such file")
+                continue
             paths = [path]
         if not built_in and not paths:
             message = unknown("catalog", wanted, (file.stem for file in known.values()))

@@ -104,7 +104,8 @@ def _description(case: Case, record: Record) -> list[str]:
         lines += _tensor_table(record.tensors)
     if record.usage is not None:
         peaks = ", ".join(f"{k.removesuffix('_bytes')} {v:,} B" for k, v in fields_of(record.usage).items() if v)
-        lines.append(f"without limits, the call would take per bank or core: {peaks}")
+        taken = "the call takes" if record.status is Status.FITS else "without limits, the call would take"
+        lines.append(f"{taken} per bank or core: {peaks}")
     elif record.usage_note:
         lines.append(f"peaks: {record.usage_note}")
     if record.device_mode is DeviceMode.VIRTUAL:

@@ -11,6 +11,7 @@ from ssinghal.core.tensors import Shape
 from ssinghal.errors import InvalidCase
 
 MAX_NEAR = 5
+SAME_RANK = 3  # the last of the kinds of likeness, which says little
 
 Pattern = tuple[int | None, ...]
 
@@ -37,18 +38,21 @@ def fits_pattern(shape: Shape, pattern: Pattern) -> bool:
 
 def nearest(shapes: Iterable[Shape], pattern: Pattern) -> tuple[Shape, ...]:
     """Returns the few of ``shapes`` that are most like the pattern: the same sizes in another order, then one other size, then
-    as many elements. A pattern with ``*`` has none."""
+    as many elements; where there is none of these, those of the same rank. Among equals, those whose sizes have the least ratio
+    to the pattern's come first. A pattern with ``*`` has none."""
     wanted = tuple(size for size in pattern if size is not None)
     if len(wanted) < len(pattern):
         return ()
-    ranked: dict[Shape, tuple[int, int]] = {}
+    ranked: dict[Shape, tuple[int, float]] = {}
     for shape in set(shapes):
-        differences = [abs(a - b) for a, b in zip(shape, wanted, strict=False) if a != b]
+        ratios = [abs(math.log((a + 1) / (b + 1))) for a, b in zip(shape, wanted, strict=False) if a != b]  # a size may be 0
         likeness = (
             sorted(shape) == sorted(wanted),
-            len(shape) == len(wanted) and len(differences) == 1,
+            len(shape) == len(wanted) and len(ratios) == 1,
             math.prod(shape) == math.prod(wanted),
+            len(shape) == len(wanted),
         )
         if any(likeness):
-            ranked[shape] = likeness.index(True), sum(differences)
-    return tuple(sorted(ranked, key=lambda shape: (ranked[shape], shape))[:MAX_NEAR])
+            ranked[shape] = likeness.index(True), sum(ratios)
+    alike = [shape for shape, (kind, _) in ranked.items() if kind < SAME_RANK] or ranked
+    return tuple(sorted(alike, key=lambda shape: (ranked[shape], shape))[:MAX_NEAR])

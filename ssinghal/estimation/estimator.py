@@ -31,6 +31,8 @@ from ssinghal.operators.binding import bind
 from ssinghal.operators.case_json import case_from_json, read_lines
 from ssinghal.operators.operator_info import plain_specs
 
+SHARDED_PROGRAM = "the program buffers of a sharded call are known only to TTNN: write the call as a program for ssinghal exec"
+
 _RESOURCES = {
     BufferType.L1: Resource.L1_BUFFER,
     BufferType.DRAM: Resource.DRAM_BUFFER,
@@ -244,12 +246,18 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
 
 
 def _sharded(plan: _AllocationList, kind: ShardKind, board: Board) -> _AllocationList:
-    """Shards the L1 tensors. Sharded calls run other programs, whose buffers have no formula here."""
+    """Shards the L1 tensors. Sharded calls run other programs, whose buffers have no formula here.
+
+    Raises:
+        InvalidCase: no tensor of the call is in L1.
+    """
+    if all(spec.memory.buffer is not BufferType.L1 for spec in (*plan.inputs, *plan.outputs)):
+        raise InvalidCase(f"sharding ({kind}) is for tensors in L1, and this call has none there; expected memory l1")
 
     def cut(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
         return [shard_evenly(spec, kind, board) if spec.memory.buffer is BufferType.L1 else spec for spec in specs]
 
-    unknown = plan.unknown or "its tensors fit, but the program buffers of a sharded call are known only from a probe"
+    unknown = plan.unknown or f"its tensors fit, but {SHARDED_PROGRAM}"
     return replace(plan, inputs=cut(plan.inputs), outputs=cut(plan.outputs), program_bytes=None, unknown=unknown)
 
 

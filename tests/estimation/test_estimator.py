@@ -471,6 +471,16 @@ def test_volumes_come_in_rows_of_whole_tiles_of_channels(channels: int, row_byte
     assert pool.choice.board != "n150" or booked == expected
 
 
+@pytest.mark.parametrize("kind", list(ShardKind))
+@pytest.mark.parametrize(
+    ("name", "inputs", "attrs"),
+    [("relu", ((1, 1, 6400, 512),), {}), ("conv2d", ((1, 64, 80, 80), (64, 64, 3, 3)), {})],
+)
+def test_what_is_in_dram_is_not_sharded(name: str, inputs: tuple[Shape, ...], attrs: dict[str, Any], kind: ShardKind) -> None:
+    with pytest.raises(InvalidCase, match=f"sharding \\({kind}\\) is for tensors in L1, and this call has none there"):
+        estimate(make_case(name, inputs, attrs), load_board("n150"), kind)
+
+
 def test_shards_of_an_estimate_use_all_cores() -> None:
     """6400 x 512 on 8x8 cores: 100 rows each, 128 in tiles, so 4 x 16 tiles of 2048 B; blocks are 800 x 64, 25 x 2 tiles."""
     case = make_case("relu", ((1, 1, 6400, 512),), placement=Placement(memory=BufferType.L1))

@@ -659,7 +659,7 @@ def test_a_catalog_as_json(run):
         (("precision", "ContrastiveHead", "--bytes-only"), "'ContrastiveHead' is not an operator"),
         (("precision", "./nothing.yaml", "--bytes-only"), "nothing.yaml"),
         (("precision", "crossed/mochi", "--bytes-only"), "expected a captured one"),
-        (("precision", "resnet50", "--bytes-only"), "is to name one catalog"),
+        (("precision", "resnet50", "--bytes-only"), "names of catalogs, expected one"),
         (
             ("precision", "torchvision-resnet50-224x224", "--dtype", "float32", "--bytes-only"),
             "sets all of its calls except --memory",
