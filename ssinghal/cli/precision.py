@@ -59,7 +59,7 @@ def precision(
 
     Exit code 0; 1 where a call exceeds in all three dtypes; 2 for bad input.
     """
-    from ssinghal.precision.text import plan_json, plan_lines, storage_json, storage_lines
+    from ssinghal.precision.text import plan_json, plan_lines, storage_json, storage_lines, storage_summary
 
     if bytes_only and (values is not None or case.operator is None):
         raise click.UsageError("--bytes-only measures nothing: name an operator or a catalog, and no --values")
@@ -72,7 +72,8 @@ def precision(
         click.echo(json.dumps({**report, "storage": storage_json(measured)} if measured is not None else report))
     else:
         parts = [plan_lines(plan)] if plan is not None else []
-        parts += [storage_lines(measured)] if measured is not None else []
+        told = storage_summary if plan is not None and values is None else storage_lines
+        parts += [told(measured)] if measured is not None else []
         click.echo("\n\n".join("\n".join(lines) for lines in parts))
     sys.exit(1 if plan is not None and plan.always_exceeds else 0)
 

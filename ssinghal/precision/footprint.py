@@ -2,7 +2,7 @@
 
 A plan gives every tensor of a call one dtype, as the registry's operators do. Where TTNN does not take that dtype, the call
 stays bfloat16 (or as it was, where TTNN does not take that either), with the reason and no savings. Tensors of whole numbers
-(indices, masks) stay as they are.
+(indices, masks) stay as they are. Weights of convolutions are those that TTNN prepares.
 """
 
 from __future__ import annotations
@@ -15,16 +15,23 @@ from ssinghal.core.record import Prediction
 from ssinghal.core.tensors import Board, DType, Layout, TensorSpec, TextEnum
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation, MemoryEstimate, estimate
+from ssinghal.operators import named
 from ssinghal.operators.binding import bind, specs_of
+from ssinghal.operators.operator_info import WEIGHTS_DTYPE
+from ssinghal.operators.prepared_weights import CONVOLUTIONS, prepared_weights
 
 PLAN_DTYPES = (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B)
 _FLOATS = (*PLAN_DTYPES, DType.FLOAT32)
+_BATCH_NORMS = frozenset(named("native_batch_norm"))
+_SMALL_MAPS = "TTNN convolves small maps alone to bfloat4_b: the weights are in bfloat4_b"
 
 
 class Role(TextEnum):
-    """``view``: a result that shares the memory of an operand."""
+    """``batch_norm``: the statistics and weights of one, which ports fold into the convolution before it. ``view``: a result
+    that shares the memory of an operand."""
 
     WEIGHT = "weight"
+    BATCH_NORM = "batch_norm"
     OPERAND = "operand"
     RESULT = "result"
     VIEW = "view"
@@ -32,20 +39,26 @@ class Role(TextEnum):
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of weights and activations: allocated (with padding and alignment) and logical (values only)."""
+    """Bytes of weights and activations: allocated (with padding and alignment) and logical (values only).
+
+    ``batch_norm_bytes``: allocated for those batch norms that are calls of their own.
+    """
 
     weight_bytes: int = 0
     activation_bytes: int = 0
     weight_logical_bytes: int = 0
     activation_logical_bytes: int = 0
+    batch_norm_bytes: int = 0
 
     @property
     def total_bytes(self) -> int:
-        return self.weight_bytes + self.activation_bytes
+        return self.weight_bytes + self.activation_bytes + self.batch_norm_bytes
 
-    def plus(self, spec: TensorSpec, board: Board, *, is_weight: bool, times: int = 1) -> Footprint:
+    def plus(self, spec: TensorSpec, board: Board, role: Role, times: int = 1) -> Footprint:
         allocated, logical = times * spec.allocated_bytes(board), times * spec.logical_bytes
-        if is_weight:
+        if role is Role.BATCH_NORM:
+            return replace(self, batch_norm_bytes=self.batch_norm_bytes + allocated)
+        if role is Role.WEIGHT:
             return replace(
                 self, weight_bytes=self.weight_bytes + allocated, weight_logical_bytes=self.weight_logical_bytes + logical
             )
@@ -61,6 +74,7 @@ class Footprint:
             self.activation_bytes + other.activation_bytes,
             self.weight_logical_bytes + other.weight_logical_bytes,
             self.activation_logical_bytes + other.activation_logical_bytes,
+            self.batch_norm_bytes + other.batch_norm_bytes,
         )
 
 
@@ -73,7 +87,8 @@ def plan_bytes(specs: Iterable[tuple[TensorSpec, bool]], board: Board) -> dict[D
     footprints = dict.fromkeys(PLAN_DTYPES, Footprint())
     for spec, is_weight in specs:
         for dtype in PLAN_DTYPES:
-            footprints[dtype] = footprints[dtype].plus(_spec_in(spec, dtype), board, is_weight=is_weight)
+            role = Role.WEIGHT if is_weight else Role.RESULT
+            footprints[dtype] = footprints[dtype].plus(_spec_in(spec, dtype), board, role)
     return footprints
 
 
@@ -122,8 +137,8 @@ class DTypePlan:
         """Returns the weights and results of ``calls`` such calls. Other operands are counted as results of other calls."""
         total = Footprint()
         for tensor in self.tensors:
-            if tensor.role in (Role.WEIGHT, Role.RESULT):
-                total = total.plus(tensor.allocation.spec, board, is_weight=tensor.role is Role.WEIGHT, times=calls)
+            if tensor.role in (Role.WEIGHT, Role.BATCH_NORM, Role.RESULT):
+                total = total.plus(tensor.allocation.spec, board, tensor.role, calls)
         return total
 
 
@@ -173,9 +188,11 @@ def _plan(wanted: DType, case: Case, kept: str, board: Board, weights: Sequence[
     traits = call.info.traits
     is_view = traits.in_place or (traits.alias is not None and traits.alias(operands, results))
     flags = [*weights, *[False] * (len(operands) - len(weights))]
+    prepared = prepared_weights(call)
+    resident = Role.BATCH_NORM if call.info.name in _BATCH_NORMS else Role.WEIGHT
     tensors = [
-        PlannedTensor(Role.WEIGHT if is_weight else Role.OPERAND, Allocation.of(f"input {number}", spec, board))
-        for number, (spec, is_weight) in enumerate(zip(operands, flags, strict=True), 1)
+        PlannedTensor(resident if is_weight else Role.OPERAND, Allocation.of(f"input {i + 1}", prepared.get(i, spec), board))
+        for i, (spec, is_weight) in enumerate(zip(operands, flags, strict=True))
     ]
     for number, spec in enumerate(results, 1):
         label = "output" if len(results) == 1 else f"output {number}"
@@ -188,6 +205,10 @@ def _in_dtype(case: Case, wanted: DType, board: Board) -> tuple[Case, str]:
     if case.placement.dtype not in _FLOATS:
         return case, f"its tensors hold whole numbers ({case.placement.dtype})"
     kept = ""
+    if case.operator in CONVOLUTIONS and wanted is DType.BFLOAT4_B:
+        narrow, reason = _in_dtype(case, DType.BFLOAT8_B, board)
+        if not reason:
+            return replace(narrow, attrs={**narrow.attrs, WEIGHTS_DTYPE: wanted.value}), _SMALL_MAPS
     for dtype in dict.fromkeys((wanted, DType.BFLOAT16)):
         layout = Layout.TILE if dtype.is_block_float else case.placement.layout
         changed = replace(case, placement=replace(case.placement, dtype=dtype, layout=layout))

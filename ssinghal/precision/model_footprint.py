@@ -6,6 +6,7 @@ as results. So the sums show what a dtype saves, not what is live at the same ti
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,9 +34,10 @@ class PlannedCall:
 
     @property
     def weight_values(self) -> int:
-        """Elements of the weights of all its calls."""
-        tensors = self.plan.given.tensors
-        return self.calls * sum(t.allocation.spec.volume for t in tensors if t.role is Role.WEIGHT)
+        """Elements of the weights of all its calls, as the model has them."""
+        given = self.plan.given
+        operands = zip(given.tensors, given.case.inputs, strict=False)
+        return self.calls * sum(math.prod(shape) for tensor, shape in operands if tensor.role in (Role.WEIGHT, Role.BATCH_NORM))
 
 
 @dataclass(frozen=True)

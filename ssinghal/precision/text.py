@@ -15,7 +15,6 @@ from ssinghal.precision.storage_error import GOOD_PCC, RUINED_SHARE, MeasuredLos
 from ssinghal.render.tables import aligned
 
 NUMERICS = "numerics not run: the error of storage alone, packed and unpacked on the host; it does not predict a model's"
-PADDED = 2  # times the values alone: from there on a note explains the padding of weights
 SHOWN = 20  # failing calls in the text; JSON has all
 _BLOCK_FLOATS = PLAN_DTYPES[1:]
 
@@ -112,11 +111,6 @@ def _model_lines(plan: ModelPlan) -> list[str]:
         " live at once",
         f"weights: {plan.weight_values:,} values; the model has {plan.params:,} parameters",
     ]
-    planned = plan.footprint(DType.BFLOAT16)
-    if planned.weight_bytes > PADDED * planned.weight_logical_bytes:
-        lines.append(
-            "weights are counted as passed to the calls, with padded rows; TTNN prepares those of convolutions in another form"
-        )
     if plan.unmapped:
         lines.append(f"not counted, calls without a case: {sum(plan.unmapped.values()):,}")
         lines += [f"  {count:,}: {reason}" for reason, count in sorted(plan.unmapped.items(), key=lambda x: -x[1])]
@@ -136,6 +130,8 @@ def _totals(plan: ModelPlan) -> list[str]:
     row("  values alone", [f.weight_logical_bytes for f in planned])
     row("results", [f.activation_bytes for f in planned])
     row("  values alone", [f.activation_logical_bytes for f in planned])
+    if planned[0].batch_norm_bytes:
+        row("batch norms, unless folded", [f.batch_norm_bytes for f in planned])
     row("total", [f.total_bytes for f in planned])
     rows.append(
         [
@@ -159,7 +155,8 @@ def _operator_rows(plan: ModelPlan) -> list[list[str]]:
         base = o.footprints[DType.BFLOAT16]
         saved = [f"{o.saved_bytes(d):,}" for d in _BLOCK_FLOATS]
         exceeding = [str(o.exceeding(d) or "") for d in shown]
-        rows.append([o.operator, f"{o.calls:,}", f"{base.weight_bytes:,}", f"{base.activation_bytes:,}", *saved, *exceeding])
+        weights = base.weight_bytes + base.batch_norm_bytes
+        rows.append([o.operator, f"{o.calls:,}", f"{weights:,}", f"{base.activation_bytes:,}", *saved, *exceeding])
     return rows
 
 
@@ -246,6 +243,20 @@ def storage_lines(measured: MeasuredLoss) -> list[str]:
     if hidden:
         lines.append(
             f"*: PCC above {GOOD_PCC:g}, yet more than {RUINED_SHARE:.0%} flushed to zero: {hidden} of {len(rows) - 1} rows"
+        )
+    return [*lines, NUMERICS]
+
+
+def storage_summary(measured: MeasuredLoss) -> list[str]:
+    """Returns the range of the error over all samples, in a line for each block float."""
+    lines = [f"storage error of sample values, by the host packing of ttnn {measured.ttnn} (all of it: ssinghal precision):"]
+    for dtype in _BLOCK_FLOATS:
+        losses = [loss for loss in measured.losses if loss.dtype is dtype]
+        medians = [loss.median_relative for loss in losses if loss.median_relative is not None]
+        flushed = [loss.flushed for loss in losses]
+        lines.append(
+            f"  {dtype}: median relative error {min(medians):.2%} to {max(medians):.2%},"
+            f" {min(flushed):.2%} to {max(flushed):.2%} of the values become zero"
         )
     return [*lines, NUMERICS]
 
