@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
-from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import Shape, format_bytes, format_shape
 from ssinghal.errors import HarnessError
 from ssinghal.plan.plot import Plot, plot_of
@@ -49,12 +49,16 @@ class EdgeTable:
 
 @dataclass(frozen=True)
 class PlanView:
-    """One plan of the page. ``facts``: those in which the plans of the page differ."""
+    """One plan of the page. ``facts``: those in which the plans of the page differ. ``like``: an earlier plan of the page with
+    the same first failure, if there is one. ``term``: this program's name of what ran out, where ``outcome`` is the first on
+    the page to use TTNN's, else ""."""
 
     id: str
     plan: PlanResult
     plot: Plot | None
     facts: Mapping[str, str]
+    like: PlanView | None = None
+    term: str = ""
 
     @property
     def name(self) -> str:
@@ -81,10 +85,12 @@ def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -
     results = [read_plan(plan, f"plan {number}") for number, plan in enumerate(plans, 1)]
     facts = [_facts(result) for result in results]
     common = {name: text for name, text in facts[0].items() if all(f[name] == text for f in facts)} if facts else {}
-    views = [
-        PlanView(f"plan-{number}", result, plot_of(result), {k: v for k, v in own.items() if k not in common})
-        for number, (result, own) in enumerate(zip(results, facts, strict=True), 1)
-    ]
+    views: list[PlanView] = []
+    for number, (result, own) in enumerate(zip(results, facts, strict=True), 1):
+        different = {name: text for name, text in own.items() if name not in common}
+        like = next((view for view in views if view.like is None and _same_failure(view.plan, result)), None)
+        term = _term(result) if all(view.outcome != _words(result.status, result.failure) for view in views) else ""
+        views.append(PlanView(f"plan-{number}", result, plot_of(result), different, like, term))
     return html.page(
         _template(),
         title="Plan of " + ", ".join(dict.fromkeys(r.model for r in results)) if results else "How far models go",
@@ -178,14 +184,35 @@ def _failures(plan: PlanResult) -> Iterable[CallFailure]:
     return (plan.failure, *plan.later) if plan.failure is not None else plan.later
 
 
+def _same_failure(one: PlanResult, other: PlanResult) -> bool:
+    """Returns whether both plans fail first in the same call of the same model, with the same figures."""
+    if one.failure is None or other.failure is None or one.model != other.model:
+        return False
+    calls = [(f.operator, f.at, f.doing, f.operands, sentence(f.verdict)) for f in (one.failure, other.failure)]
+    return calls[0] == calls[1]
+
+
 def _words(status: Status, failure: CallFailure | None) -> str:
-    resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
+    """Names a verdict. Program buffers have the name that the release uses, as in its message."""
+    resource = _resource(status, failure)
+    kind = failure.verdict.buffer_kind if failure is not None else ""
+    if resource is Resource.CIRCULAR_BUFFER and kind:
+        return outcome_text((status.value, f"{kind} buffers"))
     return outcome_text((status.value, resource.value if resource is not None else None))
 
 
+def _term(plan: PlanResult) -> str:
+    resource = _resource(plan.status, plan.failure)
+    return resource.value if resource is not None and resource.value not in _words(plan.status, plan.failure) else ""
+
+
 def _kind(status: Status, failure: CallFailure | None) -> str:
-    resource = failure.verdict.resource if failure is not None and failure.verdict.status is status else None
+    resource = _resource(status, failure)
     return css_class((status.value, resource.value if resource is not None else None))
+
+
+def _resource(status: Status, failure: CallFailure | None) -> Resource | None:
+    return failure.verdict.resource if failure is not None and failure.verdict.status is status else None
 
 
 def _size(size_bytes: int | None) -> Markup:
@@ -221,7 +248,7 @@ def _numbers(verdict: Verdict) -> list[tuple[str, int, int | None]]:
     if verdict.bytes_per_bank is None:
         reach = "end at" if verdict.ends_at_address else "need"
         rows: list[tuple[str, int | None]] = [
-            (f"program buffers {reach}", verdict.program_bytes),
+            (f"{verdict.buffer_kind or 'program'} buffers {reach}", verdict.program_bytes),
             ("limit", verdict.limit_bytes),
             ("an L1 tensor begins at", verdict.tensor_address),
             ("short", verdict.shortfall_bytes),

@@ -6,6 +6,7 @@ the page stretches; what must not be stretched is placed by per cent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,7 +16,7 @@ from ssinghal.core.tensors import format_bytes
 from ssinghal.plan.result import PlanResult, StepUse
 
 HEIGHT = 1000
-HEADROOM = 1.06  # above the highest point that is drawn
+HEADROOM = 1.02  # at least, above the highest point that is drawn
 REACH = 2.0  # the end of a bank is drawn up to this factor above the highest bytes
 MAX_REQUESTED = 1.3  # banks; a larger request is cut off there
 X_TICKS, Y_TICKS = 8, 6  # at most
@@ -106,14 +107,16 @@ def plot_of(plan: PlanResult) -> Plot | None:
     )
 
 
-def _top(plan: PlanResult) -> tuple[float, bool]:
-    """Returns the bytes at the upper edge, and whether the end of a bank is below it."""
+def _top(plan: PlanResult) -> tuple[int, bool]:
+    """Returns the bytes at the upper edge, which has the last tick, and whether the end of a bank is below it."""
     bank = plan.dram_bank_bytes
     highest = max(plan.peak_bytes, *(max(use.dram_peak_bytes, use.dram_bytes) for use in plan.steps), 1)
     _, with_request = _request(plan)
     highest = max(highest, min(with_request, int(bank * MAX_REQUESTED)))
     has_bank = 0 < bank <= highest * REACH
-    return (max(highest, bank) if has_bank else highest) * HEADROOM, has_bank
+    least = (max(highest, bank) if has_bank else highest) * HEADROOM
+    every = _y_interval(least)
+    return every * math.ceil(least / every), has_bank
 
 
 def _request(plan: PlanResult) -> tuple[int, int]:
@@ -177,7 +180,11 @@ def _x_ticks(steps: Sequence[StepUse]) -> tuple[Tick, ...]:
     )
 
 
-def _y_ticks(top: float) -> tuple[Tick, ...]:
-    """Places ticks at powers of two of bytes, which have short names."""
-    every = next(2**k for k in range(100) if top < 2**k * Y_TICKS)
-    return tuple(Tick(_from_top(size, top), format_bytes(size).partition(" (")[0]) for size in range(0, int(top) + 1, every))
+def _y_interval(size_bytes: float) -> int:
+    """Returns a power of two of bytes, so that ticks have short names."""
+    return next(1 << k for k in range(100) if size_bytes <= (1 << k) * Y_TICKS)
+
+
+def _y_ticks(top: int) -> tuple[Tick, ...]:
+    sizes = range(0, top + 1, _y_interval(top))
+    return tuple(Tick(_from_top(size, top), format_bytes(size).partition(" (")[0]) for size in sizes)

@@ -21,8 +21,9 @@ PAGE = "timeline.html"
 MAX_NUMBERS = 6  # of one change
 
 BAR_LEFT, BAR_WIDTH, BAR_HEIGHT = 100, 720, 22
-CELL_WIDTH, CELL_HEIGHT = 84, 12
-LABEL_WIDTH, HEAD_HEIGHT = 420, 20
+CELL_WIDTH, CELL_HEIGHT = 84, 16
+LABEL_WIDTH, HEAD_HEIGHT = 440, 20
+BASELINE = 12  # of a label in its row; what hangs below it, such as an underscore, has space too
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def page(timeline: Timeline, title: str) -> str:
             "bars_height": (BAR_HEIGHT + 6) * len(timeline.groups),
             "cell_width": CELL_WIDTH,
             "cell": CELL_HEIGHT,
+            "baseline": BASELINE,
             "label": LABEL_WIDTH,
             "head": HEAD_HEIGHT,
             "grid_width": LABEL_WIDTH + CELL_WIDTH * len(timeline.groups),

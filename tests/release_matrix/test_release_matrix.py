@@ -237,6 +237,24 @@ def test_the_page_is_complete_and_loads_nothing(timeline):
     assert "L1 base moved by +160 B" in text
 
 
+def test_underscores_of_labels_are_visible(timeline, open_tab, tmp_path):
+    """Each label, with what hangs below its baseline, is within its own row and within the drawing."""
+    named = {"op": "native_group_norm", "operator": "native_group_norm", "id": "1x64x640x400-row_major-to_layout_"}
+    records = {v: [{**fitting(v), **named, "key": f"{n:012x}"} for n in range(3)] for v in (OLD, NEW)}
+    path = tmp_path / "timeline.html"
+    path.write_text(page(timeline(records), "labels"))
+    rows = open_tab(path).evaluate(
+        """() => [...document.querySelectorAll('svg text.id')].map((label) => {
+          const box = label.getBBox();
+          const row = label.nextElementSibling.getBBox();
+          const least = Math.min(row.y + row.height, label.ownerSVGElement.height.baseVal.value);
+          return [label.textContent, box.y >= row.y - 1, box.y + box.height <= least];
+        })"""
+    )
+    assert len(rows) == 3
+    assert all("row_major-to_layout_" in text and below and above for text, below, above in rows)
+
+
 def test_texts_of_catalogs_and_messages_are_not_markup(timeline):
     records = {v: [{**ended(v, status), "message": HOSTILE, "id": HOSTILE}] for v, status in ((OLD, "error"), (NEW, "fits"))}
     read = ParsedPage(page(timeline(records), HOSTILE))

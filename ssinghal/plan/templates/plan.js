@@ -4,12 +4,25 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 const ROWS = 100; // at first: a browser is slow with more
 const MORE = 500; // at a time
 const AFTER = "after the first failure: not evidence";
+const STAND_IN =
+  "The call failed and has no result. For the calls after it, an empty tensor of the result's shape was allocated if it fitted;" +
+  " the bytes after this step include it.";
 
 for (const section of document.querySelectorAll("[data-plan]")) {
   const plan = DATA.plans[Number(section.dataset.plan)];
   const pointer = timeline(section.querySelector("[data-plot]"), plan);
   const details = section.querySelector("[data-steps]");
   details?.addEventListener("toggle", () => stepTable(details, plan, pointer), { once: true });
+}
+window.addEventListener("hashchange", unfoldTarget);
+unfoldTarget();
+
+/** Unfolds the plan that a link of the summary leads to. */
+function unfoldTarget() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (!target?.matches("details.plan")) return;
+  target.open = true;
+  target.scrollIntoView();
 }
 
 /** Returns a step of `plan` by its place in the columns. */
@@ -108,7 +121,7 @@ function description(step, plan) {
     el("span.much", "DRAM, per bank: ", el("b", both(step.dram)), " after the step"),
     el("span.parts", parts.map(([name, value]) => el("span", `${name} `, el("span.figure", both(value))))),
     step.said && el("span.lack", step.said),
-    step.isFirst && el("span.lack", "These bytes include a stand-in for its result, if that fitted."),
+    step.isFirst && el("span.lack", STAND_IN),
     step.isAfter && el("span.lack", AFTER),
   ].filter(Boolean);
 }
