@@ -25,6 +25,7 @@ VIEWS = frozenset(
 CASTS = frozenset("_to_copy to type_as".split())
 NORMS = frozenset("batch_norm native_batch_norm _native_batch_norm_legit_no_training".split())
 CONVOLUTIONS = frozenset("conv1d conv2d conv3d convolution".split())
+TRANSPOSED_CONVOLUTIONS = frozenset("conv_transpose1d conv_transpose2d conv_transpose3d".split())
 # The result is a map, [N, C, ...], whatever the operands are.
 _RETURN_MAPS = CONVOLUTIONS | NORMS | {"group_norm", "native_group_norm", "instance_norm", "pixel_shuffle", "pixel_unshuffle"}
 _RETURN_MAPS_PREFIXES = ("conv_transpose", "max_pool", "avg_pool", "adaptive_", "upsample_", "_upsample_")
@@ -32,11 +33,20 @@ _RETURN_MAPS_PREFIXES = ("conv_transpose", "max_pool", "avg_pool", "adaptive_", 
 _NO_MAPS = VIEWS - {"alias", "clone", "contiguous", "detach"} | frozenset(
     "baddbmm bmm linear matmul mm scaled_dot_product_attention softmax _softmax".split()
 )
-# Each element of the result depends on many: no such call can write over its operand.
-_READS_MANY = CONVOLUTIONS | frozenset(
-    "addmm baddbmm bmm cumsum flip gather index linear matmul mm roll scaled_dot_product_attention sort take_along_dim".split()
+_ROW_BY_ROW = frozenset(
+    "chunk layer_norm linear native_layer_norm rms_norm select slice split split_with_sizes tensor_split unbind".split()
 )
-MAP_RANK = 4
+# Each element of the result depends on many: no such call can write over its operand.
+_READS_MANY = (
+    CONVOLUTIONS
+    | TRANSPOSED_CONVOLUTIONS
+    | frozenset(
+        "addmm baddbmm bmm cumsum flip gather index linear matmul mm roll scaled_dot_product_attention sort"
+        " take_along_dim".split()
+    )
+)
+ROW_RANK, MAP_RANK = 3, 4
+_WRITE_IN_PLACE = frozenset("copy_ fill_ silu_ zero_".split())  # also on the device
 
 
 def name_of(step: Step) -> str:
@@ -64,7 +74,10 @@ class Sharing:
 
     @cached_property
     def free_views(self) -> Roots:
-        """As in a port with lazy views: slices are copies, all other views cost nothing, and batch norms are folded."""
+        """As in a port with lazy views: slices are copies, all other views cost nothing, and batch norms are folded.
+
+        TTNN has few operators that write in place; the result of any other call that does so in torch is separate.
+        """
         values = self._trace.values
 
         def rule(number: int, step: Step, result: int) -> int | None:
@@ -72,7 +85,7 @@ class Sharing:
             same_size = prod(values[source].shape) == prod(values[result].shape)
             if number in self.folded or (self._names[number] in VIEWS and same_size):
                 return source
-            return self._written(number, step, result)
+            return self._written(number, step, result) if self._names[number] in _WRITE_IN_PLACE else None
 
         return self._roots(rule)
 
@@ -110,8 +123,20 @@ class Sharing:
         return {number: alone[source] for number, source in norms if source in alone}
 
     @cached_property
+    def rows(self) -> frozenset[int]:
+        """Values that a port keeps as rows of their last dim: what is cut or computed row by row, and what is like that."""
+        values = self._trace.values
+        rows: set[int] = set()
+        for step, name in zip(self._trace.steps, self._names, strict=True):
+            for result in step.results:
+                like = any(n in rows and values[n].shape == values[result].shape for n in step.inputs)
+                if values[result].shape and (name in _ROW_BY_ROW or (like and name not in _NO_MAPS)):
+                    rows.add(result)
+        return frozenset(rows - self.maps)
+
+    @cached_property
     def maps(self) -> frozenset[int]:
-        """Values of [N, C, ...] that a port keeps channels-last.
+        """Values of [N, C, ...] that a port keeps channels-last; rows [N, C, L] where a convolution creates them.
 
         Those are images, the results of convolutions, pools and norms of maps, and what is computed from such maps without
         giving their dims another meaning.
@@ -119,11 +144,12 @@ class Sharing:
         values = self._trace.values
         maps = {n for n, v in enumerate(values) if v.kind is ValueKind.INPUT and len(v.shape) >= MAP_RANK}
         for step, name in zip(self._trace.steps, self._names, strict=True):
-            is_map = name in _RETURN_MAPS or name.startswith(_RETURN_MAPS_PREFIXES)
+            returns_map = name in _RETURN_MAPS or name.startswith(_RETURN_MAPS_PREFIXES)
+            least_rank = ROW_RANK if name in CONVOLUTIONS else MAP_RANK
             for result in step.results:
                 rank = len(values[result].shape)
                 like = any(n in maps and len(values[n].shape) == rank for n in step.inputs)
-                if rank >= MAP_RANK and (is_map or (like and name not in _NO_MAPS)):
+                if (returns_map and rank >= least_rank) or (like and name not in _NO_MAPS):
                     maps.add(result)
         return frozenset(maps)
 

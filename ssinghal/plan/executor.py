@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from ssinghal.operators.operator_info import PLACED_DTYPES
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
-from ssinghal.plan.memory_audit import AuditError, MemoryAudit
+from ssinghal.plan.memory_audit import AuditError, MemoryAudit, stored_spec
 from ssinghal.plan.policy import Lifetime, PortingPolicy
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split, StandIn, StepUse
 from ssinghal.plan.rules.base import Work
@@ -171,25 +171,39 @@ class _PlanExecution:
 
     def _load(self, steps: tuple[PlannedStep, ...]) -> bool:
         """Places weights, then inputs; False where they do not fit, which is then the failure."""
-        self.ops.doing = "prepare the weights"
+        loading: int | None = None
         try:
+            self.ops.doing = "preparing the weights"
             self.residents.decide_specs(steps)
             self.session.clear()
-            self.ops.doing = "place the weights"
+            self.ops.doing = "placing the weights"
             self.residents.place_all(steps)
-            self.ops.doing = "place the inputs"
-            for number, value in enumerate(self.trace.values):
+            self.ops.doing = "placing the inputs"
+            for loading, value in enumerate(self.trace.values):
                 if value.kind is ValueKind.INPUT:
-                    self.store[number] = self._placed(value)
+                    self.store[loading] = self._placed(value)
         except TTNN_ERRORS as error:
-            self.failures.append(self._failure(None, error))
+            self._keep_weights()
+            self.failures.append(self._loading_failure(self.residents.placing if loading is None else loading, error))
             return False
+        self._keep_weights()
+        self._update_peak(self.audit.check("weights and inputs", self._tensors())[BufferType.DRAM], -1)
+        return True
+
+    def _keep_weights(self) -> None:
+        """Counts the weights that were placed."""
         self.audit.keep(self.residents.tensors.values())
         specs = [self.session.spec_of(tensor) for tensor in self.residents.tensors.values()]
         banks = self.session.board.dram.num_banks
         self._weights_padding = self.audit.weights_bytes - sum(ceil_div(spec.logical_bytes, banks) for spec in specs)
-        self._update_peak(self.audit.check("weights and inputs", self._tensors())[BufferType.DRAM], -1)
-        return True
+
+    def _loading_failure(self, number: int | None, error: Exception) -> CallFailure:
+        """Returns the failure to place the weight or input ``number``; the weights before it are then among the live values."""
+        value = None if number is None else self.trace.values[number]
+        name, shapes = (value.name, (value.shape,)) if value is not None else ("", ())
+        verdict = replace(translate_error(type(error).__name__, str(error)), stage=name)
+        alive, split = self._alive([(weight.value, tensor) for weight, tensor in self.residents.tensors.items()])
+        return CallFailure(-1, "", name, self.ops.doing, shapes, (), verdict, alive, split)
 
     def _placed(self, value: Value) -> HeldTensor:
         """Places an input as a port does: maps channels-last in rows, everything else in torch's order in tiles."""
@@ -289,16 +303,15 @@ class _PlanExecution:
                 return Status.OOM, tensors
         return Status.UNSUPPORTED, tensors
 
-    def _failure(self, planned: PlannedStep | None, error: Exception) -> CallFailure:
+    def _failure(self, planned: PlannedStep, error: Exception) -> CallFailure:
         verdict = replace(translate_error(type(error).__name__, str(error)), stage=self.ops.doing)
         alive, split = self._alive()
         values = self.trace.values
-        operands = () if planned is None else tuple(values[n].shape for n in planned.operands)
-        results = () if planned is None else tuple(values[n].shape for n in planned.results)
-        number, name, at = (-1, "", "") if planned is None else (planned.number, planned.operator, planned.step.at)
+        operands, results = (tuple(values[n].shape for n in numbers) for numbers in (planned.operands, planned.results))
         return CallFailure(
-            number, name, at, self.ops.doing, operands, results, verdict, alive, split, after=bool(self.failures)
-        )
+            planned.number, planned.operator, planned.step.at, self.ops.doing, operands, results, verdict, alive, split,
+            after=bool(self.failures),
+        )  # fmt: skip
 
     # Accounting -----------------------------------------------------------------------------------------------------------
 
@@ -311,23 +324,29 @@ class _PlanExecution:
             self.peak_alive, split = self._alive()
             self.peak_split = replace(split, temporaries_bytes=peak_bytes - split.total_bytes)
 
-    def _alive(self) -> tuple[tuple[LiveValue, ...], Split]:
-        """Returns the largest live values, and the bytes of all of them."""
-        board = self.session.board
-        live: dict[int, LiveValue] = {}  # by address
-        padding = self._weights_padding
-        for number, x in self.store.items():
-            spec, value = self.session.spec_of(x.tensor), self.trace.values[number]
-            if spec.memory.buffer is BufferType.DRAM and x.tensor.buffer_address() not in live:
-                size = spec.booked_bytes_per_bank(board)
-                padding += size - ceil_div(spec.logical_bytes, board.dram.num_banks)
-                live[x.tensor.buffer_address()] = LiveValue(
-                    number, value.name, value.shape, spec.shape, spec.layout.value, size, spec.logical_bytes
-                )
+    def _alive(self, weights: Iterable[tuple[int, Any]] = ()) -> tuple[tuple[LiveValue, ...], Split]:
+        """Returns the largest live values, those of ``weights`` among them, and the bytes of all."""
+        live = self._live_values((number, x.tensor) for number, x in self.store.items())
         activations = sum(alive.bytes_per_bank for alive in live.values())
-        split = Split(self.audit.weights_bytes, activations, self.audit.cached[BufferType.DRAM], 0, padding)
-        largest = sorted(live.values(), key=lambda alive: (-alive.bytes_per_bank, alive.value))[:LARGEST]
-        return tuple(largest), split
+        banks = self.session.board.dram.num_banks
+        padding = sum(alive.bytes_per_bank - ceil_div(alive.logical_bytes, banks) for alive in live.values())
+        cached = self.audit.cached[BufferType.DRAM]
+        split = Split(self.audit.weights_bytes, activations, cached, 0, self._weights_padding + padding)
+        values = [*live.values(), *self._live_values(weights).values()]
+        return tuple(sorted(values, key=lambda alive: (-alive.bytes_per_bank, alive.value))[:LARGEST]), split
+
+    def _live_values(self, tensors: Iterable[tuple[int, Any]]) -> dict[int, LiveValue]:
+        """Returns the values in DRAM by address, so that views of each other count once."""
+        live: dict[int, LiveValue] = {}
+        for number, tensor in tensors:
+            spec, value, address = stored_spec(self.session, tensor), self.trace.values[number], tensor.buffer_address()
+            if spec.memory.buffer is BufferType.DRAM and address not in live:
+                logical = self.session.spec_of(tensor)
+                size = spec.booked_bytes_per_bank(self.session.board)
+                live[address] = LiveValue(
+                    number, value.name, value.shape, logical.shape, spec.layout.value, size, logical.logical_bytes
+                )
+        return live
 
     def _stand_in_share(self, steps: tuple[PlannedStep, ...]) -> float:
         total = sum(logical_bytes(self.trace.values[n]) for step in steps for n in step.results)

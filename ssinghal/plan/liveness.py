@@ -1,7 +1,8 @@
 """Computes how many bytes of a model must be live at once, from its trace: no device, all boards in a fraction of a second.
 
 It prunes searches and is never the verdict: it knows nothing of fragmentation, of the layouts that calls need, of what TTNN
-allocates within a call, or of calls that TTNN rejects. Only ``Outlook.EXCEEDS`` is certain, for the calls of the trace.
+allocates within a call and keeps in its program cache, or of calls that TTNN rejects. Two bounds are certain: ``needed`` for
+the calls of the trace as they are, and ``least`` whatever a rewrite makes of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ssinghal.capture.trace import Trace, ValueKind, logical_bytes
 from ssinghal.core.tensors import Board, Shape, TensorSpec, TextEnum, ceil_div
 from ssinghal.plan.aliasing import Roots, Sharing
 from ssinghal.plan.policy import Lifetime
-from ssinghal.plan.sizes import channels_last, least_bytes, resident_shapes, tiles
+from ssinghal.plan.sizes import channels_last, in_rows, least_bytes, resident_shapes, tiles
 
 LARGEST = 10
 
@@ -35,7 +36,7 @@ class SizeRule(TextEnum):
 
 
 class Outlook(TextEnum):
-    """What arithmetic decides about a model on a board."""
+    """What a bound decides about a model on a board."""
 
     EXCEEDS = "exceeds"
     MAY_FIT = "may fit"
@@ -88,14 +89,17 @@ class Peak:
 class Arithmetic:
     """The bounds for one trace on one board.
 
-    ``needed``: the most bytes that must be live at once: elements alone, views free, each value from the call that creates it
-    to the last one that reads it. ``needed_in_place``: the same if every call that can overwrites an operand. ``first_over``:
-    the first step that needs more than the board has, without overwriting; None where none does.
+    ``least``: the weights with the inputs, or with the results, whichever is more: elements alone. No rewrite undercuts it,
+    since none changes what the model takes and returns. ``needed``: the most bytes that must be live at once without any
+    rewrite: elements alone, views free, each value from the call that creates it to the last one that reads it.
+    ``needed_in_place``: the same if every call that can overwrites an operand. ``first_over``: the first step that needs more
+    than the board has, without overwriting; None where none does.
     """
 
     board: str
     dram_bytes: int
     peaks: tuple[Peak, ...]
+    least: Moment
     needed: Moment
     needed_in_place: Moment
     first_over: Moment | None = None
@@ -108,8 +112,18 @@ class Arithmetic:
         return moment.total_bytes / self.dram_bytes
 
     @property
+    def outlook_in_words(self) -> str:
+        """What all bounds and the estimate as a port lays the model out say together."""
+        if self.least.total_bytes > self.dram_bytes:
+            return "exceeds"
+        if self.first_over is not None:
+            return "needs a rewrite"
+        laid_out = self.peak(Lifetime.LAST_USE, SizeRule.CHANNELS_LAST).moment
+        return "unlikely" if laid_out.total_bytes > self.dram_bytes else "may fit"
+
+    @property
     def outlook(self) -> Outlook:
-        """EXCEEDS: no layout and no freeing makes these calls fit; only calls that overwrite an operand still may."""
+        """EXCEEDS: no layout and no freeing makes these calls fit; only a rewrite still may."""
         return Outlook.MAY_FIT if self.first_over is None else Outlook.EXCEEDS
 
     @property
@@ -158,7 +172,8 @@ class _TraceLiveness:
         totals, in_place = self._needed
         over = next((n for n, total in enumerate(totals) if total + self._weights_bytes > dram_bytes), None)
         first_over = None if over is None else self._moment(over, totals[over], self._weights_bytes)
-        return Arithmetic(board.name, dram_bytes, tuple(peaks), self._most(totals), self._most(in_place), first_over)
+        bounds = self._least, self._most(totals), self._most(in_place)
+        return Arithmetic(board.name, dram_bytes, tuple(peaks), *bounds, first_over)
 
     # Peaks --------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +185,11 @@ class _TraceLiveness:
     def _specs(self) -> Mapping[SizeRule, list[TensorSpec | None]]:
         values, maps = self.trace.values, self.sharing.maps
         plain = [tiles(value.shape, value.dtype) for value in values]
-        flat = [channels_last(value) if number in maps else plain[number] for number, value in enumerate(values)]
+        rows = self.sharing.rows
+        flat = [
+            channels_last(value) if number in maps else in_rows(value) if number in rows else plain[number]
+            for number, value in enumerate(values)
+        ]
         return {SizeRule.TORCH_ORDER: plain, SizeRule.CHANNELS_LAST: flat}
 
     @cached_property
@@ -244,6 +263,21 @@ class _TraceLiveness:
     @cached_property
     def _needed(self) -> tuple[list[int], list[int]]:
         return self._totals(self.sharing.least), self._totals(self.sharing.least_in_place)
+
+    @cached_property
+    def _least(self) -> Moment:
+        """The moment before the first step, or the one after the last."""
+        values, by_storage = self.trace.values, self.sharing.by_storage
+        inputs = sum(least_bytes(v.shape, v.dtype) for v in values if v.kind is ValueKind.INPUT)
+        returned: defaultdict[int, int] = defaultdict(int)  # storage -> of its largest view, so that shared ones count once
+        for number in self.trace.results:
+            root = by_storage[number]
+            if not values[number].is_resident and not values[root].is_resident:
+                size = min(least_bytes(values[n].shape, values[n].dtype) for n in (number, root))
+                returned[root] = max(returned[root], size)
+        results = sum(returned.values())
+        step = 0 if inputs >= results else len(self.trace.steps) - 1
+        return self._moment(step, max(inputs, results), self._weights_bytes)
 
     def _totals(self, roots: Roots) -> list[int]:
         """Returns the minimum bytes of activations at each step: of each buffer its live values, up to the buffer's size."""

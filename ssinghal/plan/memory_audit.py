@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from ssinghal.core.tensors import BufferType, Layout, TensorSpec, round_up
@@ -44,7 +43,7 @@ class MemoryAudit:
         """Adds the weights, which stay allocated to the end."""
         self._weights = self.buffers(tensors)
 
-    @cached_property
+    @property
     def weights_bytes(self) -> int:
         return _sum(self._weights, BufferType.DRAM)
 

@@ -228,8 +228,7 @@ def _shapes(shapes: Sequence[Shape]) -> str:
 
 
 def _failed(failure: CallFailure) -> str:
-    where = f"step {failure.step} {failure.operator}" if failure.step >= 0 else failure.doing
-    return f"{where} in {failure.at}" if failure.at else where
+    return failure.where.removeprefix("at ")
 
 
 def _step(use: StepUse | None) -> str:

@@ -69,7 +69,8 @@ class StepUse:
 class CallFailure:
     """A call that TTNN rejected.
 
-    ``doing``: the TTNN call that was under way. ``after``: another call failed before it, so that stand-ins were live instead
+    ``step``: -1 before the first. ``doing``: the TTNN call that was under way, or "placing the weights". ``at``: the module of
+    the step, or the name of the weight or input. ``after``: another call failed before it, so that stand-ins were live instead
     of its results.
     """
 
@@ -83,6 +84,13 @@ class CallFailure:
     alive: tuple[LiveValue, ...] = ()
     split: Split = Split()
     after: bool = False
+
+    @property
+    def where(self) -> str:
+        """The step, or what was under way before the first one."""
+        if self.step < 0:
+            return f"while {self.doing}, before the first step"
+        return f"at step {self.step} {self.operator} in {self.at}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import cache
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, TILE_ELEMENTS, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.operators.operator_info import PLACED_DTYPES
-from ssinghal.plan.aliasing import CONVOLUTIONS, MAP_RANK, NORMS, Sharing, name_of
+from ssinghal.plan.aliasing import CONVOLUTIONS, MAP_RANK, NORMS, TRANSPOSED_CONVOLUTIONS, Sharing, name_of
 
 _COMPLEX = frozenset({"complex64", "complex128"})
 _WIDE = _COMPLEX | {"float64"}
@@ -34,6 +34,11 @@ def channels_last(value: Value) -> TensorSpec | None:
     """Returns a map [N, C, ...] as tiles of [1, 1, N*H*W, C]; an input image as row-major rows."""
     spec = tiles((1, 1, value.shape[0] * math.prod(value.shape[2:]), value.shape[1]), value.dtype)
     return replace(spec, layout=Layout.ROW_MAJOR) if spec and value.kind is ValueKind.INPUT else spec
+
+
+def in_rows(value: Value) -> TensorSpec | None:
+    """Returns a value with dims as tiles of [1, 1, all but the last dim, last dim]."""
+    return tiles((1, 1, math.prod(value.shape[:-1]), value.shape[-1]), value.dtype)
 
 
 def least_bytes(shape: Shape, dtype: str) -> int:
@@ -69,10 +74,14 @@ def _resident_shape(step: Step, argument: str, shape: Shape, padded: bool) -> Sh
     operator = name_of(step)
     if operator in NORMS:
         return (1, shape[0], 1, 1)
-    if operator in CONVOLUTIONS and argument == "weight" and len(shape) > 2:
-        channels = shape[1] * step.args.get("groups", 1)
+    if operator in CONVOLUTIONS | TRANSPOSED_CONVOLUTIONS and argument == "weight" and len(shape) > 2:
+        groups = step.args.get("groups", 1)
+        if operator in TRANSPOSED_CONVOLUTIONS or step.args.get("transposed"):
+            channels, out = shape[0], shape[1] * groups
+        else:
+            channels, out = shape[1] * groups, shape[0]
         stored = round_up(channels, TILE_EDGE) if padded and len(shape) > MAP_RANK else channels
-        return (1, 1, math.prod(shape[2:]) * stored, shape[0])
+        return (1, 1, math.prod(shape[2:]) * stored, out)
     return shape
 
 

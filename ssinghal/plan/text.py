@@ -47,9 +47,7 @@ def verdict_line(result: PlanResult) -> str:
     if result.status is Status.FITS:
         return f"FITS: peak {format_bytes(result.peak_bytes)} per DRAM bank, {100 * result.peak_share:.1f} % of the board"
     if result.failure is not None:
-        failure = result.failure
-        where = f"step {failure.step} {failure.operator} in {failure.at}" if failure.step >= 0 else "before the first step"
-        return f"{result.status.value.upper()} at {where}: {sentence(failure.verdict)}"
+        return f"{result.status.value.upper()} {result.failure.where}: {sentence(result.failure.verdict)}"
     return f"{result.status.value.upper()}: {result.message}"
 
 
@@ -82,8 +80,9 @@ def _alive(alive: Sequence[LiveValue]) -> list[str]:
 
 
 def _failure(failure: CallFailure, banks: int) -> list[str]:
-    shapes = " ".join(map(format_shape, failure.operands))
-    out = [f"call under way: {failure.doing}; operands {shapes or 'none'}"]
+    shapes = " ".join(map(format_shape, failure.operands)) or "none"
+    call = f"call under way: {failure.doing}; operands {shapes}"
+    out = [call if failure.step >= 0 else f"{failure.doing}: {failure.at} {shapes}"]
     verdict = failure.verdict
     if verdict.shortfall_bytes is not None and verdict.status is Status.OOM:
         total = f", {format_bytes(verdict.shortfall_bytes * banks)} over {banks} banks" if verdict.banks == banks else ""
@@ -139,17 +138,20 @@ def table(plans: Iterable[Plan]) -> list[str]:
 
 def arithmetic_lines(bounds: Iterable[Arithmetic]) -> list[str]:
     """Formats the bounds by arithmetic on all boards."""
-    rows = [["by arithmetic alone", "minimum live", "share", "as laid out by port", "share", "outlook"]]
+    header = ["by arithmetic alone", "with any rewrite", "share", "without rewrites", "share", "as laid out by port", "share"]
+    rows = [[*header, "outlook"]]
     for one in bounds:
         peak = one.peak(Lifetime.LAST_USE, SizeRule.CHANNELS_LAST)
         rows.append(
             [
                 one.board,
+                f"{one.least.total_bytes:,} B",
+                f"{100 * one.share(one.least):.1f} %",
                 f"{one.needed.total_bytes:,} B",
                 f"{100 * one.share(one.needed):.1f} %",
                 f"{peak.moment.total_bytes:,} B",
                 f"{100 * one.share(peak.moment):.1f} %",
-                one.outlook.value,
+                one.outlook_in_words,
             ]
         )
     return aligned(rows)

@@ -59,11 +59,15 @@ class PlacedWeight(NamedTuple):
 
 
 class ResidentWeights:
-    """The weights and constants of a model. ``tensors``: each once, in the order in which they were placed."""
+    """The weights and constants of a model. ``tensors``: each once, in the order in which they were placed.
+
+    ``placing``: the value that was placed last, or that did not fit.
+    """
 
     def __init__(self, session: Session, trace: Trace) -> None:
         self.session, self.trace = session, trace
         self.tensors: dict[PlacedWeight, Any] = {}
+        self.placing: int | None = None
         self._weights: dict[tuple[int, int], PlacedWeight] = {}  # by step and position among its operands
         self._prepared: dict[tuple[Any, ...], tuple[Any, Any] | RuntimeError] = {}
 
@@ -86,6 +90,7 @@ class ResidentWeights:
             for position in range(len(step.operands)):
                 weight = self._weights.get((step.number, position))
                 if weight is not None and weight not in self.tensors:
+                    self.placing = weight.value
                     self.tensors[weight] = self._placed(weight)
 
     def tensor(self, step: PlannedCall, position: int) -> Any:

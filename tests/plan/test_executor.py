@@ -15,8 +15,10 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.device.modes import choose_device
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
+from ssinghal.plan.planner import Plan
 from ssinghal.plan.policy import POLICIES, Rewrite
 from ssinghal.plan.result import Split
+from ssinghal.plan.text import lines
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 from tests.support.ttnn_calls import WeightsOfConvolution
@@ -281,9 +283,38 @@ def test_weights_that_do_not_fit_fail_before_the_first_step(pool):
     for _ in range(3):
         model.call("linear.default", (32, 262144), input=x, weight=model.weight(262144, 8192), bias=None)
     result = ran(pool, model.trace(len(model.values) - 1))
-    assert (result.status, result.failure.step, result.failure.doing) == (Status.OOM, -1, "place the weights")
-    assert result.failure.verdict.bytes_per_bank == 357_914_624
+    failure = result.failure
+    assert (result.status, failure.step, failure.doing) == (Status.OOM, -1, "placing the weights")
+    assert failure.verdict.bytes_per_bank == 357_914_624
     assert result.steps == ()
+    assert (failure.at, failure.operands) == (
+        "value 5",
+        ((262144, 8192),),
+    )  # the third weight: an input, then weight and result
+    assert failure.split == Split(2 * 357_914_624, 0, 0, 0, padding_bytes=2 * (357_914_624 - -(-262144 * 8192 * 2 // 12)))
+    assert [(v.name, v.shape, v.bytes_per_bank) for v in failure.alive] == [
+        ("value 1", (262144, 8192), 357_914_624),
+        ("value 3", (262144, 8192), 357_914_624),
+    ]
+    said = "\n".join(lines(Plan(result)))
+    assert (
+        "OOM while placing the weights, before the first step: DRAM bank needs 357,914,624 B, 356,863,936 B free (value 5)"
+        in said
+    )
+    assert "live then: weights 715,829,248, activations 0" in said
+
+
+def test_an_input_that_does_not_fit_fails_before_the_first_step_too(pool):
+    """Weights of 1,024 tiles take 86 of the fullest bank; each of three inputs takes 174,763 of it, and two of them fit."""
+    model = Model()
+    inputs = [model.input(262144, 8192) for _ in range(3)]
+    for x in inputs:
+        model.call("linear.default", (262144, 128), input=x, weight=model.weight(128, 8192), bias=None)
+    result = ran(pool, model.trace(*range(len(model.values))[-1:]))
+    failure = result.failure
+    assert (failure.step, failure.doing, failure.at) == (-1, "placing the inputs", "value 2")
+    assert (failure.split.weights_bytes, failure.split.activations_bytes) == (3 * 86 * TILE_BYTES, 2 * 357_914_624)
+    assert {v.name for v in failure.alive[:2]} == {"value 0", "value 1"}
 
 
 # Stand-ins ------------------------------------------------------------------------------------------------------------------

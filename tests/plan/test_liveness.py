@@ -11,6 +11,8 @@ from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.capture.trace_library import find_trace
 from ssinghal.core.boards import board_names, load_board
 from ssinghal.core.tensors import MemoryRegion
+from ssinghal.operators import operators
+from ssinghal.plan import aliasing
 from ssinghal.plan.aliasing import Sharing
 from ssinghal.plan.liveness import Outlook, SizeRule, arithmetic, arithmetics
 from ssinghal.plan.policy import Lifetime
@@ -153,13 +155,27 @@ def test_what_is_written_in_place_has_the_buffer_that_it_writes():
     f = Forward()
     x = f.input(32, 32)
     a = f.call("abs", [x], (32, 320))
-    b = f.call("relu_", [a], (32, 320), of=a, dead=[a])
+    b = f.call("silu_", [a], (32, 320), of=a, dead=[a])
     c = f.call("neg", [b], (32, 32))
     bounds = arithmetic(f.returns(c), N150)
     for counting in SizeRule:
         assert a in [v.value for v in bounds.peak(LAST_USE, counting).alive]
         assert len([v for v in bounds.peak(LAST_USE, counting).alive if v.shape == (32, 320)]) == 1
     assert bounds.peak(LAST_USE, LOGICAL).moment.activations_bytes == 11 * TILE
+
+
+def test_what_torch_writes_in_place_and_ttnn_does_not_has_a_buffer_of_its_own_in_a_port():
+    f = Forward()
+    a = f.call("abs", [f.input(32, 32)], (32, 320))
+    b = f.call("relu_", [a], (32, 320), of=a, dead=[a])
+    bounds = arithmetic(f.returns(f.call("neg", [b], (32, 32))), N150)
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).moment.activations_bytes == 2 * 12 * TILE
+    assert bounds.peak(LAST_USE, LOGICAL).moment.activations_bytes == 11 * TILE
+
+
+def test_the_operators_that_write_in_place_are_the_registry_s():
+    written = {aten.split(".")[1] for info in operators().values() if info.traits.in_place for aten in info.aten}
+    assert {name for name in written if name.endswith("_")} == aliasing._WRITE_IN_PLACE
 
 
 def test_what_is_written_into_a_constant_costs_no_activation():
@@ -237,6 +253,37 @@ def test_a_conv3d_s_channels_come_in_whole_tiles():
 
 
 @pytest.mark.parametrize(
+    ("name", "image", "weight", "args", "result", "rows", "columns"),
+    [
+        ("conv_transpose2d", (1, 256, 16, 16), (256, 128, 2, 2), {}, (1, 128, 32, 32), 4 * 256, 128),
+        ("conv_transpose2d", (1, 64, 8, 8), (64, 8, 3, 3), {"groups": 8}, (1, 64, 10, 10), 9 * 64, 64),
+        ("convolution", (1, 64, 8, 8), (64, 32, 2, 2), {"transposed": True}, (1, 32, 16, 16), 4 * 64, 32),
+        ("conv1d", (1, 256, 1024), (96, 256, 3), {}, (1, 96, 1022), 3 * 256, 96),
+        ("conv1d", (1, 64, 100), (64, 1, 5), {"groups": 64}, (1, 64, 96), 5 * 64, 64),
+    ],
+)
+def test_weights_of_transposed_convolutions_and_of_rows_are_matrices(name, image, weight, args, result, rows, columns):
+    """[kernel positions x in channels, out channels], dense over the groups, as of any other convolution."""
+    f = Forward()
+    a = f.call(name, {"input": f.input(*image), "weight": f.weight(*weight)}, result, **args)
+    bounds = arithmetic(f.returns(a), N150)
+    tiles_of_fullest = -(-(rows // 32 * columns // 32) // 12)
+    assert bounds.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes == tiles_of_fullest * TILE * 12
+    assert bounds.least.residents_bytes == 2 * rows * columns
+
+
+def test_rows_that_a_convolution_creates_are_channels_last():
+    f = Forward()
+    x = f.input(100, 1, 5)
+    a = f.call("conv1d", {"input": x, "weight": f.weight(64, 1, 1)}, (100, 64, 5))
+    b = f.call("relu", [a], (100, 64, 5))
+    trace = f.returns(f.call("mean", [b], (100, 64), dim=[2]))
+    assert Sharing(trace).maps == {a, b}
+    alive = arithmetic(trace, N150).peak(LAST_USE, CHANNELS_LAST).alive
+    assert {v.value: v.bytes // 12 // TILE for v in alive} == {x: 9, a: 3}  # 100 tiles; [1, 1, 500, 64]: 16 x 2
+
+
+@pytest.mark.parametrize(
     ("shape", "dtype", "tile_count", "tile_bytes", "least"),
     [
         ((), "bfloat16", 1, 2048, 2),
@@ -277,6 +324,36 @@ def test_what_one_call_and_those_after_it_need_is_the_least_of_any_policy():
     assert (bounds.needed.step, bounds.needed.total_bytes) == (2, (100 + 100 + 20 + 10 + 1) * TILE)
     assert bounds.needed_in_place.total_bytes == (100 + 20 + 10 + 10 + 1) * TILE  # the matmul after it, with its result
     assert bounds.share(bounds.needed) == 231 * TILE / (12 * N150.dram.bank_bytes)
+
+
+def test_the_least_is_weights_with_inputs_or_with_results_whatever_lies_between():
+    """No rewrite of attention keeps its scores from being fewer: one call without them, say. x takes 20 tiles, w one."""
+    bounds = arithmetic(attention(), N150)
+    assert bounds.least.total_bytes == (30 + 1) * TILE  # the result [1, 1, 960, 32]
+    f = Forward()
+    x = f.input(32, 320)
+    wide = f.call("linear", {"input": x, "weight": f.weight(3200, 320)}, (32, 3200))
+    first, second = f.call("chunk", [wide], (32, 1600), (32, 1600), of=wide)
+    narrow = f.call("amax", [second], (32, 1))
+    assert arithmetic(f.returns(narrow), N150).least.total_bytes == (1000 + 10) * TILE
+    assert arithmetic(f.returns(wide, first, second), N150).least.total_bytes == (1000 + 100) * TILE, "views count once"
+
+
+@pytest.mark.parametrize(
+    ("tiles_of_dram", "words"),
+    [
+        (1400, "may fit"),
+        (1300, "unlikely"),  # x as an image of one channel: 20,480 rows of 32 B, 1,707 in the fullest bank
+        (230, "needs a rewrite"),
+        (32, "needs a rewrite"),
+        (30, "exceeds"),
+    ],
+)
+def test_only_what_no_rewrite_undercuts_is_said_to_exceed(tiles_of_dram, words):
+    bounds = arithmetic(attention(), with_dram(tiles_of_dram * TILE // 12))
+    laid_out = bounds.peak(LAST_USE, CHANNELS_LAST).moment.total_bytes
+    assert bounds.outlook_in_words == words
+    assert (words == "may fit") == (laid_out <= bounds.dram_bytes)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,13 @@ The prototype ran the same models with separate code. Differences are explained 
 
 import pytest
 
-from ssinghal.capture.trace_library import find_trace
+from ssinghal.capture.trace import read_trace
+from ssinghal.capture.trace_library import find_trace, trace_files
+from ssinghal.core.boards import load_board
 from ssinghal.core.record import Resource, Status
+from ssinghal.plan.liveness import SizeRule, arithmetic
 from ssinghal.plan.planner import Boards, PlanSettings, plan
-from ssinghal.plan.policy import find_policy
+from ssinghal.plan.policy import Lifetime, Rewrite, find_policy
 
 YOLO_4K = ("ultralytics/yolo12x", (1, 3, 2176, 3840))
 MOCHI = ("diffusers/mochi-decoder", (1, 12, 4, 60, 106))
@@ -45,6 +48,10 @@ def test_the_softmax_in_place_makes_it_fit(boards):
     assert found.remedy.policy["rewrites"] == ["softmax_in_place"]
     assert abs(found.remedy.peak_bytes - 609_417_216) < 2**20
     assert found.remedy.checked == found.remedy.total_steps + 1
+    bounds = arithmetic(find_trace(YOLO_4K[0], (YOLO_4K[1],)), load_board("n150"))
+    assert bounds.needed.total_bytes > bounds.dram_bytes > found.remedy.peak_bytes * found.remedy.dram_banks
+    assert bounds.outlook_in_words == "needs a rewrite"
+    assert bounds.least.total_bytes < found.remedy.peak_bytes * found.remedy.dram_banks
 
 
 def test_the_video_decoder_as_torch_has_it_fails_at_its_depth_to_space(boards):
@@ -72,6 +79,29 @@ def test_small_models_fit_and_run_the_same_twice(boards, model, policy, max_diff
     assert first.peak_bytes == second.peak_bytes
     assert abs(first.peak_bytes - prototype_bytes) < max_difference
     assert first.peak.total_bytes == first.peak_bytes
+
+
+NEAR, ABOVE = 0.10, 0.05  # how far the estimate may be from a run without its program cache, and above the run as it is
+
+
+FITTING = [read_trace(file) for file in trace_files() if not any(part in file.name for part in ("mochi", "2176x3840"))]
+
+
+@pytest.mark.parametrize("trace", FITTING, ids=lambda t: f"{t.model} {t.input_shapes[0][-1]}")
+def test_the_arithmetic_as_a_port_lays_it_out_is_near_the_run(boards, trace):
+    """Arithmetic knows no program cache, which is 18 % of segformer's peak."""
+    result = boards.run(trace, find_policy("port"), "n150")
+    laid_out = arithmetic(trace, load_board("n150")).peak(Lifetime.LAST_USE, SizeRule.CHANNELS_LAST).bytes_per_bank
+    assert laid_out == pytest.approx(max(use.dram_peak_bytes - use.cache_bytes for use in result.steps), rel=NEAR)
+    assert laid_out < (1 + ABOVE) * result.peak_bytes
+
+
+def test_no_run_undercuts_the_least_whatever_its_rewrites(boards):
+    every = tuple(rewrite.value for rewrite in Rewrite)
+    result = run(boards, MOCHI, "n150", "port", *every)
+    bounds = arithmetic(find_trace(MOCHI[0], (MOCHI[1],)), load_board("n150"))
+    assert result.status is Status.FITS
+    assert bounds.least.total_bytes <= result.peak_bytes * result.dram_banks
 
 
 def test_batch_norms_as_operators_cost_a_tile_for_each_channel(boards):

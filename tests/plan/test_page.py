@@ -77,7 +77,7 @@ FAILING = a_plan(
 )
 UNLOADED = replace(
     FAILING, board="p150", steps=(), peak_bytes=0, peak_step=-1, peak=Split(), alive=(),
-    failure=replace(FAILURE, step=-1, operator="", at="", doing="place the weights", operands=(), results=()),
+    failure=replace(FAILURE, step=-1, operator="", at="", doing="placing the weights", operands=(), results=()),
 )  # fmt: skip
 CRASHED = replace(UNLOADED, status=Status.CRASH, failure=None, message="the worker died; 7 of 800 steps were done")
 
