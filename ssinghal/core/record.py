@@ -373,6 +373,21 @@ class Record(Verdict, RecordedCase):
         """The tensor that did not fit, for an OOM of a tensor that arithmetic knows."""
         return next((a for a in self.allocations if a.label == self.stage), None) if self.is_oom else None
 
+    @property
+    def call_shortfall_bytes(self) -> int | None:
+        """Missing bytes of the whole call, where ``shortfall_bytes`` are those of the buffer that it stopped at: as many as
+        operands and results together exceed a bank by, in TTNN's own capture of the call or, without one, by arithmetic. At
+        least ``shortfall_bytes``, and these alone for program buffers."""
+        missing = self.shortfall_bytes
+        kind = _BANKS.get(self.resource) if self.resource else None
+        if missing is None or kind is None or self.bank_bytes is None:
+            return missing
+        if self.usage is not None:
+            needed = self.usage.of_memory(kind)
+        else:
+            needed = self.estimate.peak_bytes_per_bank.get(kind.value, 0) if self.estimate else 0
+        return max(missing, needed - self.bank_bytes)
+
     @cached_property
     def shape(self) -> Shape:
         """The shape that the case is known by: the catalog's, else its largest operand's, else its largest result's, else ().
@@ -422,6 +437,11 @@ class Record(Verdict, RecordedCase):
         return {"schema": SCHEMA_VERSION, **held}
 
 
+_BANKS = {
+    Resource.L1_BUFFER: BufferType.L1,
+    Resource.DRAM_BUFFER: BufferType.DRAM,
+    Resource.L1_SMALL_BUFFER: BufferType.L1_SMALL,
+}
 _VERDICT = tuple(f.name for f in fields(Verdict))
 # The keys of a line: the fields, and what is computed from them, each ahead of a field.
 _COMPUTED = {"device_mode": "shortfall_bytes", "comparison": "numerics", "usage": "allocated_to_logical"}

@@ -111,10 +111,10 @@ def searched_table(c: GroupReport) -> Markup:
 
 
 def closest(c: GroupReport, records: Sequence[Record]) -> Markup:
-    """Lists those of ``records`` with the fewest missing bytes."""
-    known = [r for r in records if r.shortfall_bytes is not None]
-    chosen = sorted(known, key=lambda r: r.shortfall_bytes or 0)[:MAX_CASES]
-    rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.shortfall_bytes), r.calls, c.best(r)] for r in chosen]
+    """Lists those of ``records`` with the fewest missing bytes, of all operands and results."""
+    known = [r for r in records if r.call_shortfall_bytes is not None]
+    chosen = sorted(known, key=lambda r: r.call_shortfall_bytes or 0)[:MAX_CASES]
+    rows = [[code(f"{r.op} {r.id}"), r.sentence, size(r.call_shortfall_bytes), r.calls, c.best(r)] for r in chosen]
     header = ["case", "TTNN's message", "short by, per bank or core", "calls of models", "what makes it fit"]
     return table(header, rows)
 
@@ -138,7 +138,7 @@ _FIX_COLUMNS = ("failing cases", "least shortfall, per bank or core", "what woul
 
 
 def _fixes(c: GroupReport, records: Sequence[Record]) -> list[object]:
-    short = min((r.shortfall_bytes for r in records if r.shortfall_bytes is not None), default=None)
+    short = min((r.call_shortfall_bytes for r in records if r.call_shortfall_bytes is not None), default=None)
     return [len(records), size(short), c.remedy_counts(records)]
 
 

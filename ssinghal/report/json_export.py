@@ -23,8 +23,8 @@ FAILURE_COLUMNS = (
     "op", "operator", "id", "key", "shape", "band", "dtype", "layout", "memory",
     "logical_bytes", "allocated_bytes", "bytes_per_bank", "padding_factor", "padding_cause",
     "resource", "stage", "failing_logical_bytes", "failing_allocated_bytes", "needed_bytes_per_bank", "banks", "bank_bytes",
-    "free_bytes", "largest_free_bytes", "program_bytes", "limit_bytes", "tensor_address", "shortfall_bytes",
-    "tiers", "models", "callers", "calls", "remedies", "message",
+    "free_bytes", "largest_free_bytes", "program_bytes", "limit_bytes", "tensor_address",
+    "shortfall_bytes", "call_shortfall_bytes", "tiers", "models", "callers", "calls", "remedies", "message",
 )  # fmt: skip
 
 
@@ -254,6 +254,7 @@ def _failure(record: Record) -> dict[str, Any]:
         "limit_bytes": record.limit_bytes,
         "tensor_address": record.tensor_address,
         "shortfall_bytes": record.shortfall_bytes,
+        "call_shortfall_bytes": record.call_shortfall_bytes,
         "tiers": sorted(tiers_of(record)),
         "models": sorted({s.model for s in record.sources if s.model}),
         "callers": record.callers,

@@ -18,9 +18,9 @@ def counts(results: OperatorResults) -> Markup:
 
 def failures(c: GroupReport, results: OperatorResults) -> Markup:
     rows: list[list[object]] = []
-    for r in sorted(results.oom, key=lambda r: -(r.shortfall_bytes or 0)):
+    for r in sorted(results.oom, key=lambda r: -(r.call_shortfall_bytes or 0)):
         where = Size.of_shape(r)
-        rows.append([code(r.id), *sizes(where), r.sentence, size(r.shortfall_bytes), r.calls, c.best(r)])
+        rows.append([code(r.id), *sizes(where), r.sentence, size(r.call_shortfall_bytes), r.calls, c.best(r)])
     return table(["case", *SIZE_COLUMNS, "TTNN's message", "short by", "calls of models", "what makes it fit"], rows)
 
 

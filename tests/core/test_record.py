@@ -18,7 +18,9 @@ from ssinghal.core.json_values import plain
 from ssinghal.core.record import (
     Comparison,
     DecidedBy,
+    Estimate,
     PlacedTensor,
+    Prediction,
     Record,
     Resource,
     RunInfo,
@@ -306,3 +308,28 @@ def test_commit(tmp_path):
     assert int(clean, 16) > 0
     (tmp_path / "file").write_text("two")
     assert commit_of(tmp_path) == f"{clean}-dirty"
+
+
+OTHERS = ("circular_bytes", "dataflow_bytes", "scratch_bytes", "l1_total_bytes", "l1_small_bytes", "dram_bytes")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "peak", "arithmetic", "missing"),
+    [
+        # An operand of 600 B in a bank of 1,000 B beside 500 B; the result of 300 B was never tried: 600 + 500 + 300 - 1,000.
+        ({"bytes_per_bank": 600, "largest_free_bytes": 500, "bank_bytes": 1_000}, 1_400, 1_100, 400),
+        ({"bytes_per_bank": 600, "largest_free_bytes": 500, "bank_bytes": 1_000}, None, 1_400, 400),
+        # The capture lacks what the message counts: the message has the last word.
+        ({"bytes_per_bank": 600, "largest_free_bytes": 500, "bank_bytes": 1_000}, 1_050, 1_400, 100),
+        ({"bytes_per_bank": 600, "largest_free_bytes": 500}, 1_400, 1_400, 100),
+        ({"resource": Resource.CLASH, "program_bytes": 900, "tensor_address": 700, "bank_bytes": 1_000}, 1_400, 1_400, 200),
+        ({"bytes_per_bank": 600}, 1_400, 1_400, None),
+    ],
+)
+def test_the_shortfall_of_the_whole_call(numbers, peak, arithmetic, missing):
+    known = record(
+        verdict=Verdict(Status.OOM, **{"resource": Resource.L1_BUFFER, **numbers}),
+        usage=None if peak is None else Usage(l1_bytes=peak, **dict.fromkeys(OTHERS, 0)),
+        estimate=Estimate(Prediction.EXCEEDS, peak_bytes_per_bank={"l1": arithmetic}),
+    )
+    assert known.call_shortfall_bytes == missing

@@ -179,6 +179,14 @@ def test_placements_of_the_same_calls(runs):
 
 
 @pytest.mark.virtual_device
+def test_the_whole_call_is_short_by_operands_and_results(runs):
+    missing = {r.shape: (r.shortfall_bytes, r.call_shortfall_bytes) for r in read_run(runs["l1"]).records}
+    assert missing[tuple(LARGE)] == (1_024_000 - 369_312, 2 * 1_024_000 - 1_393_312)
+    assert missing[tuple(LARGER)] == (2_048_000 - 1_393_312, 2 * 2_048_000 - 1_393_312)
+    assert missing[tuple(FITS)] == (None, None)
+
+
+@pytest.mark.virtual_device
 def test_another_selection_is_no_finding(runs):
     done = compare(runs, "both", "l1")
     assert (done.exit_code, done.stderr) == (0, "")
