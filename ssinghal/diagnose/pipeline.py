@@ -142,9 +142,10 @@ def _functions(failure: Failure) -> tuple[str, ...]:
 def _with_candidates(diagnosis: Diagnosis) -> Diagnosis:
     """Adds candidates: calls whose sizes are in the text, then calls of the catalogs."""
     failure, functions = diagnosis.failure, diagnosis.functions
+    memory = requested_memory(diagnosis)
     in_text = [
-        *(source_calls(failure.call) if failure.call else ()),
-        *calls_on(failure.tensors, functions, requested_memory(diagnosis)),
+        *(source_calls(failure.call, memory) if failure.call else ()),
+        *calls_on(failure.tensors, functions, memory),
     ]
     by_bytes = candidates(failure.verdict, diagnosis.explanation.fingerprint, MAX_SOUGHT, functions=functions)
     return replace(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.case import Case, OutputMemory, Placement
 from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
 from ssinghal.diagnose.mlir_to_case import case_of
 from ssinghal.diagnose.model import MlirValue, Operation, PythonCall
@@ -43,13 +43,17 @@ class SourceCall:
     left_out: tuple[str, ...] = ()
 
 
-def source_calls(call: PythonCall) -> Iterator[SourceCall]:
-    """Yields the call of the line for each layout that its operand may have; none where the line lacks its sizes."""
+def source_calls(call: PythonCall, memory: BufferType | None) -> Iterator[SourceCall]:
+    """Yields the call of the line for each layout and memory that its operand may have; none where the line lacks its sizes.
+
+    ``memory``: the one that is exhausted according to the text.
+    """
     for node in _calls(call.source):
         name = ast.unparse(node.func).removeprefix(PREFIX)
         if name in DEFAULTS:
             keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            yield from _cases(name, keywords)
+            for known in _cases(name, keywords):
+                yield from (replace(known, case=replace(known.case, placement=p)) for p in _placements(known.case, memory))
             return
 
 
@@ -61,13 +65,20 @@ def calls_on(tensors: Sequence[TensorSpec], functions: Sequence[str], memory: Bu
             case = case_of(Operation(PREFIX + function.removeprefix(PREFIX), (), operands))
         except InvalidCase:
             continue
-        here = case.placement
-        placements = [here]
-        if memory in (BufferType.L1, BufferType.DRAM):
-            out = OutputMemory.SAME if memory is BufferType.DRAM else OutputMemory.L1
-            placements += [replace(here, memory=memory), replace(here, memory=BufferType.DRAM, output_memory=out)]
-        yield from (SourceCall(replace(case, placement=p), "the tensors in the text") for p in dict.fromkeys(placements))
+        placements = _placements(case, memory)
+        yield from (SourceCall(replace(case, placement=p), "the tensors in the text") for p in placements)
         return
+
+
+def _placements(case: Case, memory: BufferType | None) -> list[Placement]:
+    """Returns where the operands may have been: as ``case`` has them; in ``memory``, if that is the one that is exhausted; and
+    in DRAM, with a result in ``memory``."""
+    placements = [case.placement]
+    if memory in (BufferType.L1, BufferType.DRAM):
+        out = OutputMemory.SAME if memory is BufferType.DRAM else OutputMemory.L1
+        placements += [replace(case.placement, memory=memory)]
+        placements += [replace(case.placement, memory=BufferType.DRAM, output_memory=out)]
+    return list(dict.fromkeys(placements))
 
 
 def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:

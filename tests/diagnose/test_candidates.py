@@ -10,6 +10,7 @@ import pytest
 from ssinghal.catalog.loader import load_catalogs
 from ssinghal.catalog.schema import Catalog
 from ssinghal.core.boards import load_board
+from ssinghal.core.case import OutputMemory
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, TensorSpec
 from ssinghal.diagnose.candidates import Candidate, candidates
@@ -215,11 +216,21 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_call_whose_sizes_are_in_the_source(source: str) -> None:
-    calls = list(source_calls(PythonCall("", source)))
+    calls = list(source_calls(PythonCall("", source), None))
     assert [(one.case.operator, one.case.inputs) for one in calls] == [SOURCES[source]] * 2
     assert [one.case.placement.layout for one in calls] == [Layout.ROW_MAJOR, Layout.TILE]
     assert all(one.left_out == (("slice_config",) if "slice_config" in source else ()) for one in calls)
     assert "from the source line" in Candidate.from_source(calls[0]).line()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("memory", [BufferType.L1, BufferType.DRAM])
+def test_a_call_of_the_source_is_assumed_in_the_exhausted_memory_too(source: str, memory: BufferType) -> None:
+    calls = list(source_calls(PythonCall("", source), memory))
+    placements = {(one.case.placement.memory, one.case.placement.output_memory) for one in calls}
+    from_dram = OutputMemory.L1 if memory is BufferType.L1 else OutputMemory.SAME
+    assert placements == {(BufferType.DRAM, OutputMemory.SAME), (memory, OutputMemory.SAME), (BufferType.DRAM, from_dram)}
+    assert len({one.case.key for one in calls}) == len(calls) == 2 * len(placements)
 
 
 SIZELESS = {
@@ -238,7 +249,7 @@ SIZELESS = {
 
 @pytest.mark.parametrize("source", SIZELESS.values(), ids=SIZELESS)
 def test_a_line_without_its_sizes_is_no_call(source: str) -> None:
-    assert list(source_calls(PythonCall("", source))) == []
+    assert list(source_calls(PythonCall("", source), BufferType.L1)) == []
 
 
 @pytest.mark.parametrize(
