@@ -105,6 +105,7 @@ class _PlanExecution:
         for number, step in last.items():
             if not task.trace.values[number].is_resident:
                 self._dying.setdefault(step, []).append(number)
+        self._makers: dict[int, str] = {}  # value -> the operator that makes it
         self._weights_padding = 0
         self._hash = hashlib.sha256()
 
@@ -112,6 +113,7 @@ class _PlanExecution:
         """Runs the model and returns what was measured."""
         started = time.perf_counter()
         steps = planned_steps(self.trace)
+        self._makers = {number: step.operator for step in steps for number in step.results}
         board, facts = self.session.board, self.session.facts
         audit_error = self._run(steps)
         share = self._stand_in_share(steps)
@@ -343,8 +345,10 @@ class _PlanExecution:
             if spec.memory.buffer is BufferType.DRAM and address not in live:
                 logical = self.session.spec_of(tensor)
                 size = spec.booked_bytes_per_bank(self.session.board)
+                made_by = self._makers.get(number, value.kind.value)
+                sizes = (size, logical.logical_bytes)
                 live[address] = LiveValue(
-                    number, value.name, value.shape, logical.shape, spec.layout.value, size, logical.logical_bytes
+                    number, value.name, value.shape, logical.shape, spec.layout.value, *sizes, made_by
                 )
         return live
 

@@ -28,6 +28,7 @@ class LiveValue:
     layout: str
     bytes_per_bank: int
     logical_bytes: int
+    made_by: str = ""  # the operator, or the kind of value that none makes: input, weight, constant
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,11 @@ def _split(split: Split) -> str:
 
 
 def _alive(alive: Sequence[LiveValue]) -> list[str]:
-    rows = [["largest live values", "torch's shape", "on the device", "layout", "B per bank"]]
+    rows = [["largest live values", "made by", "torch's shape", "on the device", "layout", "B per bank"]]
     for value in alive[:SHOWN]:
         name = value.name or f"value {value.value}"
-        rows.append([name, format_shape(value.shape), format_shape(value.placed), value.layout, f"{value.bytes_per_bank:,}"])
+        shapes = format_shape(value.shape), format_shape(value.placed)
+        rows.append([name, value.made_by, *shapes, value.layout, f"{value.bytes_per_bank:,}"])
     return aligned(rows) if len(rows) > 1 else []
 
 

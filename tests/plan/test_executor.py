@@ -97,6 +97,7 @@ def test_the_peak_of_a_perceptron_by_hand(pool):
         ((1024, 3072), (1024, 3072), "tile", wide, 1024 * 3072 * 2),
         ((1024, 3072), (1024, 3072), "tile", wide, 1024 * 3072 * 2),
     ]
+    assert [a.made_by for a in result.alive] == ["linear", "gelu"]
     assert (result.dram_bank_bytes, result.dram_banks) == (BANK_BYTES, BANKS)
     assert result.peak_share == 1_851_392 / BANK_BYTES
 
@@ -247,7 +248,7 @@ def test_a_failure_has_the_need_and_the_free_bytes(pool):
     assert (failure.operands, failure.results) == (((32768, 65536),), ((32768, 65536),))
     assert (verdict.bytes_per_bank, verdict.free_bytes, verdict.largest_free_bytes) == (each, free, free)
     assert verdict.shortfall_bytes == 1_050_688
-    assert [alive.bytes_per_bank for alive in failure.alive] == [each, each]
+    assert [(alive.bytes_per_bank, alive.made_by) for alive in failure.alive] == [(each, "input"), (each, "relu")]
     assert failure.split.activations_bytes == 2 * each
     assert result.checked == 5, "after the failures too"
 
