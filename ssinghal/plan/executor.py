@@ -347,9 +347,7 @@ class _PlanExecution:
                 size = spec.booked_bytes_per_bank(self.session.board)
                 made_by = self._makers.get(number, value.kind.value)
                 sizes = (size, logical.logical_bytes)
-                live[address] = LiveValue(
-                    number, value.name, value.shape, logical.shape, spec.layout.value, *sizes, made_by
-                )
+                live[address] = LiveValue(number, value.name, value.shape, logical.shape, spec.layout.value, *sizes, made_by)
         return live
 
     def _stand_in_share(self, steps: tuple[PlannedStep, ...]) -> float:
