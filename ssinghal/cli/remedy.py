@@ -25,6 +25,7 @@ class RemedyRequest:
     probes: int
     seconds: float
     no_values: bool
+    verbose: bool
     as_json: bool
     output: Path | None
     script: Path | None
@@ -38,6 +39,7 @@ remedy_options = collected(
     click.option("--run", metavar="RUN", help="All calls of a run that ran out of memory: its folder, id or latest."),
     options.results,
     options.catalogs("All cases of a catalog"),
+    click.option("--verbose", is_flag=True, help="Of many cases, the code of each and all reasons, not one line."),
     options.json("One JSON object for each case."),
     options.output(options.FILE, "Write the JSON objects to this file."),
     options.file("--script", "Write the first remedy as a program."),

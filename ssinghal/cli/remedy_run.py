@@ -27,6 +27,7 @@ from ssinghal.remedy.strategies.placement import HOST_TILES
 from ssinghal.remedy.text import RemedyReport, facts, script, to_json
 from ssinghal.remedy.text import lines as report_lines
 from ssinghal.remedy.trial import Impact
+from ssinghal.render.tables import aligned
 from ssinghal.runner.tasks import PoolOptions
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceReq
         budget = Budget(request.probes, request.seconds, device.host_tiles or HOST_TILES)
         reports = solve_all(failing, pools, budget, live_set(request.live, pools.board), measured=single)
         file = stack.enter_context(LineFile(request.output)) if request.output is not None else None
+        detailed = single or request.verbose
+        rows: list[list[str]] = []
         for report in reports if single else track(reports, "searching", len(failing)):
             outcomes.update(_outcomes(report))
             if file is not None:
@@ -57,10 +60,15 @@ def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceReq
                 raise InvalidCase(report.verdict.message)
             if request.as_json:
                 click.echo(json.dumps(_json_of(report)))
-            else:
+            elif detailed:
                 show([*_lines_of(report), *([] if single else [""])])
+            else:
+                rows.append(_row(report))
             if request.script is not None:
                 _write_script(request.script, report)
+    if rows:
+        table = aligned([["call", "runs out of", "made to fit by"], *rows], left=(0, 1, 2))
+        show([*table, "", "code and reasons: --verbose, or -o FILE as JSON"])
     if not single:
         click.echo("\n".join(_summary(len(failing), outcomes)), err=request.as_json)
     return 1 if outcomes[NO_REMEDY] else 0
@@ -109,6 +117,16 @@ def _failures_of(name: str, results: Path) -> Failing:
 
     run = read_run(find_run(name, results))
     return [(case, None) for record in run.records if record.is_oom and (case := case_or_none(record)) is not None]
+
+
+def _row(report: RemedyReport | Unsolved) -> list[str]:
+    """Returns the call, what it runs out of, and the strategies that make it fit."""
+    if isinstance(report, Unsolved):
+        fits = report.verdict.status is Status.FITS
+        return [call_text(report.case), "", "it fits as it is" if fits else f"not searched: {sentence(report.verdict)}"]
+    problem = report.remedies.problem
+    found = [f"{r.impact}: {r.strategy}" for r in report.remedies.found]
+    return [call_text(problem.case), str(problem.verdict.resource or ""), "; ".join(found) or "none of those tried"]
 
 
 def _outcomes(report: RemedyReport | Unsolved) -> list[str]:

@@ -6,6 +6,7 @@ and in the dtype that ``weights_dtype`` requests.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.dim_rule import DimRule
+from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims
 from ssinghal.operators.operator_info import (
     INTEGERS,
     SAME_DTYPE,
@@ -276,6 +277,45 @@ def _torch(t: Any, x: Sequence[Any], a: Attrs) -> Any:
     return t.convolution(x[0], x[1], bias, **spatial, transposed=a["transposed"], groups=a["groups"])
 
 
+def _cut(call: CuttableCall) -> Axes | None:
+    """Several maps can be cut into fewer; one map into stretches along its first spatial dim, if windows do not overlap.
+
+    A flat tensor has all maps and pixels in one dim, so a stretch of several maps would not be contiguous there.
+    """
+    (batch, _, *sizes), out = call.map, call.results[0][2:]
+    several = batch > 1
+    units, step, out_step = (batch, 1, 1) if several else _stretches(call)
+    first = 0 if several else 1  # spatial dim of which a unit has all
+    flat: Dims = (None, None, (0, step * math.prod(sizes[first:])), None)
+    flat_result: Dims = (None, None, (0, out_step * math.prod(out[first:])), None)
+    rest: Dims = (None,) * (len(sizes) - 1)
+
+    def channels_last(size: int) -> Dims:
+        return ((0, 1), None, *rest, None) if several else (None, (0, size), *rest, None)
+
+    written = call.of_map((0, 1), None) if several else call.of_map(None, None, (0, step))
+    placed = flat if call.device[0] == flat_nhwc(call.map) else channels_last(step)
+    result = flat_result if len(sizes) < 3 else channels_last(out_step)
+    uncut = call.inputs[1:]
+    return call.axes(
+        [result],
+        {0: units},
+        written=[written, *((None,) * len(shape) for shape in uncut)],
+        placed=[placed, *[()] * len(uncut)],
+    )
+
+
+def _stretches(call: CuttableCall) -> tuple[int, int, int]:
+    """Returns into how many stretches one map can be cut, and the rows of each before and after; 1 where windows overlap."""
+    rows, kernel, dims = call.map[2], call.inputs[1][2], len(call.map) - 2
+    stride, padding, dilation, extra = (_spatial(call.attrs, name, dims)[0] for name in SPATIAL)
+    reach = dilation * (kernel - 1) + 1
+    if call.attrs["transposed"]:
+        return (rows, 1, stride) if not padding and reach + extra == stride else (1, 1, 1)
+    apart = not padding and reach <= stride and rows % stride == 0
+    return (rows // stride, stride, 1) if apart else (1, 1, 1)
+
+
 def _same_size(shape: Shape) -> Sample:
     """Builds the sweep's call: a kernel of 3 in each spatial dim that keeps size and channels."""
     channels, dims = (shape[1] if len(shape) > 1 else 1), len(shape) - 2
@@ -302,7 +342,7 @@ CONVOLUTION = OperatorInfo(
     },
     place=_place,
     sample=_same_size,
-    dims=DimRule(),
+    dims=DimRule(cut=_cut),
     traits=Traits(
         nhwc=MapResult.FLAT,
         l1_small_bytes=DEFAULT_L1_SMALL_BYTES,

@@ -62,12 +62,29 @@ class Axes:
 
 @dataclass(frozen=True)
 class CuttableCall:
-    """A call that is to be cut: shapes as placed, attributes completed, and the dims that its operands have in common."""
+    """A call that is to be cut: shapes as placed, attributes completed, and the dims that its operands have in common.
+
+    ``device``: shapes of the operands on the device. ``channels_last``: an input of rank 4 of an operator that takes maps is
+    written [N, H, W, C].
+    """
 
     inputs: Sequence[Shape]
     results: Sequence[Shape]
     attrs: Attrs
     ties: Sequence[Dims]
+    device: Sequence[Shape] = ()
+    channels_last: bool = False
+
+    @property
+    def map(self) -> Shape:
+        """The first operand as [N, C, ...]."""
+        shape = self.inputs[0]
+        return (shape[0], shape[3], *shape[1:3]) if self.channels_last else shape
+
+    def of_map(self, batch: Dim, channels: Dim, *spatial: Dim) -> Dims:
+        """Returns the dims of the first operand in the order in which it is written."""
+        spatial = (*spatial, *(None,) * (len(self.inputs[0]) - 2 - len(spatial)))
+        return (batch, *spatial, channels) if self.channels_last else (batch, channels, *spatial)
 
     def axes(
         self,

@@ -31,7 +31,9 @@ def axes_of(call: BoundCall) -> Axes | None:
     rule, inputs = call.info.dims, call.case.inputs
     if rule is None or rule.cut is None:
         return None
-    return rule.cut(CuttableCall(inputs, call.results, call.attrs, rule.ties(inputs)))
+    device = [spec.shape for spec in call.inputs]
+    channels_last = bool(call.info.traits.nhwc) and call.case.placement.channels_last is False and len(inputs[0]) == 4
+    return rule.cut(CuttableCall(inputs, call.results, call.attrs, rule.ties(inputs), device, channels_last))
 
 
 # Operands -----------------------------------------------------------------------------------------------------------------

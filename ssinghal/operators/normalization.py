@@ -317,6 +317,35 @@ def _resize_groups(call: ResizableCall, sizes: Sizes) -> Attrs:
     return {**call.attrs, **{name: n for name, n in counts.items() if call.attrs.get(name) is not None}}
 
 
+def _cut_groups(call: CuttableCall) -> Axes | None:
+    """Maps, and groups of channels, so many together that their channels fill complete tiles, as TTNN takes them."""
+    shape, groups = call.map, _groups(call.attrs)
+    if shape[1] % TILE_EDGE:
+        return None
+    width = shape[1] // groups
+    together = TILE_EDGE // math.gcd(TILE_EDGE, width)
+    units = groups // together if groups % together == 0 else 1
+    channels = together * width
+    vectors = len(call.inputs) - 1
+    placed: Dims = ((0, 1), None, None, (1, channels))
+    return call.axes(
+        [placed],
+        {0: shape[0], 1: units},
+        written=[call.of_map((0, 1), (1, channels)), *[((1, channels),)] * vectors],
+        placed=[placed, *[(None, None, (1, channels // TILE_EDGE), None)] * vectors],
+        attrs_for=lambda attrs, sizes: _fewer_groups(attrs, sizes, together, channels),
+    )
+
+
+def _fewer_groups(attrs: Attrs, sizes: Sizes, together: int, channels: int) -> Attrs:
+    """Returns the attributes, where they have sizes, for other sizes of the axes: maps, and units of ``together`` groups."""
+    known = {"N": (0, 1), "C": (1, channels), "group": (1, together), "num_groups": (1, together)}
+    changed = {
+        name: step * sizes[axis] for name, (axis, step) in known.items() if axis in sizes and attrs.get(name) is not None
+    }
+    return {**attrs, **changed}
+
+
 GROUP_NORM = OperatorInfo(
     names=("native_group_norm", "group_norm", "GroupNorm"),
     aten=("aten.native_group_norm.default", "aten.group_norm.default"),
@@ -336,7 +365,7 @@ GROUP_NORM = OperatorInfo(
     },
     place=_place_group_norm,
     sample=_group_norm_sample,
-    dims=DimRule(resize=_resize_groups),
+    dims=DimRule(resize=_resize_groups, cut=_cut_groups),
     traits=Traits(nhwc=MapResult.FLAT, result_form=lambda shape, attrs: (_channels_last_rows(shape), None), temporaries=True),
     limitations=(
         Limitation("ttnn.group_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),

@@ -166,11 +166,11 @@ class TorchBackend(RewriteBackend):
 
     def __init__(self, torch: Any, case: Case) -> None:
         self.torch, self.ttnn = torch, InTorch(torch)
-        self.bound, self.residents = bind(case), []
         floats = case.placement.dtype not in (DType.INT32, DType.UINT32, DType.UINT16, DType.UINT8)
         wide = replace(case, placement=replace(case.placement, dtype=DType.FLOAT32)) if floats else case
-        self.info, wide_call = self.bound.info, bind(wide)
-        self.tensors = list(device_values(wide_call, make_values(torch, wide_call)))
+        self.bound, self.residents = bind(wide), []  # its operands are placed, and cut, as those of float32
+        self.info = self.bound.info
+        self.tensors = list(device_values(self.bound, make_values(torch, self.bound)))
 
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
         bound = bind(case)

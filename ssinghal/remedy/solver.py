@@ -13,6 +13,7 @@ from ssinghal.core.record import DecidedBy, Status, Usage, Verdict
 from ssinghal.core.tensors import BufferType, DType
 from ssinghal.device.releases import added_releases, installed_release
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.operator_info import WEIGHTS_DTYPE
 from ssinghal.precision.storage_error import StorageLoss
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.equivalence import ValueCheck
@@ -72,9 +73,14 @@ def solve(
         if remedy.impact in (Impact.CHUNKED, Impact.REARRANGED):
             values[remedy.strategy] = pools.values(remedy.result.trial)
         if remedy.impact is Impact.DTYPE:
-            storage[remedy.strategy] = pools.storage(DType(remedy.result.trial.case.placement.dtype))
+            storage[remedy.strategy] = pools.storage(_narrowest(remedy.result.trial.case))
     inside = {remedy.strategy: pools.inside(remedy.result.trial) for remedy in remedies.found} if measured else {}
     return RemedyReport(without_other_values(remedies, values), values, storage, changes, before, inside)
+
+
+def _narrowest(case: Case) -> DType:
+    """Returns the dtype of the call, or that of its weights where it has one of its own."""
+    return DType(case.attrs.get(WEIGHTS_DTYPE, case.placement.dtype))
 
 
 def without_other_values(remedies: Remedies, values: Mapping[str, ValueCheck]) -> Remedies:

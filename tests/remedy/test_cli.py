@@ -90,6 +90,27 @@ def test_the_failing_calls_of_a_run(run, tmp_path):
     assert [json.loads(line)["case"]["op"] for line in done.out.splitlines()] == ["add"]
 
 
+@pytest.mark.virtual_device
+def test_many_cases_are_a_line_each_unless_all_is_requested(run, tmp_path):
+    (tmp_path / "cases.jsonl").write_text(
+        "\n".join(
+            json.dumps({"op": name, "inputs": [[1, 64, 640, 400]] * count, "memory": memory, "channels_last": True})
+            for name, count, memory in (("add", 2, "l1"), ("mul", 2, "l1"), ("relu", 1, "dram"))
+        )
+    )
+    short = run("remedy", "--from", "cases.jsonl", "--no-values")
+    head, add, mul, relu, *rest = short.out.splitlines()
+    assert head.split() == ["call", "runs", "out", "of", "made", "to", "fit", "by"]
+    for line, name in ((add, "add"), (mul, "mul")):
+        assert line.startswith(f"{name} [1,640,400,64]")
+        assert " l1_buffer " in line
+        assert "other memory: all in DRAM" in line
+    assert relu.endswith("it fits as it is")
+    assert "ttnn." not in short.out
+    assert any(line.startswith("3 cases: ") for line in rest)
+    assert "ttnn.add(" in run("remedy", "--from", "cases.jsonl", "--no-values", "--verbose").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

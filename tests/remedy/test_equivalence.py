@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.case import Placement
+from ssinghal.core.tensors import DType
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import families, find_operator, make_case
 from ssinghal.operators.binding import bind
@@ -23,8 +24,8 @@ CALLED = [info for members in families().values() for info in members if info.sa
 # Not cut: random numbers, statistics over all, windows (rows of their own), lists of sizes that name every dim, tables.
 NEVER_CUT = {
     "dropout", "new_ones", "new_zeros", "new_full", "ones_like", "zeros_like", "full_like", "gather", "grid_sampler", "movedim",
-    "adaptive_avg_pool2d", "adaptive_avg_pool1d", "adaptive_max_pool2d", "adaptive_max_pool1d", "native_group_norm",
-    "convolution", "conv_transpose2d", "scaled_dot_product_attention", "upsample_nearest3d",
+    "adaptive_avg_pool2d", "adaptive_avg_pool1d", "adaptive_max_pool2d", "adaptive_max_pool1d",
+    "scaled_dot_product_attention", "upsample_nearest3d",
 }  # fmt: skip
 
 
@@ -49,6 +50,51 @@ def test_pieces_along_every_axis_give_the_same_values(info):
                 assert check.equal or check.rounding, (case.id, axis, count, check)
                 found += 1
     assert bool(found) != (info.name in NEVER_CUT), f"{info.name}: {found} ways to cut; NEVER_CUT lists those that have none"
+
+
+@pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.BFLOAT8_B])
+@pytest.mark.parametrize(
+    ("name", "shapes", "attrs", "units"),
+    [
+        ("conv2d", ((1, 8, 10, 6), (4, 8, 1, 1), (4,)), {}, 10),
+        ("conv2d", ((1, 8, 12, 6), (4, 8, 1, 1)), {"stride": 2}, 6),
+        ("conv2d", ((1, 8, 12, 8), (4, 8, 2, 2), (4,)), {"stride": 2}, 6),
+        ("conv2d", ((1, 8, 12, 8), (8, 1, 3, 3)), {"stride": [3, 1], "padding": [0, 1], "groups": 8}, 4),
+        ("conv2d", ((6, 8, 12, 8), (4, 8, 3, 3)), {"padding": 1}, 6),
+        ("conv1d", ((1, 8, 12), (4, 8, 2)), {"stride": 2}, 6),
+        ("conv1d", ((5, 8, 12), (4, 8, 3)), {"padding": 1}, 5),
+        ("conv_transpose2d", ((1, 8, 6, 5), (8, 4, 2, 2), (4,)), {"stride": 2}, 6),
+        ("conv_transpose2d", ((4, 8, 6, 5), (8, 4, 4, 4)), {"stride": 2, "padding": 1}, 4),
+        ("conv2d", ((1, 8, 12, 8), (4, 8, 3, 3)), {"padding": 1}, None),
+        ("conv2d", ((1, 8, 13, 8), (4, 8, 2, 2)), {"stride": 2}, None),
+        ("conv_transpose2d", ((1, 8, 6, 5), (8, 4, 4, 4)), {"stride": 2, "padding": 1}, None),
+    ],
+)
+def test_maps_or_stretches_of_a_convolution_are_convolved_alone(name, shapes, attrs, units, dtype):
+    """Windows that do not overlap, without padding, over a whole number of strides; else several maps."""
+    case = make_case(name, shapes, attrs, Placement(dtype))
+    axes = axes_of(bind(case))
+    assert (axes and dict(axes.units)) == (units and {0: units})
+    for count in (2, 3, units) if units else ():
+        check = check_values(Trial(case, (), "pieces", {"axis": 0, "count": count, "memory": "dram"}))
+        assert check.equal or check.rounding, (count, check)
+
+
+@pytest.mark.parametrize("as_written", [False, None])
+@pytest.mark.parametrize(
+    ("channels", "attrs", "units"),
+    [(128, {"group": 8}, 4), (64, {"group": 8}, 2), (320, {"num_groups": 8}, 2), (96, {"group": 1, "C": 96}, None),
+     (256, {"group": 32, "N": 1, "C": 256, "HxW": 30}, 8)],
+)  # fmt: skip
+def test_groups_of_channels_are_normalised_alone(channels, attrs, units, as_written):
+    """So many groups together that they fill tiles: of 16 channels each, 2; of 8, 4; of 40, 4; one group is never cut."""
+    shape = (1, 5, 6, channels) if as_written is False else (1, channels, 5, 6)
+    case = make_case("native_group_norm", (shape, (channels,), (channels,)), attrs, Placement(channels_last=as_written))
+    axes = axes_of(bind(case))
+    assert (axes and dict(axes.units)) == (units and {1: units})
+    for count in (2, units) if units else ():
+        check = check_values(Trial(case, (), "pieces", {"axis": 1, "count": count, "memory": "dram"}))
+        assert check.equal or check.rounding, (count, check)
 
 
 def test_a_wrong_axis_is_detected():

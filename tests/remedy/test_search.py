@@ -259,6 +259,36 @@ def test_a_narrower_dtype_has_a_separate_impact(pools):
     assert remedy.result.peak_bytes[BufferType.L1] == 2 * tiles * 1088
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes", "attrs"),
+    [
+        ("conv2d", ((1, 64, 1024, 1024), (64, 64, 1, 1), (64,)), {}),
+        ("conv2d", ((1, 64, 1024, 1024), (64, 64, 2, 2)), {"stride": 2}),
+        ("conv2d", ((64, 64, 128, 128), (64, 64, 3, 3)), {"padding": 1}),
+        ("native_group_norm", ((1, 256, 512, 512), (256,), (256,)), {"group": 8}),
+    ],
+)
+def test_convolutions_and_group_norms_are_cut(pools, name, shapes, attrs):
+    """Each runs out of L1 by itself; its pieces and their join run on the device, and the code has no call without use."""
+    problem = solved(pools, name, *shapes, **attrs).remedies.problem
+    (remedy,) = search(problem, pools.run, Budget(seconds=60), only=[Impact.CHUNKED]).found
+    assert remedy.strategy == "pieces"
+    assert any("ttnn.concat(pieces" in line for line in remedy.result.code)
+    unused = [line.strip() for line in remedy.result.code if line.strip().startswith("ttnn.")]
+    assert all(line.startswith("ttnn.deallocate(") for line in unused), unused
+
+
+def test_a_group_norm_is_one_call(pools):
+    """What it asks of the board's grid and banks is written as values."""
+    remedy = found(solved(pools, "native_group_norm", (1, 256, 512, 512), (256,), (256,), group=8))[Impact.MEMORY]
+    assert remedy.result.calls == 1
+    *operands, call = remedy.result.code
+    assert len(operands) == 3
+    assert all(" = ttnn.empty(" in line for line in operands)
+    assert "ttnn.group_norm(" in call
+    assert "core_grid=ttnn.CoreGrid(" in call
+
+
 def test_another_board_is_opened_for_its_trial(pools):
     """A p150 has 110 banks of 1,461,120 B: a relu of 600 tiles per bank of an n150 has 350 there."""
     case = make_case("relu", ((1, 1, 38400, 1024),), {}, L1)

@@ -166,6 +166,49 @@ def test_dtypes_are_narrowed_step_by_step():
     assert tried == [DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B]
 
 
+def test_the_weights_are_narrowed_before_the_rest():
+    """A convolution in bfloat16, then one whose weights are bfloat8_b already; and the reason against each dtype tried."""
+    tried = []
+
+    def run(trial):
+        tried.append((trial.case.attrs.get("weights_dtype"), trial.case.placement.dtype))
+        return TrialResult(trial, Verdict(Status.ERROR, message=f"no. {len(tried)}"), "n150", "0", "none")
+
+    image, weight = (1, 64, 8, 8), (64, 64, 3, 3)
+    search(problem("conv2d", image, weight, memory=DRAM), run, Budget(), only=[Impact.DTYPE])
+    both = [("bfloat8_b", DType.BFLOAT16), (None, DType.BFLOAT8_B), ("bfloat4_b", DType.BFLOAT16), (None, DType.BFLOAT4_B)]
+    assert tried == both
+    tried.clear()
+    failing = problem("conv2d", image, weight, memory=DRAM, weights_dtype="bf8")
+    (refused,) = search(failing, run, Budget(), only=[Impact.DTYPE]).refused
+    assert tried == both[1:]
+    told = ("operands and result in bfloat8_b", "weights in bfloat4_b", "operands and result in bfloat4_b")
+    for number, what in enumerate(told, 1):
+        assert f"{what}: tried: no. {number}" in refused.reason
+
+
+def test_a_dtype_that_is_declared_as_rejected_is_not_tried():
+    failing = problem("native_group_norm", (1, 64, 8, 8), group=8, memory=DRAM)
+    (refused,) = search(failing, answering(Verdict(Status.FITS)), Budget(), only=[Impact.DTYPE]).refused
+    assert refused.probes == 0
+    assert refused.reason.count("ttnn.group_norm takes bfloat16 and float32 only") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "attrs", "most", "multiple"),
+    [
+        ("conv2d", ((1, 64, 64, 48), (64, 64, 1, 1)), {}, 32, 2),  # 48 pixels a row in the flat result: two rows are 3 tiles
+        ("conv2d", ((1, 64, 64, 64), (64, 64, 2, 2)), {"stride": 2}, 32, 1),  # rows of 32 pixels
+        ("conv2d", ((8, 64, 64, 64), (64, 64, 3, 3)), {"padding": 1}, 8, 1),
+        ("conv2d", ((8, 64, 7, 7), (64, 64, 3, 3)), {"padding": 1}, None, 1),  # 8 x 49 pixels are never complete tiles
+        ("native_group_norm", ((1, 256, 64, 64), (256,), (256,)), {"group": 8}, 8, 1),  # 32 channels each
+    ],
+)
+def test_pieces_of_convolutions_and_group_norms_are_complete_tiles(name, shapes, attrs, most, multiple):
+    cuts = cuts_of(problem(name, *shapes, **attrs))
+    assert [(cut.most, cut.multiple) for cut in cuts] == ([(most, multiple)] if most else [])
+
+
 # Other buffers --------------------------------------------------------------------------------------------------------------
 
 

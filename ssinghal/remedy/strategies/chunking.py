@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
-from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, BufferType, ceil_div
+from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, BufferType, Layout, ceil_div
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.binding import bind
-from ssinghal.operators.dim_rule import Axes, Dims
+from ssinghal.operators.binding import BoundCall, bind
+from ssinghal.operators.dim_rule import Axes
 from ssinghal.operators.dims import axes_of
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
@@ -63,21 +64,23 @@ class Cut:
         return f"dim {next(i for i, dim in enumerate(self.axes.results[0]) if dim is not None and dim[0] == self.axis)}"
 
 
-def _multiple(axes: Axes, axis: int) -> int:
+def _multiple(axes: Axes, axis: int, call: BoundCall) -> int:
     """Returns the multiple of units at which pieces start with complete tiles: 1 unless the axis is one of the last two
-    dims."""
-    tensors: list[Dims] = [*axes.placed, *axes.results]
-    near = any(dim is not None and dim[0] == axis for dims in tensors for dim in dims[-2:])
-    return TILE_EDGE if near else 1
+    dims of a tensor in tiles, or the last of one in rows, and there a unit does not fill tiles."""
+    tensors = [*zip(axes.placed, call.inputs, strict=True), *zip(axes.results, call.outputs, strict=True)]
+    near = [dim for dims, spec in tensors for dim in dims[-2 if spec.layout is Layout.TILE else -1 :]]
+    steps = (dim[1] for dim in near if dim is not None and dim[0] == axis)
+    return math.lcm(*(TILE_EDGE // math.gcd(TILE_EDGE, step) for step in steps))
 
 
 def cuts_of(problem: Problem) -> list[Cut]:
     """Returns the cuts along every axis; for program buffers the last dim comes first, else dims outside the last two."""
     case = problem.in_dram()
-    axes = axes_of(bind(case))
+    call = bind(case)
+    axes = axes_of(call)
     if axes is None:
         return []
-    every = (Cut(case, axes, axis, _multiple(axes, axis), problem.memory) for axis in axes.units)
+    every = (Cut(case, axes, axis, _multiple(axes, axis, call), problem.memory) for axis in axes.units)
     useful = [cut for cut in every if cut.most > 1]
     if problem.verdict.resource is Resource.CIRCULAR_BUFFER:
         return sorted(useful, key=lambda cut: (-_nearness(cut), -cut.most))[:MAX_AXES]

@@ -29,6 +29,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, named
 from ssinghal.operators.binding import bind
+from ssinghal.operators.operator_info import SAME_DTYPE, WEIGHTS_DTYPE, weights_dtype
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import Impact, LiveSet, Resident, RewriteName, Trial, TrialResult
 
@@ -358,18 +359,35 @@ def _can_narrow(problem: Problem) -> bool:
 
 
 def _narrower(problem: Problem) -> StrategySearch:
-    reason = ""
-    for dtype in NARROWER[problem.case.placement.dtype]:
-        try:
-            trial = problem.trial(problem.placed(dtype=dtype))
-        except InvalidCase as error:
-            reason = str(error)
+    """Tries the widest dtype first: for the weights alone, where the call has a dtype for them, then for all of its tensors."""
+    reasons: list[str] = []
+    for case, note in _narrowed(problem):
+        if declared := next(bind(case).limitations(problem.board), None):
+            reasons.append(f"{note}: {declared.reason}")
             continue
-        outcome = yield from once(problem, trial, f"operands and result in {dtype}")
+        try:
+            trial = problem.trial(case)
+        except InvalidCase as error:
+            reasons.append(f"{note}: {error}")
+            continue
+        outcome = yield from once(problem, trial, note)
         if outcome.result:
             return outcome
-        reason = f"{dtype}: {outcome.reason}"
-    return StrategyResult(None, reason)
+        reasons.append(f"{note}: {outcome.reason}")
+    return StrategyResult(None, "; ".join(reasons))
+
+
+def _narrowed(problem: Problem) -> Iterator[tuple[Case, str]]:
+    """Yields the call in each narrower dtype, with what is in it."""
+    case = problem.case
+    narrower = NARROWER[case.placement.dtype]
+    has_weights = problem.info.attrs.get(WEIGHTS_DTYPE) is SAME_DTYPE
+    stored = weights_dtype(case.placement.dtype, problem.call.attrs) if has_weights else None
+    for dtype in narrower:
+        if stored is not None and dtype.tile_bytes < stored.tile_bytes:
+            yield replace(case, attrs={**case.attrs, WEIGHTS_DTYPE: dtype.value}), f"weights in {dtype}"
+        plain = {name: value for name, value in case.attrs.items() if name != WEIGHTS_DTYPE}
+        yield problem.placed(replace(case, attrs=plain), dtype=dtype), f"operands and result in {dtype}"
 
 
 def _other_board(problem: Problem) -> StrategySearch:
