@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,10 +23,11 @@ from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import LineFile
 from ssinghal.core.json_values import fields_of
 from ssinghal.core.record import FAULTS, PlacedTensor, Record, Status, Verdict, sentence
-from ssinghal.core.tensors import format_bytes, format_shape
+from ssinghal.core.tensors import Board, format_bytes, format_shape
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import MemoryEstimate, estimate, read_cases
+from ssinghal.estimation.estimator import MemoryEstimate, estimate
+from ssinghal.operators.case_json import case_from_json, parse_json, read_lines
 from ssinghal.render.tables import aligned
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
@@ -72,22 +75,39 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
 
 
 def _batch(source: Path, output: Path | None, choice: DeviceChoice, pool_options: PoolOptions) -> int:
-    """Returns the exit code. Nothing runs and nothing is written unless every case can be read."""
-    cases = read_cases(source, input_lines(source), load_board(choice.board))
+    """Returns the exit code. Nothing runs and nothing is written unless every case can be read.
+
+    The cases are read again as they run, so that a long file is never in memory as cases, nor are its records.
+    """
+    board, lines = load_board(choice.board), input_lines(source)
+    count = len(read_lines(source, lines, lambda fields: _checked(fields, board)))
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
     if output is None and sys.stdout is None:
         raise InvalidCase("standard output is closed; write the records to a file with -o")
-    statuses = []
+    statuses: set[Status] = set()
+    running: deque[Case] = deque()
     with Pool(choice, pool_options) as pool, ExitStack() as stack:
         write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
-        records = zip(pool.map(case for case, _ in cases), cases, strict=True)
-        for record, (case, prediction) in track(records, "probing", len(cases)):
-            if pool_options.release is not None:
-                prediction = estimate(case, pool.facts.opened_board)  # its banks are not those of the board's file
-            write(_line(record, prediction))
-            statuses.append(record.status)
-    return 1 if set(statuses) & set(FAULTS) else 0
+        if pool_options.release is not None:
+            board = pool.facts.opened_board  # its banks are not those of the board's file
+        cases = (case_from_json(parse_json(line)) for line in lines if line.strip())
+        for record in track(pool.map(_noted(cases, running)), "probing", count):
+            write(_line(record, estimate(running.popleft(), board)))
+            statuses.add(record.status)
+    return 1 if statuses & set(FAULTS) else 0
+
+
+def _checked(fields: Any, board: Board) -> None:
+    """Raises InvalidCase for a line that is no case, or has a tensor that no device can hold."""
+    estimate(case_from_json(fields), board)
+
+
+def _noted(cases: Iterable[Case], running: deque[Case]) -> Iterator[Case]:
+    """Yields ``cases``, each of which is ``running`` from then on."""
+    for case in cases:
+        running.append(case)
+        yield case
 
 
 def _line(record: Record, prediction: MemoryEstimate) -> str:

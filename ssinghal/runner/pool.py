@@ -7,10 +7,12 @@ import queue
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +30,7 @@ from ssinghal.runner.tasks import PoolOptions, ProbeTask, Task
 R = TypeVar("R")
 
 START_TIMEOUT_S = 120.0
+MAX_AHEAD = 256  # cases that ``map`` has submitted: enough for all workers while one of them is at a slow case
 # Run as a folder, which is then first on the worker's sys.path. With -m the working folder would be, with any files in it.
 _WORKER = Path(__file__).with_name("worker")
 
@@ -75,9 +78,12 @@ class Pool(Closing):
         return self.run(ProbeTask(case))
 
     def map(self, cases: Iterable[Case]) -> Iterator[Record]:
-        """Yields the records in the order of the cases."""
-        for future in [self.submit(case) for case in cases]:
-            yield future.result()
+        """Yields the records in the order of the cases, which are taken as they are needed; few are in memory at a time."""
+        waiting = iter(cases)
+        ahead = deque(map(self.submit, islice(waiting, MAX_AHEAD)))
+        while ahead:
+            yield ahead.popleft().result()
+            ahead.extend(map(self.submit, islice(waiting, 1)))
 
     def close(self) -> None:
         """Ends the workers at once and drops unfinished tasks."""

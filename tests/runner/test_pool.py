@@ -6,20 +6,22 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
 from ssinghal.core.case import Placement
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.record import Record, Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, Layout, MemoryConfig, TensorSpec
 from ssinghal.device.modes import DeviceChoice, choose_device
 from ssinghal.device.session import Session
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.operators import make_case
-from ssinghal.runner.pool import Pool
+from ssinghal.runner.pool import MAX_AHEAD, Pool
 from ssinghal.runner.probe import Limits
 from ssinghal.runner.tasks import PoolOptions, Task
 from tests.support.processes import all_ended, wait_for, workers_of
@@ -261,3 +263,34 @@ time.sleep(60)
 
 def unlimited():
     return Limits(host_tiles=10**9, capture_tiles=0)
+
+
+class Remembering(Pool):
+    """A pool without workers, which answers each case at once."""
+
+    def __init__(self) -> None:
+        self._answers = []
+
+    @property
+    def alive(self) -> int:
+        """The number of answers that somebody still holds."""
+        return sum(answer() is not None for answer in self._answers)
+
+    def submit(self, case):
+        record = Record.of(case, Verdict(Status.FITS), device_mode=DeviceMode.VIRTUAL, board="n150", ttnn="0.81.1")
+        answer = Future()
+        self._answers.append(ref(record))
+        answer.set_result(record)
+        return answer
+
+
+def test_map_holds_few_records_however_many_cases_there_are():
+    """The records of a hundred thousand cases would take hundreds of megabytes: the cases are taken as they are needed."""
+    cases = (make_case("relu", ((1, width),)) for width in range(1, 3 * MAX_AHEAD + 1))
+    pool, shapes, most = Remembering(), [], 0
+    for record in pool.map(cases):
+        shapes.append(record.inputs)
+        most = max(most, pool.alive)
+    assert shapes == [((1, width),) for width in range(1, 3 * MAX_AHEAD + 1)]
+    assert MAX_AHEAD <= most <= MAX_AHEAD + 2
+    assert list(pool.map([])) == []
