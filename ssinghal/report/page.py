@@ -1,7 +1,8 @@
 """The records of a run as one self-contained HTML page.
 
 The data is one JSON block that no browser runs. Scripts insert it as text only, so catalogs and logs cannot inject markup.
-Texts and tensors are stored once and referred to by number, and cases are columns, so 10,000 of them stay a few MB.
+Cases are columns in compressed parts: what every view lists; their tensors; and, for some cases each, what only the panel of a
+selected case shows. Texts and tensors are stored once in a part and referred to by number.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ssinghal.core.case import Source
 from ssinghal.core.json_values import fields_of
@@ -21,7 +22,8 @@ from ssinghal.operators.case_json import KEYS
 from ssinghal.render import html
 from ssinghal.report.bank_occupancy import Bar, Segment, bars_of, board_of
 from ssinghal.report.group_report import GroupReport
-from ssinghal.report.placement_alternatives import Alternative, Answer
+from ssinghal.report.page_parts import Part
+from ssinghal.report.placement_alternatives import Answer
 from ssinghal.report.statistics import Size
 from ssinghal.runs.change_kinds import TITLES, WORSE, ChangeKind
 from ssinghal.runs.diff import Changes
@@ -32,14 +34,11 @@ SCRIPTS = (
     "breakdown.js", "changes.js", "overview.js", "matrix.js", "cases.js", "detail.js", "modules.js", "models.js", "padding.js",
     "main.js",
 )  # fmt: skip
-_TEXTS = (
-    "id", "op", "operator", "status", "resource", "stage", "dtype", "layout", "memory", "sentence", "message", "decided_by",
-    "numerics", "usage_note",
-)  # fmt: skip
+DETAIL_CASES = 500  # in a part of details
+_TEXTS = ("id", "op", "operator", "status", "resource", "stage", "memory", "sentence")
+_DETAIL_TEXTS = ("dtype", "layout", "message", "decided_by", "numerics", "usage_note")
 _PEAKS = tuple(field.name for field in fields(Usage))
 _RAN = (Status.FITS, Status.OOM, Status.MISMATCH)
-
-_T = TypeVar("_T", bound=Hashable)
 
 
 def page(
@@ -62,9 +61,8 @@ def page(
 def page_data(
     run: Run, changes: Changes | None = None, reports: Sequence[GroupReport] | None = None, other_files: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns the data of the page as plain values. Columns of texts and tensors hold indices into their tables."""
-    tables = _Tables()
-    groups = [_group(report, tables) for report in reports or [GroupReport(group) for group in run.groups]]
+    """Returns the data of the page as plain values, with the cases of each group in packed parts."""
+    groups = [_group(report) for report in reports or [GroupReport(group) for group in run.groups]]
     return {
         "run": {
             "id": run.id,
@@ -78,76 +76,67 @@ def page_data(
         "changes": _changes(changes) if changes is not None else None,
         "files": list(other_files),
         "groups": groups,
-        "texts": tables.texts.rows,
-        "tensors": tables.tensors.rows,
-        "sources": tables.sources.rows,
     }
 
 
-class _Table(Generic[_T]):
-    """Distinct values, each stored once."""
-
-    def __init__(self) -> None:
-        self.rows: list[_T] = []
-        self._numbers: dict[_T, int] = {}
-
-    def number(self, value: _T) -> int:
-        number = self._numbers.get(value)
-        if number is None:
-            number = self._numbers[value] = len(self.rows)
-            self.rows.append(value)
-        return number
-
-
-class _Tables:
-    def __init__(self) -> None:
-        self.texts: _Table[str] = _Table()
-        self.tensors: _Table[tuple[Any, ...]] = _Table()
-        self.sources: _Table[tuple[str, str, str]] = _Table()
-
-    def text(self, value: object) -> int:
-        return self.texts.number("" if value is None else str(value))
-
-
-def _group(report: GroupReport, tables: _Tables) -> dict[str, Any]:
+def _group(report: GroupReport) -> dict[str, Any]:
     group = report.group
     board = board_of(group)
-    rows = [_case(record, report, board, tables) for record in group.records]
+    cases, tensors = Part(), Part()
+    details: list[Part] = []
+    for number, record in enumerate(group.records):
+        if number % DETAIL_CASES == 0:
+            details.append(Part())
+        bars = bars_of(record, board) if board is not None else ()
+        remedies = _remedies(record, report) if record.is_oom else []
+        _add_case(cases, record, report, board, bars, remedies)
+        tensors.add(tensors=_tensors(record, tensors))
+        _add_details(details[-1], record, bars, remedies)
     return {
         "setting": str(group.setting),
         "board": group.setting.board,
         "numerics": group.numerics,
-        "cases": {name: [row[name] for row in rows] for name in rows[0]},
+        "cases": cases.packed(),
+        "tensors": tensors.packed(),
+        "details": [part.packed() for part in details],
+        "detailCases": DETAIL_CASES,
     }
 
 
-def _case(record: Record, report: GroupReport, board: Board | None, tables: _Tables) -> dict[str, Any]:
-    """Returns one value for every column. Only cases that ran have a ``load``."""
+def _add_case(
+    part: Part, record: Record, report: GroupReport, board: Board | None, bars: Sequence[Bar], remedies: Sequence[_Remedy]
+) -> None:
+    """Adds what the views list, filter and sort. Only cases that ran have a ``load``."""
     size = Size.of_shape(record)
-    bars = bars_of(record, board) if board is not None else ()
-    text = tables.text
-    return {
-        "key": record.key,
-        **{name: text(getattr(record, name)) for name in _TEXTS},
-        "shape": text(format_shape(record.shape)),
-        "line": [text(_as_json(getattr(record, name))) for name in KEYS],
-        "logical": size.logical_bytes,
-        "allocated": size.allocated_bytes,
-        "asked": record.total_bytes,
-        "need": _needed_bytes(record, board),
-        "short": record.shortfall_bytes,
-        "load": round(max(bar.load for bar in bars), 4) if bars and record.status in _RAN else None,
-        "remedies": _remedies(record, report, tables) if record.is_oom else [],
-        "tensors": _tensors(record, tables),
-        "bars": [_bar(bar, tables) for bar in bars],
-        "usage": list(fields_of(record.usage).values()) if record.usage is not None else None,
-        "estimate": text(f"{record.estimate.verdict}: {record.estimate.reason}" if record.estimate else ""),
-        "left": sum(record.left_allocated.values()),
-        "seconds": record.duration_s if math.isfinite(record.duration_s) else None,  # JSON has no NaN
-        "calls": record.calls,
-        "searched": report.searched_of(record) is not None,
-        "sources": [_source(source, tables) for source in record.sources],
-    }
+    part.add(
+        key=record.key,
+        **{name: part.text(getattr(record, name)) for name in _TEXTS},
+        shape=part.text(format_shape(record.shape)),
+        logical=size.logical_bytes,
+        allocated=size.allocated_bytes,
+        asked=record.total_bytes,
+        need=_needed_bytes(record, board),
+        short=record.shortfall_bytes,
+        load=round(max(bar.load for bar in bars), 4) if bars and record.status in _RAN else None,
+        helps=[part.text(change) for change, helps, _ in remedies if helps],
+        searched=int(report.searched_of(record) is not None),
+        left=sum(record.left_allocated.values()),
+        calls=record.calls,
+        sources=[_source(source, part) for source in record.sources],
+    )
+
+
+def _add_details(part: Part, record: Record, bars: Sequence[Bar], remedies: Sequence[_Remedy]) -> None:
+    """Adds what only the panel of a selected case shows."""
+    part.add(
+        **{name: part.text(getattr(record, name)) for name in _DETAIL_TEXTS},
+        line=[part.text(_as_json(getattr(record, name))) for name in KEYS],
+        remedies=[[helps, part.text(details)] for _, helps, details in remedies],
+        bars=[_bar(bar, part) for bar in bars],
+        usage=list(fields_of(record.usage).values()) if record.usage is not None else None,
+        estimate=part.text(f"{record.estimate.verdict}: {record.estimate.reason}" if record.estimate else ""),
+        seconds=record.duration_s if math.isfinite(record.duration_s) else None,  # JSON has no NaN
+    )
 
 
 def _as_json(value: Any) -> str:
@@ -172,7 +161,7 @@ def _needed_bytes(record: Record, board: Board | None) -> int | None:
     return record.program_bytes - board.reserved_base_bytes
 
 
-def _tensors(record: Record, tables: _Tables) -> list[list[int | None]]:
+def _tensors(record: Record, part: Part) -> list[list[int | None]]:
     """Returns [label, tensor, bytes booked per bank] of the tensors known by arithmetic, then of all others that were
     placed."""
     booked = {tensor.label: tensor.booked_bytes for tensor in record.tensors}
@@ -182,48 +171,45 @@ def _tensors(record: Record, tables: _Tables) -> list[list[int | None]]:
             a.shape, a.padded_shape, a.dtype, a.layout, a.memory, a.logical_bytes, a.allocated_bytes,
             a.booked_bytes_per_bank, a.padding_cause,
         )  # fmt: skip
-        rows.append([tables.text(a.label), tables.tensors.number(values), booked.get(a.label)])
+        rows.append([part.text(a.label), part.tensor(values), booked.get(a.label)])
     known = {allocation.label for allocation in record.allocations}
     for t in record.tensors:
         if t.label not in known:
             placed: tuple[Any, ...] = (t.shape, None, t.dtype, t.layout, t.memory, t.logical_bytes, t.allocated_bytes, None, "")
-            rows.append([tables.text(t.label), tables.tensors.number(placed), t.booked_bytes])
+            rows.append([part.text(t.label), part.tensor(placed), t.booked_bytes])
     return rows
 
 
-def _bar(bar: Bar, tables: _Tables) -> list[Any]:
+def _bar(bar: Bar, part: Part) -> list[Any]:
     """Returns [memory, its bytes, bytes of the bank, segments, segments beyond the end, notes]; a segment is [part, label,
     bytes]."""
 
-    def parts(segments: Iterable[Segment]) -> list[list[int]]:
-        return [[tables.text(s.part), tables.text(s.label), s.size_bytes] for s in segments]
+    def pieces(segments: Iterable[Segment]) -> list[list[int]]:
+        return [[part.text(s.part), part.text(s.label), s.size_bytes] for s in segments]
 
-    notes = [tables.text(note) for note in bar.notes]
-    return [tables.text(bar.memory), bar.size_bytes, bar.bank_bytes, parts(bar.segments), parts(bar.beyond), notes]
+    notes = [part.text(note) for note in bar.notes]
+    return [part.text(bar.memory), bar.size_bytes, bar.bank_bytes, pieces(bar.segments), pieces(bar.beyond), notes]
 
 
-def _remedies(failing: Record, report: GroupReport, tables: _Tables) -> list[tuple[int, bool, int]]:
-    """Returns [change, whether the case is known to fit with it, details] of each remedy that a search found; without a search,
-    of each change of placement."""
+_Remedy = tuple[str, bool, str]  # a change, whether the case is known to fit with it, details
+
+
+def _remedies(failing: Record, report: GroupReport) -> list[_Remedy]:
+    """Returns each remedy that a search found; without a search, each change of placement."""
     searched = report.searched_of(failing)
     if searched is None:
-        return [_remedy(alternative, tables) for alternative in report.alternatives_of(failing)]
-    text = tables.text
+        answers = report.alternatives_of(failing)
+        return [(str(a.remedy.value), a.answer in (Answer.TRIED, Answer.FITS), str(a)) for a in answers]
     if searched.found:
-        return [(text(f"{w.contract}: {w.lever}"), True, text(f"{w}; {w.cost}")) for w in searched.found]
-    rest = [(text(r.lever), False, text(f"{r.contract}: {r.lever}: {r.reason}")) for r in searched.refused]
-    return [(text("none"), False, text(str(searched))), *rest]
+        return [(f"{w.contract}: {w.lever}", True, f"{w}; {w.cost}") for w in searched.found]
+    rest = [(r.lever, False, f"{r.contract}: {r.lever}: {r.reason}") for r in searched.refused]
+    return [("none", False, str(searched)), *rest]
 
 
-def _remedy(alternative: Alternative, tables: _Tables) -> tuple[int, bool, int]:
-    helps = alternative.answer in (Answer.TRIED, Answer.FITS)
-    return tables.text(alternative.remedy.value), helps, tables.text(str(alternative))
-
-
-def _source(source: Source, tables: _Tables) -> list[Any]:
+def _source(source: Source, part: Part) -> list[Any]:
     """Returns [source, calls, [module, calls] of each module, [number of other modules, their calls]]."""
-    number = tables.sources.number((source.catalog, source.model, source.input_size))
-    modules = [[tables.text(made.path), made.calls] for made in source.modules]
+    number = part.source(source.catalog, source.model, source.input_size)
+    modules = [[part.text(made.path), made.calls] for made in source.modules]
     return [number, source.count, modules, [source.other_modules, source.other_calls]]
 
 

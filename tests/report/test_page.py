@@ -17,7 +17,8 @@ from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
 from ssinghal.estimation.estimator import estimate, read_cases
 from ssinghal.operators import make_case
-from ssinghal.report.page import page, page_data
+from ssinghal.report.page import DETAIL_CASES, page, page_data
+from ssinghal.report.page_parts import unpacked
 from ssinghal.report.writer import write_report
 from ssinghal.runner.pool import Pool
 from ssinghal.runs.diff import Changes
@@ -27,6 +28,7 @@ from tests.support.run_builder import a_record, write_run
 VIEWS = ("overview", "matrix", "cases", "models", "padding")
 SHAPE, WIDE = (1, 64, 640, 400), (1, 3, 4320, 7680)
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'`${x}&lt;!--\u2028\u202eabc " + "long" * 500
+IDLE = "main[aria-busy=false]"
 NOT_RUN = "numerics not run: memory verdicts only"
 
 
@@ -62,7 +64,9 @@ def visit(open_tab, tmp_path: Path) -> Callable:
             run = read_run(write_run(tmp_path / f"of-{file}", records, **info))
             earlier = read_run(write_run(tmp_path / f"before-{file}", before, "20260101T000000.000000Z")) if before else None
             path.write_text(page(run, Changes.of(earlier, run) if earlier else None), encoding="utf-8")
-        return open_tab(path, hash, width)
+        tab = open_tab(path, hash, width)
+        tab.wait_for_selector(IDLE)
+        return tab
 
     return open_page
 
@@ -76,12 +80,13 @@ def cases(tab) -> list[str]:
 
 @contextmanager
 def hash_changes(tab):
-    """Waits until the page has drawn its new hash: this listener comes after the page's own."""
+    """Waits until the page has drawn its new hash: this listener comes after the page's own, which makes the page busy."""
     tab.evaluate(
         "() => { window.drewHash = false; addEventListener('hashchange', () => { window.drewHash = true; }, { once: true }); }"
     )
     yield
     tab.wait_for_function("() => window.drewHash")
+    tab.wait_for_selector(IDLE)
 
 
 def shown(tab) -> str:
@@ -490,10 +495,35 @@ def test_cases_are_shown_in_pages(visit):
 def test_a_text_or_tensor_is_stored_once(tmp_path):
     record = a_record("relu", SHAPE, status="oom", verdict={**oom(1), "message": "the same text"})
     many = [{**record, "key": f"{n:012x}"} for n in range(500)]
-    data = page_data(read_run(write_run(tmp_path, many)))
-    assert data["texts"].count("the same text") == 1
-    assert len(data["tensors"]) == 1  # input and output are alike
-    assert len(data["groups"][0]["cases"]["key"]) == 500
+    (group,) = page_data(read_run(write_run(tmp_path, many)))["groups"]
+    (details,) = (unpacked(part) for part in group["details"])
+    assert details["texts"].count("the same text") == 1
+    assert len(unpacked(group["tensors"])["tensors"]) == 1  # input and output are alike
+    assert len(unpacked(group["cases"])["columns"]["key"]) == 500
+
+
+@pytest.mark.parametrize("number", [0, DETAIL_CASES - 1, DETAIL_CASES, 2 * DETAIL_CASES])
+def test_a_case_has_its_own_details_whichever_part_they_are_in(visit, number):
+    """The parts of details have 500 cases each; those of one case are unpacked when it is selected."""
+    many = [{**a_record("relu", SHAPE, status="crash", verdict={"message": f"message {n}"}), "key": f"{n:012x}"}
+            for n in range(2 * DETAIL_CASES + 1)]  # fmt: skip
+    tab = visit(many, f"#case={number:012x}")
+    assert tab.locator("aside pre.message").inner_text() == f"message {number}"
+    other = 2 * DETAIL_CASES - number
+    with hash_changes(tab):
+        tab.evaluate("key => { location.hash = 'rows=all&case=' + key; }", f"{other:012x}")
+    assert tab.locator("aside pre.message").inner_text() == f"message {other}"
+
+
+def test_a_page_unpacks_only_what_it_shows(visit):
+    """The overview needs one part; a selected case two more: the tensors, and its details."""
+    many = [a_record("relu", (1, 1, 32, 32 * n), status="oom", verdict=oom(2_000_000)) for n in range(1, 3 * DETAIL_CASES)]
+    tab = visit(many)
+    unpack = "() => performance.getEntriesByType('mark').map((mark) => mark.name)"
+    assert tab.evaluate(unpack) == ["unpacked cases"]
+    with hash_changes(tab):
+        tab.evaluate("key => { location.hash = 'case=' + key; }", many[700]["key"])
+    assert tab.evaluate(unpack) == ["unpacked cases", "unpacked tensors", "unpacked details 1"]
 
 
 @pytest.mark.virtual_device

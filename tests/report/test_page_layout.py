@@ -62,7 +62,9 @@ def visit(open_tab, tmp_path: Path) -> Callable:
         path = tmp_path / "report.html"
         if not path.exists():
             path.write_text(page(read_run(write_run(tmp_path / "run", records))), encoding="utf-8")
-        return open_tab(path, hash, width)
+        tab = open_tab(path, hash, width)
+        tab.wait_for_selector("main[aria-busy=false]")
+        return tab
 
     return open_page
 

@@ -14,6 +14,7 @@ from ssinghal.cli.report import report
 from ssinghal.core.json_values import plain
 from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection, ValueComparison, WorkingRemedy
 from ssinghal.report.page import page_data
+from ssinghal.report.page_parts import unpacked
 from ssinghal.report.retry import REMEDIES, search_remedies, tried_remedies
 from ssinghal.report.writer import files_of
 from ssinghal.runs.reader import earlier_runs, read_run
@@ -121,14 +122,16 @@ def test_the_analysis_counts_first_remedies(tmp_path):
 
 def test_the_page_has_all_remedies(tmp_path):
     data = page_data(read_run(write_run(tmp_path, [failing("relu", FOUND), failing("silu", NOTHING)])))
-    texts, (group,) = data["texts"], data["groups"]
-    relu, silu = ([[texts[what], helps, texts[more]] for what, helps, more in case] for case in group["cases"]["remedies"])
-    assert [(what, helps) for what, helps, _ in relu] == [("same tensor: in place", True), ("chunked: pieces", True)]
+    (group,) = data["groups"]
+    cases, details = unpacked(group["cases"]), unpacked(group["details"][0])
+    found = [[cases["texts"][change] for change in case] for case in cases["columns"]["helps"]]
+    assert found == [["same tensor: in place", "chunked: pieces"], []]
+    relu, silu = ([[helps, details["texts"][more]] for helps, more in case] for case in details["columns"]["remedies"])
     cost = "peak per bank: L1 2,048 B, DRAM 4,096 B; 9 calls, 12 KiB (12,288 B) moved"
-    assert relu[1][2] == f"chunked: pieces (2 of them); values not compared; {cost}"
-    assert [helps for _, helps, _ in silu] == [False] * 3
-    assert silu[0][2] == NONE_FITS
-    assert silu[2][2] == "chunked: pieces: beyond it"
+    assert relu[1][1] == f"chunked: pieces (2 of them); values not compared; {cost}"
+    assert [helps for helps, _ in silu] == [False] * 3
+    assert silu[0][1] == NONE_FITS
+    assert silu[2][1] == "chunked: pieces: beyond it"
 
 
 # After the run ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from ssinghal.report import failure_tables, result_tables
 from ssinghal.report import json_export as data
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.page import page_data
+from ssinghal.report.page_parts import unpacked
 from ssinghal.report.placement_alternatives import Alternative, Answer, PlacementRemedy, advice
 from ssinghal.runs.reader import read_run
 from tests.support.run_builder import a_record, write_run
@@ -193,7 +194,8 @@ def test_a_remedy_that_was_tried_and_failed_is_not_listed(report_of, status, rem
 def test_the_load_of_a_case_is_that_of_its_fullest_memory(run_of):
     held = {"resident": {"l1": L1_BANK // 4, "dram": DRAM_BANK // 2}}
     (group,) = page_data(run_of(a_record(measured=held)))["groups"]
-    assert (len(group["cases"]["bars"][0]), group["cases"]["load"]) == (2, [0.5])
+    bars, load = (unpacked(part)["columns"][name] for part, name in ((group["details"][0], "bars"), (group["cases"], "load")))
+    assert (len(bars[0]), load) == (2, [0.5])
 
 
 def test_a_line_of_the_csv_is_a_case_whatever_ends_lines_in_a_message(run_of):

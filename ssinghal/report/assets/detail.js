@@ -5,15 +5,14 @@ function detailPanel(item, group) {
   if (!item) {
     return [el("header", el("h2", "No such case"), close), el("p", `This run has no case ${state.case} in ${group.setting}.`)];
   }
-  const tensors = tensorsOf(item);
   return [
     el("header", el("h2", el("span.op", item.op), " ", el("span.mono", item.shape)), close),
     el("p.verdict", badge(item), " ", item.status === "fits" && !item.message ? null : el("span", item.sentence)),
     el("p.hint", `${group.setting}; numerics ${item.numerics}`),
     figures(item),
     item.oom && part("What would make it fit", remedyList(item)),
-    part("In one bank", item.drawn.length ? barsOf(item).map(bankBar) : "The record has no data on a bank."),
-    part("Tensors", tensorTable(tensors)),
+    part("In one bank", item.bars.length ? item.bars.map(bankBar) : "The record has no data on a bank."),
+    part("Tensors", tensorTable(item.placed)),
     item.usage && part("Peaks of the complete call", "Per core or bank, by TTNN's graph capture.", peaks(item.usage)),
     item.message &&
       part(item.decided_by === "ttnn" ? "TTNN's message" : `Decided by ${item.decided_by}`, el("pre.message", item.message)),
@@ -65,7 +64,7 @@ function remedyList(item) {
 
 function tensorTable(tensors) {
   if (!tensors.length) return el("p.empty", "No tensor is known.");
-  return tensors.map(({ label, shape, padded, dtype, layout, memory, logical, allocated, bank, booked, cause }) =>
+  return tensors.map(({ label, booked, tensor: { shape, padded, dtype, layout, memory, logical, allocated, bank, cause } }) =>
     el(
       "div.tensor",
       el("p", el("b", label), " ", el("span.mono", shapeText(shape)), el("span.hint", ` ${dtype}, ${layout}, ${memory}`)),

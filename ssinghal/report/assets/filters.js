@@ -38,7 +38,7 @@ function filtered(cases, except = []) {
   const plain = ["op", "status", "resource", "memory", "made", "shape"].filter((name) => state[name] && !except.includes(name));
   return cases.filter(
     (item) =>
-      plain.every((name) => item[name] === state[name]) && passes(item) && words.every((finds) => finds(item.words)),
+      plain.every((name) => item[name] === state[name]) && passes(item) && words.every((finds) => finds(wordsOf(item))),
   );
 }
 

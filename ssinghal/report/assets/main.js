@@ -17,10 +17,22 @@ let drawn = {}; // the state that the page shows
 let opener = null; // the element that had the focus when the case was opened
 let builtFor = null; // the group whose values the filters list
 
-function draw() {
+let latest = 0; // the last call of draw: an earlier one that still waits for its data draws nothing
+
+/** Draws the state as soon as its data is decoded; until then the page is busy. */
+async function draw() {
+  const own = (latest += 1);
+  MAIN.setAttribute("aria-busy", "true");
   const group = groupOf(state.set);
-  const cases = casesOf(group);
   const view = Object.hasOwn(VIEWS, state.view) ? state.view : DEFAULTS.view;
+  const cases = await casesOf(group);
+  await load(group, cases, view);
+  if (own !== latest) return;
+  drawState(group, cases, view);
+  MAIN.setAttribute("aria-busy", "false");
+}
+
+function drawState(group, cases, view) {
   if (builtFor !== group) buildFilters(FORM, cases);
   builtFor = group;
   const focused = document.activeElement && document.activeElement.dataset.focus;
@@ -29,7 +41,7 @@ function draw() {
   drawTabs(view);
   showFilters(FORM, shown, cases);
   VIEW.setAttribute("aria-labelledby", `tab-${view}`);
-  VIEW.replaceChildren(...[VIEWS[view](shown, group)].flat(Infinity).filter(Boolean));
+  VIEW.replaceChildren(...[VIEWS[view](shown, group, cases)].flat(Infinity).filter(Boolean));
   drawCase(cases, group, focused);
   if (drawn.view !== undefined && drawn.view !== state.view) window.scrollTo(0, 0);
   if (focused && focused !== "close") refocus(focused);

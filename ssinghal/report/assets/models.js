@@ -1,7 +1,6 @@
 // Models with failing calls, by input size and module; models that only have the shape are listed separately.
 
-function modelsView(_, group) {
-  const cases = casesOf(group);
+function modelsView(_, group, cases) {
   const shown = filtered(cases, ["status", "resource", "remedy"]); // shares are relative to all calls
   const makes = modelRows(shown);
   return [

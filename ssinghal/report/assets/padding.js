@@ -81,9 +81,9 @@ function paddingView(shown) {
 function paddedTensors(shown) {
   const rows = new Map();
   for (const item of shown) {
-    for (const number of new Set(item.placed.map(([, tensorNumber]) => tensorNumber))) {
-      const row = rows.get(number) || { ...tensor(number), cases: 0, failing: 0, worst: item };
-      rows.set(number, row);
+    for (const tensor of new Set(item.placed.map((placed) => placed.tensor))) {
+      const row = rows.get(tensor) || { ...tensor, cases: 0, failing: 0, worst: item };
+      rows.set(tensor, row);
       row.cases += 1;
       row.failing += item.oom;
       if (SEVERITY.indexOf(item.status) < SEVERITY.indexOf(row.worst.status)) row.worst = item;
