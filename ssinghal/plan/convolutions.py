@@ -15,38 +15,27 @@ from ssinghal.plan.lowering import PlannedCall
 
 ROW, MAP, VOLUME = 3, 4, 5  # ranks
 CONVOLUTIONS = frozenset(named("convolution conv_transpose2d"))
+TRANSPOSED = "conv_transpose2d"
 
 
 @dataclass(frozen=True)
 class MapConvolution:
     """A convolution over rows or maps.
 
-    ``function``: of TTNN. ``call``: its arguments without tensors. ``preparation``: those of the functions that prepare weight
-    and bias. ``weight``: as those take it, [out, in, h, w]; of a transposed one [in, out, h, w], as ``weights_format`` tells.
-    ``out_channels``: for the bias.
+    ``function``: of TTNN. ``call``: its arguments without tensors. ``preparation``: those as a convolution over maps, which
+    TTNN's functions take that prepare weight and bias. ``weight``: as those take it, [out, in, h, w]; of a transposed one
+    [in, out, h, w]. ``out_channels``: of the bias.
     """
 
     function: str
     call: Mapping[str, Any]
     preparation: Mapping[str, Any]
     weight: Shape
-    weights_format: str
     out_channels: int
 
     @property
-    def prefix(self) -> str:
-        """The name of the functions of TTNN that prepare its weights, before ``_weights`` and ``_bias``."""
-        return "prepare_conv_transpose2d" if self.is_transposed else "prepare_conv"
-
-    @property
-    def of_weight(self) -> Mapping[str, Any]:
-        """The arguments that only the preparation of the weight has: the output padding decides how its map is sliced."""
-        extra = self.call.get("output_padding", ())
-        return {"output_padding": extra} if any(extra) else {}
-
-    @property
     def is_transposed(self) -> bool:
-        return self.weights_format == "IOHW"
+        return self.function == TRANSPOSED
 
     @property
     def rows(self) -> int:
@@ -84,12 +73,12 @@ def map_convolution(step: PlannedCall) -> MapConvolution:
         wide = {name: (usual[name], *value) for name, value in numbers.items()}
         preparation = {"input_height": 1, "input_width": image[2], "kernel_size": (1, weight[2]), **wide}
         prepared = (*weight[:2], 1, weight[2])
-        return MapConvolution("conv1d", {**common, **call}, {**common, **preparation}, prepared, "OIHW", out)
+        return MapConvolution("conv1d", {**common, **call}, {**common, **preparation}, prepared, out)
     maps: dict[str, Any] = {"input_height": image[2], "input_width": image[3], "kernel_size": weight[2:], **numbers}
     over_maps = {**common, **maps}
     if not transposed:
-        return MapConvolution("conv2d", over_maps, over_maps, weight, "OIHW", out)
-    return MapConvolution("conv_transpose2d", {**over_maps, "output_padding": extra}, over_maps, weight, "IOHW", out)
+        return MapConvolution("conv2d", over_maps, over_maps, weight, out)
+    return MapConvolution(TRANSPOSED, {**over_maps, "output_padding": extra}, over_maps, weight, out)
 
 
 def spatial(step: PlannedCall, name: str, dims: int) -> tuple[int, ...]:

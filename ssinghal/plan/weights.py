@@ -2,9 +2,9 @@
 
 That is not the form of the parameters. A convolution's weight becomes a matrix of kernel positions x channels, dense over its
 groups: [C, 1, 3, 3] turns into 9C rows of C, padded to the blocks that its cores take. TTNN returns the form it needs
-(``prepare_conv_weights``, ``prepare_conv_transpose2d_weights``); a device tensor of another padding is rejected, or accepted
-without a word. TTNN prepares the weight of a conv3d in rows (``prepare_conv3d_weights``), which its call would tilize each
-time: they are resident in tiles.
+(``prepare_conv_weights``, or the call itself); a device tensor of another padding is rejected, or accepted without a word.
+TTNN prepares the weight of a conv3d in rows (``prepare_conv3d_weights``), which its call would tilize each time: they are
+resident in tiles.
 """
 
 from __future__ import annotations
@@ -149,6 +149,11 @@ class ResidentWeights:
 
     def _prepare(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
         """Returns TTNN's specs of weight and bias, for a map in the layout in which it will come."""
+        how = self._returned_by_call if convolution.is_transposed else self._returned_by_preparation
+        weight, bias = how(convolution, dtype, has_bias)
+        return weight.spec, None if bias is None else bias.spec
+
+    def _returned_by_preparation(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
         ttnn, device = self.session.ttnn, self.session.device
         kind = getattr(ttnn, dtype.value)
         options = {
@@ -160,22 +165,36 @@ class ResidentWeights:
             "conv_config": ttnn.Conv2dConfig(weights_dtype=kind),
             **convolution.preparation,
         }
-
-        def host(shape: Shape) -> Any:
-            spec = ttnn.TensorSpec(list(shape), kind, ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
-            return ttnn.allocate_tensor_on_host(spec, device)
-
-        prepared = getattr(ttnn, f"{convolution.prefix}_weights")(
-            weight_tensor=host(convolution.weight),
-            weights_format=convolution.weights_format,
-            has_bias=has_bias,
-            **convolution.of_weight,
-            **options,
-        )
+        weight = self._on_host(convolution.weight, dtype)
+        prepared = ttnn.prepare_conv_weights(weight_tensor=weight, weights_format="OIHW", has_bias=has_bias, **options)
         if not has_bias:
-            return prepared.spec, None
-        row = host((1, 1, 1, convolution.out_channels))
-        return prepared.spec, getattr(ttnn, f"{convolution.prefix}_bias")(bias_tensor=row, **options).spec
+            return prepared, None
+        return prepared, ttnn.prepare_conv_bias(
+            bias_tensor=self._on_host((1, 1, 1, convolution.out_channels), dtype), **options
+        )
+
+    def _returned_by_call(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
+        """Returns what the call makes of weights in host memory.
+
+        ``prepare_conv_transpose2d_weights`` pads small maps' weights to other blocks than the call itself.
+        """
+        shape = (1, 1, convolution.rows, convolution.preparation["in_channels"])
+        _, prepared = getattr(self.session.ttnn, convolution.function)(
+            input_tensor=self.session.empty(TensorSpec(shape, dtype, convolution.layout)),
+            weight_tensor=self._on_host(convolution.weight, dtype),
+            bias_tensor=self._on_host((1, 1, 1, convolution.out_channels), dtype) if has_bias else None,
+            device=self.session.device,
+            memory_config=self.session.ttnn.DRAM_MEMORY_CONFIG,
+            return_weights_and_bias=True,
+            **convolution.call,
+        )
+        weight, bias = prepared
+        return weight, bias
+
+    def _on_host(self, shape: Shape, dtype: DType) -> Any:
+        ttnn = self.session.ttnn
+        spec = ttnn.TensorSpec(list(shape), getattr(ttnn, dtype.value), ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
+        return ttnn.allocate_tensor_on_host(spec, self.session.device)
 
 
 def _signature(step: PlannedCall) -> tuple[Any, ...]:

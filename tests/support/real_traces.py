@@ -70,7 +70,7 @@ def recorded(model: torch.nn.Module, *inputs: torch.Tensor | tuple[int, ...], se
             fresh = _normal(tensor.shape, generator)
             tensor.data.copy_(fresh.abs() + 0.5 if name.endswith("running_var") else fresh)
     model.eval()
-    paths = ModulePaths(model, torch.float64, nearest=True)
+    paths = ModulePaths(model, torch.float64)
     recorder = _Keeping(paths, model, tensors)
     torch.set_default_dtype(torch.float64)
     try:

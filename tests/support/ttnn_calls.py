@@ -57,7 +57,7 @@ class _Module:
         def call(*args: Any, **kwargs: Any) -> Any:
             returned = function(*args, **kwargs)
             results = [t for t in (returned if isinstance(returned, (list, tuple)) else [returned]) if _is_tensor(t)]
-            if results:
+            if results and not kwargs.get("return_weights_and_bias"):  # that is a preparation before the first step
                 arguments = [*map(_plain, args), *((key, _plain(value)) for key, value in sorted(kwargs.items()))]
                 specs = tuple((tuple(t.shape), t.layout.name, t.dtype.name) for t in results)
                 self._calls.append(

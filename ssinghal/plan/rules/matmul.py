@@ -46,7 +46,7 @@ def _over_map(work: Work) -> list[HeldTensor]:
     convolution = map_convolution(step)
     error = work.residents.preparation_error(step)
     if error is not None:
-        ops.doing = f"ttnn.{convolution.prefix}_weights"
+        ops.doing = f"ttnn.{convolution.function}" if convolution.is_transposed else "ttnn.prepare_conv_weights"
         raise error
     order = channels_last(len(work.case.inputs[0]))
     ops.arrange(x, order, (1, 1, convolution.rows, work.case.inputs[0][1]), convolution.layout)
