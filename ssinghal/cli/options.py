@@ -20,7 +20,7 @@ from ssinghal.cli.parameter_types import (
     Seconds,
 )
 from ssinghal.core.boards import DEFAULT_BOARD, board_names
-from ssinghal.core.device_facts import OPENED_MODES
+from ssinghal.core.device_facts import OPENED_MODES, DeviceMode
 from ssinghal.core.parsing import TENSOR_MEMORIES, parse_shape
 from ssinghal.core.tensors import Layout, Shape
 from ssinghal.device.modes import AUTO
@@ -100,10 +100,10 @@ def live(what: str) -> Decorator:
 mode: Decorator = click.option(
     "--device",
     "mode",
-    type=OneOf((AUTO, *OPENED_MODES), "device mode"),
+    type=OneOf((AUTO, *OPENED_MODES, DeviceMode.GOLDEN), "device mode"),
     default=AUTO,
     metavar="MODE",
-    help=f"How the device is opened: {AUTO}, {', '.join(OPENED_MODES)}.",
+    help=f"How the device is opened: {AUTO}, {', '.join(OPENED_MODES)}; golden, without a device: see docs/verification.md.",
 )
 release: Decorator = click.option(
     "--ttnn",

@@ -22,7 +22,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import LineFile
 from ssinghal.core.json_values import fields_of
-from ssinghal.core.record import FAULTS, PlacedTensor, Record, Status, Verdict, sentence
+from ssinghal.core.record import FAULTS, Comparison, PlacedTensor, Record, Status, Verdict, sentence
 from ssinghal.core.tensors import Board, format_bytes, format_shape
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import InvalidCase
@@ -50,7 +50,7 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
     One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases, each written as
     soon as it and all before it are complete; exit code 1 if any ended in error, mismatch, crash or timeout.
     """
-    choice = device.choose()
+    choice = device.choose(golden=True)
     pool_options = device.pool_options(choice)
     if source is not None:
         if was_typed("operator", "attrs", *PLACEMENT):
@@ -60,7 +60,7 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
         raise click.UsageError("give an operator and its shapes, or --from FILE")
     known = case.case()
     with Pool(choice, pool_options) as pool:
-        prediction = estimate(known, pool.facts.opened_board)
+        prediction = estimate(known, _board(pool))
         record = pool.submit(known).result()
     if output is not None:
         with LineFile(output) as file:
@@ -71,7 +71,12 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
         raise InvalidCase(record.verdict.message)
     else:
         show(_description(known, record))
-    sys.exit({Status.FITS: 0, Status.INVALID: 2}.get(record.status, 1))
+    sys.exit({Status.FITS: 0, Status.AGREES: 0, Status.INVALID: 2}.get(record.status, 1))
+
+
+def _board(pool: Pool) -> Board:
+    """Returns the board as it was opened; that of its file where nothing was."""
+    return pool.facts.opened_board if pool.facts.knows_memory else load_board(pool.facts.board)
 
 
 def _batch(source: Path, output: Path | None, choice: DeviceChoice, pool_options: PoolOptions) -> int:
@@ -90,7 +95,7 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, pool_options
     with Pool(choice, pool_options) as pool, ExitStack() as stack:
         write = stack.enter_context(LineFile(output)).write if output is not None else click.echo
         if pool_options.release is not None:
-            board = pool.facts.opened_board  # its banks are not those of the board's file
+            board = _board(pool)  # its banks are not those of the board's file
         cases = (case_from_json(parse_json(line)) for line in lines if line.strip())
         for record in track(pool.map(_noted(cases, running)), "probing", count):
             write(_line(record, estimate(running.popleft(), board)))
@@ -128,14 +133,22 @@ def _description(case: Case, record: Record) -> list[str]:
         lines.append(f"{taken} per bank or core: {peaks}")
     elif record.usage_note:
         lines.append(f"peaks: {record.usage_note}")
+    if record.comparison is not None:
+        lines.append(_comparison_line(record.comparison))
     if record.device_mode is DeviceMode.VIRTUAL:
         lines.append("numerics not run: a virtual device gives memory verdicts only")
     return lines
 
 
+def _comparison_line(comparison: Comparison) -> str:
+    if comparison.pcc is None or comparison.max_abs_error is None:
+        return f"values: {comparison.fault}"
+    return f"values: PCC {comparison.pcc:.6f} (at least {comparison.min_pcc}), largest error {comparison.max_abs_error:.3g}"
+
+
 def _verdict_lines(verdict: Verdict) -> list[str]:
     status = verdict.status.value.upper()
-    reason = sentence(verdict) if verdict.status is not Status.FITS else verdict.message
+    reason = sentence(verdict) if verdict.status not in (Status.FITS, Status.AGREES) else verdict.message
     lines = [f"{status}: {reason}" if reason else status]
     if verdict.total_bytes is not None:
         lines.append(f"requested {format_bytes(verdict.total_bytes)} over {verdict.banks} banks of {verdict.bank_bytes:,} B")

@@ -63,8 +63,9 @@ class DeviceRequest:
     host_tiles: int | None = None
     workers: int | None = None
 
-    def choose(self) -> DeviceChoice:
-        return choose_device(self.mode, self.board, ttnn_log=self.ttnn_log)
+    def choose(self, *, golden: bool = False) -> DeviceChoice:
+        """``golden``: whether the command has a use for values without memory verdicts."""
+        return choose_device(self.mode, self.board, golden=golden, ttnn_log=self.ttnn_log)
 
     def choose_all(self) -> list[DeviceChoice]:
         return [choose_device(self.mode, name, ttnn_log=self.ttnn_log) for name in self.boards or (None,)]

@@ -62,7 +62,7 @@ def run(
     from ssinghal.catalog.expansion import expand
     from ssinghal.catalog.loader import load_catalogs
 
-    choice = device.choose()
+    choice = device.choose(golden=True)
     expanded = expand(load_catalogs(catalogs or None), operators=operators or None, memory=memory, max_bytes=max_bytes)
     cases = expanded.cases if per_operator is None else sample(expanded.cases, per_operator)
     if not cases:

@@ -27,6 +27,7 @@ class Status(TextEnum):
     """How a case ended; every selected case has exactly one."""
 
     FITS = "fits"  # it ran, and its results are as they should be
+    AGREES = "agrees"  # its values are as they should be, but no memory was measured: only in device mode golden
     OOM = "oom"  # a memory ran out: see ``resource``
     MISMATCH = "mismatch"  # it returned another shape, dtype, layout, memory or (on a card) other values
     UNSUPPORTED = "unsupported"  # a known limitation of TTNN or of the operator
@@ -314,6 +315,12 @@ class Record(Verdict, RecordedCase):
     test: str = ""
     # Seconds that it took.
     duration_s: Finite = 0.0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a verdict on memory where none was measured, or the contrary."""
+        golden = self.device_mode == DeviceMode.GOLDEN
+        if self.status in ((Status.FITS, Status.OOM) if golden else (Status.AGREES,)):
+            raise ValueError(f"status {self.status} in device mode {self.device_mode}: golden functions measure no memory")
 
     @classmethod
     def of(cls, case: Case, verdict: Verdict, *, device_mode: DeviceMode, board: str, ttnn: str, **measured: Any) -> Record:

@@ -5,7 +5,7 @@ The tensors are rounded as TTNN rounds them; no kernel runs and no memory is mea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -60,6 +60,9 @@ class GoldenSession(Session):
         layout = ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT
         return _Form(ttnn, getattr(ttnn, spec.dtype.value), layout, is_named=True).placed(values)
 
+    def rounded(self, values: Any, spec: TensorSpec) -> Any:
+        return self.to_torch(self.from_torch(values, spec))
+
     def to_torch(self, tensor: Any) -> Any:
         return self._module.to_torch(tensor)
 
@@ -111,7 +114,7 @@ def _run(ttnn: Any, path: str, operation: Any, args: Sequence[Any], kwargs: Mapp
     if golden is None:
         raise NoGolden(f"TTNN registers no golden function for {path}")
     given = {key: value for key, value in kwargs.items() if value is not None}
-    arguments, keywords = operation.preprocess_golden_function_inputs(args, given)
+    arguments, keywords = _of_one_dtype(operation.preprocess_golden_function_inputs(args, given))
     try:
         returned = golden(*arguments, **keywords)
     except ModuleNotFoundError as error:
@@ -123,6 +126,33 @@ def _run(ttnn: Any, path: str, operation: Any, args: Sequence[Any], kwargs: Mapp
     if isinstance(returned, (list, tuple)):
         return [form.placed(tensor) for tensor in returned]
     return form.placed(returned)
+
+
+def _of_one_dtype(values: Any) -> Any:
+    """Returns arguments with float tensors in float32, if they have several dtypes: torch convolves those of one dtype only."""
+    torch = import_module("torch")
+    tensors = list(_nested(torch.Tensor, values))
+    if len({tensor.dtype for tensor in tensors if tensor.is_floating_point()}) < 2:
+        return values
+    return _mapped(values, lambda x: x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x)
+
+
+def _mapped(values: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(values, dict):
+        return {key: _mapped(value, change) for key, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return type(values)(_mapped(value, change) for value in values)
+    return change(values)
+
+
+def _nested(kind: type, values: Any) -> Iterator[Any]:
+    if isinstance(values, kind):
+        yield values
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            yield from _nested(kind, value)
+    elif isinstance(values, dict):
+        yield from _nested(kind, list(values.values()))
 
 
 @dataclass(frozen=True)
@@ -137,7 +167,7 @@ class _Form:
     @classmethod
     def of(cls, ttnn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Form:
         given = [*args, *kwargs.values()]
-        operands = list(_tensors(ttnn, given))
+        operands = list(_nested(ttnn.Tensor, given))
         operand = next((x for x in operands if x.dtype in _floats(ttnn)), next(iter(operands), None))
         named = next((value for value in given if isinstance(value, ttnn.DataType)), None)
         layout = next((value for value in given if isinstance(value, ttnn.Layout)), None)
@@ -157,11 +187,3 @@ class _Form:
 
 def _floats(ttnn: Any) -> tuple[Any, ...]:
     return (ttnn.float32, ttnn.bfloat16, ttnn.bfloat8_b, ttnn.bfloat4_b)
-
-
-def _tensors(ttnn: Any, values: Any) -> Iterator[Any]:
-    if isinstance(values, ttnn.Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from _tensors(ttnn, value)

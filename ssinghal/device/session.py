@@ -249,6 +249,12 @@ class Session(Closing):
             memory_config=self.memory_config(spec.memory),
         )
 
+    def rounded(self, values: Any, spec: TensorSpec) -> Any:
+        """Returns ``values`` as ``spec`` stores them, rounded by TTNN on the host."""
+        ttnn = self.ttnn
+        layout = ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT
+        return ttnn.to_torch(ttnn.from_torch(values, dtype=getattr(ttnn, spec.dtype.value), layout=layout))
+
     def to_torch(self, tensor: Any) -> Any:
         """Returns the values of a device tensor, those of the first chip of a mesh, as all chips hold the same."""
         return self.ttnn.to_torch(self.ttnn.get_device_tensors(tensor)[0])

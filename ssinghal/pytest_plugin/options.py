@@ -27,7 +27,7 @@ class Option(NamedTuple):
 
 OPTIONS = (
     Option("board", "n150", "board to open or estimate for: a name, or the file of a cluster descriptor"),
-    Option("device", "auto", "auto, silicon, simulator or virtual"),
+    Option("device", "auto", "auto, silicon, simulator or virtual; golden: no device, values only, for development"),
     Option("memory", None, "put operands into dram or l1 instead of where the catalog says"),
     Option(
         "policy",

@@ -54,6 +54,8 @@ class Harness:
         lines += left_out([call.count for call in self.settings.unmapped])
         if choice.mode is DeviceMode.VIRTUAL:
             lines.append("a virtual device gives memory verdicts; numerics are not run")
+        if choice.mode is DeviceMode.GOLDEN:
+            lines.append("golden functions give values, and no verdict on memory: for the development of ssinghal only")
         return [f"ssinghal: {line}" for line in lines]
 
     def cases_of(self, mark: pytest.Mark | None) -> list[Case]:

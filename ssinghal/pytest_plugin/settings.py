@@ -67,7 +67,7 @@ class PluginSettings:
         self.policy = OomPolicy(self.get("policy"))
         self.board = load_board(self.get("board"))
         self.remedies = self._flags["remedies"]
-        self.choice = choose_device(self.get("device"), self.board.name, ttnn_log=self._flags["ttnn-log"])
+        self.choice = choose_device(self.get("device"), self.board.name, golden=True, ttnn_log=self._flags["ttnn-log"])
         self.pool_options = self._pool_options()
         self.operators = {suite_name(name) for name in self._lists["op"]}
         catalogs = load_catalogs(self._lists["catalog"] or None)

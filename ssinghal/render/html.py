@@ -103,6 +103,7 @@ _MEMORIES = {
 }
 _STATUSES = {
     Status.FITS: "fits",
+    Status.AGREES: "none",
     Status.UNSUPPORTED: "none",
     Status.NOT_RUN: "none",
     Status.INVALID: "none",

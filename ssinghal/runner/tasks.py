@@ -13,6 +13,7 @@ from ssinghal.core.record import Record, Resource, Verdict
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.releases import Release
 from ssinghal.device.session import Session
+from ssinghal.runner.golden_probe import probe_golden
 from ssinghal.runner.probe import Limits, probe
 
 R = TypeVar("R")
@@ -89,6 +90,8 @@ class ProbeTask(Task[Record]):
     case: Case
 
     def run(self, session: Session, options: PoolOptions) -> Record:
+        if session.facts.mode is DeviceMode.GOLDEN:
+            return probe_golden(self.case, session)
         report = options.reports and options.reports / report_name(self.case)
         return probe(self.case, session, numerics=options.numerics, limits=options.limits, report=report)
 

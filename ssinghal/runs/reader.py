@@ -74,6 +74,11 @@ class RecordGroup:
     def numerics(self) -> str:
         """Whether values were compared, for the header of every page."""
         compared = sum(r.comparison is not None for r in self.records)
+        if self.setting.device_mode is DeviceMode.GOLDEN:
+            return (
+                f"no device: TTNN's golden functions compared with torch for {compared:,} of {len(self.records):,} cases; "
+                "no memory was measured, and no kernel ran"
+            )
         if not compared:
             return "numerics not run: memory verdicts only"
         return f"numerics compared for {compared:,} of {len(self.records):,} cases"
@@ -187,6 +192,12 @@ def read_run(path: Path) -> Run:
     by_setting: dict[Setting, list[Record]] = {}
     for (setting, _, _), record in kept.items():
         by_setting.setdefault(setting, []).append(record)
+    modes = {setting.device_mode for setting in by_setting} - {DeviceMode.NONE}
+    if DeviceMode.GOLDEN in modes and len(modes) > 1:
+        raise HarnessError(
+            f"{lines}: holds records of golden functions, which measure no memory, beside others ({', '.join(sorted(modes))}); "
+            "expected them in runs of their own"
+        )
     largest_first = sorted(by_setting.items(), key=lambda item: (-len(item[1]), str(item[0])))
     groups = tuple(RecordGroup.of(*grouped, head.device) for grouped in largest_first)
     return Run(path, head, groups, tuple(losses), tuple(remarks))

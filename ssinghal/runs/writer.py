@@ -84,6 +84,8 @@ class RunFolder:
         head = f"run {self.info.run}: {len(self.records)} of {self.info.selected} selected cases recorded"
         opened = f"{device.mode} {device.board}" if device.mode is not DeviceMode.NONE else "no device"
         where = f"{opened}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
+        if device.mode is DeviceMode.GOLDEN:
+            return [head, f"{where}; no device: TTNN's golden functions compared with torch, no memory was measured"]
         computes = device.mode in (DeviceMode.SILICON, DeviceMode.SIMULATOR)
         return [head, where if computes else f"{where}; numerics not run: memory verdicts only"]
 

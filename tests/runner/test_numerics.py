@@ -30,6 +30,8 @@ def test_equal_values_agree():
     [
         (LINE.reshape(64), "shape [64]; torch gives [8, 8]"),
         (LINE.flip(0), "PCC"),
+        (LINE * 1.1, "values spread 1.1 times as far as torch's"),
+        (LINE + 5, "and are +5 off on average"),
         (torch.zeros(8, 8), "a constant result that differs"),
         (torch.where(LINE == 3, math.nan, LINE), "finite in one"),
         (torch.where(LINE == 3, math.inf, LINE), "finite in one"),
@@ -43,6 +45,13 @@ def test_constants_are_compared_by_value():
     ones = torch.ones(4, 4)
     assert compare_values(torch, ones, ones.clone(), 0.999).fault == ""
     assert compare_values(torch, ones, ones * 2, 0.999).fault == "a constant result that differs"
+
+
+def test_values_that_hardly_vary_agree_as_near_as_two_roundings():
+    """By hand: at 64, two roundings to bfloat16 are 2 * 64 / 2^8 = 0.5. Values of 64 and 64.5 in another order have PCC -1."""
+    expected = torch.tensor([64.0, 63.5] * 8)
+    assert compare_values(torch, expected, expected.flip(0), 0.999).fault == ""
+    assert compare_values(torch, expected, expected.flip(0) * 1.01, 0.999).fault.startswith("PCC")
 
 
 def test_pcc_is_pearsons():

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
+from ssinghal.core.case import Case
+from ssinghal.core.record import Record
 from ssinghal.device.session import Session
 from ssinghal.operators import find_operator
 from ssinghal.operators.binding import BoundCall, bind
+from ssinghal.runner import golden_probe
 from ssinghal.runner.golden_check import Agreement, GoldenTask
 from ssinghal.runner.numerics import float32_difference, run_both
-from ssinghal.runner.tasks import PoolOptions
+from ssinghal.runner.tasks import PoolOptions, ProbeTask
 
 
 @dataclass(frozen=True)
@@ -26,3 +30,20 @@ class BrokenReference(GoldenTask):
         reference = find_operator(self.operator or self.case.operator).torch
         broken = replace(call.info, torch=lambda t, x, given: reference(t, x, {**given, **self.attrs}))
         return Agreement(self.case, float32_difference(*run_both(BoundCall(self.case, broken), session)))
+
+
+@dataclass(frozen=True)
+class BrokenProbe(ProbeTask):
+    """Probes a case whose reference is that of ``operator``."""
+
+    operator: str
+
+    def run(self, session: Session, options: PoolOptions) -> Record:
+        reference = find_operator(self.operator).torch
+
+        def broken(case: Case) -> BoundCall:
+            call = bind(case)
+            return BoundCall(case, replace(call.info, torch=reference))
+
+        with patch.object(golden_probe, "bind", broken):
+            return super().run(session, options)

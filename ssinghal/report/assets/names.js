@@ -21,6 +21,7 @@ const STATUSES = {
   mismatch: { name: "mismatch", letter: "!", tone: "fault" },
   invalid: { name: "invalid", letter: "–", tone: "none" },
   unsupported: { name: "unsupported", letter: "–", tone: "none" },
+  agrees: { name: "values agree, memory not measured", short: "values agree", letter: "=", tone: "none" },
   not_run: { name: "not run", letter: "?", tone: "none" },
   fits: { name: "fits", letter: "·", tone: "fits" },
 };
