@@ -35,6 +35,10 @@ class CaptureError(HarnessError):
     """A model that cannot be captured; one line states why."""
 
 
+class CaptureUnavailable(CaptureError):
+    """A model that cannot be captured here at other inputs either: its package or module is missing, or its input is fixed."""
+
+
 class DeviceError(HarnessError):
     """A problem of the device itself, not of a case."""
 

@@ -10,7 +10,7 @@ from ssinghal.capacity.journal import Journal
 from ssinghal.capacity.parameters import Bounds, Goal, SearchParameter, parameter_of
 from ssinghal.capacity.search import Edge, SearchLimits, last_possible, search_edge
 from ssinghal.core.case import Case
-from ssinghal.core.record import Prediction, Status, Verdict
+from ssinghal.core.record import Prediction, Verdict, memory_verdict
 from ssinghal.core.tensors import Board
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
@@ -32,8 +32,9 @@ class ValueRun:
     is_known: bool = False
 
     @property
-    def fits(self) -> bool:
-        return self.verdict.status is Status.FITS
+    def fits(self) -> bool | None:
+        """None if the run was no trial of memory; see ``memory_verdict``."""
+        return memory_verdict(self.verdict.status, self.verdict.resource)
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,13 @@ class EdgeResult:
 
     @property
     def fail(self) -> ValueRun | None:
-        """The first run beyond the answer; if nothing fits, the one with the least demand."""
+        """The first run beyond the answer that does not fit; if nothing fits, the one with the least demand."""
         return None if self.edge.fail is None else self.edge.tried[self.edge.fail]
+
+    @property
+    def untried(self) -> list[ValueRun]:
+        """Runs between the two that say nothing about memory: their values may fit."""
+        return [self.edge.tried[index] for index in self.edge.untried]
 
     @property
     def new_runs(self) -> int:
@@ -125,7 +131,8 @@ class EdgeSearch:
 
 
 def _certain(parameter: SearchParameter, value: int, board: Board) -> bool | None:
-    """Returns whether the call fits by arithmetic, None if arithmetic is not certain. An invalid call does not fit."""
+    """Returns whether the call fits by arithmetic, None if arithmetic is not certain. False for an invalid call, which ends the
+    search in that direction like one that does not fit."""
     try:
         return _CERTAIN[estimate(parameter.case_of(value), board).verdict]
     except InvalidCase:

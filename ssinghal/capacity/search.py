@@ -1,5 +1,8 @@
 """Finds the edge between values that fit and values that do not. Runs both sides and does not assume that there is only one.
 
+A value that could not be tried bounds nothing. The values next to it are tried instead; where these cannot be tried either, the
+search stays on the side of what fits, and the answer names what is unknown.
+
 Values are in the order of growing demand: batches upwards, slice counts downwards. The search strides from a start with steps
 that double, halves the gap it reaches, and then checks the answer: values next to it, some beyond it and some below it are run
 as well, and wherever these show another change from fitting to not fitting, that gap is halved too. Values for which arithmetic
@@ -18,10 +21,10 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Outcome(Protocol):
-    """The result of a run. Everything that does not fit counts as beyond the edge, whatever the reason."""
+    """The result of a run. ``fits``: None if it was no trial of memory, such as an invalid call, a crash or a timeout."""
 
     @property
-    def fits(self) -> bool: ...
+    def fits(self) -> bool | None: ...
 
 
 V = TypeVar("V")
@@ -44,6 +47,7 @@ class SearchLimits:
     check_seconds: float = math.inf
 
 
+INSTEAD = (0, 1, -1, 2, -2, 3)  # where to look for a value that can be tried: finds every second, third or fourth value
 EDGE_ALONE = SearchLimits(neighbours=0, samples=0)  # for slow runs: both sides of one edge, no extra checks
 
 
@@ -53,7 +57,7 @@ class EdgeInterval(Generic[V]):
 
     first: V
     last: V
-    fits: bool
+    fits: bool | None
     runs: int
     first_index: int
     last_index: int
@@ -76,9 +80,19 @@ class Edge(Generic[V, R]):
 
     @property
     def fail(self) -> int | None:
-        """Index of the first run beyond the answer; None at an open end."""
+        """Index of the first run beyond the answer that does not fit; None at an open end, or if none could be tried."""
+        return min((i for i in self._beyond if self.tried[i].fits is False), default=None)
+
+    @property
+    def untried(self) -> list[int]:
+        """Indices of the values that could not be tried and lie between ``fit`` and ``fail``: what may fit after all."""
+        fail = self.fail
+        return [i for i in self._beyond if self.tried[i].fits is None and (fail is None or i < fail)]
+
+    @property
+    def _beyond(self) -> list[int]:
         fit = self.fit
-        return min((i for i in self.tried if fit is None or i > fit), default=None)
+        return [i for i in self.tried if fit is None or i > fit]
 
     @property
     def is_open(self) -> bool:
@@ -98,18 +112,23 @@ class Edge(Generic[V, R]):
 
     @property
     def holes(self) -> list[EdgeInterval[V]]:
-        """Intervals below the answer that do not fit: the demand is not monotone."""
+        """Intervals below the answer that do not fit (the demand is not monotone) or could not be tried."""
         return [x for x in self.intervals if not x.fits and self.fit is not None and x.last_index < self.fit]
+
+    @property
+    def is_monotone(self) -> bool:
+        """No run that does not fit lies below one that fits."""
+        return all(hole.fits is None for hole in self.holes)
 
     @property
     def contradicted(self) -> list[int]:
         """Indices of runs that contradict arithmetic although it was certain: a bug in the arithmetic."""
-        return [i for i, outcome in self.tried.items() if self.judged.get(i, outcome.fits) != outcome.fits]
+        return [i for i, outcome in self.tried.items() if _differ(self.judged.get(i), outcome.fits)]
 
     def known_between(self, first: int, last: int) -> tuple[int, int]:
-        """Returns how many indices from ``first`` to ``last`` inclusive were run, and how many only judged by arithmetic."""
+        """Returns how many indices from ``first`` to ``last`` inclusive were decided by a run, how many by arithmetic alone."""
         within = range(first, last + 1)
-        run = sum(i in within for i in self.tried)
+        run = sum(i in within and outcome.fits is not None for i, outcome in self.tried.items())
         return run, sum(i in within and i not in self.tried for i in self.judged)
 
 
@@ -160,40 +179,47 @@ class _SearchState(Generic[V]):
         self._values, self._hint, self._start, self._favoured, self._limits = values, hint, start, favoured, limits
         self._last = len(values) - 1
         self.hints: dict[int, bool | None] = {}
-        self._ran: Mapping[int, bool] = {}
+        self._ran: Mapping[int, bool | None] = {}
         self._is_contradicted = False  # a run has contradicted arithmetic, which is ignored from then on
         self.is_checking = False  # both sides of an edge have run; what follows are extra checks
 
-    def next_index(self, ran: Mapping[int, bool]) -> int | None:
+    def next_index(self, ran: Mapping[int, bool | None]) -> int | None:
         """Returns None if nothing is left to run."""
         self._ran = ran
-        self._is_contradicted = any(self.hints.get(index) not in (None, fits) for index, fits in ran.items())
+        self._is_contradicted = any(_differ(self.hints.get(i), fits) for i, fits in ran.items())
         fit = max((i for i, fits in ran.items() if fits), default=-1)
         index = self._stride(self._start)
         if index is None and fit == max(ran):
             index = self._stride(fit)
         if index is None:
-            index = next(self._gaps(above=fit), None)
+            index = next(self._gaps(ran, above=fit), None)
         self.is_checking = index is None
         return index if index is not None else next((i for i in self._extra_checks(fit) if i not in ran), None)
 
     def _known(self, index: int) -> bool | None:
+        """Returns None if a run has to tell. A value that could not be tried does not count as one that fits."""
         if index in self._ran:
-            return self._ran[index]
+            return bool(self._ran[index])
         if index not in self.hints:
             self.hints[index] = self._hint(self._values[index])
         return None if self._is_contradicted else self.hints[index]
 
+    def _instead(self, index: int, first: int, last: int, unit: int) -> int:
+        """Returns the index, or one near it from ``first`` to ``last`` where it could not be tried."""
+        near = (index + unit * offset for offset in INSTEAD)
+        return next((i for i in near if first <= i <= last and self._ran.get(i, True) is not None), index)
+
     def _stride(self, start: int, unit: int = 1) -> int | None:
         """Strides from ``start`` by multiples of ``unit``, upwards while values fit, downwards while they do not; then halves
         the gap. Returns None if both sides of the gap, or the end that was reached, have been run."""
-        index, step = start, unit
+        index, step = self._instead(start, start % unit, self._last, unit), unit
         fits = self._known(index)
         if fits is None:
             return index
         end = start + (self._last - start) // unit * unit if fits else 0
         while index != end:
-            further = min(index + step, end) if fits else max(index - step, end)
+            target = min(index + step, end) if fits else max(index - step, end)
+            further = self._instead(target, *((index + 1, end) if fits else (end, index - 1)), unit)
             known = self._known(further)
             if known is None:
                 return further
@@ -205,7 +231,8 @@ class _SearchState(Generic[V]):
     def _halve(self, fit: int, fail: int, unit: int = 1) -> int | None:
         """Approaches two neighbours of which one fits and one does not, in either order. Returns None if both have run."""
         while abs(fail - fit) > unit:
-            middle = min(fit, fail) + abs(fail - fit) // unit // 2 * unit
+            first, last = min(fit, fail), max(fit, fail)
+            middle = self._instead(first + (last - first) // unit // 2 * unit, first + 1, last - 1, unit)
             known = self._known(middle)
             if known is None:
                 return middle
@@ -217,21 +244,21 @@ class _SearchState(Generic[V]):
         if fit >= 0 and (index := self._favourable(fit)) is not None:
             yield index
         yield from self._beyond(fit)
-        yield from self._gaps(above=-1)
+        yield from self._gaps({i: fits for i, fits in self._ran.items() if fits is not None}, above=-1)
         yield from self._below(fit)
 
-    def _gaps(self, above: int) -> Iterator[int]:
-        """Yields runs between neighbouring runs that ended differently, from the most demanding down to ``above``."""
-        for high, low in pairwise(sorted(self._ran, reverse=True)):
-            if high > above and self._ran[high] is not self._ran[low]:
-                pair = (low, high) if self._ran[low] else (high, low)
+    def _gaps(self, ran: Mapping[int, bool | None], above: int) -> Iterator[int]:
+        """Yields runs between neighbours in ``ran`` of which one fits, from the most demanding down to ``above``."""
+        for high, low in pairwise(sorted(ran, reverse=True)):
+            if high > above and bool(ran[high]) is not bool(ran[low]):
+                pair = (low, high) if ran[low] else (high, low)
                 index = self._halve(*pair)
                 if index is not None:
                     yield index
 
     def _favourable(self, fit: int) -> int | None:
         """Strides over the favoured values beyond the first failure as long as they fit."""
-        first_fail = min((i for i, fits in self._ran.items() if not fits and i < fit), default=fit)
+        first_fail = min((i for i, fits in self._ran.items() if fits is False and i < fit), default=fit)
         first, unit = self._favoured.start, self._favoured.step
         anchor = first + max(-(-(first_fail + 1 - first) // unit), 0) * unit
         if anchor not in self._favoured or self._known(anchor) is False:
@@ -256,6 +283,10 @@ class _SearchState(Generic[V]):
         yield from (i for i in (*near, *spread) if self._known(i) is not True)
         if self._limits.samples:
             yield from (i for i in _spread(0, fit - 1, self._limits.estimates) if self._known(i) is False)
+
+
+def _differ(judged: bool | None, fits: bool | None) -> bool:
+    return None not in (judged, fits) and judged is not fits
 
 
 def _spread(first: int, last: int, count: int) -> Iterable[int]:

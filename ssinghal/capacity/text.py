@@ -33,7 +33,7 @@ def table(results: Sequence[EdgeResult]) -> list[str]:
     rows = [["board", "fits", "does not fit", "why"]]
     for result in results:
         fit, fail = result.fit, result.fail
-        why = why_not(fail) if fail else _beyond(result)
+        why = why_not(fail) if fail and not result.untried else "; ".join(_untried(result)) or _beyond(result)
         rows.append([result.setting.board, _value_text(result, fit), _value_text(result, fail), why])
     odd = [f"{result.setting.board}: {remark}" for result in results for remark in remarks(result, odd_alone=True)]
     first = results[0]
@@ -42,7 +42,7 @@ def table(results: Sequence[EdgeResult]) -> list[str]:
 
 
 def why_not(run: ValueRun) -> str:
-    """Returns the reason why a value does not fit, starting with the status if that is not out of memory."""
+    """Returns the reason why a value is not known to fit, starting with the status if that is not out of memory."""
     verdict = run.verdict
     by = "" if verdict.decided_by is DecidedBy.TTNN else f" (decided by {verdict.decided_by})"
     return (sentence(verdict) if verdict.status is Status.OOM else f"{verdict.status}: {sentence(verdict)}") + by
@@ -69,7 +69,7 @@ def _holes(result: EdgeResult) -> list[str]:
     if not holes:
         return []
     shown = holes if len(holes) <= MAX_HOLES else [*holes[: MAX_HOLES - 1], holes[-1]]
-    text = [f"before that, {_interval(result, h)} does not fit: {why_not(result.edge.tried[h.last_index])}" for h in shown]
+    text = [f"before that, {_interval(result, h)} {_ended(h)}: {why_not(result.edge.tried[h.last_index])}" for h in shown]
     if len(shown) < len(holes):
         text.insert(-1, f"… and {len(holes) - len(shown)} more such intervals")
     safe = [index for index in result.edge.tried if index < holes[0].first_index]
@@ -78,16 +78,20 @@ def _holes(result: EdgeResult) -> list[str]:
     return text
 
 
+def _ended(hole: EdgeInterval[int]) -> str:
+    return "gives no memory verdict" if hole.fits is None else "does not fit"
+
+
 def _known(result: EdgeResult, fit: int) -> list[str]:
     """Counts the values with less and with more demand than the answer that were run or judged."""
     edge, parameter, text = result.edge, result.parameter, []
     less, more = ("larger", "smaller") if parameter.goal.is_smallest else ("smaller", "larger")
     if fit:
         ran, judged = edge.known_between(0, fit - 1)
-        fits = ", not all of them fit" if edge.holes else ", all of them fit" if ran else ""
+        fits = ", not all of them fit" if not edge.is_monotone else ", all of them fit" if ran else ""
         certain = f"; {judged:,} that were not run fit by arithmetic" if judged else ""
         text.append(f"{fit:,} {less} values: {ran or 'none'} run{fits}{certain}")
-    beyond = [i for i in (*edge.tried, *edge.judged) if i > fit]
+    beyond = [i for i in (*edge.tried, *edge.judged) if i > fit and i not in edge.untried]
     if beyond:
         ran, judged = edge.known_between(fit + 1, max(beyond))
         certain = f"; {judged:,} that were not run are ruled out by arithmetic" if judged else ""
@@ -99,19 +103,31 @@ def _known(result: EdgeResult, fit: int) -> list[str]:
 def _sides(result: EdgeResult) -> list[str]:
     fit, fail, edge = result.fit, result.fail, result.edge
     if fit is None:
-        tried = ", ".join(_value_text(result, run) for run in edge.tried.values())
-        reasons = list(dict.fromkeys(why_not(run) for run in edge.tried.values()))
-        more = f"; and {len(reasons) - 1} other reasons" if len(reasons) > 2 else f"; {reasons[1]}" if len(reasons) == 2 else ""
-        return [f"nothing fits, tried {tried}: {reasons[0]}{more}"]
+        failed = [run for run in edge.tried.values() if run.fits is False]
+        nothing = [f"nothing fits, tried {_values_and_reasons(result, failed)}"] if failed else []
+        return [*nothing, *_untried(result)]
     shapes = fit.case.inputs or [subject_of(fit.case)]  # an operator that creates a tensor has no operands
     at = "" if result.parameter.goal.is_smallest else f": {' '.join(map(format_shape, shapes))}"
     text = [f"{_value_text(result, fit)} fits{at}"]
-    if fail is None:
-        return [*text, _beyond(result)]
-    text.append(f"{_value_text(result, fail)} does not fit: {why_not(fail)}")
-    if fail.verdict.status is not Status.OOM:
-        text.append(f"the limit is not memory: {fail.verdict.status}")
-    return text
+    if fail is not None:
+        text.append(f"{_value_text(result, fail)} does not fit: {why_not(fail)}")
+    elif not result.untried:
+        text.append(_beyond(result))
+    return [*text, *_untried(result)]
+
+
+def _untried(result: EdgeResult) -> list[str]:
+    """States which values next to the answer may fit after all, and why that is unknown."""
+    if not result.untried:
+        return []
+    return [f"no memory verdict, may fit: {_values_and_reasons(result, result.untried)}"]
+
+
+def _values_and_reasons(result: EdgeResult, runs: Sequence[ValueRun]) -> str:
+    shown = ", ".join(_value_text(result, run) for run in runs)
+    reasons = list(dict.fromkeys(map(why_not, runs)))
+    more = f"; and {len(reasons) - 1} other reasons" if len(reasons) > 2 else f"; {reasons[1]}" if len(reasons) == 2 else ""
+    return f"{shown}: {reasons[0]}{more}"
 
 
 def _wanted(result: EdgeResult) -> str:
@@ -155,10 +171,11 @@ def to_json(result: EdgeResult) -> dict[str, Any]:
         **result.setting.to_json(),
         "fit": _run(result, result.fit),
         "fail": _run(result, result.fail),
+        "no_verdict": [_run(result, run) for run in result.untried],
         "is_confirmed": edge.is_confirmed,
         "is_open": edge.is_open,
         "is_spent": edge.is_spent,
-        "is_monotone_as_run": not edge.holes,
+        "is_monotone_as_run": edge.is_monotone,
         "stretches": [{"first": x.first, "last": x.last, "fits": x.fits, "runs": x.runs} for x in edge.intervals],
         "tried": [_run(result, run) for run in edge.tried.values()],
         "judged_by_arithmetic": len(edge.judged.keys() - edge.tried.keys()),

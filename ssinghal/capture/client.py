@@ -9,15 +9,17 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, cast
 
-from ssinghal.capture.request import DEFAULT_TIMEOUT_S, CaptureRequest, Level
+from ssinghal.capture.request import DEFAULT_TIMEOUT_S, PACKAGES, CaptureRequest, Level
+from ssinghal.capture.zoo import check_name
 from ssinghal.catalog.loader import write_checked
 from ssinghal.catalog.schema import CapturedCatalog, Catalog
 from ssinghal.core.closing import Closing
-from ssinghal.errors import CaptureError
+from ssinghal.errors import CaptureError, CaptureUnavailable
 
 _FIX = "pip install 'ssinghal[capture]'"
 
@@ -30,7 +32,12 @@ class Captures(Closing):
         self._child: subprocess.Popen[str] | None = None
 
     def capture(self, request: CaptureRequest) -> str:
-        """Returns the text of the catalog or trace. Raises CaptureError with one line if the model cannot be captured."""
+        """Returns the text of the catalog or trace.
+
+        Raises:
+            CaptureError: The model cannot be captured; CaptureUnavailable at any input, because something is missing here.
+        """
+        _check_names(request)
         child = self._child = self._child or self._start()
         stdin, stdout = cast("tuple[IO[str], IO[str]]", (child.stdin, child.stdout))  # both are pipes
         expired = threading.Event()
@@ -54,7 +61,7 @@ class Captures(Closing):
         if "text" in answer:
             return str(answer["text"])
         if "refused" in answer:
-            raise CaptureError(answer["refused"])
+            raise (CaptureUnavailable if answer.get("unavailable") else CaptureError)(answer["refused"])
         raise CaptureError(f"capture {request.what}: its process {_ended(answer['ended'])}{_last_line(answer['output'])}")
 
     def _expire(self, expired: threading.Event) -> None:
@@ -71,12 +78,28 @@ class Captures(Closing):
 
     def _start(self) -> subprocess.Popen[str]:
         if find_spec("torch") is None:
-            raise CaptureError(f"capture: torch is not installed; {_FIX}")
+            raise CaptureUnavailable(f"capture: torch is not installed; {_FIX}")
         environ = {**os.environ, "PYTHONHASHSEED": "0"}  # sets that a package iterates over must not change a capture
         return subprocess.Popen(
             [sys.executable, "-c", "from ssinghal.capture.child.server import main; main()"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, start_new_session=True,
         )  # fmt: skip
+
+
+def _check_names(request: CaptureRequest) -> None:
+    """Raises CaptureUnavailable, before a process starts, if the factory's module, the model or its package is missing."""
+    if request.factory:
+        module = request.factory.partition(":")[0].partition(".")[0]
+        if module not in sys.modules and find_spec(module) is PathFinder.find_spec(module, [os.getcwd()]) is None:
+            raise CaptureUnavailable(f"factory {request.factory}: no module {module} in this folder or the environment")
+        return
+    package = request.model.partition("/")[0]
+    if find_spec(package) is None:
+        raise CaptureUnavailable(
+            f"capture {request.model}: {package} is not installed; pip install 'ssinghal[{PACKAGES[package][0]}]'"
+        )
+    if package != "transformers":  # its names are known once torch is imported
+        check_name(request.model)
 
 
 def capture(request: CaptureRequest, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
@@ -101,7 +124,7 @@ def request_of(catalog: CapturedCatalog) -> CaptureRequest:
     head = catalog.head
     level = Level(head.capture.level)
     if head.model.factory is not None:
-        return CaptureRequest(factory=head.model.factory, level=level)
+        return CaptureRequest(factory=head.model.factory, inputs=head.input.shapes[:1], level=level)
     return CaptureRequest(head.model.full_name, inputs=head.input.shapes[:1], level=level)
 
 

@@ -36,7 +36,8 @@ class Level(TextEnum):
 class CaptureRequest:
     """A model as ``package/name``, or the user's own as ``factory`` = ``package.module:function``.
 
-    ``inputs``: the shape of the image or latent; a model that takes more builds the others itself. A factory brings its own.
+    ``inputs``: the shape of the image or latent; a model that takes more builds the others itself. A factory is called with it
+    if it takes sizes; of one that brings its own inputs it may change the batch, and may be left out.
     ``trace``: the calls in their order, with the tensors' lifetimes, instead of a catalog.
     """
 
@@ -49,8 +50,6 @@ class CaptureRequest:
     def __post_init__(self) -> None:
         if bool(self.model) == bool(self.factory):
             raise CaptureError("capture: give either a model (package/name) or --factory package.module:function")
-        if self.factory and self.inputs:
-            raise CaptureError(f"capture: factory {self.factory} brings its own inputs; leave --input out")
         package, _, name = self.model.partition("/")
         if self.model and (package not in PACKAGES or not name):
             raise CaptureError(unknown("model package", package, PACKAGES) + "; models are named package/name")

@@ -207,12 +207,24 @@ def _step(row: list[Any]) -> Step:
     return Step(overload, named, args, tuple(results), at, tuple(dead), bool(writes))
 
 
+def _read_by(step: Step) -> tuple[str, ...]:
+    """Returns the operands that a step cannot do without, as far as its name shows; each reads something."""
+    name = step.overload.removeprefix("aten.")
+    if name.startswith(("conv1d.", "conv2d.", "conv3d.", "conv_transpose", "convolution.", "_convolution.")):
+        return "input", "weight"
+    if "batch_norm" in name:
+        return ("input",)
+    return () if step.operands else ("self",)
+
+
 def _check(trace: Trace) -> None:
     """Checks that every value is created once, before it is read, that none is read after it died, and that all names exist."""
     alive = {number for number, value in enumerate(trace.values) if value.kind is not ValueKind.ACTIVATION}
     to_create = set(range(len(trace.values))) - alive
     for number, step in enumerate(trace.steps):
         results = set(step.results)
+        if missing := [name for name in _read_by(step) if name not in step.operands]:
+            raise ValueError(f"step {number}, {step.overload}, lacks its operand {missing[0]}")
         for fault, values in {
             "reads a value that does not exist": set(step.inputs) - alive,
             "creates a value that exists already, or is unknown": results - to_create,

@@ -132,7 +132,7 @@ def write_trace(text: str, target: Path) -> Trace:
 def trace_request(trace: Trace) -> CaptureRequest:
     """Returns the request that a trace was recorded by."""
     if "factory" in trace.head["model"]:
-        return CaptureRequest(factory=trace.model, level=Level.TORCH, trace=True)
+        return CaptureRequest(factory=trace.model, inputs=trace.input_shapes[:1], level=Level.TORCH, trace=True)
     return CaptureRequest(trace.model, inputs=trace.input_shapes[:1], level=Level.TORCH, trace=True)
 
 

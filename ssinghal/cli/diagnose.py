@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,12 +15,15 @@ import click
 
 from ssinghal.cli import options
 from ssinghal.cli.requests import CaseRequest, DeviceRequest, case_options, device_options
-from ssinghal.cli.streams import show, write_text
+from ssinghal.cli.streams import check_writable, show
 from ssinghal.core.case import Case, call_text
+from ssinghal.core.files import write_whole
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.parse.mlir import read_module
 from ssinghal.errors import InvalidCase
 from ssinghal.remedy.strategies.placement import HOST_TILES
+
+MOST_FAILURES = 20  # a replay takes up to seconds, with remedies up to ten
 
 if TYPE_CHECKING:
     from ssinghal.diagnose.model import LogReading
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 @options.live("Other buffers that were allocated [default: those that the message implies]")
 @click.option("--no-replay", is_flag=True, help="Read and explain only: no device.")
 @click.option("--no-remedies", is_flag=True, help="Replay, but search for no remedies.")
+@options.count("--most", "Explain and replay N failures, count the rest.", MOST_FAILURES)
 @options.json("One JSON object for the log.")
 @options.file("--script", "Write the replayed call as a program.", "script_path")
 def diagnose(
@@ -48,6 +53,7 @@ def diagnose(
     live: tuple[str, ...],
     no_replay: bool,
     no_remedies: bool,
+    most: int,
     as_json: bool,
     script_path: Path | None,
 ) -> None:
@@ -71,6 +77,7 @@ def diagnose(
         raise click.UsageError("log and module cannot both be standard input")
     if no_replay and (versions or live):
         raise click.UsageError("--ttnn and --live set how to replay, which --no-replay excludes")
+    check_writable(script_path)
     releases = [find_release(version).version for version in versions]
     known_call = None if call is None else _case_of(call)
     with ExitStack() as stack:
@@ -81,15 +88,20 @@ def diagnose(
     budget = None if no_remedies else Budget(host_tiles=device.host_tiles or HOST_TILES)
     diagnoses = []
     with ReplayPools(releases, live, device.board, device.mode, ttnn_log=device.ttnn_log, timeout_s=device.timeout) as pools:
-        for number, diagnosis in enumerate(diagnose_failures(reading, known_call)):
+        for number, diagnosis in enumerate(islice(diagnose_failures(reading, known_call), most)):
             print_lines([*([""] if number else []), *text.explanation_lines(diagnosis)])
             if diagnosis.is_memory and not no_replay:
                 diagnosis = pools.replayed(diagnosis, budget)
                 print_lines(text.replay_lines(diagnosis))
             diagnoses.append(diagnosis)
+    more = reading.failures[most:]
+    if more:
+        memory = sum(failure.verdict.resource is not None for failure in more)
+        print_lines(["", f"{len(more):,} more failures, {memory:,} of them of memory, were only counted: --most N explains N"])
     if as_json:
         failures = [text.as_json(diagnosis) for diagnosis in diagnoses]
-        click.echo(json.dumps({"log": str(log), "lines": reading.lines, "remarks": reading.remarks, "failures": failures}))
+        head = {"log": str(log), "lines": reading.lines, "remarks": reading.remarks}
+        click.echo(json.dumps({**head, "failures": failures, "more_failures": len(more)}))
     if script_path is not None:
         _write_script(script_path, diagnoses)
     sys.exit(1 if diagnoses else 0)
@@ -148,4 +160,4 @@ def _write_script(path: Path, diagnoses: Sequence[Diagnosis]) -> None:
         f"{call_text(result.trial.case)}, reported: {diagnosis.failure.verdict.message}",
         f"on {result.device_mode} {result.board}, ttnn {result.ttnn}: {replay.outcome(())}",
     ]
-    write_text(path, script(result, about))
+    write_whole(path, script(result, about))

@@ -98,12 +98,13 @@ def plan_command(
 
     MODEL: package/name, a recorded trace (FILE.trace.json.gz), or module:function. Its calls run in their order on a virtual
     board, with real allocation and freeing: the report shows where memory peaks and what makes the model fit. No card is
-    needed. Exit code 0 where every plan fits, 1 where one does not, 2 for bad input.
+    needed. --max and --tiers start at --input, else at the model's own input. Exit code 0 where every plan fits, or where an
+    input is known to fit; 1 where not; 2 for bad input.
     """
     from ssinghal.cli.plan_run import find_capacity, plan_model
 
     if goal is not None or tiers:
-        sys.exit(find_capacity(request, goal or Goal.BATCH, tiers=tiers, stride=stride, output=output))
+        sys.exit(find_capacity(request, goal or Goal.BATCH, partial=partial, tiers=tiers, stride=stride, output=output))
     if output is not None:
         raise InvalidCase("-o holds the runs of --max and --tiers; a plan goes to --html, --json or --journal")
     sys.exit(plan_model(request, partial=partial, search=search, journal=journal))

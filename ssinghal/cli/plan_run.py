@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +15,20 @@ from ssinghal.capacity.parameters import Goal
 from ssinghal.capture.client import Captures
 from ssinghal.capture.trace_library import trace_for
 from ssinghal.cli.progress import track
-from ssinghal.cli.streams import show, write_text
+from ssinghal.cli.streams import check_writable, show
 from ssinghal.core.boards import load_board
+from ssinghal.core.files import write_whole
 from ssinghal.core.record import Status
 from ssinghal.core.tensors import Shape, format_shape
-from ssinghal.errors import InvalidCase
-from ssinghal.plan.capacity import CapacityResult, Explorer, table_cell
-from ssinghal.plan.input_sizes import TIERS, size_of
+from ssinghal.device.virtual import ttnn_package
+from ssinghal.errors import CaptureError, InvalidCase
+from ssinghal.plan.capacity import CapacityResult, Explorer, first_index, table_cell
+from ssinghal.plan.input_sizes import TIERS, shapes_of, size_of
 from ssinghal.plan.liveness import arithmetics
 from ssinghal.plan.page import EdgeTable, page
 from ssinghal.plan.planner import Boards, Plan, PlanSettings, check_trace, plan, with_notes
 from ssinghal.plan.policy import PortingPolicy
+from ssinghal.plan.recordings import Recordings
 from ssinghal.plan.text import arithmetic_lines, lines, table
 from ssinghal.render.tables import aligned
 
@@ -37,6 +41,7 @@ Capacities = Mapping[tuple[str, str, str], CapacityResult]  # by tier, policy an
 def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Path | None) -> int:
     """Plans the model under each policy on each board. Returns 0 where every plan fits, if need be with a rewrite."""
     policies = request.policies()
+    _check_first(request)
     inputs = None if request.input_shape is None else (request.input_shape,)
     with Captures(request.timeout) as captures:
         trace = trace_for(request.model, inputs, captures)
@@ -53,7 +58,7 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
             if not request.as_json:
                 show([*lines(plans[-1]), ""])
     if request.html is not None:
-        write_text(request.html, page([run.to_json() for one in plans for run in (one.result, *one.tried)]))
+        write_whole(request.html, page([run.to_json() for one in plans for run in (one.result, *one.tried)]))
     if request.as_json:
         click.echo(json.dumps([_plan_json(one) for one in plans], indent=2))
     elif len(plans) > 1:
@@ -67,22 +72,23 @@ def _plan_json(one: Plan) -> dict[str, object]:
     return {"plan": one.result.to_json(), "tried": tried, "fits_with": rewrites}
 
 
-def find_capacity(request: PlanRequest, goal: Goal, *, tiers: bool, stride: int, output: Path | None) -> int:
-    """Finds the largest input that fits, under each policy on each board. Returns 1 where nothing fits anywhere."""
-    policies, sizes = request.policies(), _sizes(request, tiers)
-    wanted = [(name, size, policy, board) for name, size in sizes.items() for policy in policies for board in request.boards]
+def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: bool, stride: int, output: Path | None) -> int:
+    """Finds the largest input that fits, under each policy on each board. Returns 1 where none is known to fit anywhere."""
+    policies = request.policies()
+    _check_first(request)
     capacities: dict[tuple[str, str, str], CapacityResult] = {}
     settings = PlanSettings(request.l1_small, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
-    with (
-        Captures(request.timeout) as captures,
-        Boards(settings, request.release) as boards,
-        closing(Explorer(request.model, boards, captures, output)) as explorer,
-    ):
-        for name, size, policy, board in track(wanted, "searching", len(wanted)):
-            capacity = explorer.search(goal, size, policy, board, stride)
-            capacities[name, str(policy), board] = capacity
-            if not request.as_json:
-                click.echo("\n".join(_capacity_lines(name, capacity)))
+    with Captures(request.timeout) as captures, Boards(settings, request.release) as boards:
+        recordings = Recordings(request.model, captures, partial=partial)
+        sizes = _sizes(recordings.first(request.input_shape), tiers)
+        _check_sizes(recordings, goal, sizes, stride)
+        wanted = list(product(sizes, policies, request.boards))
+        with closing(Explorer(recordings, boards, output)) as explorer:
+            for name, policy, board in track(wanted, "searching", len(wanted)):
+                capacity = explorer.search(goal, sizes[name], policy, board, stride)
+                capacities[name, str(policy), board] = capacity
+                if not request.as_json:
+                    click.echo("\n".join(_capacity_lines(name, capacity)))
     tables = [(policy, _rows(request, policy, sizes, capacities)) for policy in policies]
     if request.as_json:
         click.echo(json.dumps([_capacity_json(name, one) for (name, _, _), one in capacities.items()], indent=2))
@@ -91,15 +97,31 @@ def find_capacity(request: PlanRequest, goal: Goal, *, tiers: bool, stride: int,
             click.echo(f"\n{request.model}, largest {goal}, policy {policy}: fits, and the next, which does not")
             click.echo("\n".join(aligned([["tier", *request.boards], *rows])))
     if request.html is not None:
-        write_text(request.html, page([], [_edge_table(request, goal, policy, rows) for policy, rows in tables]))
+        write_whole(request.html, page([], [_edge_table(request, goal, policy, rows) for policy, rows in tables]))
     return 0 if any(one.fit is not None for one in capacities.values()) else 1
 
 
-def _sizes(request: PlanRequest, tiers: bool) -> dict[str, Shape]:
-    """Returns the inputs to start from, by the name of their tier, empty for the requested one."""
-    shape = request.input_shape
-    if shape is None:
-        raise InvalidCase("--max and --tiers: give an --input, e.g. 1,3,640,640; its other sizes are kept")
+def _check_first(request: PlanRequest) -> None:
+    """Refuses what can be known before minutes of work: no TTNN, no folder for the page."""
+    ttnn_package(request.release)
+    check_writable(request.html)
+
+
+def _check_sizes(recordings: Recordings, goal: Goal, sizes: Mapping[str, Shape], stride: int) -> None:
+    """Refuses a search, before a device opens, if its model cannot be recorded at any of the inputs to start from, or at no
+    other input than one."""
+    reasons = []
+    for size in sizes.values():
+        values = shapes_of(goal, size, stride)
+        start = first_index(values, size)
+        reasons += [reason for reason in [recordings.at(values[start])] if isinstance(reason, str)]
+        recordings.at(values[min(start + 1, len(values) - 1)])
+    if len(reasons) == len(sizes):
+        raise CaptureError(reasons[0])
+
+
+def _sizes(shape: Shape, tiers: bool) -> dict[str, Shape]:
+    """Returns the inputs to start from, by the name of their tier, empty for the one of this shape."""
     if not tiers:
         return {"": shape}
     if len(shape) < 4:
@@ -119,12 +141,12 @@ def _rows(request: PlanRequest, policy: PortingPolicy, sizes: Mapping[str, Shape
 
 def _edge_table(request: PlanRequest, goal: Goal, policy: PortingPolicy, rows: list[list[str]]) -> EdgeTable:
     title = f"{request.model}: largest {goal}, policy {policy}"
-    note = "What fits, and the next that does not; both were run."
+    note = "What fits, and the next that does not; both were run. Unknown: no run there tells whether it fits."
     return EdgeTable(title, ("input", *request.boards), tuple(map(tuple, rows)), note)
 
 
 def _capacity_lines(name: str, capacity: CapacityResult) -> list[str]:
-    """Returns both sides of the edge, each of which was run."""
+    """Returns both sides of the edge, each of which was run, and what is unknown between them."""
     size = f"{name} {size_of(Goal.RESOLUTION, capacity.shape)}, " if name else ""
     result = [
         f"{capacity.model}, {size}largest {capacity.goal} on {capacity.board}, policy {capacity.policy}: {table_cell(capacity)}"
@@ -132,12 +154,22 @@ def _capacity_lines(name: str, capacity: CapacityResult) -> list[str]:
     for run in (capacity.fit, capacity.fail):
         if run is not None:
             result.append(f"  {format_shape(run.input_shape)}: {run.message}")
+    result += _untried_lines(capacity)
     for hole in capacity.edge.holes:
         run = capacity.edge.tried[hole.last_index]
-        result.append(f"  but {format_shape(run.input_shape)}, which needs less, does not fit: {run.message}")
+        ended = "does not fit" if run.fits is False else "gives no memory verdict"
+        result.append(f"  but {format_shape(run.input_shape)}, which needs less, {ended}: {run.message}")
     if capacity.edge.is_spent:
         result.append("  stopped at the run limit: the edge may lie further on")
     return result
+
+
+def _untried_lines(capacity: CapacityResult) -> list[str]:
+    """Groups inputs without a verdict by the reason."""
+    inputs: dict[str, list[str]] = {}
+    for run in capacity.untried:
+        inputs.setdefault(run.message, []).append(format_shape(run.input_shape))
+    return [f"  no memory verdict, may fit: {' '.join(shapes)}: {message}" for message, shapes in inputs.items()]
 
 
 def _capacity_json(name: str, capacity: CapacityResult) -> dict[str, object]:
@@ -159,6 +191,7 @@ def _capacity_json(name: str, capacity: CapacityResult) -> dict[str, object]:
         "goal": capacity.goal.value,
         "fits": None if capacity.fit is None else list(capacity.fit.input_shape),
         "does_not": None if capacity.fail is None else list(capacity.fail.input_shape),
+        "no_verdict": [{"input": list(run.input_shape), "reason": run.message} for run in capacity.untried],
         "confirmed": capacity.edge.is_confirmed or capacity.edge.is_open,
         "runs": runs,
     }

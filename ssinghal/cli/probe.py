@@ -86,6 +86,8 @@ def _batch(source: Path, output: Path | None, choice: DeviceChoice, pool_options
     """
     board, lines = load_board(choice.board), input_lines(source)
     count = len(read_lines(source, lines, lambda fields: _checked(fields, board)))
+    if not count:
+        raise InvalidCase(f"{source}: no case in it, nothing to probe")
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise InvalidCase(f"{output}: holds the cases; write the records elsewhere")
     if output is None and sys.stdout is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,9 @@ import click
 
 from ssinghal.cli.progress import track
 from ssinghal.cli.requests import CaseRequest, DeviceRequest
-from ssinghal.cli.streams import input_lines, show, write_text
+from ssinghal.cli.streams import check_writable, input_lines, show
 from ssinghal.core.case import Case, call_text
-from ssinghal.core.files import LineFile
+from ssinghal.core.files import LineFile, replacing, write_whole
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.operators.case_json import case_from_json, read_lines
@@ -43,22 +44,23 @@ def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceReq
     single = case.operator is not None
     if request.script is not None and not single:
         raise click.UsageError("--script writes the remedy of one call: give an operator and its shapes")
+    for path in (request.output, request.script):
+        check_writable(path)
     outcomes: Counter[str] = Counter()
     with ExitStack() as stack:
         pools = stack.enter_context(_pools(request, device, single))
         budget = Budget(request.probes, request.seconds, device.host_tiles or HOST_TILES)
         reports = solve_all(failing, pools, budget, live_set(request.live, pools.board), measured=single)
-        file = stack.enter_context(LineFile(request.output)) if request.output is not None else None
+        file = stack.enter_context(_complete_file(request.output)) if request.output is not None else None
         detailed = single or request.verbose
         rows: list[list[str]] = []
         for report in reports if single else track(reports, "searching", len(failing)):
             outcomes.update(_outcomes(report))
             if file is not None:
                 file.write(json.dumps(_json_of(report)))
-                continue
-            if single and isinstance(report, Unsolved) and report.verdict.status is Status.INVALID:
+            elif single and isinstance(report, Unsolved) and report.verdict.status is Status.INVALID:
                 raise InvalidCase(report.verdict.message)
-            if request.as_json:
+            elif request.as_json:
                 click.echo(json.dumps(_json_of(report)))
             elif detailed:
                 show([*_lines_of(report), *([] if single else [""])])
@@ -72,6 +74,13 @@ def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceReq
     if not single:
         click.echo("\n".join(_summary(len(failing), outcomes)), err=request.as_json)
     return 1 if outcomes[NO_REMEDY] else 0
+
+
+@contextmanager
+def _complete_file(path: Path) -> Iterator[LineFile]:
+    """Yields a file that replaces the one at ``path`` when all of its lines are written."""
+    with replacing(path) as temporary, LineFile(temporary) as file:
+        yield file
 
 
 def _pools(request: RemedyRequest, device: DeviceRequest, single: bool) -> DevicePools:
@@ -176,4 +185,4 @@ def _write_script(path: Path, report: RemedyReport | Unsolved) -> None:
         raise HarnessError(f"{path}: there is no remedy to write")
     first = report.remedies.found[0]
     about = [f"{first.impact}: {first.strategy}" + (f" ({first.note})" if first.note else ""), *facts(report, first)]
-    write_text(path, script(first.result, about))
+    write_whole(path, script(first.result, about))

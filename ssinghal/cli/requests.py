@@ -19,6 +19,7 @@ from ssinghal.core.parsing import parse_shape
 from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.device.modes import AUTO, DeviceChoice, choose_device
 from ssinghal.device.releases import Release
+from ssinghal.device.virtual import ttnn_package
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
 from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
@@ -65,9 +66,11 @@ class DeviceRequest:
 
     def choose(self, *, golden: bool = False) -> DeviceChoice:
         """``golden``: whether the command has a use for values without memory verdicts."""
+        ttnn_package(self.release)  # before anything is selected, read or started
         return choose_device(self.mode, self.board, golden=golden, ttnn_log=self.ttnn_log)
 
     def choose_all(self) -> list[DeviceChoice]:
+        ttnn_package(self.release)
         return [choose_device(self.mode, name, ttnn_log=self.ttnn_log) for name in self.boards or (None,)]
 
     def pool_options(self, choice: DeviceChoice) -> PoolOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -40,12 +41,13 @@ def input_lines(source: Path) -> list[str]:
         raise InvalidCase(f"{source}: not UTF-8 text (byte {error.start})") from error
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a file. Raises InvalidCase where it cannot be written."""
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise InvalidCase(f"cannot write {path}: {error.strerror}") from error
+def check_writable(path: Path | None) -> None:
+    """Raises InvalidCase where a file that is written at the end of long work could not be."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        reason = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise InvalidCase(f"cannot write {path}: {reason}")
+    if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InvalidCase(f"cannot write {path}: permission denied")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from io import FileIO
 from pathlib import Path
 
@@ -59,10 +60,14 @@ class GrowingFile(LineFile):
 def replacing(path: Path) -> Iterator[Path]:
     """Yields the path of a temporary file in the same folder. It replaces ``path`` at the end, or is removed after an error.
 
-    Readers see the old file or the new one, never a part of it. A link stays, and what it points to is replaced.
+    Readers see the old file or the new one, never a part of it. A link stays, and what it points to is replaced. Also removes
+    temporary files of this name that killed processes left.
     """
     file = path.resolve()
     temporary = file.with_name(f".{file.name}-{os.getpid()}")
+    for left in file.parent.glob(f".{escape(file.name)}-*"):
+        if (pid := left.name.rpartition("-")[2]).isdecimal() and not Path(f"/proc/{pid}").exists():
+            left.unlink(missing_ok=True)
     try:
         yield temporary
         temporary.replace(file)
@@ -71,7 +76,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Replaces a file in one step. A text ends with a line break.
+    """Replaces a file in one step; writes to what is no regular file, such as a pipe or a device. A text ends with a line end.
 
     Raises:
         HarnessError: It cannot be written.
@@ -79,6 +84,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     if isinstance(content, str):
         content = (content if content.endswith("\n") else f"{content}\n").encode(errors="replace")
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
         with replacing(path) as temporary:
             temporary.write_bytes(content)
     except OSError as error:

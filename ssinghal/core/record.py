@@ -52,6 +52,14 @@ class Resource(TextEnum):
     HOST = "host"  # memory of the host
 
 
+def memory_verdict(status: Status, resource: Resource | None = None) -> bool | None:
+    """Returns whether a call or a model fits. None if its run decides neither: it was invalid, unsupported, timed out, crashed,
+    or the host ran out of memory."""
+    if status is Status.FITS:
+        return True
+    return False if status is Status.OOM and resource is not Resource.HOST else None
+
+
 class DecidedBy(TextEnum):
     """Who gave a verdict."""
 

@@ -6,6 +6,7 @@ network: pip downloads the wheel, as configured for pip.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -139,17 +140,40 @@ def add_release(version: str) -> Release:
     return release
 
 
+@contextmanager
+def release_in_use(release: Release) -> Iterator[None]:
+    """Keeps an added release from being removed, also by other processes."""
+    if release.installed:
+        yield
+        return
+    with _locked(release, fcntl.LOCK_SH, "is being removed"):
+        yield
+
+
+@contextmanager
+def _locked(release: Release, kind: int, otherwise: str) -> Iterator[None]:
+    """Holds a lock on the folder of a release, which ends with this process at the latest. HarnessError if another has it."""
+    folder = os.open(release.folder, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, kind | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise HarnessError(f"ttnn {release.version} {otherwise}: try again when that has ended") from None
+    finally:
+        os.close(folder)
+
+
 def remove_release(version: str) -> Release:
     """Removes an added release.
 
     Raises:
-        HarnessError: no such release was added.
+        HarnessError: no such release was added, or a command is using it.
     """
     release = _added(version)
     if not _VERSION.fullmatch(version) or not release.folder.exists():
         known = ", ".join(added.version for added in added_releases()) or "none"
         raise HarnessError(f"ttnn {version} was not added; added: {known}")
-    with _temporary_folder() as temporary:
+    with _temporary_folder() as temporary, _locked(release, fcntl.LOCK_EX, "is in use by another command"):
         release.folder.rename(temporary / "removed")
     return release
 

@@ -158,14 +158,15 @@ def _indices(operand: MlirValue, before: Sequence[Operation], module: Sequence[O
 
 def _constant(value: MlirValue, before: Sequence[Operation]) -> Operation | None:
     """Returns the constant that ``value`` is, directly or in another layout, shape or memory."""
-    for at in reversed(range(len(before))):
-        operation = before[at]
-        if value.name in (result.name for result in operation.results):
-            if operation.name == "ttnn.constant":
-                return operation
-            tensors = [operand for operand in operation.operands if operand.spec is not None]
-            keeps_values = operation.name in _KEEPING and len(tensors) == 1 and _is_integer(tensors[0])
-            return _constant(tensors[0], before[:at]) if keeps_values else None
+    for operation in reversed(before):
+        if value.name not in (result.name for result in operation.results):
+            continue
+        if operation.name == "ttnn.constant":
+            return operation
+        tensors = [operand for operand in operation.operands if operand.spec is not None]
+        if operation.name not in _KEEPING or len(tensors) != 1 or not _is_integer(tensors[0]):
+            return None
+        value = tensors[0]
     return None
 
 

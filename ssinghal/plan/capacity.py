@@ -5,25 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ssinghal.capacity.parameters import Goal
 from ssinghal.capacity.search import Edge, SearchLimits, search_edge
-from ssinghal.capture.client import Captures
 from ssinghal.capture.trace import Trace
-from ssinghal.capture.trace_library import trace_for
 from ssinghal.core.boards import load_board
 from ssinghal.core.files import GrowingFile
-from ssinghal.core.record import Status
+from ssinghal.core.record import Resource, Status, memory_verdict
 from ssinghal.core.tensors import Shape
-from ssinghal.errors import CaptureError, InvalidCase
+from ssinghal.errors import InvalidCase
 from ssinghal.plan.input_sizes import STRIDE, shapes_of, size_of
 from ssinghal.plan.liveness import Outlook, arithmetic
 from ssinghal.plan.planner import Boards
 from ssinghal.plan.policy import PortingPolicy, Rewrite
+from ssinghal.plan.recordings import Recordings
 from ssinghal.plan.result import PlanResult
 from ssinghal.plan.text import verdict_line
 
@@ -43,10 +42,12 @@ class ModelRun:
     peak_bytes: int
     peak_share: float
     steps_sha256: str
+    resource: Resource | None = None
 
     @property
-    def fits(self) -> bool:
-        return self.status is Status.FITS
+    def fits(self) -> bool | None:
+        """None if the model could not be recorded at this input, or its run ended without a verdict on memory."""
+        return memory_verdict(self.status, self.resource)
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,21 @@ class CapacityResult:
     def fail(self) -> ModelRun | None:
         return None if self.edge.fail is None else self.edge.tried[self.edge.fail]
 
+    @property
+    def untried(self) -> list[ModelRun]:
+        """Inputs next to the answer without a verdict on memory: they may fit."""
+        return [self.edge.tried[index] for index in self.edge.untried]
+
 
 class Explorer:
-    """Runs a model at many inputs. ``journal``: a file of runs, which are not repeated."""
+    """Runs a model at many inputs. ``journal``: a file of runs; those with a verdict on memory are not repeated."""
 
-    def __init__(self, model: str, boards: Boards, captures: Captures, journal: Path | None = None) -> None:
-        self.model, self._boards, self._captures = model, boards, captures
-        self._traces: dict[Shape, Trace | str] = {}
+    def __init__(self, recordings: Recordings, boards: Boards, journal: Path | None = None) -> None:
+        self._recordings, self._boards = recordings, boards
         self._known: dict[str, ModelRun] = {}
         self._file: GrowingFile | None = None
         if journal is not None:
-            self._known = dict(_journal_runs(journal))
+            self._known = {key: run for key, run in _journal_runs(journal) if run.fits is not None}
             self._file = GrowingFile(journal)
 
     def close(self) -> None:
@@ -92,13 +97,13 @@ class Explorer:
         def hint(value: Shape) -> bool | None:
             return self._hint(value, policy, board)
 
-        start = next((i for i, value in enumerate(values) if math.prod(value) >= math.prod(shape)), 0)
+        start = first_index(values, shape)
         edge = search_edge(values, lambda value: self._run(value, policy, board), hint, start=start, limits=LIMITS)
-        return CapacityResult(self.model, board, str(policy), goal, shape, edge)
+        return CapacityResult(self._recordings.model, board, str(policy), goal, shape, edge)
 
     def _hint(self, value: Shape, policy: PortingPolicy, board: str) -> bool | None:
         """Returns False where arithmetic rules a fit out; only a run decides that a model fits."""
-        trace = self._trace(value)
+        trace = self._recordings.at(value)
         if isinstance(trace, str):
             return None
         bounds = arithmetic(trace, load_board(board))
@@ -106,17 +111,8 @@ class Explorer:
         outlook = bounds.outlook_in_place if overwrites or Rewrite.SDPA in policy.rewrites else bounds.outlook
         return False if outlook is Outlook.EXCEEDS else None
 
-    def _trace(self, value: Shape) -> Trace | str:
-        """Returns the model recorded at this input, or why it cannot be recorded."""
-        if value not in self._traces:
-            try:
-                self._traces[value] = trace_for(self.model, (value,), self._captures)
-            except CaptureError as error:
-                self._traces[value] = str(error)
-        return self._traces[value]
-
     def _run(self, value: Shape, policy: PortingPolicy, board: str) -> ModelRun:
-        trace = self._trace(value)
+        trace = self._recordings.at(value)
         if isinstance(trace, str):
             return ModelRun(value, Status.INVALID, trace, 0, 0.0, "")
         key = self._key(trace, policy, board)
@@ -129,12 +125,20 @@ class Explorer:
 
     def _key(self, trace: Trace, policy: PortingPolicy, board: str) -> str:
         settings = self._boards.settings
-        facts = (trace.head, len(trace.steps), str(policy), policy.to_json(), board, self._boards.ttnn(board), settings)
+        recorded = (trace.head, trace.values, trace.steps, trace.results)
+        facts = (recorded, str(policy), policy.to_json(), board, self._boards.ttnn(board), settings)
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def _model_run(value: Shape, result: PlanResult) -> ModelRun:
-    return ModelRun(value, result.status, verdict_line(result), result.peak_bytes, result.peak_share, result.steps_sha256)
+    resource = None if result.failure is None else result.failure.verdict.resource
+    message = verdict_line(result)
+    return ModelRun(value, result.status, message, result.peak_bytes, result.peak_share, result.steps_sha256, resource)
+
+
+def first_index(values: Sequence[Shape], shape: Shape) -> int:
+    """Returns the index of the input that a search runs first: the first one as large as ``shape``."""
+    return next((index for index, value in enumerate(values) if math.prod(value) >= math.prod(shape)), 0)
 
 
 def _journal_runs(path: Path) -> Iterator[tuple[str, ModelRun]]:
@@ -160,8 +164,14 @@ def _journal_runs(path: Path) -> Iterator[tuple[str, ModelRun]]:
 
 
 def table_cell(capacity: CapacityResult) -> str:
-    """Formats an edge for a table: what fits, and the next input that does not."""
-    fits = "none" if capacity.fit is None else size_of(capacity.goal, capacity.fit.input_shape)
-    if capacity.edge.is_open:
-        return f"{fits} and more"
-    return fits if capacity.fail is None else f"{fits}, not {size_of(capacity.goal, capacity.fail.input_shape)}"
+    """Formats an edge for a table: what fits, the next input that does not, and the first without a verdict between them."""
+
+    def size(run: ModelRun) -> str:
+        return size_of(capacity.goal, run.input_shape)
+
+    if capacity.edge.is_open and capacity.fit is not None:
+        return f"{size(capacity.fit)} and more"
+    parts = [size(capacity.fit)] if capacity.fit is not None else ["none"] if capacity.fail is not None else []
+    parts += [f"not {size(capacity.fail)}"] if capacity.fail is not None else []
+    parts += [f"unknown at {size(run)}" for run in capacity.untried[:1]]
+    return ", ".join(parts)

@@ -22,6 +22,7 @@ from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.record import DecidedBy, Record, Status, Verdict
 from ssinghal.device.modes import DeviceChoice
+from ssinghal.device.releases import release_in_use
 from ssinghal.device.virtual import apply_environment, environment_for
 from ssinghal.device.virtual_cache import scratch_folder
 from ssinghal.errors import DeviceError, HarnessError, NotProven
@@ -52,6 +53,8 @@ class Pool(Closing):
         self.choice = choice
         self.options = options
         self._stack = ExitStack()
+        if options.release is not None:
+            self._stack.enter_context(release_in_use(options.release))
         scratch = self._stack.enter_context(scratch_folder())
         self._environment = environment_for(choice, scratch, release=options.release)
         imported_first = options.release.import_paths if options.release else []

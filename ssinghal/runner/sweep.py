@@ -37,7 +37,7 @@ def sweep(
 
     ``submitting(pool)`` yields the function that submits a case to the pool. Each record is written, and passed to ``report``,
     as soon as its case has ended. Cases that allocate most go first: they tend to be slow, and none should remain for a single
-    worker at the end. Cases that the run did not reach get a ``not_run`` record with the reason.
+    worker at the end. Cases that the run did not reach get a ``not_run`` record with the reason, which is not reported.
 
     Raises:
         HarnessError, OSError: no device opens, or the folder cannot be written.
@@ -50,7 +50,6 @@ def sweep(
 
     def write(number: int, record: Record) -> None:
         folder.append(replace(record, estimate=waiting.pop(number).stored()).to_json())
-        report(record)
 
     with _collected_signals() as caught:
         waiting = {number: estimate(case, board) for number, case in enumerate(cases)}
@@ -67,6 +66,7 @@ def sweep(
                         continue
                     if not caught:  # a signal to the whole group ends workers too, and the cases are not to blame
                         write(number, done.result())
+                        report(done.result())
         except (HarnessError, OSError) as error:
             why = f": {error}"
             raise

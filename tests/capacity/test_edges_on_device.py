@@ -127,9 +127,10 @@ def test_a_limit_that_is_not_memory_is_named(pool):
     choice = choose_device("virtual", "n150")
     with Pool(choice, lean(PoolOptions.of(choice, workers=1, host_tiles=2_000))) as hurried:
         result = edge_of(hurried, Goal.BATCH, "view", (1, 64, 100), size=[1, 100, 64])
-    assert values(result) == (250, 251)
-    assert result.fail.verdict.status is Status.NOT_RUN
-    assert "the limit is not memory: not_run" in lines(result)
+    assert values(result) == (250, None)
+    assert (result.untried[0].value, result.untried[0].verdict.status) == (251, Status.NOT_RUN)
+    assert not result.edge.is_confirmed
+    assert any(line.startswith("no memory verdict, may fit: 251, ") and "not_run: TTNN" in line for line in lines(result))
 
 
 @pytest.mark.virtual_device
@@ -157,8 +158,9 @@ def test_a_crash_costs_one_run_and_is_reported(pool):
         slow = make_case("view", ((1, 240_000, 1024),), {"size": [1, 240_000, 32, 32]})
         result = EdgeSearch(Goal.BATCH, slow, Bounds(upto=1)).on(crashing)
         after = crashing.submit(make_case("relu", ((32, 32),))).result()
-    assert (result.fit, result.fail.verdict.status) == (None, Status.CRASH)
-    assert "crash: the process that ran the call ended with SIGSEGV" in "\n".join(lines(result))
+    assert (result.fit, result.fail, result.untried[0].verdict.status) == (None, None, Status.CRASH)
+    assert "no memory verdict, may fit: 1: crash: the process that ran the call ended with SIGSEGV" in "\n".join(lines(result))
+    assert not any("does not fit" in line or "nothing fits" in line for line in lines(result))
     assert after.status is Status.FITS
 
 

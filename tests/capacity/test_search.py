@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.capacity.parameters import Bounds, Goal, parameter_of
@@ -23,7 +23,7 @@ MANY = SearchLimits(runs=10_000)
 
 @dataclass(frozen=True)
 class Ran:
-    fits: bool
+    fits: bool | None
 
 
 class RecordedRun:
@@ -152,6 +152,53 @@ def test_a_search_where_nothing_fits():
     assert (result.fit, result.is_open, result.is_confirmed) == (None, False, False)
     assert run.values == [1, 2, 3], "larger batches are not run if smaller ones do not fit"
     assert search_edge([], run).fit is None
+
+
+@given(
+    edge=st.integers(1, 300), period=st.integers(2, 4), offset=st.integers(0, 3), start=st.integers(0, 299), valid=st.booleans()
+)
+def test_values_that_cannot_be_tried_are_passed_over(edge, period, offset, start, valid):
+    """A model takes multiples of a size alone, or all but them: the answer is exact among what it takes."""
+
+    def is_tried(value):
+        return (value % period == offset % period) is valid
+
+    assume(is_tried(start + 1))
+    result = search_edge(range(1, 301), RecordedRun(lambda value: value <= edge if is_tried(value) else None), start=start)
+    tried = [value for value in range(1, 301) if is_tried(value)]
+    fits, fails = [value for value in tried if value <= edge], [value for value in tried if value > edge]
+    assert found(result) == (fits[-1] if fits else None, fails[0] if fails else None)
+    assert result.is_confirmed == (bool(fits and fails) and fails[0] == fits[-1] + 1)
+    between = range((found(result)[0] or 0) + 1, found(result)[1] or 301)
+    assert {result.values[i] for i in result.untried} <= set(between) - set(tried)
+    assert result.is_confirmed or result.is_open or result.untried, "what is unknown is named"
+    assert result.is_monotone
+
+
+@given(edge=st.integers(0, 300), start=st.integers(0, 299), certain=st.integers(0, 300))
+def test_beyond_values_that_cannot_be_tried_nothing_is_claimed(edge, start, certain):
+    """Every value beyond ``edge`` crashes: the last that fits is found, and the next is named as unknown."""
+    run = RecordedRun(lambda value: True if value <= edge else None)
+    result = search_edge(range(1, 301), run, lambda value: True if value <= min(certain, edge) else None, start=start)
+    assert found(result) == (edge or None, None)
+    assert not result.is_confirmed
+    assert result.is_open == (edge == 300)
+    assert [result.values[i] for i in result.untried][:1] == ([edge + 1] if edge < 300 else []) or edge == 0
+    assert not result.holes
+    assert not result.contradicted, "arithmetic that is certain of a value is not contradicted by a crash"
+    assert len(run.values) <= 60
+
+
+@given(table=st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=60), start=st.integers(0, 59))
+def test_for_any_function_what_is_unknown_is_on_neither_side(table, start):
+    result = search_edge(range(len(table)), RecordedRun(lambda value: table[value]), start=start, limits=MANY)
+    assert result.fit is None or table[result.fit] is True
+    assert result.fail is None or table[result.fail] is False
+    assert all(table[i] is None for i in result.untried)
+    assert all(table[hole.first] is hole.fits and not hole.fits for hole in result.holes)
+    if result.fit is not None and not result.is_open:
+        assert result.is_confirmed == (table[result.fit + 1] is False)
+        assert result.is_confirmed or result.fit + 1 in result.untried
 
 
 @given(edge=st.integers(1, 60), guess=st.integers(1, 60))

@@ -14,7 +14,7 @@ from ssinghal.capture.request import CaptureRequest, Level
 from ssinghal.catalog.loader import catalog_files
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine
 from ssinghal.catalog.writer import flow
-from ssinghal.errors import CaptureError, CatalogError, InvalidCase
+from ssinghal.errors import CaptureError, CaptureUnavailable, CatalogError, InvalidCase
 from tests.support.packages import needs_torch
 
 # Text and lines ------------------------------------------------------------------------------------------------------------
@@ -102,7 +102,6 @@ def test_what_every_convolution_says_is_left_out():
         ({}, "give either a model"),
         ({"model": "torchvision/resnet18"}, "--input is missing"),
         ({"model": "torchvision/resnet18", "factory": "a:b", "inputs": ((1,),)}, "give either a model"),
-        ({"factory": "a:b", "inputs": ((1,),)}, "brings its own inputs"),
         ({"model": "torchvision/resnet18", "inputs": ((1, 3, 0, 64),)}, "size 0 of the input"),
         ({"factory": "my_models/unet.py:small"}, "expected package.module:function"),
         ({"factory": "broken"}, "expected package.module:function"),
@@ -217,7 +216,7 @@ def test_the_torch_level_records_what_the_code_calls(capture_mine, tmp_path):
     assert {"aten.conv2d.default", "aten.linear.default"} <= set(catalog.sections)
     assert not {"aten.convolution.default", "aten.addmm.default"} & set(catalog.sections)
     assert catalog.path.name == "mine-net-2x3x32x16-torch.yaml"
-    assert request_of(catalog) == CaptureRequest(factory="mine:net", level=Level.TORCH)
+    assert request_of(catalog) == CaptureRequest(factory="mine:net", inputs=((2, 3, 32, 16),), level=Level.TORCH)
 
 
 @needs_torch
@@ -491,6 +490,76 @@ def test_a_factory_that_cannot_be_imported_is_one_line(captures, tmp_path, monke
     }.items():
         with pytest.raises(CaptureError, match=says):
             captures.capture(CaptureRequest(factory=factory))
+
+
+SHAPES = """
+    def takes(*shape): return net()[0], torch.empty(shape)
+    def sizes(n, c, h, w=None): return net()[0], torch.empty(n, c, h, w or h)
+    def stuck(*shape): return net()
+    class Sum(nn.Module):
+        def forward(self, x): return x.abs().sum(0)
+    def summed(): return Sum(), torch.empty(2, 4)
+    class Several(nn.Module):
+        def forward(self, x, time, mask): return x * mask + time.to(x.dtype)[:, None], (x[:1].expand(len(x), 4),)
+    def several(): return Several(), (torch.empty(2, 4), torch.zeros(2, dtype=torch.int64), torch.empty(1, 4))
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("factory", "shape", "inputs"),
+    [
+        ("takes", (4, 3, 16, 48), ((4, 3, 16, 48),)),
+        ("sizes", (4, 3, 16, 48), ((4, 3, 16, 48),)),
+        ("sizes", (4, 3, 16), ((4, 3, 16, 16),)),
+        ("net", (2, 3, 32, 16), ((2, 3, 32, 16),)),
+        ("net", (7, 3, 32, 16), ((7, 3, 32, 16),)),
+        ("several", (5, 4), ((5, 4), (5,), (1, 4))),
+    ],
+)
+def test_a_factory_takes_a_shape_or_another_batch(captures, capture_mine, tmp_path, factory, shape, inputs):
+    capture_mine(more=SHAPES)
+    request = CaptureRequest(factory=f"mine:{factory}", inputs=(shape,))
+    if len(shape) == 3:
+        with pytest.raises(CaptureUnavailable, match="returned a first input of"):
+            captures.capture(request)
+        return
+    catalog = captured(captures.capture(request), tmp_path)
+    assert catalog.head.input.shapes == inputs
+    assert request_of(catalog) == request
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("factory", "shape", "says"),
+    [
+        (
+            "net",
+            (2, 3, 64, 16),
+            "brings an input [2,3,32,16], not [2,3,64,16]; for other inputs let it take the shape: def ne",
+        ),
+        ("takes", None, "takes the shape of its input: give --input"),
+        ("sizes", (1, 3), "cannot be called with the sizes of [1,3]: missing a required argument: 'h'"),
+        ("stuck", (1, 3, 8, 8), "called with [1,3,8,8], it returned a first input of [2,3,32,16]"),
+        ("summed", (6, 4), "its results do not follow the batch: [4] at 2, [4] at 6"),
+        ("nothing", (6, 4), "has no function nothing"),
+    ],
+)
+def test_an_input_that_a_factory_cannot_have_is_one_line(captures, capture_mine, factory, shape, says):
+    capture_mine(more=SHAPES)
+    with pytest.raises(CaptureUnavailable) as error:
+        captures.capture(CaptureRequest(factory=f"mine:{factory}", inputs=(shape,) if shape else ()))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@needs_torch
+def test_another_batch_makes_the_calls_that_the_model_makes_there(captures, capture_mine, tmp_path):
+    """The same as a factory that brings this batch."""
+    capture_mine(more="def other(): return Net(), torch.empty(6, 3, 32, 16)")
+    scaled = captures.capture(CaptureRequest(factory="mine:net", inputs=((6, 3, 32, 16),)))
+    brought = captures.capture(CaptureRequest(factory="mine:other"))
+    assert scaled == brought.replace("mine:other", "mine:net").replace("name: other", "name: net")
 
 
 @needs_torch

@@ -6,12 +6,13 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from ssinghal.capture.child.sandbox import QUIET
-from ssinghal.capture.client import request_of, write_capture
+from ssinghal.capture.client import Captures, request_of, write_capture
 from ssinghal.capture.request import CaptureRequest
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
@@ -41,6 +42,30 @@ def test_a_model_or_size_that_does_not_exist_is_one_line(captures, model, shape,
         captures.capture(CaptureRequest(model, inputs=(tuple(map(int, shape.split(","))),)))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("package", ["torchvision", "timm"])
+def test_names_read_from_files_are_those_that_the_package_lists(package):
+    if not installed(package):
+        pytest.skip(f"needs {package}")
+    listing = {
+        "torchvision": "from torchvision.models import *; print(*{*list_models()} - {*list_models(module=quantization)})",
+        "timm": "import timm; print(*timm.list_models())",
+    }
+    done = subprocess.run([sys.executable, "-c", listing[package]], capture_output=True, text=True, timeout=300, check=True)
+    assert import_module(f"ssinghal.capture.zoo.{package}_models").names() == sorted(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("model", "near"),
+    [("torchvision/nosuch", "names are known"), ("timm/resnet51", "resnet50"), ("ultralytics/yolo12q", "yolo12")],
+)
+def test_a_wrong_name_starts_no_process(monkeypatch, model, near):
+    if not installed(model.partition("/")[0]):
+        pytest.skip("needs the package")
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **options: pytest.fail("a process was started"))
+    with Captures() as captures, pytest.raises(CaptureError, match=near):
+        captures.capture(CaptureRequest(model, inputs=((1, 3, 64, 64),)))
 
 
 SMALL = {

@@ -602,7 +602,7 @@ def test_a_factory_is_recorded_each_time(recorded, captures, kept):
     recorded("return x.abs()")
     assert step_lines(trace_for("mine:net", None, captures)) == ["abs [0] -> [1]"]
     assert trace_request(trace_for("mine:net", None, captures)) == CaptureRequest(
-        factory="mine:net", level=Level.TORCH, trace=True
+        factory="mine:net", inputs=((2, 4),), level=Level.TORCH, trace=True
     )
     recorded("return x.neg()")
     assert step_lines(trace_for("mine:net", None, captures)) == ["neg [0] -> [1]"]

@@ -67,7 +67,9 @@ def test_a_policy_from_a_file(run, small):
         ([RESNET, "--policy", "no.yaml"], "no.yaml: No such file"),
         ([RESNET, "--rewrite", "softmax"], "softmax_in_place"),
         ([RESNET, "--max", "width"], "unknown --max 'width'; Known: batch, resolution"),
-        ([RESNET, "--max", "batch"], "give an --input"),
+        (["yolo12x", "--max", "batch"], "give its input"),
+        ([RESNET, "--html", "/nosuch/x.html"], "cannot write /nosuch/x.html: there is no folder /nosuch"),
+        ([RESNET, "--max", "batch", "--html", "/nosuch/x.html"], "cannot write /nosuch/x.html: there is no folder /nosuch"),
         ([RESNET, "-o", "runs.jsonl"], "-o holds the runs of --max and --tiers"),
         ([RESNET, "--ttnn", "0.70.0"], "gives no full verdicts"),
         ([RESNET, "--ttnn", "9.9.9"], "ssinghal releases add 9.9.9"),
@@ -130,7 +132,7 @@ def test_the_largest_batch_has_both_sides_and_resumes(run, small, monkeypatch):
     """A trace in a file has only its own input, so the model is named; runs are taken from the file."""
     arguments = ("plan", RESNET, "--input", "1,3,224,224", "--max", "batch", "--json")
     trace = read_trace(small)
-    monkeypatch.setattr("ssinghal.plan.capacity.trace_for", lambda model, inputs, captures: batched(trace, inputs[0][0]))
+    monkeypatch.setattr("ssinghal.plan.recordings.trace_for", lambda model, inputs, captures: batched(trace, inputs[0][0]))
     monkeypatch.setattr("ssinghal.plan.input_sizes.MAX_VALUES", 4)
     done = run(*arguments, "-o", "runs.jsonl")
     assert done.code == 0, done.err

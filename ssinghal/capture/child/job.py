@@ -10,14 +10,15 @@ import torch
 
 from ssinghal.capture.catalog_lines import merged
 from ssinghal.capture.child.call_recorder import MAX_CALLS, ForwardRecorder, ModulePaths, TooManyCalls
-from ssinghal.capture.child.factory import call_factory
+from ssinghal.capture.child.factory import call_factory, check_batch
 from ssinghal.capture.child.meta_device import META, MetaFactories, MetaMode, ValueUnknown, built_on_meta, settle
 from ssinghal.capture.child.sandbox import Guards
-from ssinghal.capture.child.trace_recorder import TraceRecorder
+from ssinghal.capture.child.trace_recorder import TraceRecorder, tensors_in
 from ssinghal.capture.request import PACKAGES, CaptureRequest, Level
 from ssinghal.capture.trace import Trace, trace_text
 from ssinghal.capture.zoo import DTYPE, BuiltModel, build
 from ssinghal.catalog.writer import captured_text
+from ssinghal.core.tensors import Shape
 from ssinghal.errors import CaptureError
 
 # What huggingface_hub raises if set to stay offline, before it tries to connect.
@@ -35,16 +36,15 @@ class CaptureJob:
     def text(self) -> str:
         """Returns the catalog, or the trace, that was requested."""
         built = self._build()
-        settle(built.root, getattr(torch, DTYPE))
-        dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
-        inputs = [torch.empty(s, dtype=getattr(torch, d), device=META) for s, d in zip(built.inputs, dtypes, strict=True)]
+        inputs = _prepared(built)
         self._paths = paths = ModulePaths(built.root, getattr(torch, DTYPE))
         return self._trace(built, inputs, paths) if self._request.trace else self._catalog(built, inputs, paths)
 
     def _catalog(self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths) -> str:
         recorder = ForwardRecorder(paths, inputs)
-        stopped = self._run(built, inputs, paths, recorder)[1]
+        returned, stopped = self._run(built, inputs, paths, recorder)
         self._require_calls(len(recorder.calls), stopped)
+        self._check_batch(built, returned)
         lines = merged(recorder.calls, DTYPE)
         counts = {"calls": len(recorder.calls), "cases": sum(map(len, lines.values()))}
         head = {
@@ -60,6 +60,7 @@ class CaptureJob:
         results = recorder.results_of(returned)
         recorder.finish()
         self._require_calls(len(recorder.steps), stopped)
+        self._check_batch(built, returned)
         head = self._head(built, recorder, stopped)
         head["capture"]["left_out"] = dict(sorted(recorder.left_out.items()))
         return trace_text(Trace(head, tuple(recorder.values), tuple(recorder.steps), results))
@@ -84,7 +85,19 @@ class CaptureJob:
     def _build(self) -> BuiltModel:
         request = self._request
         with built_on_meta():
-            return call_factory(request.factory) if request.factory else build(request.model, request.inputs)
+            if request.factory:
+                return call_factory(request.factory, next(iter(request.inputs), None))
+            return build(request.model, request.inputs)
+
+    def _check_batch(self, built: BuiltModel, returned: Any) -> None:
+        """Refuses a batch that is not the factory's own unless the results follow it, which a second model shows at its own."""
+        if not built.own_inputs:
+            return
+        with built_on_meta():
+            own = call_factory(self._request.factory)
+        inputs = _prepared(own)
+        paths = ModulePaths(own.root, getattr(torch, DTYPE))
+        check_batch(built, _shapes(self._run(own, inputs, paths, MetaMode(paths))[0]), _shapes(returned))
 
     def _run(
         self, built: BuiltModel, inputs: Sequence[torch.Tensor], paths: ModulePaths, recorder: MetaMode
@@ -127,6 +140,17 @@ class CaptureJob:
         model |= {"params": built.parameters, "fused": False}
         input_ = {"shapes": built.inputs, "dtype": DTYPE, **({"dtypes": built.dtypes} if built.dtypes else {})}
         return {"model": model, "input": input_, "capture": capture}
+
+
+def _prepared(built: BuiltModel) -> list[torch.Tensor]:
+    """Returns the inputs of a model, which is settled on the meta device."""
+    settle(built.root, getattr(torch, DTYPE))
+    dtypes = built.dtypes or (DTYPE,) * len(built.inputs)
+    return [torch.empty(s, dtype=getattr(torch, d), device=META) for s, d in zip(built.inputs, dtypes, strict=True)]
+
+
+def _shapes(returned: Any) -> list[Shape]:
+    return [tuple(tensor.shape) for tensor in tensors_in(returned)]
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,4 +1,6 @@
-"""Answers requests, one JSON object a line: ``{"text": …}``, ``{"refused": …}`` or ``{"ended": exit status, "output": …}``.
+"""Answers requests, one JSON object a line.
+
+``{"text": …}``, ``{"refused": …, "unavailable": …}`` or ``{"ended": exit status, "output": …}``.
 
 Torch is imported once. Each request is answered by a fork of this process, so that no capture sees another one's imports, hooks
 or settings, and one that crashes affects no other.
@@ -20,7 +22,7 @@ from typing import Any
 
 from ssinghal.capture.child.sandbox import Guards
 from ssinghal.capture.request import CaptureRequest
-from ssinghal.errors import CaptureError
+from ssinghal.errors import CaptureError, CaptureUnavailable
 
 TAIL_BYTES = 4000
 
@@ -81,6 +83,6 @@ def _answer(data: dict[str, Any], settings: Path) -> dict[str, Any]:
     try:
         return {"text": job.text()}
     except CaptureError as error:
-        return {"refused": str(error)}
+        return {"refused": str(error), "unavailable": isinstance(error, CaptureUnavailable)}
     except Exception as error:  # noqa: BLE001 (other people's code may raise anything; it becomes the user's answer)
         return {"refused": f"capture {request.what}: {job.described(error)}"}

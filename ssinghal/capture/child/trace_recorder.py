@@ -52,7 +52,7 @@ class TraceRecorder(MetaMode):
 
     def results_of(self, returned: Any) -> tuple[int, ...]:
         """Returns the numbers of the values that forward returns, each once."""
-        keys = map(self._key, _tensors(returned))
+        keys = map(self._key, tensors_in(returned))
         return tuple(dict.fromkeys(self._numbers[key] for key in keys if key in self._numbers))
 
     def finish(self) -> None:
@@ -206,10 +206,11 @@ def _aliases(func: Any, returned: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [t for t, one in zip(returned, returns, strict=False) if one.alias_info is not None and one.alias_info.is_write]
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yields the tensors of what a model returns, also those in dataclasses."""
     for leaf in tree_iter(value):
         if isinstance(leaf, torch.Tensor):
             yield leaf
         elif is_dataclass(leaf) and not isinstance(leaf, type):
             for each in fields(leaf):
-                yield from _tensors(getattr(leaf, each.name))
+                yield from tensors_in(getattr(leaf, each.name))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from ssinghal.capture.zoo import BuiltModel, image_size
+from ssinghal.capture.zoo import BuiltModel, image_size, package_folder
 from ssinghal.core.tensors import Shape
+
+_REGISTERED = re.compile(r"^@register_model\s*\ndef (\w+)", re.MULTILINE)
 
 
 def names() -> list[str]:
-    import timm
-
-    return list(timm.list_models())
+    files = (package_folder("timm") / "models").rglob("*.py")
+    return sorted(name for file in files for name in _REGISTERED.findall(file.read_text(encoding="utf-8")))
 
 
 def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:

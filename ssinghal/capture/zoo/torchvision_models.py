@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from ssinghal.capture.zoo import BuiltModel, image_size
+from ssinghal.capture.zoo import BuiltModel, image_size, package_folder
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CaptureError
 
+_REGISTERED = re.compile(r"""^@register_model\((?:name=)?["']?(\w*)["']?\)(?:\n@.*|\n    .*|\n\))*\ndef (\w+)""", re.MULTILINE)
 ONE_STAGE = "anchors, box decoding and non-maximum suppression depend on values: backbone and heads are recorded"
 TWO_STAGE = (
     "proposals, RoI pooling and non-maximum suppression depend on values: backbone and heads are recorded, for {} proposals"
@@ -15,10 +17,8 @@ TWO_STAGE = (
 
 
 def names() -> list[str]:
-    from torchvision import models
-
-    quantized = set(models.list_models(module=models.quantization))
-    return [name for name in models.list_models() if name not in quantized]
+    files = [file for file in (package_folder("torchvision") / "models").rglob("*.py") if file.parent.name != "quantization"]
+    return sorted(renamed or name for file in files for renamed, name in _REGISTERED.findall(file.read_text(encoding="utf-8")))
 
 
 def build(name: str, inputs: tuple[Shape, ...]) -> BuiltModel:

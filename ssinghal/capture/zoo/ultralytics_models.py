@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-from ssinghal.capture.zoo import BuiltModel, image_size
+from ssinghal.capture.zoo import BuiltModel, image_size, package_folder
 from ssinghal.core.tensors import Shape
 
 _SCALED = re.compile(r"(yolov?e?-?v?\d+)(?=-|$)")
@@ -14,9 +13,7 @@ _SCALED = re.compile(r"(yolov?e?-?v?\d+)(?=-|$)")
 
 def names() -> list[str]:
     """Returns ``yolo12`` and, by scale, ``yolo12n`` to ``yolo12x``; ``yolov8-world`` and ``yolov8s-world``."""
-    import ultralytics
-
-    stems = {path.stem for path in (Path(ultralytics.__file__).parent / "cfg" / "models").rglob("*.yaml")}
+    stems = {path.stem for path in (package_folder("ultralytics") / "cfg" / "models").rglob("*.yaml")}
     scaled = {f"{m[1]}{scale}{stem[m.end() :]}" for stem in stems for m in [_SCALED.match(stem)] if m for scale in "nsmlx"}
     return sorted(stems | scaled)
 

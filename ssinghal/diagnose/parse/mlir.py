@@ -30,6 +30,7 @@ from ssinghal.errors import InvalidCase
 STATEMENT_CHARS = 1 << 16  # of a statement that are read; a constant can print its values
 STATEMENT_LINES = 40
 OPERATION_LIMIT = 200_000  # of a module's operations that are kept
+RESULT_LIMIT = 400_000  # of a module's results that are kept; ``%0:99`` alone stands for 99
 ALIAS_DEPTH = 20
 
 _DTYPES = {
@@ -81,9 +82,19 @@ class ModuleText:
                 self.left_out += 1
 
     def operations(self) -> tuple[Operation, ...]:
-        """Parses the statements into operations."""
-        operations = (parse_operation(text, self.aliases, number) for text, number in self.statements)
-        return tuple(op for op in operations if op is not None and not op.name.startswith(("func.", "builtin.")))
+        """Parses the statements into operations, up to a number of results that is far beyond any compiler's module."""
+        operations: list[Operation] = []
+        results = 0
+        for text, number in self.statements:
+            operation = parse_operation(text, self.aliases, number)
+            if operation is None or operation.name.startswith(("func.", "builtin.")):
+                continue
+            results += len(operation.results)
+            if results > RESULT_LIMIT:
+                break
+            operations.append(operation)
+        self.left_out += len(self.statements) - len(operations) if results > RESULT_LIMIT else 0
+        return tuple(operations)
 
 
 def read_module(stream: BinaryIO, name: str) -> Module:
@@ -108,6 +119,8 @@ def read_module(stream: BinaryIO, name: str) -> Module:
         module_text.add(statement, widths, number)
     module = Module(module_text.operations())
     remarks = []
+    if module_text.left_out:
+        remarks.append(f"{name} is too large: about {module_text.left_out:,} of its operations were left out")
     if not module.is_ttnn:
         why = "it ends after its definitions" if module_text.aliases else "it is not a module of the TTNN dialect"
         remarks.append(f"{name} has no TTNN operation: {why}")
