@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ssinghal.capture.trace import Trace, Value, ValueKind, logical_bytes, trace_text
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Resource, Status, Verdict
-from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec, ceil_div
+from ssinghal.core.tensors import MAX_RANK, BufferType, DType, Layout, TensorSpec, ceil_div
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.device.usage import buffer_peaks
@@ -296,8 +296,13 @@ class _PlanExecution:
             dtype = PLACED_DTYPES.get(value.dtype, DType(self.trace.dtype))
             shape = [value.shape[d] for d in order]
             rows = (1, 1, math.prod(shape[:-1]), shape[-1]) if shape and order != sorted(order) else tuple(shape) or (1,)
+            if len(rows) > MAX_RANK:
+                rows = (math.prod(rows[:-2]), *rows[-2:])
+            smallest = tuple(max(size, 1) for size in rows)  # no device tensor is without elements
             try:
-                tensors.append(HeldTensor(self.session.empty(TensorSpec(rows, dtype)), AxisLayout.plain(value.shape, order)))
+                tensors.append(
+                    HeldTensor(self.session.empty(TensorSpec(smallest, dtype)), AxisLayout.plain(value.shape, order))
+                )
             except TTNN_ERRORS as error:
                 if planned.reason:
                     self.failures.append(self._failure(planned, error))

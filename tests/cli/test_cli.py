@@ -19,6 +19,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.device.virtual_cache import scratch_folder, virtual_home
 from ssinghal.operators import operators
 from tests.support.commands import COMMANDS
+from tests.support.environments import one_line, run_without
 from tests.support.processes import BLOCKED, LISTED_NAMES, all_ended, read_lines, wait_for
 
 PROGRAM = [sys.executable, "-c", "from ssinghal.cli import main; main()"]
@@ -426,6 +427,30 @@ def test_probe_runs_costly_host_work_where_it_may(run):
     rejected, ran = (json.loads(run(*arguments, "--host-tiles", limit).out) for limit in ("8191", "8192"))
     assert (rejected["status"], ran["status"]) == ("not_run", "fits")
     assert rejected["message"] == "TTNN maps 8,192 tiles on the host for this call; more than 8,191 are not tried"
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_file_without_a_case_is_bad_input(run, tmp_path, text):
+    (tmp_path / "empty.jsonl").write_text(text)
+    assert run("probe", "--from", "empty.jsonl") == (2, "", "ssinghal: empty.jsonl: no case in it, nothing to probe\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run"],
+        ["run", "torchvision-resnet50-224x224", "--remedies"],
+        ["probe", "relu", "32,32"],
+        ["probe", "--from", "cases.jsonl"],
+        ["edge", "relu", "1,32,32,32", "--max", "batch"],
+        ["remedy", "relu", "32,32"],
+    ],
+)
+def test_without_ttnn_nothing_is_selected_run_or_written(tmp_path, arguments):
+    (tmp_path / "cases.jsonl").write_text(json.dumps(SMALL_RELU) + "\n")
+    done = run_without(("ttnn",), tmp_path, *arguments)
+    one_line(done, "ttnn is not installed in this environment")
+    assert {path.name for path in tmp_path.iterdir()} == {"cases.jsonl", "links"}
 
 
 @pytest.mark.virtual_device

@@ -230,6 +230,8 @@ def test_a_run_that_is_ended_accounts_for_every_case(tmp_path, number):
         assert run.info["totals"] == {"fits": 3, "not_run": 1}
         assert f"not_run: unsqueeze 1x8192x8192-dim=-1-dram-nhwc: the run ended before it: {number.name}" in out.splitlines()
         assert "Traceback" not in err
+        assert "of 4 (75 %)" in err.splitlines()[-1], "cases that were not run are no progress"
+        assert err.splitlines()[-1].endswith("fits 3, oom 0, other 0")
     wait_for(lambda: all_ended(workers), "the end of the device processes")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,24 @@ def test_a_file_is_replaced_and_leaves_nothing_alongside(tmp_path, content, writ
     write_whole(path, content)
     assert path.read_bytes() == written
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_killed_processes_left_is_removed_with_the_next_file(tmp_path):
+    """No process has the largest id there can be."""
+    left, running, other = (tmp_path / f".{name}" for name in ("file-4194304", f"file-{os.getppid()}", "file-note"))
+    for path in (left, running, other):
+        path.write_text("half")
+    write_whole(tmp_path / "file", "text")
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "file", running, other])
+
+
+def test_what_is_no_regular_file_is_written_to_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reading:
+        write_whole(pipe, "text")
+        assert reading.read() == "text\n"
+    assert pipe.is_fifo()
 
 
 def test_a_link_stays_a_link_to_what_is_replaced(tmp_path):

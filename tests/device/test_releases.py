@@ -22,6 +22,7 @@ from ssinghal.device.releases import (
     added_releases,
     find_release,
     installed_release,
+    release_in_use,
     releases_home,
     remove_release,
     why_not,
@@ -90,6 +91,19 @@ def test_a_release_is_added_once_and_removed(wheels):
     assert (added_releases(), left_behind()) == ([], [])
     with pytest.raises(HarnessError, match=r"ttnn 0\.75\.0 was not added; added: none"):
         remove_release("0.75.0")
+
+
+def test_a_release_in_use_is_not_removed(wheels):
+    make_wheel(wheels, "0.75.0")
+    added = add_release("0.75.0")
+    with release_in_use(added), release_in_use(added):
+        with pytest.raises(HarnessError, match=r"ttnn 0\.75\.0 is in use by another command: try again when that has ended"):
+            remove_release("0.75.0")
+        done = program("releases", "remove", "0.75.0")
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert "in use by another command" in done.stderr
+    assert (find_release("0.75.0"), left_behind()) == (added, ["ttnn-0.75.0"])
+    assert remove_release("0.75.0") == added
 
 
 def test_the_commands_list_what_is_available(wheels):

@@ -101,6 +101,18 @@ def test_a_constant_is_followed_through_changes_of_layout_shape_and_memory() -> 
     assert not gathered(function(flat, rounded, moved, taken="%3")).indices_known
 
 
+def test_a_long_chain_of_changes_is_followed_to_its_start() -> None:
+    """Longer than Python nests calls."""
+    form = '%c{} = "ttnn.reshape"(%{}) : (tensor<1x6xui32, row_major>) -> tensor<1x6xui32, row_major>'
+    chain = [form.format(i, f"c{i - 1}" if i else "1") for i in range(3000)]
+    assert gathered(function(constant(1, "dense<[[0, 0, 0, 1, 2, 3]]>"), *chain, taken="%c2999")).indices == EDGES
+
+
+def test_values_that_are_computed_from_each_other_are_unknown() -> None:
+    form = '%c{} = "ttnn.reshape"(%c{}) : (tensor<1x6xui32, row_major>) -> tensor<1x6xui32, row_major>'
+    assert not gathered(function(form.format(1, 2), form.format(2, 1), taken="%c1")).indices_known
+
+
 def test_computed_indices_are_unknown() -> None:
     added = '%2 = "ttnn.add"(%1, %1) : (tensor<1x6xui32>, tensor<1x6xui32>) -> tensor<1x6xui32>'
     assert not gathered(function(constant(1, "dense<1>"), added, taken="%2")).indices_known

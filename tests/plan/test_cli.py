@@ -128,6 +128,21 @@ def test_calls_without_an_operator_decide_nothing_unless_allowed(run, small):
     assert run("plan", str(small), "--allow-stand-ins").code == 0
 
 
+@pytest.mark.parametrize(("shape", "placed_bytes"), [([1, 1, 1, 1, 1, 1, 64, 56, 56], 401_408), ([0, 64], 0)])
+def test_a_result_that_no_device_tensor_can_be_has_one_stand_in(run, small, shape, placed_bytes):
+    """The last call, under a name that no operator has: of rank 9, and without elements. As torch stores them, in bfloat16."""
+    data = json.loads(small.read_text())
+    data["steps"][3][0] = "aten.erfinv.default"
+    data["values"][data["steps"][3][3][0]][0] = shape
+    small.write_text(json.dumps(data))
+    done = run("plan", str(small), "--allow-stand-ins", "--json")
+    assert done.code == 0, done.err
+    (one,) = json.loads(done.out)
+    (stand_in,) = one["plan"]["stand_ins"]
+    assert (stand_in["overload"], stand_in["result_bytes"]) == ("aten.erfinv.default", placed_bytes)
+    assert one["plan"]["status"] == "fits"
+
+
 def test_the_largest_batch_has_both_sides_and_resumes(run, small, monkeypatch):
     """A trace in a file has only its own input, so the model is named; runs are taken from the file."""
     arguments = ("plan", RESNET, "--input", "1,3,224,224", "--max", "batch", "--json")

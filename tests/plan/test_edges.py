@@ -19,11 +19,11 @@ MODULE = """
     def every(*shape): return Model(), torch.empty(shape)
 
     def even(*shape):
-        if shape[2] % 4096: raise ValueError("rows in twos")
+        if shape[2] % 64: raise ValueError("rows in twos")
         return every(*shape)
 
     def dies(*shape):
-        if shape[2] > 4096: os._exit(3)
+        if shape[2] > 704: os._exit(3)
         return every(*shape)
 
     def never(*shape): raise ValueError("at no size")
@@ -36,12 +36,12 @@ MODULE = """
 
 @pytest.fixture
 def edge_of(run, tmp_path):
-    """``edge_of(factory)``: the largest square of multiples of 2,048 rows, as JSON."""
+    """``edge_of(factory)``: the largest square of multiples of 32 rows, as JSON."""
     (tmp_path / "mine.py").write_text(textwrap.dedent(MODULE))
 
-    def edge(factory, *arguments, shape="1,1,2048,2048", goal="resolution"):
+    def edge(factory, *arguments, shape="1,4096,640,640", goal="resolution"):
         given = ("--input", shape) if shape else ()
-        done = run("plan", f"mine:{factory}", *given, "--max", goal, "--stride", "2048", "--json", *arguments)
+        done = run("plan", f"mine:{factory}", *given, "--max", goal, "--stride", "32", "--json", *arguments)
         assert done.err == "", done.err
         (one,) = json.loads(done.out)
         return done.code, one
@@ -61,14 +61,14 @@ def test_sizes_that_a_model_refuses_bound_nothing(edge_of):
     """Every second size cannot be built: the others have the same edge as a model that takes all."""
     code, every = edge_of("every")
     assert (code, every["confirmed"], every["no_verdict"]) == (0, True, [])
-    last = every["fits"][2] // 2048
-    assert every["does_not"] == [1, 1, (last + 1) * 2048, (last + 1) * 2048]
-    code, even = edge_of("even", shape="1,1,4096,4096")
+    last = every["fits"][2] // 32
+    assert every["does_not"] == [1, 4096, (last + 1) * 32, (last + 1) * 32]
+    code, even = edge_of("even")
     fits = last // 2 * 2
-    assert (code, even["fits"][2] // 2048, even["does_not"][2] // 2048) == (0, fits, fits + 2)
+    assert (code, even["fits"][2] // 32, even["does_not"][2] // 32) == (0, fits, fits + 2)
     assert not even["confirmed"]
     (between,) = even["no_verdict"]
-    assert between["input"] == [1, 1, (fits + 1) * 2048, (fits + 1) * 2048]
+    assert between["input"] == [1, 4096, (fits + 1) * 32, (fits + 1) * 32]
     assert between["reason"].endswith("ValueError: rows in twos")
 
 
@@ -76,12 +76,12 @@ def test_sizes_that_a_model_refuses_bound_nothing(edge_of):
 @pytest.mark.virtual_device
 def test_sizes_at_which_the_recording_dies_are_named_as_unknown(edge_of, run):
     code, edge = edge_of("dies")
-    assert (code, edge["fits"], edge["does_not"], edge["confirmed"]) == (0, [1, 1, 4096, 4096], None, False)
-    assert edge["no_verdict"][0]["input"] == [1, 1, 6144, 6144]
+    assert (code, edge["fits"], edge["does_not"], edge["confirmed"]) == (0, [1, 4096, 704, 704], None, False)
+    assert edge["no_verdict"][0]["input"] == [1, 4096, 736, 736]
     assert "its process ended with code 3" in edge["no_verdict"][0]["reason"]
-    text = run("plan", "mine:dies", "--input", "1,1,2048,2048", "--max", "resolution", "--stride", "2048").out.splitlines()
-    assert text[0].endswith(": 4096x4096, unknown at 6144x6144")
-    assert any(line.startswith("  no memory verdict, may fit: [1,1,6144,6144]") for line in text)
+    text = run("plan", "mine:dies", "--input", "1,4096,640,640", "--max", "resolution", "--stride", "32").out.splitlines()
+    assert text[0].endswith(": 704x704, unknown at 736x736")
+    assert any(line.startswith("  no memory verdict, may fit: [1,4096,736,736]") for line in text)
 
 
 @needs_torch

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ssinghal.remedy.solver import solve_all
 from tests.support.run_builder import a_record, write_run
 
 ADD = ("add", "1,64,640,400", "1,64,640,400", "--memory", "l1", "--channels-last")
@@ -50,6 +51,25 @@ def test_the_script_of_a_remedy_runs_on_the_virtual_board(run, tmp_path):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.virtual_device
+def test_the_output_file_is_complete_or_as_it_was(run, tmp_path, monkeypatch):
+    """A script is written beside it; after an interruption the file has what it had."""
+    assert run("remedy", *ADD, "--no-values", "-o", "out.jsonl", "--script", "fits.py").code == 0
+    (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert json.loads(line)["case"]["op"] == "add"
+    assert (tmp_path / "fits.py").read_text().startswith("# same tensor: in place")
+
+    def interrupted(cases, *arguments, **options):
+        yield from solve_all(cases[:1], *arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ssinghal.cli.remedy_run.solve_all", interrupted)
+    (tmp_path / "cases.jsonl").write_text('{"op": "relu", "inputs": [[32, 32]]}\n' * 2)
+    assert run("remedy", "--from", "cases.jsonl", "-o", "out.jsonl").code == 130
+    assert (tmp_path / "out.jsonl").read_text() == line + "\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cases.jsonl", "fits.py", "out.jsonl"]
 
 
 @pytest.mark.virtual_device
@@ -117,6 +137,8 @@ def test_many_cases_are_a_line_each_unless_all_is_requested(run, tmp_path):
         ((), "give one of these: an operator and its shapes, --from, --run, --catalog"),
         (("relu", "4,4", "--run", "latest"), "give one of these: an operator and its shapes"),
         (("relu", "4,x"), "4,x"),
+        (("relu", "4,4", "-o", "nosuch/out.jsonl"), "cannot write nosuch/out.jsonl: there is no folder nosuch"),
+        (("relu", "4,4", "--script", "nosuch/fits.py"), "cannot write nosuch/fits.py: there is no folder nosuch"),
         (("rleu", "4,4"), "relu"),
         (("--from", "none.jsonl"), "none.jsonl"),
         (("relu", "4,4", "--ttnn", "0.70.1"), "gives no full verdicts on a virtual device"),
@@ -231,6 +253,18 @@ def test_a_script_that_cannot_be_written_does_not_suppress_the_answer(run):
     assert done.code == 1
     assert "L1 bank needs 532,480 B, 328,352 B free" in done.out
     assert done.err == "ssinghal: repro.py: not written: no call was replayed\n"
+
+
+def test_of_many_failures_some_are_explained_and_the_rest_counted(run):
+    sizes = [532_480 + 2048 * i for i in range(30)]
+    log = "".join(RAN_OUT.replace("532480", str(size)).replace("34078720", str(64 * size)) for size in sizes).encode()
+    done = run("diagnose", "-", "--no-replay", "--json", stdin=log)
+    shown = json.loads(done.out)
+    assert (done.code, len(shown["failures"]), shown["more_failures"]) == (1, 20, 10)
+    few = run("diagnose", "-", "--no-replay", "--most", "2", stdin=log)
+    assert few.out.splitlines()[-1] == "28 more failures, 28 of them of memory, were only counted: --most N explains N"
+    every = json.loads(run("diagnose", "-", "--no-replay", "--json", "--most", "100", stdin=log).out)
+    assert (len(every["failures"]), every["more_failures"]) == (30, 0)
 
 
 def test_options_that_exclude_each_other(run):
