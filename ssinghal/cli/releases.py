@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -19,6 +18,7 @@ from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import format_bytes
 from ssinghal.core.versions import new_run_id
+from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import add_release, added_releases, installed_release, remove_release, why_not
 from ssinghal.device.virtual import remove_root
 from ssinghal.errors import HarnessError
@@ -160,7 +160,7 @@ def run(
     from ssinghal.release_matrix.selection import parse_versions, selected_cases, selected_releases
     from ssinghal.release_matrix.text import lines
 
-    choice = replace(device, mode=DeviceMode.VIRTUAL).choose()
+    choice = choose_device(DeviceMode.VIRTUAL, device.board, ttnn_log=device.ttnn_log)
     cases, notes = selected_cases(source, choice.board, input_lines, operators=operators, per_operator=per_operator)
     wanted = parse_versions(",".join(versions)) if versions else None
     chosen = selected_releases(wanted, lambda version: click.echo(f"adding ttnn {version}", err=True))

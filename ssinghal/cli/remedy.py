@@ -64,7 +64,8 @@ def remedy(case: CaseRequest, request: RemedyRequest, device: DeviceRequest) -> 
 
     Each change is tried on the device, once arithmetic has ruled out what cannot fit, the least change to the surrounding code
     first: same tensor, other memory, other layout, re-arranged, chunked, other dtype, other board or release; the first that
-    works of each, three at most. Exit code 0 where each case has a remedy or fits, 1 where one has none, 2 for bad input.
+    works of each, three at most. Exit code 0 where each case has a remedy or fits, 1 where one has none or could not be run,
+    2 for bad input.
     """
     from ssinghal.cli.remedy_run import search_remedies
 

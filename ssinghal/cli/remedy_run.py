@@ -39,7 +39,7 @@ FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of thos
 
 
 def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceRequest) -> int:
-    """Searches remedies of one call, or of many cases. Returns 0 where each case has a remedy or fits, else 1."""
+    """Searches remedies of one call, or of many cases. Returns 0 where each case is known to have a remedy or to fit, else 1."""
     failing = _selected(case, request)
     single = case.operator is not None
     if request.script is not None and not single:
@@ -73,7 +73,7 @@ def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceReq
         show([*table, "", "code and reasons: --verbose, or -o FILE as JSON"])
     if not single:
         click.echo("\n".join(_summary(len(failing), outcomes)), err=request.as_json)
-    return 1 if outcomes[NO_REMEDY] else 0
+    return 0 if outcomes[FITS] + outcomes[REMEDY] == len(failing) else 1
 
 
 @contextmanager
