@@ -39,7 +39,7 @@ FITS, REMEDY, NO_REMEDY = "fit as they are", "have a remedy", "have none of thos
 
 
 def search_remedies(case: CaseRequest, request: RemedyRequest, device: DeviceRequest) -> int:
-    """Searches remedies of one call, or of many cases. Returns 0 where each case is known to have a remedy or to fit, else 1."""
+    """Searches remedies of one call, or of many cases. Returns 0 where each case has a remedy or fits, else 1."""
     failing = _selected(case, request)
     single = case.operator is not None
     if request.script is not None and not single:
