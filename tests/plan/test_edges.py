@@ -97,14 +97,10 @@ def test_a_factory_with_its_own_input_has_a_largest_batch(edge_of):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["mine:own", "--max", "resolution"],
-            "an input [46,8192,8192] has no height and width",
-        ),
-        (
-            ["mine:own", "--tiers"],
-            "brings an input [1,1,8192,8192], not [1,1,736,1280]; for other inputs let it take the shape",
-        ),
+        (["mine:own", "--max", "resolution"], "an input [46,8192,8192] has no height and width"),
+        (["mine:own", "--tiers"], "an input [46,8192,8192] has no height and width"),
+        (["mine:map", "--tiers"], "brings an input [1,3,64,96], not [1,3,736,1280]; for other inputs let it take"),
+        (["mine:map", "--max", "resolution"], "brings an input [1,3,64,96], not [1,3,96,160]; for other inputs let it take"),
         (["mine:every", "--max", "batch"], "takes the shape of its input: give --input"),
         (["mine:never", "--input", "1,1,64,64", "--max", "batch"], "ValueError: at no size"),
         (["mine:never", "--input", "1,1,64,64", "--tiers"], "ValueError: at no size"),
