@@ -70,7 +70,9 @@ def compare(
 
     Changes are cases that newly fail or fit, bytes grown or shrunk, new and vanished cases. A run is a folder, a
     records.jsonl, the start of the id of a run in --results, or latest. A reserved base that moved, and every number with it,
-    is one note. Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
+    is one note, and so are cases that the other run did not select. Runs with another --memory are compared call by call.
+
+    Exit code 0, 1 for a finding of --fail-on, 2 for runs that cannot be compared.
     """
     from ssinghal.runs.diff import Changes
     from ssinghal.runs.diff_text import in_short, lines, markdown
