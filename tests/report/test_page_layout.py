@@ -275,3 +275,10 @@ def test_a_matrix_of_few_operators_takes_its_whole_card(visit):
     tab = visit("#view=matrix")
     table, scroller = (tab.locator(selector).bounding_box() for selector in (".matrix table", ".matrix"))
     assert table["width"] == pytest.approx(scroller["width"], abs=3)
+
+
+def test_what_makes_a_case_fit_is_in_view_beside_a_selected_case(visit):
+    tab = visit(f"#view=cases&case={RECORDS[0]['key']}")
+    scroller = tab.get_by_label("Cases: scrolls")
+    assert scroller.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+    assert tab.get_by_role("columnheader", name="What makes it fit").is_visible()

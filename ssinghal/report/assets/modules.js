@@ -7,7 +7,8 @@ const FOLDED = new Map(); // path of a node → whether the reader folded it; ot
 
 function modulesPanel(makes) {
   const all = state.rows === "all";
-  const roots = makes.filter((row) => all || row.failingCalls > 0).map((row) => treeOf(row, all));
+  const rows = makes.filter((row) => all || row.failingCalls > 0).sort((one, other) => other.failingCalls - one.failingCalls);
+  const roots = rows.map((row) => treeOf(row, all));
   const failing = sum(makes.map((row) => row.failingCalls));
   const tree = { roots, depth: depthOf(roots), limit: MOST_NODES };
   const body = el("tbody", { onclick: (event) => onTreeClick(event, tree), onkeydown: (event) => onTreeKey(event, tree) });
