@@ -17,7 +17,7 @@ from ssinghal.core.tensors import Shape
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.input_sizes import GOALS, STRIDE
-from ssinghal.plan.policy import POLICIES, PortingPolicy, Rewrite, find_policy
+from ssinghal.plan.policy import POLICIES, WEIGHTS, PortingPolicy, Rewrite, find_policy
 
 TIMEOUT_S = 600.0
 BOTH = "both"
@@ -35,6 +35,7 @@ class PlanRequest:
     boards: tuple[str, ...]
     policy: str
     rewrites: tuple[str, ...]
+    weights: str | None
     allow_stand_ins: bool
     l1_small: int | None
     as_json: bool
@@ -43,7 +44,9 @@ class PlanRequest:
     timeout: float
 
     def policies(self) -> list[PortingPolicy]:
-        return [find_policy(name, self.rewrites) for name in (POLICIES if self.policy == BOTH else (self.policy,))]
+        return [
+            find_policy(name, self.rewrites, self.weights) for name in (POLICIES if self.policy == BOTH else (self.policy,))
+        ]
 
 
 plan_options = collected(
@@ -56,6 +59,7 @@ plan_options = collected(
     click.option(
         "--rewrite", "rewrites", multiple=True, metavar="NAME", help=f"Also apply this (repeatable): {', '.join(Rewrite)}."
     ),
+    click.option("--weights", metavar="DTYPE", help=f"Dtype of weights instead of the model's: {', '.join(WEIGHTS)}."),
     click.option(
         "--allow-stand-ins", is_flag=True, help="Decide although calls that TTNN lacks make up more than 1 % of the bytes."
     ),

@@ -47,7 +47,7 @@ def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Pa
         trace = trace_for(request.model, inputs, captures)
     notes = check_trace(trace, partial=partial)
     if not request.as_json:
-        sums = arithmetics(trace, [load_board(name) for name in request.boards])
+        sums = arithmetics(trace, [load_board(name) for name in request.boards], policies[0].weights)
         click.echo("\n".join(arithmetic_lines(sums)) + "\n")
     wanted = [(name, policy) for name in request.boards for policy in policies]
     plans: list[Plan] = []

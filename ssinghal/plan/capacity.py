@@ -106,7 +106,7 @@ class Explorer:
         trace = self._recordings.at(value)
         if isinstance(trace, str):
             return None
-        bounds = arithmetic(trace, load_board(board))
+        bounds = arithmetic(trace, load_board(board), policy.weights)
         overwrites = Rewrite.SOFTMAX_IN_PLACE in policy.rewrites
         outlook = bounds.outlook_in_place if overwrites or Rewrite.SDPA in policy.rewrites else bounds.outlook
         return False if outlook is Outlook.EXCEEDS else None

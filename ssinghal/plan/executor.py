@@ -92,7 +92,7 @@ class _PlanExecution:
     def __init__(self, task: PlanTask, session: Session) -> None:
         self.task, self.session, self.trace, self.policy = task, session, task.trace, task.policy
         self.ops = LayoutOps(session, task.policy)
-        self.residents = ResidentWeights(session, task.trace)
+        self.residents = ResidentWeights(session, task.trace, task.policy.weights)
         self.audit = MemoryAudit(session)
         self.store: dict[int, HeldTensor] = {}
         self.uses: list[StepUse] = []

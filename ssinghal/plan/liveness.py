@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from itertools import accumulate
 
 from ssinghal.capture.trace import Trace, ValueKind, logical_bytes
-from ssinghal.core.tensors import Board, Shape, TensorSpec, TextEnum, ceil_div
+from ssinghal.core.tensors import Board, DType, Shape, TensorSpec, TextEnum, ceil_div
 from ssinghal.plan.aliasing import Roots, Sharing
 from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.sizes import channels_last, in_rows, least_bytes, resident_shapes, tiles
@@ -132,14 +132,14 @@ class Arithmetic:
         return Outlook.EXCEEDS if self.needed_in_place.total_bytes > self.dram_bytes else Outlook.MAY_FIT
 
 
-def arithmetic(trace: Trace, board: Board) -> Arithmetic:
-    """Returns the bounds for a trace on one board."""
-    return arithmetics(trace, [board])[0]
+def arithmetic(trace: Trace, board: Board, weights: DType | None = None) -> Arithmetic:
+    """Returns the bounds for a trace on one board. ``weights``: the policy's dtype of them, None for the model's."""
+    return arithmetics(trace, [board], weights)[0]
 
 
-def arithmetics(trace: Trace, boards: Iterable[Board]) -> list[Arithmetic]:
+def arithmetics(trace: Trace, boards: Iterable[Board], weights: DType | None = None) -> list[Arithmetic]:
     """Returns the bounds for a trace on each board; equal DRAM is computed once."""
-    liveness = _TraceLiveness(trace)
+    liveness = _TraceLiveness(trace, weights)
     by_dram: dict[tuple[object, int], Arithmetic] = {}
     bounds = []
     for board in boards:
@@ -153,8 +153,8 @@ def arithmetics(trace: Trace, boards: Iterable[Board]) -> list[Arithmetic]:
 class _TraceLiveness:
     """A trace with all that does not depend on the board. ``created``: activation or input -> the step that creates it."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace, self.sharing = trace, Sharing(trace)
+    def __init__(self, trace: Trace, weights: DType | None) -> None:
+        self.trace, self.sharing, self.weights = trace, Sharing(trace), weights
         self.created = dict.fromkeys((n for n, v in enumerate(trace.values) if v.kind is ValueKind.INPUT), 0)
         self.created |= {value: number for number, step in enumerate(trace.steps) for value in step.results}
 
@@ -198,13 +198,13 @@ class _TraceLiveness:
         for counting in (SizeRule.TORCH_ORDER, SizeRule.CHANNELS_LAST):
             folds = counting is SizeRule.CHANNELS_LAST
             shapes = resident_shapes(self.trace, self.sharing, folds=folds, padded=True)
-            specs[counting] = [tiles(shape, value.dtype) for value, shape in shapes]
+            specs[counting] = [resident.spec(self.weights) for resident in shapes]
         return specs
 
     @cached_property
     def _dense(self) -> Sequence[tuple[ValueKind, int]]:
         shapes = resident_shapes(self.trace, self.sharing, folds=True, padded=False)
-        return [(value.kind, least_bytes(shape, value.dtype)) for value, shape in shapes]
+        return [(resident.value.kind, resident.least_bytes(self.weights)) for resident in shapes]
 
     @cached_property
     def _dense_bytes(self) -> int:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from pydantic import TypeAdapter, ValidationError
 
 from ssinghal.core.record import Resource, Status, Verdict, sentence
-from ssinghal.core.tensors import Shape, format_bytes, format_shape
+from ssinghal.core.tensors import DType, Shape, format_bytes, format_shape
 from ssinghal.errors import HarnessError
 from ssinghal.plan.plot import Plot, plot_of
 from ssinghal.plan.result import SCHEMA, CallFailure, PlanResult, StepUse
@@ -25,6 +25,7 @@ from ssinghal.render.html import css_class, outcome_text
 from ssinghal.render.tables import percent
 
 _REPORTS = ("dom.js", "format.js")  # scripts that the report's page runs, too
+_DTYPES = {dtype.value for dtype in DType}
 _FIELDS = {field.name for field in fields(PlanResult)}
 
 
@@ -147,6 +148,10 @@ def _facts(plan: PlanResult) -> dict[str, str]:
 def _switch(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(map(str, value)) or "none"
+    if value is None:
+        return "as recorded"
+    if value in _DTYPES:
+        return str(value)
     return "no" if value is False else str(value).replace("_", " ")
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import yaml
 
-from ssinghal.core.parsing import one_of
-from ssinghal.core.tensors import TextEnum
+from ssinghal.core.parsing import dtype_named, one_of
+from ssinghal.core.tensors import DType, TextEnum
 from ssinghal.errors import InvalidCase, unknown
 
-VERSION = 1  # of the policies; it changes with every change that moves bytes
+WEIGHTS = (DType.BFLOAT8_B, DType.BFLOAT4_B)  # dtypes that a policy may give to weights
+VERSION = 2  # of the policies; it changes with every change that moves bytes
 
 
 class Lifetime(TextEnum):
@@ -41,7 +42,8 @@ class PortingPolicy:
     ``lazy_views``: reshapes and permutes cost nothing until a call needs another order (see ``plan.axis_layout``), and maps
     stay channels-last; else every result is brought to torch's order. ``fold_batch_norm``: into the convolution before it.
     ``replace_on_conversion``: a converted tensor replaces the original; else both exist during the call.
-    ``transposed_matmul``: matmul transposes an operand by itself.
+    ``transposed_matmul``: matmul transposes an operand by itself. ``weights``: the dtype of the weights of convolutions over
+    rows and maps, linear layers and products, None for the model's; all else that is resident keeps the model's.
     """
 
     name: str
@@ -51,16 +53,24 @@ class PortingPolicy:
     replace_on_conversion: bool
     transposed_matmul: bool
     rewrites: tuple[Rewrite, ...] = ()
+    weights: DType | None = None
     version: int = VERSION
 
     def __str__(self) -> str:
-        return "+".join([f"{self.name} v{self.version}", *self.rewrites])
+        weights = [f"weights={self.weights}"] if self.weights is not None else []
+        return "+".join([f"{self.name} v{self.version}", *weights, *self.rewrites])
 
     def with_rewrite(self, rewrite: Rewrite) -> PortingPolicy:
         return replace(self, rewrites=(*self.rewrites, rewrite))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "lifetime": self.lifetime.value, "rewrites": [r.value for r in self.rewrites]}
+        weights = self.weights.value if self.weights is not None else None
+        return {
+            **asdict(self),
+            "lifetime": self.lifetime.value,
+            "rewrites": [r.value for r in self.rewrites],
+            "weights": weights,
+        }
 
 
 POLICIES: Mapping[str, PortingPolicy] = {
@@ -69,15 +79,16 @@ POLICIES: Mapping[str, PortingPolicy] = {
 }
 
 
-def find_policy(name: str, rewrites: tuple[str, ...] = ()) -> PortingPolicy:
+def find_policy(name: str, rewrites: tuple[str, ...] = (), weights: str | None = None) -> PortingPolicy:
     """Returns ``port``, ``eager``, or the policy of a YAML file: ``base`` (one of these) and what differs from it.
 
     Raises:
-        InvalidCase: no such policy, rewrite or file, or a file with other content.
+        InvalidCase: no such policy, rewrite, dtype of weights or file, or a file with other content.
     """
     policy = POLICIES[name] if name in POLICIES else _from_file(name)
     requested = tuple(one_of(Rewrite, "rewrite", text) for text in rewrites)
-    return replace(policy, rewrites=tuple(dict.fromkeys((*policy.rewrites, *requested))))
+    policy = replace(policy, rewrites=tuple(dict.fromkeys((*policy.rewrites, *requested))))
+    return policy if weights is None else replace(policy, weights=dtype_named(weights, "--weights", WEIGHTS))
 
 
 def _from_file(name: str) -> PortingPolicy:
@@ -108,6 +119,8 @@ def _from_file(name: str) -> PortingPolicy:
 def _value(key: str, value: Any) -> Any:
     if key == "lifetime":
         return one_of(Lifetime, key, value)
+    if key == "weights":
+        return dtype_named(value, key, WEIGHTS)
     if key == "rewrites":
         if not isinstance(value, list):
             raise InvalidCase(f"rewrites: expected a list of {', '.join(Rewrite)}")

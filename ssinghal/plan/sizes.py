@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.tensors import MAX_RANK, TILE_EDGE, TILE_ELEMENTS, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.operators.operator_info import PLACED_DTYPES
 from ssinghal.plan.aliasing import CONVOLUTIONS, MAP_RANK, NORMS, TRANSPOSED_CONVOLUTIONS, Sharing, name_of
 
+_WEIGHT_OF_PRODUCTS = {"linear": "weight", "addmm": "mat2", "matmul": "other", "bmm": "mat2", "mm": "mat2"}
 _COMPLEX = frozenset({"complex64", "complex128"})
 _WIDE = _COMPLEX | {"float64"}
 
@@ -50,14 +52,33 @@ def _placed(dtype: str) -> DType:
     return DType.FLOAT32 if dtype in _WIDE else PLACED_DTYPES.get(dtype, DType.BFLOAT16)
 
 
-def resident_shapes(trace: Trace, sharing: Sharing, *, folds: bool, padded: bool) -> list[tuple[Value, Shape]]:
+class Resident(NamedTuple):
+    """A weight or constant with its shape on the device. ``is_weight``: a policy's dtype of weights applies to it."""
+
+    value: Value
+    shape: Shape
+    is_weight: bool
+
+    def spec(self, weights: DType | None) -> TensorSpec | None:
+        """Returns it in tiles."""
+        spec = tiles(self.shape, self.value.dtype)
+        return replace(spec, dtype=weights) if spec is not None and weights is not None and self.is_weight else spec
+
+    def least_bytes(self, weights: DType | None) -> int:
+        """Returns the bytes of its elements."""
+        if weights is None or not self.is_weight:
+            return least_bytes(self.shape, self.value.dtype)
+        return math.prod(self.shape) * weights.tile_bytes // TILE_ELEMENTS
+
+
+def resident_shapes(trace: Trace, sharing: Sharing, *, folds: bool, padded: bool) -> list[Resident]:
     """Returns each weight or constant with its shape on the device, once for each different shape.
 
     A convolution's weight is a matrix of kernel positions x channels, dense over its groups; vectors are one row. With
     ``folds``, a batch norm after a convolution leaves a bias if that has none; else its four vectors are [1, C, 1, 1] each.
     With ``padded``, the channels of each position of a conv3d are in complete tiles, as TTNN needs them.
     """
-    shapes: dict[tuple[int, Shape], None] = {}
+    shapes: dict[tuple[int, Shape, bool], None] = {}
     for number, step in enumerate(trace.steps):
         conv = sharing.folded.get(number) if folds else None
         for name, operand in step.operands.items():
@@ -66,8 +87,21 @@ def resident_shapes(trace: Trace, sharing: Sharing, *, folds: bool, padded: bool
             for value in operand if isinstance(operand, tuple) else (operand,):
                 if value is not None and trace.values[value].is_resident:
                     shape = trace.values[value].shape
-                    shapes[value, shape if conv is not None else _resident_shape(step, name, shape, padded)] = None
-    return [(trace.values[value], _as_row(shape)) for value, shape in shapes]
+                    is_bias = conv is not None
+                    placed = shape if is_bias else _resident_shape(step, name, shape, padded)
+                    shapes[value, placed, is_bias or _is_weight(trace, step, name)] = None
+    return [Resident(trace.values[value], _as_row(shape), is_weight) for value, shape, is_weight in shapes]
+
+
+def _is_weight(trace: Trace, step: Step, argument: str) -> bool:
+    """Returns whether TTNN takes this operand in a dtype of weights: see ``ResidentWeights.dtype_of``."""
+    operator, operand = name_of(step), step.operands[argument]
+    if not isinstance(operand, int) or "float" not in trace.values[operand].dtype:
+        return False
+    if operator in CONVOLUTIONS | TRANSPOSED_CONVOLUTIONS:
+        weight = step.operands["weight"]
+        return isinstance(weight, int) and len(trace.values[weight].shape) <= MAP_RANK
+    return argument == _WEIGHT_OF_PRODUCTS.get(operator)
 
 
 def _resident_shape(step: Step, argument: str, shape: Shape, padded: bool) -> Shape:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Union
 
 from ssinghal.capture.trace import Trace
@@ -30,6 +30,9 @@ BROADCASTING = frozenset(
         " logical_xor cat matmul bmm mm scaled_dot_product_attention"
     )
 )
+
+
+PRODUCTS = {name: 2 if name == "addmm" else 1 for name in named("linear addmm matmul bmm mm")}  # where the weight is
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,12 @@ class PlacedWeight(NamedTuple):
 class ResidentWeights:
     """The weights and constants of a model. ``tensors``: each once, in the order in which they were placed.
 
-    ``placing``: the value that was placed last, or that did not fit.
+    ``placing``: the value that was placed last, or that did not fit. ``weights_dtype``: of the operands that ``dtype_of``
+    tells.
     """
 
-    def __init__(self, session: Session, trace: Trace) -> None:
-        self.session, self.trace = session, trace
+    def __init__(self, session: Session, trace: Trace, weights_dtype: DType | None = None) -> None:
+        self.session, self.trace, self._weights_dtype = session, trace, weights_dtype
         self.tensors: dict[PlacedWeight, Any] = {}
         self.placing: int | None = None
         self._weights: dict[tuple[int, int], PlacedWeight] = {}  # by step and position among its operands
@@ -100,6 +104,18 @@ class ResidentWeights:
         """Returns a constant that is laid out like an activation."""
         return HeldTensor(self.tensor(step, position), AxisLayout.plain(self.trace.values[step.operands[position]].shape))
 
+    def dtype_of(self, step: PlannedCall, position: int) -> DType:
+        """Returns the dtype of a resident operand: the policy's where TTNN takes such weights, else the call's.
+
+        Those are weights and biases of convolutions over rows and maps, which TTNN converts together, and the right operands of
+        products; TTNN's conv3d takes no block floats.
+        """
+        dtype = step.case.placement.dtype
+        if self._weights_dtype is None or dtype not in (DType.BFLOAT16, DType.FLOAT32):
+            return dtype
+        of_map = self.is_prepared(step) and len(step.case.inputs[0]) != VOLUME and position > 0
+        return self._weights_dtype if of_map or PRODUCTS.get(step.operator) == position else dtype
+
     def is_prepared(self, step: PlannedCall) -> bool:
         """Returns whether this is a convolution with weights in TTNN's own form, which must be there from the start."""
         if step.operator not in CONVOLUTIONS or (step.attrs["transposed"] and len(step.case.inputs[0]) == VOLUME):
@@ -123,7 +139,7 @@ class ResidentWeights:
         return self.session.ttnn.allocate_tensor_on_device(weight.spec.spec, self.session.device)
 
     def _spec(self, step: PlannedCall, position: int) -> Spec:
-        dtype = step.case.placement.dtype
+        dtype = self.dtype_of(step, position)
         shape = self.trace.values[step.operands[position]].shape or (1,)
         if position and self.is_prepared(step):
             is_volume = len(step.case.inputs[0]) == VOLUME
@@ -131,14 +147,16 @@ class ResidentWeights:
         if step.operator in BROADCASTING:
             long = [size for size in shape if size != 1]
             return TensorSpec((1, 1, 1, *long) if len(long) < 2 else shape, dtype)
-        return step.call.inputs[position]
+        spec = step.call.inputs[position]
+        return replace(spec, dtype=dtype) if dtype.is_block_float else spec
 
     def _map_weight(self, step: PlannedCall, position: int, dtype: DType) -> Spec:
         """Returns a weight as TTNN prepares it for each kind of convolution; dense and in tiles where TTNN rejects that."""
         convolution, signature = map_convolution(step), _signature(step)
         if signature not in self._prepared:
             try:
-                self._prepared[signature] = self._prepare(convolution, dtype, len(step.operands) > 2)
+                kinds = step.case.placement.dtype, dtype
+                self._prepared[signature] = self._prepare(convolution, *kinds, len(step.operands) > 2)
             except RuntimeError as error:
                 self._prepared[signature] = error.with_traceback(None)
         prepared = self._prepared[signature]
@@ -147,10 +165,12 @@ class ResidentWeights:
         rows = math.prod(convolution.weight[2:]) * step.case.inputs[0][1]
         return TensorSpec((1, 1, rows if position == 1 else 1, convolution.out_channels), dtype)
 
-    def _prepare(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
-        """Returns TTNN's specs of weight and bias, for a map in the layout in which it will come."""
-        how = self._returned_by_call if convolution.is_transposed else self._returned_by_preparation
-        weight, bias = how(convolution, dtype, has_bias)
+    def _prepare(self, convolution: MapConvolution, dtype: DType, weights: DType, has_bias: bool) -> tuple[Any, Any]:
+        """Returns TTNN's specs of weight and bias, for a map of ``dtype`` in the layout in which it will come."""
+        if convolution.is_transposed or weights.is_block_float:
+            weight, bias = self._returned_by_call(convolution, dtype, weights, has_bias)
+        else:
+            weight, bias = self._returned_by_preparation(convolution, dtype, has_bias)
         return weight.spec, None if bias is None else bias.spec
 
     def _returned_by_preparation(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
@@ -173,10 +193,11 @@ class ResidentWeights:
             bias_tensor=self._on_host((1, 1, 1, convolution.out_channels), dtype), **options
         )
 
-    def _returned_by_call(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
+    def _returned_by_call(self, convolution: MapConvolution, dtype: DType, weights: DType, has_bias: bool) -> tuple[Any, Any]:
         """Returns what the call makes of weights in host memory.
 
-        ``prepare_conv_transpose2d_weights`` pads small maps' weights to other blocks than the call itself.
+        ``prepare_conv_transpose2d_weights`` pads small maps' weights to other blocks than the call itself, and
+        ``prepare_conv_weights`` makes no block floats for a map in DRAM.
         """
         shape = (1, 1, convolution.rows, convolution.preparation["in_channels"])
         _, prepared = getattr(self.session.ttnn, convolution.function)(
@@ -186,10 +207,16 @@ class ResidentWeights:
             device=self.session.device,
             memory_config=self.session.ttnn.DRAM_MEMORY_CONFIG,
             return_weights_and_bias=True,
+            **self.conv_config(weights),
             **convolution.call,
         )
         weight, bias = prepared
         return weight, bias
+
+    def conv_config(self, weights: DType) -> dict[str, Any]:
+        """Returns the argument that tells a convolution the dtype of its weights, where that is not its map's."""
+        ttnn = self.session.ttnn
+        return {"conv_config": ttnn.Conv2dConfig(weights_dtype=getattr(ttnn, weights.value))} if weights.is_block_float else {}
 
     def _on_host(self, shape: Shape, dtype: DType) -> Any:
         ttnn = self.session.ttnn

@@ -26,7 +26,7 @@ def small(tmp_path):
 def test_a_plan_shows_its_verdict_its_peak_and_the_audit(run, small):
     done = run("plan", str(small), "--journal", "journal.jsonl", "--html", "plan.html")
     assert done.code == 0, done.err
-    assert "policy port v1" in done.out
+    assert "policy port v2" in done.out
     assert "FITS: peak" in done.out
     assert "numerics not run" in done.out
     assert "computed and allocated bytes differ by 0 B" in done.out
@@ -51,7 +51,27 @@ def test_a_policy_from_a_file(run, small):
     (small.parent / "mine.yaml").write_text("base: port\nfold_batch_norm: false\n")
     done = run("plan", str(small), "--policy", "mine.yaml", "--json")
     (one,) = json.loads(done.out)
-    assert (one["plan"]["policy_name"], len(one["plan"]["steps"])) == ("mine v1", 4)
+    assert (one["plan"]["policy_name"], len(one["plan"]["steps"])) == ("mine v2", 4)
+
+
+def test_weights_in_another_dtype_are_part_of_the_policy(run, small):
+    """The first convolution, [64, 3, 7, 7]: prepared in whole tiles of bfloat16 or bfloat8_b, 2,048 or 1,088 B, as its bias."""
+    (small.parent / "narrow.yaml").write_text("base: port\nweights: bfloat8_b\n")
+    plans = []
+    for how in ([], ["--weights", "bfloat8_b"], ["--policy", "narrow.yaml"]):
+        done = run("plan", str(small), "--json", "--html", "plan.html", *how)
+        assert done.code == 0, done.err
+        plans.append(json.loads(done.out)[0]["plan"])
+        assert ("weights: bfloat8_b" in (small.parent / "plan.html").read_text()) == bool(how)
+    wide, narrow, filed = plans
+    assert [one["policy"]["weights"] for one in plans] == [None, "bfloat8_b", "bfloat8_b"]
+    assert [one["policy_name"] for one in plans] == ["port v2", "port v2+weights=bfloat8_b", "narrow v2+weights=bfloat8_b"]
+    assert narrow["peak"]["weights_bytes"] * 2048 == wide["peak"]["weights_bytes"] * 1088
+    assert filed["peak"] == narrow["peak"]
+    (small.parent / "narrow.yaml").write_text("base: port\nweights: bf9\n")
+    done = run("plan", str(small), "--policy", "narrow.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert "narrow.yaml: unknown weights 'bf9'" in done.err
 
 
 @pytest.mark.parametrize(
@@ -66,6 +86,8 @@ def test_a_policy_from_a_file(run, small):
         ([RESNET, "--policy", "porter"], "unknown policy 'porter'; did you mean port?"),
         ([RESNET, "--policy", "no.yaml"], "no.yaml: No such file"),
         ([RESNET, "--rewrite", "softmax"], "softmax_in_place"),
+        ([RESNET, "--weights", "bfloat9_b"], "unknown --weights 'bfloat9_b'; did you mean bfloat8_b"),
+        ([RESNET, "--weights", "float32"], "unknown --weights 'float32'; did you mean bfloat8_b"),
         ([RESNET, "--max", "width"], "unknown --max 'width'; Known: batch, resolution"),
         (["yolo12x", "--max", "batch"], "give its input"),
         ([RESNET, "--html", "/nosuch/x.html"], "cannot write /nosuch/x.html: there is no folder /nosuch"),

@@ -386,7 +386,7 @@ def test_a_lost_worker_leaves_the_journal_so_far(pool, tmp_path):
     lost = task.lost(Verdict(Status.CRASH, message="the process that ran the call was ended by SIGSEGV"), pool.facts)
     assert lost.status is Status.CRASH
     assert lost.message == "the process that ran the call was ended by SIGSEGV; 2 of 3 steps were done"
-    assert (lost.model, lost.board, lost.policy_name) == ("mine/net", "n150", "port v1")
+    assert (lost.model, lost.board, lost.policy_name) == ("mine/net", "n150", "port v2")
 
 
 def test_softmax_in_place_takes_no_second_map_of_scores(pool):

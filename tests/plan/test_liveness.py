@@ -10,7 +10,7 @@ import pytest
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.capture.trace_library import find_trace
 from ssinghal.core.boards import board_names, load_board
-from ssinghal.core.tensors import MemoryRegion
+from ssinghal.core.tensors import DType, MemoryRegion
 from ssinghal.operators import operators
 from ssinghal.plan import aliasing
 from ssinghal.plan.aliasing import Sharing
@@ -281,6 +281,25 @@ def test_rows_that_a_convolution_creates_are_channels_last():
     assert Sharing(trace).maps == {a, b}
     alive = arithmetic(trace, N150).peak(LAST_USE, CHANNELS_LAST).alive
     assert {v.value: v.bytes // 12 // TILE for v in alive} == {x: 9, a: 3}  # 100 tiles; [1, 1, 500, 64]: 16 x 2
+
+
+def test_a_dtype_of_weights_is_counted_for_what_ttnn_takes_in_it():
+    """Convolutions with their biases, products without theirs; no conv3d, no norm, no activation."""
+    f = Forward()
+    a = f.call("conv2d", {"input": f.input(1, 64, 8, 8), "weight": f.weight(64, 64, 1, 1), "bias": f.weight(64)}, (1, 64, 8, 8))
+    b = f.call("view", [a], (64, 64), of=a)
+    c = f.call("linear", {"input": b, "weight": f.weight(96, 64), "bias": f.weight(96)}, (64, 96))
+    d = f.call("matmul", {"self": c, "other": f.weight(96, 32)}, (64, 32))
+    e = f.call("conv3d", {"input": f.input(1, 32, 2, 8, 8), "weight": f.weight(32, 32, 1, 1, 1)}, (1, 32, 2, 8, 8))
+    trace = f.returns(d, e)
+    wide, narrow = arithmetic(trace, N150), arithmetic(trace, N150, DType.BFLOAT8_B)
+    # tiles: 4 and 2 of the convolution, 6 and 3 of the linear layer, 3 of the product, 1 of the conv3d, one bank's each
+    sizes = [bounds.peak(LAST_USE, CHANNELS_LAST).moment.residents_bytes // 12 for bounds in (wide, narrow)]
+    assert sizes == [6 * 2048, 4 * 1088 + 2 * 2048]
+    converted, kept = 64 * 64 + 64 + 96 * 64 + 96 * 32, 96 + 32 * 32
+    assert wide.least.residents_bytes == 2 * (converted + kept)
+    assert narrow.least.residents_bytes == sum(n * 1088 // 1024 for n in (64 * 64, 64, 96 * 64, 96 * 32)) + 2 * kept
+    assert wide.needed.activations_bytes == narrow.needed.activations_bytes
 
 
 @pytest.mark.parametrize(

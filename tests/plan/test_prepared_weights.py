@@ -70,14 +70,15 @@ def pool():
         yield pool
 
 
+@pytest.mark.parametrize("weights", [None, "bfloat8_b", "bfloat4_b"])
 @pytest.mark.parametrize("name", NETS)
-def test_resident_weights_are_those_that_ttnn_prepares(name, pool, captures):
+def test_resident_weights_are_those_that_ttnn_prepares(name, weights, pool, captures):
     trace = trace_for(f"tests.support.weighted_nets:{name}", None, captures)
-    policy = find_policy("port")
+    policy = find_policy("port", (), weights)
     result = pool.run(PlanTask(rewritten(trace, policy), policy, L1_SMALL)).result()
     assert (result.status, result.stand_ins) == (Status.FITS, ())
     layers = layers_of(*getattr(weighted_nets, name)())
-    assert result.peak.weights_bytes == sum(pool.run(PreparedBytes(layers)).result())
+    assert result.peak.weights_bytes == sum(pool.run(PreparedBytes(layers, weights or "bfloat16")).result())
 
 
 @pytest.mark.parametrize(

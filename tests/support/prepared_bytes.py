@@ -27,9 +27,13 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class PreparedBytes(Task["list[int]"]):
-    """Returns the bytes per DRAM bank that the weight and bias of each layer take, as the allocator books them."""
+    """Returns the bytes per DRAM bank that the weight and bias of each layer take, as the allocator books them.
+
+    ``weights``: the dtype of the weights of convolutions, with their biases, and of linear layers, without theirs.
+    """
 
     layers: list[Layer]
+    weights: str = "bfloat16"
 
     def run(self, session: Session, options: PoolOptions) -> list[int]:
         session.use_regions(L1_SMALL)
@@ -46,22 +50,22 @@ class PreparedBytes(Task["list[int]"]):
             ttnn.deallocate(tensor)
         return int(with_them - ttnn.get_memory_view(device, ttnn.BufferType.DRAM).total_bytes_allocated_per_bank)
 
-    @staticmethod
-    def _in_tiles(session: Session, layer: Layer) -> list[Any]:
+    def _in_tiles(self, session: Session, layer: Layer) -> list[Any]:
         """Returns operands that TTNN takes in tiles and does not prepare: [in, out] and a row, or two rows of a norm."""
         ttnn, out, inner = session.ttnn, layer.weight[0], layer.image[-1]
         is_linear = layer.kind == "linear"
         shapes = [(inner, out) if is_linear else (1, out), *([(1, out)] if layer.bias else [])]
         how = {"dtype": ttnn.bfloat16, "layout": ttnn.TILE_LAYOUT, "memory_config": ttnn.DRAM_MEMORY_CONFIG}
         weight, *bias = [ttnn.empty(list(shape), device=session.device, **how) for shape in shapes]
+        if is_linear:
+            weight = ttnn.empty(list(shapes[0]), device=session.device, **{**how, "dtype": getattr(ttnn, self.weights)})
         x = ttnn.empty([1, 1, math.prod(layer.image[:-1]), inner], device=session.device, **how)
         result = ttnn.linear(x, weight, bias=(*bias, None)[0]) if is_linear else ttnn.layer_norm(x, weight=weight, bias=bias[0])
         ttnn.deallocate(result)
         ttnn.deallocate(x)
         return [weight, *bias]
 
-    @staticmethod
-    def _prepared(session: Session, layer: Layer) -> list[Any]:
+    def _prepared(self, session: Session, layer: Layer) -> list[Any]:
         """Maps come in tiles, or in rows where their channels do not fill complete tiles, as plans give them."""
         ttnn, device = session.ttnn, session.device
 
@@ -81,6 +85,7 @@ class PreparedBytes(Task["list[int]"]):
             device=device,
             memory_config=in_dram,
             return_weights_and_bias=True,
+            conv_config=ttnn.Conv2dConfig(weights_dtype=getattr(ttnn, self.weights)),
             **layer.arguments,
         )
         ttnn.deallocate(result)

@@ -19,7 +19,7 @@ def matmul(work: Work) -> list[HeldTensor]:
     if min(len(a.axes.dims), len(b.axes.dims)) < 2 or a.axes.shape[:-2] != b.axes.shape[:-2]:
         return declared_call(work)
     flags = {}
-    for x, flag in ((a, "transpose_a"), (b, "transpose_b")):
+    for position, (x, flag) in enumerate(((a, "transpose_a"), (b, "transpose_b"))):
         rank = len(x.axes.dims)
         straight = list(range(rank))
         swapped = [*straight[:-2], rank - 1, rank - 2]
@@ -28,7 +28,8 @@ def matmul(work: Work) -> list[HeldTensor]:
             flags[flag], order = True, swapped
         sizes = [x.axes.shape[d] for d in order]
         batch = sizes[:-2] if rank <= 4 else [math.prod(sizes[:-3]), sizes[-3]]
-        ops.cast(x, work.case.placement.dtype)
+        if not work.is_resident(position):
+            ops.cast(x, work.case.placement.dtype)
         ops.arrange(x, order, (*[1] * (2 - len(batch)), *batch, *sizes[-2:]), Layout.TILE)
     ops.doing = f"matmul {list(a.shape)} with {list(b.shape)} {' '.join(flags)}".rstrip()
     return [HeldTensor(ops.ttnn.matmul(a.tensor, b.tensor, **flags, **ops.in_dram), AxisLayout.plain(shape))]
@@ -56,6 +57,7 @@ def _over_map(work: Work) -> list[HeldTensor]:
         weight_tensor=work.residents.tensor(step, 1),
         bias_tensor=work.residents.tensor(step, 2) if work.count > 2 else None,
         device=ops.session.device,
+        **work.residents.conv_config(work.residents.dtype_of(step, 1)),
         **convolution.call,
         **ops.in_dram,
     )
