@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import DType, Layout, Shape, TensorSpec
-from ssinghal.operators.elementwise_base import BY_ELEMENT, binary, equal_shapes_program, unary
+from ssinghal.operators.elementwise_base import BY_ELEMENT, binary, comparison_program, equal_shapes_program, unary
 from ssinghal.operators.operator_info import (
     Attr,
     Attrs,
@@ -22,7 +22,8 @@ from ssinghal.operators.operator_info import (
 
 def comparison(name: str) -> OperatorInfo:
     """Declares a comparison of two tensors, or of a tensor and a number, as a listed shape is compared."""
-    return binary((name,), name, number=0.0, whole=True)
+    promoted = {DType.UINT8: DType.UINT16}
+    return binary((name,), name, number=0.0, program=comparison_program, whole=True, promoted=promoted)
 
 
 def logical(name: str) -> OperatorInfo:

@@ -356,6 +356,7 @@ CONVOLUTION = OperatorInfo(
         Limitation(
             "TTNN has no transposed convolution over 1 or 3 dims",
             when=lambda shapes, attrs: attrs["transposed"] and len(shapes[0]) != MAP,
+            taken=True,
         ),
         Limitation("TTNN convolves floating-point dtypes only", dtypes=INTEGERS),
     ),

@@ -62,7 +62,9 @@ def _clamps_at_fractions(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 CLAMP_LIMITATIONS = (
     SIGNED_ONLY,
-    Limitation("ttnn.clamp returns float32 for integers and a fraction", dtypes=INTEGERS, when=_clamps_at_fractions),
+    Limitation(
+        "ttnn.clamp returns float32 for integers and a fraction", dtypes=INTEGERS, when=_clamps_at_fractions, taken=True
+    ),
 )
 
 
@@ -170,6 +172,7 @@ def _infer_copy(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 NO_SHORTS = Limitation("TTNN compares 32-bit integers only", dtypes=(DType.UINT8, DType.UINT16))
+NO_UNSIGNED_QUOTIENT = Limitation("TTNN divides no unsigned integers", dtypes=(DType.UINT8, DType.UINT16, DType.UINT32))
 SCALAR = {"other": Attr("float"), "alpha": Attr("float", 1)}
 IGNORED = Attr("str|int|bool|none", None)
 
@@ -177,7 +180,7 @@ OPERATORS = (
     binary(("add",), "add", takes_alpha=True),
     binary(("sub",), "subtract", takes_alpha=True),
     binary(("mul",), "multiply"),
-    binary(("div",), "divide", FLOATS_ONLY),
+    binary(("div",), "divide", NO_UNSIGNED_QUOTIENT, promoted={DType.INT32: DType.FLOAT32}),
     OperatorInfo(
         names=("floor_divide",),
         aten=("aten.floor_divide.default", "aten.floor_divide.Scalar", "aten.floor_divide_.Tensor"),
@@ -227,7 +230,7 @@ OPERATORS = (
         limitations=(
             NO_BYTES,
             NO_FRACTIONS,
-            Limitation("ttnn.rsub does not scale its operand", when=lambda shapes, attrs: bool(attrs["alpha"] != 1)),
+            Limitation("ttnn.rsub does not scale its operand", when=lambda s, attrs: bool(attrs["alpha"] != 1), taken=True),
         ),
     ),
     unary(
@@ -250,7 +253,7 @@ OPERATORS = (
         traits=Traits(temporaries=True),
         limitations=(
             FLOATS_ONLY,
-            Limitation("ttnn.rpow takes positive bases only", when=lambda shapes, attrs: bool(attrs["self"] <= 0)),
+            Limitation("ttnn.rpow takes positive bases only", when=lambda s, attrs: bool(attrs["self"] <= 0), taken=True),
         ),
     ),
     unary(("relu", "ReLU", "relu_"), limitations=()),
@@ -283,6 +286,11 @@ OPERATORS = (
         ("leaky_relu", "leakyrelu", "LeakyReLU"),
         call=lambda c, x: c.ttnn.leaky_relu(x, c.attrs["negative_slope"], **c.out),
         attrs={"negative_slope": Attr("float", 0.01)},
+        limitations=(
+            Limitation(
+                "refused although TTNN takes unsigned integers: it is for floating-point dtypes", dtypes=INTEGERS, taken=True
+            ),
+        ),
     ),
     unary(
         ("hardtanh", "Hardtanh"),
@@ -298,7 +306,9 @@ OPERATORS = (
         attrs={name: Attr("float", 1) for name in ("alpha", "scale", "input_scale")},
         limitations=(
             FLOATS_ONLY,
-            Limitation("ttnn.elu does not scale", when=lambda shapes, attrs: attrs["scale"] != 1 or attrs["input_scale"] != 1),
+            Limitation(
+                "ttnn.elu does not scale", when=lambda s, attrs: attrs["scale"] != 1 or attrs["input_scale"] != 1, taken=True
+            ),
         ),
     ),
     *(unary((name,)) for name in ("exp", "expm1", "erf", "sin", "cos", "floor", "ceil", "round", "sign")),

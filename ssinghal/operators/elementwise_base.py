@@ -59,6 +59,11 @@ def binary_program(inputs: Specs, outputs: Specs) -> int:
     return tiles_twice(inputs, outputs) + (2 * tile_bytes if a != b else 0)
 
 
+def comparison_program(inputs: Specs, outputs: Specs) -> int | None:
+    """As ``binary_program``; None for uint8, of which TTNN compares copies in uint16."""
+    return None if inputs[0].dtype is DType.UINT8 else binary_program(inputs, outputs)
+
+
 def _last_two(shape: Shape) -> Shape:
     return (1, *shape)[-2:]
 
@@ -78,11 +83,14 @@ def _scales_a_tensor(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 
 NO_BYTES = Limitation("TTNN's binary kernels do not take uint8", dtypes=(DType.UINT8,))
 NO_HIGH_RANK_BROADCAST = Limitation(f"TTNN broadcasts up to rank {MAX_BROADCAST_RANK}", when=_broadcasts_high_rank)
-NO_TENSOR_ALPHA = Limitation("alpha of a tensor is another TTNN function (ttnn.addalpha, ttnn.subalpha)", when=_scales_a_tensor)
+NO_TENSOR_ALPHA = Limitation(
+    "alpha of a tensor is another TTNN function (ttnn.addalpha, ttnn.subalpha)", when=_scales_a_tensor, taken=True
+)
 NO_FRACTIONS = Limitation(
     "integers with a fraction: TTNN rejects the number, truncates it, or returns float32",
     dtypes=INTEGERS,
     when=lambda shapes, attrs: isinstance(attrs["other"], float),
+    taken=True,
 )
 
 ELEMENTWISE = Traits(program=tiles_twice)
@@ -145,11 +153,13 @@ def binary(
     number: float | None = None,
     program: Program | None = binary_program,
     whole: bool = False,
+    promoted: Mapping[DType, DType] = {},
 ) -> OperatorInfo:
     """Declares an operator of two operands that broadcast, or (``takes_number``) of one and a number.
 
     The number is the attribute ``other``, which ``alpha`` multiplies. A listed shape is taken twice, or with ``number``. Where
-    torch returns a bool, the result has the operand's dtype here, 1 for true: TTNN has no bool.
+    torch returns a bool, the result has the operand's dtype here, 1 for true: TTNN has no bool. ``promoted``: dtypes of
+    operands to those of the results, where TTNN changes them.
     """
     name = names[0]
 
@@ -182,10 +192,14 @@ def binary(
         },
         sample=lambda shape: Sample((shape, shape), {}) if number is None else Sample((shape,), {"other": number}),
         dims=BY_ELEMENT,
-        traits=Traits(program=program, whole=whole),
+        traits=Traits(
+            program=program,
+            whole=whole,
+            output_dtypes=(lambda dtype, shapes, attrs: (promoted.get(dtype),)) if promoted else (),
+        ),
         limitations=(
             *limitations,
-            NO_BYTES,
+            *(() if DType.UINT8 in promoted else (NO_BYTES,)),
             *((NO_FRACTIONS,) if takes_number else ()),
             NO_HIGH_RANK_BROADCAST,
             *((NO_TENSOR_ALPHA,) if takes_alpha else ()),

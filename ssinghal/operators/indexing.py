@@ -97,7 +97,9 @@ LOOKUPS = (
         sample=lambda shape: Sample((shape, shape), {"dim": -1}),
         dims=DimRule(equal_operands, resize=not_along("operands differ along it")),
         traits=Traits(temporaries=True, indices=(1,)),
-        limitations=(Limitation("ttnn.gather rejects rank 1", when=lambda shapes, a: len(shapes[0]) == 1),),
+        limitations=(
+            Limitation("ttnn.gather rejects rank 1 in tile layout", (Layout.TILE,), when=lambda s, attrs: len(s[0]) == 1),
+        ),
     ),
     OperatorInfo(
         names=("embedding",),

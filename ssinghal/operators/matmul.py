@@ -342,7 +342,7 @@ OPERATORS = (
         limitations=(
             *LIMITATIONS,
             Limitation("TTNN adds a bias of the result's shape or one row, nothing between", when=_broadcasts_bias),
-            Limitation("ttnn.linear, which adds a row of biases, does not scale", when=_scales_row),
+            Limitation("ttnn.linear, which adds a row of biases, does not scale", when=_scales_row, taken=True),
             Limitation(
                 "ttnn.addmm does not take bfloat4_b",
                 dtypes=(DType.BFLOAT4_B,),
@@ -368,6 +368,7 @@ OPERATORS = (
             Limitation(
                 "ttnn.linear with a bias returns [1, out] for a vector",
                 when=lambda shapes, attrs: len(shapes) > 2 and len(shapes[0]) == 1,
+                taken=True,
             ),
         ),
     ),
@@ -401,7 +402,7 @@ OPERATORS = (
                 "TTNN's causal attention takes as many keys as queries",
                 when=lambda shapes, attrs: bool(attrs["is_causal"]) and shapes[0][2] != shapes[1][2],
             ),
-            Limitation("TTNN's attention does not drop", when=lambda shapes, attrs: bool(attrs["dropout_p"])),
+            Limitation("TTNN's attention does not drop", when=lambda s, attrs: bool(attrs["dropout_p"]), taken=True),
         ),
     ),
 )

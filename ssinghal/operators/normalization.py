@@ -156,7 +156,9 @@ def _cut_leading(call: CuttableCall) -> Axes | None:
 
 LEADING_DIMS = DimRule(cut=_cut_leading)
 NOT_FLOATS = (DType.BFLOAT4_B, *INTEGERS)
-LAST_DIM_ONLY = Limitation("TTNN normalizes the last dim only", when=lambda shapes, attrs: len(attrs["normalized_shape"]) != 1)
+LAST_DIM_ONLY = Limitation(
+    "TTNN normalizes the last dim only", when=lambda shapes, attrs: len(attrs["normalized_shape"]) != 1, taken=True
+)
 
 LAYER_NORM = OperatorInfo(
     names=("native_layer_norm", "layer_norm", "LayerNorm"),

@@ -48,6 +48,8 @@ class Limitation:
     arch: str = ""
     # (working shapes, completed attributes) -> whether the call is such; None: every call
     when: Callable[[Sequence[Shape], Attrs], bool] | None = None
+    # TTNN takes at least some of these calls, with results that are not torch's: the reason says which
+    taken: bool = False
 
     def applies(self, info: OperatorInfo, case: Case, attrs: Attrs, board: Board | None) -> bool:
         """Returns whether the call is one of those. Without a board, limitations of one architecture do not apply."""

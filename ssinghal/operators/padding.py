@@ -176,6 +176,7 @@ PADS = (
                 "ttnn.pad builds too small a buffer for rank 1 in tile layout",
                 (Layout.TILE,),
                 when=_pads_rank_1,
+                taken=True,
             ),
         ),
     ),

@@ -43,7 +43,11 @@ POOL = Traits(
     output_dtypes=(DType.BFLOAT16,),
     output_layout=Layout.ROW_MAJOR,
 )
-NO_INTEGERS = Limitation("TTNN's pools compute in bfloat16: integers are rejected, or read as such", dtypes=INTEGERS)
+NO_INTEGERS = Limitation(
+    "refused although TTNN takes some: its pools compute in bfloat16, and read integers as such or reject them",
+    dtypes=INTEGERS,
+    taken=True,
+)
 NO_FLOAT32 = Limitation("TTNN's pools compute in bfloat16; float32 is rejected", dtypes=(DType.FLOAT32,))
 
 

@@ -274,13 +274,22 @@ UPSAMPLING = (
             output_layout=Layout.ROW_MAJOR,
         ),
         (
-            Limitation("TTNN interpolates bfloat16 only", dtypes=(DType.FLOAT32, *INTEGERS)),
+            Limitation("TTNN interpolates bfloat16 only", dtypes=(DType.FLOAT32,)),
+            Limitation(
+                "refused although TTNN takes some: it interpolates in bfloat16, and reads integers as such or rejects them",
+                dtypes=INTEGERS,
+                taken=True,
+            ),
             Limitation(
                 f"TTNN interpolates maps whose channels are a multiple of {TILE_EDGE} only",
                 when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0,
             ),
             Limitation("TTNN interpolates by whole factors only", when=_scales_unevenly),
-            Limitation("TTNN does not align corners", when=lambda shapes, attrs: bool(attrs["align_corners"])),
+            Limitation(
+                "TTNN does not align corners: it has no such argument",
+                when=lambda shapes, attrs: bool(attrs["align_corners"]),
+                taken=True,
+            ),
         ),
         cut=_cut_images,
         align_corners=Attr("bool", False),
@@ -297,7 +306,7 @@ UPSAMPLING = (
         sample=lambda shape: Sample((fitted(shape, 5),), {"scale_factors": [1.0, 2.0, 2.0]}, channels_last=False),
         dims=DimRule(resize=_resize_output),
         traits=Traits(alias=is_unchanged, temporaries=True, host_map=_mapped_volume),
-        limitations=(Limitation("composed of ttnn.repeat_interleave: whole factors only", when=_scales_unevenly),),
+        limitations=(Limitation("composed of ttnn.repeat_interleave: whole factors only", when=_scales_unevenly, taken=True),),
     ),
     OperatorInfo(
         names=("grid_sampler", "grid_sample"),
@@ -317,9 +326,12 @@ UPSAMPLING = (
             Limitation(
                 "ttnn.grid_sample interpolates bilinearly only",
                 when=lambda shapes, attrs: attrs["interpolation_mode"] != BILINEAR,
+                taken=True,
             ),
             Limitation(
-                "ttnn.grid_sample reads zeros outside the map only", when=lambda s, attrs: attrs["padding_mode"] != ZEROS
+                "ttnn.grid_sample reads zeros outside the map only",
+                when=lambda s, attrs: attrs["padding_mode"] != ZEROS,
+                taken=True,
             ),
             Limitation(
                 f"ttnn.grid_sample takes maps whose channels are a multiple of {TILE_EDGE} only",
