@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from ssinghal.diagnose.pipeline import Diagnosis
     from ssinghal.errors import (
         CaptureError,
+        CaptureUnavailable,
         CatalogError,
         DeviceError,
         DeviceUnavailable,
         HarnessError,
         InvalidCase,
+        NoGolden,
         NotProven,
         RegistryError,
     )
@@ -42,6 +44,7 @@ __all__ = [
     "Board",
     "BufferType",
     "CaptureError",
+    "CaptureUnavailable",
     "Case",
     "CatalogError",
     "Changes",
@@ -54,6 +57,7 @@ __all__ = [
     "Layout",
     "MemoryConfig",
     "MemoryEstimate",
+    "NoGolden",
     "NotProven",
     "OutputMemory",
     "Placement",
@@ -95,11 +99,13 @@ _MODULES = {
     "diagnose.pipeline": ("Diagnosis",),
     "errors": (
         "CaptureError",
+        "CaptureUnavailable",
         "CatalogError",
         "DeviceError",
         "DeviceUnavailable",
         "HarnessError",
         "InvalidCase",
+        "NoGolden",
         "NotProven",
         "RegistryError",
     ),
