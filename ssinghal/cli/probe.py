@@ -47,8 +47,9 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
       ssinghal probe view 1,640,400,64 --attr size=1,64,640,400 --memory l1
       ssinghal probe --from cases.jsonl -o records.jsonl
 
-    One case: exit code 0 fits, 1 does not, 2 invalid. --from: one record a line, in the order of the cases, each written as
-    soon as it and all before it are complete; exit code 1 if any ended in error, mismatch, crash or timeout.
+    One case: exit code 0 fits (or agrees, with --device golden), 1 does not, 2 invalid. --from: one record a line, in the
+    order of the cases, each written as soon as it and all before it are complete; exit code 1 if any ended in error, mismatch,
+    crash or timeout.
     """
     choice = device.choose(golden=True)
     pool_options = device.pool_options(choice)
