@@ -128,8 +128,8 @@ def test_each_plan_has_a_verdict_with_its_own_figures(visit):
             plan.peak_bytes, split.weights_bytes, split.activations_bytes, split.program_cache_bytes,
             split.temporaries_bytes, split.padding_bytes, plan.l1_peak_bytes, plan.l1_small_peak_bytes,
         ]  # fmt: skip
-    assert fits[:2] + fits[-1:] == ["n150port v1", "fits", "0 %"]
-    assert fails[:2] + fails[-1:] == ["n150eager v1", "oom dram_buffer", "< 0.1 %"]
+    assert fits[:2] + fits[-1:] == ["n150port v2", "fits", "0 %"]
+    assert fails[:2] + fails[-1:] == ["n150eager v2", "oom dram_buffer", "< 0.1 %"]
     assert "compared 1,201 of 1,201 times with the allocator's own number" in tab.locator(".plan").first.inner_text()
     assert fails[3] == "55.9 %until the failure"  # 599,734,272 of 1,072,693,184
     assert (
@@ -218,14 +218,14 @@ def test_the_verdict_and_its_sentence_use_the_releases_term(visit):
 
 
 def test_equal_failures_are_told_once_and_other_plans_are_folded(visit):
-    again = replace(FAILING, policy_name="eager+qkv_split v1")
+    again = replace(FAILING, policy_name="eager+qkv_split v2")
     tab = visit(FAILING, again, FITTING)
     why = [row[0] for row in grid(tab, "Verdicts") if len(row) == 1]
     assert [text.startswith("first failure: step 2 softmax") for text in why] == [True, False]
-    assert why[1] == "the same first failure as n150, eager v1"
+    assert why[1] == "the same first failure as n150, eager v2"
     plans = tab.locator("details.plan")
     assert [plan.get_attribute("open") is not None for plan in plans.all()] == [True, False, False]
-    assert "the same first failure as n150, eager v1" in plans.nth(1).inner_text()
+    assert "the same first failure as n150, eager v2" in plans.nth(1).inner_text()
     tab.locator("table[aria-label=Verdicts] th a").nth(2).click()
     tab.wait_for_selector("#plan-3[open]")
     assert tab.locator("#plan-3 .readout").inner_text().startswith("step ")
