@@ -46,7 +46,7 @@ function findCase(cases, name) {
 }
 
 const TEXT_COLUMNS = ["id", "op", "operator", "status", "resource", "stage", "memory", "sentence", "shape"];
-const PLAIN_COLUMNS = ["key", "logical", "allocated", "asked", "need", "short", "load", "left", "calls", "searched"];
+const PLAIN_COLUMNS = ["key", "logical", "allocated", "asked", "need", "short", "lacks", "load", "left", "calls", "searched"];
 
 function decode({ texts, sources, columns }) {
   return (columns.key || []).map((key, index) => {

@@ -35,7 +35,8 @@ function figures(item) {
   if (!item.oom) return null;
   const numbers = [
     ["requested", item.need],
-    ["short by", item.short],
+    ["lacking at this buffer", item.lacks !== item.short ? item.lacks : null],
+    [item.lacks !== item.short ? "short by, all tensors of the call" : "short by", item.short],
   ].filter(([, value]) => value !== null);
   const per = ["circular_buffer", "clash"].includes(item.resource) ? "per core" : "per bank";
   return (
