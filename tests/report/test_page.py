@@ -248,7 +248,7 @@ def test_the_matrix_has_a_letter_for_each_verdict_and_lists_several(visit):
     assert [" ".join(row.split()) for row in grid.locator("tbody tr").all_inner_texts()] == [
         # silu, relu, abs; 97,200 tiles are 1,519 to a bank: operand and result take 2 x 3,110,912 B, less 1,393,312 B
         "[1,3,4320,7680]2 L4.605 MiB L4.605 MiB –",
-        "[1,64,640,400]1 D1.532 MiB · !",
+        "[1,64,640,400]1 D4.089 MiB · !",  # 16,640 tiles are 1,387 to a DRAM bank: 2 x 2,840,576 B
     ]
     mixed = grid.locator("a.mixed")
     assert mixed.get_attribute("aria-label") == "relu at [1,3,4320,7680]: 1 × OOM: L1 buffers, 1 × fits"

@@ -204,7 +204,7 @@ def test_modules_have_the_calls_that_they_make(visit):
     both = 2 * 1024 * 2048 - BANK  # operand and result of abs: 65,536 tiles each over 64 banks
     assert rows["1"][:3] == ("1", "1", mib(both))
     assert rows["(further modules)"][:3] == ("9", "9", mib(both))
-    assert rows["(top)"] == ("1", "1", mib(BANK), "same tensor: in place")
+    assert rows["(top)"] == ("1", "1", mib(both), "same tensor: in place")
     assert rows["dec"][:3] == ("2", "2", mib(3 * BANK))
     assert "mid2" not in rows
     tab.get_by_role("link", name="all modules").click()
