@@ -39,18 +39,22 @@ def examine(mode: str, board: str | None, *, ttnn_log: bool = False) -> tuple[li
     checks.append(Check("boards", True, f"{', '.join(board_names())}; taken from descriptors: {own_boards_home()}"))
     nodes = silicon_nodes()
     checks.append(Check("silicon", True, ", ".join(nodes) or "none (virtual devices need none)"))
-    facts: dict[str, Any] = {}
+    device, facts = _device(mode, board, ttnn_log)
+    # After that, since opening a device removes what no environment needs any more.
+    size = f"{format_bytes(disk_bytes(virtual_home()))} on disk, at most {MAX_KERNELS:,} kernels for each environment"
+    checks.append(Check("virtual device cache", True, f"{virtual_home()}: {size} (remove with: ssinghal doctor --clean)"))
+    checks.append(device)
+    return checks, {"device": facts, "versions": package_versions()}
+
+
+def _device(mode: str, board: str | None, ttnn_log: bool) -> tuple[Check, dict[str, Any]]:
     try:
         choice = choose_device(mode, board, ttnn_log=ttnn_log)
         with Pool(choice) as pool:
             facts = asdict(pool.facts)
-        checks.append(Check("device", True, f"{choice.mode} {choice.board}: {choice.reason}; {pool.facts.proof}"))
     except (HarnessError, OSError) as error:
-        checks.append(Check("device", False, str(error)))
-    # After the device, whose opening removes what no environment needs any more.
-    size = f"{format_bytes(disk_bytes(virtual_home()))} on disk, at most {MAX_KERNELS:,} kernels for each environment"
-    checks.append(Check("virtual device cache", True, f"{virtual_home()}: {size} (remove with: ssinghal doctor --clean)"))
-    return checks, {"device": facts, "versions": package_versions()}
+        return Check("device", False, str(error)), {}
+    return Check("device", True, f"{choice.mode} {choice.board}: {choice.reason}; {pool.facts.proof}"), facts
 
 
 def clean() -> Path:
