@@ -137,18 +137,23 @@ def _check_result(call: BoundCall, line: CapturedLine) -> None:
 _Rewritten = tuple[OperatorInfo, CapturedLine]
 _CAST, _EMBEDDING, _CONVOLUTION = map(find_operator, ("_to_copy", "embedding", "convolution"))
 _QUOTIENT, _ROUNDED_QUOTIENT = map(find_operator, ("div", "floor_divide"))
-_CONSTANT_PAD = find_operator("constant_pad_nd")
+_CONSTANT_PAD, _TRANSPOSE = map(find_operator, ("constant_pad_nd", "transpose"))
 _REPLICATION_PADS = {2: find_operator("replication_pad2d"), 3: find_operator("replication_pad3d")}
 
 
 def _as_other(operator: str, attribute: str) -> Callable[[CapturedLine, str], _Rewritten]:
-    """Rewrites a call that takes only the shape of its second tensor."""
+    """Rewrites a call that takes only the shape of its second tensor: the result's, and a trace leaves that tensor out."""
     info = find_operator(operator)
 
     def rewrite(line: CapturedLine, dtype: str) -> _Rewritten:
-        return info, _changed(line, ("self",), {attribute: list(line.inputs["other"])})
+        return info, _changed(line, ("self",), {attribute: list(line.inputs.get("other", line.out[0]))})
 
     return rewrite
+
+
+def _matrix_transposed(line: CapturedLine, dtype: str) -> _Rewritten:
+    """Rewrites ``x.mT`` and its relatives, which are the same for real numbers."""
+    return _TRANSPOSE, _changed(line, ("self",), {"dim0": -2, "dim1": -1})
 
 
 def _cast_as_other(line: CapturedLine, dtype: str) -> _Rewritten:
@@ -233,6 +238,7 @@ _REWRITTEN: Mapping[str, Callable[[CapturedLine, str], _Rewritten]] = {
     "aten.view_as.default": _as_other("view", "size"),
     "aten.reshape_as.default": _as_other("view", "shape"),
     "aten.type_as.default": _cast_as_other,
+    **{f"aten.{name}.default": _matrix_transposed for name in ("mT", "mH", "adjoint")},
     "aten.pad.default": _pad,
     **{f"aten.conv{dims}d.padding": _convolution for dims in (1, 2, 3)},
     "aten.div.Tensor_mode": _rounded,

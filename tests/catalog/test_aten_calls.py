@@ -54,6 +54,15 @@ MAP = {"self": [1, 8, 6, 5]}
         ("expand_as.default", {"in": {"self": [1, 5], "other": [2, 4, 5]}}, "expand", [(1, 5)], {"size": [2, 4, 5]}),
         ("view_as.default", {"in": {"self": [2, 6], "other": [3, 4]}}, "view", [(2, 6)], {"size": [3, 4]}),
         ("reshape_as.default", {"in": {"self": [2, 6], "other": [3, 4]}}, "view", [(2, 6)], {"shape": [3, 4]}),
+        *(
+            (f"{name}_as.default", {"in": {"self": [2, 6]}, "out": [3, 4]}, operator, [(2, 6)], {attribute: [3, 4]})
+            for name, operator, attribute in (("view", "view", "size"), ("reshape", "view", "shape"))
+        ),  # as in a trace, which leaves out the tensor whose shape alone counts
+        ("expand_as.default", {"in": {"self": [1, 5]}, "out": [2, 4, 5]}, "expand", [(1, 5)], {"size": [2, 4, 5]}),
+        *(
+            (f"{name}.default", {"in": MAP, "out": [1, 8, 5, 6]}, "transpose", [(1, 8, 6, 5)], {"dim0": -2, "dim1": -1})
+            for name in ("mT", "mH", "adjoint")
+        ),
         ("index.Tensor", {"in": TABLE, "dtypes": {"indices": "int64"}}, "embedding", [(169, 3), (2401,)], {}),
         ("index_select.default", {"in": {"self": [9, 3], "index": [4]}, "args": {"dim": 0}}, "embedding", [(9, 3), (4,)], {}),
         ("index_select.default", {"in": {"self": [9, 3], "index": [4]}, "args": {"dim": -2}}, "embedding", [(9, 3), (4,)], {}),

@@ -397,3 +397,14 @@ def test_softmax_in_place_takes_no_second_map_of_scores(pool):
     trace = model.trace(model.call("softmax.int", (4, 256, 256), {"dim": -1}, self=scores))
     in_place = PORT.with_rewrite(Rewrite.SOFTMAX_IN_PLACE)
     assert [ran(pool, trace, policy).steps[-1].dram_bytes for policy in (PORT, in_place)] == [44 * TILE_BYTES, 22 * TILE_BYTES]
+
+
+def test_calls_that_take_a_shape_alone_are_planned_without_its_tensor(pool):
+    """[64, 32] is 2 tiles, each of the 12 banks has at most one: 2,048 B. expand_as copies it to 4 x 2 tiles."""
+    model = Model()
+    x = model.input(1, 64, 32)
+    y = model.call("expand_as.default", (4, 64, 32), self=x)
+    z = model.call("mT.default", (4, 32, 64), self=y, dead=(y,))
+    result = ran(pool, model.trace(model.call("exp.default", (4, 32, 64), self=z, dead=(z,))))
+    assert (result.status, result.stand_ins) == (Status.FITS, ())
+    assert [use.operator for use in result.steps] == ["expand", "transpose", "exp"]
