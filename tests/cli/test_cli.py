@@ -213,10 +213,10 @@ def test_operators(run):
     assert rows["as_strided"]["layouts"] == []
     assert "no strides" in rows["as_strided"]["limitations"][0]
     assert {"Tensor", "Scalar", "int", "dim"} <= set(matrix["not_operators"])
-    # Windows overlap, so convolutions are not cut; pieces of a dropout would draw other numbers; TT-MLIR has no roll.
+    # Pieces of a dropout would draw other numbers; TT-MLIR has no roll.
     lacks = {
-        "add": [], "softmax": [], "roll": ["mlir"], "dropout": ["cutting", "mlir"], "convolution": ["cutting"],
-        "conv_transpose2d": ["lowering", "cutting"], "arange": ["lowering", "cutting", "resizing", "mlir"],
+        "add": [], "softmax": [], "roll": ["mlir"], "dropout": ["cutting", "mlir"], "convolution": [],
+        "conv_transpose2d": [], "arange": ["lowering", "cutting", "resizing", "mlir"],
     }  # fmt: skip
     assert {name: rows[name]["lacks"] for name in lacks} == lacks
 
