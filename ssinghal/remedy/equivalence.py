@@ -170,7 +170,8 @@ class TorchBackend(RewriteBackend):
         wide = replace(case, placement=replace(case.placement, dtype=DType.FLOAT32)) if floats else case
         self.bound, self.residents = bind(wide), []  # its operands are placed, and cut, as those of float32
         self.info = self.bound.info
-        self.tensors = list(device_values(self.bound, make_values(torch, self.bound)))
+        values = device_values(self.bound, make_values(torch, self.bound))
+        self.tensors = [x.float() if x.is_floating_point() else x for x in values]  # weights may have a dtype of their own
 
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
         bound = bind(case)

@@ -12,6 +12,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators import families, find_operator, make_case
 from ssinghal.operators.binding import bind
 from ssinghal.operators.dims import as_placed, axes_of
+from ssinghal.operators.operator_info import WEIGHTS_DTYPE
 from ssinghal.remedy.equivalence import check_values, compare, fewer_elements
 from ssinghal.remedy.replicate_padding import pad_values
 from ssinghal.remedy.rewrites import cuts
@@ -78,6 +79,26 @@ def test_maps_or_stretches_of_a_convolution_are_convolved_alone(name, shapes, at
     for count in (2, 3, units) if units else ():
         check = check_values(Trial(case, (), "pieces", {"axis": 0, "count": count, "memory": "dram"}))
         assert check.equal or check.rounding, (count, check)
+
+
+@pytest.mark.parametrize("info", [one for one in CALLED if WEIGHTS_DTYPE in one.attrs], ids=lambda info: info.name)
+@pytest.mark.parametrize("dtype", ["bfloat8_b", "bfloat4_b"])
+def test_weights_in_a_dtype_of_their_own_do_not_change_the_comparison(info, dtype):
+    """Pieces are compared in float32, whatever the weights are stored in."""
+    reasons = set()
+    for shape in SHAPES:
+        try:
+            sample = info.sample(shape)
+            attrs = {**sample.attrs, WEIGHTS_DTYPE: dtype}
+            case = as_placed(make_case(info.name, sample.inputs, attrs, Placement(channels_last=sample.channels_last)))
+            axes = axes_of(bind(case))
+        except InvalidCase:
+            continue
+        for axis in axes.units if axes else ():
+            check = check_values(Trial(case, (), "pieces", {"axis": axis, "count": 2, "memory": "dram"}))
+            reasons.add(check.reason)
+            assert check.equal or check.rounding, (case.id, axis, check)
+    assert reasons == {""}
 
 
 @pytest.mark.parametrize("as_written", [False, None])
