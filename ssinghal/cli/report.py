@@ -50,6 +50,7 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     from ssinghal.report.retry import search_remedies, try_remedies
     from ssinghal.report.writer import PAGE, write_report
     from ssinghal.runs.diff import Changes
+    from ssinghal.runs.diff_text import heading
     from ssinghal.runs.reader import counted, find_run, read_run
 
     path = find_run(run, results)
@@ -73,8 +74,7 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     for line in (*(f"not in the run: {loss}" for loss in wanted.losses), *wanted.remarks, *skipped):
         click.echo(line)
     if changes is not None:
-        counts = ", ".join(f"{n:,} {kind}" for kind, n in changes.counts.items() if n)
-        click.echo(f"since run {changes.before}: {counts or 'no change'}")
+        click.echo(f"since run {changes.before}: {heading(changes)}")
     click.echo(f"{len(written)} files; the page: {folder / PAGE}")
 
 

@@ -20,7 +20,7 @@ MAX_MODELS = 3
 
 def lines(changes: Changes, shown: int | None = SHOWN) -> Iterator[str]:
     """Yields what was compared, how many cases changed, notes, then the changes by kind. ``shown``: of each kind; None: all."""
-    yield f"{changes.before} → {changes.after}: {in_short(changes)}"
+    yield f"{changes.before} → {changes.after}: {heading(changes)}"
     yield from (f"  {head}" for head in changes.heads)
     yield from (f"  note: {note}" for note in changes.notes)
     for kind, listed in _by_kind(changes):
@@ -51,7 +51,7 @@ def _failing_line(record: Record) -> str:
 def markdown(changes: Changes, shown: int | None = None) -> str:
     """Returns the same as a document with tables. Texts of others (ids, messages) are escaped."""
     parts = [f"## {code(changes.before)} → {code(changes.after)}\n"]
-    parts.append("".join(f"- {text(line)}\n" for line in (in_short(changes), *changes.heads)))
+    parts.append("".join(f"- {text(line)}\n" for line in (heading(changes), *changes.heads)))
     if changes.notes:
         parts.append("### Notes\n\n" + "".join(f"- {text(note)}\n" for note in changes.notes))
     for kind, listed in _by_kind(changes):
@@ -94,6 +94,15 @@ def in_short(changes: Changes, kinds: Iterable[ChangeKind] = tuple(ChangeKind)) 
     """Returns the counts, such as ``1 new-oom, 2 grown``, or ``no change``."""
     counts = changes.counts
     return ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "no change"
+
+
+def heading(changes: Changes) -> str:
+    """Returns what was compared and what came of it, such as ``no change; compared by placement: 7 calls``. ``no change`` only
+    says so of cases that both runs have."""
+    parts = [in_short(changes)] if changes.cases or changes.found else []
+    if calls := len(changes.placements):
+        parts.append(f"compared by placement: {calls:,} call{'' if calls == 1 else 's'}")
+    return "; ".join(parts) or "nothing in common: no case was compared"
 
 
 def _by_kind(changes: Changes) -> Iterator[tuple[ChangeKind, list[Change]]]:

@@ -14,6 +14,7 @@ from ssinghal.cli import cli
 from ssinghal.core.case import Source
 from ssinghal.runs.change_kinds import ChangeKind
 from ssinghal.runs.diff import Changes
+from ssinghal.runs.diff_text import lines, markdown
 from ssinghal.runs.reader import read_run
 from tests.support.processes import catalog_text
 from tests.support.run_builder import a_record, write_run
@@ -113,6 +114,25 @@ def test_only_a_memory_that_was_requested_makes_placements(tmp_path):
     assert (told.found, [(c.before.key, c.after.key) for c in told.placements]) == ((), [(before[1]["key"], after[1]["key"])])
 
 
+DRAM = {"memory": "dram"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "one", "other", "heading"),
+    [
+        ([BOTH], [BOTH], {}, {}, "no change"),
+        ([of("c8")], [of("c8", memory="dram")], {}, DRAM, "compared by placement: 1 call"),
+        ([BOTH, of("c8")], [BOTH, of("c8", memory="dram")], {}, DRAM, "no change; compared by placement: 1 call"),
+        ([of("c8")], [of("c8", memory="dram")], {}, {}, "1 lost-fit, 1 new-case"),
+        ([of("c6")], [BOTH], {"catalogs": ["c6"]}, {"catalogs": ["c8"]}, "nothing in common: no case was compared"),
+    ],
+)
+def test_the_heading_says_what_was_compared(tmp_path, before, after, one, other, heading):
+    changes = compared(tmp_path, before, after, one, other)
+    assert next(lines(changes)) == f"{ONE} → {OTHER}: {heading}"
+    assert f"- {heading}" in markdown(changes).splitlines()
+
+
 # Real runs -----------------------------------------------------------------------------------------------------------------
 
 # Tiles of 2,048 B in 64 banks of L1 (1,393,312 B) and 12 of DRAM (1,072,693,184 B), operand and result of relu:
@@ -154,7 +174,7 @@ def test_placements_of_the_same_calls(runs):
     done = compare(runs, "dram", "l1")
     assert done.exit_code == 0
     first, head, placements, title, *fits = done.stdout.splitlines()
-    assert first.endswith(": no change")
+    assert first == f"{runs['dram'].name} → {runs['l1'].name}: compared by placement: 4 calls"
     assert ": 0 cases in both" in head
     counts = "1 fit in both, 2 in dram only, 0 in l1 only, 1 in neither"
     assert placements == f"placements: 4 calls in dram before, in l1 after: {counts}"
@@ -193,6 +213,9 @@ def test_another_selection_is_no_finding(runs):
     assert done.stdout.splitlines()[0].endswith(": no change")
     assert f"{runs['l1'].name} did not select these catalogs: tanh; 2 cases not compared" in done.stdout
     assert json.loads(compare(runs, "both", "l1", "--json").stdout)["changes"] == []
+    nothing = compare(runs, "tanh", "l1")
+    assert nothing.exit_code == 0
+    assert nothing.stdout.splitlines()[0].endswith("Z: nothing in common: no case was compared")
     apart = json.loads(compare(runs, "tanh", "l1", "--json").stdout)
     assert (apart["cases"], apart["changes"], len(apart["notes"])) == (0, [], 2)
     small = compare(runs, "l1", "small")  # 32,768,000 B are selected, 65,536,000 B and more are not
