@@ -71,7 +71,7 @@ def report(run: str | None, output: Path | None, since: str | None, tries: bool,
     for group in wanted.groups:
         totals = ", ".join(f"{status} {cases:,}" for status, cases in counted(group.records).items())
         click.echo(f"{group.setting}: {len(group.records):,} cases: {totals}; {group.numerics}")
-    for line in (*(f"not in the run: {loss}" for loss in wanted.losses), *wanted.remarks, *skipped):
+    for line in (*(f"the run is incomplete: {loss}" for loss in wanted.losses), *wanted.remarks, *skipped):
         click.echo(line)
     if changes is not None:
         click.echo(f"since run {changes.before}: {heading(changes)}")

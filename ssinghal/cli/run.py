@@ -83,7 +83,8 @@ def run(
             lines = folder.finish(len(cases), notes)
     summary = Summary.of(folder.records)
     if as_json:
-        header = {"run": folder.info.run, "folder": str(folder.path), "selected": len(cases)}
+        counts = {"selected": len(cases), "unreached": folder.info.unreached}
+        header = {"run": folder.info.run, "folder": str(folder.path), **counts}
         missing = {"lines": len(unmapped), "calls": sum(unmapped)}
         click.echo(json.dumps({**header, **summary.to_json(), "left_out": missing, "host_bytes": host_bytes}))
     else:

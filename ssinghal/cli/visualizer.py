@@ -55,7 +55,7 @@ def export_visualizer(
     folder = output or (path if path.is_dir() else path.parent) / "visualizer"
     source = read_run(path)
     chosen, notes = chosen_records(source, (*case, *keys), everything=everything, per_operator=per_operator)
-    notes += [f"not in the run: {loss}" for loss in source.losses]
+    notes += [f"the run is incomplete: {loss}" for loss in source.losses]
     exports: list[ExportResult] = []
     for board in dict.fromkeys(record.board for record in chosen):
         records = [record for record in chosen if record.board == board]

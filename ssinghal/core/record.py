@@ -491,6 +491,13 @@ class RunInfo:
     finished: str | None = None
     # Cases by status.
     totals: Mapping[str, Bytes] = field(default_factory=dict)
+    # How many cases it ended before; each has a ``not_run`` record. 0 in runs of versions that did not count them.
+    unreached: Bytes = 0
+
+    @property
+    def interruption(self) -> str:
+        """A line on the cases that the run did not reach; empty if there are none."""
+        return f"interrupted: {self.unreached:,} of {self.selected or 0:,} cases were not run" if self.unreached else ""
 
 
 FAULTS = (Status.ERROR, Status.MISMATCH, Status.CRASH, Status.TIMEOUT)

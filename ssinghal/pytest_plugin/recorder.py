@@ -35,6 +35,7 @@ class RecordCollector:
         self._config = config
         self._records: dict[Identity, dict[str, Any]] = {}
         self._stale: list[str] = []
+        self._ended: set[str] = set()
         self._running = False
         self._folder: RunFolder | None = None
         self._lines: list[str] = []
@@ -67,6 +68,8 @@ class RecordCollector:
         record = getattr(report, RECORD_ATTRIBUTE, None)
         if record is not None:
             self._append(record)
+        if report.when == "call" or not report.passed:
+            self._ended.add(report.nodeid)  # not a test that Ctrl-C stopped after its setup
         if report.when == "call":
             self._stale += [str(value) for name, value in report.user_properties if name == STALE_PROPERTY]
 
@@ -90,7 +93,7 @@ class RecordCollector:
         if harness is not None and crashitem in harness.tests:
             self._append_without_probe(harness, crashitem, Status.CRASH, "the pytest process that ran its test ended")
 
-    def _append(self, record: dict[str, Any]) -> None:
+    def _append(self, record: dict[str, Any], *, reached: bool = True) -> None:
         key = (record["op"], record["key"])
         if key in self._records:
             return
@@ -98,32 +101,39 @@ class RecordCollector:
         if self._folder is None:
             return
         try:
-            self._folder.append(record)
+            (self._folder.append if reached else self._folder.append_unreached)(record)
         except HarnessError as error:
             self._folder = None
             pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
 
-    def _append_without_probe(self, harness: Harness, nodeid: str, status: Status, message: str) -> None:
+    def _append_without_probe(
+        self, harness: Harness, nodeid: str, status: Status, message: str, *, reached: bool = True
+    ) -> None:
         case = harness.cases[harness.tests[nodeid]]
-        self._append(harness.record_without_probe(case, nodeid, status, message))
+        self._append(harness.record_without_probe(case, nodeid, status, message), reached=reached)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         harness = active(self._config)
         if harness is None or not self._running:
             return
-        from ssinghal.core.record import Status
+        from ssinghal.core.record import RunInfo, Status
         from ssinghal.runs.summary import Summary
 
-        for nodeid in [nodeid for nodeid, key in harness.tests.items() if key not in self._records]:
-            message = "the run ended, or its test failed, before it was run"
-            self._append_without_probe(harness, nodeid, Status.NOT_RUN, message)
+        selected = self._selected(harness)
+        ended = {harness.tests[nodeid] for nodeid in self._ended if nodeid in harness.tests}
+        left = [(nodeid, key) for nodeid, key in harness.tests.items() if key not in self._records]
+        for nodeid, key in left:
+            message = f"{'its test' if key in ended else 'the run'} ended before it was run"
+            self._append_without_probe(harness, nodeid, Status.NOT_RUN, message, reached=key in ended)
         if self._folder is None:
-            self._lines = Summary.of(list(self._records.values())).lines() if self._records else []
+            interruption = RunInfo(selected=selected, unreached=len({key for _, key in left} - ended)).interruption
+            lines = Summary.of(list(self._records.values())).lines() if self._records else []
+            self._lines = [*([interruption] if interruption else []), *lines]
             return
         notes = [f"{STALE_PROPERTY}: {line}" for line in self._stale]
         try:
-            self._lines = self._folder.finish(self._selected(harness), notes)
+            self._lines = self._folder.finish(selected, notes)
             self._lines.append(f"records: {self._folder.path / 'records.jsonl'}")
         except HarnessError as error:
             self._lines = [str(error)]

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
@@ -48,8 +49,8 @@ def sweep(
     def finish(number: int, done: Future[Record]) -> None:
         finished.put((number, done))
 
-    def write(number: int, record: Record) -> None:
-        folder.append(replace(record, estimate=waiting.pop(number).stored()).to_json())
+    def line(number: int, record: Record) -> dict[str, Any]:
+        return replace(record, estimate=waiting.pop(number).stored()).to_json()
 
     with _collected_signals() as caught:
         waiting = {number: estimate(case, board) for number, case in enumerate(cases)}
@@ -65,7 +66,7 @@ def sweep(
                     except queue.Empty:
                         continue
                     if not caught:  # a signal to the whole group ends workers too, and the cases are not to blame
-                        write(number, done.result())
+                        folder.append(line(number, done.result()))
                         report(done.result())
         except (HarnessError, OSError) as error:
             why = f": {error}"
@@ -73,7 +74,8 @@ def sweep(
         finally:
             for number in tuple(waiting):
                 why = f": {caught[0].name}" if caught else why
-                write(number, unprobed(cases[number], Status.NOT_RUN, f"the run ended before it{why}", board.name))
+                record = unprobed(cases[number], Status.NOT_RUN, f"the run ended before it{why}", board.name)
+                folder.append_unreached(line(number, record))
     return caught[0] if caught else None
 
 

@@ -249,11 +249,11 @@ class _GroupDiff:
                 yield self._change(kind, new, _words(old), _words(new), numbers)
         for record in self._vanished:
             if record.status is Status.FITS:
-                reason = f"no record: {self.after.id} is incomplete" if self.after.losses else "no record"
+                reason = f"no record: {self.after.id} is incomplete" if self.after.lacks_records else "no record"
                 yield self._change(ChangeKind.LOST_FIT, record, _words(record), reason)
-            elif not self.after.losses:
+            elif not self.after.lacks_records:
                 yield self._change(ChangeKind.VANISHED, record, _words(record), "")
-        for record in self._added if not self.before.losses else ():
+        for record in self._added if not self.before.lacks_records else ():
             yield self._change(ChangeKind.NEW_CASE, record, "", _words(record))
 
     def across_notes(self) -> Iterator[str]:
@@ -273,7 +273,7 @@ class _GroupDiff:
         yield from self._unselected[0].notes(self._left_out)
         yield from self._unselected[1].notes(self._not_yet)
         for run, missing, not_counted in ((self.after, self._vanished, "vanished"), (self.before, self._added, "new")):
-            if run.losses and missing:
+            if run.lacks_records and missing:
                 yield f"{_cases(len(missing))} without a record in {run.id}, which is incomplete: not counted as {not_counted}"
 
     def _change(

@@ -92,7 +92,8 @@ class Run:
         path: Folder of the run, or its ``records.jsonl``.
         head: What ``run.json`` holds; empty where there is none.
         groups: Records by device mode, board and TTNN release, which are not to be added up. ``records`` holds them all.
-        losses: What an incomplete run lacks, in words.
+        losses: What an incomplete or interrupted run lacks, in words.
+        lacks_records: Whether cases have no record. An interrupted run that ended by itself has one for each case.
         remarks: What else is odd about its files.
     """
 
@@ -101,6 +102,7 @@ class Run:
     groups: tuple[RecordGroup, ...]
     losses: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    lacks_records: bool = False
 
     @property
     def id(self) -> str:
@@ -189,6 +191,9 @@ def read_run(path: Path) -> Run:
         losses.append(
             f"{missing:,} of {head.selected:,} selected cases have no record: the run was interrupted or is still in progress"
         )
+    lacks_records = bool(losses)
+    if head.interruption:
+        losses.append(head.interruption)
     by_setting: dict[Setting, list[Record]] = {}
     for (setting, _, _), record in kept.items():
         by_setting.setdefault(setting, []).append(record)
@@ -200,7 +205,7 @@ def read_run(path: Path) -> Run:
         )
     largest_first = sorted(by_setting.items(), key=lambda item: (-len(item[1]), str(item[0])))
     groups = tuple(RecordGroup.of(*grouped, head.device) for grouped in largest_first)
-    return Run(path, head, groups, tuple(losses), tuple(remarks))
+    return Run(path, head, groups, tuple(losses), tuple(remarks), lacks_records)
 
 
 def _kept(records: Iterable[Record]) -> dict[tuple[Setting, str, str], Record]:

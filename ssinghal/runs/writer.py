@@ -61,6 +61,11 @@ class RunFolder:
         self._lines.write(json.dumps(stamped))
         self.records.append(stamped)
 
+    def append_unreached(self, record: Mapping[str, Any]) -> None:
+        """Writes the ``not_run`` record of a case that the run ended before, and counts it."""
+        self.append(record)
+        self.info = replace(self.info, unreached=self.info.unreached + 1)
+
     def finish(self, selected: int, notes: Sequence[str] = ()) -> list[str]:
         """Closes the run with its totals, adds it to the index, and returns the lines of the summary. ``notes`` are written to
         its file too. If the index cannot be written, the last line states why; the run is complete without it."""
@@ -82,6 +87,8 @@ class RunFolder:
     def _head(self) -> list[str]:
         device = self.info.device
         head = f"run {self.info.run}: {len(self.records)} of {self.info.selected} selected cases recorded"
+        if self.info.interruption:
+            head = f"{head}; {self.info.interruption}"
         opened = f"{device.mode} {device.board}" if device.mode is not DeviceMode.NONE else "no device"
         where = f"{opened}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
         if device.mode is DeviceMode.GOLDEN:

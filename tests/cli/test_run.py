@@ -25,6 +25,7 @@ from tests.support.processes import (
     wait_for,
     workers_of,
 )
+from tests.support.run_builder import write_run
 
 PROGRAM = [sys.executable, "-m", "ssinghal"]
 
@@ -88,7 +89,7 @@ def test_a_run_and_its_folder(tmp_path):
     assert code == 0, err
     assert run.statuses() == {"fits": 4, "oom": 1, "unsupported": 1}
     info = run.info
-    assert (info["selected"], info["totals"]) == (6, {"fits": 4, "oom": 1, "unsupported": 1})
+    assert (info["selected"], info["totals"], info["unreached"]) == (6, {"fits": 4, "oom": 1, "unsupported": 1}, 0)
     assert info["finished"] >= info["started"]
     assert (info["device"]["mode"], info["device"]["board"]) == ("virtual", "n150")
     assert (info["options"]["catalogs"], info["options"]["workers"]) == (["catalog.yaml"], 1)
@@ -202,6 +203,7 @@ def test_costly_host_work_is_not_run_and_the_reason_is_given(tmp_path):
     code, out, _ = run()
     assert code == 0
     assert run.statuses() == {"fits": 1, "not_run": 1}
+    assert (run.info["unreached"], "interrupted" in out) == (0, False), "the run reached the case"
     # a tile for each of the values' rows: 8192 * 8192 / 32
     reason = "TTNN maps 2,097,152 tiles on the host for this call; more than 200,000 are not tried"
     assert f"not_run: unsqueeze 1x8192x8192-dim=-1-dram-nhwc: {reason}" in out.splitlines()
@@ -226,12 +228,30 @@ def test_a_run_that_is_ended_accounts_for_every_case(tmp_path, number):
     else:
         assert process.returncode == 128 + number
         assert run.statuses() == {"fits": 3, "not_run": 1}
-        assert run.info["totals"] == {"fits": 3, "not_run": 1}
+        assert (run.info["totals"], run.info["unreached"]) == ({"fits": 3, "not_run": 1}, 1)
+        interruption = "interrupted: 1 of 4 cases were not run"
+        assert out.splitlines()[0] == f"run {run.info['run']}: 4 of 4 selected cases recorded; {interruption}"
         assert f"not_run: unsqueeze 1x8192x8192-dim=-1-dram-nhwc: the run ended before it: {number.name}" in out.splitlines()
         assert "Traceback" not in err
         assert "of 4 (75 %)" in err.splitlines()[-1], "cases that were not run are no progress"
         assert err.splitlines()[-1].endswith("fits 3, oom 0, other 0")
+        for path in documents_of(run):
+            assert interruption in path.read_text(), path.name
+        complete = write_run(tmp_path, [{**r, "status": "fits", "message": ""} for r in run.records])
+        compared = subprocess.run(
+            [*PROGRAM, "compare", str(complete), str(run.latest)], cwd=tmp_path, text=True, capture_output=True, check=False
+        )
+        assert f"{run.info['run']}: {interruption}" in compared.stdout
+        assert "lost-fit" in compared.stdout
     wait_for(lambda: all_ended(workers), "the end of the device processes")
+
+
+def documents_of(run: Run) -> list[Path]:
+    """All files of its report but the table of failures, and the text of its summary."""
+    subprocess.run([*PROGRAM, "report", "latest"], cwd=run.folder, check=True, capture_output=True)
+    documents = [path for path in (run.latest / "report").rglob("*.*") if path.suffix != ".csv"]
+    assert {path.suffix for path in documents} == {".md", ".html", ".json"}
+    return [*documents, run.latest / "summary.txt"]
 
 
 def test_a_device_that_does_not_open_leaves_cases_that_were_not_run(tmp_path):
@@ -242,7 +262,7 @@ def test_a_device_that_does_not_open_leaves_cases_that_were_not_run(tmp_path):
     assert reason.startswith("cannot write /proc/nothing, for the files of virtual devices")
     assert run.statuses() == {"not_run": 6}
     assert {r["message"] for r in run.records} == {f"the run ended before it: {reason}"}
-    assert (run.info["totals"], run.info["device"]) == ({"not_run": 6}, {})
+    assert (run.info["totals"], run.info["device"], run.info["unreached"]) == ({"not_run": 6}, {}, 6)
     assert all(r["estimate"]["verdict"] for r in run.records)
 
 

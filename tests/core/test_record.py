@@ -171,7 +171,8 @@ def test_a_run_is_described_as_it_is_read():
     assert parse_device(json.dumps(device.to_json())) == device
     assert (DeviceFacts().to_json(), parse_device("{}")) == ({}, DeviceFacts())
     assert list(plain(info())) == [
-        "run", "started", "command", "commit", "device", "versions", "options", "schema", "selected", "finished", "totals",
+        "run", "started", "command", "commit", "device", "versions", "options", "schema", "selected", "finished",
+        "totals", "unreached",
     ]  # fmt: skip
 
 

@@ -118,9 +118,36 @@ def test_after_a_failure_with_x_the_rest_is_not_run(tmp_path):
     assert code == 1
     assert "R7 requested (34078720, 532481) B (total, per bank), TTNN now requests (34078720, 532480) B" in output
     assert suite.statuses() == {add_large: "oom", relu_small: "not_run"}
-    assert suite.info["totals"] == {"oom": 1, "not_run": 1}
+    assert (suite.info["totals"], suite.info["unreached"]) == ({"oom": 1, "not_run": 1}, 1)
+    assert "2 of 2 selected cases recorded; interrupted: 1 of 2 cases were not run" in output
     assert suite.info["options"]["keyword"] == "not memory_estimation"
     assert "before it was run" in next(r for r in suite.records if r["op"] == "relu")["message"]
+
+
+def test_a_case_whose_test_failed_first_was_reached(tmp_path):
+    operators = {"add": [{"shape": SMALL}], "relu": [{"shape": SMALL}]}
+    modules = {"test_a.py": operator_module("add") + BROKEN_FIXTURE, "test_b.py": operator_module("relu") + BROKEN_FIXTURE}
+    suite = Suite(tmp_path, operators, modules)
+    code, output = suite.run()
+    assert (code, suite.statuses()) == (1, {add_small: "not_run", relu_small: "not_run"}), output
+    assert (suite.info["unreached"], "interrupted" in output) == (0, False)
+
+    code, output = suite.run("-x")
+    assert suite.statuses() == {add_small: "not_run", relu_small: "not_run"}
+    assert suite.info["unreached"] == 1
+    assert [r["message"] for r in suite.records] == ["its test ended before it was run", "the run ended before it was run"]
+    assert "interrupted: 1 of 2 cases were not run" in output
+
+
+BROKEN_FIXTURE = """
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def broken():
+    raise RuntimeError("broken")
+"""
 
 
 # A conftest whose estimates of mul contradict arithmetic.
@@ -269,7 +296,8 @@ def test_wait():
         assert process.returncode == 2, output
         assert suite.statuses() == {relu_small: "fits", add_small: "not_run"}
         assert info["totals"] == {"fits": 1, "not_run": 1}
-        assert "2 of 2 selected cases recorded" in output
+        assert info["unreached"] == 1
+        assert "2 of 2 selected cases recorded; interrupted: 1 of 2 cases were not run" in output
     else:
         assert suite.statuses() == {relu_small: "fits"}
         assert (info["selected"], info["finished"], info["totals"]) == (2, None, {})

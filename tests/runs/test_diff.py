@@ -275,6 +275,16 @@ def test_in_an_incomplete_run_no_case_vanishes_but_fits_are_lost(compared):
     assert changes.notes == (f"{OTHER}: {loss}", note)
 
 
+def test_fits_that_an_interrupted_run_did_not_reach_are_lost(tmp_path):
+    """It has a record of every selected case, so that one without a record is gone."""
+    whole = [a_record("relu"), a_record("gelu"), a_record("silu", status="oom")]
+    unreached = a_record("gelu", status="not_run", mode="none", verdict={"message": "ended"})
+    stopped = write_run(tmp_path, [a_record("relu"), unreached], OTHER, unreached=1)
+    changes = Changes.of(read_run(write_run(tmp_path, whole, ONE)), read_run(stopped))
+    assert named(changes) == [(ChangeKind.LOST_FIT, "gelu"), (ChangeKind.VANISHED, "silu")]
+    assert changes.notes == (f"{OTHER}: interrupted: 1 of 2 cases were not run",)
+
+
 def test_a_change_names_the_models_that_make_the_call(compared):
     """The models that make the call and how often, and the key to look it up by; shape sweeps make no calls."""
     sources = [Source("a-640", "m/a", "640x640", 8), Source("crossed", "m/b", "640x640", 0)]

@@ -75,6 +75,19 @@ def test_a_truncated_line_is_skipped_and_reported(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("stated", "losses"), [(2, ("interrupted: 2 of 3 cases were not run",)), (0, ()), (None, ())])
+def test_an_interrupted_run_is_incomplete_though_no_record_is_missing(tmp_path, stated, losses):
+    """Runs of earlier versions (None) do not state which of their cases they reached."""
+    records = [a_record(), *(a_record(op, status="not_run", mode="none") for op in ("gelu", "silu"))]
+    folder = write_run(tmp_path, records, unreached=stated or 0)
+    if stated is None:
+        head = json.loads((folder / "run.json").read_text())
+        del head["unreached"]
+        (folder / "run.json").write_text(json.dumps(head))
+    run = read_run(folder)
+    assert (len(run.records), run.losses, run.lacks_records) == (3, losses, False)
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
