@@ -106,8 +106,25 @@ def _of_groups(run: Run, reports: Sequence[GroupReport], of: Callable[[GroupRepo
     for report in reports:
         group = report.group
         numerics = {"numerics": group.numerics, "cases": len(group.records), "totals": report.facts.statuses}
-        groups.append({**group.setting.to_json(), **numerics, **of(report)})
+        found = of(report)
+        if not group.setting.measures_memory:
+            found = {"memory": "not measured", **_without_memory(found)}
+        groups.append({**group.setting.to_json(), **numerics, **found})
     return {**_head(run), "groups": groups}
+
+
+def _without_memory(value: Any) -> Any:
+    """Returns ``value`` with None for everything that a run of golden functions cannot know: it has no failures, nor none."""
+    if isinstance(value, Mapping):
+        return {key: None if key in _OF_MEMORY else _without_memory(inner) for key, inner in value.items()}
+    return [_without_memory(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+_OF_MEMORY = frozenset({
+    "failing", "failing_cases", "failing_pairs", "failing_calls", "failing_shapes", "failing_operators", "failures",
+    "failing_cases_of_models", "failing_calls_of_models", "fits", "oom", "fitting_calls", "resources", "bands", "shapes",
+    "worst", "pairs_first_here", "remedies", "searched",
+})  # fmt: skip
 
 
 def _oom(report: GroupReport) -> dict[str, Any]:
@@ -125,7 +142,7 @@ def _oom(report: GroupReport) -> dict[str, Any]:
              "operators": len({p.op for p in pairs}), "shapes": len({p.shape for p in pairs})}
             for band, pairs in facts.bands.items()
         ],
-        "operators": [_operator(operator) for operator in facts.failing_operators],
+        "operators": [_operator(o) for o in facts.failing_operators] if facts.group.setting.measures_memory else None,
         "shapes": [
             {"shape": s.shape, "band": s.band.name, **_size(s.size), "operators": [p.op for p in s.pairs], "cases": s.cases}
             for s in facts.shapes

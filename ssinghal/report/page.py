@@ -96,6 +96,7 @@ def _group(report: GroupReport) -> dict[str, Any]:
         "setting": str(group.setting),
         "board": group.setting.board,
         "numerics": group.numerics,
+        "measuresMemory": group.setting.measures_memory,
         "cases": cases.packed(),
         "tensors": tensors.packed(),
         "details": [part.packed() for part in details],

@@ -16,21 +16,28 @@ from ssinghal.report.support_matrix import support_matrix
 MAX_SHAPES = 20
 
 
+def measured(c: GroupReport, found: object) -> object:
+    """Returns a cell on memory: ``found``, or that this group did not measure any."""
+    return found if c.group.setting.measures_memory else "not measured"
+
+
 def operator_status(c: GroupReport) -> Markup:
     columns = status_columns(map(_outcome, c.facts.records))
     rows: list[list[object]] = []
     for o in c.facts.operators:
-        rows.append([code(o.op), len(o.records), *_status_counts(o.records, columns), o.failing_calls])
+        rows.append([code(o.op), len(o.records), *_status_counts(o.records, columns), measured(c, o.failing_calls)])
     total = [Markup("**total**"), len(c.facts.records), *_status_counts(c.facts.records, columns)]
     names = [f"oom: {resource}" if resource else status for status, resource in columns]
-    return table(["operator", "cases", *names, "failing calls of models"], [*rows, [*total, _sum_calls(c.facts.oom)]])
+    return table(
+        ["operator", "cases", *names, "failing calls of models"], [*rows, [*total, measured(c, _sum_calls(c.facts.oom))]]
+    )
 
 
 def patterns(c: GroupReport) -> Markup:
     """Groups cases that do not fit by status, resource and stage; the one with most missing bytes is the example."""
     alike: dict[tuple[str, str, str], list[Record]] = {}
     for r in c.facts.records:
-        if r.status is not Status.FITS:
+        if r.status not in (Status.FITS, Status.AGREES):
             what = r.resource.value if r.resource else r.error_type
             alike.setdefault((r.status.value, what, r.stage.rstrip(" 0123456789")), []).append(r)
     rows: list[list[object]] = []
@@ -88,7 +95,7 @@ def catalogs(c: GroupReport) -> Markup:
             by_catalog.setdefault(name, []).append(r)
     rows: list[list[object]] = []
     for name, rs in sorted(by_catalog.items()):
-        fits, oom = sum(r.status is Status.FITS for r in rs), sum(r.is_oom for r in rs)
+        fits, oom = (measured(c, sum(r.status is status for r in rs)) for status in (Status.FITS, Status.OOM))
         rows.append([name or "given by hand", len(rs), fits, oom, len({r.op for r in rs})])
     return table(["catalog", "cases", "fits", "oom", "operators"], rows)
 
@@ -97,8 +104,10 @@ def models(c: GroupReport) -> Markup:
     rows: list[list[object]] = []
     for m in c.facts.models:
         neither = m.calls - m.fitting_calls - m.failing_calls
-        calls = [m.calls, m.fitting_calls, m.failing_calls, neither, share(m.failing_calls, m.calls)]
-        rows.append([m.model, m.input_size, m.catalog, *calls, len(m.cases), len(m.oom), _modules(m.modules)])
+        outcomes = m.fitting_calls, m.failing_calls, neither, share(m.failing_calls, m.calls)
+        calls = [m.calls, *(measured(c, outcome) for outcome in outcomes)]
+        failing = measured(c, len(m.oom)), measured(c, _modules(m.modules))
+        rows.append([m.model, m.input_size, m.catalog, *calls, len(m.cases), *failing])
     calls_are = ["calls", "fit", "fail (OOM)", "neither", "fail"]
     return table(["model", "input", "catalog", *calls_are, "cases", "failing cases", "failing calls by module"], rows)
 
@@ -110,7 +119,15 @@ def shape_only_models(c: GroupReport) -> Markup:
 
 def support(c: GroupReport) -> Markup:
     rows = [
-        [code(row.operator), row.support, code(row.ttnn), row.cases, row.fits, row.oom, "; ".join(row.limitations)]
+        [
+            code(row.operator),
+            row.support,
+            code(row.ttnn),
+            row.cases,
+            measured(c, row.fits),
+            measured(c, row.oom),
+            "; ".join(row.limitations),
+        ]
         for row in support_matrix(c.facts)
     ]
     return table(["operator", "support", "TTNN function", "cases", "fits", "oom", "limitations"], rows)

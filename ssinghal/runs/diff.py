@@ -12,7 +12,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.json_values import fields_of
 from ssinghal.core.record import FAULTS, Record, Resource, Status
 from ssinghal.errors import HarnessError
@@ -104,7 +103,7 @@ class Changes:
         pairs = _paired(before.groups, after.groups, across)
         if not pairs:
             have = [f"{run.id} has {'; '.join(str(g.setting) for g in run.groups)}" for run in (before, after)]
-            golden = any(not _measures_memory(g.setting) for run in (before, after) for g in run.groups)
+            golden = any(not g.setting.measures_memory for run in (before, after) for g in run.groups)
             hint = "" if across else "; --across compares other boards and device modes"
             if golden:
                 hint = "; golden functions measure no memory, so that their runs are compared with each other only"
@@ -155,7 +154,7 @@ def _paired(before: Iterable[RecordGroup], after: Iterable[RecordGroup], across:
     ``across``: then by board, then by mode, then the one that is left in each run."""
     keys: list[Callable[[Setting], Any]] = [lambda s: s, lambda s: (s.device_mode, s.board)]
     if across:
-        keys += [lambda s: (s.board, _measures_memory(s)), lambda s: s.device_mode]
+        keys += [lambda s: (s.board, s.measures_memory), lambda s: s.device_mode]
     ones, others = list(before), list(after)
     pairs = []
     for key in keys:
@@ -166,14 +165,9 @@ def _paired(before: Iterable[RecordGroup], after: Iterable[RecordGroup], across:
                 pairs.append((one, same[0]))
                 ones.remove(one)
                 others.remove(same[0])
-    if across and len(ones) == len(others) == 1 and _measures_memory(ones[0].setting) == _measures_memory(others[0].setting):
+    if across and len(ones) == len(others) == 1 and ones[0].setting.measures_memory == others[0].setting.measures_memory:
         pairs.append((ones[0], others[0]))
     return pairs
-
-
-def _measures_memory(setting: Setting) -> bool:
-    """Runs of golden functions say nothing of memory: they are never compared with others."""
-    return setting.device_mode is not DeviceMode.GOLDEN
 
 
 def _left_out(run: Run, compared: Iterable[RecordGroup]) -> Iterator[str]:

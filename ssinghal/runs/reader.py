@@ -49,6 +49,11 @@ class Setting:
     def of(cls, record: Record) -> Setting:
         return cls(record.device_mode, record.board, record.ttnn)
 
+    @property
+    def measures_memory(self) -> bool:
+        """Golden functions give values alone."""
+        return self.device_mode is not DeviceMode.GOLDEN
+
     def to_json(self) -> dict[str, str]:
         return {"device_mode": self.device_mode.value, "board": self.board, "ttnn": self.ttnn}
 
@@ -74,7 +79,7 @@ class RecordGroup:
     def numerics(self) -> str:
         """Whether values were compared, for the header of every page."""
         compared = sum(r.comparison is not None for r in self.records)
-        if self.setting.device_mode is DeviceMode.GOLDEN:
+        if not self.setting.measures_memory:
             return (
                 f"no device: TTNN's golden functions compared with torch for {compared:,} of {len(self.records):,} cases; "
                 "no memory was measured, and no kernel ran"

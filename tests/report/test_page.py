@@ -292,6 +292,24 @@ def test_the_headline_counts_calls_of_models_and_no_case_of_a_sweep(visit):
     assert cases(tab) == ["relu OOM L1"]
 
 
+def test_a_page_without_measured_memory_counts_what_agrees(visit):
+    """A model's 5 calls of one case that agrees, its 2 of one that does not; one of two cases of a sweep agrees."""
+    records = [
+        a_record("relu", SHAPE, status="agrees", mode="golden", sources=[source("net", 5, "net-640")]),
+        a_record("silu", SHAPE, status="mismatch", mode="golden", sources=[source("net", 2, "net-640")]),
+        a_record("exp", SHAPE, status="agrees", mode="golden"),
+        a_record("abs", SHAPE, status="unsupported", mode="golden"),
+    ]
+    tab = visit(records)
+    lead, sweeps = (" ".join(text.split()) for text in tab.locator(".headline").all_inner_texts())
+    assert lead == "Memory was not measured: 5 of 7 calls that models make agree with TTNN's golden functions."
+    assert sweeps == "Memory was not measured: 1 of 2 cases agrees with TTNN's golden functions."
+    assert "run out of memory" not in shown(tab)
+    models = visit(records, "#view=models").locator("table[aria-label=Models]").inner_text().lower()
+    assert "7" in models.split()
+    assert not any(word in models for word in ("oom", "fit", "not run"))
+
+
 def test_a_models_share_counts_all_its_calls_regardless_of_the_filters(visit):
     """3 of 10 calls fit: 30 %, even if only OOMs are shown."""
     records = [*RECORDS[:3], a_record("exp", SHAPE, status="unsupported", sources=[source("net", 5, "net-640")])]

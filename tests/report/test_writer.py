@@ -116,6 +116,58 @@ def test_counts_match_the_lines(written):
     )
 
 
+def test_a_run_without_measured_memory_has_no_count_of_failures(tmp_path):
+    """Two of three cases agree, in 4 of 7 calls of a model: neither is a word on memory."""
+    net = [Source("net-640", "net", "640x400", calls, (ModuleCalls("head", calls),)) for calls in (4, 3)]
+    golden = [
+        a_record("relu", (1, 1, 32, 32), status="agrees", mode="golden", sources=net[:1]),
+        a_record("silu", (1, 1, 32, 32), status="mismatch", mode="golden", sources=net[1:]),
+        a_record("silu", (1, 1, 64, 32), status="agrees", mode="golden"),
+    ]
+    write_report(read_run(write_run(tmp_path, golden)), tmp_path / "report")
+    for name in (*DOCUMENTS, "per_operator/relu.md"):
+        document = (tmp_path / "report" / name).read_text()
+        assert document.index("**Memory was not measured**") < document.index("\n## "), name
+        for line in document.splitlines():
+            if "OOM" in line or "failing" in line:
+                assert not re.search(r"\| *\d", line), line
+    final = (tmp_path / "report" / DOCUMENTS[2]).read_text()
+    assert "| failing cases (OOM) | not measured |" in final
+    by_name = {
+        heading: dict(zip(rows[0], rows[-1], strict=True))
+        for heading in ("### Results by operator", "#### By catalog", "### Models", "### Support matrix")
+        for rows in [rows_under(final, heading)]
+    }
+    columns = {
+        "### Results by operator": ("failing calls of models",),
+        "#### By catalog": ("fits", "oom"),
+        "### Models": ("fit", "fail (OOM)", "fail", "failing cases"),
+        "### Support matrix": ("fits", "oom"),
+    }
+    for heading, unknown in columns.items():
+        assert {by_name[heading][column] for column in unknown} == {"not measured"}
+    assert by_name["### Results by operator"]["cases"] == "3"
+    assert by_name["### Models"]["calls"] == "7"
+
+    (oom,) = load(tmp_path / "report", "comprehensive_oom_report.json")["groups"]
+    assert (oom["memory"], oom["totals"]) == ("not measured", {"agrees": 2, "mismatch": 1})
+    known = {"device_mode", "board", "ttnn", "numerics", "cases", "totals", "memory", "tiers", "models"}
+    assert {name for name, value in oom.items() if value is not None} == known
+    assert [(m["calls"], m["failing_calls"], m["fitting_calls"]) for m in oom["models"]] == [(7, None, None)]
+    (analysis,) = load(tmp_path / "report", "detailed_analysis_data.json")["groups"]
+    assert {(o["op"], o["cases"], o["failing_cases"]) for o in analysis["operators"]} == {("relu", 1, None), ("silu", 2, None)}
+    (mapping,) = load(tmp_path / "report", "mapping_analysis.json")["groups"]
+    assert {(row["fits"], row["oom"]) for row in mapping["operators"]} == {(None, None)}
+
+
+def test_a_run_with_measured_memory_keeps_its_counts(written):
+    _, folder = written
+    (group,) = load(folder, "comprehensive_oom_report.json")["groups"]
+    assert "memory" not in group
+    assert None not in group.values()
+    assert not any("not measured" in (folder / name).read_text() for name in DOCUMENTS)
+
+
 def test_tables_of_the_documents_add_up(written):
     records, folder = written
     summary = (folder / "memory_analysis_summary.md").read_text()

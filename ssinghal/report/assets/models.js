@@ -5,9 +5,9 @@ function modelsView(_, group, cases) {
   const makes = modelRows(shown);
   return [
     panel("Models", modelsHint(makes, cases), makes.length > 0 && sortedTable({
-      columns: MODEL_COLUMNS,
+      columns: group.measuresMemory ? MODEL_COLUMNS : MODEL_COLUMNS.slice(0, 4),
       rows: makes,
-      order: "-failingCalls",
+      order: group.measuresMemory ? "-failingCalls" : "-calls",
       label: "Models",
     })),
     makes.length > 0 && modulesPanel(makes),

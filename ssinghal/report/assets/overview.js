@@ -10,7 +10,7 @@ function overviewView(shown, group) {
     called.length > 0 && modelsPart(called, group),
     called.length > 0 && changesPanel(group),
     faultsPanel(shown),
-    others.length > 0 && sweepsPart(others, called.length > 0),
+    others.length > 0 && sweepsPart(others, called.length > 0, group),
     called.length === 0 && changesPanel(group),
     shown.length === 0 && panel("Overview", null, el("p.empty", "No case passes the filters.")),
   ];
@@ -26,18 +26,31 @@ function modelsPart(items, group) {
   return [
     el(
       "section.panel.lead",
-      el(
-        "p.headline",
-        el("strong", { class: failing ? "some" : "none" }, count(failing)),
-        ` of ${plural(calls, "call")} that models make ${failing === 1 ? "runs" : "run"} out of memory `,
-        el("span.hint", scope(oom, models, failingModels)),
-      ),
+      group.measuresMemory
+        ? el(
+            "p.headline",
+            el("strong", { class: failing ? "some" : "none" }, count(failing)),
+            ` of ${plural(calls, "call")} that models make ${failing === 1 ? "runs" : "run"} out of memory `,
+            el("span.hint", scope(oom, models, failingModels)),
+          )
+        : agreeing(items, callsOf, `${plural(calls, "call")} that models make`),
       stack(items, callsOf, { made: "models" }, "calls"),
       oom.length > 0 && remedyLine(oom),
     ),
     oom.length > 0 && layersPanel(failingModels),
     oom.length > 0 && el("div.grid", breakdown(oom, items, callsOf, { made: "models" }, "call")),
   ];
+}
+
+/** States what a run without measured memory found: how many of `all` give the values of golden functions. */
+function agreeing(items, weigh, all) {
+  const number = sum(items.filter((item) => item.status === "agrees").map(weigh));
+  return el(
+    "p.headline",
+    "Memory was not measured: ",
+    el("strong", count(number)),
+    ` of ${all} ${number === 1 ? "agrees" : "agree"} with TTNN's golden functions.`,
+  );
 }
 
 /** Returns one row of each model and input: of several captures the one with most failing calls. */
@@ -57,7 +70,7 @@ function scope(oom, models, failing) {
 }
 
 /** Shows cases that no model is known to make. `second`: after those that models make. */
-function sweepsPart(items, second) {
+function sweepsPart(items, second, group) {
   const oom = items.filter((item) => item.oom);
   const pairs = new Set(oom.map((item) => `${item.op} ${item.shape}`)).size;
   return el(
@@ -71,12 +84,14 @@ function sweepsPart(items, second) {
     ),
     el(
       "section.panel.lead.minor",
-      el(
-        "p.headline",
-        el("strong", count(oom.length)),
-        ` of ${plural(items.length, "case")} run out of memory `,
-        oom.length > 0 && el("span.hint", `${plural(pairs, "pair")} of operator and shape.`),
-      ),
+      group.measuresMemory
+        ? el(
+            "p.headline",
+            el("strong", count(oom.length)),
+            ` of ${plural(items.length, "case")} run out of memory `,
+            oom.length > 0 && el("span.hint", `${plural(pairs, "pair")} of operator and shape.`),
+          )
+        : agreeing(items, once, plural(items.length, "case")),
       stack(items, once, { made: "nobody" }, "cases"),
       oom.length > 0 && remedyLine(oom),
     ),
