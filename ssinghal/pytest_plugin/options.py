@@ -43,9 +43,10 @@ OPTIONS = (
     Option("sample", None, "at most N cases of each operator, spread over their sizes"),
     Option("workers", None, "device processes (default: 2 on a virtual device, 1 on a real one)"),
 )
+PROGRESS = Option("progress", None, "show one line of progress instead of a letter for each test")
 FLAGS = (
+    PROGRESS,
     Option("ttnn-log", None, "let TTNN write its log to standard error"),
-    Option("progress", None, "show one line of progress instead of a letter for each test"),
     Option("remedies", None, "search for what makes cases fit that run out of memory; their skips and records name it"),
 )
 LISTS = (
@@ -80,3 +81,8 @@ def is_requested(config: pytest.Config) -> bool:
     if any(value_of(config, option) for option in (*OPTIONS, *FLAGS, *LISTS)) or PLUGIN in config.getoption("plugins"):
         return True
     return any(PLUGIN in (getattr(plugin, "pytest_plugins", None) or ()) for plugin in config.pluginmanager.get_plugins())
+
+
+def shows_progress(config: pytest.Config) -> bool:
+    """Whether ``--oom-progress`` is given, and no ``-v`` or ``-q``, which choose another form."""
+    return bool(value_of(config, PROGRESS)) and config.get_verbosity() == 0

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.pytest_plugin.options import add_options, is_requested
-from ssinghal.pytest_plugin.progress import ProgressLine, is_shown
+from ssinghal.pytest_plugin.options import add_options, is_requested, shows_progress
 from ssinghal.pytest_plugin.recorder import RECORD_ATTRIBUTE, START_ATTRIBUTE, RecordCollector
 from ssinghal.pytest_plugin.state import FAULTS, RECORD, activate, active, in_xdist
 
@@ -45,7 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(RecordCollector(config), "ssinghal-recorder")
     if not is_requested(config):
         return
-    if is_shown(config):
+    if shows_progress(config):
+        from ssinghal.pytest_plugin.progress import ProgressLine
+
         config.pluginmanager.register(ProgressLine(config), "ssinghal-progress")
     try:
         activate(config)

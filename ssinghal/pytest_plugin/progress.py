@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 
-from ssinghal.pytest_plugin.options import FLAGS, value_of
-
 LINE_EVERY_S = 30.0  # where the output is no terminal
 REDRAW_EVERY_S = 0.2
 OUTCOMES = ("passed", "skipped", "failed", "error", "xfailed", "xpassed")
 Status = tuple[str, str, Any]
-
-
-def is_shown(config: pytest.Config) -> bool:
-    """Whether ``--oom-progress`` is given, and no ``-v`` or ``-q``, which choose another form."""
-    (option,) = (flag for flag in FLAGS if flag.name == "progress")
-    return bool(value_of(config, option)) and config.get_verbosity() == 0
 
 
 class ProgressLine:

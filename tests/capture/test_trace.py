@@ -440,7 +440,7 @@ def value(number, place, given):
         (step(1, operands={"self": "2"}), "a damaged trace"),
         (step(1, results=[0]), "step 1 creates a value that exists already, or is unknown: 0"),
         (step(1, results=[4]), "step 1 creates a value that exists already, or is unknown: 4"),
-        (step(0, operands={}), "step 0, aten.batch_norm.default, lacks its operand input"),
+        (step(0, overload="aten.batch_norm.default", operands={}), "step 0, aten.batch_norm.default, lacks its operand input"),
         (step(1, operands={}), "lacks its operand self"),
         (step(1, overload="aten.conv2d.default", operands={"input": 2}), "aten.conv2d.default, lacks its operand weight"),
         (step(0, dead=[3]), "step 0 frees a value that does not exist: 3"),

@@ -93,7 +93,7 @@ def test_a_full_device_is_named(arguments):
 @pytest.mark.parametrize(
     ("arguments", "folder", "purpose"),
     [
-        (["exec", "true"], "virtual/scratch", "the files of virtual devices"),
+        (["exec", "true"], "virtual", "the files of virtual devices"),
         (["releases", "add", "0.75.0"], "releases", "added releases"),
     ],
 )
