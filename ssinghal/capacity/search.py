@@ -199,13 +199,13 @@ class _SearchState(Generic[V]):
         return index if index is not None else next((i for i in self._extra_checks(fit) if i not in ran), None)
 
     def _other_side(self, fit: int) -> int | None:
-        """Returns a value beyond the answer that may tell that it does not fit, where those before it cannot be tried."""
+        """Returns a value beyond the answer that may show that it does not fit, where those before it cannot be tried."""
         if any(fits is False for index, fits in self._ran.items() if index > fit):
             return None
         return next((i for i in range(fit + 1, min(fit + 1 + max(INSTEAD), self._last) + 1) if i not in self._ran), None)
 
     def _known(self, index: int) -> bool | None:
-        """Returns None if a run has to tell. A value that could not be tried does not count as one that fits."""
+        """Returns None if a run has to decide. A value that could not be tried does not count as one that fits."""
         if index in self._ran:
             return bool(self._ran[index])
         if index not in self.hints:

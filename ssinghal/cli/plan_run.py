@@ -141,7 +141,7 @@ def _rows(request: PlanRequest, policy: PortingPolicy, sizes: Mapping[str, Shape
 
 def _edge_table(request: PlanRequest, goal: Goal, policy: PortingPolicy, rows: list[list[str]]) -> EdgeTable:
     title = f"{request.model}: largest {goal}, policy {policy}"
-    note = "What fits, and the next that does not; both were run. Unknown: no run there tells whether it fits."
+    note = "What fits, and the next that does not; both were run. Unknown: no run there decides whether it fits."
     return EdgeTable(title, ("input", *request.boards), tuple(map(tuple, rows)), note)
 
 

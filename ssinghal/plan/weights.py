@@ -65,7 +65,7 @@ class ResidentWeights:
     """The weights and constants of a model. ``tensors``: each once, in the order in which they were placed.
 
     ``placing``: the value that was placed last, or that did not fit. ``weights_dtype``: of the operands that ``dtype_of``
-    tells.
+    selects.
     """
 
     def __init__(self, session: Session, trace: Trace, weights_dtype: DType | None = None) -> None:
@@ -214,7 +214,7 @@ class ResidentWeights:
         return weight, bias
 
     def conv_config(self, weights: DType) -> dict[str, Any]:
-        """Returns the argument that tells a convolution the dtype of its weights, where that is not its map's."""
+        """Returns the argument that gives a convolution the dtype of its weights, where that is not its map's."""
         ttnn = self.session.ttnn
         return {"conv_config": ttnn.Conv2dConfig(weights_dtype=getattr(ttnn, weights.value))} if weights.is_block_float else {}
 

@@ -218,7 +218,7 @@ class GoldenTable:
 
     @property
     def faults(self) -> list[str]:
-        """What must be mended: calls that do not agree without a declared reason, and reasons that no longer hold."""
+        """What must be fixed: calls that do not agree without a declared reason, and reasons that no longer hold."""
         unexplained = [a for a in self.agreements if not a.agrees and a.exception is None]
         outdated = [a for a in self.agreements if a.agrees and a.exception is not None]
         return [

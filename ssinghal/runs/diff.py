@@ -305,7 +305,7 @@ class _GroupDiff:
 
 
 def _placements(gone: Sequence[Record], new: Sequence[Record], before: Run, after: Run, setting: Setting) -> list[PlacedCall]:
-    """Returns the calls that one run placed elsewhere because it was told to."""
+    """Returns the calls that one run placed elsewhere because of its options."""
     one, other = Selection.of(before), Selection.of(after)
     return placed_calls(gone, new, setting) if one and other and one.memory != other.memory else []
 
