@@ -105,7 +105,7 @@ def _check_gelu(attrs: Attrs) -> None:
 
 
 def _gelu(c: Call, x: Any) -> Any:
-    """The tanh form is a variant of its own; releases before it have only a fast mode, which approximates the exact form."""
+    """The tanh form is a separate variant; releases before it have only a fast mode, which approximates the exact form."""
     is_tanh, variants = c.attrs["approximate"] == "tanh", getattr(c.ttnn, "GeluVariant", None)
     if is_tanh and variants is not None:
         return c.ttnn.gelu(x, variant=variants.Tanh, **c.out)

@@ -79,7 +79,7 @@ def solve(
 
 
 def _narrowest(case: Case) -> DType:
-    """Returns the dtype of the call, or that of its weights where it has one of its own."""
+    """Returns the dtype of the call, or the separate one of its weights, where it has one."""
     return DType(case.attrs.get(WEIGHTS_DTYPE, case.placement.dtype))
 
 

@@ -188,7 +188,7 @@ def resnet():
 def test_the_weights_are_the_models(resnet):
     """Its parameters, and mean and variance of 53 batch norms over 26,560 channels in all."""
     assert resnet.params == 25_557_032
-    assert resnet.footprint(BF16).batch_norm_bytes == 4 * 26_560 * TILE_BYTES[BF16]  # each channel in a tile of its own
+    assert resnet.footprint(BF16).batch_norm_bytes == 4 * 26_560 * TILE_BYTES[BF16]  # each channel in a separate tile
     assert resnet.weight_values == resnet.params + 2 * 26_560
 
 
