@@ -193,7 +193,7 @@ class _SearchState(Generic[V]):
             index = self._stride(fit)
         if index is None:
             index = next(self._gaps(ran, above=fit), None)
-        if index is None and fit >= 0:
+        if index is None:
             index = self._other_side(fit)
         self.is_checking = index is None
         return index if index is not None else next((i for i in self._extra_checks(fit) if i not in ran), None)

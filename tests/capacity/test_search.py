@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.capacity.parameters import Bounds, Goal, parameter_of
@@ -162,6 +162,7 @@ def test_a_search_where_nothing_fits():
     valid=st.booleans(),
     certain=st.integers(0, 300),
 )
+@example(edge=1, period=2, offset=0, start=1, valid=True, certain=0)  # the only value in doubt cannot be tried
 def test_values_that_cannot_be_tried_are_passed_over(edge, period, offset, start, valid, certain):
     """A model takes multiples of a size alone, or all but them: the answer is exact among what it takes."""
 
