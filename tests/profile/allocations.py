@@ -1,6 +1,6 @@
 """Runs a TTNN program under TTNN's own graph capture, from `open_device` to `close_device`: what a profile is held against.
 
-ssinghal exec -- python tests/profile/allocations.py EVENTS.json PROGRAM.py
+ssinghal exec -- python tests/profile/allocations.py EVENTS.json PROGRAM.py [ARGUMENT]...
 
 Writes a list of events in order, [kind, memory, bytes per bank or core, address], and knows nothing of the product.
 Bytes are rounded up to what the allocator books: 32 B on Wormhole, 64 B on Blackhole.
@@ -32,11 +32,11 @@ def events(nodes: list[dict], granule: int) -> list[list]:
     return result
 
 
-def main(output: str, program: str) -> None:
+def main(output: str, program: str, *arguments: str) -> None:
     opened, closed = ttnn.open_device, ttnn.close_device
 
-    def open_device(*arguments, **options):
-        device = opened(*arguments, **options)
+    def open_device(*given, **options):
+        device = opened(*given, **options)
         GRAPH.begin_graph_capture(GRAPH.RunMode.NORMAL)
         return device
 
@@ -47,9 +47,9 @@ def main(output: str, program: str) -> None:
         closed(device)
 
     ttnn.open_device, ttnn.close_device = open_device, close_device
-    sys.argv = [program]
+    sys.argv = [program, *arguments]
     runpy.run_path(program, run_name="__main__")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])

@@ -19,13 +19,13 @@ class Event(NamedTuple):
     address: int = 0
 
 
-def capture(program: Path, folder: Path, board: str = "n150") -> tuple[list[Event], str]:
+def capture(program: Path, folder: Path, board: str = "n150", *arguments: str) -> tuple[list[Event], str]:
     """Its events and what it printed; a program that fails fails the test."""
     output = folder / "events.json"
     script = ROOT / "tests" / "profile" / "allocations.py"
     command = [sys.executable, "-m", "ssinghal", "exec", "--board", board, "--", sys.executable]
     done = subprocess.run(
-        [*command, str(script), str(output), str(program)],
+        [*command, str(script), str(output), str(program), *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
