@@ -256,10 +256,10 @@ class Detect:
         scores = ttnn.slice(predictions, [0, 4 * BINS, 0], [1, 4 * BINS + CLASSES, anchors])
         distances = self.distances(bins, anchors)
         points = ttnn.to_memory_config(self.anchors, ttnn.L1_MEMORY_CONFIG, dtype=ttnn.bfloat8_b)
-        boxes = self.corners_to_boxes(distances, points)
+        decoded = self.corners_to_boxes(distances, points)
         strides = ttnn.to_memory_config(self.strides, ttnn.L1_MEMORY_CONFIG, dtype=ttnn.bfloat8_b)
-        boxes = ttnn.multiply(boxes, strides, dtype=ttnn.bfloat8_b)
-        return ttnn.concat([boxes, ttnn.sigmoid(scores)], 1, memory_config=ttnn.L1_MEMORY_CONFIG)
+        decoded = ttnn.multiply(decoded, strides, dtype=ttnn.bfloat8_b)
+        return ttnn.concat([decoded, ttnn.sigmoid(scores)], 1, memory_config=ttnn.L1_MEMORY_CONFIG)
 
 
 class Yolo:

@@ -1,0 +1,25 @@
+"""A chain of operations that frees every tensor after its last use."""
+
+import ttnn
+
+
+def tensor(device, rows, columns, memory=ttnn.L1_MEMORY_CONFIG):
+    return ttnn.empty([1, 1, rows, columns], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, memory_config=memory)
+
+
+def main(device):
+    x = tensor(device, 1024, 1024)
+    for operation in (ttnn.relu, ttnn.exp, ttnn.neg):
+        y = operation(x, memory_config=ttnn.L1_MEMORY_CONFIG)
+        ttnn.deallocate(x)
+        x = y
+        del y
+    result = ttnn.to_torch(x).shape
+    ttnn.deallocate(x)
+    return result
+
+
+if __name__ == "__main__":
+    device = ttnn.open_device(device_id=0)
+    main(device)
+    ttnn.close_device(device)
