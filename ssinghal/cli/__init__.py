@@ -48,6 +48,7 @@ SECTIONS = {
         "completion": LazyCommand("ssinghal.cli.completion:completion", "Print the completion script of a shell."),
     },
     "Your own programs": {
+        "profile": LazyCommand("ssinghal.cli.profile:profile", "Record where the memory of any TTNN program goes."),
         "exec": LazyCommand("ssinghal.cli.exec_command:execute", "Run any TTNN program on the virtual device."),
     },
 }

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,24 +36,38 @@ def execute(device: DeviceRequest, command: tuple[str, ...]) -> None:
     verdicts, as on a card. Every value read back is meaningless. python and pytest are those of the environment that ssinghal
     runs in. The exit code is the program's.
     """
+    code = run_program("exec", device, command)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def run_program(name: str, device: DeviceRequest, command: tuple[str, ...], variables: Mapping[str, str] | None = None) -> int:
+    """Runs a program on the virtual device, with ``variables`` set as well; folders in PYTHONPATH go before the program's own.
+
+    Returns its exit code, negative for a signal.
+
+    Raises:
+        InvalidCase: there is no such program; ``name``: of the command that was given it.
+    """
     choice = replace(device, mode=DeviceMode.VIRTUAL).choose()
     environ = dict(os.environ)
     environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
     program = shutil.which(command[0], path=environ["PATH"])
     if program is None:
-        raise InvalidCase(f"exec: no program {command[0]!r} on PATH")
+        raise InvalidCase(f"{name}: no program {command[0]!r} on PATH")
     with scratch_folder() as scratch:
         apply_environment(environment_for(choice, scratch, environ, release=device.release), environ)
-        if device.release is not None:
-            environ["PYTHONPATH"] = os.pathsep.join([*device.release.import_paths, *filter(None, [environ.get("PYTHONPATH")])])
+        added = dict(variables or {})
+        paths = [added.pop("PYTHONPATH", ""), *(device.release.import_paths if device.release is not None else ())]
+        if any(paths):
+            environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*paths, environ.get("PYTHONPATH")]))
         environ.update(
             {name: value for name, value in os.environ.items() if name.startswith("TTNN_")}
         )  # those of the user apply
+        environ.update(added)
         click.echo(
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
         )
-        code = _run([program, *command[1:]], environ)
-    sys.exit(code if code >= 0 else 128 - code)
+        return _run([program, *command[1:]], environ)
 
 
 def _run(command: list[str], environ: dict[str, str]) -> int:

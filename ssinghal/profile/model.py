@@ -1,0 +1,110 @@
+"""What a profile is made of: calls, the buffers they made, and the lines of the program they came from. Bytes are per bank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Site(NamedTuple):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} ({self.function})"
+
+
+@dataclass(slots=True)
+class Buffer:
+    """One allocation. ``call``: the one that made it, or before which it was made. ``freed``: the call in which, or before
+    which, it was freed; None if it was resident to the end. ``last_use``: the last call that had it as operand or result."""
+
+    memory: str
+    address: int
+    bank_bytes: int
+    total_bytes: int
+    call: int
+    last_use: int
+    freed: int | None = None
+    tensor: str = ""  # its shape, dtype and layout, if a call returned it or took it
+
+
+class Program(NamedTuple):
+    """A program that ran within a call, with the L1 that buffers held meanwhile. ``program_bytes``: of its program buffers on
+    the fullest core, None where TTNN did not report them. ``headroom_bytes``: between them and the lowest buffer."""
+
+    name: str
+    program_bytes: int | None
+    l1_bytes: int
+    headroom_bytes: int | None
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of TTNN. ``peak``, ``after``: bytes per bank allocated, per memory. ``error``: class and text of its exception;
+    ``resident``: what was allocated then, after the last allocation or program of the call."""
+
+    number: int
+    name: str
+    site: Site | None
+    stack: tuple[Site, ...]
+    peak: dict[str, int]
+    after: dict[str, int] = field(default_factory=dict)
+    largest_free: dict[str, int] = field(default_factory=dict)
+    programs: tuple[Program, ...] = ()
+    error: tuple[str, str] | None = None
+    resident: tuple[Buffer, ...] = ()
+
+
+class Difference(NamedTuple):
+    """A call after which the buffers of a memory do not add up to what the allocator reports: a fault of the profiler."""
+
+    call: int
+    memory: str
+    replayed_bytes: int
+    allocator_bytes: int
+
+
+class Peak(NamedTuple):
+    """The most that was allocated of a memory at any time, in which call, and the buffers that were resident then."""
+
+    bank_bytes: int
+    call: Call
+    resident: tuple[Buffer, ...]
+
+
+@dataclass
+class Profile:
+    """What one process did on the devices that it opened, one after another. ``peaks``: per memory in use."""
+
+    argv: tuple[str, ...] = ()
+    ttnn: str = ""
+    calls: list[Call] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    peaks: dict[str, Peak] = field(default_factory=dict)
+    checks: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    unknown_frees: int = 0
+    ended: bool = False  # the device was closed, or the program ended by itself
+
+    @property
+    def failure(self) -> Call | None:
+        """The last call, if it raised."""
+        return self.calls[-1] if self.calls and self.calls[-1].error else None
+
+    @property
+    def fullest(self) -> tuple[Call, Program] | None:
+        """The program that came nearest to the buffers above it, with its call; None where no program buffers are known."""
+        known = ((call, program) for call in self.calls for program in call.programs if program.headroom_bytes is not None)
+        return min(known, key=lambda found: found[1].headroom_bytes or 0, default=None)
+
+    @property
+    def unknown_programs(self) -> int:
+        return sum(program.program_bytes is None for call in self.calls for program in call.programs)
+
+    def resident(self) -> list[Buffer]:
+        """Returns the buffers that nothing freed."""
+        return [buffer for buffer in self.buffers if buffer.freed is None]

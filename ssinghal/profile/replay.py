@@ -1,0 +1,158 @@
+"""Replays the records of a tracker, allocation by allocation, and checks the sums against the allocator's own view."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ssinghal.errors import HarnessError
+from ssinghal.profile.model import Buffer, Call, Difference, Peak, Profile, Program, Site
+from ssinghal.tracker.records import VERSION
+
+
+def read_profiles(folder: Path) -> list[Profile]:
+    """Reads the profile of each process that opened a device.
+
+    Raises:
+        HarnessError: ``folder`` has no records, or a line of them is damaged.
+    """
+    files = sorted(folder.glob("records-*.jsonl"))
+    if not files:
+        raise HarnessError(f"{folder}: no records-*.jsonl: did the program open a device?")
+    return [replay(_records(file)) for file in files]
+
+
+def _records(file: Path) -> Iterator[dict[str, Any]]:
+    """Yields the records of a file. A last line without an end was cut off when its process was killed, and is left out."""
+    with file.open() as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict) or "k" not in record:
+                raise HarnessError(f"{file}:{number}: expected a record of a profile")
+            if record["k"] == "program" and record["version"] != VERSION:
+                raise HarnessError(f"{file}:{number}: a profile of version {record['version']}; expected {VERSION}")
+            yield record
+
+
+def replay(records: Iterable[Mapping[str, Any]]) -> Profile:
+    """Returns the profile that the records of one process add up to."""
+    state = _Replay()
+    for record in records:
+        state.read(record)
+    return state.profile
+
+
+class _Replay:
+    def __init__(self) -> None:
+        self.profile = Profile()
+        self._named: dict[int, Any] = {}  # sites, stacks and specs
+        self._live: dict[tuple[str, int], Buffer] = {}
+        self._sums: Counter[str] = Counter()
+        self._base: dict[str, int] = {}  # allocated before the recording began
+        self._l1_base = self._l1_top = 0
+
+    def read(self, record: Mapping[str, Any]) -> None:
+        kind = record["k"]
+        if kind == "program":
+            self.profile.argv = tuple(record["argv"])
+        elif kind == "device":
+            self._open(record)
+        elif kind == "site":
+            self._named[record["n"]] = Site(record["file"], record["line"], record["function"])
+        elif kind == "stack":
+            self._named[record["n"]] = tuple(self._named[number] for number in record["sites"])
+        elif kind == "spec":
+            self._named[record["n"]] = record
+        elif kind == "call":
+            self._call(record)
+        elif kind == "end":
+            self.profile.ended = True
+            if self.profile.calls:
+                self._events(record["gap"], self.profile.calls[-1], len(self.profile.calls))
+
+    def _open(self, record: Mapping[str, Any]) -> None:
+        """Closing a device frees what is left on it."""
+        self._live.clear()
+        self._sums.clear()
+        self._base = {memory: allocated for memory, (_, _, allocated) in record["memories"].items()}
+        self._l1_base, self._l1_top = record["l1_base"], record["l1_top"]
+        self.profile.ttnn, self.profile.ended = record["ttnn"], False
+
+    def _call(self, record: Mapping[str, Any]) -> None:
+        number = len(self.profile.calls)
+        stack = self._named[record["stack"]]
+        call = Call(number, record["name"], stack[0] if stack else None, stack, {})
+        self.profile.calls.append(call)
+        call.peak.update(self._sums)
+        before = self.profile.calls[number - 1] if number else call
+        self._use(record["in"], number)
+        self._events(record["gap"], before, number)
+        events = record["ev"]
+        last = max((i for i, event in enumerate(events, 1) if event[0] != "-"), default=0)  # what is freed then is unwinding
+        call.programs = tuple(self._events(events[:last], call, number))
+        if "error" in record:
+            call.resident = tuple(self._live.values())
+        self._events(events[last:], call, number)
+        self._use(record.get("out", ()), number)
+        call.error = tuple(record["error"]) if "error" in record else None
+        for memory, (allocated, largest) in record["view"].items():
+            call.after[memory], call.largest_free[memory] = allocated, largest
+            self.profile.checks += 1
+            replayed = self._sums[memory] + self._base[memory]
+            if replayed != allocated:
+                self.profile.differences.append(Difference(number, memory, replayed, allocated))
+
+    def _use(self, tensors: Iterable[tuple[int, int | None]], number: int) -> None:
+        for spec, address in tensors:
+            buffer = self._live.get((self._named[spec]["memory"], address)) if address is not None else None
+            if buffer is not None:
+                buffer.last_use = number
+                buffer.tensor = _text(self._named[spec])
+
+    def _events(self, events: Iterable[Any], call: Call, number: int) -> list[Program]:
+        """Applies events; ``call``: whose peak they may raise. Returns the programs among them."""
+        programs = []
+        for kind, *values in events:
+            if kind == "+":
+                memory, address, bank_bytes, total_bytes = values
+                buffer = Buffer(memory, address, bank_bytes, total_bytes, number, number)
+                self.profile.buffers.append(buffer)
+                self._live[memory, address] = buffer
+                self._sums[memory] += bank_bytes
+                self._raise_peak(memory, call)
+            elif kind == "-":
+                freed = self._live.pop((values[0], values[1]), None)
+                if freed is None:
+                    self.profile.unknown_frees += 1
+                else:
+                    freed.freed = number
+                    self._sums[freed.memory] -= freed.bank_bytes
+            else:
+                programs.append(self._program(values[0], values[1]))
+        return programs
+
+    def _raise_peak(self, memory: str, call: Call) -> None:
+        total = self._sums[memory]
+        call.peak[memory] = max(call.peak.get(memory, 0), total)
+        if total > (self.profile.peaks[memory].bank_bytes if memory in self.profile.peaks else 0):
+            resident = (buffer for buffer in self._live.values() if buffer.memory == memory)
+            self.profile.peaks[memory] = Peak(total, call, tuple(resident))
+
+    def _program(self, name: str, program_bytes: int | None) -> Program:
+        low = min((address for memory, address in self._live if memory == "l1"), default=self._l1_top)
+        headroom = None if program_bytes is None else low - self._l1_base - program_bytes
+        return Program(name, program_bytes, self._sums["l1"], headroom)
+
+
+def _text(spec: Mapping[str, Any]) -> str:
+    shape = "x".join(map(str, spec["shape"]))
+    placed = "" if spec["memory_layout"] == "interleaved" else f" {spec['memory_layout']}"
+    return f"{shape} {spec['dtype']} {spec['layout']}{placed}"

@@ -1,0 +1,77 @@
+"""The summary of a profile for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ssinghal.core.tensors import format_bytes
+from ssinghal.errors import LINE_LIMIT, cut
+from ssinghal.profile.model import Buffer, Call, Profile
+
+_SHOWN = 8
+_NAMES = {"dram": "DRAM per bank", "l1": "L1 per core", "l1_small": "L1_SMALL per core", "trace": "trace region per bank"}
+
+
+def summary(profile: Profile) -> list[str]:
+    """Returns the lines: peaks with the lines of the program that hold them, the fullest program, a failure, the exactness."""
+    lines = [f"{len(profile.calls)} calls of TTNN{'' if profile.ended else '; the process did not end by itself'}"]
+    for memory, peak in profile.peaks.items():
+        lines.append(f"{_NAMES[memory]}: peak {format_bytes(peak.bank_bytes)} in {_where(peak.call)}")
+        lines += _by_line(profile, peak.resident)
+    if profile.fullest is not None:
+        call, program = profile.fullest
+        lines.append(
+            f"least headroom in L1: {format_bytes(program.headroom_bytes or 0)} in {_where(call)}: "
+            f"program buffers {format_bytes(program.program_bytes or 0)} of {program.name} below tensors of "
+            f"{format_bytes(program.l1_bytes)}"
+        )
+    if profile.unknown_programs:
+        lines.append(
+            f"program buffers: TTNN did not report those of {profile.unknown_programs:,} programs; they are not counted"
+        )
+    if profile.failure is not None and profile.failure.error is not None:
+        lines += _failure(profile, profile.failure, *profile.failure.error)
+    lines.append(_exactness(profile))
+    return lines
+
+
+def _where(call: Call) -> str:
+    return f"{call.name}, {call.site}" if call.site else call.name
+
+
+def _by_line(profile: Profile, buffers: Iterable[Buffer]) -> list[str]:
+    """Returns the lines of the program that made most of the buffers."""
+    sizes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for buffer in buffers:
+        where = _where(profile.calls[min(buffer.call, len(profile.calls) - 1)])
+        sizes[where] += buffer.bank_bytes
+        counts[where] += 1
+    lines = [f"  {format_bytes(size):>28}  {counts[where]:>4} x  {where}" for where, size in sizes.most_common(_SHOWN)]
+    rest = sizes.most_common()[_SHOWN:]
+    if rest:
+        lines.append(f"  {format_bytes(sum(size for _, size in rest)):>28}  of {len(rest)} more lines")
+    return lines
+
+
+def _failure(profile: Profile, call: Call, kind: str, text: str) -> list[str]:
+    reason = cut(" ".join(text.split()), LINE_LIMIT)
+    lines = [f"{_where(call)} raised {kind}: {reason}"]
+    for memory in ("l1", "dram"):
+        resident = [buffer for buffer in call.resident if buffer.memory == memory]
+        held = format_bytes(sum(buffer.bank_bytes for buffer in resident))
+        lines += [f"after its last allocation or program, {_NAMES[memory]}: {held} held by", *_by_line(profile, resident)]
+    return lines
+
+
+def _exactness(profile: Profile) -> str:
+    if not profile.differences and not profile.unknown_frees:
+        return f"0 B between the buffers recorded and the allocator's own view, in {profile.checks:,} checks after calls"
+    first = profile.differences[0] if profile.differences else None
+    where = f", first {first.replayed_bytes:,} B against {first.allocator_bytes:,} B of {first.memory}" if first else ""
+    at = f" in {_where(profile.calls[first.call])}" if first else ""
+    return (
+        f"a fault of this profiler: {len(profile.differences):,} of {profile.checks:,} checks against the allocator differ"
+        f"{where}{at}; {profile.unknown_frees:,} frees of unknown buffers"
+    )

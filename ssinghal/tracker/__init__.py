@@ -1,0 +1,1 @@
+"""Records the memory of a TTNN program from inside its process; needs the standard library alone."""

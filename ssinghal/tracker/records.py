@@ -1,0 +1,53 @@
+"""The file that a tracker writes: one JSON object a line, in the order in which things happened.
+
+Each line is one write to the system, so that a crash costs none of the lines before it. ``k`` is its kind:
+
+``program``  ``version``, ``argv``, ``pid``, ``folder``: first line of each process that opened a device.
+``device``   a device was opened: ``ttnn``, ``arch``, ``mesh``, ``grid`` [columns, rows], ``granule`` (the allocator books
+             multiples of it), ``l1_base`` (address where program buffers start), ``l1_top``, ``memories``: per memory [banks,
+             bytes per bank, bytes per bank allocated at that time]. Whatever an earlier device held is gone.
+``site``     ``n``, ``file``, ``line``, ``function``: a line of the user's program, referred to by ``n``.
+``stack``    ``n``, ``sites``: innermost first.
+``spec``     ``n``, ``shape``, ``dtype``, ``layout``, ``memory`` (None: on the host), ``memory_layout``, ``shard`` [shape, core
+             ranges].
+``call``     ``n``, ``name``, ``stack``, ``in`` and ``out`` ([spec, address] each), ``gap`` (events since the last call), ``ev``
+             (events of the call), ``view`` (per memory [bytes per bank allocated, largest free block], as the allocator sees it
+             afterwards), ``us`` (microseconds), ``error`` (class and text) where it raised.
+``end``      ``gap``: the device is about to be closed, or the program to end.
+
+Events: ``["+", memory, address, bytes per bank, bytes in all banks]`` a buffer was allocated, ``["-", memory, address]`` it was
+freed, ``["p", name, bytes, source]`` a program ran; bytes: of its program buffers on the fullest core, None where TTNN did not
+report them; source: ``measured``, ``memo`` (an equal call was measured before) or ``unknown``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+VERSION = 1
+
+
+class RecordFile:
+    """Appends records; lines of the program, stacks and specs are written once and referred to by number."""
+
+    def __init__(self, folder: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self.pid = os.getpid()
+        self._file = os.open(os.path.join(folder, f"records-{self.pid}.jsonl"), flags, 0o644)
+        self._numbers: dict[tuple[str, Any], int] = {}
+
+    def write(self, kind: str, **values: Any) -> None:
+        if os.getpid() == self.pid:  # a fork's device is its parent's
+            data = json.dumps({"k": kind, **values}, separators=(",", ":")).encode() + b"\n"
+            while data:
+                data = data[os.write(self._file, data) :]
+
+    def number(self, kind: str, key: Any, **values: Any) -> int:
+        """Returns the number of what ``key`` identifies, after writing it if it is new."""
+        number = self._numbers.get((kind, key))
+        if number is None:
+            number = self._numbers[kind, key] = len(self._numbers)
+            self.write(kind, n=number, **values)
+        return number

@@ -1,0 +1,165 @@
+"""``ssinghal profile``: what it records of programs is what their authors wrote down, however they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ssinghal.profile.replay import read_profiles
+from tests.profile.measure import ROOT
+from tests.profile.test_sequences import EXPECTED, PROGRAMS
+
+pytestmark = pytest.mark.virtual_device
+TILE_ROW = 2_048  # a row of tiles over 64 columns of tiles has one bfloat16 tile of 2,048 B in each of 64 banks
+
+PROLOGUE = """
+import ttnn
+device = ttnn.open_device(device_id=0)
+def tensor(rows=1):
+    return ttnn.empty([32 * rows, 2048], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device,
+                      memory_config=ttnn.L1_MEMORY_CONFIG)
+"""
+
+
+def profile(tmp_path, *command, options=(), env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "ssinghal", "profile", "-o", "out", *options, "--", *map(str, command)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def profiled(tmp_path, source, **how):
+    (tmp_path / "program.py").write_text(PROLOGUE + source)
+    done = profile(tmp_path, "python", "program.py", **how)
+    (one,) = read_profiles(tmp_path / "out")
+    return done, one
+
+
+def recorded_events(folder):
+    """The events of the records as they are, without the replay: (sign, memory, bytes per bank); frees by their address."""
+    live, events = {}, []
+    (file,) = folder.glob("records-*.jsonl")
+    for record in map(json.loads, file.read_text().splitlines()):
+        for kind, *values in record.get("gap", []) + record.get("ev", []):
+            if kind == "+":
+                memory, address, size, _ = values
+                live[memory, address] = size
+                events.append(("+", memory.upper(), size))
+            elif kind == "-":
+                events.append(("-", values[0].upper(), live.pop((values[0], values[1]))))
+    return events
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_recorded_sequence_is_as_written(tmp_path, name):
+    done = profile(tmp_path, "python", PROGRAMS / f"{name}.py")
+    assert done.returncode == 0, done.stderr
+    assert recorded_events(tmp_path / "out") == EXPECTED[name]
+    (one,) = read_profiles(tmp_path / "out")
+    assert one.checks >= 4 * len(one.calls) > 0
+    assert (one.differences, one.unknown_frees, one.ended) == ([], 0, True)
+
+
+def test_a_peak_names_the_lines_that_hold_it(tmp_path):
+    done, one = profiled(tmp_path, "a = tensor(3)\nb = ttnn.relu(a)\ndel a\nc = tensor(1)\nttnn.close_device(device)\n")
+    peak = one.peaks["l1"]
+    lines = {one.calls[buffer.call].site.line: buffer.bank_bytes for buffer in peak.resident}
+    first = len(PROLOGUE.splitlines()) + 1
+    assert lines == {first - 2: 3 * TILE_ROW, first + 1: 3 * TILE_ROW}, "the function of the first, and the line of relu"
+    assert peak.bank_bytes == 6 * TILE_ROW
+    a, b, c = one.buffers
+    assert (a.last_use, a.freed, b.freed, c.freed) == (1, 2, None, None), "freed before the call that made c"
+    assert [site.line for site in one.calls[0].stack] == [first - 2, first]
+    assert f"12 KiB ({6 * TILE_ROW:,} B)" in done.stderr
+
+
+def test_output_and_exit_code_are_those_of_the_program(tmp_path):
+    done, one = profiled(tmp_path, "tensor()\nprint('mine')\nttnn.close_device(device)\nraise SystemExit(7)\n")
+    assert (done.stdout, done.returncode, len(one.calls)) == ("mine\n", 7, 1)
+    assert (tmp_path / "out" / "summary.txt").read_text() in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("os._exit(5)", 5),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 128 + signal.SIGSEGV),
+    ],
+)
+def test_the_records_up_to_the_end_are_complete_however_it_comes(tmp_path, end, code):
+    done, one = profiled(tmp_path, f"import os, signal\nkept = [tensor(), tensor(2)]\n{end}\n")
+    assert done.returncode == code
+    assert [buffer.bank_bytes for buffer in one.resident()] == [TILE_ROW, 2 * TILE_ROW]
+    assert not one.ended
+    assert "the process did not end by itself" in done.stderr
+
+
+def test_a_buffer_that_does_not_fit(tmp_path):
+    done, one = profiled(tmp_path, "kept = tensor(200)\nmore = tensor(600)\n")
+    assert done.returncode == 1
+    assert one.failure is one.calls[-1]
+    assert "Out of Memory" in one.failure.error[1]
+    assert [buffer.bank_bytes for buffer in one.failure.resident] == [200 * TILE_ROW]
+    assert f"{600 * TILE_ROW * 64} B L1 buffer" in one.failure.error[1], "64 banks with 600 tiles each"
+    assert "ttnn.empty" in done.stderr
+
+
+def test_program_buffers_that_do_not_fit(tmp_path):
+    """TTNN's message: program buffers end at 1,156,256, a buffer begins at 1,144,064: 12,192 B short, as on other machines."""
+    done = profile(tmp_path, "python", ROOT / "examples" / "ports" / "resnet50.py", "--batch", "20")
+    assert done.returncode == 1
+    (one,) = read_profiles(tmp_path / "out")
+    call, program = one.fullest
+    assert (call, program.headroom_bytes) == (one.failure, 1_144_064 - 1_156_256)
+    assert "-12,192 B" in done.stderr
+    assert one.differences == []
+
+
+@pytest.mark.parametrize("board", ["n150", "p150"])
+@pytest.mark.parametrize(
+    ("port", "peaks"),
+    [
+        ("resnet50", {"l1": 797_152, "l1_small": 7_264, "dram": 2_564_992}),
+        ("vit", {"l1": 401_408, "dram": 8_254_272}),
+        ("yolov8s", {"l1": 819_200, "l1_small": 7_552, "dram": 1_229_632}),
+    ],
+)
+def test_ports_are_recorded_to_the_byte(tmp_path, port, peaks, board):
+    """The peaks on an n150 are those that another profiler recorded of the originals (``models2/NOTES.md``)."""
+    done = profile(tmp_path, "python", ROOT / "examples" / "ports" / f"{port}.py", options=("--board", board))
+    assert done.returncode == 0, done.stderr
+    (one,) = read_profiles(tmp_path / "out")
+    assert len(one.calls) >= 100
+    assert (one.differences, one.unknown_frees) == ([], 0)
+    if board == "n150":
+        assert {memory: peak.bank_bytes for memory, peak in one.peaks.items()} == peaks
+
+
+def test_the_programs_own_sitecustomize_runs_too(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("print('own')\n")
+    (tmp_path / "program.py").write_text("print('program')\n")
+    paths = os.pathsep.join([str(tmp_path / "own"), str(ROOT)])
+    done = profile(tmp_path, "python", "program.py", env={"PYTHONPATH": paths})
+    assert done.stdout.endswith("own\nprogram\n")
+    assert "did the program open a device?" in done.stderr
+    assert done.returncode == 0
+
+
+def test_a_folder_with_files_is_refused(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("kept")
+    done = profile(tmp_path, "python", "-c", "print('ran')")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ssinghal: profile: out is not empty; expected a new folder\n"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]

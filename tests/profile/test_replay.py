@@ -1,0 +1,84 @@
+"""The replay of records: sums, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ssinghal.errors import HarnessError
+from ssinghal.profile.replay import read_profiles, replay
+from ssinghal.profile.text import summary
+
+HEADER = [
+    {"k": "program", "version": 1, "argv": ["a.py"], "pid": 1, "folder": "."},
+    {"k": "device", "ttnn": "0.81.1", "l1_base": 1_000, "l1_top": 9_000, "memories": {"l1": [64, 8_000, 0]}},
+    {"k": "stack", "n": 0, "sites": []},
+]
+
+
+def call(events, allocated, gap=(), **more):
+    return {
+        "k": "call",
+        "name": "ttnn.f",
+        "stack": 0,
+        "in": [],
+        "gap": list(gap),
+        "ev": events,
+        "view": {"l1": [allocated, 0]},
+    } | more
+
+
+def test_program_buffers_are_held_against_the_lowest_buffer():
+    events = [
+        ["+", "l1", 8_000, 1_000, 64_000],
+        ["+", "l1", 5_000, 3_000, 9],
+        ["p", "Program", 1_500, "measured"],
+        ["-", "l1", 5_000],
+    ]
+    profile = replay([*HEADER, call(events, 1_000)])
+    assert profile.fullest[1].headroom_bytes == 5_000 - 1_000 - 1_500
+    assert profile.fullest[1].l1_bytes == 4_000
+    assert profile.peaks["l1"].bank_bytes == 4_000
+    assert not profile.differences
+
+
+def test_an_allocation_that_was_missed_is_reported_as_our_fault():
+    profile = replay([*HEADER, call([["+", "l1", 8_000, 1_000, 64_000]], 1_032)])
+    (difference,) = profile.differences
+    assert (difference.replayed_bytes, difference.allocator_bytes) == (1_000, 1_032)
+    assert "a fault of this profiler: 1 of 1 checks" in summary(profile)[-1]
+
+
+def test_a_free_of_an_unknown_buffer_is_counted():
+    profile = replay([*HEADER, call([["-", "l1", 8_000]], 0)])
+    assert profile.unknown_frees == 1
+    assert "1 frees of unknown buffers" in summary(profile)[-1]
+
+
+def test_programs_without_known_buffers_are_counted():
+    profile = replay([*HEADER, call([["p", "Program", None, "unknown"]], 0)])
+    assert profile.fullest is None
+    assert any("those of 1 programs" in line for line in summary(profile))
+
+
+def test_a_device_that_is_opened_again_is_empty():
+    profile = replay([*HEADER, call([["+", "l1", 8_000, 1_000, 64_000]], 1_000), *HEADER[1:2], call([], 0)])
+    assert not profile.differences
+
+
+def test_what_was_resident_when_a_call_failed_is_not_what_unwinding_left():
+    events = [["+", "l1", 8_000, 1_000, 64_000], ["-", "l1", 8_000]]
+    profile = replay([*HEADER, call(events, 0, error=["RuntimeError", "no"])])
+    assert [buffer.bank_bytes for buffer in profile.failure.resident] == [1_000]
+    assert profile.resident() == []
+
+
+def test_the_line_that_a_kill_truncated_is_left_out_and_a_damaged_one_is_named(tmp_path):
+    file = tmp_path / "records-1.jsonl"
+    lines = [json.dumps(record) for record in (*HEADER, call([], 0))]
+    file.write_text("\n".join(lines) + '\n{"k":"ca')
+    assert len(read_profiles(tmp_path)[0].calls) == 1
+    file.write_text("\n".join([*lines, "damaged", *lines]) + "\n")
+    with pytest.raises(HarnessError, match=r"records-1\.jsonl:5: expected a record of a profile"):
+        read_profiles(tmp_path)
