@@ -60,6 +60,8 @@ def _failure(profile: Profile, call: Call, kind: str, text: str) -> list[str]:
     lines = [f"{_where(call)} raised {kind}: {reason}"]
     for memory in ("l1", "dram"):
         resident = [buffer for buffer in call.resident if buffer.memory == memory]
+        if not resident:
+            continue
         held = format_bytes(sum(buffer.bank_bytes for buffer in resident))
         lines += [f"after its last allocation or program, {_NAMES[memory]}: {held} held by", *_by_line(profile, resident)]
     return lines

@@ -53,7 +53,7 @@ class Follower:
     """Passes each call of ttnn on to the tracker of the device that is open, if one is."""
 
     def __init__(self, ttnn: Any, folder: str) -> None:
-        self._ttnn, self._folder = ttnn, folder
+        self._module, self._folder = ttnn, folder
         self._file: RecordFile | None = None
         self._tracker: Tracker | None = None
         for name in filter(lambda name: hasattr(ttnn, name), _OPENING):
@@ -71,7 +71,7 @@ class Follower:
         def opening(*args: Any, **kwargs: Any) -> Any:
             device = function(*args, **kwargs)
             if self._tracker is None:
-                self._tracker = Tracker(self._ttnn, device, self._opened_file())
+                self._tracker = Tracker(self._module, device, self._opened_file())
             return device
 
         return opening

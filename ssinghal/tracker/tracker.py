@@ -25,7 +25,7 @@ class Tracker:
     """Records the calls on one open device until it is closed."""
 
     def __init__(self, ttnn: Any, device: Any, file: RecordFile) -> None:
-        self._ttnn, self._device, self._file = ttnn, device, file
+        self._module, self._device, self._file = ttnn, device, file
         self._graph = ttnn._ttnn.graph
         self._memories = {
             name: getattr(ttnn.BufferType, name.upper())
@@ -90,11 +90,11 @@ class Tracker:
             self._is_within = False
 
     def _view(self, kind: Any) -> list[int]:
-        view = self._ttnn.get_memory_view(self._device, kind)
+        view = self._module.get_memory_view(self._device, kind)
         return [view.total_bytes_allocated_per_bank, view.largest_contiguous_bytes_free_per_bank]
 
     def _tensors(self, value: Any) -> Iterator[Any]:
-        if isinstance(value, self._ttnn.Tensor):
+        if isinstance(value, self._module.Tensor):
             yield value
         elif isinstance(value, (list, tuple)):
             for item in value:
@@ -105,7 +105,7 @@ class Tracker:
     def _tensor(self, tensor: Any) -> list[Any]:
         """Returns the number of a tensor's spec and its address; no address on the host or once it is freed."""
         shape, dtype, layout = tuple(tensor.shape), tensor.dtype.name.lower(), tensor.layout.name.lower()
-        if tensor.storage_type() != self._ttnn.StorageType.DEVICE:
+        if tensor.storage_type() != self._module.StorageType.DEVICE:
             return [
                 self._file.number("spec", (shape, dtype, layout), shape=shape, dtype=dtype, layout=layout, memory=None),
                 None,

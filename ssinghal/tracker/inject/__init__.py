@@ -1,0 +1,1 @@
+"""On PYTHONPATH of a profiled program: a folder for ``sitecustomize`` alone."""
