@@ -24,12 +24,7 @@ FIRST_RELEASE = Version("0.75.0")  # in graphs of earlier ones, buffers that are
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @collected(DeviceRequest, "device", options.board(None, "Virtual board to open"), options.release, options.ttnn_log)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="New folder for the records and the summary.  [default: profiles/<UTC time>]",
-)
+@options.output(options.FOLDER, "Write records and summary to this new folder [default: profiles/<UTC time>].")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def profile(device: DeviceRequest, output: Path | None, command: tuple[str, ...]) -> None:
     """Record where the memory of any TTNN program goes.

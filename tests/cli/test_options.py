@@ -87,7 +87,7 @@ def test_which_commands_take_several_boards():
     boards = uses("--board")
     assert {command for command, option in boards.items() if isinstance(option.type, BoardNames)} == SEVERAL_BOARDS
     assert set(boards) - SEVERAL_BOARDS == {
-        "baseline", "diagnose", "doctor", "exec", "history", "precision", "probe", "releases run", "remedy", "run",
+        "baseline", "diagnose", "doctor", "exec", "history", "precision", "probe", "profile", "releases run", "remedy", "run",
     }  # fmt: skip
 
 

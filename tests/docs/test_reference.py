@@ -65,7 +65,7 @@ def test_every_command_and_option_named_exists(page: Path) -> None:
         if path == ("releases",) and rest and not rest[0].startswith("-"):  # a file or a catalog, for its command run
             path = (*path, "run")
         known = options_of(COMMANDS[path])
-        if path == ("exec",) and "--" in rest:
+        if path in (("exec",), ("profile",)) and "--" in rest:
             rest = rest[: rest.index("--")]
         if not path and rest and not rest[0].startswith("-") and rest[0] not in NO_COMMANDS:
             faults.append(f"{text}: no command {rest[0]}")
