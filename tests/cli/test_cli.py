@@ -130,7 +130,7 @@ def test_an_impossible_call_is_one_line(run, arguments, line):
     ("arguments", "line"),
     [
         ([], "Usage: ssinghal"),
-        (["prob"], "ssinghal: unknown command 'prob'; did you mean probe?"),
+        (["prob"], "ssinghal: unknown command 'prob'; did you mean probe, profile?"),
         (["estimate"], "give an operator and its shapes"),
         (["estimate", "relu", "1,32", "--memroy", "l1"], "No such option '--memroy'. (Did you mean one of: '--memory'"),
         (["estimate", "relu", "1,32", "--l1-small", "x"], "'x' is not a valid integer"),
