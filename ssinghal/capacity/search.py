@@ -199,7 +199,8 @@ class _SearchState(Generic[V]):
         return index if index is not None else next((i for i in self._extra_checks(fit) if i not in ran), None)
 
     def _other_side(self, fit: int) -> int | None:
-        """Returns a value beyond the answer that may show that it does not fit, where those before it cannot be tried."""
+        """Returns a value beyond the answer, or the first ones where nothing fits, that may show that it does not fit where
+        those before it cannot be tried."""
         if any(fits is False for index, fits in self._ran.items() if index > fit):
             return None
         return next((i for i in range(fit + 1, min(fit + 1 + max(INSTEAD), self._last) + 1) if i not in self._ran), None)

@@ -19,19 +19,26 @@ class Event(NamedTuple):
     address: int = 0
 
 
+def run_ssinghal(folder: Path, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs ``ssinghal`` of this checkout in ``folder``."""
+    command = [sys.executable, "-m", "ssinghal", *map(str, words)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300)
+
+
+def failure(program: Path, folder: Path, *arguments: str) -> str:
+    """What a program that fails on an N150 leaves on standard error."""
+    done = run_ssinghal(folder, "exec", "--board", "n150", "--", sys.executable, program, *arguments)
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert done.stdout == ""
+    return done.stderr
+
+
 def capture(program: Path, folder: Path, board: str = "n150", *arguments: str) -> tuple[list[Event], str]:
     """Its events and what it printed; a program that fails fails the test."""
     output = folder / "events.json"
     script = ROOT / "tests" / "profile" / "allocations.py"
-    command = [sys.executable, "-m", "ssinghal", "exec", "--board", board, "--", sys.executable]
-    done = subprocess.run(
-        [*command, str(script), str(output), str(program), *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = run_ssinghal(folder, "exec", "--board", board, "--", sys.executable, script, output, program, *arguments)
     assert done.returncode == 0, done.stderr[-2000:]
     return [Event(*event) for event in json.loads(output.read_text())], done.stdout
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from ssinghal.profile.replay import read_profiles
-from tests.profile.measure import ROOT
+from tests.profile.measure import ROOT, run_ssinghal
 from tests.profile.test_sequences import EXPECTED, PROGRAMS
 
 pytestmark = pytest.mark.virtual_device
@@ -27,14 +25,7 @@ def tensor(rows=1):
 
 
 def profile(tmp_path, *command, options=(), env=None):
-    return subprocess.run(
-        [sys.executable, "-m", "ssinghal", "profile", "-o", "out", *options, "--", *map(str, command)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return run_ssinghal(tmp_path, "profile", "-o", "out", *options, "--", *command, **(env or {}))
 
 
 def profiled(tmp_path, source, **how):

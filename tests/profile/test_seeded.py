@@ -5,13 +5,9 @@ A bfloat16 tile has 2,048 B; an N150 has 64 L1 banks of 1,393,312 B and 12 DRAM 
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.profile.measure import ROOT, capture, peaks
+from tests.profile.measure import ROOT, capture, failure, peaks
 
 pytestmark = pytest.mark.virtual_device
 PROGRAMS = ROOT / "tests" / "profile" / "programs" / "faults"
@@ -51,15 +47,11 @@ def test_a_pool_uses_a_small_part_of_its_region(tmp_path):
     assert 0 < peaks(events)["L1_SMALL"] < 65_536 // 100
 
 
-def test_the_comb_fails_though_the_free_bytes_would_do():
+def test_the_comb_fails_though_the_free_bytes_would_do(tmp_path):
     """Ten tensors of 60 and 7 tiles a bank in turn, those of 60 freed: below all lie 1,393,312 - 5 * 67 * 2,048 = 707,232 B,
     in all 1,393,312 - 5 * 7 * 2,048 = 1,321,632 B are free, and 400 * 2,048 = 819,200 B are wanted."""
     below, free, wanted = 707_232, 1_321_632, 400 * TILE
     assert below < wanted < free
-    command = [sys.executable, "-m", "ssinghal", "exec", "--board", "n150", "--", sys.executable]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = str(PROGRAMS / "fragmentation" / "comb.py")
-    done = subprocess.run([*command, program], env=environ, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
-    [error] = [line for line in done.stderr.splitlines() if "Out of Memory" in line]
+    stderr = failure(PROGRAMS / "fragmentation" / "comb.py", tmp_path)
+    [error] = [line for line in stderr.splitlines() if "Out of Memory" in line]
     assert all(str(number) in error for number in (wanted, below, free))

@@ -6,27 +6,13 @@ of that port lacks 12,192 B in a convolution, whose program buffers reach into t
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.profile.measure import ROOT, Event, capture, peaks
+from tests.profile.measure import ROOT, Event, capture, failure, peaks
 
 pytestmark = pytest.mark.virtual_device
 RESNET = ROOT / "examples" / "ports" / "resnet50.py"
 RECORDED = ROOT / "tests" / "data" / "ports" / "resnet50_n150.txt"
-
-
-def failure(*arguments: str) -> str:
-    """What a port that does not fit leaves on standard error."""
-    command = [sys.executable, "-m", "ssinghal", "exec", "--board", "n150", "--", sys.executable, str(RESNET), *arguments]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1, done.stderr[-2000:]
-    assert done.stdout == ""
-    return done.stderr
 
 
 def test_resnet_takes_what_was_recorded_in_the_same_order(tmp_path):
@@ -50,9 +36,9 @@ def test_resnet_runs_to_the_end_on_a_blackhole(tmp_path):
     assert sum(event[:3] == ("allocate", "L1", 224 * 224 * 2) for event in events) == 3
 
 
-def test_resnet_of_batch_20_lacks_what_was_recorded():
+def test_resnet_of_batch_20_lacks_what_was_recorded(tmp_path):
     """1,156,256 - 1,144,064 = 12,192 B, in the first 3x3 convolution of the first stage."""
-    error = failure("--batch", "20")
+    error = failure(RESNET, tmp_path, "--batch", "20")
     clash = "L1 buffer allocated at 1144064 and static circular buffer region ends at 1156256"
     assert clash in error
     assert "y = self.convolve(block.spatial, y, layout)" in error
