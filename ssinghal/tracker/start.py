@@ -19,6 +19,7 @@ from ssinghal.tracker.tracker import Tracker
 FOLDER_VARIABLE = "SSINGHAL_PROFILE"  # where records go; a program without it is not followed
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
 _CLOSING = ("close_device", "close_mesh_device", "CloseDevice")
+_ENDING = ("end_graph_capture", "end_graph_capture_to_file")
 _METHODS = ("to", "deallocate", "cpu", "reshape", "pad", "pad_to_tile", "unpad", "unpad_from_tile", "__getitem__")
 
 
@@ -64,6 +65,10 @@ class Follower:
         operation.__call__ = self._operation(operation.__call__)
         for name in filter(lambda name: hasattr(ttnn.Tensor, name), _METHODS):
             setattr(ttnn.Tensor, name, self._method(f"Tensor.{name}", getattr(ttnn.Tensor, name)))
+        self._is_captured: bool | None = None  # whether calls are dispatched while the program captures a graph by itself
+        ttnn.graph.begin_graph_capture = self._beginning(ttnn.graph.begin_graph_capture)
+        for name in filter(lambda name: hasattr(ttnn.graph, name), _ENDING):
+            setattr(ttnn.graph, name, self._ending(getattr(ttnn.graph, name)))
         atexit.register(self._stop)
 
     def _opening(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,7 +98,31 @@ class Follower:
     def _stop(self) -> None:
         if self._tracker is not None:
             tracker, self._tracker = self._tracker, None
-            tracker.stop()
+            if self._is_captured is None:
+                tracker.stop()
+
+    def _beginning(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def begin(*args: Any, **kwargs: Any) -> Any:
+            if self._tracker is None or self._tracker.is_within:
+                return function(*args, **kwargs)
+            self._tracker.pause()
+            mode = args[0] if args else kwargs.get("run_mode")
+            self._is_captured = mode != self._module.graph.RunMode.NO_DISPATCH
+            return function(*args, **kwargs)
+
+        return begin
+
+    def _ending(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def end(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            if self._tracker is not None and self._is_captured is not None:
+                dispatched, self._is_captured = self._is_captured, None
+                self._tracker.resume(result if dispatched else [])
+            return result
+
+        return end
 
     def _operation(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(operation: Any, *args: Any, **kwargs: Any) -> Any:

@@ -33,7 +33,8 @@ class Tracker:
             if hasattr(ttnn.BufferType, name.upper())
         }
         self._calls = 0
-        self._is_within = False  # a call that TTNN makes inside of another one is part of that
+        self._before: list[Any] = []
+        self.is_within = False  # a call that TTNN makes inside of another one is part of that
         info = ttnn._ttnn.reports.get_device_info(device)
         grid = device.compute_with_storage_grid_size()
         granule = 64 if "BLACKHOLE" in str(device.arch()) else 32
@@ -63,9 +64,9 @@ class Tracker:
 
     def call(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Makes a call and records it."""
-        if self._is_within:
+        if self.is_within:
             return function(*args, **kwargs)
-        self._is_within = True
+        self.is_within = True
         graph, normal = self._graph, self._graph.RunMode.NORMAL
         record = {"n": self._calls, "name": name, "stack": self._stack(sys._getframe(2))}
         self._calls += 1
@@ -87,7 +88,28 @@ class Tracker:
             graph.begin_graph_capture(normal)
             record["view"] = {name: self._view(kind) for name, kind in self._memories.items()}
             self._file.write("call", **record)
-            self._is_within = False
+            self.is_within = False
+
+    def pause(self) -> None:
+        """Leaves the graph capture to the program, which is about to begin one of its own: they do not nest."""
+        self._before = self._reader.events(self._graph.end_graph_capture())
+        self.is_within = True
+
+    def resume(self, nodes: list[dict[str, Any]]) -> None:
+        """Takes what the program's own capture holds for the events of one call."""
+        self._graph.begin_graph_capture(self._graph.RunMode.NORMAL)
+        self.is_within = False
+        self._file.write(
+            "call",
+            n=self._calls,
+            name="ttnn.graph.end_graph_capture",
+            stack=self._stack(sys._getframe(2)),
+            **{"in": []},
+            gap=self._before,
+            ev=self._reader.events(nodes),
+            view={name: self._view(kind) for name, kind in self._memories.items()},
+        )
+        self._calls += 1
 
     def _view(self, kind: Any) -> list[int]:
         view = self._module.get_memory_view(self._device, kind)

@@ -154,3 +154,28 @@ def test_a_folder_with_files_is_refused(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "ssinghal: profile: out is not empty; expected a new folder\n"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "end", "rows"),
+    [
+        ("NORMAL", "end_graph_capture()", [1, 1, 1]),
+        ("NORMAL", "end_graph_capture_to_file('graph.json')", [1, 1, 1]),
+        ("NO_DISPATCH", "end_graph_capture()", [1, 1]),  # its result is nowhere
+    ],
+)
+def test_a_program_may_capture_graphs_by_itself(tmp_path, mode, end, rows):
+    """Captures do not nest: the program has its graph, as without a profile, and the profile what that holds."""
+    source = f"""
+x = tensor()
+ttnn.graph.begin_graph_capture(ttnn.graph.RunMode.{mode})
+y = ttnn.relu(x)
+graph = ttnn.graph.{end}
+print(sum(node["node_type"] == "buffer_allocate" for node in graph))
+z = ttnn.relu(x)
+ttnn.close_device(device)
+"""
+    done, one = profiled(tmp_path, source)
+    assert (done.stdout, done.returncode) == ("1\n", 0)
+    assert (one.differences, one.unknown_frees) == ([], 0)
+    assert [buffer.bank_bytes // TILE_ROW for buffer in one.buffers] == rows
