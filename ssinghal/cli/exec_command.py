@@ -49,11 +49,8 @@ def run_program(name: str, device: DeviceRequest, command: tuple[str, ...], vari
         InvalidCase: there is no such program; ``name``: of the command that was given it.
     """
     choice = replace(device, mode=DeviceMode.VIRTUAL).choose()
-    environ = dict(os.environ)
-    environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
-    program = shutil.which(command[0], path=environ["PATH"])
-    if program is None:
-        raise InvalidCase(f"{name}: no program {command[0]!r} on PATH")
+    environ = {**os.environ, "PATH": _search_path()}
+    program = find_program(name, command)
     with scratch_folder() as scratch:
         apply_environment(environment_for(choice, scratch, environ, release=device.release), environ)
         added = dict(variables or {})
@@ -68,6 +65,19 @@ def run_program(name: str, device: DeviceRequest, command: tuple[str, ...], vari
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
         )
         return _run([program, *command[1:]], environ)
+
+
+def find_program(name: str, command: tuple[str, ...]) -> str:
+    """Returns the path of a program; raises InvalidCase if there is none. ``name``: of the command that was given it."""
+    program = shutil.which(command[0], path=_search_path())
+    if program is None:
+        raise InvalidCase(f"{name}: no program {command[0]!r} on PATH")
+    return program
+
+
+def _search_path() -> str:
+    """The programs of the environment that ssinghal runs in come first."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def _run(command: list[str], environ: dict[str, str]) -> int:

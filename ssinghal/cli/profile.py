@@ -10,14 +10,13 @@ from packaging.version import Version
 
 from ssinghal import tracker
 from ssinghal.cli import options
-from ssinghal.cli.exec_command import run_program
+from ssinghal.cli.exec_command import find_program, run_program
 from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.core.files import write_whole
 from ssinghal.core.versions import new_run_id
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.profile.replay import read_profiles
 from ssinghal.profile.text import summary
-from ssinghal.tracker.start import FOLDER_VARIABLE
 
 FIRST_RELEASE = Version("0.75.0")  # in graphs of earlier ones, buffers that are freed have no address
 
@@ -46,9 +45,10 @@ def profile(device: DeviceRequest, output: Path | None, command: tuple[str, ...]
     folder = output or Path("profiles", new_run_id())
     if folder.exists() and any(folder.iterdir()):
         raise InvalidCase(f"profile: {folder} is not empty; expected a new folder")
+    find_program("profile", command)
     folder.mkdir(parents=True, exist_ok=True)
     inject = Path(tracker.__file__).with_name("inject")
-    variables = {"PYTHONPATH": str(inject), FOLDER_VARIABLE: str(folder.resolve())}
+    variables = {"PYTHONPATH": str(inject), tracker.FOLDER_VARIABLE: str(folder.resolve())}
     code = run_program("profile", device, command, variables)
     _report(folder)
     sys.exit(code if code >= 0 else 128 - code)

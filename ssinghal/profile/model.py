@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ssinghal.core.record import Status, Verdict
+
 
 class Site(NamedTuple):
     """A line of the user's program."""
@@ -56,7 +58,12 @@ class Call:
     largest_free: dict[str, int] = field(default_factory=dict)
     programs: tuple[Program, ...] = ()
     error: tuple[str, str] | None = None
+    verdict: Verdict | None = None  # what the exception means
     resident: tuple[Buffer, ...] = ()
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        return self.verdict is not None and self.verdict.status is Status.OOM
 
 
 class Difference(NamedTuple):
@@ -88,12 +95,12 @@ class Profile:
     checks: int = 0
     differences: list[Difference] = field(default_factory=list)
     unknown_frees: int = 0
+    others: int = 0  # calls of other threads, which are not recorded
+    raised: int = 0  # calls that raised
+    failure: Call | None = None  # the last call that ran out of memory, else the last that raised
+    unfinished: Call | None = None  # the call within which the process ended
+    lost: str = ""  # why nothing more was recorded
     ended: bool = False  # the device was closed, or the program ended by itself
-
-    @property
-    def failure(self) -> Call | None:
-        """The last call, if it raised."""
-        return self.calls[-1] if self.calls and self.calls[-1].error else None
 
     @property
     def fullest(self) -> tuple[Call, Program] | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ssinghal.device.error_patterns import translate_error
 from ssinghal.errors import HarnessError
 from ssinghal.profile.model import Buffer, Call, Difference, Peak, Profile, Program, Site
 from ssinghal.tracker.records import VERSION
@@ -22,7 +23,21 @@ def read_profiles(folder: Path) -> list[Profile]:
     files = sorted(folder.glob("records-*.jsonl"))
     if not files:
         raise HarnessError(f"{folder}: no records-*.jsonl: did the program open a device?")
-    return [replay(_records(file)) for file in files]
+    return [_replayed(file) for file in files]
+
+
+def _replayed(file: Path) -> Profile:
+    line = 0
+
+    def counted() -> Iterator[dict[str, Any]]:
+        nonlocal line
+        for line, record in enumerate(_records(file), 1):  # noqa: B007 (the number is what an error names)
+            yield record
+
+    try:
+        return replay(counted())
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HarnessError(f"{file}:{line}: not a complete record of a profile ({error!r})") from error
 
 
 def _records(file: Path) -> Iterator[dict[str, Any]]:
@@ -37,8 +52,8 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
                 record = None
             if not isinstance(record, dict) or "k" not in record:
                 raise HarnessError(f"{file}:{number}: expected a record of a profile")
-            if record["k"] == "program" and record["version"] != VERSION:
-                raise HarnessError(f"{file}:{number}: a profile of version {record['version']}; expected {VERSION}")
+            if record["k"] == "program" and record.get("version") != VERSION:
+                raise HarnessError(f"{file}:{number}: a profile of version {record.get('version')}; expected {VERSION}")
             yield record
 
 
@@ -57,7 +72,7 @@ class _Replay:
         self._live: dict[tuple[str, int], Buffer] = {}
         self._sums: Counter[str] = Counter()
         self._base: dict[str, int] = {}  # allocated before the recording began
-        self._l1_base = self._l1_top = 0
+        self._l1_base = self._l1_top = self._others = 0
 
     def read(self, record: Mapping[str, Any]) -> None:
         kind = record["k"]
@@ -73,8 +88,13 @@ class _Replay:
             self._named[record["n"]] = record
         elif kind == "call":
             self._call(record)
+        elif kind == "start":
+            self.profile.unfinished = self._started(record)
+        elif kind == "lost":
+            self.profile.lost = record["why"]
         elif kind == "end":
-            self.profile.ended = True
+            self.profile.ended, self.profile.unfinished = True, None
+            self.profile.others += record["others"] - self._others
             if self.profile.calls:
                 self._events(record["gap"], self.profile.calls[-1], len(self.profile.calls))
 
@@ -83,14 +103,14 @@ class _Replay:
         self._live.clear()
         self._sums.clear()
         self._base = {memory: allocated for memory, (_, _, allocated) in record["memories"].items()}
-        self._l1_base, self._l1_top = record["l1_base"], record["l1_top"]
+        self._l1_base, self._l1_top, self._others = record["l1_base"], record["l1_top"], 0
         self.profile.ttnn, self.profile.ended = record["ttnn"], False
 
     def _call(self, record: Mapping[str, Any]) -> None:
-        number = len(self.profile.calls)
-        stack = self._named[record["stack"]]
-        call = Call(number, record["name"], stack[0] if stack else None, stack, {})
+        call = self._started(record)
+        number = call.number
         self.profile.calls.append(call)
+        self.profile.unfinished = None
         call.peak.update(self._sums)
         before = self.profile.calls[number - 1] if number else call
         self._use(record["in"], number)
@@ -99,16 +119,30 @@ class _Replay:
         last = max((i for i, event in enumerate(events, 1) if event[0] != "-"), default=0)  # what is freed then is unwinding
         call.programs = tuple(self._events(events[:last], call, number))
         if "error" in record:
-            call.resident = tuple(self._live.values())
+            self._fail(call, *record["error"])
         self._events(events[last:], call, number)
-        self._use(record.get("out", ()), number)
-        call.error = tuple(record["error"]) if "error" in record else None
+        self._use(record.get("out") or (), number)
+        if record["others"] != self._others:  # what they allocated is part of the allocator's view
+            self.profile.others += record["others"] - self._others
+            self._others = record["others"]
+            self._base = {memory: view[0] - self._sums[memory] for memory, view in record["view"].items()}
         for memory, (allocated, largest) in record["view"].items():
             call.after[memory], call.largest_free[memory] = allocated, largest
             self.profile.checks += 1
             replayed = self._sums[memory] + self._base[memory]
             if replayed != allocated:
                 self.profile.differences.append(Difference(number, memory, replayed, allocated))
+
+    def _fail(self, call: Call, kind: str, text: str) -> None:
+        """Keeps the last call that ran out of memory, or else the last that raised, with what was resident."""
+        call.error, call.verdict, call.resident = (kind, text), translate_error(kind, text), tuple(self._live.values())
+        self.profile.raised += 1
+        if call.is_out_of_memory or self.profile.failure is None or not self.profile.failure.is_out_of_memory:
+            self.profile.failure = call
+
+    def _started(self, record: Mapping[str, Any]) -> Call:
+        stack = self._named[record["stack"]]
+        return Call(len(self.profile.calls), record["name"], stack[0] if stack else None, stack, {})
 
     def _use(self, tensors: Iterable[tuple[int, int | None]], number: int) -> None:
         for spec, address in tensors:

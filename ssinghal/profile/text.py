@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from ssinghal.core.record import sentence
 from ssinghal.core.tensors import format_bytes
 from ssinghal.errors import LINE_LIMIT, cut
 from ssinghal.profile.model import Buffer, Call, Profile
@@ -15,7 +16,17 @@ _NAMES = {"dram": "DRAM per bank", "l1": "L1 per core", "l1_small": "L1_SMALL pe
 
 def summary(profile: Profile) -> list[str]:
     """Returns the lines: peaks with the lines of the program that hold them, the fullest program, a failure, the exactness."""
-    lines = [f"{len(profile.calls)} calls of TTNN{'' if profile.ended else '; the process did not end by itself'}"]
+    raised = f", {profile.raised:,} of them raised" if profile.raised else ""
+    ended = "" if profile.ended or profile.lost else "; the process did not end by itself"
+    lines = [f"{len(profile.calls):,} calls of TTNN{raised}{ended}"]
+    if profile.unfinished is not None:
+        lines.append(f"it ended within {_where(profile.unfinished)}")
+    if profile.lost:
+        lines.append(f"the recording stopped before the program ended: {cut(profile.lost, LINE_LIMIT)}")
+    if profile.others:
+        lines.append(
+            f"{profile.others:,} calls of other threads are not recorded; what they allocated is part of no figure here"
+        )
     for memory, peak in profile.peaks.items():
         lines.append(f"{_NAMES[memory]}: peak {format_bytes(peak.bank_bytes)} in {_where(peak.call)}")
         lines += _by_line(profile, peak.resident)
@@ -28,10 +39,10 @@ def summary(profile: Profile) -> list[str]:
         )
     if profile.unknown_programs:
         lines.append(
-            f"program buffers: TTNN did not report those of {profile.unknown_programs:,} programs; they are not counted"
+            f"program buffers: TTNN did not report those of {profile.unknown_programs:,} runs of programs; they are not counted"
         )
-    if profile.failure is not None and profile.failure.error is not None:
-        lines += _failure(profile, profile.failure, *profile.failure.error)
+    if profile.failure is not None:
+        lines += _failure(profile, profile.failure)
     lines.append(_exactness(profile))
     return lines
 
@@ -55,9 +66,8 @@ def _by_line(profile: Profile, buffers: Iterable[Buffer]) -> list[str]:
     return lines
 
 
-def _failure(profile: Profile, call: Call, kind: str, text: str) -> list[str]:
-    reason = cut(" ".join(text.split()), LINE_LIMIT)
-    lines = [f"{_where(call)} raised {kind}: {reason}"]
+def _failure(profile: Profile, call: Call) -> list[str]:
+    lines = [f"{_where(call)} raised: {cut(sentence(call.verdict), LINE_LIMIT) if call.verdict else ''}"]
     for memory in ("l1", "dram"):
         resident = [buffer for buffer in call.resident if buffer.memory == memory]
         if not resident:

@@ -1,1 +1,3 @@
 """Records the memory of a TTNN program from inside its process; needs the standard library alone."""
+
+FOLDER_VARIABLE = "SSINGHAL_PROFILE"  # where records go; a program without it is not followed

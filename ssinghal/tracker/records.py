@@ -10,10 +10,14 @@ Each line is one write to the system, so that a crash costs none of the lines be
 ``stack``    ``n``, ``sites``: innermost first.
 ``spec``     ``n``, ``shape``, ``dtype``, ``layout``, ``memory`` (None: on the host), ``memory_layout``, ``shard`` [shape, core
              ranges].
+``start``    ``n``, ``name``, ``stack``: a call starts; it is the last line if the process ends within it.
 ``call``     ``n``, ``name``, ``stack``, ``in`` and ``out`` ([spec, address] each), ``gap`` (events since the last call), ``ev``
              (events of the call), ``view`` (per memory [bytes per bank allocated, largest free block], as the allocator sees it
              afterwards), ``us`` (microseconds), ``error`` (class and text) where it raised.
 ``end``      ``gap``: the device is about to be closed, or the program to end.
+``lost``     ``why``: nothing is recorded from here on.
+
+``others`` of a call and of the end: how many calls other threads have made so far, which are not recorded.
 
 Events: ``["+", memory, address, bytes per bank, bytes in all banks]`` a buffer was allocated, ``["-", memory, address]`` it was
 freed, ``["p", name, bytes, source]`` a program ran; bytes: of its program buffers on the fullest core, None where TTNN did not

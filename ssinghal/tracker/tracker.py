@@ -11,7 +11,8 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from typing import Any
+from threading import get_ident
+from typing import Any, TypeVar
 
 from ssinghal.tracker.events import EventReader
 from ssinghal.tracker.records import RecordFile
@@ -20,21 +21,26 @@ _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib"
 _OWN = __file__.rpartition("/")[0]
 ERROR_LIMIT = 4000
 
+T = TypeVar("T")
+
 
 class Tracker:
     """Records the calls on one open device until it is closed."""
 
     def __init__(self, ttnn: Any, device: Any, file: RecordFile) -> None:
-        self._module, self._device, self._file = ttnn, device, file
+        self._module, self._file = ttnn, file
         self._graph = ttnn._ttnn.graph
         self._memories = {
             name: getattr(ttnn.BufferType, name.upper())
             for name in ("dram", "l1", "l1_small", "trace")
             if hasattr(ttnn.BufferType, name.upper())
         }
-        self._calls = 0
-        self._before: list[Any] = []
+        self.device = device
         self.is_within = False  # a call that TTNN makes inside of another one is part of that
+        self._thread = get_ident()
+        self._calls = self._others = 0
+        self._before: list[Any] = []
+        self._is_lost = self._is_capturing = False
         info = ttnn._ttnn.reports.get_device_info(device)
         grid = device.compute_with_storage_grid_size()
         granule = 64 if "BLACKHOLE" in str(device.arch()) else 32
@@ -56,73 +62,121 @@ class Tracker:
                 for name, view in views.items()
             },
         )
-        self._graph.begin_graph_capture(self._graph.RunMode.NORMAL)
+        self._begin()
 
     def stop(self) -> None:
         """Ends the recording; the device may be closed then."""
-        self._file.write("end", gap=self._reader.events(self._graph.end_graph_capture()))
+        self._safely(lambda: self._file.write("end", gap=self._taken(), others=self._others))
 
-    def call(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Makes a call and records it."""
-        if self.is_within:
-            return function(*args, **kwargs)
-        self.is_within = True
-        graph, normal = self._graph, self._graph.RunMode.NORMAL
-        record = {"n": self._calls, "name": name, "stack": self._stack(sys._getframe(2))}
-        self._calls += 1
-        record["in"] = [self._tensor(tensor) for tensor in self._tensors((args, kwargs))]
-        record["gap"] = self._reader.events(graph.end_graph_capture())
-        graph.begin_graph_capture(normal)
-        started = time.perf_counter_ns()
+    def lose(self, why: str) -> None:
+        """Ends the recording before the program ends: what follows is not known, which the summary states."""
+        self._is_lost = True
+        self._is_capturing = False  # TTNN's capture goes on unread: ending it could be what failed
         try:
-            result = function(*args, **kwargs)
-        except BaseException as error:
-            record["error"] = [type(error).__name__, str(error)[:ERROR_LIMIT]]
-            raise
-        else:
-            record["out"] = [self._tensor(tensor) for tensor in self._tensors(result)]
-            return result
-        finally:
-            record["us"] = (time.perf_counter_ns() - started) // 1000
-            record["ev"] = self._reader.events(graph.end_graph_capture())
-            graph.begin_graph_capture(normal)
-            record["view"] = {name: self._view(kind) for name, kind in self._memories.items()}
-            self._file.write("call", **record)
-            self.is_within = False
+            self._file.write("lost", why=why)
+        except OSError:
+            sys.stderr.write(f"ssinghal: the recording stopped: {why}\n")
 
-    def pause(self) -> None:
-        """Leaves the graph capture to the program, which is about to begin one of its own: they do not nest."""
-        self._before = self._reader.events(self._graph.end_graph_capture())
+    def pause(self) -> bool:
+        """Leaves the graph capture to the program, which is about to begin one of its own: they do not nest.
+
+        Returns False where nothing is left to it: within a call, or in another thread.
+        """
+        if not self._may_follow():
+            return False
+        self._before = self._safely(self._taken) or []
         self.is_within = True
+        return True
 
     def resume(self, nodes: list[dict[str, Any]]) -> None:
         """Takes what the program's own capture holds for the events of one call."""
-        self._graph.begin_graph_capture(self._graph.RunMode.NORMAL)
         self.is_within = False
-        self._file.write(
-            "call",
-            n=self._calls,
-            name="ttnn.graph.end_graph_capture",
-            stack=self._stack(sys._getframe(2)),
-            **{"in": []},
-            gap=self._before,
-            ev=self._reader.events(nodes),
-            view={name: self._view(kind) for name, kind in self._memories.items()},
-        )
+        record = self._safely(lambda: self._started("ttnn.graph.end_graph_capture", (), sys._getframe(4)))
+        if record is not None:
+            self._safely(lambda: self._ended(record, self._before, self._reader.events(nodes)))
+
+    def call(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Makes a call and records it. What goes wrong in the recording ends that, and never reaches the program."""
+        if not self._may_follow():
+            return function(*args, **kwargs)
+        self.is_within = True
+        try:
+            caller = sys._getframe(2)
+            record = self._safely(lambda: self._started(name, (args, kwargs), caller))
+            gap = self._safely(self._taken)
+            self._safely(self._begin)
+            started = time.perf_counter_ns()
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as error:
+                if record is not None:
+                    record["error"] = [type(error).__name__, str(error)[:ERROR_LIMIT]]
+                raise
+            else:
+                if record is not None:
+                    record["out"] = self._safely(lambda: [self._tensor(tensor) for tensor in self._tensors(result)])
+                return result
+            finally:
+                if record is not None and gap is not None:
+                    record["us"] = (time.perf_counter_ns() - started) // 1000
+                    self._safely(lambda: self._ended(record, gap, self._taken()))
+        finally:
+            self.is_within = False
+
+    def _may_follow(self) -> bool:
+        """Whether a call is one to record. TTNN captures the calls of one thread; those of others are counted alone."""
+        if get_ident() != self._thread:
+            self._others += 1
+            return False
+        return not (self.is_within or self._is_lost)
+
+    def _safely(self, act: Callable[[], T]) -> T | None:
+        """Returns what ``act`` returns; None if it fails, which ends the recording."""
+        if self._is_lost:
+            return None
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001 (a fault of the recording becomes a record of it; the program goes on)
+            self.lose(f"{type(error).__name__}: {str(error)[:ERROR_LIMIT]}")
+            return None
+
+    def _begin(self) -> None:
+        self._graph.begin_graph_capture(self._graph.RunMode.NORMAL)
+        self._is_capturing = True
+
+    def _taken(self) -> list[Any]:
+        """Ends the capture and returns its events. TTNN crashes if there is none to end, as after Ctrl-C in between."""
+        if not self._is_capturing or get_ident() != self._thread:
+            return []
+        self._is_capturing = False
+        return self._reader.events(self._graph.end_graph_capture())
+
+    def _started(self, name: str, arguments: Any, caller: Any) -> dict[str, Any]:
+        """Writes that a call starts, so that a crash within it has its name."""
+        record: dict[str, Any] = {"n": self._calls, "name": name, "stack": self._stack(caller)}
         self._calls += 1
+        self._file.write("start", **record)
+        record["in"] = [self._tensor(tensor) for tensor in self._tensors(arguments)]
+        return record
+
+    def _ended(self, record: dict[str, Any], gap: list[Any], events: list[Any]) -> None:
+        self._begin()
+        view = {name: self._view(kind) for name, kind in self._memories.items()}
+        self._file.write("call", **record, gap=gap, ev=events, view=view, others=self._others)
 
     def _view(self, kind: Any) -> list[int]:
-        view = self._module.get_memory_view(self._device, kind)
+        view = self._module.get_memory_view(self.device, kind)
         return [view.total_bytes_allocated_per_bank, view.largest_contiguous_bytes_free_per_bank]
 
-    def _tensors(self, value: Any) -> Iterator[Any]:
+    def _tensors(self, value: Any, depth: int = 6) -> Iterator[Any]:
+        """Yields the tensors in nested lists, which may contain themselves."""
         if isinstance(value, self._module.Tensor):
             yield value
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple)) and depth:
             for item in value:
-                yield from self._tensors(item)
+                yield from self._tensors(item, depth - 1)
         elif isinstance(value, dict):
-            yield from self._tensors(list(value.values()))
+            yield from self._tensors(list(value.values()), depth)
 
     def _tensor(self, tensor: Any) -> list[Any]:
         """Returns the number of a tensor's spec and its address; no address on the host or once it is freed."""

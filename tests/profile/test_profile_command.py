@@ -179,3 +179,92 @@ ttnn.close_device(device)
     assert (done.stdout, done.returncode) == ("1\n", 0)
     assert (one.differences, one.unknown_frees) == ([], 0)
     assert [buffer.bank_bytes // TILE_ROW for buffer in one.buffers] == rows
+
+
+def test_calls_of_other_threads_are_counted(tmp_path):
+    source = """
+import threading
+x = tensor()
+thread = threading.Thread(target=lambda: globals().update(y=ttnn.relu(x)))
+thread.start(); thread.join()
+z = ttnn.relu(x)
+print("end")
+ttnn.close_device(device)
+"""
+    done, one = profiled(tmp_path, source)
+    assert (done.stdout, done.returncode, one.others, one.differences) == ("end\n", 0, 1, [])
+
+
+def test_a_device_that_another_thread_opened(tmp_path):
+    source = "import threading\nttnn.close_device(device)\n"
+    source += "thread = threading.Thread(target=lambda: globals().update(device=ttnn.open_device(device_id=0)))\n"
+    source += "thread.start(); thread.join()\ntensor()\nprint('end')\n"
+    done, one = profiled(tmp_path, source)
+    assert (done.stdout, done.returncode, one.differences) == ("end\n", 0, [])
+
+
+FULL_DISK = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+kept = [tensor() for _ in range(99)]
+"""
+UNNOTICED_CLOSE = """
+ttnn._ttnn.device.close_device(device)
+ttnn.Tensor([1.0], [1], ttnn.float32, ttnn.ROW_MAJOR_LAYOUT).reshape([1, 1])
+"""
+
+
+@pytest.mark.parametrize(("source", "lost"), [(FULL_DISK, "File too large"), (UNNOTICED_CLOSE, "RuntimeError")])
+def test_a_fault_of_the_recording_does_not_reach_the_program(tmp_path, source, lost):
+    done, _ = profiled(tmp_path, source + "print('end')\n")
+    assert (done.stdout, done.returncode) == ("end\n", 0)
+    assert "the recording stopped" in done.stderr
+    assert lost in done.stderr
+
+
+def test_lists_that_contain_themselves(tmp_path):
+    done, one = profiled(
+        tmp_path, "x = []\nx.append(x)\ntry: ttnn.concat(x, 0)\nexcept TypeError: print('TypeError')\ntensor()\n"
+    )
+    assert (done.stdout, len(one.calls)) == ("TypeError\n", 2)
+
+
+def test_looking_for_ttnn_before_it_is_imported(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "from importlib.util import find_spec\nassert find_spec('ttnn')\n" + PROLOGUE + "tensor()\n"
+    )
+    profile(tmp_path, "python", "program.py")
+    assert len(read_profiles(tmp_path / "out")[0].calls) == 1
+
+
+def test_a_managed_device(tmp_path):
+    source = "ttnn.close_device(device)\nwith ttnn.manage_device(device_id=0) as device:\n    tensor()\n"
+    _, one = profiled(tmp_path, source)
+    assert (len(one.calls), one.ended, one.differences) == (1, True, [])
+
+
+def test_an_out_of_memory_before_the_cleaning_up(tmp_path):
+    done, one = profiled(tmp_path, "a = tensor()\ntry: tensor(900)\nfinally: ttnn.deallocate(a)\n")
+    assert done.returncode == 1
+    assert one.failure is one.calls[1]
+    assert f"L1 bank needs {900 * TILE_ROW:,} B" in done.stderr
+
+
+def test_a_crash_within_a_call_has_its_name(tmp_path):
+    done, one = profiled(tmp_path, "a = tensor()\nttnn.deallocate(a)\nttnn.relu(a)\n")
+    assert done.returncode == 128 + signal.SIGSEGV
+    assert one.unfinished.name == "ttnn.relu"
+    assert "it ended within ttnn.relu" in done.stderr
+
+
+def test_pytest_that_makes_errors_of_warnings(tmp_path):
+    (tmp_path / "test_it.py").write_text(PROLOGUE + "def test_it(): tensor()\n")
+    done = profile(tmp_path, "python", "-m", "pytest", "-q", "-W", "error", "test_it.py")
+    assert done.returncode == 0, done.stdout
+    assert "warning" not in done.stdout
+
+
+def test_a_program_that_is_not_there_leaves_no_folder(tmp_path):
+    done = profile(tmp_path, "nosuch")
+    assert (done.returncode, done.stderr) == (2, "ssinghal: profile: no program 'nosuch' on PATH\n")
+    assert list(tmp_path.iterdir()) == []

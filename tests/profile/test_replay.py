@@ -26,6 +26,7 @@ def call(events, allocated, gap=(), **more):
         "gap": list(gap),
         "ev": events,
         "view": {"l1": [allocated, 0]},
+        "others": 0,
     } | more
 
 
@@ -59,7 +60,7 @@ def test_a_free_of_an_unknown_buffer_is_counted():
 def test_programs_without_known_buffers_are_counted():
     profile = replay([*HEADER, call([["p", "Program", None, "unknown"]], 0)])
     assert profile.fullest is None
-    assert any("those of 1 programs" in line for line in summary(profile))
+    assert any("those of 1 runs of programs" in line for line in summary(profile))
 
 
 def test_a_device_that_is_opened_again_is_empty():
@@ -81,4 +82,46 @@ def test_the_line_that_a_kill_truncated_is_left_out_and_a_damaged_one_is_named(t
     assert len(read_profiles(tmp_path)[0].calls) == 1
     file.write_text("\n".join([*lines, "damaged", *lines]) + "\n")
     with pytest.raises(HarnessError, match=r"records-1\.jsonl:5: expected a record of a profile"):
+        read_profiles(tmp_path)
+
+
+def failing(text, kind="RuntimeError"):
+    return call([], 0, error=[kind, text])
+
+
+OUT_OF_MEMORY = (
+    "TT_FATAL @ f.cpp:1: x\ninfo:\nOut of Memory: Not enough space to allocate 34078720 B L1 buffer across 64 banks,"
+    " where each bank needs to store 532480 B, but bank size is 1393312 B (allocated: 1064960 B, free: 328352 B, largest free block: 328352 B)"
+)
+
+
+@pytest.mark.parametrize(("errors", "shown"), [([0, 1], 0), ([1, 0], 1), ([0, 0], 1), ([1, 1], 1)])
+def test_the_failure_is_the_last_that_ran_out_of_memory_or_else_the_last(errors, shown):
+    """0: out of memory; 1: another error."""
+    texts = [OUT_OF_MEMORY, "shapes differ"]
+    profile = replay([*HEADER, *(failing(texts[error]) for error in errors), call([], 0)])
+    assert profile.failure is profile.calls[shown]
+    assert profile.raised == 2
+
+
+def test_what_other_threads_allocate_is_counted_and_no_fault():
+    profile = replay([*HEADER, call([], 640, others=2), call([["+", "l1", 8_000, 1_000, 64_000]], 1_640, others=2)])
+    assert (profile.others, profile.differences) == (2, [])
+    assert any(line.startswith("2 calls of other threads") for line in summary(profile))
+
+
+def test_a_recording_that_was_lost_is_named():
+    profile = replay([*HEADER, call([], 0), {"k": "lost", "why": "no space"}])
+    assert "the recording stopped before the program ended: no space" in summary(profile)
+
+
+def test_the_call_within_which_the_process_ended_is_named():
+    profile = replay([*HEADER, {"k": "start", "n": 0, "name": "ttnn.relu", "stack": 0}])
+    assert "it ended within ttnn.relu" in summary(profile)
+
+
+@pytest.mark.parametrize("record", [{"k": "call"}, {"k": "device"}, {"k": "stack", "n": 1}, {"k": "end"}])
+def test_an_incomplete_record_is_one_line(tmp_path, record):
+    (tmp_path / "records-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (*HEADER, record)))
+    with pytest.raises(HarnessError, match=r"records-1\.jsonl:4: not a complete record of a profile"):
         read_profiles(tmp_path)

@@ -1,11 +1,47 @@
-"""Python runs this when it starts, where its folder is first on PYTHONPATH: the program itself stays as it is."""
+"""Python runs this when it starts, where its folder is first on PYTHONPATH: the program itself stays as it is.
+
+It imports the rest of the tracker together with ttnn: a program without ttnn, and pytest before it, see nothing of that.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+
+FOLDER_VARIABLE = "SSINGHAL_PROFILE"  # as in ssinghal.tracker, which is not imported here
+
+
+class TtnnFinder(MetaPathFinder):
+    """Finds ttnn as Python would, and has its module followed once it is imported."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._is_searching = False
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "ttnn" or self._is_searching:
+            return None
+        self._is_searching = True
+        try:
+            spec = find_spec("ttnn")
+        finally:
+            self._is_searching = False
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_follow(module: ModuleType) -> None:
+                from ssinghal.tracker.start import Follower
+
+                run(module)
+                Follower(module, self._folder)
+
+            spec.loader.exec_module = run_and_follow  # type: ignore[method-assign]
+        return spec
 
 
 def run_users_own() -> None:
@@ -17,8 +53,6 @@ def run_users_own() -> None:
         spec.loader.exec_module(module)
 
 
+if os.environ.get(FOLDER_VARIABLE):
+    sys.meta_path.insert(0, TtnnFinder(os.environ[FOLDER_VARIABLE]))
 run_users_own()
-if os.environ.get("SSINGHAL_PROFILE"):  # start.FOLDER_VARIABLE
-    from ssinghal.tracker.start import watch_imports
-
-    watch_imports(os.environ["SSINGHAL_PROFILE"])
