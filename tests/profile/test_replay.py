@@ -91,7 +91,8 @@ def failing(text, kind="RuntimeError"):
 
 OUT_OF_MEMORY = (
     "TT_FATAL @ f.cpp:1: x\ninfo:\nOut of Memory: Not enough space to allocate 34078720 B L1 buffer across 64 banks,"
-    " where each bank needs to store 532480 B, but bank size is 1393312 B (allocated: 1064960 B, free: 328352 B, largest free block: 328352 B)"
+    " where each bank needs to store 532480 B, but bank size is 1393312 B"
+    " (allocated: 1064960 B, free: 328352 B, largest free block: 328352 B)"
 )
 
 
