@@ -19,10 +19,34 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line} ({self.function})"
 
 
+class Memory(NamedTuple):
+    """A memory of a device. ``base_bytes``: what was allocated in each bank before the recording began."""
+
+    banks: int
+    bank_bytes: int
+    base_bytes: int
+
+
+class Device(NamedTuple):
+    """A device from its opening to its end. ``first_call``: the number that its first call has. Program buffers grow upwards
+    from ``l1_base``, the buffers of tensors downwards from ``l1_top``, both addresses of a core."""
+
+    ttnn: str
+    arch: str
+    mesh: tuple[int, ...]
+    grid: tuple[int, int]
+    granule: int
+    l1_base: int
+    l1_top: int
+    memories: dict[str, Memory]
+    first_call: int
+
+
 @dataclass(slots=True)
 class Buffer:
-    """One allocation. ``call``: the one that made it, or before which it was made. ``freed``: the call in which, or before
-    which, it was freed; None if it was resident to the end. ``last_use``: the last call that had it as operand or result."""
+    """One allocation. ``call``: the one that made it, or before which it was made (``made_between``). ``freed``: the call in
+    which, or before which (``freed_between``), it was freed; None if it was resident to the end of its device. ``last_use``:
+    the last call that had it as operand or result."""
 
     memory: str
     address: int
@@ -32,6 +56,9 @@ class Buffer:
     last_use: int
     freed: int | None = None
     tensor: str = ""  # its shape, dtype and layout, if a call returned it or took it
+    device: int = 0  # its index in the profile's devices
+    made_between: bool = False
+    freed_between: bool = False
 
 
 class Program(NamedTuple):
@@ -84,11 +111,31 @@ class Peak(NamedTuple):
 
 
 @dataclass
+class Span:
+    """A named part of a program on one device, such as a test: its calls are those from ``first_call`` up to ``end_call``; a
+    part within which the process ended has no end.
+
+    ``peaks`` and ``fullest`` are as those of a profile. ``before``, ``after``: bytes per bank that the program's buffers took
+    when it began and when it ended, per memory.
+    """
+
+    name: str
+    first_call: int
+    end_call: int | None = None
+    peaks: dict[str, Peak] = field(default_factory=dict)
+    fullest: tuple[Call, Program] | None = None
+    before: dict[str, int] = field(default_factory=dict)
+    after: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
 class Profile:
     """What one process did on the devices that it opened, one after another. ``peaks``: per memory in use."""
 
     argv: tuple[str, ...] = ()
-    ttnn: str = ""
+    folder: str = ""
+    devices: list[Device] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     peaks: dict[str, Peak] = field(default_factory=dict)
@@ -101,16 +148,12 @@ class Profile:
     unfinished: Call | None = None  # the call within which the process ended
     lost: str = ""  # why nothing more was recorded
     ended: bool = False  # the device was closed, or the program ended by itself
+    fullest: tuple[Call, Program] | None = None  # the program that came nearest to the buffers above it
+    unknown_programs: int = 0  # runs of programs whose program buffers TTNN did not report
 
     @property
-    def fullest(self) -> tuple[Call, Program] | None:
-        """The program that came nearest to the buffers above it, with its call; None where no program buffers are known."""
-        known = ((call, program) for call in self.calls for program in call.programs if program.headroom_bytes is not None)
-        return min(known, key=lambda found: found[1].headroom_bytes or 0, default=None)
-
-    @property
-    def unknown_programs(self) -> int:
-        return sum(program.program_bytes is None for call in self.calls for program in call.programs)
+    def ttnn(self) -> str:
+        return self.devices[-1].ttnn if self.devices else ""
 
     def resident(self) -> list[Buffer]:
         """Returns the buffers that nothing freed."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.errors import HarnessError
-from ssinghal.profile.model import Buffer, Call, Difference, Peak, Profile, Program, Site
+from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Peak, Profile, Program, Site, Span
 from ssinghal.tracker.records import VERSION
 
 
@@ -59,13 +59,15 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
 
 def replay(records: Iterable[Mapping[str, Any]]) -> Profile:
     """Returns the profile that the records of one process add up to."""
-    state = _Replay()
+    state = Replay()
     for record in records:
         state.read(record)
     return state.profile
 
 
-class _Replay:
+class Replay:
+    """Adds up the records of one process, one by one: ``profile`` is that of the records read so far."""
+
     def __init__(self) -> None:
         self.profile = Profile()
         self._named: dict[int, Any] = {}  # sites, stacks and specs
@@ -73,11 +75,12 @@ class _Replay:
         self._sums: Counter[str] = Counter()
         self._base: dict[str, int] = {}  # allocated before the recording began
         self._l1_base = self._l1_top = self._others = 0
+        self._current: Span | None = None
 
     def read(self, record: Mapping[str, Any]) -> None:
         kind = record["k"]
         if kind == "program":
-            self.profile.argv = tuple(record["argv"])
+            self.profile.argv, self.profile.folder = tuple(record["argv"]), record["folder"]
         elif kind == "device":
             self._open(record)
         elif kind == "site":
@@ -92,19 +95,43 @@ class _Replay:
             self.profile.unfinished = self._started(record)
         elif kind == "lost":
             self.profile.lost = record["why"]
+        elif kind == "span":
+            self._rest(record["gap"])
+            self._span(record["name"])
         elif kind == "end":
             self.profile.ended, self.profile.unfinished = True, None
             self.profile.others += record["others"] - self._others
-            if self.profile.calls:
-                self._events(record["gap"], self.profile.calls[-1], len(self.profile.calls))
+            self._rest(record["gap"])
+            self._span("")
+
+    def _rest(self, gap: Iterable[Any]) -> None:
+        """Applies what happened since the last call."""
+        if self.profile.calls:
+            self._events(gap, self.profile.calls[-1], len(self.profile.calls), between=True)
+
+    def _span(self, name: str) -> None:
+        """Ends the part of the program before, and begins another one unless ``name`` is empty."""
+        number = len(self.profile.calls)
+        if self._current is not None:
+            self._current.end_call, self._current.after = number, dict(self._sums)
+        self._current = None
+        if name:
+            self._current = Span(name, number, before=dict(self._sums))
+            self.profile.spans.append(self._current)
+            for memory in self._sums:
+                self._raise(self._current.peaks, memory, self.profile.calls[-1])
 
     def _open(self, record: Mapping[str, Any]) -> None:
         """Closing a device frees what is left on it."""
         self._live.clear()
         self._sums.clear()
-        self._base = {memory: allocated for memory, (_, _, allocated) in record["memories"].items()}
+        memories = {memory: Memory(*values) for memory, values in record["memories"].items()}
+        self._base = {name: memory.base_bytes for name, memory in memories.items()}
         self._l1_base, self._l1_top, self._others = record["l1_base"], record["l1_top"], 0
-        self.profile.ttnn, self.profile.ended = record["ttnn"], False
+        mesh, grid = tuple(record["mesh"]), (record["grid"][0], record["grid"][1])
+        facts = record["ttnn"], record["arch"], mesh, grid, record["granule"], self._l1_base, self._l1_top
+        self.profile.devices.append(Device(*facts, memories, len(self.profile.calls)))
+        self.profile.ended, self._current = False, None
 
     def _call(self, record: Mapping[str, Any]) -> None:
         call = self._started(record)
@@ -114,7 +141,7 @@ class _Replay:
         call.peak.update(self._sums)
         before = self.profile.calls[number - 1] if number else call
         self._use(record["in"], number)
-        self._events(record["gap"], before, number)
+        self._events(record["gap"], before, number, between=True)
         events = record["ev"]
         last = max((i for i, event in enumerate(events, 1) if event[0] != "-"), default=0)  # what is freed then is unwinding
         call.programs = tuple(self._events(events[:last], call, number))
@@ -151,13 +178,14 @@ class _Replay:
                 buffer.last_use = number
                 buffer.tensor = _text(self._named[spec])
 
-    def _events(self, events: Iterable[Any], call: Call, number: int) -> list[Program]:
+    def _events(self, events: Iterable[Any], call: Call, number: int, between: bool = False) -> list[Program]:
         """Applies events; ``call``: whose peak they may raise. Returns the programs among them."""
+        device = len(self.profile.devices) - 1
         programs = []
         for kind, *values in events:
             if kind == "+":
                 memory, address, bank_bytes, total_bytes = values
-                buffer = Buffer(memory, address, bank_bytes, total_bytes, number, number)
+                buffer = Buffer(memory, address, bank_bytes, total_bytes, number, number, device=device, made_between=between)
                 self.profile.buffers.append(buffer)
                 self._live[memory, address] = buffer
                 self._sums[memory] += bank_bytes
@@ -167,23 +195,37 @@ class _Replay:
                 if freed is None:
                     self.profile.unknown_frees += 1
                 else:
-                    freed.freed = number
+                    freed.freed, freed.freed_between = number, between
                     self._sums[freed.memory] -= freed.bank_bytes
             else:
-                programs.append(self._program(values[0], values[1]))
+                programs.append(self._program(call, values[0], values[1]))
         return programs
 
     def _raise_peak(self, memory: str, call: Call) -> None:
-        total = self._sums[memory]
-        call.peak[memory] = max(call.peak.get(memory, 0), total)
-        if total > (self.profile.peaks[memory].bank_bytes if memory in self.profile.peaks else 0):
-            resident = (buffer for buffer in self._live.values() if buffer.memory == memory)
-            self.profile.peaks[memory] = Peak(total, call, tuple(resident))
+        call.peak[memory] = max(call.peak.get(memory, 0), self._sums[memory])
+        self._raise(self.profile.peaks, memory, call)
+        if self._current is not None:
+            self._raise(self._current.peaks, memory, call)
 
-    def _program(self, name: str, program_bytes: int | None) -> Program:
+    def _raise(self, peaks: dict[str, Peak], memory: str, call: Call) -> None:
+        total = self._sums[memory]
+        if total > (peaks[memory].bank_bytes if memory in peaks else 0):
+            resident = (buffer for buffer in self._live.values() if buffer.memory == memory)
+            peaks[memory] = Peak(total, call, tuple(resident))
+
+    def _program(self, call: Call, name: str, program_bytes: int | None) -> Program:
         low = min((address for memory, address in self._live if memory == "l1"), default=self._l1_top)
         headroom = None if program_bytes is None else low - self._l1_base - program_bytes
-        return Program(name, program_bytes, self._sums["l1"], headroom)
+        program = Program(name, program_bytes, self._sums["l1"], headroom)
+        self.profile.unknown_programs += headroom is None
+        for owner in (self.profile, self._current):
+            if owner is not None and headroom is not None and (owner.fullest is None or _headroom(owner.fullest[1]) > headroom):
+                owner.fullest = call, program
+        return program
+
+
+def _headroom(program: Program) -> int:
+    return program.headroom_bytes or 0
 
 
 def _text(spec: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ Each line is one write to the system, so that a crash costs none of the lines be
 ``call``     ``n``, ``name``, ``stack``, ``in`` and ``out`` ([spec, address] each), ``gap`` (events since the last call), ``ev``
              (events of the call), ``view`` (per memory [bytes per bank allocated, largest free block], as the allocator sees it
              afterwards), ``us`` (microseconds), ``error`` (class and text) where it raised.
+``span``     ``name``, ``gap``: a named part of the program begins, such as a test; with an empty name the one before ends.
 ``end``      ``gap``: the device is about to be closed, or the program to end.
 ``lost``     ``why``: nothing is recorded from here on.
 
@@ -30,7 +31,7 @@ import json
 import os
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 
 
 class RecordFile:

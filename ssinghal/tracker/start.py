@@ -27,6 +27,7 @@ class Follower:
         self._module, self._folder = ttnn, folder
         self._file: RecordFile | None = None
         self._tracker: Tracker | None = None
+        self._span = ""  # the named part of the program that calls belong to
         self._is_captured: bool | None = None  # whether calls are dispatched while the program captures a graph by itself
         for names, wrap in ((_OPENING, self._opening), (_CLOSING, self._closing)):
             for name in names:
@@ -39,6 +40,16 @@ class Follower:
         for name in _METHODS:
             self._replace((ttnn.Tensor,), name, partial(self._method, f"Tensor.{name}"))
         atexit.register(self._stop)
+
+    def span(self, name: str) -> None:
+        """Begins a named part of the program, such as a test, and ends the one before; an empty name ends that alone."""
+        if name != self._span and self._tracker is not None and self._tracker.span(name):
+            self._span = name
+
+    def _follow(self) -> Tracker | None:
+        """Returns the tracker that is to record a call; under pytest, the call belongs to the test that is running."""
+        self.span(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0])
+        return self._tracker
 
     def _replace(self, owners: tuple[Any, ...], name: str, wrap: Callable[[Function], Function]) -> None:
         """Wraps what the owners have by this name, if they have it: one function for all of them."""
@@ -54,6 +65,8 @@ class Follower:
             device = function(*args, **kwargs)
             if self._tracker is None:
                 self._tracker = Tracker(self._module, device, self._opened_file())
+                self._span = ""
+                self._follow()
             elif device is not self._tracker.device:
                 self._tracker.lose("another device was opened, and what is allocated on each cannot be distinguished")
             return device
@@ -104,17 +117,19 @@ class Follower:
     def _operation(self, function: Function) -> Function:
         @wraps(function)
         def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._tracker is None:
+            tracker = self._follow()
+            if tracker is None:
                 return function(operation, *args, **kwargs)
-            return self._tracker.call(operation.python_fully_qualified_name, function, (operation, *args), kwargs)
+            return tracker.call(operation.python_fully_qualified_name, function, (operation, *args), kwargs)
 
         return call
 
     def _method(self, name: str, function: Function) -> Function:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self._tracker is None:
+            tracker = self._follow()
+            if tracker is None:
                 return function(*args, **kwargs)
-            return self._tracker.call(name, function, args, kwargs)
+            return tracker.call(name, function, args, kwargs)
 
         return call

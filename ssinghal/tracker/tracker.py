@@ -68,6 +68,17 @@ class Tracker:
         """Ends the recording; the device may be closed then."""
         self._safely(lambda: self._file.write("end", gap=self._taken(), others=self._others))
 
+    def span(self, name: str) -> bool:
+        """Begins a named part of the program, and ends the one before; an empty name ends that alone.
+
+        Returns whether it did: not within a call, nor in another thread.
+        """
+        if self.is_within or self._is_lost or get_ident() != self._thread:
+            return False
+        self._safely(lambda: self._file.write("span", name=name, gap=self._taken()))
+        self._safely(self._begin)
+        return True
+
     def lose(self, why: str) -> None:
         """Ends the recording before the program ends: what follows is not known, which the summary states."""
         self._is_lost = True

@@ -11,8 +11,18 @@ from ssinghal.profile.replay import read_profiles, replay
 from ssinghal.profile.text import summary
 
 HEADER = [
-    {"k": "program", "version": 1, "argv": ["a.py"], "pid": 1, "folder": "."},
-    {"k": "device", "ttnn": "0.81.1", "l1_base": 1_000, "l1_top": 9_000, "memories": {"l1": [64, 8_000, 0]}},
+    {"k": "program", "version": 2, "argv": ["a.py"], "pid": 1, "folder": "."},
+    {
+        "k": "device",
+        "ttnn": "0.81.1",
+        "arch": "wormhole_b0",
+        "mesh": [1, 1],
+        "grid": [8, 8],
+        "granule": 32,
+        "l1_base": 1_000,
+        "l1_top": 9_000,
+        "memories": {"l1": [64, 8_000, 0]},
+    },
     {"k": "stack", "n": 0, "sites": []},
 ]
 
@@ -126,3 +136,38 @@ def test_an_incomplete_record_is_one_line(tmp_path, record):
     (tmp_path / "records-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (*HEADER, record)))
     with pytest.raises(HarnessError, match=r"records-1\.jsonl:4: not a complete record of a profile"):
         read_profiles(tmp_path)
+
+
+A_THOUSAND = ["+", "l1", 8_000, 1_000, 64_000]
+A_FREE = ["-", "l1", 8_000]
+
+
+def span(name, gap=()):
+    return {"k": "span", "name": name, "gap": list(gap)}
+
+
+def test_each_part_of_a_program_has_its_own_peaks():
+    larger = ["+", "l1", 5_000, 3_000, 9]
+    program = ["p", "Program", 1_500, "measured"]
+    records = [call([larger, ["-", "l1", 5_000]], 0), span("one"), call([A_THOUSAND, program], 1_000), span("two", [A_FREE])]
+    profile = replay([*HEADER, *records, call([], 0), {"k": "end", "gap": [], "others": 0}])
+    one, two = profile.spans
+    assert (one.name, one.first_call, one.end_call, one.before, one.after) == ("one", 1, 2, {"l1": 0}, {"l1": 0})
+    assert one.peaks["l1"].bank_bytes == 1_000
+    assert one.fullest[1].headroom_bytes == 8_000 - 1_000 - 1_500
+    assert (two.first_call, two.end_call, two.peaks, two.fullest) == (2, 3, {}, None)
+    assert profile.peaks["l1"].bank_bytes == 3_000
+
+
+def test_a_part_that_begins_with_buffers_has_them_in_its_peak():
+    profile = replay([*HEADER, call([A_THOUSAND], 1_000), span("one"), call([], 1_000)])
+    (one,) = profile.spans
+    assert (one.before, one.peaks["l1"].bank_bytes, one.end_call) == ({"l1": 1_000}, 1_000, None)
+
+
+def test_a_part_ends_with_its_device():
+    records = [span("one"), call([A_THOUSAND], 1_000), {"k": "end", "gap": [], "others": 0}, HEADER[1], call([], 0)]
+    profile = replay([*HEADER, *records])
+    (one,) = profile.spans
+    assert (one.end_call, one.after) == (1, {"l1": 1_000})
+    assert [device.first_call for device in profile.devices] == [0, 1]

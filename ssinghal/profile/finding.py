@@ -1,0 +1,33 @@
+"""What a finding is: a change to the program that saves memory, with what proves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ssinghal.profile.model import Site
+
+
+class FindingKind(StrEnum):
+    LATE_FREE = "late_free"  # freed later than last used
+    RESIDENT = "resident"  # not used again, and never freed
+    FRAGMENTATION = "fragmentation"  # free bytes that no single block holds
+    PROGRAM_BUFFERS = "program_buffers"  # program buffers, not tensors, decide the peak
+    FEW_PAGES = "few_pages"  # interleaved on few banks: every bank books what the fullest holds
+    REGION_SIZE = "region_size"  # the L1_SMALL or the trace region is larger or smaller than needed
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``bank_bytes``: what the change saves, per bank of ``memory``. ``proof``: the arithmetic, or the run, that shows it.
+
+    ``site``: the line to change. ``calls``: the calls that it is about, in order.
+    """
+
+    kind: FindingKind
+    memory: str
+    bank_bytes: int
+    site: Site | None
+    title: str
+    proof: str
+    calls: tuple[int, ...] = ()
