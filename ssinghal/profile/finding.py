@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 
 from ssinghal.profile.model import Site
 
 
-class FindingKind(StrEnum):
+class FindingKind(str, Enum):
     LATE_FREE = "late_free"  # freed later than last used
     RESIDENT = "resident"  # not used again, and never freed
     FRAGMENTATION = "fragmentation"  # free bytes that no single block holds
