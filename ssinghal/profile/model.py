@@ -19,6 +19,32 @@ class Site(NamedTuple):
         return f"{self.file}:{self.line} ({self.function})"
 
 
+class Spec(NamedTuple):
+    """What a tensor is. ``memory``: None on the host. ``shard``: shape of a shard, and its cores."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    memory: str | None = None
+    memory_layout: str = ""
+    shard: tuple[tuple[int, ...], str] | None = None
+
+    def __str__(self) -> str:
+        """
+        >>> str(Spec((1, 64), "bfloat16", "tile", "l1", "width_sharded"))
+        '1x64 bfloat16 tile width_sharded'
+        """
+        placed = f" {self.memory_layout}" if self.memory_layout not in ("", "interleaved") else ""
+        return f"{'x'.join(map(str, self.shape))} {self.dtype} {self.layout}{placed}"
+
+
+class Tensor(NamedTuple):
+    """An operand or a result. ``address``: None on the host, and after it was freed."""
+
+    spec: Spec
+    address: int | None
+
+
 class Memory(NamedTuple):
     """A memory of a device. ``base_bytes``: what was allocated in each bank before the recording began."""
 
@@ -74,7 +100,8 @@ class Program(NamedTuple):
 @dataclass(slots=True)
 class Call:
     """A call of TTNN. ``peak``, ``after``: bytes per bank allocated, per memory. ``error``: class and text of its exception;
-    ``resident``: what was allocated then, after the last allocation or program of the call."""
+    ``resident``: what was allocated then, after the last allocation or program of the call. ``operands``: as they were before
+    the call."""
 
     number: int
     name: str
@@ -87,6 +114,9 @@ class Call:
     error: tuple[str, str] | None = None
     verdict: Verdict | None = None  # what the exception means
     resident: tuple[Buffer, ...] = ()
+    operands: tuple[Tensor, ...] = ()
+    results: tuple[Tensor, ...] = ()
+    microseconds: int = 0
 
     @property
     def is_out_of_memory(self) -> bool:

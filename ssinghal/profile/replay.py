@@ -10,7 +10,7 @@ from typing import Any
 
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.errors import HarnessError
-from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Peak, Profile, Program, Site, Span
+from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Peak, Profile, Program, Site, Span, Spec, Tensor
 from ssinghal.tracker.records import VERSION
 
 
@@ -71,6 +71,7 @@ class Replay:
     def __init__(self) -> None:
         self.profile = Profile()
         self._named: dict[int, Any] = {}  # sites, stacks and specs
+        self._tensors: dict[tuple[int, int | None], Tensor] = {}  # equal ones are one object
         self._live: dict[tuple[str, int], Buffer] = {}
         self._sums: Counter[str] = Counter()
         self._base: dict[str, int] = {}  # allocated before the recording began
@@ -88,7 +89,7 @@ class Replay:
         elif kind == "stack":
             self._named[record["n"]] = tuple(self._named[number] for number in record["sites"])
         elif kind == "spec":
-            self._named[record["n"]] = record
+            self._named[record["n"]] = _spec(record)
         elif kind == "call":
             self._call(record)
         elif kind == "start":
@@ -140,7 +141,7 @@ class Replay:
         self.profile.unfinished = None
         call.peak.update(self._sums)
         before = self.profile.calls[number - 1] if number else call
-        self._use(record["in"], number)
+        call.operands, call.microseconds = self._use(record["in"], number), record.get("us", 0)
         self._events(record["gap"], before, number, between=True)
         events = record["ev"]
         last = max((i for i, event in enumerate(events, 1) if event[0] != "-"), default=0)  # what is freed then is unwinding
@@ -148,7 +149,7 @@ class Replay:
         if "error" in record:
             self._fail(call, *record["error"])
         self._events(events[last:], call, number)
-        self._use(record.get("out") or (), number)
+        call.results = self._use(record.get("out") or (), number)
         if record["others"] != self._others:  # what they allocated is part of the allocator's view
             self.profile.others += record["others"] - self._others
             self._others = record["others"]
@@ -171,12 +172,19 @@ class Replay:
         stack = self._named[record["stack"]]
         return Call(len(self.profile.calls), record["name"], stack[0] if stack else None, stack, {})
 
-    def _use(self, tensors: Iterable[tuple[int, int | None]], number: int) -> None:
-        for spec, address in tensors:
-            buffer = self._live.get((self._named[spec]["memory"], address)) if address is not None else None
+    def _use(self, tensors: Iterable[tuple[int, int | None]], number: int) -> tuple[Tensor, ...]:
+        """Returns operands or results, after noting that a call uses their buffers."""
+        used = []
+        for key, address in tensors:
+            tensor = self._tensors.get((key, address))
+            if tensor is None:
+                tensor = self._tensors[key, address] = Tensor(self._named[key], address)
+            used.append(tensor)
+            spec = tensor.spec
+            buffer = self._live.get((spec.memory, address)) if spec.memory is not None and address is not None else None
             if buffer is not None:
-                buffer.last_use = number
-                buffer.tensor = _text(self._named[spec])
+                buffer.last_use, buffer.tensor = number, str(spec)
+        return tuple(used)
 
     def _events(self, events: Iterable[Any], call: Call, number: int, between: bool = False) -> list[Program]:
         """Applies events; ``call``: whose peak they may raise. Returns the programs among them."""
@@ -228,7 +236,13 @@ def _headroom(program: Program) -> int:
     return program.headroom_bytes or 0
 
 
-def _text(spec: Mapping[str, Any]) -> str:
-    shape = "x".join(map(str, spec["shape"]))
-    placed = "" if spec["memory_layout"] == "interleaved" else f" {spec['memory_layout']}"
-    return f"{shape} {spec['dtype']} {spec['layout']}{placed}"
+def _spec(record: Mapping[str, Any]) -> Spec:
+    shard = record.get("shard")
+    return Spec(
+        tuple(record["shape"]),
+        record["dtype"],
+        record["layout"],
+        record["memory"],
+        record.get("memory_layout", ""),
+        (tuple(shard[0]), shard[1]) if shard else None,
+    )

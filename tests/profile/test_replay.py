@@ -171,3 +171,19 @@ def test_a_part_ends_with_its_device():
     (one,) = profile.spans
     assert (one.end_call, one.after) == (1, {"l1": 1_000})
     assert [device.first_call for device in profile.devices] == [0, 1]
+
+
+def test_a_call_has_its_operands_and_results():
+    specs = [
+        {"k": "spec", "n": 1, "shape": [2, 64], "dtype": "bfloat16", "layout": "tile", "memory": None},
+        {
+            "k": "spec", "n": 2, "shape": [64, 32], "dtype": "bfloat8_b", "layout": "tile", "memory": "l1",
+            "memory_layout": "width_sharded", "shard": [[32, 32], "[(0,0)-(1,0)]"],
+        },
+    ]  # fmt: skip
+    profile = replay([*HEADER, *specs, call([A_THOUSAND], 1_000, **{"in": [[1, None]], "out": [[2, 8_000]], "us": 70})])
+    (one,) = profile.calls
+    assert [(tensor.spec.shape, tensor.spec.memory, tensor.address) for tensor in one.operands] == [((2, 64), None, None)]
+    assert one.results[0].spec.shard == ((32, 32), "[(0,0)-(1,0)]")
+    assert (one.results[0].address, one.microseconds) == (8_000, 70)
+    assert profile.buffers[0].tensor == "64x32 bfloat8_b tile width_sharded"
