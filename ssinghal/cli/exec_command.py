@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -36,14 +38,26 @@ def execute(device: DeviceRequest, command: tuple[str, ...]) -> None:
     verdicts, as on a card. Every value read back is meaningless. python and pytest are those of the environment that ssinghal
     runs in. The exit code is the program's.
     """
-    code = run_program("exec", device, command)
-    sys.exit(code if code >= 0 else 128 - code)
+    sys.exit(run_program("exec", device, command).exit_code)
 
 
-def run_program(name: str, device: DeviceRequest, command: tuple[str, ...], variables: Mapping[str, str] | None = None) -> int:
+class Ended(NamedTuple):
+    """How a program ended; 128 + n for signal n, as in a shell. ``stopped_by``: the signal that was passed on to it."""
+
+    exit_code: int
+    stopped_by: signal.Signals | None = None
+
+
+def run_program(
+    name: str,
+    device: DeviceRequest,
+    command: tuple[str, ...],
+    variables: Mapping[str, str] | None = None,
+    stdout: Path | None = None,
+) -> Ended:
     """Runs a program on the virtual device, with ``variables`` set as well; folders in PYTHONPATH go before the program's own.
 
-    Returns its exit code, negative for a signal.
+    ``stdout``: the file for its standard output; it then reads an empty input. Without it, both are ours.
 
     Raises:
         InvalidCase: there is no such program; ``name``: of the command that was given it.
@@ -64,15 +78,19 @@ def run_program(name: str, device: DeviceRequest, command: tuple[str, ...], vari
         click.echo(
             f"ssinghal: virtual {choice.board}: memory verdicts are TTNN's own, every value read back is meaningless", err=True
         )
-        return _run([program, *command[1:]], environ)
+        return _run([program, *command[1:]], environ, stdout)
 
 
 def find_program(name: str, command: tuple[str, ...]) -> str:
     """Returns the path of a program; raises InvalidCase if there is none. ``name``: of the command that was given it."""
-    program = shutil.which(command[0], path=_search_path())
+    program = path_of(command[0])
     if program is None:
         raise InvalidCase(f"{name}: no program {command[0]!r} on PATH")
     return program
+
+
+def path_of(program: str) -> str | None:
+    return shutil.which(program, path=_search_path())
 
 
 def _search_path() -> str:
@@ -80,23 +98,24 @@ def _search_path() -> str:
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
-def _run(command: list[str], environ: dict[str, str]) -> int:
-    """Returns the program's exit code, negative for a signal. SIGTERM and Ctrl-C are passed on for the program to handle."""
+def _run(command: list[str], environ: dict[str, str], stdout: Path | None) -> Ended:
+    """SIGTERM and Ctrl-C are passed on for the program to handle."""
     child: subprocess.Popen[bytes] | None = None
-    early: list[int] = []
+    received: list[int] = []
 
     def forward(number: int, _: object) -> None:
-        if child is None:
-            early.append(number)
-        elif number != signal.SIGINT or not _typed_here():
+        received.append(number)
+        if child is not None and (number != signal.SIGINT or not _typed_here()):
             child.send_signal(number)
 
     previous = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        child = subprocess.Popen(command, env=environ)
-        for signal_number in early:
-            child.send_signal(signal_number)
-        return child.wait()
+        with nullcontext() if stdout is None else stdout.open("wb") as output:
+            child = subprocess.Popen(command, env=environ, stdin=output and subprocess.DEVNULL, stdout=output)
+        for number in [*received]:
+            child.send_signal(number)
+        code = child.wait()
+        return Ended(code if code >= 0 else 128 - code, signal.Signals(received[-1]) if received else None)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

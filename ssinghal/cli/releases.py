@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 from ssinghal.cli import options
+from ssinghal.cli.default_group import RUN, DefaultGroup
 from ssinghal.cli.parameter_types import CatalogName
 from ssinghal.cli.progress import VerdictProgress, track
 from ssinghal.cli.requests import DeviceRequest, collected
@@ -24,22 +24,17 @@ from ssinghal.device.virtual import remove_root
 from ssinghal.errors import HarnessError
 from ssinghal.render.tables import aligned
 
-RUN, FORMER_RUN = "run", "timeline"
+FORMER_RUN = "timeline"
 
 
-class _CasesOrCommand(click.Group):
-    """``releases CASES…`` is short for ``releases run CASES…``, which was named ``timeline`` before."""
+class _CasesOrCommand(DefaultGroup):
+    """The command run was named ``timeline`` before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in super().list_commands(ctx) if name != FORMER_RUN]
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            near = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=0.75)
-            if near and not Path(args[0]).exists():
-                ctx.fail(f"no command {args[0]!r}; did you mean {near[0]}?")
-            args = [RUN, *args]
-        return super().parse_args(ctx, args)
+    def is_argument(self, word: str) -> bool:
+        return Path(word).exists()
 
 
 @click.group(cls=_CasesOrCommand, subcommand_metavar="COMMAND [ARGS]... | CASES.jsonl|CATALOG [ARGS]...")

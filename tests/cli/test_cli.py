@@ -36,8 +36,8 @@ def test_the_commands():
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
         "catalog list", "catalog recapture", "compare", "completion", "diagnose", "doctor", "edge", "estimate", "exec",
         "export-visualizer",
-        "history", "operators", "plan", "precision", "probe", "profile", "releases", "releases add", "releases list",
-        "releases remove", "releases run", "remedy", "report", "run",
+        "history", "operators", "plan", "precision", "probe", "profile", "profile report", "profile run", "releases",
+        "releases add", "releases list", "releases remove", "releases run", "remedy", "report", "run",
     }  # fmt: skip
 
 

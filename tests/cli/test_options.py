@@ -80,14 +80,15 @@ def test_every_value_has_a_metavar_of_its_own():
 
 # Boards and releases -------------------------------------------------------------------------------------------------------
 
-SEVERAL_BOARDS = {"edge", "estimate", "plan"}
+SEVERAL_BOARDS = {"edge", "estimate", "plan", "profile run"}
+SEVERAL_RELEASES = {"diagnose", "profile run", "releases run"}
 
 
 def test_which_commands_take_several_boards():
     boards = uses("--board")
     assert {command for command, option in boards.items() if isinstance(option.type, BoardNames)} == SEVERAL_BOARDS
     assert set(boards) - SEVERAL_BOARDS == {
-        "baseline", "diagnose", "doctor", "exec", "history", "precision", "probe", "profile", "releases run", "remedy", "run",
+        "baseline", "diagnose", "doctor", "exec", "history", "precision", "probe", "releases run", "remedy", "run",
     }  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def test_several_boards_each_once_or_all(run, command):
     option, context = uses("--board")[command], click.Context(cli)
     assert option.type_cast_value(context, "p150, N150,p150") == ("p150", "n150")
     assert {"n150", "n300", "p100", "p150", "t3k_2x4"} <= set(option.type_cast_value(context, "all"))
-    assert run(command, "--board", ",") == (
+    assert run(*command.split(), "--board", ",") == (
         2, "", "ssinghal: --board: expected comma-separated names, like n150,p150, or all\n",
     )  # fmt: skip
 
@@ -122,13 +123,13 @@ def test_an_unknown_board_is_one_line(run, command):
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", sorted(set(uses("--ttnn")) - {"diagnose", "releases run"}))
+@pytest.mark.parametrize("command", sorted(set(uses("--ttnn")) - SEVERAL_RELEASES))
 def test_two_releases_for_a_command_that_takes_one_are_one_line(run, command):
     done = run(command, "--ttnn", "0.66.0,0.75.0")
     assert done == (2, "", "ssinghal: --ttnn 0.66.0,0.75.0: this command takes one release\n")
 
 
-@pytest.mark.parametrize("command", ["diagnose", "releases run"])
+@pytest.mark.parametrize("command", sorted(SEVERAL_RELEASES))
 @pytest.mark.parametrize("arguments", [["0.66.0,0.75.0"], ["0.66.0", "0.75.0"], ["0.66.0", "0.75.0, 0.66.0"]])
 def test_several_releases_are_repeated_or_comma_separated(command, arguments):
     option = uses("--ttnn")[command]

@@ -15,9 +15,11 @@ import pytest
 
 import ssinghal
 from ssinghal.cli import cli
+from ssinghal.cli.default_group import RUN, DefaultGroup
 from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS
 from tests.support.documents import DOCS, PAGES, ROOT, anchors, name_of, program_calls, prose
 
+HELP = {"-h", "--help"}
 NO_COMMANDS = ("COMMAND", "nosuch")  # a placeholder, and the example of an error
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SCRIPTS = ("run_all_tests.sh", "run_checks.sh", "scripts/compare_checkouts.py", *map(str, ROOT.glob("benchmarks/*.py")))
@@ -46,7 +48,7 @@ COMMANDS = dict(commands())
 
 def options_of(command: click.Command) -> set[str]:
     names = {name for p in command.params if isinstance(p, click.Option) for name in (*p.opts, *p.secondary_opts)}
-    return names | {"-h", "--help"}
+    return names | HELP
 
 
 def command_of(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -54,6 +56,8 @@ def command_of(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
     path: tuple[str, ...] = ()
     while words and (*path, words[0]) in COMMANDS:
         path, words = (*path, words[0]), words[1:]
+    if words and words[0] not in HELP and isinstance(COMMANDS[path], DefaultGroup):
+        path = (*path, RUN)
     return path, words
 
 
@@ -62,10 +66,8 @@ def test_every_command_and_option_named_exists(page: Path) -> None:
     faults = []
     for text, words in program_calls(page):
         path, rest = command_of(words)
-        if path == ("releases",) and rest and not rest[0].startswith("-"):  # a file or a catalog, for its command run
-            path = (*path, "run")
         known = options_of(COMMANDS[path])
-        if path in (("exec",), ("profile",)) and "--" in rest:
+        if path in (("exec",), ("profile", "run")) and "--" in rest:
             rest = rest[: rest.index("--")]
         if not path and rest and not rest[0].startswith("-") and rest[0] not in NO_COMMANDS:
             faults.append(f"{text}: no command {rest[0]}")

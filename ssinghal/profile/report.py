@@ -1,0 +1,19 @@
+"""Writes the report of a folder of records: the files that are made of what its profiles add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ssinghal.core.files import write_whole
+from ssinghal.profile.model import Profile
+from ssinghal.profile.text import summary
+
+SUMMARY = "summary.txt"
+
+
+def write_report(folder: Path, profiles: Sequence[Profile]) -> list[str]:
+    """Writes the report into ``folder`` and returns the lines of its summary."""
+    lines = [line for one in profiles for line in ("", f"{' '.join(one.argv)} (ttnn {one.ttnn})", *summary(one))][1:]
+    write_whole(folder / SUMMARY, "\n".join(lines) + "\n")
+    return lines
