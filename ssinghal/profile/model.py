@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ssinghal.core.record import Status, Verdict
 
@@ -101,7 +102,7 @@ class Program(NamedTuple):
 class Call:
     """A call of TTNN. ``peak``, ``after``: bytes per bank allocated, per memory. ``error``: class and text of its exception;
     ``resident``: what was allocated then, after the last allocation or program of the call. ``operands``: as they were before
-    the call."""
+    the call. Of a call that raised: ``before``: what was allocated when it began; ``arguments``: see ``tracker.arguments``."""
 
     number: int
     name: str
@@ -117,6 +118,8 @@ class Call:
     operands: tuple[Tensor, ...] = ()
     results: tuple[Tensor, ...] = ()
     microseconds: int = 0
+    before: tuple[Buffer, ...] = ()
+    arguments: Mapping[str, Any] | None = None
 
     @property
     def is_out_of_memory(self) -> bool:

@@ -143,6 +143,8 @@ class Replay:
         before = self.profile.calls[number - 1] if number else call
         call.operands, call.microseconds = self._use(record["in"], number), record.get("us", 0)
         self._events(record["gap"], before, number, between=True)
+        if "error" in record:
+            call.before, call.arguments = tuple(self._live.values()), record.get("arguments")
         events = record["ev"]
         last = max((i for i, event in enumerate(events, 1) if event[0] != "-"), default=0)  # what is freed then is unwinding
         call.programs = tuple(self._events(events[:last], call, number))

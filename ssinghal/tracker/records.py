@@ -13,7 +13,8 @@ Each line is one write to the system, so that a crash costs none of the lines be
 ``start``    ``n``, ``name``, ``stack``: a call starts; it is the last line if the process ends within it.
 ``call``     ``n``, ``name``, ``stack``, ``in`` and ``out`` ([spec, address] each), ``gap`` (events since the last call), ``ev``
              (events of the call), ``view`` (per memory [bytes per bank allocated, largest free block], as the allocator sees it
-             afterwards), ``us`` (microseconds), ``error`` (class and text) where it raised.
+             afterwards), ``us`` (microseconds); where it raised, ``error`` (class and text) and ``arguments`` (see
+             ``tracker.arguments``; None if they are too long).
 ``span``     ``name``, ``gap``: a named part of the program begins, such as a test; with an empty name the one before ends.
 ``end``      ``gap``: the device is about to be closed, or the program to end.
 ``lost``     ``why``: nothing is recorded from here on.

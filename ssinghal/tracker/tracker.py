@@ -14,6 +14,7 @@ from importlib.metadata import version
 from threading import get_ident
 from typing import Any, TypeVar
 
+from ssinghal.tracker.arguments import ArgumentWriter
 from ssinghal.tracker.events import EventReader
 from ssinghal.tracker.records import RecordFile
 
@@ -122,6 +123,8 @@ class Tracker:
             except BaseException as error:
                 if record is not None:
                     record["error"] = [type(error).__name__, str(error)[:ERROR_LIMIT]]
+                    writer = ArgumentWriter(self._module, self.device)
+                    record["arguments"] = self._safely(lambda: writer.written(args, kwargs))
                 raise
             else:
                 if record is not None:

@@ -268,3 +268,26 @@ def test_a_program_that_is_not_there_leaves_no_folder(tmp_path):
     done = profile(tmp_path, "nosuch")
     assert (done.returncode, done.stderr) == (2, "ssinghal: profile: no program 'nosuch' on PATH\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_arguments_of_a_call_that_raised(tmp_path):
+    source = """
+grid = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(7, 0))})
+shard = ttnn.ShardSpec(grid, [32, 32], ttnn.ShardOrientation.ROW_MAJOR)
+placed = ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, shard)
+a = ttnn.empty([256, 32], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, memory_config=placed)
+b = tensor(600)
+ttnn.concat([b, b], 0, memory_config=ttnn.L1_MEMORY_CONFIG, mine={"a": object(), "b": (a, device)})
+"""
+    _, one = profiled(tmp_path, source)
+    failed = one.calls[-1]
+    args, kwargs = failed.arguments["args"], failed.arguments["kwargs"]
+    assert [operand["tensor"] for operand in args[0]] == [0, 1]
+    assert (args[1], kwargs["memory_config"]["object"][1]) == (0, "MemoryConfig")
+    mine = kwargs["mine"]["dict"]
+    assert mine["a"]["unknown"].startswith("<object")
+    sharded, device = mine["b"]["tuple"]
+    assert (sharded["tensor"], device) == (2, {"device": True})
+    assert json.loads(sharded["memory_config"])["shard_spec"]["shape"] == [32, 32]
+    assert [operand.spec.shape for operand in failed.operands] == [(32 * 600, 2048)] * 2 + [(256, 32)]
+    assert [buffer.address for buffer in failed.before] == [one.buffers[0].address, one.buffers[1].address]
