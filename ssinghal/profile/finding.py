@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from ssinghal.core.tensors import TextEnum
 from ssinghal.profile.model import Site
 
 
-class FindingKind(str, Enum):
+class FindingKind(TextEnum):
     LATE_FREE = "late_free"  # freed later than last used
     RESIDENT = "resident"  # not used again, and never freed
     FRAGMENTATION = "fragmentation"  # free bytes that no single block holds
@@ -21,7 +21,9 @@ class FindingKind(str, Enum):
 class Finding:
     """``bank_bytes``: what the change saves, per bank of ``memory``. ``proof``: the arithmetic, or the run, that shows it.
 
-    ``site``: the line to change. ``calls``: the calls that it is about, in order.
+    ``site``: the line to change. ``calls``: the calls that it is about, in order. ``device``: its index in the profile's
+    devices. ``sites``: further lines, each with what happened there, such as ``last used``. ``before_bytes``, ``after_bytes``:
+    the peak of the memory, or the size of the region, per bank, as it is and with the change; None where neither is meant.
     """
 
     kind: FindingKind
@@ -31,3 +33,7 @@ class Finding:
     title: str
     proof: str
     calls: tuple[int, ...] = ()
+    device: int = 0
+    sites: tuple[tuple[str, Site], ...] = ()
+    before_bytes: int | None = None
+    after_bytes: int | None = None

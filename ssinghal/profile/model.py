@@ -73,7 +73,8 @@ class Device(NamedTuple):
 class Buffer:
     """One allocation. ``call``: the one that made it, or before which it was made (``made_between``). ``freed``: the call in
     which, or before which (``freed_between``), it was freed; None if it was resident to the end of its device. ``last_use``:
-    the last call that had it as operand or result."""
+    the last call that had it as operand or result, other than to deallocate it. ``made_at``, ``freed_at``: how many allocations
+    and frees the process had made before."""
 
     memory: str
     address: int
@@ -86,6 +87,8 @@ class Buffer:
     device: int = 0  # its index in the profile's devices
     made_between: bool = False
     freed_between: bool = False
+    made_at: int = 0
+    freed_at: int | None = None
 
 
 class Program(NamedTuple):

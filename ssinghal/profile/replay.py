@@ -13,6 +13,8 @@ from ssinghal.errors import HarnessError
 from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Peak, Profile, Program, Site, Span, Spec, Tensor
 from ssinghal.tracker.records import VERSION
 
+FREEING = frozenset({"ttnn.deallocate", "Tensor.deallocate"})  # they do not use their operand
+
 
 def read_profiles(folder: Path) -> list[Profile]:
     """Reads the profile of each process that opened a device.
@@ -74,6 +76,7 @@ class Replay:
         self._tensors: dict[tuple[int, int | None], Tensor] = {}  # equal ones are one object
         self._live: dict[tuple[str, int], Buffer] = {}
         self._sums: Counter[str] = Counter()
+        self._changes = 0  # allocations and frees so far
         self._base: dict[str, int] = {}  # allocated before the recording began
         self._l1_base = self._l1_top = self._others = 0
         self._current: Span | None = None
@@ -141,8 +144,8 @@ class Replay:
         self.profile.unfinished = None
         call.peak.update(self._sums)
         before = self.profile.calls[number - 1] if number else call
-        call.operands, call.microseconds = self._use(record["in"], number), record.get("us", 0)
         self._events(record["gap"], before, number, between=True)
+        call.operands, call.microseconds = self._use(record["in"], number, is_freed=call.name in FREEING), record.get("us", 0)
         if "error" in record:
             call.before, call.arguments = tuple(self._live.values()), record.get("arguments")
         events = record["ev"]
@@ -174,8 +177,8 @@ class Replay:
         stack = self._named[record["stack"]]
         return Call(len(self.profile.calls), record["name"], stack[0] if stack else None, stack, {})
 
-    def _use(self, tensors: Iterable[tuple[int, int | None]], number: int) -> tuple[Tensor, ...]:
-        """Returns operands or results, after noting that a call uses their buffers."""
+    def _use(self, tensors: Iterable[tuple[int, int | None]], number: int, *, is_freed: bool = False) -> tuple[Tensor, ...]:
+        """Returns operands or results, after noting what their buffers hold, and that a call uses them unless it frees them."""
         used = []
         for key, address in tensors:
             tensor = self._tensors.get((key, address))
@@ -185,7 +188,7 @@ class Replay:
             spec = tensor.spec
             buffer = self._live.get((spec.memory, address)) if spec.memory is not None and address is not None else None
             if buffer is not None:
-                buffer.last_use, buffer.tensor = number, str(spec)
+                buffer.last_use, buffer.tensor = buffer.last_use if is_freed else number, str(spec)
         return tuple(used)
 
     def _events(self, events: Iterable[Any], call: Call, number: int, between: bool = False) -> list[Program]:
@@ -196,6 +199,8 @@ class Replay:
             if kind == "+":
                 memory, address, bank_bytes, total_bytes = values
                 buffer = Buffer(memory, address, bank_bytes, total_bytes, number, number, device=device, made_between=between)
+                buffer.made_at = self._changes
+                self._changes += 1
                 self.profile.buffers.append(buffer)
                 self._live[memory, address] = buffer
                 self._sums[memory] += bank_bytes
@@ -205,7 +210,8 @@ class Replay:
                 if freed is None:
                     self.profile.unknown_frees += 1
                 else:
-                    freed.freed, freed.freed_between = number, between
+                    freed.freed, freed.freed_between, freed.freed_at = number, between, self._changes
+                    self._changes += 1
                     self._sums[freed.memory] -= freed.bank_bytes
             else:
                 programs.append(self._program(call, values[0], values[1]))

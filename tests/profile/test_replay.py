@@ -187,3 +187,15 @@ def test_a_call_has_its_operands_and_results():
     assert one.results[0].spec.shard == ((32, 32), "[(0,0)-(1,0)]")
     assert (one.results[0].address, one.microseconds) == (8_000, 70)
     assert profile.buffers[0].tensor == "64x32 bfloat8_b tile width_sharded"
+
+
+SPEC = {"k": "spec", "n": 1, "shape": [8], "dtype": "uint8", "layout": "tile", "memory": "l1", "memory_layout": "interleaved"}
+
+
+def test_a_deallocation_is_no_use_and_what_was_made_in_a_gap_is_used_by_the_call_after_it():
+    first, second = ["+", "l1", 8_000, 1_000, 64_000], ["+", "l1", 7_000, 1_000, 64_000]
+    freed = call([["-", "l1", 8_000], ["-", "l1", 7_000]], 0, name="ttnn.deallocate", **{"in": [[1, 8_000]]})
+    records = [call([first], 1_000), call([], 2_000, [second], **{"in": [[1, 7_000]]}), freed]
+    a, b = replay([*HEADER, SPEC, *records]).buffers
+    assert [(one.made_at, one.last_use, one.freed, one.freed_at) for one in (a, b)] == [(0, 0, 2, 2), (1, 1, 2, 3)]
+    assert a.tensor == b.tensor == "8 uint8 tile"
