@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ssinghal.api import compare_runs, diagnose_log, find_remedies, open_pool, plan_model, probe, read_run
+    from ssinghal.api import compare_runs, diagnose_log, find_remedies, open_pool, plan_model, probe, profiling, read_run
     from ssinghal.catalog.expansion import expand
     from ssinghal.catalog.loader import load_catalogs
     from ssinghal.core.boards import board_names, load_board
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ssinghal.estimation.estimator import MemoryEstimate, estimate
     from ssinghal.operators import make_case
     from ssinghal.plan.planner import Plan
+    from ssinghal.profile.recording import Recording
     from ssinghal.remedy.solver import Unsolved
     from ssinghal.remedy.text import RemedyReport
     from ssinghal.runner.pool import Pool
@@ -65,6 +66,7 @@ __all__ = [
     "Pool",
     "Prediction",
     "Record",
+    "Recording",
     "RegistryError",
     "RemedyReport",
     "Resource",
@@ -85,11 +87,12 @@ __all__ = [
     "open_pool",
     "plan_model",
     "probe",
+    "profiling",
     "read_run",
 ]
 
 _MODULES = {
-    "api": ("compare_runs", "diagnose_log", "find_remedies", "open_pool", "plan_model", "probe", "read_run"),
+    "api": ("compare_runs", "diagnose_log", "find_remedies", "open_pool", "plan_model", "probe", "profiling", "read_run"),
     "catalog.expansion": ("expand",),
     "catalog.loader": ("load_catalogs",),
     "core.boards": ("board_names", "load_board"),
@@ -112,6 +115,7 @@ _MODULES = {
     "estimation.estimator": ("MemoryEstimate", "estimate"),
     "operators": ("make_case",),
     "plan.planner": ("Plan",),
+    "profile.recording": ("Recording",),
     "remedy.solver": ("Unsolved",),
     "remedy.text": ("RemedyReport",),
     "runner.pool": ("Pool",),

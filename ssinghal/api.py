@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.case import Case
@@ -28,6 +28,7 @@ from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 if TYPE_CHECKING:
     from ssinghal.diagnose.pipeline import Diagnosis
     from ssinghal.plan.planner import Plan
+    from ssinghal.profile.recording import Recording
     from ssinghal.remedy.solver import Unsolved
     from ssinghal.remedy.text import RemedyReport
     from ssinghal.runs.diff import Changes
@@ -305,6 +306,30 @@ def plan_model(
     notes = check_trace(trace, partial=partial)
     with Boards(PlanSettings(l1_small_bytes, allow_stand_ins, timeout_s=timeout_s), _release(ttnn)) as boards:
         return with_notes(plan(trace, chosen, name, boards, search=search), notes)
+
+
+def profiling(device: Any) -> Recording:
+    """Records the memory of what follows on an open device of ttnn, in this process, such as a cell of a notebook.
+
+    Args:
+        device: What ``ttnn.open_device`` or ``ttnn.open_mesh_device`` returned. Buffers that it holds already count.
+
+    Returns:
+        A context manager. ``peak`` is the most bytes per bank of each memory, ``operations`` the calls with their lines,
+        ``report()`` the summary that ``ssinghal profile`` prints, ``profile`` all of it; also within the block, up to the last
+        call. ttnn is as before when the block ends; an exception passes through.
+
+    Raises:
+        InvalidCase: It is no open device, its calls are recorded already, or a graph capture is active; when the block begins.
+
+    Examples:
+        >>> with profiling(device) as p:  # doctest: +SKIP
+        ...     y = ttnn.matmul(a, b)
+        >>> p.peak["l1"], p.operations[-1].site.line  # doctest: +SKIP
+    """
+    from ssinghal.profile.recording import Recording
+
+    return Recording(device)
 
 
 def _release(version: str | None) -> Release | None:

@@ -17,8 +17,9 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def output_of(name: str, *arguments: str, folder: Path = ROOT) -> list[str]:
-    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
+def output_of(name: str, *arguments: str, folder: Path = ROOT, under: tuple[str, ...] = ()) -> list[str]:
+    """What a program prints. ``under``: the command that runs it, with the arguments of Python before it."""
+    command = [sys.executable, *under, str(ROOT / "examples" / f"{name}.py"), *arguments]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environ = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=180)
@@ -36,7 +37,7 @@ def test_examples_are_short_and_use_the_public_interface_alone(path):
         for node in imports
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
     ]
-    assert set(names) <= {"ssinghal", "sys", "collections"}
+    assert set(names) <= {"ssinghal", "sys", "collections", "ttnn"}
     ours = {
         alias.name for node in imports if isinstance(node, ast.ImportFrom) and node.module == "ssinghal" for alias in node.names
     }
@@ -47,7 +48,7 @@ def test_examples_are_short_and_use_the_public_interface_alone(path):
 def test_every_example_is_tested():
     text = Path(__file__).read_text()
     assert [path.stem for path in EXAMPLES if f'output_of("{path.stem}"' not in text] == []
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 def test_estimate_a_call():
@@ -103,3 +104,23 @@ def test_plan_a_model():
     verdict, peak = output_of("plan_model")
     assert verdict == "torchvision/resnet50 on n150: fits"
     assert f"of {2**30 - 1_048_640:,} B per DRAM bank" in peak
+
+
+@pytest.mark.virtual_device
+def test_profile_a_cell():
+    """[256, 2048] has 8 * 64 tiles of 2,048 B, 8 in each of 64 banks: a, b, c and d are live at once, then a, b, d and the last
+    result.
+
+    A result that is not kept is freed before the block ends, not within its call.
+    """
+    lines = output_of("profile_cell", under=("-m", "ssinghal", "exec", "--", sys.executable))
+    tensor = 8 * 2_048
+    assert lines[0] == f"peak: {4 * tensor:,} B of each L1 bank"
+    assert [line.partition(": ")[2] for line in lines[1:5]] == [
+        f"ttnn.add {3 * tensor:,} B, {3 * tensor:,} B after it",
+        f"ttnn.relu {4 * tensor:,} B, {4 * tensor:,} B after it",
+        f"ttnn.deallocate {4 * tensor:,} B, {3 * tensor:,} B after it",
+        f"ttnn.add {4 * tensor:,} B, {4 * tensor:,} B after it",
+    ]
+    assert lines[5] == "4 calls of TTNN"
+    assert lines[-1].startswith("0 B between the buffers recorded and the allocator's own view, in 16 checks")

@@ -47,7 +47,8 @@ class Tensor(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """A memory of a device. ``base_bytes``: what was allocated in each bank before the recording began."""
+    """A memory of a device. ``base_bytes``: what was allocated in each bank before the recording began; those of its buffers
+    whose sizes are known are buffers of the profile, made before the first call."""
 
     banks: int
     bank_bytes: int
@@ -178,6 +179,7 @@ class Profile:
     checks: int = 0
     differences: list[Difference] = field(default_factory=list)
     unknown_frees: int = 0
+    unsized_frees: int = 0  # of buffers from before the recording began, whose sizes TTNN does not report
     others: int = 0  # calls of other threads, which are not recorded
     raised: int = 0  # calls that raised
     failure: Call | None = None  # the last call that ran out of memory, else the last that raised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,8 @@ class Replay:
         self._sums: Counter[str] = Counter()
         self._changes = 0  # allocations and frees so far
         self._base: dict[str, int] = {}  # allocated before the recording began
+        self._unsized: frozenset[str] = frozenset()  # memories in which some of that are buffers of unknown size
+        self._rebased: set[str] = set()  # memories whose base is what the allocator's next view leaves for it
         self._l1_base = self._l1_top = self._others = 0
         self._current: Span | None = None
 
@@ -110,7 +112,7 @@ class Replay:
 
     def _rest(self, gap: Iterable[Any]) -> None:
         """Applies what happened since the last call."""
-        if self.profile.calls:
+        if len(self.profile.calls) > self.profile.devices[-1].first_call:
             self._events(gap, self.profile.calls[-1], len(self.profile.calls), between=True)
 
     def _span(self, name: str) -> None:
@@ -122,7 +124,7 @@ class Replay:
         if name:
             self._current = Span(name, number, before=dict(self._sums))
             self.profile.spans.append(self._current)
-            for memory in self._sums:
+            for memory in self._sums if number > self.profile.devices[-1].first_call else ():
                 self._raise(self._current.peaks, memory, self.profile.calls[-1])
 
     def _open(self, record: Mapping[str, Any]) -> None:
@@ -136,6 +138,11 @@ class Replay:
         facts = record["ttnn"], record["arch"], mesh, grid, record["granule"], self._l1_base, self._l1_top
         self.profile.devices.append(Device(*facts, memories, len(self.profile.calls)))
         self.profile.ended, self._current = False, None
+        self._unsized = frozenset(record.get("unsized", ()))
+        for memory, address, bank_bytes in record.get("held", ()):
+            banks = memories[memory].banks
+            self._base[memory] -= bank_bytes
+            self._allocate((memory, address, bank_bytes, bank_bytes * banks), len(self.profile.calls), between=True)
 
     def _call(self, record: Mapping[str, Any]) -> None:
         call = self._started(record)
@@ -143,7 +150,10 @@ class Replay:
         self.profile.calls.append(call)
         self.profile.unfinished = None
         call.peak.update(self._sums)
-        before = self.profile.calls[number - 1] if number else call
+        is_first = number == self.profile.devices[-1].first_call
+        for memory in self._sums if is_first else ():
+            self._raise_peak(memory, call)
+        before = call if is_first else self.profile.calls[number - 1]
         self._events(record["gap"], before, number, between=True)
         call.operands, call.microseconds = self._use(record["in"], number, is_freed=call.name in FREEING), record.get("us", 0)
         if "error" in record:
@@ -158,13 +168,16 @@ class Replay:
         if record["others"] != self._others:  # what they allocated is part of the allocator's view
             self.profile.others += record["others"] - self._others
             self._others = record["others"]
-            self._base = {memory: view[0] - self._sums[memory] for memory, view in record["view"].items()}
+            self._rebased.update(record["view"])
         for memory, (allocated, largest) in record["view"].items():
+            if memory in self._rebased:
+                self._base[memory] = allocated - self._sums[memory]
             call.after[memory], call.largest_free[memory] = allocated, largest
             self.profile.checks += 1
             replayed = self._sums[memory] + self._base[memory]
             if replayed != allocated:
                 self.profile.differences.append(Difference(number, memory, replayed, allocated))
+        self._rebased.clear()
 
     def _fail(self, call: Call, kind: str, text: str) -> None:
         """Keeps the last call that ran out of memory, or else the last that raised, with what was resident."""
@@ -193,29 +206,38 @@ class Replay:
 
     def _events(self, events: Iterable[Any], call: Call, number: int, between: bool = False) -> list[Program]:
         """Applies events; ``call``: whose peak they may raise. Returns the programs among them."""
-        device = len(self.profile.devices) - 1
         programs = []
         for kind, *values in events:
             if kind == "+":
-                memory, address, bank_bytes, total_bytes = values
-                buffer = Buffer(memory, address, bank_bytes, total_bytes, number, number, device=device, made_between=between)
-                buffer.made_at = self._changes
-                self._changes += 1
-                self.profile.buffers.append(buffer)
-                self._live[memory, address] = buffer
-                self._sums[memory] += bank_bytes
-                self._raise_peak(memory, call)
+                self._allocate(values, number, between)
+                self._raise_peak(values[0], call)
             elif kind == "-":
-                freed = self._live.pop((values[0], values[1]), None)
-                if freed is None:
-                    self.profile.unknown_frees += 1
-                else:
-                    freed.freed, freed.freed_between, freed.freed_at = number, between, self._changes
-                    self._changes += 1
-                    self._sums[freed.memory] -= freed.bank_bytes
+                self._free(values[0], values[1], number, between)
             else:
                 programs.append(self._program(call, values[0], values[1]))
         return programs
+
+    def _allocate(self, values: Sequence[Any], number: int, between: bool) -> None:
+        memory, address, bank_bytes, total_bytes = values
+        device = len(self.profile.devices) - 1
+        buffer = Buffer(memory, address, bank_bytes, total_bytes, number, number, device=device, made_between=between)
+        buffer.made_at = self._changes
+        self._changes += 1
+        self.profile.buffers.append(buffer)
+        self._live[buffer.memory, buffer.address] = buffer
+        self._sums[buffer.memory] += buffer.bank_bytes
+
+    def _free(self, memory: str, address: int, number: int, between: bool) -> None:
+        freed = self._live.pop((memory, address), None)
+        if freed is not None:
+            freed.freed, freed.freed_between, freed.freed_at = number, between, self._changes
+            self._changes += 1
+            self._sums[memory] -= freed.bank_bytes
+        elif memory in self._unsized:
+            self.profile.unsized_frees += 1
+            self._rebased.add(memory)
+        else:
+            self.profile.unknown_frees += 1
 
     def _raise_peak(self, memory: str, call: Call) -> None:
         call.peak[memory] = max(call.peak.get(memory, 0), self._sums[memory])

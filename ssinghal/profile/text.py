@@ -27,6 +27,11 @@ def summary(profile: Profile) -> list[str]:
         lines.append(
             f"{profile.others:,} calls of other threads are not recorded; what they allocated is part of no figure here"
         )
+    if profile.unsized_frees:
+        lines.append(
+            f"{profile.unsized_frees:,} buffers from before the recording, whose sizes TTNN does not report, were freed;"
+            " they are part of no figure here"
+        )
     for memory, peak in profile.peaks.items():
         lines.append(f"{_NAMES[memory]}: peak {format_bytes(peak.bank_bytes)} in {_where(peak.call)}")
         lines += _by_line(profile, peak.resident)
@@ -56,7 +61,8 @@ def _by_line(profile: Profile, buffers: Iterable[Buffer]) -> list[str]:
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for buffer in buffers:
-        where = _where(profile.calls[min(buffer.call, len(profile.calls) - 1)])
+        before = "before " if buffer.made_between else ""
+        where = before + _where(profile.calls[min(buffer.call, len(profile.calls) - 1)])
         sizes[where] += buffer.bank_bytes
         counts[where] += 1
     lines = [f"  {format_bytes(size):>28}  {counts[where]:>4} x  {where}" for where, size in sizes.most_common(_SHOWN)]

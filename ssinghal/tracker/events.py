@@ -11,6 +11,11 @@ _WRAP = 2**32  # TTNN's graph keeps a buffer's bytes per bank in 32 bits
 Event = list[Any]
 
 
+def booked_bytes(size: int, granule: int) -> int:
+    """Returns the bytes that the allocator books for ``size`` bytes of a bank."""
+    return -(-size // granule) * granule
+
+
 class EventReader:
     """Holds what later graphs need of earlier ones: the sizes of program buffers of calls that were measured."""
 
@@ -54,4 +59,4 @@ class EventReader:
         missing = -(-total // self._banks[memory]) - size
         if total >= _WRAP and missing > 0:
             size += -(-missing // _WRAP) * _WRAP
-        return -(-size // self._granule) * self._granule
+        return booked_bytes(size, self._granule)

@@ -5,7 +5,9 @@ Each line is one write to the system, so that a crash costs none of the lines be
 ``program``  ``version``, ``argv``, ``pid``, ``folder``: first line of each process that opened a device.
 ``device``   a device was opened: ``ttnn``, ``arch``, ``mesh``, ``grid`` [columns, rows], ``granule`` (the allocator books
              multiples of it), ``l1_base`` (address where program buffers start), ``l1_top``, ``memories``: per memory [banks,
-             bytes per bank, bytes per bank allocated at that time]. Whatever an earlier device held is gone.
+             bytes per bank, bytes per bank allocated at that time], and of a device
+             that was open before, ``held``: the buffers that are allocated already [memory, address, bytes per bank], but none
+             of the memories ``unsized``, where TTNN does not report their sizes. Whatever an earlier device held is gone.
 ``site``     ``n``, ``file``, ``line``, ``function``: a line of the user's program, referred to by ``n``.
 ``stack``    ``n``, ``sites``: innermost first.
 ``spec``     ``n``, ``shape``, ``dtype``, ``layout``, ``memory`` (None: on the host), ``memory_layout``, ``shard`` [shape, core

@@ -16,6 +16,7 @@ _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
 _CLOSING = ("close_device", "close_mesh_device", "CloseDevice")
 _ENDING = ("end_graph_capture", "end_graph_capture_to_file")
 _METHODS = ("to", "deallocate", "cpu", "reshape", "pad", "pad_to_tile", "unpad", "unpad_from_tile", "__getitem__")
+_MARK = "is_followed"  # an attribute of the function that passes operations on
 
 Function = Callable[..., Any]
 
@@ -25,6 +26,7 @@ class Follower:
 
     def __init__(self, ttnn: Any, folder: str) -> None:
         self._module, self._folder = ttnn, folder
+        self._replaced: list[tuple[Any, str, Any]] = []
         self._file: RecordFile | None = None
         self._tracker: Tracker | None = None
         self._span = ""  # the named part of the program that calls belong to
@@ -35,11 +37,36 @@ class Follower:
         self._replace((ttnn.graph,), "begin_graph_capture", self._beginning)
         for name in _ENDING:
             self._replace((ttnn.graph,), name, self._ending)
-        operation = type(ttnn.relu)
-        operation.__call__ = self._operation(operation.__call__)
+        self._replace((type(ttnn.relu),), "__call__", self._operation)
         for name in _METHODS:
             self._replace((ttnn.Tensor,), name, partial(self._method, f"Tensor.{name}"))
-        atexit.register(self._stop)
+        atexit.register(self.stop)
+
+    @staticmethod
+    def is_following(ttnn: Any) -> bool:
+        """Returns whether calls of ttnn are passed on already."""
+        return hasattr(type(ttnn.relu).__call__, _MARK)
+
+    def follow(self, device: Any) -> None:
+        """Starts a tracker for an open device."""
+        self._tracker = Tracker(self._module, device, self._opened_file())
+        self._tracker.start()
+        self._span = ""
+        self._follow()
+
+    def stop(self) -> None:
+        """Stops the tracker."""
+        if self._tracker is not None:
+            tracker, self._tracker = self._tracker, None
+            tracker.stop()
+
+    def leave(self) -> None:
+        """Stops the tracker, and leaves ttnn as it was before."""
+        self.stop()
+        for owner, name, function in reversed(self._replaced):
+            setattr(owner, name, function)
+        self._replaced.clear()
+        atexit.unregister(self.stop)
 
     def span(self, name: str) -> None:
         """Begins a named part of the program, such as a test, and ends the one before; an empty name ends that alone."""
@@ -57,6 +84,7 @@ class Follower:
         for owner in owners:
             function = getattr(owner, name, None)
             if function is not None:
+                self._replaced.append((owner, name, function))
                 setattr(owner, name, wrapped.setdefault(function, wrap(function)))
 
     def _opening(self, function: Function) -> Function:
@@ -64,9 +92,7 @@ class Follower:
         def opening(*args: Any, **kwargs: Any) -> Any:
             device = function(*args, **kwargs)
             if self._tracker is None:
-                self._tracker = Tracker(self._module, device, self._opened_file())
-                self._span = ""
-                self._follow()
+                self.follow(device)
             elif device is not self._tracker.device:
                 self._tracker.lose("another device was opened, and what is allocated on each cannot be distinguished")
             return device
@@ -83,15 +109,10 @@ class Follower:
         @wraps(function)
         def closing(*args: Any, **kwargs: Any) -> Any:
             if self._tracker is not None and self._tracker.device in (*args, *kwargs.values()):
-                self._stop()
+                self.stop()
             return function(*args, **kwargs)
 
         return closing
-
-    def _stop(self) -> None:
-        if self._tracker is not None:
-            tracker, self._tracker = self._tracker, None
-            tracker.stop()
 
     def _beginning(self, function: Function) -> Function:
         @wraps(function)
@@ -122,6 +143,7 @@ class Follower:
                 return function(operation, *args, **kwargs)
             return tracker.call(operation.python_fully_qualified_name, function, (operation, *args), kwargs)
 
+        setattr(call, _MARK, True)
         return call
 
     def _method(self, name: str, function: Function) -> Function:

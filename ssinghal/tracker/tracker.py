@@ -6,20 +6,21 @@ tensor, is booked between them.
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from threading import get_ident
 from typing import Any, TypeVar
 
 from ssinghal.tracker.arguments import ArgumentWriter
+from ssinghal.tracker.device import device_record, memory_kinds
 from ssinghal.tracker.events import EventReader
 from ssinghal.tracker.records import RecordFile
 
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
-_OWN = __file__.rpartition("/")[0]
+_OWN = os.path.dirname(__file__)
 ERROR_LIMIT = 4000
 
 T = TypeVar("T")
@@ -31,38 +32,24 @@ class Tracker:
     def __init__(self, ttnn: Any, device: Any, file: RecordFile) -> None:
         self._module, self._file = ttnn, file
         self._graph = ttnn._ttnn.graph
-        self._memories = {
-            name: getattr(ttnn.BufferType, name.upper())
-            for name in ("dram", "l1", "l1_small", "trace")
-            if hasattr(ttnn.BufferType, name.upper())
-        }
+        self._foreign = (_OWN, os.path.dirname(ttnn.__file__), "<frozen ", *_LIBRARIES)  # files that are not the user's
+        self._memories = memory_kinds(ttnn)
         self.device = device
         self.is_within = False  # a call that TTNN makes inside of another one is part of that
         self._thread = get_ident()
         self._calls = self._others = 0
         self._before: list[Any] = []
         self._is_lost = self._is_capturing = False
-        info = ttnn._ttnn.reports.get_device_info(device)
-        grid = device.compute_with_storage_grid_size()
-        granule = 64 if "BLACKHOLE" in str(device.arch()) else 32
-        views = {name: ttnn.get_memory_view(device, kind) for name, kind in self._memories.items()}
-        self._reader = EventReader(
-            {name: view.num_banks for name, view in views.items()}, granule, info.address_at_first_l1_cb_buffer
-        )
-        file.write(
-            "device",
-            ttnn=version("ttnn"),
-            arch=device.arch().name.lower(),
-            mesh=list(device.shape),
-            grid=[grid.x, grid.y],
-            granule=granule,
-            l1_base=info.address_at_first_l1_cb_buffer,
-            l1_top=info.worker_l1_size,
-            memories={
-                name: [view.num_banks, view.total_bytes_per_bank, view.total_bytes_allocated_per_bank]
-                for name, view in views.items()
-            },
-        )
+
+    def start(self) -> None:
+        """Begins the recording."""
+        self._safely(self._start)
+
+    def _start(self) -> None:
+        described = device_record(self._module, self._module._ttnn.reports, self.device)
+        banks = {name: memory[0] for name, memory in described["memories"].items()}
+        self._reader = EventReader(banks, described["granule"], described["l1_base"])
+        self._file.write("device", **described)
         self._begin()
 
     def stop(self) -> None:
@@ -220,7 +207,7 @@ class Tracker:
         sites = []
         while frame is not None:
             code = frame.f_code
-            if not code.co_filename.startswith((_OWN, "<", *_LIBRARIES)):
+            if not code.co_filename.startswith(self._foreign):
                 key = (code.co_filename, frame.f_lineno, code.co_name)
                 sites.append(self._file.number("site", key, file=key[0], line=key[1], function=key[2]))
             frame = frame.f_back
