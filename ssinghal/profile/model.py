@@ -10,11 +10,12 @@ from ssinghal.core.record import Status, Verdict
 
 
 class Site(NamedTuple):
-    """A line of the user's program."""
+    """A line of the user's program. ``text``: what it said when the program ran, empty if it could not be read."""
 
     file: str
     line: int
     function: str
+    text: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} ({self.function})"

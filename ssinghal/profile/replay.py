@@ -90,7 +90,7 @@ class Replay:
         elif kind == "device":
             self._open(record)
         elif kind == "site":
-            self._named[record["n"]] = Site(record["file"], record["line"], record["function"])
+            self._named[record["n"]] = Site(record["file"], record["line"], record["function"], record.get("text", ""))
         elif kind == "stack":
             self._named[record["n"]] = tuple(self._named[number] for number in record["sites"])
         elif kind == "spec":

@@ -8,7 +8,7 @@ Each line is one write to the system, so that a crash costs none of the lines be
              bytes per bank, bytes per bank allocated at that time], and of a device
              that was open before, ``held``: the buffers that are allocated already [memory, address, bytes per bank], but none
              of the memories ``unsized``, where TTNN does not report their sizes. Whatever an earlier device held is gone.
-``site``     ``n``, ``file``, ``line``, ``function``: a line of the user's program, referred to by ``n``.
+``site``     ``n``, ``file``, ``line``, ``function``, ``text``: a line of the user's program, referred to by ``n``.
 ``stack``    ``n``, ``sites``: innermost first.
 ``spec``     ``n``, ``shape``, ``dtype``, ``layout``, ``memory`` (None: on the host), ``memory_layout``, ``shard`` [shape, core
              ranges].

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from linecache import getline
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from ssinghal.tracker.records import RecordFile
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
 _OWN = os.path.dirname(__file__)
 ERROR_LIMIT = 4000
+TEXT_LIMIT = 200
 
 T = TypeVar("T")
 
@@ -202,6 +204,11 @@ class Tracker:
         )
         return [number, tensor.buffer_address() if tensor.is_allocated() else None]
 
+    def _site(self, key: tuple[str, int, str]) -> int:
+        file, line, function = key
+        text = getline(file, line).strip()[:TEXT_LIMIT]
+        return self._file.number("site", key, file=file, line=line, function=function, text=text)
+
     def _stack(self, frame: Any) -> int:
         """Returns the number of the user's frames around a call: those that no library has."""
         sites = []
@@ -209,6 +216,6 @@ class Tracker:
             code = frame.f_code
             if not code.co_filename.startswith(self._foreign):
                 key = (code.co_filename, frame.f_lineno, code.co_name)
-                sites.append(self._file.number("site", key, file=key[0], line=key[1], function=key[2]))
+                sites.append(self._site(key))
             frame = frame.f_back
         return self._file.number("stack", tuple(sites), sites=sites)

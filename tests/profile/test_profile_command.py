@@ -70,6 +70,7 @@ def test_a_peak_names_the_lines_that_hold_it(tmp_path):
     a, b, c = one.buffers
     assert (a.last_use, a.freed, b.freed, c.freed) == (1, 2, None, None), "freed before the call that made c"
     assert [site.line for site in one.calls[0].stack] == [first - 2, first]
+    assert [site.text for site in one.calls[1].stack] == ["b = ttnn.relu(a)"]
     assert f"12 KiB ({6 * TILE_ROW:,} B)" in done.stderr
 
 
