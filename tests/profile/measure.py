@@ -52,3 +52,15 @@ def peaks(events: list[Event]) -> dict[str, int]:
         live[event.memory] = live.get(event.memory, 0) + change
         peak[event.memory] = max(peak.get(event.memory, 0), live[event.memory])
     return peak
+
+
+def assert_as_recorded(events: list[Event], port: str) -> None:
+    """Compares a port's events with the recorded ones, each with its address; those after the last allocation, with which the
+    program ends, come in any order."""
+    recorded = []
+    for line in (ROOT / "tests" / "data" / "ports" / f"{port}.txt").read_text().splitlines():
+        kind, memory, size, address = line.split()
+        recorded.append(Event(kind, memory, int(size), int(address)))
+    end = 1 + max(index for index, event in enumerate(recorded) if event.kind == "allocate")
+    assert events[:end] == recorded[:end]
+    assert sorted(events[end:]) == sorted(recorded[end:])

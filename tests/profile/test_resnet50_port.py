@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.profile.measure import ROOT, Event, capture, failure, peaks
+from tests.profile.measure import ROOT, assert_as_recorded, capture, failure, peaks
 
 pytestmark = pytest.mark.virtual_device
 RESNET = ROOT / "examples" / "ports" / "resnet50.py"
-RECORDED = ROOT / "tests" / "data" / "ports" / "resnet50_n150.txt"
 
 
 def test_resnet_takes_what_was_recorded_in_the_same_order(tmp_path):
     """Every allocation and free of three runs, with its address, in L1, L1_SMALL and DRAM."""
     events, printed = capture(RESNET, tmp_path)
     assert printed.splitlines()[-1] == "resnet50: logits (16, 1, 1, 1000)"
-    recorded = []
-    for line in RECORDED.read_text().splitlines():
-        kind, memory, size, address = line.split()
-        recorded.append(Event(kind, memory, int(size), int(address)))
-    assert peaks(recorded) == {"DRAM": 2_564_992, "L1": 797_152, "L1_SMALL": 7_264}
-    end = 1 + max(index for index, event in enumerate(recorded) if event.kind == "allocate")
-    assert events[:end] == recorded[:end]
-    assert sorted(events[end:]) == sorted(recorded[end:])  # when the program ends, in any order
+    assert_as_recorded(events, "resnet50_n150")
+    assert peaks(events) == {"DRAM": 2_564_992, "L1": 797_152, "L1_SMALL": 7_264}
 
 
 def test_resnet_runs_to_the_end_on_a_blackhole(tmp_path):
