@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.record import Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.errors import HarnessError
+from ssinghal.profile.address_map import memory_of
 from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Peak, Profile, Program, Site, Span, Spec, Tensor
 from ssinghal.tracker.records import VERSION
 
@@ -162,6 +164,10 @@ class Replay:
         last = max((i for i, event in enumerate(events, 1) if event[0] != "-"), default=0)  # what is freed then is unwinding
         call.programs = tuple(self._events(events[:last], call, number))
         if "error" in record:
+            call.verdict = translate_error(*record["error"])
+            while last < len(events) and self._is_earlier(call.verdict):
+                self._events(events[last : last + 1], call, number)
+                last += 1
             self._fail(call, *record["error"])
         self._events(events[last:], call, number)
         call.results = self._use(record.get("out") or (), number)
@@ -181,10 +187,20 @@ class Replay:
 
     def _fail(self, call: Call, kind: str, text: str) -> None:
         """Keeps the last call that ran out of memory, or else the last that raised, with what was resident."""
-        call.error, call.verdict, call.resident = (kind, text), translate_error(kind, text), tuple(self._live.values())
+        call.error, call.resident = (kind, text), tuple(self._live.values())
         self.profile.raised += 1
         if call.is_out_of_memory or self.profile.failure is None or not self.profile.failure.is_out_of_memory:
             self.profile.failure = call
+
+    def _is_earlier(self, verdict: Verdict) -> bool:
+        """Whether more is allocated than there was when the call failed: what is freed next was freed before that."""
+        memory = memory_of(verdict, self.profile.devices[-1].memories)
+        if verdict.allocated_bytes is not None and memory:
+            return self._sums[memory] + self._base[memory] > verdict.allocated_bytes
+        return verdict.tensor_address is not None and self._lowest() < verdict.tensor_address
+
+    def _lowest(self) -> int:
+        return min((address for memory, address in self._live if memory == "l1"), default=self._l1_top)
 
     def _started(self, record: Mapping[str, Any]) -> Call:
         stack = self._named[record["stack"]]
@@ -252,8 +268,7 @@ class Replay:
             peaks[memory] = Peak(total, call, tuple(resident))
 
     def _program(self, call: Call, name: str, program_bytes: int | None) -> Program:
-        low = min((address for memory, address in self._live if memory == "l1"), default=self._l1_top)
-        headroom = None if program_bytes is None else low - self._l1_base - program_bytes
+        headroom = None if program_bytes is None else self._lowest() - self._l1_base - program_bytes
         program = Program(name, program_bytes, self._sums["l1"], headroom)
         self.profile.unknown_programs += headroom is None
         for owner in (self.profile, self._current):

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from ssinghal.core.record import sentence
 from ssinghal.core.tensors import format_bytes
 from ssinghal.errors import LINE_LIMIT, cut
+from ssinghal.profile.failure import explain
+from ssinghal.profile.failure_text import failure_lines
 from ssinghal.profile.model import Buffer, Call, Profile
 
 _SHOWN = 8
@@ -73,14 +75,10 @@ def _by_line(profile: Profile, buffers: Iterable[Buffer]) -> list[str]:
 
 
 def _failure(profile: Profile, call: Call) -> list[str]:
-    lines = [f"{_where(call)} raised: {cut(sentence(call.verdict), LINE_LIMIT) if call.verdict else ''}"]
-    for memory in ("l1", "dram"):
-        resident = [buffer for buffer in call.resident if buffer.memory == memory]
-        if not resident:
-            continue
-        held = format_bytes(sum(buffer.bank_bytes for buffer in resident))
-        lines += [f"after its last allocation or program, {_NAMES[memory]}: {held} held by", *_by_line(profile, resident)]
-    return lines
+    explained = explain(profile)
+    if explained is not None:
+        return failure_lines(explained)
+    return [f"{_where(call)} raised: {cut(sentence(call.verdict), LINE_LIMIT) if call.verdict else ''}"]
 
 
 def _exactness(profile: Profile) -> str:
