@@ -33,6 +33,7 @@ def report(folder: Path) -> None:
     \b
       ssinghal profile report profiles/unet
 
-    Reads records-*.jsonl of a profile, whose program may have crashed or still be running, and writes summary.txt beside them.
+    Reads records-*.jsonl of a profile, whose program may have crashed or still be running, and writes
+    summary.txt and profile.json beside them.
     """
     make_report(folder)

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ssinghal.core.files import write_whole
+from ssinghal.profile.json_report import write_json
 from ssinghal.profile.model import Profile
 from ssinghal.profile.text import summary
 
 SUMMARY = "summary.txt"
+DOCUMENT = "profile.json"
 
 
 def write_report(folder: Path, profiles: Sequence[Profile]) -> list[str]:
     """Writes the report into ``folder`` and returns the lines of its summary."""
     lines = [line for one in profiles for line in ("", f"{' '.join(one.argv)} (ttnn {one.ttnn})", *summary(one))][1:]
     write_whole(folder / SUMMARY, "\n".join(lines) + "\n")
+    write_json(folder / DOCUMENT, profiles)
     return lines

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
-from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-_T = TypeVar("_T", bound=Hashable)
-
-
-class _Table(Generic[_T]):
-    """Distinct values, each stored once."""
-
-    def __init__(self) -> None:
-        self.rows: list[_T] = []
-        self._numbers: dict[_T, int] = {}
-
-    def number(self, value: _T) -> int:
-        number = self._numbers.get(value)
-        if number is None:
-            number = self._numbers[value] = len(self.rows)
-            self.rows.append(value)
-        return number
+from ssinghal.render import numbering
+from ssinghal.render.numbering import Table
 
 
 class Part:
     """Columns of cases, with the tables of what they refer to by number."""
 
     def __init__(self) -> None:
-        self._texts: _Table[str] = _Table()
-        self._tensors: _Table[tuple[Any, ...]] = _Table()
-        self._sources: _Table[tuple[str, str, str]] = _Table()
+        self._texts: Table[str] = Table()
+        self._tensors: Table[tuple[Any, ...]] = Table()
+        self._sources: Table[tuple[str, str, str]] = Table()
         self._columns: dict[str, list[Any]] = {}
 
     def text(self, value: object) -> int:
@@ -57,10 +39,10 @@ class Part:
             "sources": self._sources.rows,
             "columns": self._columns,
         }
-        return base64.b64encode(zlib.compress(json.dumps(values, separators=(",", ":")).encode("ascii"))).decode("ascii")
+        return numbering.packed(values)
 
 
 def unpacked(packed: str) -> dict[str, Any]:
     """Returns the values of ``Part.packed``, as the page decodes them."""
-    values: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
+    values: dict[str, Any] = numbering.unpacked(packed)
     return values
