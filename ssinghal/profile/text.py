@@ -11,9 +11,9 @@ from ssinghal.errors import LINE_LIMIT, cut
 from ssinghal.profile.failure import explain
 from ssinghal.profile.failure_text import failure_lines
 from ssinghal.profile.model import Buffer, Call, Profile
+from ssinghal.profile.names import MEMORY_NAMES, where
 
 _SHOWN = 8
-_NAMES = {"dram": "DRAM per bank", "l1": "L1 per core", "l1_small": "L1_SMALL per core", "trace": "trace region per bank"}
 
 
 def summary(profile: Profile) -> list[str]:
@@ -22,7 +22,7 @@ def summary(profile: Profile) -> list[str]:
     ended = "" if profile.ended or profile.lost else "; the process did not end by itself"
     lines = [f"{len(profile.calls):,} calls of TTNN{raised}{ended}"]
     if profile.unfinished is not None:
-        lines.append(f"it ended within {_where(profile.unfinished)}")
+        lines.append(f"it ended within {where(profile.unfinished)}")
     if profile.lost:
         lines.append(f"the recording stopped before the program ended: {cut(profile.lost, LINE_LIMIT)}")
     if profile.others:
@@ -35,12 +35,12 @@ def summary(profile: Profile) -> list[str]:
             " they are part of no figure here"
         )
     for memory, peak in profile.peaks.items():
-        lines.append(f"{_NAMES[memory]}: peak {format_bytes(peak.bank_bytes)} in {_where(peak.call)}")
+        lines.append(f"{MEMORY_NAMES[memory]}: peak {format_bytes(peak.bank_bytes)} in {where(peak.call)}")
         lines += _by_line(profile, peak.resident)
     if profile.fullest is not None:
         call, program = profile.fullest
         lines.append(
-            f"least headroom in L1: {format_bytes(program.headroom_bytes or 0)} in {_where(call)}: "
+            f"least headroom in L1: {format_bytes(program.headroom_bytes or 0)} in {where(call)}: "
             f"program buffers {format_bytes(program.program_bytes or 0)} of {program.name} below tensors of "
             f"{format_bytes(program.l1_bytes)}"
         )
@@ -54,20 +54,16 @@ def summary(profile: Profile) -> list[str]:
     return lines
 
 
-def _where(call: Call) -> str:
-    return f"{call.name}, {call.site}" if call.site else call.name
-
-
 def _by_line(profile: Profile, buffers: Iterable[Buffer]) -> list[str]:
     """Returns the lines of the program that made most of the buffers."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for buffer in buffers:
         before = "before " if buffer.made_between else ""
-        where = before + _where(profile.calls[min(buffer.call, len(profile.calls) - 1)])
-        sizes[where] += buffer.bank_bytes
-        counts[where] += 1
-    lines = [f"  {format_bytes(size):>28}  {counts[where]:>4} x  {where}" for where, size in sizes.most_common(_SHOWN)]
+        line = before + where(profile.calls[min(buffer.call, len(profile.calls) - 1)])
+        sizes[line] += buffer.bank_bytes
+        counts[line] += 1
+    lines = [f"  {format_bytes(size):>28}  {counts[line]:>4} x  {line}" for line, size in sizes.most_common(_SHOWN)]
     rest = sizes.most_common()[_SHOWN:]
     if rest:
         lines.append(f"  {format_bytes(sum(size for _, size in rest)):>28}  of {len(rest)} more lines")
@@ -78,16 +74,16 @@ def _failure(profile: Profile, call: Call) -> list[str]:
     explained = explain(profile)
     if explained is not None:
         return failure_lines(explained)
-    return [f"{_where(call)} raised: {cut(sentence(call.verdict), LINE_LIMIT) if call.verdict else ''}"]
+    return [f"{where(call)} raised: {cut(sentence(call.verdict), LINE_LIMIT) if call.verdict else ''}"]
 
 
 def _exactness(profile: Profile) -> str:
     if not profile.differences and not profile.unknown_frees:
         return f"0 B between the buffers recorded and the allocator's own view, in {profile.checks:,} checks after calls"
     first = profile.differences[0] if profile.differences else None
-    where = f", first {first.replayed_bytes:,} B against {first.allocator_bytes:,} B of {first.memory}" if first else ""
-    at = f" in {_where(profile.calls[first.call])}" if first else ""
+    sizes = f", first {first.replayed_bytes:,} B against {first.allocator_bytes:,} B of {first.memory}" if first else ""
+    at = f" in {where(profile.calls[first.call])}" if first else ""
     return (
         f"a fault of this profiler: {len(profile.differences):,} of {profile.checks:,} checks against the allocator differ"
-        f"{where}{at}; {profile.unknown_frees:,} frees of unknown buffers"
+        f"{sizes}{at}; {profile.unknown_frees:,} frees of unknown buffers"
     )
