@@ -7,7 +7,7 @@ The program makes that many calls, four kinds in turn, with 50 tensors resident.
 their shortest times, which include the start of Python and TTNN. The kernel cache is warm: each is run once before.
 
 ``--read`` measures the reader instead: records of that many calls, as a network in a loop makes them, with another state of the
-memory in each step; the time and the memory of the process that reads them.
+memory in each step; the CPU time and the memory of the process that reads them.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def measure_reader(calls: int, folder: Path) -> str:
     (records,) = folder.glob("records-*.jsonl")
     code = (
         "import resource, sys, time; from pathlib import Path; from ssinghal.profile.replay import read_profiles\n"
-        "before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()\n"
-        "(profile,) = read_profiles(Path(sys.argv[1])); taken = time.perf_counter() - started\n"
+        "before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()\n"
+        "(profile,) = read_profiles(Path(sys.argv[1])); taken = time.process_time() - started\n"
         "print(len(profile.calls), len(profile.buffers), len(profile.differences), taken,"
         " resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
@@ -103,7 +103,7 @@ def measure_reader(calls: int, folder: Path) -> str:
     found, buffers, differences, taken, kibibytes = done.stdout.split()
     return (
         f"{int(found):,} calls, {int(buffers):,} buffers, {differences} differences, {format_bytes(records.stat().st_size)} of"
-        f" records: read in {float(taken):.1f} s with {format_bytes(int(kibibytes) * 1024)} of memory"
+        f" records: read in {float(taken):.1f} s of CPU with {format_bytes(int(kibibytes) * 1024)} of memory"
     )
 
 

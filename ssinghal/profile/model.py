@@ -113,9 +113,9 @@ class Call:
     name: str
     site: Site | None
     stack: tuple[Site, ...]
-    peak: dict[str, int]
-    after: dict[str, int] = field(default_factory=dict)
-    largest_free: dict[str, int] = field(default_factory=dict)
+    peak: Mapping[str, int]
+    after: Mapping[str, int] = field(default_factory=dict)
+    largest_free: Mapping[str, int] = field(default_factory=dict)
     programs: tuple[Program, ...] = ()
     error: tuple[str, str] | None = None
     verdict: Verdict | None = None  # what the exception means

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from ssinghal.core.record import Verdict
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.errors import HarnessError
 from ssinghal.profile.address_map import memory_of
-from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Peak, Profile, Program, Site, Span, Spec, Tensor
+from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Profile, Program, Site, Span, Spec, Tensor
+from ssinghal.profile.residents import PeakFinder, Residents
+from ssinghal.profile.sharing import Sharing
 from ssinghal.tracker.records import VERSION
 
 FREEING = frozenset({"ttnn.deallocate", "Tensor.deallocate"})  # they do not use their operand
@@ -70,25 +72,38 @@ def replay(records: Iterable[Mapping[str, Any]]) -> Profile:
 
 
 class Replay:
-    """Adds up the records of one process, one by one: ``profile`` is that of the records read so far."""
+    """Adds up the records of one process, one by one."""
 
     def __init__(self) -> None:
-        self.profile = Profile()
+        self._profile = Profile()
         self._named: dict[int, Any] = {}  # sites, stacks and specs
-        self._tensors: dict[tuple[int, int | None], Tensor] = {}  # equal ones are one object
-        self._live: dict[tuple[str, int], Buffer] = {}
-        self._sums: Counter[str] = Counter()
-        self._changes = 0  # allocations and frees so far
+        self._texts: dict[int, str] = {}  # of specs
+        self._sharing = Sharing()
+        self._residents = Residents()
         self._base: dict[str, int] = {}  # allocated before the recording began
         self._unsized: frozenset[str] = frozenset()  # memories in which some of that are buffers of unknown size
         self._rebased: set[str] = set()  # memories whose base is what the allocator's next view leaves for it
         self._l1_base = self._l1_top = self._others = 0
-        self._current: Span | None = None
+        self._started: Mapping[str, Any] | None = None  # the record of a call that has not ended
+        self._span: Span | None = None
+        self._finders = [PeakFinder(self._profile.peaks)]  # of the profile, and of the span
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the records read so far."""
+        self._settle()
+        self._profile.unfinished = None if self._started is None else self._new_call(self._started)
+        return self._profile
+
+    def _settle(self) -> None:
+        for finder in self._finders:
+            finder.settle(self._residents)
+        self._residents.forget()
 
     def read(self, record: Mapping[str, Any]) -> None:
         kind = record["k"]
         if kind == "program":
-            self.profile.argv, self.profile.folder = tuple(record["argv"]), record["folder"]
+            self._profile.argv, self._profile.folder = tuple(record["argv"]), record["folder"]
         elif kind == "device":
             self._open(record)
         elif kind == "site":
@@ -96,73 +111,79 @@ class Replay:
         elif kind == "stack":
             self._named[record["n"]] = tuple(self._named[number] for number in record["sites"])
         elif kind == "spec":
-            self._named[record["n"]] = _spec(record)
+            self._named[record["n"]] = spec = _spec(record)
+            self._texts[record["n"]] = str(spec)
         elif kind == "call":
             self._call(record)
         elif kind == "start":
-            self.profile.unfinished = self._started(record)
+            self._started = record
         elif kind == "lost":
-            self.profile.lost = record["why"]
+            self._profile.lost = record["why"]
         elif kind == "span":
             self._rest(record["gap"])
-            self._span(record["name"])
+            self._begin_span(record["name"])
         elif kind == "end":
-            self.profile.ended, self.profile.unfinished = True, None
-            self.profile.others += record["others"] - self._others
+            self._profile.ended, self._started = True, None
+            self._profile.others += record["others"] - self._others
             self._rest(record["gap"])
-            self._span("")
+            self._begin_span("")
 
     def _rest(self, gap: Iterable[Any]) -> None:
         """Applies what happened since the last call."""
-        if len(self.profile.calls) > self.profile.devices[-1].first_call:
-            self._events(gap, self.profile.calls[-1], len(self.profile.calls), between=True)
+        if len(self._profile.calls) > self._profile.devices[-1].first_call:
+            self._events(gap, self._profile.calls[-1], len(self._profile.calls), between=True)
 
-    def _span(self, name: str) -> None:
+    def _begin_span(self, name: str) -> None:
         """Ends the part of the program before, and begins another one unless ``name`` is empty."""
-        number = len(self.profile.calls)
-        if self._current is not None:
-            self._current.end_call, self._current.after = number, dict(self._sums)
-        self._current = None
+        number, sums = len(self._profile.calls), self._residents.sums
+        self._settle()
+        if self._span is not None:
+            self._span.end_call, self._span.after = number, dict(sums)
+        self._span = None
+        del self._finders[1:]
         if name:
-            self._current = Span(name, number, before=dict(self._sums))
-            self.profile.spans.append(self._current)
-            for memory in self._sums if number > self.profile.devices[-1].first_call else ():
-                self._raise(self._current.peaks, memory, self.profile.calls[-1])
+            self._span = Span(name, number, before=dict(sums))
+            self._profile.spans.append(self._span)
+            self._finders.append(PeakFinder(self._span.peaks))
+            for memory in sums if number > self._profile.devices[-1].first_call else ():
+                self._finders[1].note(memory, self._residents, self._profile.calls[-1])
 
     def _open(self, record: Mapping[str, Any]) -> None:
         """Closing a device frees what is left on it."""
-        self._live.clear()
-        self._sums.clear()
+        self._settle()
+        self._residents.clear()
+        self._span = None
+        del self._finders[1:]
         memories = {memory: Memory(*values) for memory, values in record["memories"].items()}
         self._base = {name: memory.base_bytes for name, memory in memories.items()}
         self._l1_base, self._l1_top, self._others = record["l1_base"], record["l1_top"], 0
         mesh, grid = tuple(record["mesh"]), (record["grid"][0], record["grid"][1])
         facts = record["ttnn"], record["arch"], mesh, grid, record["granule"], self._l1_base, self._l1_top
-        self.profile.devices.append(Device(*facts, memories, len(self.profile.calls)))
-        self.profile.ended, self._current = False, None
+        self._profile.devices.append(Device(*facts, memories, len(self._profile.calls)))
+        self._profile.ended = False
         self._unsized = frozenset(record.get("unsized", ()))
         for memory, address, bank_bytes in record.get("held", ()):
             banks = memories[memory].banks
             self._base[memory] -= bank_bytes
-            self._allocate((memory, address, bank_bytes, bank_bytes * banks), len(self.profile.calls), between=True)
+            self._allocate((memory, address, bank_bytes, bank_bytes * banks), len(self._profile.calls), between=True)
 
     def _call(self, record: Mapping[str, Any]) -> None:
-        call = self._started(record)
+        call, sums = self._new_call(record), self._residents.sums
         number = call.number
-        self.profile.calls.append(call)
-        self.profile.unfinished = None
-        call.peak.update(self._sums)
-        is_first = number == self.profile.devices[-1].first_call
-        for memory in self._sums if is_first else ():
+        self._profile.calls.append(call)
+        self._started = None
+        is_first = number == self._profile.devices[-1].first_call
+        before = call if is_first else self._profile.calls[number - 1]
+        for memory in sums if is_first else ():
             self._raise_peak(memory, call)
-        before = call if is_first else self.profile.calls[number - 1]
         self._events(record["gap"], before, number, between=True)
-        call.operands, call.microseconds = self._use(record["in"], number, is_freed=call.name in FREEING), record.get("us", 0)
+        call.operands = self._use(record["in"], number, is_freed=call.name in FREEING)
+        call.microseconds = record.get("us", 0)
         if "error" in record:
-            call.before, call.arguments = tuple(self._live.values()), record.get("arguments")
+            call.before, call.arguments = self._residents.all(), record.get("arguments")
         events = record["ev"]
         last = max((i for i, event in enumerate(events, 1) if event[0] != "-"), default=0)  # what is freed then is unwinding
-        call.programs = tuple(self._events(events[:last], call, number))
+        call.programs = self._sharing.of(tuple(self._events(events[:last], call, number)))
         if "error" in record:
             call.verdict = translate_error(*record["error"])
             while last < len(events) and self._is_earlier(call.verdict):
@@ -171,54 +192,55 @@ class Replay:
             self._fail(call, *record["error"])
         self._events(events[last:], call, number)
         call.results = self._use(record.get("out") or (), number)
+        self._check(call, record)
+
+    def _check(self, call: Call, record: Mapping[str, Any]) -> None:
+        """Compares the sums with the allocator's view after a call."""
+        view, sums = record["view"], self._residents.sums
         if record["others"] != self._others:  # what they allocated is part of the allocator's view
-            self.profile.others += record["others"] - self._others
+            self._profile.others += record["others"] - self._others
             self._others = record["others"]
-            self._rebased.update(record["view"])
-        for memory, (allocated, largest) in record["view"].items():
-            if memory in self._rebased:
-                self._base[memory] = allocated - self._sums[memory]
-            call.after[memory], call.largest_free[memory] = allocated, largest
-            self.profile.checks += 1
-            replayed = self._sums[memory] + self._base[memory]
-            if replayed != allocated:
-                self.profile.differences.append(Difference(number, memory, replayed, allocated))
+            self._rebased.update(view)
+        for memory in self._rebased & view.keys():
+            self._base[memory] = view[memory][0] - sums[memory]
         self._rebased.clear()
+        self._profile.checks += len(view)
+        for memory, (allocated, _) in view.items():
+            replayed = sums[memory] + self._base[memory]
+            if replayed != allocated:
+                self._profile.differences.append(Difference(call.number, memory, replayed, allocated))
+        call.after = self._sharing.levels({memory: allocated for memory, (allocated, _) in view.items()})
+        call.largest_free = self._sharing.levels({memory: largest for memory, (_, largest) in view.items()})
 
     def _fail(self, call: Call, kind: str, text: str) -> None:
         """Keeps the last call that ran out of memory, or else the last that raised, with what was resident."""
-        call.error, call.resident = (kind, text), tuple(self._live.values())
-        self.profile.raised += 1
-        if call.is_out_of_memory or self.profile.failure is None or not self.profile.failure.is_out_of_memory:
-            self.profile.failure = call
+        call.error, call.resident = (kind, text), self._residents.all()
+        self._profile.raised += 1
+        if call.is_out_of_memory or self._profile.failure is None or not self._profile.failure.is_out_of_memory:
+            self._profile.failure = call
 
     def _is_earlier(self, verdict: Verdict) -> bool:
         """Whether more is allocated than there was when the call failed: what is freed next was freed before that."""
-        memory = memory_of(verdict, self.profile.devices[-1].memories)
+        memory = memory_of(verdict, self._profile.devices[-1].memories)
         if verdict.allocated_bytes is not None and memory:
-            return self._sums[memory] + self._base[memory] > verdict.allocated_bytes
-        return verdict.tensor_address is not None and self._lowest() < verdict.tensor_address
+            return self._residents.sums[memory] + self._base[memory] > verdict.allocated_bytes
+        return verdict.tensor_address is not None and self._residents.lowest_l1(self._l1_top) < verdict.tensor_address
 
-    def _lowest(self) -> int:
-        return min((address for memory, address in self._live if memory == "l1"), default=self._l1_top)
-
-    def _started(self, record: Mapping[str, Any]) -> Call:
+    def _new_call(self, record: Mapping[str, Any]) -> Call:
         stack = self._named[record["stack"]]
-        return Call(len(self.profile.calls), record["name"], stack[0] if stack else None, stack, {})
+        peak = self._sharing.levels(self._residents.sums)
+        return Call(len(self._profile.calls), intern(record["name"]), stack[0] if stack else None, stack, peak)
 
     def _use(self, tensors: Iterable[tuple[int, int | None]], number: int, *, is_freed: bool = False) -> tuple[Tensor, ...]:
         """Returns operands or results, after noting what their buffers hold, and that a call uses them unless it frees them."""
         used = []
         for key, address in tensors:
-            tensor = self._tensors.get((key, address))
-            if tensor is None:
-                tensor = self._tensors[key, address] = Tensor(self._named[key], address)
-            used.append(tensor)
-            spec = tensor.spec
-            buffer = self._live.get((spec.memory, address)) if spec.memory is not None and address is not None else None
+            spec: Spec = self._named[key]
+            used.append(self._sharing.of(Tensor(spec, address)))
+            buffer = self._residents.get(spec.memory, address)
             if buffer is not None:
-                buffer.last_use, buffer.tensor = buffer.last_use if is_freed else number, str(spec)
-        return tuple(used)
+                buffer.last_use, buffer.tensor = buffer.last_use if is_freed else number, self._texts[key]
+        return self._sharing.of(tuple(used))
 
     def _events(self, events: Iterable[Any], call: Call, number: int, between: bool = False) -> list[Program]:
         """Applies events; ``call``: whose peak they may raise. Returns the programs among them."""
@@ -235,43 +257,34 @@ class Replay:
 
     def _allocate(self, values: Sequence[Any], number: int, between: bool) -> None:
         memory, address, bank_bytes, total_bytes = values
-        device = len(self.profile.devices) - 1
-        buffer = Buffer(memory, address, bank_bytes, total_bytes, number, number, device=device, made_between=between)
-        buffer.made_at = self._changes
-        self._changes += 1
-        self.profile.buffers.append(buffer)
-        self._live[buffer.memory, buffer.address] = buffer
-        self._sums[buffer.memory] += buffer.bank_bytes
+        device = len(self._profile.devices) - 1
+        buffer = Buffer(intern(memory), address, bank_bytes, total_bytes, number, number, device=device, made_between=between)
+        self._profile.buffers.append(buffer)
+        self._residents.add(buffer)
 
     def _free(self, memory: str, address: int, number: int, between: bool) -> None:
-        freed = self._live.pop((memory, address), None)
+        freed = self._residents.remove(memory, address)
         if freed is not None:
-            freed.freed, freed.freed_between, freed.freed_at = number, between, self._changes
-            self._changes += 1
-            self._sums[memory] -= freed.bank_bytes
+            freed.freed, freed.freed_between = number, between
         elif memory in self._unsized:
-            self.profile.unsized_frees += 1
+            self._profile.unsized_frees += 1
             self._rebased.add(memory)
         else:
-            self.profile.unknown_frees += 1
+            self._profile.unknown_frees += 1
 
     def _raise_peak(self, memory: str, call: Call) -> None:
-        call.peak[memory] = max(call.peak.get(memory, 0), self._sums[memory])
-        self._raise(self.profile.peaks, memory, call)
-        if self._current is not None:
-            self._raise(self._current.peaks, memory, call)
-
-    def _raise(self, peaks: dict[str, Peak], memory: str, call: Call) -> None:
-        total = self._sums[memory]
-        if total > (peaks[memory].bank_bytes if memory in peaks else 0):
-            resident = (buffer for buffer in self._live.values() if buffer.memory == memory)
-            peaks[memory] = Peak(total, call, tuple(resident))
+        total = self._residents.sums[memory]
+        if total > call.peak.get(memory, 0):
+            call.peak = self._sharing.levels({**call.peak, memory: total})
+        for finder in self._finders:
+            finder.note(memory, self._residents, call)
 
     def _program(self, call: Call, name: str, program_bytes: int | None) -> Program:
-        headroom = None if program_bytes is None else self._lowest() - self._l1_base - program_bytes
-        program = Program(name, program_bytes, self._sums["l1"], headroom)
-        self.profile.unknown_programs += headroom is None
-        for owner in (self.profile, self._current):
+        low = self._residents.lowest_l1(self._l1_top)
+        headroom = None if program_bytes is None else low - self._l1_base - program_bytes
+        program = self._sharing.of(Program(intern(name), program_bytes, self._residents.sums["l1"], headroom))
+        self._profile.unknown_programs += headroom is None
+        for owner in (self._profile, self._span):
             if owner is not None and headroom is not None and (owner.fullest is None or _headroom(owner.fullest[1]) > headroom):
                 owner.fullest = call, program
         return program
