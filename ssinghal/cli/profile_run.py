@@ -107,7 +107,7 @@ def _profiled(request: DeviceRequest, folder: Path, command: tuple[str, ...], st
     variables = {"PYTHONPATH": str(inject), tracker.FOLDER_VARIABLE: str(folder.resolve())}
     ended = run_program("profile", request, command, variables, stdout)
     try:
-        make_report(folder)
+        make_report(folder, request if ended.stopped_by is None else None)
     except HarnessError as error:
         click.echo(f"ssinghal: {error}", err=True)
     return ended

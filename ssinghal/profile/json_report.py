@@ -14,7 +14,8 @@ Of a process:
 ``peaks``: by memory ``bank_bytes``, ``call``, ``resident`` (numbers of buffers).
 ``fullest``: the ``call`` whose program had the least headroom, with that ``program``; null if none is known.
 ``failure``: null, or ``call``, ``error`` [class, text], ``out_of_memory``, ``sentence``, ``verdict`` (the numbers of TTNN's
-    message), ``resident``.
+    message), ``resident``, ``explanation`` (see ``profile.failure``; null if memory did not run out) and ``tried`` (changes
+    that were run, see ``profile.tried_changes``; null if none were).
 ``unfinished``: null, or ``name`` and ``stack`` of the call within which the process ended.
 ``differences``: ``call``, ``memory``, ``replayed_bytes``, ``allocator_bytes``.
 ``findings``: ``kind``, ``memory``, ``bank_bytes``, ``site``, ``title``, ``proof``, ``calls``.
@@ -43,6 +44,7 @@ from ssinghal.core.files import replacing
 from ssinghal.core.json_values import fields_of, plain, without_empty
 from ssinghal.core.record import sentence
 from ssinghal.errors import HarnessError
+from ssinghal.profile.failure import explain
 from ssinghal.profile.finding import Finding
 from ssinghal.profile.model import Buffer, Call, Peak, Profile, Program, Site, Span, Spec, Tensor
 from ssinghal.render.numbering import Table
@@ -132,6 +134,7 @@ class _Process:
     def _failure(self, call: Call | None) -> dict[str, Any] | None:
         if call is None:
             return None
+        explained = explain(self._profile)
         return {
             "call": call.number,
             "error": call.error,
@@ -139,6 +142,8 @@ class _Process:
             "sentence": sentence(call.verdict) if call.verdict else "",
             "verdict": without_empty(fields_of(call.verdict)) if call.verdict else None,
             "resident": self._resident(call.resident),
+            "explanation": explained.to_json() if explained else None,
+            "tried": self._profile.tried and self._profile.tried.to_json(),
         }
 
     def _unfinished(self, call: Call | None) -> dict[str, Any] | None:

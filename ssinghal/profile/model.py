@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ssinghal.core.record import Status, Verdict
+from ssinghal.profile.tried_changes import TriedChanges
 
 
 class Site(NamedTuple):
@@ -184,6 +185,7 @@ class Profile:
     others: int = 0  # calls of other threads, which are not recorded
     raised: int = 0  # calls that raised
     failure: Call | None = None  # the last call that ran out of memory, else the last that raised
+    tried: TriedChanges | None = None  # what was tried to make that call fit, if anything was
     unfinished: Call | None = None  # the call within which the process ended
     lost: str = ""  # why nothing more was recorded
     ended: bool = False  # the device was closed, or the program ended by itself

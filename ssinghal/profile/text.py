@@ -73,7 +73,8 @@ def _by_line(profile: Profile, buffers: Iterable[Buffer]) -> list[str]:
 def _failure(profile: Profile, call: Call) -> list[str]:
     explained = explain(profile)
     if explained is not None:
-        return failure_lines(explained)
+        tried = profile.tried.text() if profile.tried else []
+        return [*failure_lines(explained), *(f"  {line}" for line in tried)]
     return [f"{where(call)} raised: {cut(sentence(call.verdict), LINE_LIMIT) if call.verdict else ''}"]
 
 

@@ -21,16 +21,8 @@ class Option(NamedTuple):
     help: str
 
     @property
-    def prefix(self) -> str:
-        return "oom"
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.prefix}-{self.name}"
-
-    @property
     def key(self) -> str:
-        return f"{self.prefix}_{self.name.replace('-', '_')}"
+        return f"oom_{self.name.replace('-', '_')}"
 
 
 OPTIONS = (
@@ -68,13 +60,13 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("oom", "TTNN memory verdicts (ssinghal)")
     for option in OPTIONS:
         shown = "" if option.default is None else f" (default {option.default})"
-        group.addoption(option.flag, default=None, help=f"{option.help}{shown}")
+        group.addoption(f"--oom-{option.name}", default=None, help=f"{option.help}{shown}")
         parser.addini(option.key, option.help, default=None)
     for option in LISTS:
-        group.addoption(option.flag, action="append", default=None, help=option.help)
+        group.addoption(f"--oom-{option.name}", action="append", default=None, help=option.help)
         parser.addini(option.key, option.help, type="args", default=None)
     for option in FLAGS:
-        group.addoption(option.flag, action="store_true", default=None, help=option.help)
+        group.addoption(f"--oom-{option.name}", action="store_true", default=None, help=option.help)
         parser.addini(option.key, option.help, type="bool", default=None)
 
 

@@ -1,0 +1,82 @@
+"""A failed call and everything that was resident when it began: data that goes to a device worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ssinghal.core.record import Verdict
+from ssinghal.errors import InvalidCase
+from ssinghal.profile.address_map import bank
+from ssinghal.profile.failure import Failure
+from ssinghal.profile.model import Buffer, Device, Profile, Spec, Tensor
+
+_PLACED = ("dram", "l1", "l1_small")
+
+
+class Held(NamedTuple):
+    """A buffer that is resident before the call. ``spec``: of an interleaved tensor, which can be made as it was."""
+
+    memory: str
+    address: int
+    bank_bytes: int
+    spec: Spec | None = None
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """``arguments``: as ``tracker.arguments`` writes them. ``held``: the buffers of the operands are among them. ``moved``: the
+    addresses of those that ``ttnn.reallocate`` moves before the call, in order. ``l1_small_bytes``: of the region that the
+    device is opened with; ``l1_small_peak_bytes``: the most that the program has used of it. ``bottom``: the first address of a
+    bank of DRAM, if any is held there."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    operands: tuple[Tensor, ...]
+    held: tuple[Held, ...]
+    device: Device
+    l1_small_bytes: int
+    l1_small_peak_bytes: int
+    bottom: int
+    verdict: Verdict
+    moved: tuple[int, ...] = ()
+
+    @property
+    def operand_addresses(self) -> frozenset[tuple[str, int]]:
+        return frozenset((t.spec.memory, t.address) for t in self.operands if t.spec.memory and t.address is not None)
+
+
+def failed_call(profile: Profile, failure: Failure) -> FailedCall:
+    """Returns what is needed to make the failing call again.
+
+    Raises:
+        InvalidCase: that is not known.
+    """
+    call = failure.call
+    if call.arguments is None:
+        raise InvalidCase("its arguments are too long to be recorded")
+    if call.verdict is None:
+        raise InvalidCase("it did not fail")
+    device = next(device for device in reversed(profile.devices) if device.first_call <= call.number)
+    occupied = [name for name, memory in device.memories.items() if memory.base_bytes]
+    if occupied:
+        raise InvalidCase(f"what was in {' and '.join(occupied)} before the recording is not known")
+    if any(buffer.memory not in _PLACED for buffer in call.before):
+        raise InvalidCase("there is a trace on the device")
+    small = device.memories["l1_small"].bank_bytes if "l1_small" in device.memories else 0
+    peak = profile.peaks["l1_small"].bank_bytes if "l1_small" in profile.peaks else 0
+    dram = bank(device, "dram", profile.buffers)
+    held = tuple(Held(b.memory, b.address, b.bank_bytes, _spec(profile, b)) for b in call.before)
+    return FailedCall(
+        call.name, call.arguments, call.operands, held, device, small, peak, dram.low if dram else 0, call.verdict
+    )
+
+
+def _spec(profile: Profile, buffer: Buffer) -> Spec | None:
+    """Returns the tensor in a buffer as the last call that used it had it; None if it is sharded, as its cores are not all."""
+    call = profile.calls[min(buffer.last_use, len(profile.calls) - 1)]
+    for tensor in (*call.results, *call.operands):
+        if (tensor.spec.memory, tensor.address) == (buffer.memory, buffer.address):
+            return tensor.spec if tensor.spec.memory_layout == "interleaved" else None
+    return None
