@@ -4,7 +4,8 @@
 
 An own program with random weights. Its shapes, dtypes, shard shapes and core grids are those recorded from a tuned port
 that is known to run on cards (635 operations, no L1_SMALL region). Activations are bfloat8_b and never leave L1: 8 images of
-197 tokens, padded to 224 rows each, over 8 x 8 cores; attention uses 6 x 8 of them, two heads a column.
+197 tokens, padded to 224 rows each, over 8 x 8 cores; attention uses 6 x 8 of them, two heads a
+column, as do the projection of the patches and the classifier.
 """
 
 from typing import Any
@@ -108,7 +109,7 @@ def patches(pixels: Any, weights: dict[str, Any]) -> Any:
         bias=weights["patches.bias"],
         memory_config=ttnn.L1_MEMORY_CONFIG,
         dtype=ttnn.bfloat16,
-        core_grid=FULL,
+        core_grid=HEAD,
     )
     result = ttnn.to_layout(result, ttnn.ROW_MAJOR_LAYOUT)
     result = ttnn.reshape(result, (BATCH, TOKENS - 1, HIDDEN))
