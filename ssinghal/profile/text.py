@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ssinghal.core.record import sentence
 from ssinghal.core.tensors import format_bytes
 from ssinghal.errors import LINE_LIMIT, cut
 from ssinghal.profile.failure import explain
 from ssinghal.profile.failure_text import failure_lines
+from ssinghal.profile.finding import Finding
+from ssinghal.profile.findings import find
 from ssinghal.profile.model import Buffer, Call, Profile
 from ssinghal.profile.names import MEMORY_NAMES, where
 
@@ -17,7 +19,7 @@ _SHOWN = 8
 
 
 def summary(profile: Profile) -> list[str]:
-    """Returns the lines: peaks with the lines of the program that hold them, the fullest program, a failure, the exactness."""
+    """Returns the lines: peaks with the lines of the program that hold them, the fullest program, a failure, findings."""
     raised = f", {profile.raised:,} of them raised" if profile.raised else ""
     ended = "" if profile.ended or profile.lost else "; the process did not end by itself"
     lines = [f"{len(profile.calls):,} calls of TTNN{raised}{ended}"]
@@ -50,7 +52,19 @@ def summary(profile: Profile) -> list[str]:
         )
     if profile.failure is not None:
         lines += _failure(profile, profile.failure)
+    lines += _findings(find(profile))
     lines.append(_exactness(profile))
+    return lines
+
+
+def _findings(found: Sequence[Finding]) -> list[str]:
+    """Returns what each finding saves, its line and its proof."""
+    lines = ["findings: what would save memory"] if found else []
+    for one in found[:_SHOWN]:
+        at = f", {one.site}" if one.site is not None else ""
+        lines += [f"  {format_bytes(one.bank_bytes)} of {MEMORY_NAMES[one.memory]}: {one.title}{at}", f"    {one.proof}"]
+    if len(found) > _SHOWN:
+        lines.append(f"  {len(found) - _SHOWN:,} more")
     return lines
 
 

@@ -1,0 +1,26 @@
+"""Finds what a program could change to need less memory; each finding is proven on the recorded sequence of allocations."""
+
+from __future__ import annotations
+
+from ssinghal.profile.finding import Finding
+from ssinghal.profile.findings import few_pages, fragmentation, late_free, program_buffers, region_size, resident
+from ssinghal.profile.findings.basis import Basis
+from ssinghal.profile.model import Profile
+
+
+def find(profile: Profile) -> list[Finding]:
+    """Returns the findings, those that save most of their memory first.
+
+    None of a recording that is not exact: with calls of other threads, or a difference from the allocator's view.
+    """
+    if profile.others or profile.differences or profile.unknown_frees or profile.unsized_frees:
+        return []
+    basis = Basis(profile)
+    found = [*region_size.find(basis), *program_buffers.find(basis)]
+    for history in basis.histories:
+        leaks = resident.leaks(basis, history)
+        found += resident.find(basis, history, leaks)
+        found += late_free.find(basis, history, {id(buffer) for group in leaks for buffer in group})
+        found += few_pages.find(basis, history)
+        found += fragmentation.find(basis, history)
+    return sorted(found, key=lambda one: -one.bank_bytes / max(1, profile.devices[one.device].memories[one.memory].bank_bytes))
