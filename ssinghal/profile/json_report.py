@@ -22,7 +22,8 @@ Of a process:
 ``spans``: parts such as tests: ``name``, ``first_call``, ``end_call`` (null: the process ended within it), ``peaks``,
     ``fullest``, and per memory ``before`` and ``after``.
 ``sites`` [file, line, function], ``stacks`` (numbers of sites, innermost first), ``specs`` of tensors: ``shape``, ``dtype``,
-    ``layout``, ``memory`` (null: on the host), ``memory_layout``, ``shard`` (null, or shape and cores).
+    ``layout``, ``memory`` (null: on the host), ``memory_layout``, ``shard`` (null, or shape and cores), ``config``
+    (TTNN's own JSON of the memory config where it is sharded, else "").
 ``calls``: ``name``, ``stack``, ``us``, ``operands`` and ``results`` ([spec, address] each; no address on the host, nor once
     it is freed), ``programs``, and per memory ``peak`` (of the buffers recorded), ``after`` and ``largest_free`` (as the
     allocator sees it); ``error`` [class, text] where it raised.

@@ -23,7 +23,8 @@ class Site(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """What a tensor is. ``memory``: None on the host. ``shard``: shape of a shard, and its cores."""
+    """What a tensor is. ``memory``: None on the host. ``shard``: shape of a shard, and its cores; ``config``: TTNN's own JSON
+    of the memory config then."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -31,6 +32,7 @@ class Spec(NamedTuple):
     memory: str | None = None
     memory_layout: str = ""
     shard: tuple[tuple[int, ...], str] | None = None
+    config: str = ""
 
     def __str__(self) -> str:
         """

@@ -303,4 +303,5 @@ def _spec(record: Mapping[str, Any]) -> Spec:
         record["memory"],
         record.get("memory_layout", ""),
         (tuple(shard[0]), shard[1]) if shard else None,
+        record.get("config", ""),
     )

@@ -2,7 +2,7 @@
 
 None, numbers, texts and lists are written as they are; anything else as an object with one of these keys:
 
-``tensor``   index of the operand in ``in`` of the call, with ``memory_config`` (JSON of TTNN) if it is on the device.
+``tensor``   index of the operand in ``in`` of the call.
 ``torch``    [shape, dtype] of a tensor of torch.
 ``device``   the device.
 ``tuple``, ``dict``  its items.
@@ -42,7 +42,7 @@ class ArgumentWriter:
         if value is None or kind in (bool, int, float) or (kind is str and len(value) <= _TEXT):
             return value
         if isinstance(value, self._module.Tensor):
-            return self._tensor(value)
+            return {"tensor": next(self._operands)}
         if value is self._device:
             return {"device": True}
         if not depth:
@@ -59,12 +59,6 @@ class ArgumentWriter:
         if module == "ttnn":
             return self._object(value, depth)
         return {"unknown": repr(value)[:_TEXT]}
-
-    def _tensor(self, value: Any) -> dict[str, Any]:
-        written: dict[str, Any] = {"tensor": next(self._operands)}
-        if value.storage_type() == self._module.StorageType.DEVICE:
-            written["memory_config"] = value.memory_config().to_json()
-        return written
 
     def _object(self, value: Any, depth: int) -> dict[str, Any]:
         kind = type(value)

@@ -11,7 +11,7 @@ Each line is one write to the system, so that a crash costs none of the lines be
 ``site``     ``n``, ``file``, ``line``, ``function``, ``text``: a line of the user's program, referred to by ``n``.
 ``stack``    ``n``, ``sites``: innermost first.
 ``spec``     ``n``, ``shape``, ``dtype``, ``layout``, ``memory`` (None: on the host), ``memory_layout``, ``shard`` [shape, core
-             ranges].
+             ranges], ``config`` (TTNN's own JSON of the memory config) where it is sharded.
 ``start``    ``n``, ``name``, ``stack``: a call starts; it is the last line if the process ends within it.
 ``call``     ``n``, ``name``, ``stack``, ``in`` and ``out`` ([spec, address] each), ``gap`` (events since the last call), ``ev``
              (events of the call), ``view`` (per memory [bytes per bank allocated, largest free block], as the allocator sees it

@@ -192,15 +192,17 @@ class Tracker:
         config = tensor.memory_config()
         memory, placed = config.buffer_type.name.lower(), config.memory_layout.name.lower()
         shard = config.shard_spec and [list(config.shard_spec.shape), str(config.shard_spec.grid)]
+        written = config.to_json() if config.is_sharded() else ""
         number = self._file.number(
             "spec",
-            (shape, dtype, layout, memory, placed, str(shard)),
+            (shape, dtype, layout, memory, placed, written),
             shape=shape,
             dtype=dtype,
             layout=layout,
             memory=memory,
             memory_layout=placed,
             shard=shard,
+            **({"config": written} if written else {}),
         )
         return [number, tensor.buffer_address() if tensor.is_allocated() else None]
 

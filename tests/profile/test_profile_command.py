@@ -289,6 +289,6 @@ ttnn.concat([b, b], 0, memory_config=ttnn.L1_MEMORY_CONFIG, mine={"a": object(),
     assert mine["a"]["unknown"].startswith("<object")
     sharded, device = mine["b"]["tuple"]
     assert (sharded["tensor"], device) == (2, {"device": True})
-    assert json.loads(sharded["memory_config"])["shard_spec"]["shape"] == [32, 32]
+    assert json.loads(failed.operands[2].spec.config)["shard_spec"]["shape"] == [32, 32]
     assert [operand.spec.shape for operand in failed.operands] == [(32 * 600, 2048)] * 2 + [(256, 32)]
     assert [buffer.address for buffer in failed.before] == [one.buffers[0].address, one.buffers[1].address]

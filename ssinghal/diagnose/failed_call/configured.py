@@ -85,10 +85,11 @@ def rows_in_parts(call: FailedCall, failure: Failure) -> Field:
 def _rows_of_core(call: FailedCall) -> int | None:
     """Returns the tiles of output rows that a core has, where the call's own shards decide it."""
     kwargs = call.arguments["kwargs"]
-    operand = kwargs.get("input_tensor")
-    if not isinstance(operand, dict) or "memory_config" not in operand:
+    operand = kwargs.get("input_tensor") or next(iter(call.arguments["args"]), None)
+    if not isinstance(operand, dict) or "tensor" not in operand or not call.operands[operand["tensor"]].spec.config:
         return None
-    shard = json.loads(operand["memory_config"]).get("shard_spec")
+    config = json.loads(call.operands[operand["tensor"]].spec.config)
+    shard = config.get("shard_spec")
     try:
         height, width = (_extent(kwargs, index) for index in (0, 1))
         rows = kwargs["batch_size"] * height * width
@@ -96,7 +97,7 @@ def _rows_of_core(call: FailedCall) -> int | None:
         return None
     if shard is None:
         return None
-    is_block = json.loads(operand["memory_config"])["memory_layout"] == _BLOCK_SHARDED
+    is_block = config["memory_layout"] == _BLOCK_SHARDED
     cores = _rows_of_cores(shard["grid"]) if is_block else sum(map(_cores, shard["grid"]))
     return ceil_div(ceil_div(rows, cores), TILE_EDGE)
 

@@ -58,6 +58,19 @@ def moved(call: FailedCall, failure: Failure) -> Generator[Change, Verdict, None
         yield Change(code, _BEFORE, replace(call, moved=addresses), "the new tensor takes the place of the old one")
 
 
+def spilled(call: FailedCall, failure: Failure) -> Generator[Change, Verdict, None]:
+    """Moves a tensor to DRAM that the call does not use, the one that has not been used for longest first."""
+    if failure.memory != "l1":
+        return
+    known = {one.address for one in call.held if one.memory == "l1" and one.spec is not None}
+    unused = [r for r in failure.residents if r.role in (Role.OTHER, Role.USED_LATER) and r.buffer.address in known]
+    unused.sort(key=lambda resident: -resident.unused)
+    for group in [[resident] for resident in unused[:_MOST_RUNS]] + ([unused] if len(unused) > 1 else []):
+        addresses = tuple(resident.buffer.address for resident in group)
+        code = f"ttnn.to_memory_config into DRAM of {_made(group)}"
+        yield Change(code, _BEFORE, replace(call, spilled=addresses), "and back into L1 where it is used next")
+
+
 def result_in_dram(call: FailedCall, failure: Failure) -> Generator[Change, Verdict, None]:
     if failure.memory != "l1":
         return
@@ -104,4 +117,4 @@ def _lacking(verdict: Verdict) -> int:
     return verdict.bytes_per_bank - (verdict.largest_free_bytes or 0)
 
 
-AROUND: tuple[Lever, ...] = (moved, other_l1_small, result_in_dram, narrower_result)
+AROUND: tuple[Lever, ...] = (spilled, moved, other_l1_small, result_in_dram, narrower_result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -74,18 +74,19 @@ class Stage:
         self._placed: dict[tuple[str, int], Any] = {}
         small = call.device.memories["l1_small"].bank_bytes if "l1_small" in call.device.memories else 0
         self._shift = call.l1_small_bytes - small  # L1 ends lower by as much
-        self._configs = dict(_configs(call.arguments))
 
     def play(self) -> None:
         """Raises what TTNN raises, and InvalidCase where a buffer cannot be placed as it was."""
         for memory in ("dram", "l1", "l1_small"):
             self._place(memory, [held for held in self._call.held if held.memory == memory])
-        tensors = [self._operand(index) for index in range(len(self._call.operands))]
+        for key in [key for key in self._placed if key[1] in self._call.spilled]:
+            tensor = self._placed.pop(key)
+            self._placed[key] = self._module.to_memory_config(tensor, self._module.DRAM_MEMORY_CONFIG)
+            tensor.deallocate()
         for address in self._call.moved:
             key = next(key for key in self._placed if key[1] == address)
-            moved = self._module.reallocate(self._placed.pop(key))
-            tensors = [moved if tensor_key == key else tensor for tensor_key, tensor in zip(self._keys(), tensors, strict=True)]
-            self._placed[key] = moved
+            self._placed[key] = self._module.reallocate(self._placed.pop(key))
+        tensors = [self._operand(index) for index in range(len(self._call.operands))]
         reader = ArgumentReader(self._module, self._session.device, tensors)
         args, kwargs = reader.read(self._call.arguments)
         function = reduce(getattr, self._call.name.removeprefix("ttnn.").split("."), self._module)
@@ -127,13 +128,12 @@ class Stage:
         """Returns the operand in a buffer, a tensor as it was, or else one of as many bytes."""
         for index, key in enumerate(self._keys()):
             if key == (held.memory, held.address):
-                config = self._module.MemoryConfig.from_json(self._configs[index])
-                return self._as_it_was(held, self._call.operands[index].spec, config)
-        if held.spec is not None and held.memory in ("dram", "l1"):
-            return self._as_it_was(held, held.spec, self._interleaved(held.memory))
+                return self._as_it_was(held, self._call.operands[index].spec)
+        if held.spec is not None:
+            return self._as_it_was(held, held.spec)
         return self._filler(held.memory, held.bank_bytes)
 
-    def _as_it_was(self, held: Held, spec: Spec, config: Any) -> Any:
+    def _as_it_was(self, held: Held, spec: Spec) -> Any:
         """Returns the tensor of a buffer; raises InvalidCase if it takes other bytes, as where it was a view of another."""
         ttnn, kind = self._module, BufferType(held.memory)
         before = self._session.memory(kind).allocated_bytes
@@ -142,7 +142,7 @@ class Stage:
             dtype=getattr(ttnn, spec.dtype),
             layout=self._layout(spec),
             device=self._session.device,
-            memory_config=config,
+            memory_config=self._config(spec),
         )
         booked = self._session.memory(kind).allocated_bytes - before
         if booked != held.bank_bytes:
@@ -151,6 +151,9 @@ class Stage:
 
     def _layout(self, spec: Spec) -> Any:
         return self._module.TILE_LAYOUT if spec.layout == "tile" else self._module.ROW_MAJOR_LAYOUT
+
+    def _config(self, spec: Spec) -> Any:
+        return self._module.MemoryConfig.from_json(spec.config) if spec.config else self._interleaved(spec.memory or "dram")
 
     def _interleaved(self, memory: str) -> Any:
         return self._module.DRAM_MEMORY_CONFIG if memory == "dram" else self._module.L1_MEMORY_CONFIG
@@ -182,16 +185,3 @@ class Stage:
         if tuple(placed.shape) != tuple(operand.spec.shape):
             raise InvalidCase("two operands are views of one buffer")
         return placed
-
-
-def _configs(value: Any) -> Iterator[tuple[int, str]]:
-    """Yields the memory configs of operands, by their index."""
-    if isinstance(value, dict):
-        if "memory_config" in value and "tensor" in value:
-            yield value["tensor"], value["memory_config"]
-        else:
-            for item in value.values():
-                yield from _configs(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _configs(item)

@@ -16,7 +16,7 @@ _PLACED = ("dram", "l1", "l1_small")
 
 
 class Held(NamedTuple):
-    """A buffer that is resident before the call. ``spec``: of an interleaved tensor, which can be made as it was."""
+    """A buffer that is resident before the call. ``spec``: of the tensor in it, where that is known."""
 
     memory: str
     address: int
@@ -26,10 +26,10 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class FailedCall:
-    """``arguments``: as ``tracker.arguments`` writes them. ``held``: the buffers of the operands are among them. ``moved``: the
-    addresses of those that ``ttnn.reallocate`` moves before the call, in order. ``l1_small_bytes``: of the region that the
-    device is opened with; ``l1_small_peak_bytes``: the most that the program has used of it. ``bottom``: the first address of a
-    bank of DRAM, if any is held there."""
+    """``arguments``: as ``tracker.arguments`` writes them. ``held``: the buffers of the operands are among them. ``moved``,
+    ``spilled``: the addresses of those that are moved before the call by ``ttnn.reallocate``, and into DRAM.
+    ``l1_small_bytes``: of the region that the device is opened with; ``l1_small_peak_bytes``: the most that the program has
+    used of it. ``bottom``: the first address of a bank of DRAM, if any is held there."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -41,6 +41,7 @@ class FailedCall:
     bottom: int
     verdict: Verdict
     moved: tuple[int, ...] = ()
+    spilled: tuple[int, ...] = ()
 
     @property
     def operand_addresses(self) -> frozenset[tuple[str, int]]:
@@ -74,9 +75,9 @@ def failed_call(profile: Profile, failure: Failure) -> FailedCall:
 
 
 def _spec(profile: Profile, buffer: Buffer) -> Spec | None:
-    """Returns the tensor in a buffer as the last call that used it had it; None if it is sharded, as its cores are not all."""
-    call = profile.calls[min(buffer.last_use, len(profile.calls) - 1)]
+    """Returns the tensor in a buffer, as the last call that used it had it."""
+    call = profile.calls[buffer.last_use]
     for tensor in (*call.results, *call.operands):
         if (tensor.spec.memory, tensor.address) == (buffer.memory, buffer.address):
-            return tensor.spec if tensor.spec.memory_layout == "interleaved" else None
+            return tensor.spec
     return None
