@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,15 @@ from ssinghal.cli.exec_command import Ended, find_program, run_program
 from ssinghal.cli.profile_report import make_report
 from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.core.boards import DEFAULT_BOARD
+from ssinghal.core.files import write_whole
 from ssinghal.core.versions import new_run_id
 from ssinghal.device.releases import find_release, installed_release
 from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.profile.model import Profile
 
 FIRST_RELEASE = Version("0.75.0")  # in graphs of earlier ones, buffers that are freed have no address
-STDOUT = "stdout.txt"
+STDOUT, COMPARISON = "stdout.txt", "comparison.txt"
+SHOWN = 5  # lines and operations of a comparison on standard error
 
 
 @click.command(RUN, context_settings={"allow_interspersed_args": False})
@@ -48,8 +52,8 @@ def run(device: DeviceRequest, versions: tuple[str, ...], output: Path | None, c
     records are complete up to the last call that returned, however the program ends. Needs ttnn 0.75.0 or later.
 
     With several boards or releases the program runs once on each, one after the other, recorded in a folder BOARD-VERSION of
-    its own. The first has the standard input and output; what the others print is in their stdout.txt. The exit code is the
-    first that is not 0.
+    its own; what changed, operation by operation, is in comparison.txt. The first run has the standard input and output; what
+    the others print is in their stdout.txt. The exit code is the first that is not 0.
     """
     requests = _requests(device, versions)
     folder = output or Path("profiles", new_run_id())
@@ -57,7 +61,7 @@ def run(device: DeviceRequest, versions: tuple[str, ...], output: Path | None, c
         raise InvalidCase(f"profile: {folder} is not empty; expected a new folder")
     find_program("profile", command)
     if len(requests) == 1:
-        sys.exit(_profiled(requests[0], folder, command, None).exit_code)
+        sys.exit(_profiled(requests[0], folder, command, None)[0].exit_code)
     sys.exit(_each(requests, folder, command))
 
 
@@ -80,19 +84,29 @@ def _requests(device: DeviceRequest, versions: tuple[str, ...]) -> list[DeviceRe
 
 
 def _each(requests: list[DeviceRequest], folder: Path, command: tuple[str, ...]) -> int:
-    """Runs the program on each board and release; returns the first exit code that is not 0."""
+    """Runs the program on each board and release, and compares; returns the first exit code that is not 0."""
     codes = []
+    profiles = {}
     for number, request in enumerate(requests):
         own = folder / _name(request)
         click.echo(f"ssinghal: {own.name}", err=True)
-        ended = _profiled(request, own, command, own / STDOUT if number else None)
+        ended, profiles[own.name] = _profiled(request, own, command, own / STDOUT if number else None)
         codes.append(ended.exit_code)
         if ended.stopped_by is not None:
             codes.append(128 + ended.stopped_by)
             if rest := requests[number + 1 :]:
                 click.echo(f"ssinghal: {ended.stopped_by.name}: not run: {', '.join(map(_name, rest))}", err=True)
             break
+    _compare(profiles, folder)
     return next(filter(None, codes), 0)
+
+
+def _compare(profiles: Mapping[str, Sequence[Profile]], folder: Path) -> None:
+    from ssinghal.profile.side_by_side import side_by_side
+
+    if sum(map(bool, profiles.values())) > 1:
+        write_whole(folder / COMPARISON, "\n".join(side_by_side(profiles, None)))
+        click.echo("\n".join(["", *side_by_side(profiles, SHOWN), f"all differences: {folder / COMPARISON}"]), err=True)
 
 
 def _name(request: DeviceRequest) -> str:
@@ -100,14 +114,16 @@ def _name(request: DeviceRequest) -> str:
     return f"{request.board or DEFAULT_BOARD}-{release.version if release else ''}"
 
 
-def _profiled(request: DeviceRequest, folder: Path, command: tuple[str, ...], stdout: Path | None) -> Ended:
+def _profiled(
+    request: DeviceRequest, folder: Path, command: tuple[str, ...], stdout: Path | None
+) -> tuple[Ended, Sequence[Profile]]:
     """Runs the program once. One that opens no device has no report, and keeps its exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     inject = Path(tracker.__file__).with_name("inject")
     variables = {"PYTHONPATH": str(inject), tracker.FOLDER_VARIABLE: str(folder.resolve())}
     ended = run_program("profile", request, command, variables, stdout)
     try:
-        make_report(folder, request if ended.stopped_by is None else None)
+        return ended, make_report(folder, request if ended.stopped_by is None else None)
     except HarnessError as error:
         click.echo(f"ssinghal: {error}", err=True)
-    return ended
+        return ended, ()

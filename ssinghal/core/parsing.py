@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from ssinghal.core.tensors import BufferType, DType, TextEnum
@@ -15,6 +16,8 @@ T = TypeVar("T", bound=TextEnum)
 MAX_SECONDS = 1_000_000
 _SIZE = r"-?[0-9]{1,20}"
 _SIZES = re.compile(rf"{_SIZE}(?: *, *{_SIZE})* *,?|{_SIZE}(?: *x *{_SIZE})+")
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_BYTES = re.compile(rf"([0-9]{{1,20}}(?:\.[0-9]{{1,20}})?) *({'|'.join(UNITS)})")
 TENSOR_MEMORIES = (BufferType.DRAM, BufferType.L1)
 
 
@@ -77,3 +80,20 @@ def seconds(value: str | float) -> float:
     if not 0 < number <= MAX_SECONDS:
         raise InvalidCase(f"expected a number of seconds above 0 and up to {MAX_SECONDS:,}, got {value!r}")
     return number
+
+
+def size_in_bytes(value: Any) -> int:
+    """Returns the bytes of a number of bytes, or of a text such as ``900 KiB`` or ``1.2MiB``, rounded down.
+
+    Raises:
+        InvalidCase: It is neither.
+
+    >>> size_in_bytes("900 KiB"), size_in_bytes(4096)
+    (921600, 4096)
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _BYTES.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidCase(f"size {value!r}: expected a number of bytes, or a text in {', '.join(UNITS)} such as '900 KiB'")
+    return int(Fraction(match[1]) * UNITS[match[2]])

@@ -20,15 +20,22 @@ from ssinghal.tracker.records import VERSION
 FREEING = frozenset({"ttnn.deallocate", "Tensor.deallocate"})  # they do not use their operand
 
 
-def read_profiles(folder: Path) -> list[Profile]:
-    """Reads the profile of each process that opened a device.
+RECORDS = "records-*.jsonl"
+
+
+def read_profiles(path: Path) -> list[Profile]:
+    """Reads the profile of each process that opened a device, from their folder, or from the file of one of them.
 
     Raises:
-        HarnessError: ``folder`` has no records, or a line of them is damaged.
+        HarnessError: there are no records, or a line of them is damaged.
     """
-    files = sorted(folder.glob("records-*.jsonl"))
+    if not path.exists():
+        raise HarnessError(f"{path}: no such file or folder: expected a profile")
+    files = [path] if path.is_file() else sorted(path.glob(RECORDS))
     if not files:
-        raise HarnessError(f"{folder}: no records-*.jsonl: did the program open a device?")
+        below = sorted({file.parent.name for file in path.glob(f"*/{RECORDS}")})
+        why = f"name one of its profiles: {', '.join(below)}" if below else "did the program open a device?"
+        raise HarnessError(f"{path}: no {RECORDS}: {why}")
     return [_replayed(file) for file in files]
 
 

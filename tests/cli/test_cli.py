@@ -36,7 +36,8 @@ def test_the_commands():
         "baseline", "catalog", "catalog capture", "catalog check", "catalog diff", "catalog find", "catalog import",
         "catalog list", "catalog recapture", "compare", "completion", "diagnose", "doctor", "edge", "estimate", "exec",
         "export-visualizer",
-        "history", "operators", "plan", "precision", "probe", "profile", "profile report", "profile run", "releases",
+        "history", "operators", "plan", "precision", "probe", "profile", "profile compare",
+        "profile report", "profile run", "releases",
         "releases add", "releases list", "releases remove", "releases run", "remedy", "report", "run",
     }  # fmt: skip
 
@@ -148,6 +149,16 @@ def test_an_impossible_call_is_one_line(run, arguments, line):
         (["probe", "--from", "missing.jsonl"], "missing.jsonl: No such file or directory"),
         (["probe", "--from", "."], "'.' is a directory"),
         (["exec"], "Missing argument 'COMMAND...'"),
+        (["profile", "--"], "Missing argument 'COMMAND...'"),
+        (["profile", "--", "compare"], "no program 'compare' on PATH"),
+        (["profile", "compar", "a", "b"], "no command 'compar'; did you mean compare?"),
+        (["profile", "compare", "a"], "Missing argument 'AFTER'"),
+        (["profile", "compare", "a", "b"], "a: no such file or folder: expected a profile"),
+        (
+            ["profile", "compare", "a", "b", "--fail-on-increase", "1.%"],
+            "increase '1.%': expected a share such as 1%, or a size",
+        ),
+        (["profile", "report", "a"], "a: no such file or folder: expected a profile"),
         (["exec", "--", "no_such_program"], "no program 'no_such_program' on PATH"),
         (["exec", "--board", "n15", "true"], "unknown board 'n15'; did you mean n150, p150?"),
         (["baseline", "--board", "n15"], "unknown board 'n15'; did you mean n150, p150?"),

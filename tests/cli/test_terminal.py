@@ -169,6 +169,9 @@ def completed(words: str) -> set[str]:
     ("words", "offered"),
     [
         ("ssinghal pr", {"plain,probe", "plain,precision", "plain,profile"}),
+        ("ssinghal profile re", {"plain,report"}),
+        ("ssinghal profile --bo", {"plain,--board"}),
+        ("ssinghal profile --board p100,n1", {"plain,p100,n150"}),
         ("ssinghal catalog re", {"plain,recapture"}),
         ("ssinghal probe --out", {"plain,--output", "plain,--output-memory"}),
         ("ssinghal probe relu", {"plain,relu", "plain,relu6", "plain,relu_"}),
