@@ -167,6 +167,8 @@ _OUT_OF_MEMORY: Mapping[Resource, Mapping[str, str]] = {
     },
 }
 
+_FEW_DEVICES = "mesh beyond the system"
+
 # TTNN rejects the call for a reason that is not memory: a layout, dtype, grid or parameter that it has no program for. Calls
 # that are wrong anywhere (shapes that do not match, a missing argument) are not among them: they stay errors.
 _REJECTED = {
@@ -181,6 +183,7 @@ _REJECTED = {
     "integer power": r"pow: (?:integers to negative integer powers|DataType::\w+ input requires an integral exponent)",
     "matmul layout": r"Inputs to matmul must be tilized",
     "mesh buffer": r"MeshBuffer must be large enough to hold the tensor",
+    _FEW_DEVICES: r"Requested mesh shape MeshShape\(\[[\d, ]{1,40}\]\) requires \d+ devices, but only \d+ devices",
     "node off the grid": r"WorkUnitSpec '.{1,200}?' targets node \(\d+,\d+\), which is out of bounds",
     "non-tile layout": r"The provided input tensor has a non-tile layout: ROW_MAJOR\.|pow_int: input must be in TILE layout",
     "pad dtype": r"Unsupported datatype DataType::\w+$|Cannot pad (?:RM|tilized) tensor with specified format",
@@ -275,6 +278,12 @@ def known_wording(error_type: str, message: str) -> tuple[Pattern, re.Match[str]
         if pattern.error_type == error_type and (match := pattern.regex.match(message)):
             return pattern, match
     return None, None
+
+
+def lacks_devices(verdict: Verdict) -> bool:
+    """Whether TTNN has fewer devices than a mesh needs."""
+    pattern, _ = known_wording(verdict.error_type, verdict.message)
+    return pattern is not None and pattern.name == _FEW_DEVICES
 
 
 def _without_build_folder(path: str) -> str:

@@ -129,14 +129,24 @@ def virtual_environment(
         MOCK_VARIABLE: str(descriptor),
         "TT_METAL_RUNTIME_ROOT": str(root.root),
         "TT_METAL_CACHE": str(root.kernels),  # otherwise stand-in kernels land in the cache that real boards use
-        "TT_METAL_LOGS_PATH": str(scratch),  # otherwise generated/ appears in the working folder
+        **with_own_scratch(scratch),  # otherwise generated/ appears in the working folder
         "TT_METAL_DISABLE_BACKTRACE": "1",  # an out-of-memory exception then costs 20 us instead of 925
         "TT_METAL_SHM_TRACKING_DISABLED": "1",  # otherwise /dev/shm gets the file in which real boards track memory
         "OMPI_MCA_btl": "self",  # otherwise MPI leaves 16 MiB in /dev/shm per process
-        "TMPDIR": str(scratch),
         "HOME": environ.get("HOME") or str(scratch),  # without it TT-Metalium ends with a segmentation fault
         **({} if ttnn_log else {"TT_LOGGER_LEVEL": "off", "LOGURU_LEVEL": "WARNING"}),
     }
+
+
+def descriptor_in_force(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Returns the cluster descriptor of the virtual board that ``environ`` is prepared for, None where it is not."""
+    descriptor, root = environ.get(MOCK_VARIABLE), environ.get("TT_METAL_RUNTIME_ROOT")
+    return Path(descriptor) if descriptor and root and _is_virtual(Path(root).resolve()) else None
+
+
+def with_own_scratch(scratch: Path) -> dict[str, str | None]:
+    """Returns the variables that a process changes which joins an environment in force, with a folder of its own."""
+    return {"TT_METAL_LOGS_PATH": str(scratch), "TMPDIR": str(scratch)}
 
 
 def silicon_environment(environ: Mapping[str, str] = os.environ, *, ttnn_log: bool = False) -> dict[str, str | None]:

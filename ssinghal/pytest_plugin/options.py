@@ -6,7 +6,7 @@ values.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -14,15 +14,20 @@ PLUGIN = "ssinghal.plugin"  # its name for pytest: the entry point's, and the on
 
 
 class Option(NamedTuple):
-    """``--oom-<name>`` and its ini twin ``oom_<name>``."""
+    """``--<prefix>-<name>`` and its ini twin ``<prefix>_<name>``."""
 
     name: str
     default: Any
     help: str
+    prefix: str = "oom"
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.prefix}-{self.name}"
 
     @property
     def key(self) -> str:
-        return f"oom_{self.name.replace('-', '_')}"
+        return f"{self.prefix}_{self.name.replace('-', '_')}"
 
 
 OPTIONS = (
@@ -59,20 +64,31 @@ def add_options(parser: pytest.Parser) -> None:
     """Adds the options. Their values stay text until ``settings`` parses them: ini values are text, and xdist passes text."""
     group = parser.getgroup("oom", "TTNN memory verdicts (ssinghal)")
     for option in OPTIONS:
-        shown = "" if option.default is None else f" (default {option.default})"
-        group.addoption(f"--oom-{option.name}", default=None, help=f"{option.help}{shown}")
-        parser.addini(option.key, option.help, default=None)
+        add_option(parser, group, option)
     for option in LISTS:
-        group.addoption(f"--oom-{option.name}", action="append", default=None, help=option.help)
-        parser.addini(option.key, option.help, type="args", default=None)
+        add_option(parser, group, option, action="append")
     for option in FLAGS:
-        group.addoption(f"--oom-{option.name}", action="store_true", default=None, help=option.help)
-        parser.addini(option.key, option.help, type="bool", default=None)
+        add_option(parser, group, option, action="store_true")
+
+
+INI_TYPES: dict[str | None, Literal["args", "bool"]] = {"append": "args", "store_true": "bool"}
+
+
+def add_option(
+    parser: pytest.Parser, group: pytest.OptionGroup, option: Option, action: str | None = None, **attributes: Any
+) -> None:
+    """Adds one option and its ini twin; ``attributes`` as argparse takes them."""
+    shown = "" if option.default is None else f" (default {option.default})"
+    given = attributes if action is None else {"action": action}
+    group.addoption(option.flag, dest=option.key, default=None, help=f"{option.help}{shown}", **given)
+    parser.addini(option.key, option.help, type=INI_TYPES.get(action), default=None)
 
 
 def value_of(config: pytest.Config, option: Option) -> Any:
     """Returns what the command line gives, else the ini file; None, an empty text or list where neither does."""
     value = config.getoption(option.key)
+    if value is None:
+        value = getattr(config.known_args_namespace, option.key, None)  # before conftests are loaded, it is here alone
     return config.getini(option.key) if value is None else value
 
 

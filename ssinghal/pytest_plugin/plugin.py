@@ -18,6 +18,7 @@ from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.pytest_plugin.options import add_options, is_requested, shows_progress
 from ssinghal.pytest_plugin.recorder import RECORD_ATTRIBUTE, START_ATTRIBUTE, RecordCollector
 from ssinghal.pytest_plugin.state import FAULTS, RECORD, activate, active, in_xdist
+from ssinghal.pytest_plugin.virtual import hooks as virtual_hooks
 
 if TYPE_CHECKING:
     from ssinghal.core.case import Case
@@ -33,8 +34,9 @@ STARTED = pytest.StashKey[bool]()
 SHOWN = pytest.StashKey[bool]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     add_options(parser)
+    pluginmanager.register(virtual_hooks, "ssinghal-virtual")
 
 
 def pytest_configure(config: pytest.Config) -> None:

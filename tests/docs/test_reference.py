@@ -16,7 +16,8 @@ import pytest
 import ssinghal
 from ssinghal.cli import cli
 from ssinghal.cli.default_group import RUN, DefaultGroup
-from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS
+from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS, Option
+from ssinghal.pytest_plugin.virtual.options import OPTIONS as OF_SUITES
 from tests.support.documents import DOCS, PAGES, ROOT, anchors, name_of, program_calls, prose
 
 HELP = {"-h", "--help"}
@@ -82,20 +83,20 @@ def test_every_command_and_option_named_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_option_in_a_code_span_exists(page: Path) -> None:
     known = {name for command in COMMANDS.values() for name in options_of(command)} | {"--version"}
-    known |= {f"--oom-{name}" for name in plugin_options()}
+    known |= {option.flag for option in plugin_options()}
     known |= {option for script in SCRIPTS for option in re.findall(r"--[a-z][a-z-]+", (ROOT / script).read_text())}
     spans = re.findall(r"`(--[a-z][\w-]*)[^`]*`", prose(page))
     assert [span for span in spans if span not in known] == []
 
 
-def plugin_options() -> list[str]:
-    return [option.name for option in (*OPTIONS, *LISTS, *FLAGS)]
+def plugin_options() -> list[Option]:
+    return [*OPTIONS, *LISTS, *FLAGS, *OF_SUITES]
 
 
 def test_every_pytest_option_is_in_the_reference(reference: ModuleType) -> None:
     text = reference.filled((DOCS / "reference" / "pytest.md").read_text())
-    assert [name for name in plugin_options() if f"`--oom-{name}`" not in text] == []
-    assert [name for name in plugin_options() if f"`oom_{name.replace('-', '_')}`" not in text] == []
+    assert [option.flag for option in plugin_options() if f"`{option.flag}`" not in text] == []
+    assert [option.key for option in plugin_options() if f"`{option.key}`" not in text] == []
 
 
 def test_command_line_reference_takes_the_complete_program() -> None:
