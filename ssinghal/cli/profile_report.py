@@ -73,6 +73,6 @@ def report(folder: Path) -> None:
       ssinghal profile report profiles/unet
 
     Reads records-*.jsonl of a profile, whose program may have crashed or still be running, and writes
-    summary.txt and profile.json beside them.
+    summary.txt, profile.html and profile.json beside them.
     """
     make_report(folder)

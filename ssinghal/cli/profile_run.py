@@ -48,8 +48,9 @@ def run(device: DeviceRequest, versions: tuple[str, ...], output: Path | None, c
 
     The program is unchanged, and its standard output and exit code are its own. Every TTNN call is recorded with its line, its
     tensors, what it allocated and freed, and the program buffers that TTNN reported; after each, the sum of live buffers is
-    compared with the allocator's own view. The summary is on standard error and in summary.txt, all of it in profile.json; the
-    records are complete up to the last call that returned, however the program ends. Needs ttnn 0.75.0 or later.
+    compared with the allocator's own view. The summary is on standard error and in summary.txt, pictures are in profile.html,
+    everything in profile.json. The records are complete up to the last call that returned, however the program ends. Needs ttnn
+    0.75.0 or later.
 
     With several boards or releases the program runs once on each, one after the other, recorded in a folder BOARD-VERSION of
     its own; what changed, operation by operation, is in comparison.txt. The first run has the standard input and output; what

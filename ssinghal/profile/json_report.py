@@ -8,7 +8,8 @@ Of a process:
 
 ``program`` [argv], ``folder``, ``ttnn``, ``ended`` (by itself), ``lost`` (why the recording stopped, else "").
 ``counts``: ``calls``, ``raised``, ``others`` (calls of other threads, not recorded), ``checks`` against the allocator,
-    ``differences``, ``unknown_frees``, ``unknown_programs`` (whose program buffers TTNN did not report).
+    ``differences``, ``unknown_frees``, ``unsized_frees`` (of buffers from before the recording, of unknown size),
+    ``unknown_programs`` (whose program buffers TTNN did not report).
 ``devices``: ``ttnn``, ``arch``, ``mesh``, ``grid`` [columns, rows], ``granule``, ``l1_base``, ``l1_top``, ``first_call``,
     ``memories``: by name ``banks``, ``bank_bytes``, ``base_bytes`` (allocated before the recording).
 ``peaks``: by memory ``bank_bytes``, ``call``, ``resident`` (numbers of buffers).
@@ -18,11 +19,12 @@ Of a process:
     that were run, see ``profile.tried_changes``; null if none were).
 ``unfinished``: null, or ``name`` and ``stack`` of the call within which the process ended.
 ``differences``: ``call``, ``memory``, ``replayed_bytes``, ``allocator_bytes``.
-``findings``: ``kind``, ``memory``, ``bank_bytes``, ``site``, ``title``, ``proof``, ``calls``.
+``findings``: ``kind``, ``memory``, ``bank_bytes``, ``site``, ``title``, ``proof``, ``calls``, ``device``,
+    ``sites`` (further lines with what happened there), ``before_bytes`` and ``after_bytes`` (null where neither is meant).
 ``spans``: parts such as tests: ``name``, ``first_call``, ``end_call`` (null: the process ended within it), ``peaks``,
     ``fullest``, and per memory ``before`` and ``after``.
-``sites`` [file, line, function], ``stacks`` (numbers of sites, innermost first), ``specs`` of tensors: ``shape``, ``dtype``,
-    ``layout``, ``memory`` (null: on the host), ``memory_layout``, ``shard`` (null, or shape and cores), ``config``
+``sites`` [file, line, function, its text], ``stacks`` (numbers of sites, innermost first), ``specs`` of tensors: ``shape``,
+    ``dtype``, ``layout``, ``memory`` (null: on the host), ``memory_layout``, ``shard`` (null, or shape and cores), ``config``
     (TTNN's own JSON of the memory config where it is sharded, else "").
 ``calls``: ``name``, ``stack``, ``us``, ``operands`` and ``results`` ([spec, address] each; no address on the host, nor once
     it is freed), ``programs``, and per memory ``peak`` (of the buffers recorded), ``after`` and ``largest_free`` (as the
@@ -31,7 +33,7 @@ Of a process:
     buffers held meanwhile), ``headroom_bytes`` (between both; null: not known).
 ``buffers``: ``memory``, ``address``, ``bank_bytes``, ``total_bytes``, ``call`` (that made it), ``made_between`` (it was made
     before that call instead), ``last_use``, ``freed`` (the call; null: resident to the end of its device), ``freed_between``,
-    ``tensor``, ``device``.
+    ``tensor``, ``device``, and ``made_at``, ``freed_at`` (how many allocations and frees there had been before).
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ class _Process:
 
     def _head(self) -> dict[str, Any]:
         profile = self._profile
-        counts = ("raised", "others", "checks", "unknown_frees", "unknown_programs")
+        counts = ("raised", "others", "checks", "unknown_frees", "unsized_frees", "unknown_programs")
         return {
             "program": list(profile.argv),
             **{name: getattr(profile, name) for name in ("folder", "ttnn", "ended", "lost")},

@@ -6,17 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ssinghal.core.files import write_whole
+from ssinghal.profile.findings import find
 from ssinghal.profile.json_report import write_json
 from ssinghal.profile.model import Profile
+from ssinghal.profile.page import page
 from ssinghal.profile.text import summary
 
 SUMMARY = "summary.txt"
 DOCUMENT = "profile.json"
+PAGE = "profile.html"
 
 
 def write_report(folder: Path, profiles: Sequence[Profile]) -> list[str]:
     """Writes the report into ``folder`` and returns the lines of its summary."""
-    lines = [line for one in profiles for line in ("", f"{' '.join(one.argv)} (ttnn {one.ttnn})", *summary(one))][1:]
+    findings = [find(profile) for profile in profiles]
+    summaries = [
+        (f"{' '.join(one.argv)} (ttnn {one.ttnn})", *summary(one, found)) for one, found in zip(profiles, findings, strict=True)
+    ]
+    lines = [line for one in summaries for line in ("", *one)][1:]
     write_whole(folder / SUMMARY, "\n".join(lines) + "\n")
-    write_json(folder / DOCUMENT, profiles)
+    write_json(folder / DOCUMENT, profiles, findings)
+    write_whole(folder / PAGE, page(profiles, findings))
     return lines

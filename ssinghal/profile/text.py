@@ -18,11 +18,33 @@ from ssinghal.profile.names import MEMORY_NAMES, where
 _SHOWN = 8
 
 
-def summary(profile: Profile) -> list[str]:
-    """Returns the lines: peaks with the lines of the program that hold them, the fullest program, a failure, findings."""
+def summary(profile: Profile, findings: Sequence[Finding] | None = None) -> list[str]:
+    """Returns the lines: peaks with the lines of the program that hold them, the fullest program, a failure, findings.
+
+    ``findings``: those of ``find``, if they are known already."""
+    lines = remarks(profile)
+    for memory, peak in profile.peaks.items():
+        lines.append(f"{MEMORY_NAMES[memory]}: peak {format_bytes(peak.bank_bytes)} in {where(peak.call)}")
+        lines += _by_line(profile, peak.resident)
+    if profile.fullest is not None:
+        call, program = profile.fullest
+        lines.append(
+            f"least headroom in L1: {format_bytes(program.headroom_bytes or 0)} in {where(call)}: "
+            f"program buffers {format_bytes(program.program_bytes or 0)} of {program.name} below tensors of "
+            f"{format_bytes(program.l1_bytes)}"
+        )
+    if profile.failure is not None:
+        lines += _failure(profile, profile.failure)
+    lines += _findings(find(profile) if findings is None else findings)
+    lines.append(exactness(profile))
+    return lines
+
+
+def remarks(profile: Profile) -> list[str]:
+    """Returns how much was recorded, how it ended, and what is part of no figure."""
     raised = f", {profile.raised:,} of them raised" if profile.raised else ""
     ended = "" if profile.ended or profile.lost else "; the process did not end by itself"
-    lines = [f"{len(profile.calls):,} calls of TTNN{raised}{ended}"]
+    lines = [f"{len(profile.calls):,} call{'s' if len(profile.calls) != 1 else ''} of TTNN{raised}{ended}"]
     if profile.unfinished is not None:
         lines.append(f"it ended within {where(profile.unfinished)}")
     if profile.lost:
@@ -36,24 +58,10 @@ def summary(profile: Profile) -> list[str]:
             f"{profile.unsized_frees:,} buffers from before the recording, whose sizes TTNN does not report, were freed;"
             " they are part of no figure here"
         )
-    for memory, peak in profile.peaks.items():
-        lines.append(f"{MEMORY_NAMES[memory]}: peak {format_bytes(peak.bank_bytes)} in {where(peak.call)}")
-        lines += _by_line(profile, peak.resident)
-    if profile.fullest is not None:
-        call, program = profile.fullest
-        lines.append(
-            f"least headroom in L1: {format_bytes(program.headroom_bytes or 0)} in {where(call)}: "
-            f"program buffers {format_bytes(program.program_bytes or 0)} of {program.name} below tensors of "
-            f"{format_bytes(program.l1_bytes)}"
-        )
     if profile.unknown_programs:
         lines.append(
             f"program buffers: TTNN did not report those of {profile.unknown_programs:,} runs of programs; they are not counted"
         )
-    if profile.failure is not None:
-        lines += _failure(profile, profile.failure)
-    lines += _findings(find(profile))
-    lines.append(_exactness(profile))
     return lines
 
 
@@ -92,7 +100,8 @@ def _failure(profile: Profile, call: Call) -> list[str]:
     return [f"{where(call)} raised: {cut(sentence(call.verdict), LINE_LIMIT) if call.verdict else ''}"]
 
 
-def _exactness(profile: Profile) -> str:
+def exactness(profile: Profile) -> str:
+    """Returns whether the buffers recorded are those that the allocator has, in one line."""
     if not profile.differences and not profile.unknown_frees:
         return f"0 B between the buffers recorded and the allocator's own view, in {profile.checks:,} checks after calls"
     first = profile.differences[0] if profile.differences else None

@@ -30,9 +30,9 @@ from ssinghal.runs.diff import Changes
 from ssinghal.runs.reader import Run
 
 SCRIPTS = (
-    "dom.js", "names.js", "format.js", "data.js", "state.js", "filters.js", "table.js", "bars.js", "remedies.js",
-    "breakdown.js", "changes.js", "overview.js", "matrix.js", "cases.js", "detail.js", "modules.js", "models.js", "padding.js",
-    "main.js",
+    "dom.js", "names.js", "format.js", "unpack.js", "data.js", "state.js", "filters.js", "table.js", "bars.js",
+    "remedies.js", "breakdown.js", "changes.js", "overview.js", "matrix.js", "cases.js", "detail.js", "modules.js", "models.js",
+    "padding.js", "main.js",
 )  # fmt: skip
 DETAIL_CASES = 500  # in a part of details
 _TEXTS = ("id", "op", "operator", "status", "resource", "stage", "memory", "sentence")

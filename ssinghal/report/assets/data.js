@@ -9,14 +9,6 @@ function groupOf(setting) {
   return DATA.groups.find((group) => group.setting === setting) || DATA.groups[0];
 }
 
-/** Returns a promise of the values of a packed part, called `name` in the browser's record of performance. */
-async function unpacked(packed, name) {
-  performance.mark(`unpacked ${name}`);
-  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).json();
-}
-
 /** Returns a promise of all cases of a group, in the run's order. */
 function casesOf(group) {
   if (!DECODED.has(group)) DECODED.set(group, unpacked(group.cases, "cases").then(decode));
