@@ -91,10 +91,11 @@ def _class_table(cls: type, title: str, level: int = 3) -> str:
 
 def pytest_options() -> str:
     """Every option of the pytest plugin with its ini twin."""
+    from ssinghal.pytest_plugin.memory import options as memory
     from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS
     from ssinghal.pytest_plugin.virtual.options import OPTIONS as OF_SUITES
 
-    options = (*OPTIONS, *LISTS, *FLAGS, *OF_SUITES)
+    options = (*OPTIONS, *LISTS, *FLAGS, *memory.OPTIONS, *OF_SUITES)
     rows = [[code(o.flag), code(o.key), o.help, "" if o.default is None else code(o.default)] for o in options]
     return table(["option", "ini", "meaning", "default"], sorted(rows))
 

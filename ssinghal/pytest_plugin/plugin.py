@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ssinghal.pytest_plugin.session import Harness
     from ssinghal.runner.pool import Pool
 
+pytest_plugins = ["ssinghal.pytest_plugin.memory.plugin"]  # --tt-memory and its marks
 OF_A_CASE = {"memory_record", "compare", "expect_oom", "estimate"}  # fixtures that a test with a case uses
 ON_DEVICE = {"device", "memory_record"}
 NO_CASE = object()  # the one parameter of a test without a case in the chosen catalogs; such a test is left out

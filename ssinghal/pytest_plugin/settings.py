@@ -105,4 +105,4 @@ class PluginSettings:
 
     def _origin(self, option: Option) -> str:
         on_command_line = self._config.getoption(option.key) is not None
-        return f"--oom-{option.name}" if on_command_line else f"{option.key} in {self._config.inipath}"
+        return option.flag if on_command_line else f"{option.key} in {self._config.inipath}"

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ssinghal.core.parsing import dtype_named, one_of
+from ssinghal.core.parsing import dtype_named, one_of, size_in_bytes
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec, ceil_div, round_up
 from ssinghal.errors import HarnessError, InvalidCase, unknown
 from ssinghal.operators.case_json import read_lines
 from ssinghal.remedy.trial import LiveSet, Resident
 
-UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|KiB|MiB|GiB)@(dram|l1)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:B|KiB|MiB|GiB))@(dram|l1)")
 _KEYS = ("shape", "dtype", "layout", "memory", "bytes_per_bank")
 
 
@@ -43,8 +42,8 @@ def _of(text: str, board: Board) -> Iterator[Resident]:
             raise HarnessError(f"--live {text}: expected SIZE@MEMORY in B, KiB, MiB or GiB: 400MiB@dram, 64KiB@l1; or a file")
         yield from _of_file(Path(text), board)
         return
-    memory = BufferType(match[3])
-    size = ceil_div(int(float(match[1]) * UNITS[match[2]]), board.region(memory).num_banks)
+    memory = BufferType(match[2])
+    size = ceil_div(size_in_bytes(match[1]), board.region(memory).num_banks)
     yield Resident(memory, round_up(size, board.granule_bytes))
 
 

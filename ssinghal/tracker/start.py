@@ -73,6 +73,11 @@ class Follower:
         if name != self._span and self._tracker is not None and self._tracker.span(name):
             self._span = name
 
+    def end_span(self) -> None:
+        """Ends the named part of the program, and books what was freed since the last call, even if there is no such part."""
+        if self._tracker is not None and self._tracker.span(""):
+            self._span = ""
+
     def _follow(self) -> Tracker | None:
         """Returns the tracker that is to record a call; under pytest, the call belongs to the test that is running."""
         self.span(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0])
@@ -90,6 +95,7 @@ class Follower:
     def _opening(self, function: Function) -> Function:
         @wraps(function)
         def opening(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             device = function(*args, **kwargs)
             if self._tracker is None:
                 self.follow(device)
@@ -138,6 +144,7 @@ class Follower:
     def _operation(self, function: Function) -> Function:
         @wraps(function)
         def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True  # pytest shows a failing test as it is without a recording
             tracker = self._follow()
             if tracker is None:
                 return function(operation, *args, **kwargs)
@@ -149,6 +156,7 @@ class Follower:
     def _method(self, name: str, function: Function) -> Function:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             tracker = self._follow()
             if tracker is None:
                 return function(*args, **kwargs)

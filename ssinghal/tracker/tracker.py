@@ -98,6 +98,7 @@ class Tracker:
 
     def call(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Makes a call and records it. What goes wrong in the recording ends that, and never reaches the program."""
+        __tracebackhide__ = True
         if not self._may_follow():
             return function(*args, **kwargs)
         self.is_within = True

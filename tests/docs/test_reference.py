@@ -16,6 +16,7 @@ import pytest
 import ssinghal
 from ssinghal.cli import cli
 from ssinghal.cli.default_group import RUN, DefaultGroup
+from ssinghal.pytest_plugin.memory import options as memory
 from ssinghal.pytest_plugin.options import FLAGS, LISTS, OPTIONS, Option
 from ssinghal.pytest_plugin.virtual.options import OPTIONS as OF_SUITES
 from tests.support.documents import DOCS, PAGES, ROOT, anchors, name_of, program_calls, prose
@@ -90,7 +91,7 @@ def test_every_option_in_a_code_span_exists(page: Path) -> None:
 
 
 def plugin_options() -> list[Option]:
-    return [*OPTIONS, *LISTS, *FLAGS, *OF_SUITES]
+    return [*OPTIONS, *LISTS, *FLAGS, *memory.OPTIONS, *OF_SUITES]
 
 
 def test_every_pytest_option_is_in_the_reference(reference: ModuleType) -> None:

@@ -12,6 +12,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
+from typing import Any
 
 FOLDER_VARIABLE = "SSINGHAL_PROFILE"  # as in ssinghal.tracker, which is not imported here
 
@@ -20,8 +21,14 @@ class TtnnFinder(MetaPathFinder):
     """Finds ttnn as Python would, and has its module followed once it is imported."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = folder
+        self.follower: Any = None
         self._is_searching = False
+
+    def follow(self, module: ModuleType) -> None:
+        from ssinghal.tracker.start import Follower
+
+        self.follower = Follower(module, self.folder)
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != "ttnn" or self._is_searching:
@@ -35,10 +42,8 @@ class TtnnFinder(MetaPathFinder):
             run = spec.loader.exec_module
 
             def run_and_follow(module: ModuleType) -> None:
-                from ssinghal.tracker.start import Follower
-
                 run(module)
-                Follower(module, self._folder)
+                self.follow(module)
 
             spec.loader.exec_module = run_and_follow  # type: ignore[method-assign]
         return spec
@@ -53,6 +58,7 @@ def run_users_own() -> None:
         spec.loader.exec_module(module)
 
 
-if os.environ.get(FOLDER_VARIABLE):
-    sys.meta_path.insert(0, TtnnFinder(os.environ[FOLDER_VARIABLE]))
-run_users_own()
+if __name__ == "sitecustomize":  # not where the pytest plugin takes the finder from here
+    if os.environ.get(FOLDER_VARIABLE):
+        sys.meta_path.insert(0, TtnnFinder(os.environ[FOLDER_VARIABLE]))
+    run_users_own()

@@ -1,0 +1,101 @@
+"""The baseline file: the figures of an earlier run, one line per test in the order of their ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ssinghal.core.files import write_whole
+from ssinghal.core.tensors import format_bytes
+from ssinghal.errors import HarnessError
+from ssinghal.pytest_plugin.memory.figures import MEMORY_NAMES, Figures, shown
+
+VERSION = 1
+Sizes = dict[str, int]
+
+
+class Baseline:
+    """``device``, ``ttnn``: what the figures are of, empty in one that is new. ``tests``: peaks per test and memory.
+
+    Raises:
+        HarnessError: The file cannot be read, or a line of it is not one of a baseline.
+    """
+
+    def __init__(self, path: Path, tolerance: Fraction = Fraction(0), *, create: bool = False) -> None:
+        self.path, self._tolerance = path, tolerance
+        self.device = self.ttnn = ""
+        self.tests: dict[str, Sizes] = {}
+        if create and not path.exists():
+            return
+        try:
+            lines = path.read_text().splitlines()
+        except FileNotFoundError:
+            raise HarnessError(f"--tt-memory-baseline: no file {path}; --tt-memory-update creates it") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise HarnessError(f"--tt-memory-baseline: cannot read {path}: {error}") from error
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                self._take(number, line)
+        if not self.device:
+            raise HarnessError(f"{path}: no line with the format of a baseline")
+
+    def _take(self, number: int, line: str) -> None:
+        try:
+            fields = json.loads(line)
+            if not self.device:
+                if fields["format"] != VERSION:
+                    raise HarnessError(f"{self.path}: a baseline of format {fields['format']}; expected {VERSION}")
+                self.device, self.ttnn = str(fields["device"]), str(fields["ttnn"])
+                return
+            test = fields.pop("test")
+            sizes = {name.removesuffix("_bytes"): size for name, size in fields.items()}
+            if sizes.keys() - MEMORY_NAMES.keys() or not all(type(size) is int for size in sizes.values()):
+                raise ValueError
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise HarnessError(f"{self.path}:{number}: expected a line of a baseline, as --tt-memory-update writes") from None
+        if test in self.tests:
+            raise HarnessError(f"{self.path}:{number}: {test} has an earlier line")
+        self.tests[test] = sizes
+
+    def contradiction(self, figures: Figures) -> str:
+        """Returns why figures cannot be compared with those of the file, empty where they can."""
+        if not self.device or not figures.device or (figures.device, figures.ttnn) == (self.device, self.ttnn):
+            return ""
+        return (
+            f"{self.path} is of {self.device} with ttnn {self.ttnn}, and the tests run on {figures.device} with ttnn "
+            f"{figures.ttnn}: use another baseline file"
+        )
+
+    def growth(self, test: str, figures: Figures) -> list[str]:
+        """Returns in which memories a test takes more than it did, with the lines of the program that hold it."""
+        earlier = self.tests.get(test)
+        if earlier is None or self.contradiction(figures):
+            return []
+        if figures.unknown:
+            return [f"{self.path}: growth cannot be checked: {figures.unknown}"]
+        lines = []
+        for memory, size in figures.comparable().items():
+            before = earlier.get(memory, 0)
+            if size > before * (1 + self._tolerance):
+                grown = f"{format_bytes(before)} -> {format_bytes(size)}, {size - before:,} B more than in {self.path}; held by"
+                lines += [f"{MEMORY_NAMES[memory]}: {grown}", *shown(figures.lines.get(memory, ()))]
+        return lines
+
+    def write(self, measured: Mapping[str, Figures]) -> None:
+        """Replaces the lines of the tests measured, and keeps all others.
+
+        Raises:
+            HarnessError: The file cannot be written.
+        """
+        some = next(iter(measured.values()), None)
+        if some is None:
+            return
+        device, ttnn = self.device or some.device, self.ttnn or some.ttnn
+        self.tests.update({test: figures.comparable() for test, figures in measured.items()})
+        lines: list[dict[str, Any]] = [{"format": VERSION, "device": device, "ttnn": ttnn}]
+        for test, sizes in sorted(self.tests.items()):
+            lines.append({"test": test, **{f"{name}_bytes": sizes[name] for name in MEMORY_NAMES if name in sizes}})
+        write_whole(self.path, "\n".join(json.dumps(line) for line in lines))

@@ -1,0 +1,226 @@
+"""Follows TTNN in the process that runs the tests, and adds up what each test did."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ssinghal.profile.model import Buffer, Call, Device, Span
+from ssinghal.profile.replay import Replay
+from ssinghal.pytest_plugin.memory.figures import Figures, Line, by_line, where
+from ssinghal.tracker.inject.sitecustomize import TtnnFinder
+
+Owner = Hashable  # who made a buffer: a fixture, or a test; "" for what is outside of all of them
+
+
+def follow(folder: Path) -> TtnnFinder:
+    """Has ttnn followed once it is imported, or at once where it is imported already; its records go to ``folder``.
+
+    ``ssinghal profile`` may have arranged this already: its folder stays.
+    """
+    for finder in sys.meta_path:
+        if hasattr(finder, "follower"):
+            return finder  # type: ignore[return-value]  # of sitecustomize, not of a package
+    own = TtnnFinder(str(folder))
+    sys.meta_path.insert(0, own)
+    if "ttnn" in sys.modules:
+        own.follow(sys.modules["ttnn"])
+    return own
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What had been recorded when a test's body began."""
+
+    call: int
+    span: int
+    others: int
+    unknown_programs: int
+    differences: int
+
+
+class Recording:
+    """Reads the records of this process as they grow."""
+
+    def __init__(self, finder: TtnnFinder) -> None:
+        self._finder = finder
+        self._path = Path(finder.folder, f"records-{os.getpid()}.jsonl")
+        self._file: BinaryIO | None = None
+        self._replay = Replay()
+        self._owners: dict[int, Owner] = {}  # of buffers, by their identity; those that are allocated stay so
+        self._lost = ""
+        self._start = self._now()
+
+    @contextmanager
+    def made_by(self, owner: Owner) -> Iterator[None]:
+        """What is allocated meanwhile is the owner's: a fixture's, for example."""
+        self._read()
+        first = len(self._replay.profile.calls)
+        try:
+            yield
+        finally:
+            self._read()
+            for buffer in reversed(self._replay.profile.buffers):
+                if buffer.call < first:
+                    break
+                self._owners.setdefault(id(buffer), owner)
+
+    def begin(self) -> None:
+        """A test's body begins."""
+        self._flush()
+        self._start = self._now()
+
+    def end(self, owners: Collection[Owner], test: Owner) -> Figures:
+        """Returns what the body did that has ended; whatever kept its frames should be gone. ``owners``: whose buffers count
+        as the test's, besides those that it made or used."""
+        self._flush()
+        made = self._made()
+        if made:  # a cycle, such as that of an exception and its frame, is no leak
+            gc.collect()
+            self._flush()
+            made = self._made()
+        for buffer in self._replay.profile.buffers:
+            if buffer.call >= self._start.call:
+                self._owners.setdefault(id(buffer), test)
+        figures = self._figures(made, owners)
+        self._forget()
+        return figures
+
+    def _now(self) -> _Start:
+        profile = self._replay.profile
+        return _Start(
+            len(profile.calls), len(profile.spans), profile.others, profile.unknown_programs, len(profile.differences)
+        )
+
+    def _flush(self) -> None:
+        """Books what was freed until now, and reads the records up to here."""
+        if self._finder.follower is not None:
+            self._finder.follower.end_span()
+        self._read()
+
+    def _read(self) -> None:
+        if self._file is None:
+            if not self._path.exists():
+                return
+            self._file = self._path.open("rb")
+        for line in self._file:
+            try:
+                record = json.loads(line)
+                self._replay.read(record)
+            except (KeyError, TypeError, ValueError) as error:
+                self._lost = f"a record cannot be read: {error!r}"
+                return
+            if record["k"] == "lost":
+                self._lost = str(record["why"])
+            elif record["k"] == "device":
+                self._lost = ""
+
+    def _resident(self, buffer: Buffer) -> bool:
+        profile = self._replay.profile
+        return buffer.freed is None and not profile.ended and buffer.device == len(profile.devices) - 1
+
+    def _made(self) -> list[Buffer]:
+        """Returns what the body made and is still allocated. When a device is closed, everything on it is freed."""
+        buffers = self._replay.profile.buffers
+        return [buffer for buffer in buffers if buffer.call >= self._start.call and self._resident(buffer)]
+
+    def _figures(self, made: list[Buffer], owners: Collection[Owner]) -> Figures:
+        profile, start = self._replay.profile, self._start
+        if self._lost:
+            return Figures(unknown=f"the recording stopped: {self._lost}")
+        calls, spans = profile.calls[start.call :], profile.spans[start.span :]
+        if not calls:
+            return Figures()
+        device = profile.devices[-1]
+        # TTNN's own: neither returned by a call nor given to one
+        kept = [buffer for buffer in made if not buffer.tensor and not buffer.made_between]
+        leaks = [buffer for buffer in made if buffer.tensor or buffer.made_between]
+        peaks, lines = self._peaks(spans, owners, ())
+        tensors, _ = self._peaks(spans, owners, {id(buffer) for buffer in kept})
+        program = max((p for call in calls for p in call.programs), key=lambda p: p.program_bytes or 0, default=None)
+        if program is not None and program.program_bytes is not None:
+            peaks["program"] = program.program_bytes
+            owner = next(call for call in calls if program in call.programs)
+            lines["program"] = [(f"{program.name} in {where(owner)}", program.program_bytes, 1)]
+        fullest = [span.fullest for span in spans if span.fullest is not None]
+        least = min(fullest, key=lambda pair: pair[1].headroom_bytes or 0, default=None)
+        return Figures(
+            device=f"{device.arch} {device.grid[0]}x{device.grid[1]}",
+            ttnn=device.ttnn,
+            calls=len(calls),
+            peaks=peaks,
+            tensors=tensors,
+            lines=lines,
+            headroom_bytes=None if least is None else least[1].headroom_bytes,
+            headroom_at="" if least is None else where(least[0]),
+            share=_share(device, spans, None if least is None else least[1].headroom_bytes),
+            leaks=_sums(leaks),
+            leak_lines=by_line(leaks, profile.calls),
+            kept=_sums(kept),
+            unknown_programs=profile.unknown_programs - start.unknown_programs,
+            other_calls=profile.others - start.others,
+            differences=len(profile.differences) - start.differences,
+        )
+
+    def _peaks(
+        self, spans: Iterable[Span], owners: Collection[Owner], without: Collection[int]
+    ) -> tuple[dict[str, int], dict[str, list[Line]]]:
+        peaks: dict[str, int] = {}
+        lines: dict[str, list[Line]] = {}
+        for span in spans:
+            for memory, peak in span.peaks.items():
+                own = [buffer for buffer in peak.resident if self._counts(buffer, owners) and id(buffer) not in without]
+                size = sum(buffer.bank_bytes for buffer in own)
+                if size > peaks.get(memory, 0):
+                    peaks[memory], lines[memory] = size, by_line(own, self._replay.profile.calls)
+        return peaks, lines
+
+    def _counts(self, buffer: Buffer, owners: Collection[Owner]) -> bool:
+        """Whether a buffer is one of the test's: made or used by its body, made by a fixture of it or outside of all tests.
+
+        What other tests and their fixtures hold is not: it would depend on the order of the tests, and on xdist's distribution.
+        """
+        return max(buffer.call, buffer.last_use) >= self._start.call or self._owners.get(id(buffer), "") in owners
+
+    def _forget(self) -> None:
+        """Keeps what later tests may need alone: the lines of calls, and the buffers that are allocated."""
+        profile = self._replay.profile
+        for call in profile.calls[self._start.call : -1]:
+            _shorten(call)
+        profile.buffers[:] = [buffer for buffer in profile.buffers if self._resident(buffer)]
+        profile.spans.clear()
+        profile.differences.clear()
+        self._owners = {id(b): self._owners[id(b)] for b in profile.buffers if id(b) in self._owners}
+
+
+def _shorten(call: Call) -> None:
+    call.after, call.largest_free, call.programs = {}, {}, ()
+    call.resident = call.operands = call.results = ()
+
+
+def _sums(buffers: Iterable[Buffer]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for buffer in buffers:
+        sums[buffer.memory] += buffer.bank_bytes
+    return dict(sums)
+
+
+def _share(device: Device, spans: Iterable[Span], headroom_bytes: int | None) -> float:
+    """Returns how much of a memory was in use when it was fullest. Regions that the program sizes itself do not count."""
+    shares = [0.0]
+    for span in spans:
+        for name in ("l1", "dram"):
+            memory, peak = device.memories.get(name), span.peaks.get(name)
+            if memory is not None and peak is not None and memory.bank_bytes:
+                shares.append((peak.bank_bytes + memory.base_bytes) / memory.bank_bytes)
+    if headroom_bytes is not None:
+        shares.append(1 - headroom_bytes / (device.l1_top - device.l1_base))
+    return max(shares)

@@ -1,0 +1,132 @@
+"""The part of the plugin in the process that runs the tests: it measures each, and applies its marks."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Generator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from ssinghal.errors import InvalidCase
+from ssinghal.pytest_plugin.memory.baseline import Baseline
+from ssinghal.pytest_plugin.memory.figures import Figures
+from ssinghal.pytest_plugin.memory.journal import Journal
+from ssinghal.pytest_plugin.memory.judging import excesses, fail, judge_expected
+from ssinghal.pytest_plugin.memory.marks import Marks, marks_of
+from ssinghal.pytest_plugin.memory.recording import Owner, Recording
+from ssinghal.tracker.inject.sitecustomize import TtnnFinder
+
+FIGURES_ATTRIBUTE = "ssinghal_memory"  # on reports: plain values, so that they cross from xdist's processes
+MARKS = pytest.StashKey[Marks]()
+
+
+class Runner:
+    """Measures tests and judges them by their marks and, where there is one, by the baseline."""
+
+    def __init__(self, config: pytest.Config, finder: TtnnFinder, baseline: Baseline | None) -> None:
+        self._is_debugged = bool(config.getoption("usepdb"))
+        self._recording = Recording(finder)
+        self._folder = Path(finder.folder)
+        self._journal: Journal | None = None
+        self._baseline = baseline
+        self._outcome, self._message = "passed", ""
+        self._figures: Figures | None = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        if self._journal is None:
+            self._journal = Journal(self._folder)
+        self._outcome, self._message, self._figures = "passed", "", None
+        self._journal.start(item.nodeid)
+        result = yield
+        self._journal.end(item.nodeid, self._outcome, self._message, self._figures)
+        return result
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        try:
+            item.stash[MARKS] = marks_of(item)
+        except InvalidCase as error:
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, Any, Any]:
+        with self._recording.made_by(fixturedef):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        self._recording.begin()
+        yield
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        marks = item.stash.get(MARKS, Marks())
+        error = call.excinfo.value if call.excinfo is not None else None
+        if marks.expected is not None and report.when != "teardown":
+            judge_expected(item, report, marks.expected, error)
+        if report.when == "call":
+            if error is not None and not self._is_debugged:
+                release_frames(error)
+            self._measure(item, report, marks)
+        if report.when == "call" or not report.passed:
+            self._outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
+            self._message = "" if report.passed else _last_line(report)
+        return report
+
+    def _measure(self, item: pytest.Item, report: pytest.TestReport, marks: Marks) -> None:
+        figures = self._figures = self._recording.end(_owners(item), item.nodeid)
+        properties = figures.properties()
+        item.user_properties += properties
+        report.user_properties += properties
+        setattr(report, FIGURES_ATTRIBUTE, figures.to_json())
+        if not report.passed:
+            return
+        lines = excesses(marks, figures)
+        if self._baseline is not None:
+            lines += self._baseline.growth(item.nodeid, figures)
+        if lines:
+            fail(item, report, lines)
+
+
+def _owners(item: pytest.Item) -> set[Owner]:
+    """Returns whose buffers are a test's: its own, those of its fixtures, and those that no test made."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return {"", item.nodeid, *(fixture for versions in fixtures for fixture in versions)}
+
+
+def release_frames(error: BaseException) -> None:
+    """Frees what the frames of an exception hold. Its report is made; pytest keeps it, and with it every tensor of the test,
+    until another test fails."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        for frame, _ in traceback.walk_tb(current.__traceback__):
+            _clear(frame)
+        pending += [current.__cause__, current.__context__]
+
+
+def _clear(frame: FrameType) -> None:
+    try:
+        frame.clear()
+    except RuntimeError:  # it is still running: one of pytest's
+        return
+    frame.f_locals  # noqa: B018 (up to Python 3.12 the copy that pytest's report made of them is emptied only when it is read)
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    return next((line for line in text.splitlines() if line.strip()), "")
