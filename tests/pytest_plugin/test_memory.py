@@ -38,10 +38,15 @@ class Run(NamedTuple):
         return dict(found)
 
     @property
+    def lines(self) -> dict[str, dict]:
+        return {
+            fields["test"]: fields for fields in map(json.loads, (self.folder / "out" / "tests.jsonl").read_text().splitlines())
+        }
+
+    @property
     def figures(self) -> dict[str, dict]:
         """Of each test by its name, as kept in the output folder."""
-        lines = (self.folder / "out" / "tests.jsonl").read_text().splitlines()
-        return {fields["test"].partition("::")[2]: fields for fields in map(json.loads, lines)}
+        return {test.partition("::")[2]: fields for test, fields in self.lines.items()}
 
     def failure(self, test: str) -> str:
         """What the report shows of a failing test."""
@@ -55,8 +60,13 @@ class Run(NamedTuple):
 
 
 def run_suite(folder: Path, *arguments: str, board: str = "n150", **environ: str) -> Run:
-    command = [sys.executable, "-m", "ssinghal", "exec", "--board", board, "--", sys.executable, "-m", "pytest", "-v"]
-    command += ["-p", "no:cacheprovider", "-p", "ssinghal.pytest_plugin.memory.plugin", *arguments]
+    """Runs pytest on a virtual board."""
+    return run_pytest(folder, *arguments, before=("-m", "ssinghal", "exec", "--board", board, "--", sys.executable), **environ)
+
+
+def run_pytest(folder: Path, *arguments: str, before: tuple[str, ...] = (), **environ: str) -> Run:
+    command = [sys.executable, *before, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+    command += ["-p", "ssinghal.pytest_plugin.memory.plugin", *arguments]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "250", **environ}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300)
     return Run(done.returncode, done.stdout + done.stderr, folder)

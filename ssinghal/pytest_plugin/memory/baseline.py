@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ssinghal.core.boards import board_names, cluster_descriptor, load_board
 from ssinghal.core.files import write_whole
-from ssinghal.core.tensors import format_bytes
+from ssinghal.core.tensors import Board, format_bytes
+from ssinghal.device.modes import MOCK_VARIABLE
+from ssinghal.device.releases import installed_release
 from ssinghal.errors import HarnessError
-from ssinghal.pytest_plugin.memory.figures import MEMORY_NAMES, Figures, shown
+from ssinghal.pytest_plugin.memory.figures import MEMORY_NAMES, Figures, device_text, shown
 
 VERSION = 1
 Sizes = dict[str, int]
+
+
+def virtual_board(environ: Mapping[str, str] = os.environ) -> Board | None:
+    """Returns the built-in board that the environment makes virtual, None on a card or another board."""
+    descriptor = environ.get(MOCK_VARIABLE)
+    names = [name for name in board_names() if descriptor and str(cluster_descriptor(name)) == descriptor]
+    return load_board(names[0]) if names else None
 
 
 class Baseline:
@@ -60,13 +71,28 @@ class Baseline:
             raise HarnessError(f"{self.path}:{number}: {test} has an earlier line")
         self.tests[test] = sizes
 
+    def check_environment(self) -> None:
+        """Compares release and virtual board before anything runs. On a card, the first device that a test opens is compared.
+
+        Raises:
+            HarnessError: They are not those of the file.
+        """
+        release, board = installed_release(), virtual_board()
+        device = self.device if board is None else device_text(board.arch, board.grid)
+        why = self._contradiction(device, self.ttnn if release is None else release.version)
+        if why:
+            raise HarnessError(why)
+
     def contradiction(self, figures: Figures) -> str:
         """Returns why figures cannot be compared with those of the file, empty where they can."""
-        if not self.device or not figures.device or (figures.device, figures.ttnn) == (self.device, self.ttnn):
+        return self._contradiction(figures.device, figures.ttnn) if figures.device else ""
+
+    def _contradiction(self, device: str, ttnn: str) -> str:
+        if not self.device or (device, ttnn) == (self.device, self.ttnn):
             return ""
         return (
-            f"{self.path} is of {self.device} with ttnn {self.ttnn}, and the tests run on {figures.device} with ttnn "
-            f"{figures.ttnn}: use another baseline file"
+            f"{self.path} is of {self.device} with ttnn {self.ttnn}, and the tests run on {device} with ttnn {ttnn}: "
+            "use another baseline file"
         )
 
     def growth(self, test: str, figures: Figures) -> list[str]:
@@ -78,7 +104,7 @@ class Baseline:
             return [f"{self.path}: growth cannot be checked: {figures.unknown}"]
         lines = []
         for memory, size in figures.comparable().items():
-            before = earlier.get(memory, 0)
+            before = earlier.get(memory, size if memory == "program" else 0)
             if size > before * (1 + self._tolerance):
                 grown = f"{format_bytes(before)} -> {format_bytes(size)}, {size - before:,} B more than in {self.path}; held by"
                 lines += [f"{MEMORY_NAMES[memory]}: {grown}", *shown(figures.lines.get(memory, ()))]

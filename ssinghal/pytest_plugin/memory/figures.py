@@ -60,8 +60,13 @@ class Figures:
         return cls(**fields)
 
     def comparable(self) -> dict[str, int]:
-        """Returns the sizes of a baseline: those that do not depend on the tests that ran before."""
-        return self.tensors | {name: size for name, size in self.peaks.items() if name == "program"}
+        """Returns the sizes of a baseline: those that do not depend on the tests that ran before.
+
+        TTNN does not report the program buffers of a program that another test built, so that the largest ones are comparable
+        only where all are known.
+        """
+        known = "program" in self.peaks and not self.unknown_programs
+        return self.tensors | ({"program": self.peaks["program"]} if known else {})
 
     def properties(self) -> list[tuple[str, object]]:
         """Returns the properties of the test's report, which JUnit files have too."""
@@ -71,6 +76,11 @@ class Figures:
         if self.headroom_bytes is not None:
             values.append(("tt_l1_headroom_bytes", self.headroom_bytes))
         return values + [(f"tt_{name}_leak_bytes", size) for name, size in self.leaks.items()]
+
+
+def device_text(arch: str, grid: tuple[int, int]) -> str:
+    """Returns what makes figures comparable: ``wormhole_b0 8x8``."""
+    return f"{arch} {grid[0]}x{grid[1]}"
 
 
 def where(call: Call) -> str:

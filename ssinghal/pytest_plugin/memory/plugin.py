@@ -110,6 +110,7 @@ def _start(config: pytest.Config) -> None:
         baseline = None
         if settings.baseline is not None:
             baseline = Baseline(settings.baseline, settings.tolerance, create=settings.update)
+            baseline.check_environment()
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from error
     following = _follow(config, value_of(config, OUTPUT))

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from ssinghal.profile.model import Buffer, Call, Device, Span
 from ssinghal.profile.replay import Replay
-from ssinghal.pytest_plugin.memory.figures import Figures, Line, by_line, where
+from ssinghal.pytest_plugin.memory.figures import Figures, Line, by_line, device_text, where
 from ssinghal.tracker.inject.sitecustomize import TtnnFinder
 
 Owner = Hashable  # who made a buffer: a fixture, or a test; "" for what is outside of all of them
@@ -27,8 +27,8 @@ def follow(folder: Path) -> TtnnFinder:
     ``ssinghal profile`` may have arranged this already: its folder stays.
     """
     for finder in sys.meta_path:
-        if hasattr(finder, "follower"):
-            return finder  # type: ignore[return-value]  # of sitecustomize, not of a package
+        if type(finder).__name__ == TtnnFinder.__name__:  # of sitecustomize, which is another module
+            return finder  # type: ignore[return-value]
     own = TtnnFinder(str(folder))
     sys.meta_path.insert(0, own)
     if "ttnn" in sys.modules:
@@ -153,7 +153,7 @@ class Recording:
         fullest = [span.fullest for span in spans if span.fullest is not None]
         least = min(fullest, key=lambda pair: pair[1].headroom_bytes or 0, default=None)
         return Figures(
-            device=f"{device.arch} {device.grid[0]}x{device.grid[1]}",
+            device=device_text(device.arch, device.grid),
             ttnn=device.ttnn,
             calls=len(calls),
             peaks=peaks,

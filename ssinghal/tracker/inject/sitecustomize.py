@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
+from weakref import ref
 
 FOLDER_VARIABLE = "SSINGHAL_PROFILE"  # as in ssinghal.tracker, which is not imported here
 
@@ -22,13 +23,18 @@ class TtnnFinder(MetaPathFinder):
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.follower: Any = None
+        self._follower: Callable[[], Any] = lambda: None  # a weak reference: ttnn complains at exit about what is still alive
         self._is_searching = False
+
+    @property
+    def follower(self) -> Any:
+        """The follower of ttnn, None until it is imported."""
+        return self._follower()
 
     def follow(self, module: ModuleType) -> None:
         from ssinghal.tracker.start import Follower
 
-        self.follower = Follower(module, self.folder)
+        self._follower = ref(Follower(module, self.folder))
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != "ttnn" or self._is_searching:
