@@ -80,7 +80,7 @@ def add_option(
     """Adds one option and its ini twin; ``attributes`` as argparse takes them."""
     shown = "" if option.default is None else f" (default {option.default})"
     given = attributes if action is None else {"action": action}
-    group.addoption(option.flag, dest=option.key, default=None, help=f"{option.help}{shown}", **given)
+    group.addoption(option.flag, dest=option.key, default=None, help=f"{option.help}{shown}".replace("%", "%%"), **given)
     parser.addini(option.key, option.help, type=INI_TYPES.get(action), default=None)
 
 

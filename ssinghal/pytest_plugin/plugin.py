@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ssinghal.errors import HarnessError, InvalidCase
+from ssinghal.pytest_plugin.memory import hooks as memory_hooks
 from ssinghal.pytest_plugin.options import add_options, is_requested, shows_progress
 from ssinghal.pytest_plugin.recorder import RECORD_ATTRIBUTE, START_ATTRIBUTE, RecordCollector
 from ssinghal.pytest_plugin.state import FAULTS, RECORD, activate, active, in_xdist
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ssinghal.pytest_plugin.session import Harness
     from ssinghal.runner.pool import Pool
 
-pytest_plugins = ["ssinghal.pytest_plugin.memory.plugin"]  # --tt-memory and its marks
 OF_A_CASE = {"memory_record", "compare", "expect_oom", "estimate"}  # fixtures that a test with a case uses
 ON_DEVICE = {"device", "memory_record"}
 NO_CASE = object()  # the one parameter of a test without a case in the chosen catalogs; such a test is left out
@@ -38,6 +38,7 @@ SHOWN = pytest.StashKey[bool]()
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     add_options(parser)
     pluginmanager.register(virtual_hooks, "ssinghal-virtual")
+    pluginmanager.register(memory_hooks, "ssinghal-memory")
 
 
 def pytest_configure(config: pytest.Config) -> None:

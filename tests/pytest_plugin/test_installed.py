@@ -175,7 +175,7 @@ class TestOwn:
 LIGHT = {"ssinghal", "ssinghal.errors", "ssinghal.plugin", "ssinghal.pytest_plugin"}
 LIGHT |= {f"ssinghal.pytest_plugin.{name}" for name in ("options", "plugin", "recorder", "state")}
 LIGHT |= {f"ssinghal.pytest_plugin.{name}" for name in ("virtual", "virtual.hooks", "virtual.options")}
-LIGHT |= {f"ssinghal.pytest_plugin.{name}" for name in ("memory", "memory.options", "memory.plugin")}
+LIGHT |= {f"ssinghal.pytest_plugin.{name}" for name in ("memory", "memory.hooks", "memory.options")}
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])

@@ -65,8 +65,7 @@ def run_suite(folder: Path, *arguments: str, board: str = "n150", **environ: str
 
 
 def run_pytest(folder: Path, *arguments: str, before: tuple[str, ...] = (), **environ: str) -> Run:
-    command = [sys.executable, *before, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
-    command += ["-p", "ssinghal.pytest_plugin.memory.plugin", *arguments]
+    command = [sys.executable, *before, "-m", "pytest", "-v", "-p", "no:cacheprovider", *arguments]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "250", **environ}
     done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300)
     return Run(done.returncode, done.stdout + done.stderr, folder)

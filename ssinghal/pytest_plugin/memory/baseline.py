@@ -12,8 +12,8 @@ from typing import Any
 from ssinghal.core.boards import board_names, cluster_descriptor, load_board
 from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import Board, format_bytes
-from ssinghal.device.modes import MOCK_VARIABLE
 from ssinghal.device.releases import installed_release
+from ssinghal.device.virtual import descriptor_in_force
 from ssinghal.errors import HarnessError
 from ssinghal.pytest_plugin.memory.figures import MEMORY_NAMES, Figures, device_text, shown
 
@@ -23,8 +23,8 @@ Sizes = dict[str, int]
 
 def virtual_board(environ: Mapping[str, str] = os.environ) -> Board | None:
     """Returns the built-in board that the environment makes virtual, None on a card or another board."""
-    descriptor = environ.get(MOCK_VARIABLE)
-    names = [name for name in board_names() if descriptor and str(cluster_descriptor(name)) == descriptor]
+    descriptor = descriptor_in_force(environ)
+    names = [name for name in board_names() if cluster_descriptor(name) == descriptor]
     return load_board(names[0]) if names else None
 
 

@@ -55,6 +55,7 @@ class Recording:
         self._path = Path(finder.folder, f"records-{os.getpid()}.jsonl")
         self._file: BinaryIO | None = None
         self._replay = Replay()
+        self._profile = self._replay.profile
         self._owners: dict[int, Owner] = {}  # of buffers, by their identity; those that are allocated stay so
         self._lost = ""
         self._start = self._now()
@@ -63,12 +64,12 @@ class Recording:
     def made_by(self, owner: Owner) -> Iterator[None]:
         """What is allocated meanwhile is the owner's: a fixture's, for example."""
         self._read()
-        first = len(self._replay.profile.calls)
+        first = len(self._profile.calls)
         try:
             yield
         finally:
             self._read()
-            for buffer in reversed(self._replay.profile.buffers):
+            for buffer in reversed(self._profile.buffers):
                 if buffer.call < first:
                     break
                 self._owners.setdefault(id(buffer), owner)
@@ -87,7 +88,7 @@ class Recording:
             gc.collect()
             self._flush()
             made = self._made()
-        for buffer in self._replay.profile.buffers:
+        for buffer in self._profile.buffers:
             if buffer.call >= self._start.call:
                 self._owners.setdefault(id(buffer), test)
         figures = self._figures(made, owners)
@@ -95,7 +96,7 @@ class Recording:
         return figures
 
     def _now(self) -> _Start:
-        profile = self._replay.profile
+        profile = self._profile
         return _Start(
             len(profile.calls), len(profile.spans), profile.others, profile.unknown_programs, len(profile.differences)
         )
@@ -112,28 +113,32 @@ class Recording:
                 return
             self._file = self._path.open("rb")
         for line in self._file:
-            try:
-                record = json.loads(line)
-                self._replay.read(record)
-            except (KeyError, TypeError, ValueError) as error:
-                self._lost = f"a record cannot be read: {error!r}"
-                return
-            if record["k"] == "lost":
-                self._lost = str(record["why"])
-            elif record["k"] == "device":
-                self._lost = ""
+            self._take(line)
+        self._profile = self._replay.profile
+
+    def _take(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+            self._replay.read(record)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            self._lost = f"a record cannot be read: {error!r}"
+            return
+        if record["k"] == "lost":
+            self._lost = str(record["why"])
+        elif record["k"] == "device":
+            self._lost = ""
 
     def _resident(self, buffer: Buffer) -> bool:
-        profile = self._replay.profile
+        profile = self._profile
         return buffer.freed is None and not profile.ended and buffer.device == len(profile.devices) - 1
 
     def _made(self) -> list[Buffer]:
         """Returns what the body made and is still allocated. When a device is closed, everything on it is freed."""
-        buffers = self._replay.profile.buffers
+        buffers = self._profile.buffers
         return [buffer for buffer in buffers if buffer.call >= self._start.call and self._resident(buffer)]
 
     def _figures(self, made: list[Buffer], owners: Collection[Owner]) -> Figures:
-        profile, start = self._replay.profile, self._start
+        profile, start = self._profile, self._start
         if self._lost:
             return Figures(unknown=f"the recording stopped: {self._lost}")
         calls, spans = profile.calls[start.call :], profile.spans[start.span :]
@@ -180,7 +185,7 @@ class Recording:
                 own = [buffer for buffer in peak.resident if self._counts(buffer, owners) and id(buffer) not in without]
                 size = sum(buffer.bank_bytes for buffer in own)
                 if size > peaks.get(memory, 0):
-                    peaks[memory], lines[memory] = size, by_line(own, self._replay.profile.calls)
+                    peaks[memory], lines[memory] = size, by_line(own, self._profile.calls)
         return peaks, lines
 
     def _counts(self, buffer: Buffer, owners: Collection[Owner]) -> bool:
@@ -192,7 +197,7 @@ class Recording:
 
     def _forget(self) -> None:
         """Keeps what later tests may need alone: the lines of calls, and the buffers that are allocated."""
-        profile = self._replay.profile
+        profile = self._profile
         for call in profile.calls[self._start.call : -1]:
             _shorten(call)
         profile.buffers[:] = [buffer for buffer in profile.buffers if self._resident(buffer)]

@@ -64,10 +64,11 @@ class Runner:
         self._recording.begin()
         yield
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Is not the outermost: what classes outcomes sees the test as it ended by its marks."""
         report = yield
         marks = item.stash.get(MARKS, Marks())
         error = call.excinfo.value if call.excinfo is not None else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ssinghal.errors import HarnessError
-from ssinghal.pytest_plugin.memory.options import BASELINE, MEMORY, OUTPUT, UPDATE, add_options, early_value
+from ssinghal.pytest_plugin.memory.options import BASELINE, MEMORY, OUTPUT, UPDATE, add_options
 from ssinghal.pytest_plugin.options import value_of
 from ssinghal.pytest_plugin.state import in_xdist
 
@@ -47,8 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Begins before a conftest imports ttnn, or opens a device."""
-    if early_value(early_config, MEMORY):
-        _follow(early_config, early_value(early_config, OUTPUT))
+    if value_of(early_config, MEMORY):
+        _follow(early_config, value_of(early_config, OUTPUT))
 
 
 def pytest_configure(config: pytest.Config) -> None:
