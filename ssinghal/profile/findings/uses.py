@@ -45,6 +45,7 @@ class Use:
     is_given: bool = False
     is_prepared: bool = False
     is_reused: bool = False  # the same line had it as operand more than once
+    source: Use | None = None  # of what a call placed or rewrote to make it
     _was_first: bool = False
     _was_beside: bool = False
     _calls: dict[int, int] = field(default_factory=dict)  # of each stack that had it as operand, the first call
@@ -59,10 +60,17 @@ class Use:
         """Whether it was only ever an operand beside the one that is computed upon, as weights are."""
         return self._was_beside and not self._was_first
 
-    def note(self, call: Call, *, is_first: bool, is_beside: bool) -> None:
+    def note(self, call: Call) -> None:
+        """A call had it as operand."""
         self.is_reused |= self._calls.setdefault(id(call.stack), call.number) != call.number
-        self._was_first |= is_first
-        self._was_beside |= is_beside
+
+    def note_role(self, *, is_first: bool, is_beside: bool) -> None:
+        """What it was to a call that computes; the same holds for what it was placed from."""
+        use: Use | None = self
+        while use is not None:
+            use._was_first |= is_first
+            use._was_beside |= is_beside
+            use = use.source
 
 
 class Uses:
@@ -113,13 +121,19 @@ class Uses:
         first_is_computed = bool(given) and not given[0]
         is_weighted = any(word in call.name for word in _WEIGHTED)
         from_host = any(spec.memory is None for spec, _ in call.operands)
+        source = None
         for index, spec, buffer in operands:
             use = self._used(buffer, spec, call)
-            use.note(call, is_first=index == 0 and not is_placing, is_beside=index > 0 and (first_is_computed or is_weighted))
+            use.note(call)
+            if is_placing:
+                source = source or use
+            else:
+                use.note_role(is_first=index == 0, is_beside=index > 0 and (first_is_computed or is_weighted))
         for index, spec, buffer in results:
             is_new = id(buffer) not in self._uses
             use = self._used(buffer, spec, call)
             if is_new:
+                use.source = source
                 use.is_given = not operands or (is_placing and all(given))
                 use.is_prepared = (from_host and bool(operands) and index > 0) or "prepare_conv" in call.name
         self._trace(call, [buffer for _, _, buffer in (*operands, *results)])
