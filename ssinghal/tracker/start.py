@@ -15,7 +15,15 @@ from ssinghal.tracker.tracker import Tracker
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
 _CLOSING = ("close_device", "close_mesh_device", "CloseDevice")
 _ENDING = ("end_graph_capture", "end_graph_capture_to_file")
-_METHODS = ("to", "deallocate", "cpu", "reshape", "pad", "pad_to_tile", "unpad", "unpad_from_tile", "__getitem__")
+# What is no operation, but allocates, or uses what is on the device.
+_METHODS = (
+    *("to", "deallocate", "cpu", "reshape", "pad", "pad_to_tile", "unpad", "unpad_from_tile", "__getitem__"),
+    *("to_torch", "to_torch_with_padded_shape", "to_list", "to_numpy", "item"),
+)
+_FUNCTIONS = (
+    *("prepare_conv_weights", "prepare_conv_bias", "prepare_conv_transpose2d_weights", "prepare_conv_transpose2d_bias"),
+    *("begin_trace_capture", "end_trace_capture", "execute_trace", "release_trace"),
+)
 _MARK = "is_followed"  # an attribute of the function that passes operations on
 
 Function = Callable[..., Any]
@@ -40,6 +48,8 @@ class Follower:
         self._replace((type(ttnn.relu),), "__call__", self._operation)
         for name in _METHODS:
             self._replace((ttnn.Tensor,), name, partial(self._method, f"Tensor.{name}"))
+        for name in _FUNCTIONS:
+            self._replace((ttnn,), name, partial(self._method, f"ttnn.{name}"))
         atexit.register(self.stop)
 
     @staticmethod

@@ -1,12 +1,17 @@
 """Small programs with a fault of memory, and programs that only look as if they had one. In L1 of an N150, ``tensor(n)`` takes
 n tiles of 2,048 B in each of 64 banks."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
 PROLOGUE = """
 import torch
 import ttnn
 L1, DRAM = ttnn.L1_MEMORY_CONFIG, ttnn.DRAM_MEMORY_CONFIG
 def tensor(tiles, memory=L1):
-    return ttnn.empty([1, 1, 32 * tiles, 2048], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, memory_config=memory)
+    return ttnn.empty([1, 1, 32 * tiles, 2048], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, memory)
 def relu(x):
     return ttnn.relu(x, memory_config=L1)
 def upload(rows, columns, memory=L1):
@@ -237,6 +242,17 @@ def main():
     ttnn.deallocate(x)
     ttnn.to_torch(y)
 """,
+    "read by a method": """
+def main():
+    x = tensor(10)
+    y = relu(x)
+    ttnn.deallocate(x)
+    a = tensor(10)
+    wide = ttnn.concat([a, a], dim=3, memory_config=L1)
+    ttnn.deallocate(a)
+    ttnn.deallocate(wide)
+    y.to_torch()
+""",
     "holes that nothing needs": """
 def main():
     kept = []
@@ -252,3 +268,114 @@ def main():
         ttnn.to_torch(one)
 """,
 }
+
+PIECES = {
+    # two teeth to move: the hole above each is 40 tiles, below all are 1,393,312 B - 4 * 120 * 2,048 B = 410,272 B
+    "two to move": """
+def main():
+    tensors = [tensor(20 if number % 2 else 100) for number in range(8)]
+    for large in tensors[::2]:
+        ttnn.deallocate(large)
+    for small in tensors[1::2]:
+        ttnn.relu(small, output_tensor=small)
+    tensor(350)
+""",
+    # a softmax of a row of 250 tiles needs more than what is below the lower tensor; the hole of the upper one would take that
+    "program buffers below a hole": """
+def main():
+    upper, lower = tensor(300), tensor(100)
+    ttnn.deallocate(upper)
+    ttnn.relu(lower, output_tensor=lower)
+    ttnn.softmax(ttnn.empty([1, 1, 32, 8000], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, DRAM), dim=-1, memory_config=DRAM)
+""",
+    "pieces of DRAM": """
+def main():
+    tensors = [tensor(6_000 if number % 2 else 30_000, DRAM) for number in range(4)]
+    ttnn.deallocate(tensors[0])
+    ttnn.deallocate(tensors[2])
+    ttnn.relu(tensors[1], output_tensor=tensors[1])
+    ttnn.relu(tensors[3], output_tensor=tensors[3])
+    tensor(50_000, DRAM)
+""",
+}
+
+# Rows of a core that a 3x3 convolution of 64 channels computes: its program buffers hold a block of 9 x 64 values for each.
+CONVOLUTION = """
+def convolve(rows):
+    shards = ttnn.ShardStrategy.HEIGHT
+    placed = ttnn.create_sharded_memory_config(
+        (rows, 64), ttnn.CoreGrid(y=8, x=8), shards, use_height_and_width_as_shard_shape=True)
+    x = ttnn.empty([1, 1, rows * 64, 64], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device, placed)
+    weight = ttnn.from_torch(torch.zeros(64, 64, 3, 3), dtype=ttnn.bfloat16)
+    config = ttnn.Conv2dConfig(shard_layout=ttnn.TensorMemoryLayout.HEIGHT_SHARDED)
+    return ttnn.conv2d(input_tensor=x, weight_tensor=weight, device=device, in_channels=64, out_channels=64, batch_size=1,
+        input_height=rows, input_width=64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), conv_config=config)
+"""
+SMALL = ", l1_small_size=8192"
+NEAR = {
+    "convolution near the limit": (
+        SMALL,
+        CONVOLUTION
+        + """
+def main():
+    held = tensor(300)
+    y = convolve(512)
+    ttnn.deallocate(y)
+    y = convolve(128)
+    ttnn.to_torch(held)
+""",
+    ),
+    "convolution beyond the limit": (
+        SMALL,
+        CONVOLUTION
+        + """
+def main():
+    held = tensor(400)
+    y = convolve(512)
+    ttnn.to_torch(held)
+""",
+    ),
+    "softmax beyond the limit": """
+def main():
+    held = tensor(300)
+    ttnn.softmax(ttnn.empty([1, 1, 32, 8000], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, DRAM), dim=-1, memory_config=DRAM)
+""",
+}
+ROOMY = {
+    "convolution far from the limit": (SMALL, CONVOLUTION + "def main():\n    ttnn.to_torch(convolve(256))\n"),
+    "tensors near the limit": "def main():\n    x = tensor(330)\n    ttnn.to_torch(relu(x))\n",
+}
+
+FEW = {
+    "a row of floats": """
+def main():
+    x = ttnn.empty([1, 1, 1, 30_000], ttnn.float32, ttnn.ROW_MAJOR_LAYOUT, device, L1)
+    ttnn.to_torch(x)
+""",
+    "many tensors of 8 tiles": """
+def main():
+    kept = [ttnn.empty([1, 1, 32, 256], ttnn.float32, ttnn.TILE_LAYOUT, device, L1) for _ in range(30)]
+    for one in kept:
+        ttnn.to_torch(one)
+""",
+    "a long row in DRAM": """
+def main():
+    x = ttnn.empty([1, 1, 1, 8_000_000], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device, DRAM)
+    ttnn.to_torch(x)
+""",
+}
+
+
+def file_name(name: str) -> str:
+    return name.replace(" ", "_").replace("-", "_") + ".py"
+
+
+def written(folder: Path, programs: Mapping[str, str | tuple[str, str]]) -> dict[str, Path]:
+    """Writes programs, each of which opens a device, into ``folder``; options of the device come before its text."""
+    paths = {}
+    for name, program in programs.items():
+        options, text = program if isinstance(program, tuple) else ("", program)
+        opened = f"device = ttnn.open_device(device_id=0{options})\n"
+        paths[name] = folder / file_name(name)
+        paths[name].write_text(f"{PROLOGUE}{opened}{text}\nmain()\nttnn.close_device(device)\n")
+    return paths

@@ -38,10 +38,16 @@ class Basis:
         """Whether a buffer was there after the last call on its device."""
         return buffer.freed is None or (buffer.freed_between and buffer.freed >= end_call(self.profile, buffer.device))
 
+    def is_cut(self, device: int) -> bool:
+        """Whether the program ended, or was no longer recorded, before it was done with a device: what it needed later is
+        unknown."""
+        last = self.profile.calls[end_call(self.profile, device) - 1]
+        is_last = device == len(self.profile.devices) - 1
+        return last.error is not None or (is_last and (not self.profile.ended or bool(self.profile.lost)))
+
     def is_last_use_known(self, buffer: Buffer, use: Use) -> bool:
         """Whether nothing can have kept the program from a later use: an exception meanwhile, or the end of the recording."""
-        is_last_device = buffer.device == len(self.profile.devices) - 1
-        if is_last_device and self.is_resident(buffer) and (not self.profile.ended or self.profile.lost):
+        if self.is_resident(buffer) and self.is_cut(buffer.device):
             return False
         raised = bisect_left(self._raised, use.last)
         end = end_call(self.profile, buffer.device) if buffer.freed is None else buffer.freed

@@ -57,7 +57,7 @@ class Moment:
         """Returns buffers to move, in that order, so that the map passes ``test``: the smallest one that does it alone, else
         several of which none can be left out. None if even moving all fails."""
 
-        def passes(moved: Sequence[Buffer]) -> bool:
+        def passes(moved: list[Buffer]) -> bool:
             result = self.after(moved)
             return result is not None and test(result)
 
@@ -65,14 +65,21 @@ class Moment:
         for one in by_size:
             if passes([one]):
                 return [one]
-        chosen = sorted(movable, key=lambda one: one.address, reverse=not self.map.is_upwards)
-        if not passes(chosen):
+        by_address = sorted(movable, key=lambda one: one.address, reverse=not self.map.is_upwards)
+        if not passes(by_address):
             return None
-        for one in reversed(by_size):
-            rest = [other for other in chosen if other is not one]
-            if passes(rest):
-                chosen = rest
-        return chosen
+        orders = by_address[:_MOST_MOVES], by_address[-_MOST_MOVES:][::-1], by_size[::-1]
+        found = [_without_idle(by_address, order, passes) for order in orders]
+        return min(found, key=lambda moved: (sum(one.bank_bytes for one in moved), len(moved)))
+
+
+def _without_idle(moved: list[Buffer], order: Sequence[Buffer], passes: Callable[[list[Buffer]], bool]) -> list[Buffer]:
+    """Returns what is left of ``moved`` when those that need not be moved are left out, tried in ``order``."""
+    for one in order:
+        rest = [other for other in moved if other is not one]
+        if passes(rest):
+            moved = rest
+    return moved
 
 
 def find(basis: Basis, history: History) -> list[Finding]:

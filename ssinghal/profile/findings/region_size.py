@@ -40,7 +40,8 @@ def _l1_small(basis: Basis, index: int, history: History | None) -> list[Finding
     unused = region.bank_bytes - needed
     used = f"down to the lowest address, {needed:,} B of it are used at most" if needed else "nothing is allocated in it"
     proof = f"{used}, and all allocations fit into {needed:,} B; the other {unused:,} B are missing in L1 of every core"
-    title = f"L1_SMALL region of {format_bytes(region.bank_bytes)}: l1_small_size={needed} suffices"
+    up_to = " up to where the program ended" if basis.is_cut(index) else ""
+    title = f"L1_SMALL region of {format_bytes(region.bank_bytes)}: l1_small_size={needed} suffices{up_to}"
     return [_finding(index, "l1_small", title, proof, region.bank_bytes, needed)]
 
 

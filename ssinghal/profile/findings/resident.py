@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ssinghal.core.tensors import format_bytes
 from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.findings.basis import Basis, instead, labelled, memory_name
-from ssinghal.profile.findings.history import History, end_call
+from ssinghal.profile.findings.history import History
 from ssinghal.profile.findings.late_free import late_cut
 from ssinghal.profile.model import Buffer
 
@@ -50,8 +50,7 @@ def _finding(basis: Basis, history: History, group: Sequence[Buffer]) -> Finding
     sizes = {one.bank_bytes for one in group}
     held = sum(one.bank_bytes for one in group)
     size = format_bytes(first.bank_bytes) if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,} B"
-    failure = basis.profile.failure
-    is_cut = failure is not None and failure.number == end_call(basis.profile, history.device) - 1
+    up_to = " up to its end" if basis.is_cut(history.device) else ""
     peak, after = history.peak_bytes, history.peak_without(late_cut(basis, history, one) for one in group)
     return Finding(
         FindingKind.RESIDENT,
@@ -59,7 +58,7 @@ def _finding(basis: Basis, history: History, group: Sequence[Buffer]) -> Finding
         held,
         basis.profile.calls[first.call].site,
         f"resident to the end: {len(group):,} x {first.tensor}, {size} more each time",
-        f"none is used again{' up to the failure' if is_cut else ''} once the line made the last of them, nor freed: they"
+        f"none is used again{up_to} once the line made the last of them, nor freed: they"
         f" hold {format_bytes(held)} of {memory_name(history.memory)}; freed after"
         f" their last use, its peak is {instead(peak, after)}",
         calls=tuple(one.call for one in group),

@@ -1,0 +1,121 @@
+"""Findings of programs that were not at hand when findings were written, and none of those that only look alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.profile import findings_programs as programs
+from tests.profile.several import profiled
+
+pytestmark = pytest.mark.virtual_device
+TILE = 2_048  # bytes of a bfloat16 tile
+L1 = 1_393_312  # of a core of an N150, without L1_SMALL
+SMALL = 8_192  # of L1_SMALL, where a program has it
+
+# Tiles per core: kind, saved, before, after.
+IN_TILES = {
+    # x 8, wide 32, part 8, y 8, z 32, and the next x 8; deallocated in time, no more than x and wide are held at once
+    "late in each layer": [
+        ("late_free", 56, 96, 40),
+        ("late_free", 32, 96, 64),
+        ("late_free", 8, 96, 88),
+        ("late_free", 8, 96, 88),
+    ],
+    "late key": [("late_free", 10, 80, 70)] * 2,  # the key and the query under 40 + v 10 + scores 10
+    "late at module level": [("late_free", 40, 120, 80)],
+    "two hide each other": [("late_free", 10, 40, 30)],  # both together, as the peaks are equal
+    "leak of a history": [
+        ("resident", 24, 28, 12),
+        ("late_free", 4, 28, 24),
+    ],  # six of 4; and the first, that another line made
+    "leak of inputs": [("resident", 32, 48, 16)],  # four of 8 that are dead when the fifth is made
+    "leak until it fails": [("resident", 500, 600, 200)],
+    "leak of a local list": [("resident", 20, 24, 8)],
+}
+
+EVERY = {
+    **programs.LATE,
+    **programs.LEAKS,
+    **programs.CLEAN,
+    **programs.PIECES,
+    **programs.NEAR,
+    **programs.ROOMY,
+    **programs.FEW,
+}
+
+
+@pytest.fixture(scope="module")
+def unseen(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unseen")
+    return profiled(folder, programs.written(folder, EVERY))
+
+
+def figures(findings, unit=1):
+    return [(one.kind, one.bank_bytes / unit, one.before_bytes / unit, one.after_bytes / unit) for one in findings]
+
+
+def test_all_have_expectations():
+    assert {*programs.LATE, *programs.LEAKS} == IN_TILES.keys()
+
+
+@pytest.mark.parametrize("name", sorted(IN_TILES))
+def test_late_frees_and_leaks(unseen, name):
+    assert figures(unseen.of(name), TILE) == IN_TILES[name]
+
+
+@pytest.mark.parametrize("name", sorted(programs.CLEAN))
+def test_what_only_looks_alike(unseen, name):
+    assert unseen.of(name) == []
+    raised = [line for line in unseen.raised.splitlines() if "TT_" in line or "Error" in line]
+    assert not any(str(programs.file_name(name)) in line for line in raised), raised
+
+
+def test_two_buffers_to_move(unseen):
+    """700 KiB are more than one tooth joins to what is below: 410,272 B + 120 tiles; two join 240."""
+    (one,) = unseen.of("two to move")
+    below = L1 - 4 * 120 * TILE
+    assert below + 120 * TILE < 350 * TILE <= below + 240 * TILE
+    assert (one.kind, one.before_bytes, one.after_bytes) == ("fragmentation", below, below + 240 * TILE)
+    assert len(one.calls) == 3, "the call that failed, and those that made the two"
+
+
+def test_pieces_of_dram(unseen):
+    """30,000 x 64 tiles are 160,000 in each of 12 banks: moved to the first hole, the tooth leaves the rest of that and both
+    its own place and the next hole: 2 x 160,000 tiles, as its place is as large as what it takes."""
+    (one,) = unseen.of("pieces of DRAM")
+    assert (one.kind, one.memory) == ("fragmentation", "dram")
+    assert (one.before_bytes, one.after_bytes) == (160_000 * TILE, 320_000 * TILE)
+
+
+def test_a_tensor_above_program_buffers_that_a_hole_takes(unseen):
+    """Of TTNN's message: a tensor 1,499,136 - 400 tiles = 679,936 and program buffers up to 1,168,736; in the hole it begins at
+    1,499,136 - 100 tiles, 1,188,512 B above the base of 105,824."""
+    moved, program = sorted(unseen.of("program buffers below a hole"), key=lambda one: one.kind)
+    assert (moved.kind, moved.before_bytes, moved.after_bytes) == ("fragmentation", 679_936 - 105_824, 1_188_512)
+    assert (program.kind, program.before_bytes) == ("program_buffers", 679_936 - 1_168_736)
+
+
+@pytest.mark.parametrize("name", sorted(programs.NEAR))
+def test_program_buffers_near_the_limit(unseen, name):
+    (one,) = [one for one in unseen.of(name) if one.kind != "region_size"]
+    failed = name.endswith("beyond the limit")
+    assert one.kind == "program_buffers"
+    assert (one.before_bytes < 0) == failed
+    assert 0 < one.bank_bytes == one.after_bytes - one.before_bytes
+
+
+@pytest.mark.parametrize("name", sorted(programs.ROOMY))
+def test_program_buffers_that_decide_nothing(unseen, name):
+    assert [one for one in unseen.of(name) if one.kind != "region_size"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a row of floats", 120_000, 1_888),  # 120,000 / 64 = 1,875 B
+        ("many tensors of 8 tiles", 30 * 4_096, 30 * 512),  # 8 x 4,096 / 64
+        ("a long row in DRAM", 16_000_000, 1_333_344),  # 16,000,000 / 12 = 1,333,333.3 B
+    ],
+)
+def test_few_pages(unseen, name, before, after):
+    assert figures(unseen.of(name)) == [("few_pages", before - after, before, after)]
