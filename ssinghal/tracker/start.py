@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
+from ssinghal.tracker import SHADOW_VARIABLE
 from ssinghal.tracker.records import VERSION, RecordFile
 from ssinghal.tracker.tracker import Tracker
 
@@ -32,8 +33,11 @@ Function = Callable[..., Any]
 class Follower:
     """Passes each call of ttnn on to the tracker of the device that is open, if one is."""
 
-    def __init__(self, ttnn: Any, folder: str) -> None:
+    def __init__(self, ttnn: Any, folder: str, *, has_shadows: bool | None = None) -> None:
+        """``has_shadows``: whether calls are repeated without dispatch to know their program buffers; by default as the
+        environment says."""
         self._module, self._folder = ttnn, folder
+        self._has_shadows = bool(os.environ.get(SHADOW_VARIABLE)) if has_shadows is None else has_shadows
         self._replaced: list[tuple[Any, str, Any]] = []
         self._file: RecordFile | None = None
         self._tracker: Tracker | None = None
@@ -59,7 +63,7 @@ class Follower:
 
     def follow(self, device: Any) -> None:
         """Starts a tracker for an open device."""
-        self._tracker = Tracker(self._module, device, self._opened_file())
+        self._tracker = Tracker(self._module, device, self._opened_file(), has_shadows=self._has_shadows)
         self._tracker.start()
         self._span = ""
         self._follow()

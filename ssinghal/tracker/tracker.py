@@ -6,11 +6,13 @@ tensor, is booked between them.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from linecache import getline
 from threading import get_ident
 from typing import Any, TypeVar
@@ -18,7 +20,9 @@ from typing import Any, TypeVar
 from ssinghal.tracker.arguments import ArgumentWriter
 from ssinghal.tracker.device import device_record, memory_kinds
 from ssinghal.tracker.events import EventReader
+from ssinghal.tracker.programs import Identity
 from ssinghal.tracker.records import RecordFile
+from ssinghal.tracker.shadow import is_repeatable, nodes_without_dispatch
 
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
 _OWN = os.path.dirname(__file__)
@@ -31,8 +35,9 @@ T = TypeVar("T")
 class Tracker:
     """Records the calls on one open device until it is closed."""
 
-    def __init__(self, ttnn: Any, device: Any, file: RecordFile) -> None:
-        self._module, self._file = ttnn, file
+    def __init__(self, ttnn: Any, device: Any, file: RecordFile, *, has_shadows: bool = False) -> None:
+        """``has_shadows``: whether calls are repeated without dispatch to know their program buffers."""
+        self._module, self._file, self._has_shadows = ttnn, file, has_shadows
         self._graph = ttnn._ttnn.graph
         self._foreign = (_OWN, os.path.dirname(ttnn.__file__), "<frozen ", *_LIBRARIES)  # files that are not the user's
         self._memories = memory_kinds(ttnn)
@@ -50,7 +55,8 @@ class Tracker:
     def _start(self) -> None:
         described = device_record(self._module, self._module._ttnn.reports, self.device)
         banks = {name: memory[0] for name, memory in described["memories"].items()}
-        self._reader = EventReader(banks, described["granule"], described["l1_base"])
+        programs = getattr(self.device, "num_program_cache_entries", lambda: 1)()
+        self._reader = EventReader(banks, described["granule"], described["l1_base"], knows_all_programs=programs == 0)
         self._file.write("device", **described)
         self._begin()
 
@@ -123,7 +129,11 @@ class Tracker:
             finally:
                 if record is not None and gap is not None:
                     record["us"] = (time.perf_counter_ns() - started) // 1000
-                    self._safely(lambda: self._ended(record, gap, self._taken()))
+                    identity = cache(partial(self._identity, record, args, kwargs))
+                    events = self._safely(lambda: self._taken(identity)) or []
+                    if self._has_shadows and self._reader.unknown and "error" not in record:
+                        self._safely(lambda: self._repeat(events, record["out"], partial(function, *args, **kwargs), identity))
+                    self._safely(lambda: self._ended(record, gap, events))
         finally:
             self.is_within = False
 
@@ -148,12 +158,29 @@ class Tracker:
         self._graph.begin_graph_capture(self._graph.RunMode.NORMAL)
         self._is_capturing = True
 
-    def _taken(self) -> list[Any]:
+    def _identity(self, record: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """Returns a text that equal calls have in common: operation, specs of operands, arguments; None if some are unknown."""
+        try:
+            written = json.dumps(ArgumentWriter(self._module, self.device).written(args, kwargs))
+        except Exception:  # noqa: BLE001 (an argument that cannot be read is not known to be equal)
+            return None
+        if '"unknown"' in written or written == "null":
+            return None
+        return f"{record['name']} {[spec for spec, _ in record['in']]} {written}"
+
+    def _repeat(self, events: list[Any], results: list[Any], call: partial[object], identity: Identity) -> None:
+        """Repeats a call without dispatch, where that is safe. If it changed the memory all the same, it was the last."""
+        if is_repeatable(call.args[0], events, results):
+            before = self._views()
+            self._reader.learn(nodes_without_dispatch(self._graph, call), identity)
+            self._has_shadows = self._views() == before
+
+    def _taken(self, identity: Identity = lambda: None) -> list[Any]:
         """Ends the capture and returns its events. TTNN crashes if there is none to end, as after Ctrl-C in between."""
         if not self._is_capturing or get_ident() != self._thread:
             return []
         self._is_capturing = False
-        return self._reader.events(self._graph.end_graph_capture())
+        return self._reader.events(self._graph.end_graph_capture(), identity)
 
     def _started(self, name: str, arguments: Any, caller: Any) -> dict[str, Any]:
         """Writes that a call starts, so that a crash within it has its name."""
@@ -164,9 +191,12 @@ class Tracker:
         return record
 
     def _ended(self, record: dict[str, Any], gap: list[Any], events: list[Any]) -> None:
+        self._reader.unknown.clear()  # they hold the operands, whose last reference would be lost while nothing is captured
         self._begin()
-        view = {name: self._view(kind) for name, kind in self._memories.items()}
-        self._file.write("call", **record, gap=gap, ev=events, view=view, others=self._others)
+        self._file.write("call", **record, gap=gap, ev=events, view=self._views(), others=self._others)
+
+    def _views(self) -> dict[str, list[int]]:
+        return {name: self._view(kind) for name, kind in self._memories.items()}
 
     def _view(self, kind: Any) -> list[int]:
         view = self._module.get_memory_view(self.device, kind)
