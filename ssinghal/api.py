@@ -308,11 +308,13 @@ def plan_model(
         return with_notes(plan(trace, chosen, name, boards, search=search), notes)
 
 
-def profiling(device: Any) -> Recording:
+def profiling(device: Any, *, program_buffers: bool = False) -> Recording:
     """Records the memory of what follows on an open device of ttnn, in this process, such as a cell of a notebook.
 
     Args:
         device: What ``ttnn.open_device`` or ``ttnn.open_mesh_device`` returned. Buffers that it holds already count.
+        program_buffers: Whether calls whose program buffers TTNN does not report are repeated without dispatching them, where
+            that is safe: it reports more then.
 
     Returns:
         A context manager. ``peak`` is the most bytes per bank of each memory, ``operations`` the calls with their lines,
@@ -329,7 +331,7 @@ def profiling(device: Any) -> Recording:
     """
     from ssinghal.profile.recording import Recording
 
-    return Recording(device)
+    return Recording(device, program_buffers=program_buffers)
 
 
 def _release(version: str | None) -> Release | None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from packaging.version import Version
@@ -37,8 +38,15 @@ SHOWN = 5  # lines and operations of a comparison on standard error
 )
 @options.releases("Releases to run, oldest first (repeatable) [default: the installed one].")
 @options.output(options.FOLDER, "Write records and summary to this new folder [default: profiles/<UTC time>].")
+@click.option(
+    "--program-buffers",
+    is_flag=True,
+    help="Repeat calls without dispatching them, where that is safe: TTNN then reports program buffers that it left out.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(device: DeviceRequest, versions: tuple[str, ...], output: Path | None, command: tuple[str, ...]) -> None:
+def run(
+    device: DeviceRequest, versions: tuple[str, ...], output: Path | None, program_buffers: bool, command: tuple[str, ...]
+) -> None:
     """Run a program and record where its memory goes.
 
     \b
@@ -61,9 +69,17 @@ def run(device: DeviceRequest, versions: tuple[str, ...], output: Path | None, c
     if folder.exists() and any(folder.iterdir()):
         raise InvalidCase(f"profile: {folder} is not empty; expected a new folder")
     find_program("profile", command)
+    program = _Program(command, {tracker.SHADOW_VARIABLE: "1" if program_buffers else ""})
     if len(requests) == 1:
-        sys.exit(_profiled(requests[0], folder, command, None)[0].exit_code)
-    sys.exit(_each(requests, folder, command))
+        sys.exit(_profiled(requests[0], folder, program, None)[0].exit_code)
+    sys.exit(_each(requests, folder, program))
+
+
+class _Program(NamedTuple):
+    """The user's program. ``variables``: of its environment, besides those of every profile."""
+
+    command: tuple[str, ...]
+    variables: Mapping[str, str]
 
 
 def _requests(device: DeviceRequest, versions: tuple[str, ...]) -> list[DeviceRequest]:
@@ -84,14 +100,14 @@ def _requests(device: DeviceRequest, versions: tuple[str, ...]) -> list[DeviceRe
     ]
 
 
-def _each(requests: list[DeviceRequest], folder: Path, command: tuple[str, ...]) -> int:
+def _each(requests: list[DeviceRequest], folder: Path, program: _Program) -> int:
     """Runs the program on each board and release, and compares; returns the first exit code that is not 0."""
     codes = []
     profiles = {}
     for number, request in enumerate(requests):
         own = folder / _name(request)
         click.echo(f"ssinghal: {own.name}", err=True)
-        ended, profiles[own.name] = _profiled(request, own, command, own / STDOUT if number else None)
+        ended, profiles[own.name] = _profiled(request, own, program, own / STDOUT if number else None)
         codes.append(ended.exit_code)
         if ended.stopped_by is not None:
             codes.append(128 + ended.stopped_by)
@@ -115,14 +131,12 @@ def _name(request: DeviceRequest) -> str:
     return f"{request.board or DEFAULT_BOARD}-{release.version if release else ''}"
 
 
-def _profiled(
-    request: DeviceRequest, folder: Path, command: tuple[str, ...], stdout: Path | None
-) -> tuple[Ended, Sequence[Profile]]:
+def _profiled(request: DeviceRequest, folder: Path, program: _Program, stdout: Path | None) -> tuple[Ended, Sequence[Profile]]:
     """Runs the program once. One that opens no device has no report, and keeps its exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     inject = Path(tracker.__file__).with_name("inject")
-    variables = {"PYTHONPATH": str(inject), tracker.FOLDER_VARIABLE: str(folder.resolve())}
-    ended = run_program("profile", request, command, variables, stdout)
+    variables = {**program.variables, "PYTHONPATH": str(inject), tracker.FOLDER_VARIABLE: str(folder.resolve())}
+    ended = run_program("profile", request, program.command, variables, stdout)
     try:
         return ended, make_report(folder, request if ended.stopped_by is None else None)
     except HarnessError as error:

@@ -21,8 +21,8 @@ class Recording:
     It can be read within the block, up to the last call that returned, and after it, also if an exception ended the block.
     """
 
-    def __init__(self, device: Any) -> None:
-        self._device = device
+    def __init__(self, device: Any, *, program_buffers: bool) -> None:
+        self._device, self._program_buffers = device, program_buffers
         self._follower: Follower | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._profile = Profile()
@@ -36,7 +36,7 @@ class Recording:
         if getattr(ttnn.graph, "is_graph_capture_active", bool)():
             raise InvalidCase("profiling: a graph capture is active, and TTNN has one at a time; expected it to end before")
         self._folder = tempfile.TemporaryDirectory(prefix="ssinghal-profile-")
-        self._follower = Follower(ttnn, self._folder.name)
+        self._follower = Follower(ttnn, self._folder.name, has_shadows=self._program_buffers)
         self._follower.follow(self._device)
         return self
 

@@ -25,7 +25,8 @@ Each line is one write to the system, so that a crash costs none of the lines be
 
 Events: ``["+", memory, address, bytes per bank, bytes in all banks]`` a buffer was allocated, ``["-", memory, address]`` it was
 freed, ``["p", name, bytes, source]`` a program ran; bytes: of its program buffers on the fullest core, None where TTNN did not
-report them; source: ``measured``, ``memo`` (an equal call was measured before) or ``unknown``.
+report them; source: ``measured``, ``memo`` (an equal program was measured before), ``shadow`` (TTNN reported them when the
+call, or an equal one, was repeated without being dispatched) or ``unknown``.
 """
 
 from __future__ import annotations
