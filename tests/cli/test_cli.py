@@ -37,7 +37,7 @@ def test_the_commands():
         "catalog list", "catalog recapture", "compare", "completion", "diagnose", "doctor", "edge", "estimate", "exec",
         "export-visualizer",
         "history", "operators", "plan", "precision", "probe", "profile", "profile compare",
-        "profile report", "profile run", "releases",
+        "profile export", "profile report", "profile run", "releases",
         "releases add", "releases list", "releases remove", "releases run", "remedy", "report", "run",
     }  # fmt: skip
 
