@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ssinghal.errors import HarnessError
-from ssinghal.pytest_plugin.memory.options import BASELINE, MEMORY, OUTPUT, UPDATE, add_options
+from ssinghal.pytest_plugin.memory.options import BASELINE, MEMORY, OUTPUT, SHARED, UPDATE, add_options
 from ssinghal.pytest_plugin.options import value_of
 from ssinghal.pytest_plugin.state import in_xdist
 
 if TYPE_CHECKING:
     from ssinghal.tracker.inject.sitecustomize import TtnnFinder
 
-SHARED = "SSINGHAL_TT_MEMORY"  # folder of the run, for xdist's processes
 MARKS = {
     "limit_device_memory": "(l1_per_core=, dram_per_bank=, program_buffers=, l1_small=): fail if the test takes more of a "
     "device's memory, in bytes or as '900 KiB'",
@@ -115,7 +114,7 @@ def _start(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
     following = _follow(config, value_of(config, OUTPUT))
     judged = None if settings.update else baseline
-    config.pluginmanager.register(Runner(config, following.finder, judged), "ssinghal-memory-runner")
+    config.pluginmanager.register(Runner(config, following.finder, judged, settings.timeout_s), "ssinghal-memory-runner")
     if settings.enabled and not in_xdist(config):
         collector = Collector(settings, Path(following.finder.folder), baseline, keeps=following.kept)
         config.pluginmanager.register(collector, "ssinghal-memory-collector")

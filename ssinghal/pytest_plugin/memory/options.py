@@ -6,6 +6,8 @@ import pytest
 
 from ssinghal.pytest_plugin.options import Option, add_option
 
+SHARED = "SSINGHAL_TT_MEMORY"  # variable: folder of the run, for xdist's processes
+
 MEMORY = Option("memory", None, "measure the device memory of each test, and show those that take most", prefix="tt")
 OUTPUT = Option("memory-output", None, "new folder for the records of the run (default: none are kept)", prefix="tt")
 TOP = Option("memory-top", 10, "show the N tests that come nearest to the end of a memory", prefix="tt")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from ssinghal.errors import InvalidCase
 from ssinghal.pytest_plugin.memory.baseline import Baseline
+from ssinghal.pytest_plugin.memory.boards import CHILD, BoardRuns, run_on_boards
 from ssinghal.pytest_plugin.memory.figures import Figures
 from ssinghal.pytest_plugin.memory.journal import Journal
 from ssinghal.pytest_plugin.memory.judging import excesses, fail, judge_expected
@@ -21,17 +24,20 @@ from ssinghal.tracker.inject.sitecustomize import TtnnFinder
 
 FIGURES_ATTRIBUTE = "ssinghal_memory"  # on reports: plain values, so that they cross from xdist's processes
 MARKS = pytest.StashKey[Marks]()
+FAULT = pytest.StashKey[str]()  # of a mark
+UNCHECKED = "values not checked"  # a class of --tt-virtual: the test did all that it does to memory
 
 
 class Runner:
     """Measures tests and judges them by their marks and, where there is one, by the baseline."""
 
-    def __init__(self, config: pytest.Config, finder: TtnnFinder, baseline: Baseline | None) -> None:
+    def __init__(self, config: pytest.Config, finder: TtnnFinder, baseline: Baseline | None, timeout_s: float) -> None:
         self._is_debugged = bool(config.getoption("usepdb"))
         self._recording = Recording(finder)
         self._folder = Path(finder.folder)
         self._journal: Journal | None = None
         self._baseline = baseline
+        self._boards = None if CHILD in os.environ else BoardRuns(config, self._folder, timeout_s)
         self._outcome, self._message = "passed", ""
         self._figures: Figures | None = None
 
@@ -41,16 +47,28 @@ class Runner:
             self._journal = Journal(self._folder)
         self._outcome, self._message, self._figures = "passed", "", None
         self._journal.start(item.nodeid)
+        self._prepare(item)
         result = yield
         self._journal.end(item.nodeid, self._outcome, self._message, self._figures)
         return result
 
+    def _prepare(self, item: pytest.Item) -> None:
+        """Reads the marks. A test that runs on boards of its own has neither fixtures nor a body here."""
+        try:
+            marks = marks_of(item)
+        except InvalidCase as error:
+            item.stash[FAULT] = str(error)
+            return
+        if marks.boards and self._boards is not None:
+            run = partial(run_on_boards, item, marks.boards, self._boards, partial(_tests_on, item.session))
+            item.setup, item.runtest = _nothing, run  # type: ignore[method-assign]
+            marks = Marks(boards=marks.boards)  # the others have their effect on the boards
+        item.stash[MARKS] = marks
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        try:
-            item.stash[MARKS] = marks_of(item)
-        except InvalidCase as error:
-            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        if FAULT in item.stash:
+            pytest.fail(item.stash[FAULT], pytrace=False)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_fixture_setup(
@@ -78,10 +96,15 @@ class Runner:
             if error is not None and not self._is_debugged:
                 release_frames(error)
             self._measure(item, report, marks)
-        if report.when == "call" or not report.passed:
-            self._outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
-            self._message = "" if report.passed else _last_line(report)
         return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Takes the outcome of a test, after all plugins."""
+        if report.when == "call" or not report.passed:
+            properties = dict(report.user_properties)
+            outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
+            self._outcome = UNCHECKED if properties.get("tt_outcome") == UNCHECKED else outcome
+            self._message = "" if report.passed else str(properties.get("tt_reason") or _last_line(report))
 
     def _measure(self, item: pytest.Item, report: pytest.TestReport, marks: Marks) -> None:
         figures = self._figures = self._recording.end(_owners(item), item.nodeid)
@@ -96,6 +119,22 @@ class Runner:
             lines += self._baseline.growth(item.nodeid, figures)
         if lines:
             fail(item, report, lines)
+
+
+def _tests_on(session: pytest.Session, board: str) -> dict[str, str]:
+    """Returns the tests that are to run on a board, by node id: as pytest takes them on its command line."""
+    tests = {}
+    for item in session.items:
+        try:
+            if board in marks_of(item).boards:
+                tests[item.nodeid] = f"{item.path}::{item.nodeid.partition('::')[2]}"
+        except InvalidCase:
+            continue
+    return tests
+
+
+def _nothing() -> None:
+    """The setup of a test that runs elsewhere."""
 
 
 def _owners(item: pytest.Item) -> set[Owner]:
@@ -130,4 +169,4 @@ def _clear(frame: FrameType) -> None:
 def _last_line(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     text = crash.message if crash is not None else report.longreprtext
-    return next((line for line in text.splitlines() if line.strip()), "")
+    return next((line for line in text.splitlines() if line.strip()), "").removeprefix("Failed: ")
