@@ -96,6 +96,9 @@ function addressStrip(p, choice) {
       context.fillStyle = tone("text");
       fittedText(context, `${bytes(buffers.size[i])} ${p.texts[buffers.tensor[i]]}`, left + 5, bar / 2, right - left - 9);
     }
+    const holes = holesOf(p, places, low, high, program);
+    context.fillStyle = tone("muted");
+    for (const [from, to] of holes) fittedText(context, `free ${bytes(to - from)}`, x(from) + 5, bar / 2, x(to) - x(from) - 9);
     if (program) {
       context.fillStyle = stripes(context, "program");
       context.fillRect(0, 0, x(low + program), bar);
@@ -107,7 +110,7 @@ function addressStrip(p, choice) {
     context.fillText(`address ${count(low)}`, 0, bar + 6);
     context.textAlign = "right";
     context.fillText(count(high), width, bar + 6);
-    words.textContent = stripWords(places, holesOf(p, places, low, high, program), program);
+    words.textContent = stripWords(places, holes, program);
   }
   function stripWords(places, holes, program) {
     const sizes = holes.map(([from, to]) => to - from);

@@ -192,7 +192,7 @@ function byteSteps(limit, most) {
 
 /** Draws the axis of bytes from 0 to `top`, and its rules. */
 function byteAxis(context, frame, top, y, text = bytes) {
-  const step = byteSteps(top, Math.max(2, Math.floor(frame.height / 34)));
+  const step = byteSteps(top, Math.max(2, Math.floor(frame.height / 27)));
   context.textAlign = "right";
   context.textBaseline = "middle";
   for (let value = 0; value <= top; value += step) {

@@ -109,16 +109,16 @@ function sizeOf(p, places) {
 
 function findingsPanel(p) {
   if (!p.findings.length) return null;
+  const place = (what, site) => el("div", { title: siteText(p, site, false) }, el("dt", what), el("dd.mono", siteText(p, site)));
+  const change = ({ before, after }) => before !== null && after !== null && el("span.hint", `${bytes(before)} now, ${bytes(after)} then`);
   const item = (finding) =>
     el(
       "li",
       el("b", finding.title),
-      el("span.badge", KINDS[finding.kind] ?? finding.kind),
-      el("span", `${both(finding.size)} ${MEMORIES[finding.memory].per} of ${MEMORIES[finding.memory].title}`),
-      finding.before !== null && finding.after !== null && el("span", `${bytes(finding.before)} now, ${bytes(finding.after)} then`),
-      finding.site !== null && el("p.mono", siteText(p, finding.site, false)),
-      finding.sites.map(([what, site]) => el("p.mono", el("span.hint", `${what}: `), siteText(p, site, false))),
-      el("p.hint", finding.proof),
+      el("p.saves", el("span", `${both(finding.size)} ${MEMORIES[finding.memory].per} of ${MEMORIES[finding.memory].title}`), change(finding), el("span.badge", KINDS[finding.kind] ?? finding.kind)),
+      el("p", finding.proof),
+      (finding.site !== null || finding.sites.length > 0) &&
+        el("dl.places", finding.site !== null && place("line", finding.site), finding.sites.map(([what, site]) => place(what, site))),
       finding.calls.length > 0 && el("p", finding.calls.slice(0, 8).map((number) => [toCall(p, number), " "]), finding.count > 8 && `and ${count(finding.count - 8)} more`),
     );
   return panel("Findings", "Each is a change that saves memory, with the arithmetic or the run that proves it.", el("ol.findings", p.findings.map(item)));
