@@ -13,7 +13,7 @@ from typing import Any
 from ssinghal.profile.finding import Finding
 from ssinghal.profile.model import Profile
 from ssinghal.profile.page_data import process_data
-from ssinghal.profile.text import exactness, remarks, summary
+from ssinghal.profile.text import exactness, remarks, summary, unknown_programs
 from ssinghal.render import html
 from ssinghal.render.numbering import packed
 
@@ -40,7 +40,7 @@ def page(profiles: Sequence[Profile], findings: Sequence[Sequence[Finding]] = ()
         {
             "data": packed(process_data(profile, own, limit)),
             "facts": _facts(profile),
-            "notes": remarks(profile),
+            "notes": [*remarks(profile), *unknown_programs(profile)],
             "exactness": exactness(profile),
             "isExact": not profile.differences and not profile.unknown_frees,
         }

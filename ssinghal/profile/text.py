@@ -33,6 +33,7 @@ def summary(profile: Profile, findings: Sequence[Finding] | None = None) -> list
             f"program buffers {format_bytes(program.program_bytes or 0)} of {program.name} below tensors of "
             f"{format_bytes(program.l1_bytes)}"
         )
+    lines += unknown_programs(profile)
     if profile.failure is not None:
         lines += _failure(profile, profile.failure)
     lines += _findings(find(profile) if findings is None else findings)
@@ -58,11 +59,16 @@ def remarks(profile: Profile) -> list[str]:
             f"{profile.unsized_frees:,} buffers from before the recording, whose sizes TTNN does not report, were freed;"
             " they are part of no figure here"
         )
-    if profile.unknown_programs:
-        lines.append(
-            f"program buffers: TTNN did not report those of {profile.unknown_programs:,} runs of programs; they are not counted"
-        )
     return lines
+
+
+def unknown_programs(profile: Profile) -> list[str]:
+    """Returns the line of how many programs had program buffers that are not known, if there are any."""
+    if not profile.unknown_programs:
+        return []
+    return [
+        f"program buffers: TTNN did not report those of {profile.unknown_programs:,} runs of programs; they are not counted"
+    ]
 
 
 def _findings(found: Sequence[Finding]) -> list[str]:
