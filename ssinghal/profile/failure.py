@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from ssinghal.core.json_values import plain
 from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes, round_up
 from ssinghal.profile.address_map import Block, Span, bank, largest_hole_bytes, least_to_free, memory_of
@@ -29,15 +28,20 @@ class Role(str, Enum):
 
 @dataclass(frozen=True)
 class Resident:
-    """A buffer that was resident when the call failed. ``site``: the line that made it. ``age``: calls since it was made;
-    ``unused``: calls since the last one that used it."""
+    """A buffer that was resident when the call failed. ``stack``: of the call that made it, innermost first. ``age``: calls
+    since it was made; ``unused``: calls since the last one that used it."""
 
     buffer: Buffer
     made_by: str
-    site: Site | None
+    stack: tuple[Site, ...]
     role: Role
     age: int
     unused: int
+
+    @property
+    def origin(self) -> str:
+        """Returns the call that made it, with its line, and where the function of that line was called from."""
+        return " from ".join([self.made_by, *map(str, self.stack[:2])]).replace(" from ", ", ", 1)
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def _resident_json(resident: Resident) -> dict[str, Any]:
         "bytes": buffer.bank_bytes,
         "tensor": buffer.tensor,
         "made_by": resident.made_by,
-        "line": resident.site and plain(resident.site._asdict()),
+        "stack": [str(site) for site in resident.stack],
         "role": resident.role.value,
         "age": resident.age,
         "unused": resident.unused,
@@ -146,7 +150,7 @@ def _residents(profile: Profile, call: Call, memory: str) -> tuple[Resident, ...
     def resident(buffer: Buffer) -> Resident:
         maker = profile.calls[buffer.call]
         unused = call.number - min(buffer.last_use, call.number)
-        return Resident(buffer, maker.name, maker.site, role(buffer), call.number - buffer.call, unused)
+        return Resident(buffer, maker.name, maker.stack, role(buffer), call.number - buffer.call, unused)
 
     held = (buffer for buffer in call.resident if buffer.memory == memory)
     return tuple(map(resident, sorted(held, key=lambda buffer: buffer.address)))

@@ -45,7 +45,7 @@ def resident_lines(residents: Iterable[Resident]) -> list[str]:
     """Returns a line for each line of the program and kind of tensor, the most bytes first."""
     groups: dict[tuple[object, ...], list[Resident]] = {}
     for resident in residents:
-        groups.setdefault((resident.made_by, resident.site, resident.role, resident.buffer.tensor), []).append(resident)
+        groups.setdefault((resident.origin, resident.role, resident.buffer.tensor), []).append(resident)
     ordered = sorted(groups.values(), key=_size, reverse=True)
     lines = [_line(group) for group in ordered[:_SHOWN]]
     rest = ordered[_SHOWN:]
@@ -61,14 +61,13 @@ def _size(group: Sequence[Resident]) -> int:
 def _line(group: Sequence[Resident]) -> str:
     first = group[0]
     tensor = f": {first.buffer.tensor}" if first.buffer.tensor else ""
-    where = f"{first.made_by}, {first.site}" if first.site else first.made_by
     if first.role is Role.OWN:
         state = first.role.value
     else:
         unused = min(resident.unused for resident in group)
         state = f"{first.role.value}, made {_ago(resident.age for resident in group)}"
         state += f", last used {_count(unused, 'call')} before" if first.role is not Role.OPERAND else ""
-    return f"{format_bytes(_size(group)):>28}  {len(group):>4} x  {where}{tensor} ({state})"
+    return f"{format_bytes(_size(group)):>28}  {len(group):>4} x  {first.origin}{tensor} ({state})"
 
 
 def _ago(ages: Iterable[int]) -> str:

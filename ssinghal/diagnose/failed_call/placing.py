@@ -39,8 +39,7 @@ def _runs(residents: Sequence[Resident]) -> list[Sequence[Resident]]:
 
 
 def _made(run: Sequence[Resident]) -> str:
-    lines = dict.fromkeys(f"{r.made_by}'s result of {r.site}" if r.site else r.made_by for r in run)
-    return ", ".join(lines)
+    return ", ".join(dict.fromkeys(f"{r.buffer.tensor or 'the result'} of {r.origin}" for r in run))
 
 
 def moved(call: FailedCall, failure: Failure) -> Generator[Change, Verdict, None]:

@@ -12,12 +12,14 @@ from ssinghal.device.modes import DeviceChoice
 from ssinghal.diagnose.failed_call.changes import Change, Lever
 from ssinghal.diagnose.failed_call.configured import CONFIGURED
 from ssinghal.diagnose.failed_call.placing import AROUND, freed
+from ssinghal.diagnose.failed_call.registry import remedies
 from ssinghal.diagnose.failed_call.stage import CallTask
 from ssinghal.diagnose.failed_call.state import FailedCall, failed_call
 from ssinghal.errors import InvalidCase
 from ssinghal.profile.failure import Failure, explain
 from ssinghal.profile.model import Profile, Site
 from ssinghal.profile.tried_changes import TriedChange, TriedChanges
+from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.tasks import PoolOptions
 
@@ -59,8 +61,16 @@ def try_changes(profile: Profile, choice: DeviceChoice, options: PoolOptions, li
         call = failed_call(profile, failure)
     except InvalidCase as error:
         return TriedChanges(why_not=str(error))
-    with Pool(choice, replace(options, workers=1, numerics=False, torch=_needs_torch(call.arguments))) as pool:
-        return search(call, failure, lambda changed: pool.run(CallTask(changed)).result(), limits)
+    options = replace(options, workers=1, numerics=False, torch=_needs_torch(call.arguments))
+    with Pool(choice, options) as pool:
+        tried = search(call, failure, lambda changed: pool.run(CallTask(changed)).result(), limits)
+        if tried.why_not or tried.spent:
+            return tried
+        started = time.perf_counter()
+        with DevicePools(choice, options, no_values="not requested", home=pool) as pools:
+            found, trials = remedies(call, pools, limits.seconds - tried.seconds, str(failure.call.site or "the call"))
+        seconds = tried.seconds + time.perf_counter() - started
+        return replace(tried, changes=(*tried.changes, *found), trials=tried.trials + trials, seconds=seconds)
 
 
 def _needs_torch(value: Any) -> bool:
@@ -93,7 +103,7 @@ class _Trials:
     def pull(self, lever: Lever, call: FailedCall, failure: Failure) -> TriedChange | None:
         """Returns the first change of a lever that fits, else the last; None where it has none."""
         changes = lever(call, failure)
-        tried: TriedChange | None = None
+        last: TriedChange | None = None
         change = next(changes, None)
         while change is not None:
             if self.count >= self._limits.trials or self.seconds >= self._limits.seconds:
@@ -101,14 +111,15 @@ class _Trials:
                 break
             self.count += 1
             verdict = self._run(change.call)
-            tried = self._tried(change, verdict)
-            if not tried.ended:
-                break
+            if verdict.error_type != TypeError.__name__:  # the call has no such argument
+                last = self._tried(change, verdict)
+                if not last.ended:
+                    break
             try:
                 change = changes.send(verdict)
             except StopIteration:
                 break
-        return tried
+        return last
 
     def _tried(self, change: Change, verdict: Verdict) -> TriedChange:
         ended = "" if verdict.status is Status.FITS else sentence(verdict)
