@@ -76,7 +76,8 @@ def _findings(found: Sequence[Finding]) -> list[str]:
     lines = ["findings: what would save memory"] if found else []
     for one in found[:_SHOWN]:
         at = f", {one.site}" if one.site is not None else ""
-        lines += [f"  {format_bytes(one.bank_bytes)} of {MEMORY_NAMES[one.memory]}: {one.title}{at}", f"    {one.proof}"]
+        saved = f"{format_bytes(one.bank_bytes)} of {MEMORY_NAMES[one.memory]}: " if one.bank_bytes else ""
+        lines += [f"  {saved}{one.title}{at}", f"    {one.proof}"]
     if len(found) > _SHOWN:
         lines.append(f"  {len(found) - _SHOWN:,} more")
     return lines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ssinghal.profile.finding import Finding
 from ssinghal.profile.findings import find
-from ssinghal.profile.model import Profile
+from ssinghal.profile.model import Call, Profile
 from ssinghal.profile.replay import read_profiles
 from tests.profile.measure import run_ssinghal
 
@@ -47,11 +47,13 @@ class Profiled:
     def of(self, name: str) -> list[Finding]:
         return [one for one in self.findings if one.device == self.devices[name]]
 
+    def calls(self, name: str) -> list[Call]:
+        ends = [*(one.first_call for one in self.profile.devices), len(self.profile.calls)]
+        return self.profile.calls[ends[self.devices[name]] : ends[self.devices[name] + 1]]
+
     def peak(self, name: str, memory: str = "l1") -> int:
-        """The most bytes per bank allocated, by the allocator's own view after each call and the buffers within."""
-        first = self.profile.devices[self.devices[name]].first_call
-        last = [*(one.first_call for one in self.profile.devices), len(self.profile.calls)][self.devices[name] + 1]
-        return max(call.peak.get(memory, 0) for call in self.profile.calls[first:last])
+        """The most bytes per bank that were allocated in any call."""
+        return max(call.peak.get(memory, 0) for call in self.calls(name))
 
 
 def profiled(folder: Path, programs: Mapping[str, Path], board: str = "n150") -> Profiled:

@@ -9,7 +9,7 @@ from ssinghal.profile.model import Profile
 
 
 def find(profile: Profile) -> list[Finding]:
-    """Returns the findings, those that save most of their memory first.
+    """Returns the findings: those of a call that failed, then those that save most of their memory.
 
     None of a recording that is not exact: with calls of other threads, or a difference from the allocator's view.
     """
@@ -23,4 +23,12 @@ def find(profile: Profile) -> list[Finding]:
         found += late_free.find(basis, history, {id(buffer) for group in leaks for buffer in group})
         found += few_pages.find(basis, history)
         found += fragmentation.find(basis, history)
-    return sorted(found, key=lambda one: -one.bank_bytes / max(1, profile.devices[one.device].memories[one.memory].bank_bytes))
+    return sorted(found, key=lambda one: (not _is_failure(profile, one), -_share(profile, one)))
+
+
+def _is_failure(profile: Profile, finding: Finding) -> bool:
+    return any(profile.calls[number].is_out_of_memory for number in finding.calls)
+
+
+def _share(profile: Profile, finding: Finding) -> float:
+    return finding.bank_bytes / max(1, profile.devices[finding.device].memories[finding.memory].bank_bytes)

@@ -9,7 +9,7 @@ traces are not allocated on a virtual device: it is a finding only if the progra
 from __future__ import annotations
 
 from ssinghal.core.record import Resource
-from ssinghal.core.tensors import format_bytes
+from ssinghal.core.tensors import format_bytes, round_up
 from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.findings.basis import OF_BANK, Basis
 from ssinghal.profile.findings.free_blocks import free_blocks
@@ -70,14 +70,15 @@ def _short(basis: Basis, index: int, history: History | None) -> Finding | None:
         verdict = call.verdict
         if verdict is None or verdict.resource is not Resource.L1_SMALL_BUFFER or verdict.bytes_per_bank is None:
             continue
-        size = basis.profile.devices[index].memories["l1_small"].bank_bytes
+        device = basis.profile.devices[index]
+        size, more = device.memories["l1_small"].bank_bytes, round_up(verdict.bytes_per_bank, device.granule)
         held = sum(buffer.bank_bytes for buffer in call.resident if buffer.memory == "l1_small")
-        needed = held + verdict.bytes_per_bank
+        needed = held + more
         if needed <= size:  # in no single block: more than the sum is needed
             return None
-        title = f"L1_SMALL region of {format_bytes(size)}: l1_small_size={needed} is the least that {call.name} takes"
+        title = f"L1_SMALL region of {format_bytes(size)}: {call.name} needs l1_small_size={needed} or more"
         proof = (
-            f"{held:,} B of it are allocated, and the call needs {verdict.bytes_per_bank:,} B more; later calls may need more"
+            f"{held:,} B of it are allocated, and the next buffer takes {more:,} B; what would be allocated after it is unknown"
         )
         finding = _finding(index, "l1_small", title, proof, size, needed)
         return Finding(**{**vars(finding), "site": call.site, "calls": (call.number,)})
