@@ -146,6 +146,25 @@ def test_the_summary_shows_the_fullest_first(plain):
     assert shares == sorted(shares, reverse=True)
 
 
+def test_budgets_count_where_values_are_not_checked(tmp_path):
+    """With ``--tt-virtual``, which lends the device too. 64 tiles are one in each bank."""
+    (tmp_path / "test_values.py").write_text(
+        "import pytest\nimport torch\nimport ttnn\n\n\n"
+        "@pytest.mark.parametrize('tiles', [64, 128])\n"
+        "@pytest.mark.limit_device_memory(l1_per_core='2 KiB')\n"
+        "def test_values(device, tiles):\n"
+        "    a = torch.ones(32 * tiles, 32)\n"
+        "    placed = {'device': device, 'memory_config': ttnn.L1_MEMORY_CONFIG}\n"
+        "    b = ttnn.from_torch(a, ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, **placed)\n"
+        "    assert torch.allclose(ttnn.to_torch(b).float(), a)\n"
+    )
+    done = run_pytest(tmp_path, "--tt-virtual", "n150", "--tt-memory")
+    assert "1 failed, 1 values not checked" in done.output
+    head, line = done.failure("test_values[128]").splitlines()
+    assert head.startswith("limit_device_memory(l1_per_core): L1 per core took 4 KiB (4,096 B), 2,048 B over")
+    assert re.search(r"1 x +ttnn.from_torch, .*test_values.py:11 \(test_values\)", line)
+
+
 # Budgets and expected failures --------------------------------------------------------------------------------------------
 
 
