@@ -7,7 +7,8 @@ has a line for each call and each buffer, and is written as it is made: a large 
 Of a process:
 
 ``program`` [argv], ``folder``, ``ttnn``, ``ended`` (by itself), ``lost`` (why the recording stopped, else "").
-``counts``: ``calls``, ``raised``, ``others`` (calls of other threads, not recorded), ``checks`` against the allocator,
+``counts``: ``calls``, ``raised``, ``others`` (calls of other threads, not recorded), ``elsewhere`` (buffers on other devices
+    and submeshes, not recorded), ``skipped`` (calls of traces and events not passed on), ``checks`` against the allocator,
     ``differences``, ``unknown_frees``, ``unsized_frees`` (of buffers from before the recording, of unknown size),
     ``unknown_programs`` (whose program buffers TTNN did not report).
 ``devices``: ``ttnn``, ``arch``, ``mesh``, ``grid`` [columns, rows], ``granule``, ``l1_base``, ``l1_top``, ``first_call``,
@@ -104,7 +105,7 @@ class _Process:
 
     def _head(self) -> dict[str, Any]:
         profile = self._profile
-        counts = ("raised", "others", "checks", "unknown_frees", "unsized_frees", "unknown_programs")
+        counts = ("raised", "others", "elsewhere", "skipped", "checks", "unknown_frees", "unsized_frees", "unknown_programs")
         return {
             "program": list(profile.argv),
             **{name: getattr(profile, name) for name in ("folder", "ttnn", "ended", "lost")},

@@ -185,6 +185,8 @@ class Profile:
     unknown_frees: int = 0
     unsized_frees: int = 0  # of buffers from before the recording began, whose sizes TTNN does not report
     others: int = 0  # calls of other threads, which are not recorded
+    elsewhere: int = 0  # buffers on other devices and on submeshes, which are not recorded
+    skipped: int = 0  # calls of traces and events that were not passed on to TTNN
     raised: int = 0  # calls that raised
     failure: Call | None = None  # the last call that ran out of memory, else the last that raised
     tried: TriedChanges | None = None  # what was tried to make that call fit, if anything was

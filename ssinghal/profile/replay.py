@@ -90,7 +90,7 @@ class Replay:
         self._base: dict[str, int] = {}  # allocated before the recording began
         self._unsized: frozenset[str] = frozenset()  # memories in which some of that are buffers of unknown size
         self._rebased: set[str] = set()  # memories whose base is what the allocator's next view leaves for it
-        self._l1_base = self._l1_top = self._others = 0
+        self._l1_base = self._l1_top = self._others = self._left_out = 0
         self._started: Mapping[str, Any] | None = None  # the record of a call that has not ended
         self._span: Span | None = None
         self._finders = [PeakFinder(self._profile.peaks)]  # of the profile, and of the span
@@ -132,6 +132,7 @@ class Replay:
         elif kind == "end":
             self._profile.ended, self._started = True, None
             self._profile.others += record["others"] - self._others
+            self._elsewhere(record)
             self._rest(record["gap"])
             self._begin_span("")
 
@@ -164,6 +165,7 @@ class Replay:
         memories = {memory: Memory(*values) for memory, values in record["memories"].items()}
         self._base = {name: memory.base_bytes for name, memory in memories.items()}
         self._l1_base, self._l1_top, self._others = record["l1_base"], record["l1_top"], 0
+        self._left_out = 0
         mesh, grid = tuple(record["mesh"]), (record["grid"][0], record["grid"][1])
         facts = record["ttnn"], record["arch"], mesh, grid, record["granule"], self._l1_base, self._l1_top
         self._profile.devices.append(Device(*facts, memories, len(self._profile.calls)))
@@ -199,7 +201,14 @@ class Replay:
             self._fail(call, *record["error"])
         self._events(events[last:], call, number)
         call.results = self._use(record.get("out") or (), number)
+        self._profile.skipped += record.get("skipped", False)
+        self._elsewhere(record)
         self._check(call, record)
+
+    def _elsewhere(self, record: Mapping[str, Any]) -> None:
+        left_out = record.get("elsewhere", 0)
+        self._profile.elsewhere += left_out - self._left_out
+        self._left_out = left_out
 
     def _check(self, call: Call, record: Mapping[str, Any]) -> None:
         """Compares the sums with the allocator's view after a call."""

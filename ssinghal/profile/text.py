@@ -54,6 +54,15 @@ def remarks(profile: Profile) -> list[str]:
         lines.append(
             f"{profile.others:,} calls of other threads are not recorded; what they allocated is part of no figure here"
         )
+    if profile.elsewhere:
+        lines.append(
+            f"{profile.elsewhere:,} buffers on other devices or on submeshes are not recorded, and part of no figure here"
+        )
+    if profile.skipped:
+        lines.append(
+            f"{profile.skipped:,} calls of traces and events were not passed on to TTNN, which would crash on a virtual device:"
+            " what traces need of the trace region is not known"
+        )
     if profile.unsized_frees:
         lines.append(
             f"{profile.unsized_frees:,} buffers from before the recording, whose sizes TTNN does not report, were freed;"

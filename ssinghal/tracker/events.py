@@ -10,6 +10,7 @@ from ssinghal.tracker.programs import Identity, ProgramKey, ProgramPlan, Program
 
 KINDS = {0: "dram", 1: "l1", 3: "l1_small", 4: "trace"}
 _WRAP = 2**32  # TTNN's graph keeps a buffer's bytes per bank in 32 bits
+_OF_A_DEVICE = ("buffer_allocate", "buffer_deallocate", "circular_buffer_deallocate_all")
 _PROGRAM_BUFFERS = ("circular_buffer_allocate", "dataflow_buffer_allocate", "scratchpad_allocate")
 
 Event = list[Any]
@@ -27,6 +28,8 @@ class EventReader:
         """``knows_all_programs``: whether the device has built none yet."""
         self._banks, self._granule, self._base = banks, granule, l1_base
         self._sizes = ProgramSizes(knows_all=knows_all_programs)
+        self.elsewhere: set[int] = set()  # other devices and submeshes, by TTNN's number: what happens there is left out
+        self.left_out = 0  # buffers that were allocated there
         self.unknown: list[tuple[ProgramKey, Event]] = []  # programs that the last graph built without their program buffers
 
     def events(self, nodes: Iterable[Mapping[str, Any]], identity: Identity = lambda: None) -> list[Event]:
@@ -36,8 +39,9 @@ class EventReader:
         program: tuple[ProgramKey, Event] | None = None
         for node, function, nth in _within(nodes):
             kind, params = node["node_type"], node["params"] or {}
-            if kind == "function_end":
+            if kind == "function_end" or (kind in _OF_A_DEVICE and int(params.get("device_id", -1)) in self.elsewhere):
                 program = None
+                self.left_out += kind == "buffer_allocate"
             elif kind == "buffer_allocate":
                 memory = KINDS[int(params["buffer_type"])]
                 events.append(["+", memory, int(params["address"]), self._booked(memory, params), int(params["size"])])

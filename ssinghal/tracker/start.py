@@ -11,10 +11,11 @@ from typing import Any
 
 from ssinghal.tracker import SHADOW_VARIABLE
 from ssinghal.tracker.records import VERSION, RecordFile
+from ssinghal.tracker.traces import TRACES, stand_ins
 from ssinghal.tracker.tracker import Tracker
 
-_OPENING = ("open_device", "open_mesh_device", "CreateDevice")
-_CLOSING = ("close_device", "close_mesh_device", "CloseDevice")
+_OPENING = ("open_device", "open_mesh_device", "CreateDevice", "CreateDevices")
+_CLOSING = ("close_device", "close_mesh_device", "CloseDevice", "CloseDevices")
 _ENDING = ("end_graph_capture", "end_graph_capture_to_file")
 # What is no operation, but allocates, or uses what is on the device.
 _METHODS = (
@@ -23,8 +24,9 @@ _METHODS = (
 )
 _FUNCTIONS = (
     *("prepare_conv_weights", "prepare_conv_bias", "prepare_conv_transpose2d_weights", "prepare_conv_transpose2d_bias"),
-    *("begin_trace_capture", "end_trace_capture", "execute_trace", "release_trace"),
+    *TRACES,
 )
+_SUBMESHES = ("create_submesh", "create_submeshes")
 _MARK = "is_followed"  # an attribute of the function that passes operations on
 
 Function = Callable[..., Any]
@@ -52,8 +54,11 @@ class Follower:
         self._replace((type(ttnn.relu),), "__call__", self._operation)
         for name in _METHODS:
             self._replace((ttnn.Tensor,), name, partial(self._method, f"Tensor.{name}"))
-        for name in _FUNCTIONS:
-            self._replace((ttnn,), name, partial(self._method, f"ttnn.{name}"))
+        standing_in = stand_ins(ttnn)
+        for name in dict.fromkeys((*_FUNCTIONS, *standing_in)):
+            self._replace((ttnn,), name, partial(self._method, f"ttnn.{name}", stand_in=standing_in.get(name)))
+        for name in _SUBMESHES:
+            self._replace((ttnn.MeshDevice,), name, self._dividing)
         atexit.register(self.stop)
 
     @staticmethod
@@ -110,14 +115,26 @@ class Follower:
         @wraps(function)
         def opening(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            device = function(*args, **kwargs)
-            if self._tracker is None:
-                self.follow(device)
-            elif device is not self._tracker.device:
-                self._tracker.lose("another device was opened, and what is allocated on each cannot be distinguished")
-            return device
+            opened = function(*args, **kwargs)
+            for device in _devices(opened):
+                if self._tracker is None:
+                    self.follow(device)
+                else:
+                    self._tracker.leave_out(device)
+            return opened
 
         return opening
+
+    def _dividing(self, function: Function) -> Function:
+        @wraps(function)
+        def dividing(*args: Any, **kwargs: Any) -> Any:
+            divided = function(*args, **kwargs)
+            if self._tracker is not None:
+                for submesh in _devices(divided):
+                    self._tracker.leave_out(submesh)
+            return divided
+
+        return dividing
 
     def _opened_file(self) -> RecordFile:
         if self._file is None or self._file.pid != os.getpid():
@@ -128,7 +145,7 @@ class Follower:
     def _closing(self, function: Function) -> Function:
         @wraps(function)
         def closing(*args: Any, **kwargs: Any) -> Any:
-            if self._tracker is not None and self._tracker.device in (*args, *kwargs.values()):
+            if self._tracker is not None and self._tracker.device in _devices(*args, *kwargs.values()):
                 self.stop()
             return function(*args, **kwargs)
 
@@ -167,13 +184,26 @@ class Follower:
         setattr(call, _MARK, True)
         return call
 
-    def _method(self, name: str, function: Function) -> Function:
+    def _method(self, name: str, function: Function, *, stand_in: Function | None = None) -> Function:
+        made = stand_in or function
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
             tracker = self._follow()
             if tracker is None:
-                return function(*args, **kwargs)
-            return tracker.call(name, function, args, kwargs)
+                return made(*args, **kwargs)
+            return tracker.call(name, made, args, kwargs, is_skipped=stand_in is not None)
 
         return call
+
+
+def _devices(*values: Any) -> list[Any]:
+    """Returns the devices among arguments or results: TTNN has several of them in lists and dictionaries."""
+    found = []
+    for value in values:
+        if isinstance(value, (list, tuple, dict)):
+            found += _devices(*(value.values() if isinstance(value, dict) else value))
+        else:
+            found.append(value)
+    return found

@@ -57,12 +57,14 @@ class Tracker:
         banks = {name: memory[0] for name, memory in described["memories"].items()}
         programs = getattr(self.device, "num_program_cache_entries", lambda: 1)()
         self._reader = EventReader(banks, described["granule"], described["l1_base"], knows_all_programs=programs == 0)
+        for submesh in self.device.get_submeshes() if hasattr(self.device, "get_submeshes") else ():
+            self.leave_out(submesh)
         self._file.write("device", **described)
         self._begin()
 
     def stop(self) -> None:
         """Ends the recording; the device may be closed then."""
-        self._safely(lambda: self._file.write("end", gap=self._taken(), others=self._others))
+        self._safely(lambda: self._file.write("end", gap=self._taken(), **self._counts()))
 
     def span(self, name: str) -> bool:
         """Begins a named part of the program, and ends the one before; an empty name ends that alone.
@@ -102,8 +104,24 @@ class Tracker:
         if record is not None:
             self._safely(lambda: self._ended(record, self._before, self._reader.events(nodes)))
 
-    def call(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Makes a call and records it. What goes wrong in the recording ends that, and never reaches the program."""
+    def leave_out(self, device: Any) -> None:
+        """What is allocated on another device, or on a submesh of this one, is counted alone."""
+        if device is not self.device:
+            self._safely(lambda: self._reader.elsewhere.add(device.id()))
+
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        is_skipped: bool = False,
+    ) -> Any:
+        """Makes a call and records it. What goes wrong in the recording ends that, and never reaches the program.
+
+        ``is_skipped``: whether ``function`` stands in for one that a virtual device lacks.
+        """
         __tracebackhide__ = True
         if not self._may_follow():
             return function(*args, **kwargs)
@@ -111,6 +129,8 @@ class Tracker:
         try:
             caller = sys._getframe(2)
             record = self._safely(lambda: self._started(name, (args, kwargs), caller))
+            if record is not None and is_skipped:
+                record["skipped"] = True
             gap = self._safely(self._taken)
             self._safely(self._begin)
             started = time.perf_counter_ns()
@@ -193,7 +213,10 @@ class Tracker:
     def _ended(self, record: dict[str, Any], gap: list[Any], events: list[Any]) -> None:
         self._reader.unknown.clear()  # they hold the operands, whose last reference would be lost while nothing is captured
         self._begin()
-        self._file.write("call", **record, gap=gap, ev=events, view=self._views(), others=self._others)
+        self._file.write("call", **record, gap=gap, ev=events, view=self._views(), **self._counts())
+
+    def _counts(self) -> dict[str, int]:
+        return {"others": self._others, **({"elsewhere": self._reader.left_out} if self._reader.left_out else {})}
 
     def _views(self) -> dict[str, list[int]]:
         return {name: self._view(kind) for name, kind in self._memories.items()}
@@ -235,7 +258,8 @@ class Tracker:
             shard=shard,
             **({"config": written} if written else {}),
         )
-        return [number, tensor.buffer_address() if tensor.is_allocated() else None]
+        is_here = not self._reader.elsewhere or tensor.device().id() not in self._reader.elsewhere
+        return [number, tensor.buffer_address() if is_here and tensor.is_allocated() else None]
 
     def _site(self, key: tuple[str, int, str]) -> int:
         file, line, function = key
