@@ -1,8 +1,4 @@
-"""The data of a profile for its page: calls and buffers as columns; texts, lines and stacks once, referred to by number.
-
-Of a program with very many calls the page has some: of each stretch of consecutive calls those with the most L1 and the most
-DRAM, and every call that a peak, a failure or a finding names. Figures of calls that it has are those of the complete profile.
-"""
+"""The data of a profile for its page: calls and buffers as columns; texts, lines and stacks once, referred to by number."""
 
 from __future__ import annotations
 
@@ -14,7 +10,8 @@ from typing import Any
 from ssinghal.core.record import sentence
 from ssinghal.profile.failure import Failure, explain
 from ssinghal.profile.finding import Finding
-from ssinghal.profile.model import Buffer, Call, Profile, Program, Site, Span, Tensor
+from ssinghal.profile.model import Buffer, Call, Profile, Program, Site, Tensor
+from ssinghal.profile.shown_calls import FINDING_CALLS, full_bytes, shown_calls
 from ssinghal.render.numbering import Table
 
 MEMORIES = ("dram", "l1", "l1_small", "trace")
@@ -23,43 +20,6 @@ MEMORIES = ("dram", "l1", "l1_small", "trace")
 def process_data(profile: Profile, findings: Sequence[Finding], limit: int) -> dict[str, Any]:
     """Returns the data of one process, with not many more than ``limit`` calls."""
     return _Process(profile, findings, shown_calls(profile, findings, limit)).data()
-
-
-def shown_calls(profile: Profile, findings: Sequence[Finding], limit: int) -> Sequence[int]:
-    """Returns the numbers of the calls that a page shows: all, or two of each of ``limit / 2`` stretches and those that
-    something names."""
-    calls = profile.calls
-    if len(calls) <= limit:
-        return range(len(calls))
-    step = -(-2 * len(calls) // limit)
-    shown = set(_named(profile, findings))
-    for start in range(0, len(calls), step):
-        stretch = calls[start : start + step]
-        shown.add(max(stretch, key=_l1_bytes).number)
-        shown.add(max(stretch, key=lambda call: call.peak.get("dram", 0)).number)
-    return sorted(shown)
-
-
-def _named(profile: Profile, findings: Sequence[Finding]) -> Iterable[int]:
-    owners: list[Profile | Span] = [profile, *profile.spans]
-    for owner in owners:
-        yield from (peak.call.number for peak in owner.peaks.values())
-        yield from ([owner.fullest[0].number] if owner.fullest else [])
-    yield from ([profile.failure.number] if profile.failure else [])
-    yield from (number for finding in findings for number in finding.calls)
-    yield from (device.first_call for device in profile.devices if device.first_call < len(profile.calls))
-
-
-def _l1_bytes(call: Call) -> int:
-    return max(call.peak.get("l1", 0), _full_bytes(call) or 0)
-
-
-def _full_bytes(call: Call) -> int | None:
-    """Returns the most of tensors and program buffers together, of the programs whose buffers TTNN reported."""
-    return max(
-        (program.l1_bytes + program.program_bytes for program in call.programs if program.program_bytes is not None),
-        default=None,
-    )
 
 
 def _fullest(call: Call) -> Program | None:
@@ -144,7 +104,7 @@ class _Process:
 
     def _calls(self, calls: Sequence[Call]) -> dict[str, Any]:
         fullest = [_fullest(call) for call in calls]
-        full = [_full_bytes(call) for call in calls]
+        full = [full_bytes(call) for call in calls]
         columns: dict[str, Any] = {
             "number": list(self._numbers),
             "name": [self._text(call.name) for call in calls],
@@ -257,7 +217,7 @@ class _Process:
             "after": finding.after_bytes,
             "title": finding.title,
             "proof": finding.proof,
-            "calls": finding.calls[:100],
+            "calls": finding.calls[:FINDING_CALLS],
             "count": len(finding.calls),
         }
 

@@ -186,6 +186,8 @@ class Replay:
         for memory in sums if is_first else ():
             self._raise_peak(memory, call)
         self._events(record["gap"], before, number, between=True)
+        if not is_first:
+            call.peak = self._sharing.levels(sums)
         call.operands = self._use(record["in"], number, is_freed=call.name in FREEING)
         call.microseconds = record.get("us", 0)
         if "error" in record:

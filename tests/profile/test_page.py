@@ -210,7 +210,7 @@ def test_several_processes(visit):
     assert tab.locator("#process option").all_inner_texts() == ["1 of 2: net.py --batch 1", "2 of 2: pytest"]
     tab.locator("#process").select_option("1")
     tab.get_by_role("heading", name="Tests", exact=True).wait_for()
-    assert in_view(tab) == "all 4 calls"
+    wait_for(tab, IN_VIEW, "all 4 calls")
 
 
 @pytest.mark.parametrize("records", [[PROGRAM], [PROGRAM, DEVICE], [PROGRAM, DEVICE, *sites("f"), call("ttnn.f", 100, [], 0)]])

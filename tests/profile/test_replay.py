@@ -199,3 +199,15 @@ def test_a_deallocation_is_no_use_and_what_was_made_in_a_gap_is_used_by_the_call
     a, b = replay([*HEADER, SPEC, *records]).buffers
     assert [(one.made_at, one.last_use, one.freed, one.freed_at) for one in (a, b)] == [(0, 0, 2, 2), (1, 1, 2, 3)]
     assert a.tensor == b.tensor == "8 uint8 tile"
+
+
+def test_the_peak_of_a_call_is_without_what_was_freed_before_it():
+    larger = ["+", "l1", 5_000, 3_000, 9]
+    profile = replay([*HEADER, call([A_THOUSAND, larger], 4_000), call([], 1_000, gap=[["-", "l1", 5_000]])])
+    assert [one.peak["l1"] for one in profile.calls] == [4_000, 1_000]
+    assert profile.peaks["l1"].bank_bytes == 4_000
+
+
+def test_the_peak_of_the_first_call_has_what_was_allocated_before_it():
+    profile = replay([*HEADER, call([], 0, gap=[A_THOUSAND, A_FREE]), call([], 0)])
+    assert [one.peak["l1"] for one in profile.calls] == [1_000, 0]
