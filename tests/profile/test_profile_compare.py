@@ -149,3 +149,19 @@ def test_a_report_can_be_made_again(profiles):
 )
 def test_limits(text, before, after, exceeded):
     assert GrowthLimit.parse(text).is_exceeded(Change(before, after)) is exceeded
+
+
+def test_different_programs_are_compared_by_line(compare, profiles):
+    """Only the device and the function that makes tensors are the same: none of their calls correspond."""
+    (profiles / "other.py").write_text(PROLOGUE + "w = ttnn.neg(tensor(2))\nttnn.close_device(device)\n")
+    assert run_ssinghal(profiles, "profile", "-o", "other", "--", "python", "other.py").returncode == 0
+    (only,) = json.loads(compare("before", "other", "--json").stdout)["processes"]
+    assert only["peaks"] == {"l1": [6 * TILE_ROW, 4 * TILE_ROW]}
+    lines = {(line["name"], *line["bank_bytes"]) for line in only["lines"]}
+    assert lines == {
+        ("ttnn.empty", 3 * TILE_ROW, 0),
+        ("ttnn.relu", 3 * TILE_ROW, 0),
+        ("ttnn.empty", 0, 2 * TILE_ROW),
+        ("ttnn.neg", 0, 2 * TILE_ROW),
+    }
+    assert only["operations"] == {"changed": 0, "removed": 4, "added": 2}

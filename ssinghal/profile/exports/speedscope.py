@@ -35,7 +35,7 @@ def speedscope(profile: Profile, version: str) -> dict[str, Any]:
         "$schema": SCHEMA,
         "exporter": f"ssinghal@{version}",
         "name": " ".join(profile.argv),
-        "activeProfileIndex": 0,
+        "activeProfileIndex": [*profile.peaks].index("l1") if "l1" in profile.peaks else 0,
         "shared": {"frames": [_frame(frame) for frame in numbers]},
         "profiles": profiles,
     }

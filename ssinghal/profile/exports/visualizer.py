@@ -120,7 +120,7 @@ def _operation(call: Call, inputs: Iterable[int], outputs: Iterable[int]) -> Row
 
 def _stack(call: Call) -> str:
     """As TTNN writes it, innermost frame first."""
-    return "\n".join(f'  File "{site.file}", line {site.line}, in {site.function}\n    {site.text}' for site in call.stack)
+    return "\n".join(f'  File "{site.file}", line {site.line}, in {site.function}\n    {site.text}\n' for site in call.stack)
 
 
 class Tensors:
