@@ -192,6 +192,7 @@ class Profile:
     tried: TriedChanges | None = None  # what was tried to make that call fit, if anything was
     unfinished: Call | None = None  # the call within which the process ended
     lost: str = ""  # why nothing more was recorded
+    is_part: bool = False  # the program went on after the recording
     ended: bool = False  # the device was closed, or the program ended by itself
     fullest: tuple[Call, Program] | None = None  # the program that came nearest to the buffers above it
     unknown_programs: int = 0  # runs of programs whose program buffers TTNN did not report

@@ -51,7 +51,11 @@ class Recording:
     @property
     def profile(self) -> Profile:
         """All that was recorded: calls, buffers with the lines that made them, peaks, differences from the allocator's view."""
-        return self._profile if self._folder is None else read_profiles(Path(self._folder.name))[0]
+        if self._folder is None:
+            return self._profile
+        profile = read_profiles(Path(self._folder.name))[0]
+        profile.is_part = True
+        return profile
 
     @property
     def peak(self) -> dict[str, int]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ssinghal.profile.findings import find
+from ssinghal.profile.replay import read_profiles
 from tests.profile import findings_programs as programs
+from tests.profile.measure import run_ssinghal
 from tests.profile.several import profiled
 
 pytestmark = pytest.mark.virtual_device
@@ -119,3 +122,55 @@ def test_program_buffers_that_decide_nothing(unseen, name):
 )
 def test_few_pages(unseen, name, before, after):
     assert figures(unseen.of(name)) == [("few_pages", before - after, before, after)]
+
+
+SUITE = """
+import pytest, torch, ttnn
+L1 = ttnn.L1_MEMORY_CONFIG
+@pytest.fixture
+def device():
+    device = ttnn.open_device(device_id=0, l1_small_size=32768)
+    yield device
+    ttnn.close_device(device)
+def tensor(device):
+    return ttnn.empty([1, 1, 320, 2048], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, L1)
+@pytest.mark.parametrize("number", range(3))
+def test_relu(device, number):
+    x = tensor(device)
+    ttnn.to_torch(ttnn.relu(x, memory_config=L1))
+def test_pool(device):
+    x = ttnn.empty([1, 1, 4096, 64], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device)
+    ttnn.max_pool2d(x, 1, 64, 64, 64, kernel_size=[2, 2], stride=[2, 2], padding=[0, 0], dilation=[1, 1], ceil_mode=False)
+def test_late(device):
+    x = tensor(device)
+    y = ttnn.relu(x, memory_config=L1)
+    z = ttnn.concat([y, y], dim=3, memory_config=L1)
+    ttnn.to_torch(z)
+"""
+
+
+def test_a_suite_that_opens_a_device_for_each_test(tmp_path):
+    """One region for all of its tests: what the pool needs. The late free is of the last test: 10 of 40 tiles."""
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    done = run_ssinghal(tmp_path, "profile", "--board", "n150", "-o", "out", "--", "pytest", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout
+    (profile,) = read_profiles(tmp_path / "out")
+    late, region = sorted(find(profile), key=lambda one: one.kind)
+    assert (late.kind, late.device, late.before_bytes, late.after_bytes) == ("late_free", 4, 40 * TILE, 30 * TILE)
+    assert (region.kind, region.device, region.before_bytes, region.after_bytes) == ("region_size", 3, 32_768, 160)
+
+
+def test_what_is_resident_after_a_recorded_block_may_be_used_later(tmp_path):
+    text = """
+import ssinghal
+x = tensor(40)
+with ssinghal.profiling(device) as p:
+    y = relu(x)
+    z = ttnn.concat([y, y], dim=3, memory_config=L1)
+    a = relu(z)
+print(p.profile.is_part, "findings" in p.report())
+def main(): pass
+"""
+    paths = programs.written(tmp_path, {"block": text})
+    done = run_ssinghal(tmp_path, "exec", "--board", "n150", "--", "python", paths["block"])
+    assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr[-2000:]

@@ -39,14 +39,17 @@ class Basis:
         return buffer.freed is None or (buffer.freed_between and buffer.freed >= end_call(self.profile, buffer.device))
 
     def is_cut(self, device: int) -> bool:
-        """Whether the program ended, or was no longer recorded, before it was done with a device: what it needed later is
-        unknown."""
-        last = self.profile.calls[end_call(self.profile, device) - 1]
+        """Whether the recording ended before the program was done with a device: what it needed later is unknown."""
+        end = end_call(self.profile, device)
+        has_raised = end > self.profile.devices[device].first_call and self.profile.calls[end - 1].error is not None
         is_last = device == len(self.profile.devices) - 1
-        return last.error is not None or (is_last and (not self.profile.ended or bool(self.profile.lost)))
+        return has_raised or (is_last and (self.profile.is_part or not self.profile.ended or bool(self.profile.lost)))
 
     def is_last_use_known(self, buffer: Buffer, use: Use) -> bool:
-        """Whether nothing can have kept the program from a later use: an exception meanwhile, or the end of the recording."""
+        """Whether an exception or the end of the recording cannot have cut off a later use. Not known of a buffer from before
+        the recording."""
+        if buffer.made_between and buffer.call == self.profile.devices[buffer.device].first_call:
+            return False
         if self.is_resident(buffer) and self.is_cut(buffer.device):
             return False
         raised = bisect_left(self._raised, use.last)

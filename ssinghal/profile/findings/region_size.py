@@ -8,41 +8,55 @@ traces are not allocated on a virtual device: it is a finding only if the progra
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import format_bytes, round_up
 from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.findings.basis import OF_BANK, Basis
 from ssinghal.profile.findings.free_blocks import free_blocks
 from ssinghal.profile.findings.history import History, end_call
-from ssinghal.profile.model import Device
+from ssinghal.profile.model import Call, Device
 
 
 def find(basis: Basis) -> list[Finding]:
-    found = []
-    for index in range(len(basis.profile.devices)):
-        of_device = {history.memory: history for history in basis.histories if history.device == index}
-        found += _l1_small(basis, index, of_device.get("l1_small"))
-        found += _trace(basis, index)
-    return found
+    """Devices that were opened with a region of one size, as by a fixture of a test-suite, are one finding."""
+    found: list[Finding] = []
+    devices = [index for index in range(len(basis.profile.devices)) if _calls(basis, index)]
+    small: dict[int, list[tuple[int, int]]] = {}  # by size of the region: what each device needs, and its index
+    traces: dict[int, list[int]] = {}
+    histories = {(one.device, one.memory): one for one in basis.histories}
+    for index in devices:
+        device = basis.profile.devices[index]
+        region, trace = device.memories.get("l1_small"), device.memories.get("trace")
+        if region is not None and not region.base_bytes:
+            short, history = _short(basis, index), histories.get((index, "l1_small"))
+            needed = _needed(device, history)
+            if short is not None:
+                found.append(short)
+            else:
+                small.setdefault(region.bank_bytes, []).append((region.bank_bytes if needed is None else needed, index))
+        if trace is not None and trace.bank_bytes:
+            traces.setdefault(trace.bank_bytes, []).append(index)
+    found += [one for size, needs in small.items() if (one := _l1_small(basis, size, needs))]
+    return found + [one for size, opened in traces.items() if (one := _trace(basis, size, opened))]
 
 
-def _l1_small(basis: Basis, index: int, history: History | None) -> list[Finding]:
-    device = basis.profile.devices[index]
-    region = device.memories.get("l1_small")
-    if region is None or region.base_bytes:
-        return []
-    short = _short(basis, index, history)
-    if short is not None:
-        return [short]
-    needed = _needed(device, history)
-    if needed is None or region.bank_bytes - needed < device.memories["l1"].bank_bytes // OF_BANK:
-        return []
-    unused = region.bank_bytes - needed
+def _calls(basis: Basis, index: int) -> list[Call]:
+    return basis.profile.calls[basis.profile.devices[index].first_call : end_call(basis.profile, index)]
+
+
+def _l1_small(basis: Basis, size: int, needs: list[tuple[int, int]]) -> Finding | None:
+    needed, index = max(needs)
+    unused = size - needed
+    if unused < basis.profile.devices[index].memories["l1"].bank_bytes // OF_BANK:
+        return None
     used = f"down to the lowest address, {needed:,} B of it are used at most" if needed else "nothing is allocated in it"
-    proof = f"{used}, and all allocations fit into {needed:,} B; the other {unused:,} B are missing in L1 of every core"
-    up_to = " up to where the program ended" if basis.is_cut(index) else ""
-    title = f"L1_SMALL region of {format_bytes(region.bank_bytes)}: l1_small_size={needed} suffices{up_to}"
-    return [_finding(index, "l1_small", title, proof, region.bank_bytes, needed)]
+    many = f" on the {len(needs):,} devices opened with it" if len(needs) > 1 else ""
+    proof = f"{used}{many}, and all allocations fit into {needed:,} B; the other {unused:,} B are missing in L1 of every core"
+    up_to = " up to where the recording ended" if any(basis.is_cut(one) for _, one in needs) else ""
+    title = f"L1_SMALL region of {format_bytes(size)}: l1_small_size={needed} suffices{up_to}"
+    return _finding(index, "l1_small", title, proof, size, needed)
 
 
 def _needed(device: Device, history: History | None) -> int | None:
@@ -63,10 +77,9 @@ def _needed(device: Device, history: History | None) -> int | None:
     return needed
 
 
-def _short(basis: Basis, index: int, history: History | None) -> Finding | None:
+def _short(basis: Basis, index: int) -> Finding | None:
     """Returns the finding of the last call that lacked room in the region."""
-    calls = basis.profile.calls[basis.profile.devices[index].first_call : end_call(basis.profile, index)]
-    for call in reversed(calls):
+    for call in reversed(_calls(basis, index)):
         verdict = call.verdict
         if verdict is None or verdict.resource is not Resource.L1_SMALL_BUFFER or verdict.bytes_per_bank is None:
             continue
@@ -77,28 +90,24 @@ def _short(basis: Basis, index: int, history: History | None) -> Finding | None:
         if needed <= size:  # in no single block: more than the sum is needed
             return None
         title = f"L1_SMALL region of {format_bytes(size)}: {call.name} needs l1_small_size={needed} or more"
-        proof = (
-            f"{held:,} B of it are allocated, and the next buffer takes {more:,} B; what would be allocated after it is unknown"
-        )
-        finding = _finding(index, "l1_small", title, proof, size, needed)
-        return Finding(**{**vars(finding), "site": call.site, "calls": (call.number,)})
+        proof = f"{held:,} B of it are allocated, and the next buffer takes {more:,} B; what would follow is unknown"
+        return replace(_finding(index, "l1_small", title, proof, size, needed), site=call.site, calls=(call.number,))
     return None
 
 
-def _trace(basis: Basis, index: int) -> list[Finding]:
-    device = basis.profile.devices[index]
-    region = device.memories.get("trace")
-    calls = basis.profile.calls[device.first_call : end_call(basis.profile, index)]
-    if region is None or region.base_bytes or region.bank_bytes < device.memories["dram"].bank_bytes // (OF_BANK * OF_BANK):
-        return []
-    if any("trace" in call.name for call in calls) or any(
-        one.device == index and one.memory == "trace" for one in basis.histories
-    ):
-        return []
-    total = region.bank_bytes * region.banks
-    title = f"trace region of {format_bytes(region.bank_bytes)} per bank and no trace: trace_region_size=0 suffices"
-    proof = f"nothing is allocated in it, and no trace is captured; its {format_bytes(total)} in all are missing in DRAM"
-    return [_finding(index, "trace", title, proof, region.bank_bytes, 0)]
+def _trace(basis: Basis, size: int, opened: list[int]) -> Finding | None:
+    first = basis.profile.devices[opened[0]]
+    total = size * first.memories["trace"].banks
+    if size < first.memories["dram"].bank_bytes // (OF_BANK * OF_BANK):
+        return None
+    if any("trace" in call.name for index in opened for call in _calls(basis, index)):
+        return None
+    if any(one.memory == "trace" and one.device in opened for one in basis.histories):
+        return None
+    many = f" on any of the {len(opened):,} devices opened with it" if len(opened) > 1 else ""
+    title = f"trace region of {format_bytes(size)} per bank and no trace: trace_region_size=0 suffices"
+    proof = f"nothing is allocated in it, and no trace captured{many}; its {format_bytes(total)} in all are missing in DRAM"
+    return _finding(opened[0], "trace", title, proof, size, 0)
 
 
 def _finding(index: int, memory: str, title: str, proof: str, size: int, needed: int) -> Finding:

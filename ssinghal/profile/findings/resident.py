@@ -25,7 +25,7 @@ def leaks(basis: Basis, history: History) -> list[list[Buffer]]:
     groups: dict[object, list[Buffer]] = {}
     for buffer in history.buffers():
         use = basis.uses.of(buffer)
-        if use is None or use.is_prepared or buffer.made_between or not basis.is_resident(buffer):
+        if use is None or buffer.made_between or basis.is_parameter(buffer, use) or not basis.is_resident(buffer):
             continue
         if use.is_operand or not use.is_given or basis.is_last_use_known(buffer, use):
             groups.setdefault(basis.profile.calls[buffer.call].stack, []).append(buffer)
