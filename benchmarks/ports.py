@@ -3,8 +3,8 @@
     python benchmarks/ports.py [--board n150,p150] [--repeat 3]
 
 Prints a table in Markdown. Bytes are of a core or a bank. "With programs" is the most that tensors and program buffers take of
-a core together, with the program buffers that TTNN reported. "Difference" is the largest between the buffers recorded and the
-allocator's own view, after any call.
+a core together; "unknown" are the runs of programs whose buffers TTNN reports not even with ``--program-buffers``. "Difference"
+is the largest between the buffers recorded and the allocator's own view, after any call.
 
 Seconds are of the processor, over all processes of a command, with the start of Python and TTNN and, for a profile, its
 report: on a shared machine they vary less than the time that passes. The two commands alternate within one run of the
@@ -26,7 +26,7 @@ from ssinghal.profile.replay import read_profiles
 PORTS = Path(__file__).parents[1] / "examples" / "ports"
 TITLES = {"resnet50": "ResNet-50", "unet": "U-Net", "vit": "ViT", "yolov8s": "YOLOv8s"}
 HEADINGS = (
-    *("port", "board", "calls", "L1", "with programs", "L1_SMALL", "DRAM", "difference"),
+    *("port", "board", "calls", "L1", "with programs", "unknown", "L1_SMALL", "DRAM", "difference"),
     *("plain, s", "profiled, s", "times"),
 )
 
@@ -43,28 +43,29 @@ def processor_seconds(*words: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def peak_bytes(profile: Profile) -> tuple[int, ...]:
-    """Returns the most that was taken of L1, of L1 with program buffers, of L1_SMALL and of DRAM."""
+def sizes(profile: Profile) -> tuple[int, ...]:
+    """Returns the columns from the most of L1 to the difference."""
     l1, l1_small, dram = (profile.peaks[name].bank_bytes if name in profile.peaks else 0 for name in ("l1", "l1_small", "dram"))
-    programs = (program for call in profile.calls for program in call.programs)
-    return l1, max(l1, *(program.l1_bytes + (program.program_bytes or 0) for program in programs)), l1_small, dram
+    programs = [program for call in profile.calls for program in call.programs]
+    with_programs = max(l1, *(program.l1_bytes + (program.program_bytes or 0) for program in programs))
+    difference = max((abs(d.replayed_bytes - d.allocator_bytes) for d in profile.differences), default=0)
+    return l1, with_programs, profile.unknown_programs, l1_small, dram, difference
 
 
 def measure(port: str, board: str, repeat: int, folder: Path) -> tuple[str, ...]:
     """Returns a row of the table."""
     run = ("--board", board, "--", sys.executable, str(PORTS / f"{port}.py"))
-    plain: list[float] = []
-    profiled: list[float] = []
-    for number in range(repeat + 1):
-        output = folder / f"{port}-{board}-{number}"
+    outputs = [str(folder / f"{port}-{board}-{number}") for number in range(repeat + 1)]
+    processor_seconds("exec", *run)
+    processor_seconds("profile", "-o", outputs[0], "--program-buffers", *run)
+    plain, profiled = [], []
+    for output in outputs[1:]:
         plain.append(processor_seconds("exec", *run))
-        profiled.append(processor_seconds("profile", "-o", str(output), *run))
-    (profile,) = read_profiles(output)
-    difference = max((abs(d.replayed_bytes - d.allocator_bytes) for d in profile.differences), default=0)
-    best, taken = min(plain[1:]), min(profiled[1:])
-    sizes = (*peak_bytes(profile), difference)
+        profiled.append(processor_seconds("profile", "-o", output, *run))
+    (profile,) = read_profiles(Path(outputs[0]))
+    best, taken = min(plain), min(profiled)
     times = (f"{best:.2f}", f"{taken:.2f}", f"{taken / best:.2f}")
-    return (TITLES[port], board, str(len(profile.calls)), *(f"{size:,}" for size in sizes), *times)
+    return (TITLES[port], board, str(len(profile.calls)), *(f"{size:,}" for size in sizes(profile)), *times)
 
 
 def row(cells: tuple[str, ...]) -> str:
