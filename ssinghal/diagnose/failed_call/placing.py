@@ -39,7 +39,7 @@ def _runs(residents: Sequence[Resident]) -> list[Sequence[Resident]]:
 
 
 def _made(run: Sequence[Resident]) -> str:
-    return ", ".join(dict.fromkeys(f"{r.buffer.tensor or 'the result'} of {r.origin}" for r in run))
+    return " and ".join(dict.fromkeys(f"{r.buffer.tensor or 'the result'} of {r.origin}" for r in run))
 
 
 def moved(call: FailedCall, failure: Failure) -> Generator[Change, Verdict, None]:
