@@ -90,16 +90,14 @@ c = ttnn.relu(b[0])
 d = tensor(mesh, 3)
 del b
 ttnn.deallocate(c)
-e = ttnn.relu(d)
 f = tensor(mesh, 1)
 ttnn.close_mesh_device(mesh)
 """
     one, summary = profiled(tmp_path, source, "n300_1x2")
     assert one.elsewhere == count + 1
-    assert [buffer.bank_bytes // TILE_ROW for buffer in one.buffers] == [1, 3, 3, 1]
+    assert [buffer.bank_bytes // TILE_ROW for buffer in one.buffers] == [1, 3, 1]
     assert one.ended
-    programs = [program for call in one.calls for program in call.programs]
-    assert [program.l1_bytes for program in programs] == [7 * TILE_ROW], "that of the submesh is none of the mesh"
+    assert [call.programs for call in one.calls if call.name == "ttnn.relu"] == [()], "that ran on a submesh"
     assert f"{count + 1} buffers on other devices or on submeshes are not recorded" in summary
 
 
