@@ -24,7 +24,8 @@ def test_calls_and_buffers_are_those_of_the_records():
     (process,) = document(profile())["processes"]
     assert (process["program"], process["ttnn"], process["ended"]) == (["net.py", "--batch", "1"], "0.81.1", True)
     assert process["counts"] == {
-        "calls": 5, "differences": 0, "raised": 1, "others": 0, "elsewhere": 0, "skipped": 0, "checks": 10, "unknown_frees": 0, "unsized_frees": 0,
+        "calls": 5, "differences": 0, "raised": 1, "others": 0, "elsewhere": 0, "skipped": 0, "checks": 10,
+        "unknown_frees": 0, "unsized_frees": 0,
         "unknown_programs": 1,
     }  # fmt: skip
     matmul = process["calls"][2]
