@@ -90,6 +90,7 @@ def find_program(name: str, command: tuple[str, ...]) -> str:
 
 
 def path_of(program: str) -> str | None:
+    """Returns the path of a program as it would run here, None if there is none."""
     return shutil.which(program, path=_search_path())
 
 

@@ -8,24 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ssinghal.profile.alignment import aligned_calls, corresponding_sites, relative
-from ssinghal.profile.model import Call, Profile, Site, Spec
-
-MEMORIES = ("dram", "l1", "l1_small", "trace")
-
-
-class Change(NamedTuple):
-    """A figure in the first profile and in the second; None where it is not known."""
-
-    before: int | None
-    after: int | None
-
-    @property
-    def difference(self) -> int:
-        return (self.after or 0) - (self.before or 0)
-
-    @property
-    def is_one(self) -> bool:
-        return self.before != self.after
+from ssinghal.profile.call_changes import MEMORIES, CallChange, Change, call_changes
+from ssinghal.profile.model import Profile, Site
 
 
 class LineChange(NamedTuple):
@@ -36,63 +20,6 @@ class LineChange(NamedTuple):
     name: str
     site: Site | None
     bank_bytes: Change
-
-
-@dataclass(frozen=True)
-class CallFigures:
-    """What one call did by itself. ``kept``, ``temporary``: what it allocated and did not free, or freed; per memory.
-
-    ``programs``: name and program buffers of each, None where TTNN did not report them.
-    """
-
-    kept: Mapping[str, int]
-    temporary: Mapping[str, int]
-    programs: tuple[tuple[str, int | None], ...]
-    results: tuple[Spec, ...]
-    error: str
-
-    @property
-    def program_bytes(self) -> int | None:
-        """The program buffers of the largest program of those that are known."""
-        return max((size for _, size in self.programs if size is not None), default=None)
-
-
-@dataclass(frozen=True)
-class CallChange:
-    """A call that changed, or that one of the profiles does not make, with what it did."""
-
-    before: Call | None
-    after: Call | None
-    did: tuple[CallFigures | None, CallFigures | None]
-
-    @property
-    def call(self) -> Call:
-        found = self.after or self.before
-        if found is None:
-            raise ValueError("a change without a call")
-        return found
-
-    def kept(self, memory: str) -> Change:
-        return Change(*(None if did is None else did.kept.get(memory, 0) for did in self.did))
-
-    def temporary(self, memory: str) -> Change:
-        return Change(*(None if did is None else did.temporary.get(memory, 0) for did in self.did))
-
-    @property
-    def program_bytes(self) -> Change:
-        return Change(*(None if did is None else did.program_bytes for did in self.did))
-
-    @property
-    def results(self) -> list[tuple[Spec, Spec]]:
-        """The results that are placed or shaped in another way."""
-        one, other = (() if did is None else did.results for did in self.did)
-        return [(a, b) for a, b in zip(one, other, strict=False) if a != b]
-
-    @property
-    def weight(self) -> int:
-        """How many bytes the change is about."""
-        changes = [change(memory) for memory in MEMORIES for change in (self.kept, self.temporary)]
-        return sum(abs(change.difference) for change in [*changes, self.program_bytes])
 
 
 @dataclass(frozen=True)
@@ -124,13 +51,18 @@ class Comparison:
             Change(_l1_between(before), _l1_between(after)),
             Change(_headroom(before), _headroom(after)),
             _lines(before, after, used, corresponding_sites(pairs)),
-            _calls(before, after, pairs),
+            call_changes(before, after, pairs),
         )
 
     @property
     def failures(self) -> tuple[str, str]:
         """How each program failed, empty where it did not."""
         return _failure(self.before), _failure(self.after)
+
+    @property
+    def unknown_programs(self) -> Change:
+        """How many runs of programs TTNN did not report: where they differ, figures with program buffers are of other ones."""
+        return Change(self.before.unknown_programs, self.after.unknown_programs)
 
     @property
     def is_equal(self) -> bool:
@@ -214,33 +146,3 @@ def _by_line(profile: Profile, memory: str) -> Counter[tuple[str, Site | None]]:
         call = profile.calls[min(buffer.call, len(profile.calls) - 1)]
         sizes[call.name, call.site] += buffer.bank_bytes
     return sizes
-
-
-def _calls(before: Profile, after: Profile, pairs: Iterable[tuple[Call | None, Call | None]]) -> list[CallChange]:
-    left, right = _figures(before), _figures(after)
-    changes = []
-    for one, other in pairs:
-        did = (None if one is None else left[one.number], None if other is None else right[other.number])
-        if did[0] != did[1]:
-            changes.append(CallChange(one, other, did))
-    return changes
-
-
-def _figures(profile: Profile) -> list[CallFigures]:
-    """Returns what each call did."""
-    kept: dict[int, Counter[str]] = defaultdict(Counter)
-    temporary: dict[int, Counter[str]] = defaultdict(Counter)
-    for buffer in profile.buffers:
-        if not buffer.made_between:
-            is_temporary = buffer.freed == buffer.call and not buffer.freed_between
-            (temporary if is_temporary else kept)[buffer.call][buffer.memory] += buffer.bank_bytes
-    return [
-        CallFigures(
-            kept.get(call.number, {}),
-            temporary.get(call.number, {}),
-            tuple((program.name, program.program_bytes) for program in call.programs),
-            tuple(tensor.spec for tensor in call.results),
-            call.error[0] if call.error else "",
-        )
-        for call in profile.calls
-    ]

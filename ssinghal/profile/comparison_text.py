@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ssinghal.core.tensors import format_bytes
-from ssinghal.profile.comparison import MEMORIES, CallChange, CallFigures, Change, Comparison
+from ssinghal.profile.call_changes import MEMORIES, CallChange, CallFigures, Change
+from ssinghal.profile.comparison import Comparison
 from ssinghal.profile.model import Device, Profile, Site, Spec
 from ssinghal.profile.names import MEMORY_NAMES, where
 
@@ -28,6 +29,9 @@ def lines(comparison: Comparison, shown: int | None = SHOWN) -> Iterator[str]:
         yield from _more(held, shown, "lines")
     yield f"L1 per core between operations: peak {sizes(comparison.l1_between)}"
     yield f"L1 with program buffers: peak {sizes(comparison.l1_and_programs)}"
+    unknown = comparison.unknown_programs
+    if unknown.is_one:
+        yield f"  of programs that TTNN reported; it did not report {unknown.before:,} → {unknown.after:,} runs of programs"
     yield f"least headroom in L1: {sizes(comparison.headroom)}"
     before, after = comparison.failures
     if before != after:
@@ -99,12 +103,9 @@ def _parts(change: CallChange) -> Iterator[str]:
         return
     for verb, figure in (("keeps", change.kept), ("frees again", change.temporary)):
         yield from (f"{MEMORY_NAMES[memory]}: {verb} {sizes(figure(memory))}" for memory in MEMORIES if figure(memory).is_one)
-    if change.program_bytes.is_one:
-        yield f"program buffers: {sizes(change.program_bytes)}"
-    if _names(one) != _names(other):
+    yield from (f"program buffers of {name}: {sizes(size)}" for name, size in change.programs)
+    if one.names != other.names:
         yield f"programs: {_names(one)} → {_names(other)}"
-    elif one.programs != other.programs and not change.program_bytes.is_one:
-        yield "program buffers of a smaller program"
     yield from (f"result: {placed(a)} → {placed(b)}" for a, b in change.results)
     if len(one.results) != len(other.results):
         yield f"results: {len(one.results)} → {len(other.results)}"
@@ -113,7 +114,8 @@ def _parts(change: CallChange) -> Iterator[str]:
 
 
 def _names(did: CallFigures) -> str:
-    return ", ".join(name for name, _ in did.programs) or "none"
+    sizes = [(name, "not reported" if size is None else format_bytes(size)) for name, size in did.programs]
+    return ", ".join(f"{name} {size}" for name, size in sizes) or "none"
 
 
 def placed(spec: Spec) -> str:
@@ -132,6 +134,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
         "ended": comparison.failures,
         "peaks": {memory: list(change) for memory, change in comparison.peaks.items()},
         "l1_with_program_buffers": list(comparison.l1_and_programs),
+        "programs_not_reported": list(comparison.unknown_programs),
         "l1_between_operations": list(comparison.l1_between),
         "l1_headroom": list(comparison.headroom),
         "lines": [

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ssinghal.core.parsing import size_in_bytes
 from ssinghal.core.tensors import format_bytes
 from ssinghal.errors import InvalidCase
-from ssinghal.profile.comparison import Change, Comparison
+from ssinghal.profile.call_changes import Change
+from ssinghal.profile.comparison import Comparison
 from ssinghal.profile.names import MEMORY_NAMES
 
 _PERCENT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *%")
@@ -45,10 +46,10 @@ class GrowthLimit(NamedTuple):
     def findings(self, comparison: Comparison) -> list[str]:
         """Returns why the second profile is worse: peaks that grew too much, or an end that the first did not have.
 
-        Where the program buffers are not known in one of the profiles, their growth is not known either, and is not a finding.
+        Where TTNN reported the program buffers of other programs, it is not known whether they grew: that is no finding.
         """
         rows = [(MEMORY_NAMES[memory], change) for memory, change in comparison.peaks.items()]
-        if None not in comparison.l1_and_programs:
+        if None not in comparison.l1_and_programs and not comparison.unknown_programs.is_one:
             rows.append((_PROGRAMS, comparison.l1_and_programs))
         grown = [f"{name}: peak grew by {format_bytes(change.difference)}" for name, change in rows if self.is_exceeded(change)]
         before, after = comparison.failures

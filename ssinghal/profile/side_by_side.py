@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ssinghal.core.tensors import format_bytes
-from ssinghal.profile.comparison import MEMORIES, Comparison, paired
+from ssinghal.profile.call_changes import MEMORIES
+from ssinghal.profile.comparison import Comparison, paired
 from ssinghal.profile.comparison_text import lines
 from ssinghal.profile.model import Profile
 from ssinghal.profile.names import MEMORY_NAMES

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ssinghal.profile.comparison import Change
+from ssinghal.profile.call_changes import Change
 from ssinghal.profile.growth import GrowthLimit
 from tests.profile.measure import run_ssinghal
 from tests.profile.test_profile_command import PROLOGUE, TILE_ROW
