@@ -55,6 +55,31 @@ for _ in range(3):
 ttnn.to_torch(x)
 def main(): pass
 """,
+    # read again and again at the start, and held until the end
+    "late after a loop": """
+def main():
+    image = tensor(20)
+    for _ in range(4):
+        y = relu(image)
+        ttnn.deallocate(y)
+    x = tensor(10)
+    for _ in range(3):
+        wide = ttnn.concat([x, x, x], dim=3, memory_config=L1)
+        ttnn.to_torch(wide)
+        ttnn.deallocate(wide)
+    ttnn.deallocate(x)
+""",
+    "late in DRAM": """
+def main():
+    table = upload(2048, 2048, DRAM)
+    index = ttnn.to_memory_config(table, L1)
+    rows = [ttnn.to_memory_config(index, DRAM) for _ in range(3)]
+    whole = ttnn.concat(rows, dim=3, memory_config=DRAM)
+    ttnn.to_torch(whole)
+    ttnn.deallocate(table)
+    for row in rows:
+        ttnn.deallocate(row)
+""",
     # two lines hold as much at two equal peaks
     "two hide each other": """
 def first():

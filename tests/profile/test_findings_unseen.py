@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ssinghal.profile.findings import find
@@ -26,6 +28,9 @@ IN_TILES = {
     ],
     "late key": [("late_free", 10, 80, 70)] * 2,  # the key and the query under 40 + v 10 + scores 10
     "late at module level": [("late_free", 40, 120, 80)],
+    "late after a loop": [("late_free", 20, 60, 40)],  # under x 10 and wide 30
+    # 4,096 tiles in 12 banks are 342 in the fullest: the table, three copies of it, and 12,288 tiles, 1,024 in each
+    "late in DRAM": [("late_free", 342, 342 + 3 * 342 + 1_024, 3 * 342 + 1_024)],
     "two hide each other": [("late_free", 10, 40, 30)],  # both together, as the peaks are equal
     "leak of a history": [
         ("resident", 24, 28, 12),
@@ -71,6 +76,12 @@ def test_what_only_looks_alike(unseen, name):
     assert unseen.of(name) == []
     raised = [line for line in unseen.raised.splitlines() if "TT_" in line or "Error" in line]
     assert not any(str(programs.file_name(name)) in line for line in raised), raised
+
+
+@pytest.mark.parametrize("field", ["others", "elsewhere", "unknown_frees", "unsized_frees"])
+def test_a_recording_that_is_not_exact_has_none(unseen, field):
+    assert unseen.findings
+    assert find(replace(unseen.profile, **{field: 1})) == []
 
 
 def test_two_buffers_to_move(unseen):

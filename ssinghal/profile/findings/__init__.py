@@ -11,9 +11,11 @@ from ssinghal.profile.model import Profile
 def find(profile: Profile) -> list[Finding]:
     """Returns the findings: those of a call that failed, then those that save most of their memory.
 
-    None of a recording that is not exact: with calls of other threads, or a difference from the allocator's view.
+    None of a recording that is not exact: with calls of other threads, buffers on submeshes, or a difference from the
+    allocator's view.
     """
-    if profile.others or profile.differences or profile.unknown_frees or profile.unsized_frees:
+    left_out = profile.others + profile.elsewhere + profile.unknown_frees + profile.unsized_frees
+    if left_out or profile.differences:
         return []
     basis = Basis(profile)
     found = [*region_size.find(basis), *program_buffers.find(basis)]

@@ -44,25 +44,26 @@ class Use:
     last: int
     is_given: bool = False
     is_prepared: bool = False
-    is_reused: bool = False  # the same line had it as operand more than once
+    is_reused: bool = False  # the same line had it as operand again after calls of other lines
     source: Use | None = None  # of what a call placed or rewrote to make it
     _was_first: bool = False
     _was_beside: bool = False
-    _calls: dict[int, int] = field(default_factory=dict)  # of each stack that had it as operand, the first call
+    _last: dict[int, int] = field(default_factory=dict)  # of each stack that had it as operand, its last time
 
     @property
     def is_operand(self) -> bool:
         """Whether any call had it as operand, other than to free it."""
-        return bool(self._calls)
+        return bool(self._last)
 
     @property
     def is_beside(self) -> bool:
         """Whether it was only ever an operand beside the one that is computed upon, as weights are."""
         return self._was_beside and not self._was_first
 
-    def note(self, call: Call) -> None:
-        """A call had it as operand."""
-        self.is_reused |= self._calls.setdefault(id(call.stack), call.number) != call.number
+    def note(self, call: Call, time: int) -> None:
+        """A call had it as operand. ``time``: how many calls there were before, other than to free."""
+        self.is_reused |= time > self._last.get(id(call.stack), time) + 1
+        self._last[id(call.stack)] = time
 
     def note_role(self, *, is_first: bool, is_beside: bool) -> None:
         """What it was to a call that computes; the same holds for what it was placed from."""
@@ -80,6 +81,7 @@ class Uses:
         self._uses: dict[int, Use] = {}
         self._live: dict[tuple[str, int], Buffer] = {}
         self._device = -1
+        self._time = 0
         self._captured: dict[int, Buffer] | None = None  # the buffers of traces
         self._is_capturing = False
         remaining = iter(ordered)
@@ -116,6 +118,7 @@ class Uses:
     def _note(self, call: Call, operands: list[tuple[int, Spec, Buffer]], results: list[tuple[int, Spec, Buffer]]) -> None:
         if call.name in FREEING:
             return
+        self._time += 1
         is_placing = call.name in _PLACING
         given = [one.is_given for _, _, buffer in operands if (one := self._uses.get(id(buffer)))]
         first_is_computed = bool(given) and not given[0]
@@ -124,7 +127,7 @@ class Uses:
         source = None
         for index, spec, buffer in operands:
             use = self._used(buffer, spec, call)
-            use.note(call)
+            use.note(call, self._time)
             if is_placing:
                 source = source or use
             else:
