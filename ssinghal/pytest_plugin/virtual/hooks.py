@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ssinghal.pytest_plugin.state import in_xdist
 from ssinghal.pytest_plugin.virtual.options import (
     add_options,
     gives_classes,
@@ -36,7 +37,6 @@ def _prepare(config: pytest.Config) -> None:
         prepare(config, board)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Registers what the options ask for. The environment is prepared here where a conftest names the plugin."""
     _prepare(config)
@@ -49,6 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from ssinghal.pytest_plugin.virtual.reporting import OutcomeReporter
 
         config.pluginmanager.register(OutcomeReporter(config, time_limit_s(config)), "ssinghal-outcomes")
+        if not in_xdist(config) and getattr(config.option, "dist", "no") == "no" and not config.option.collectonly:
+            from ssinghal.pytest_plugin.virtual.last_test import LastTest
+
+            config.pluginmanager.register(LastTest(config), "ssinghal-last-test")
     if runs_skips_for_memory(config):
         from ssinghal.pytest_plugin.virtual.unskip import Unskipper
 

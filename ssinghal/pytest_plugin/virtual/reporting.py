@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from _pytest.junitxml import xml_key
 
 from ssinghal.pytest_plugin.virtual.outcome import Judgement, Outcome, judge
 from ssinghal.pytest_plugin.virtual.unskip import UNSKIPPED
@@ -74,6 +75,9 @@ class OutcomeReporter:
         exceeded = self._limit_s is not None and took_s >= self._limit_s
         outcome = Outcome.TIMEOUT if exceeded else Outcome.CRASH
         report.user_properties.append((OUTCOME, outcome.value))
+        junit = self._config.stash.get(xml_key, None)
+        if junit is not None:  # which takes properties from reports of a teardown alone
+            junit.node_reporter(report).add_property(OUTCOME, outcome.value)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.CollectReport | pytest.TestReport) -> Any:
