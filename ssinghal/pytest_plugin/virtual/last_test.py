@@ -12,7 +12,8 @@ class LastTest:
     """One line per test that starts; the file goes when pytest ends by itself. Needs pytest's cache."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._path: Path | None = config.cache.mkdir("ssinghal") / "started.txt" if config.cache is not None else None
+        cache = getattr(config, "cache", None)  # none with -p no:cacheprovider
+        self._path: Path | None = cache.mkdir("ssinghal") / "started.txt" if cache is not None else None
         self.of_run_before = self._read()
         self._file = -1
         if self._path is not None:
