@@ -78,6 +78,17 @@ def test_after_all_of_them(device):
     ttnn.relu(rows(device, 4096))
 
 
+@pytest.mark.parametrize("device_params", [{"trace_region_size": 65536}], indirect=True)
+def test_that_captures_a_trace(device):
+    tensor = rows(device, 4096)
+    trace = ttnn.begin_trace_capture(device, cq_id=0)
+    result = ttnn.relu(tensor)
+    ttnn.end_trace_capture(device, trace, cq_id=0)
+    ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
+    ttnn.release_trace(device, trace)
+    assert result.is_allocated() and allocated(device)[0] == 2 * 131072
+
+
 @pytest.mark.parametrize("mesh_device", [1, (1, 1), 2, pytest.param((2, 4), id="2x4")], indirect=True)
 def test_mesh(mesh_device):
     assert mesh_device.get_num_devices() == 1

@@ -12,6 +12,7 @@ from ssinghal.device.session import import_ttnn
 from ssinghal.errors import DeviceUnavailable
 from ssinghal.pytest_plugin.virtual.comparisons import neutralise
 from ssinghal.pytest_plugin.virtual.read_backs import ReadBacks
+from ssinghal.pytest_plugin.virtual.traces import leave_out_traces
 
 READ_BACKS = pytest.StashKey[ReadBacks]()
 
@@ -27,9 +28,11 @@ class ValuesFollower:
         self._read_backs = config.stash[READ_BACKS] = ReadBacks()
         config.add_cleanup(self._read_backs.restore)
         try:
-            self._read_backs.follow(import_ttnn(with_torch=find_spec("torch") is not None))
+            ttnn = import_ttnn(with_torch=find_spec("torch") is not None)
         except DeviceUnavailable as error:
             raise pytest.UsageError(str(error)) from error
+        self._read_backs.follow(ttnn)
+        leave_out_traces(ttnn, self._read_backs)
 
     def pytest_collection_finish(self) -> None:
         neutralise(self._read_backs)
