@@ -274,6 +274,20 @@ def test_drag_buttons_keys_and_wheel_zoom_and_move(visit):
     tab.wait_for_function("before => document.querySelector('#timeline [role=status]').textContent !== before", arg=before)
 
 
+def test_the_wheel_scrolls_the_page_unless_a_picture_has_the_focus(visit):
+    tab = visit()
+    field = tab.get_by_role("slider", name="L1 over the calls")
+    field.scroll_into_view_if_needed()
+    field.hover()
+    before = tab.evaluate("scrollY")
+    tab.mouse.wheel(0, 40)
+    tab.wait_for_function("before => scrollY > before", arg=before)
+    assert in_view(tab) == "all 5 calls"
+    field.click()
+    tab.keyboard.press("Escape")
+    assert not field.evaluate("field => field === document.activeElement")
+
+
 def test_areas_are_as_high_as_their_bytes(visit):
     """After calls 2 and 3: 4,000 and 5,000 B. With a peak above 0.4 of the bank, the scale ends 2 % above the end of L1."""
     tab = visit()

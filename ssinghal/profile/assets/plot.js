@@ -161,7 +161,7 @@ function onResize(host) {
   }).observe(host);
 }
 
-/** Arrows select the next call, with Shift they move the view; + and - zoom, 0 shows everything. */
+/** Arrows select the next call, with Shift they move the view; + and - zoom, 0 shows everything, Escape leaves the wheel to the page. */
 function keys(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const many = Math.max(1, Math.round((view.to - view.from) / 20));
@@ -176,6 +176,7 @@ function keys(event) {
     "=": () => zoomBy(0.5, view.row + 0.5),
     "-": () => zoomBy(2, view.row + 0.5),
     0: () => zoomTo(0, view.process.rows),
+    Escape: () => event.currentTarget.blur(),
   };
   const act = acts[event.key];
   if (!act) return;

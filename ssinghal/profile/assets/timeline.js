@@ -13,7 +13,7 @@ function timelinePanel(p) {
   const button = (text, title, act) => el("button", { type: "button", title, "aria-label": title, onclick: act }, text);
   return panel(
     "Timeline",
-    "Drag over calls to zoom in, double-click to zoom out; after a click, the wheel zooms and the keys ← → + − 0 work. A click selects a call.",
+    "Drag over calls to zoom in, double-click to zoom out. A click selects a call; after it the wheel zooms, and the keys ← → + − 0 work, until Esc.",
     el(
       "p.tools",
       button("+", "Zoom in", () => zoomBy(0.5, inView(view.row))),
