@@ -38,6 +38,17 @@ def test_yolo_takes_what_was_recorded(tmp_path):
     assert peaks(events) == {"DRAM": 1_229_632, "L1": 4 * 16 * 640 * 640 * 2 // 64, "L1_SMALL": 7_552}
 
 
+def test_yolo_takes_less_where_its_image_is_freed_at_once(tmp_path):
+    """What a profile finds, applied: three of the four maps remain."""
+    free, permute = "        ttnn.deallocate(image)\n", "        last = ttnn.permute(padded"
+    source = (PORTS / "yolov8s.py").read_text()
+    assert (source.count(free), source.count(permute)) == (1, 1)
+    (tmp_path / "yolo.py").write_text(source.replace(free, "").replace(permute, free + permute))
+    events, printed = capture(tmp_path / "yolo.py", tmp_path)
+    assert printed.splitlines()[-1] == LAST_LINES["yolov8s"]
+    assert peaks(events)["L1"] == 3 * 16 * 640 * 640 * 2 // 64
+
+
 @pytest.mark.parametrize("port", LAST_LINES)
 def test_port_and_recording_allocate_the_same_after_each_operation(tmp_path, monkeypatch, port):
     monkeypatch.syspath_prepend(ROOT / "scripts")
