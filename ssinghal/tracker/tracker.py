@@ -24,7 +24,7 @@ from ssinghal.tracker.programs import Identity
 from ssinghal.tracker.records import RecordFile
 from ssinghal.tracker.shadow import is_repeatable, nodes_without_dispatch
 
-_LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")})
+_LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib", "scripts")})
 _OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep  # this package: its pytest plugin wraps calls of TTNN too
 ERROR_LIMIT = 4000
 TEXT_LIMIT = 200

@@ -172,3 +172,26 @@ def test_unet_at_twice_its_size(tmp_path, applied, name, proposed):
 
 def test_unet_at_twice_its_size_with_both_changes_fits(tmp_path):
     assert fits(tmp_path, UNET.format(applied=["spilled", "reallocated"], ports=PORTS))
+
+
+CONVOLUTION = """
+import ttnn
+device = ttnn.open_device(device_id=0, l1_small_size=16384)
+x = ttnn.empty([1, 1, 128 * 128, 256], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device)
+weight = ttnn.zeros([256, 256, 3, 3], dtype=ttnn.bfloat16)
+kept = ttnn.empty([32 * 300, 2048], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)
+config = ttnn.Conv2dConfig(shard_layout=ttnn.TensorMemoryLayout.HEIGHT_SHARDED)
+ttnn.conv2d(input_tensor=x, weight_tensor=weight, device=device, in_channels=256, out_channels=256, batch_size=1,
+            input_height=128, input_width=128, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), conv_config=config,
+            slice_config=ttnn.Conv2dL1FullSliceConfig)
+"""
+
+
+def test_a_convolution_that_is_given_no_slices(tmp_path):
+    """Its slice configuration, an object of a class within a class, is made again; what does not fit alone is stated."""
+    tried, _ = profiled(tmp_path, CONVOLUTION)
+    assert tried.why_not == ""
+    (kept,) = (change for change in tried.changes if change.code.startswith("ttnn.deallocate of 9600x2048"))
+    assert "end at" in kept.ended
+    sliced = CONVOLUTION.replace(",\n            slice_config=ttnn.Conv2dL1FullSliceConfig", "")
+    assert fits(tmp_path, sliced) == ("no slice_config" in codes(tried.found))

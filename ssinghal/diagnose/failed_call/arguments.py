@@ -22,8 +22,11 @@ class ArgumentReader:
         Raises:
             InvalidCase: one cannot be made again.
         """
-        args = [self._value(value) for value in arguments["args"]]
-        return args, {name: self._value(value) for name, value in arguments["kwargs"].items()}
+        try:
+            args = [self._value(value) for value in arguments["args"]]
+            return args, {name: self._value(value) for name, value in arguments["kwargs"].items()}
+        except (AttributeError, ImportError, TypeError) as error:
+            raise InvalidCase(f"an argument cannot be made again: {error}") from error
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -55,7 +58,10 @@ class ArgumentReader:
         fields = {name: self._value(field) for name, field in value["fields"].items()}
         if "op_type" in fields:  # a unary operation, whose parameters have no names
             return kind(fields["op_type"], *fields.get("params", ()))
-        made = kind()
+        try:
+            made = kind()
+        except TypeError:  # it has no defaults
+            return kind(**fields)
         for name, field in fields.items():
             if getattr(made, name) != field:
                 setattr(made, name, field)
@@ -69,4 +75,4 @@ class ArgumentReader:
 
 
 def _class(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
+    return reduce(getattr, name.split("."), import_module(module))

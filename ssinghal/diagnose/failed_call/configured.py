@@ -135,6 +135,13 @@ def tables_in_dram(call: FailedCall, failure: Failure) -> Field:
             yield Change("config_tensor_in_dram=True", "in the call, {line}", changed)
 
 
+def sliced_by_ttnn(call: FailedCall, failure: Failure) -> Field:
+    """Without a choice of its own, a convolution or pool on a tensor in DRAM is computed in as many slices as fit."""
+    if call.arguments["kwargs"].get("slice_config") is not None:
+        caution = "TTNN chooses the slices; the result may be in DRAM"
+        yield Change("no slice_config", "in the call, {line}", with_argument(call, "slice_config", None), caution)
+
+
 def freed_input(call: FailedCall, failure: Failure) -> Field:
     yield from _conv_fields(call, "if nothing uses the input afterwards", deallocate_activation=True)
 
@@ -184,6 +191,7 @@ CONFIGURED: tuple[Lever, ...] = (
     smaller_blocks,
     chosen_by_ttnn,
     tables_in_dram,
+    sliced_by_ttnn,
     freed_input,
     other_shards,
     narrower_weights,

@@ -61,7 +61,8 @@ def try_changes(profile: Profile, choice: DeviceChoice, options: PoolOptions, li
         call = failed_call(profile, failure)
     except InvalidCase as error:
         return TriedChanges(why_not=str(error))
-    options = replace(options, workers=1, numerics=False, torch=_needs_torch(call.arguments))
+    torch = _needs_torch(call.arguments)
+    options = replace(options, workers=1, numerics=False, torch=torch, timeout_s=2 * limits.seconds)
     with Pool(choice, options) as pool:
         tried = search(call, failure, lambda changed: pool.run(CallTask(changed)).result(), limits)
         if tried.why_not or tried.spent:
