@@ -24,7 +24,7 @@ from ssinghal.device.releases import find_release, installed_release
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.profile.model import Profile
 
-FIRST_RELEASE = Version("0.75.0")  # in graphs of earlier ones, buffers that are freed have no address
+FIRST_RELEASE = Version(tracker.FIRST_RELEASE)
 STDOUT, COMPARISON = "stdout.txt", "comparison.txt"
 SHOWN = 5  # lines and operations of a comparison on standard error
 

@@ -44,6 +44,7 @@ class Follower:
         self._file: RecordFile | None = None
         self._tracker: Tracker | None = None
         self._span = ""  # the named part of the program that calls belong to
+        self.missed = 0  # calls with a result on a device whose opening was not seen
         self._is_captured: bool | None = None  # whether calls are dispatched while the program captures a graph by itself
         for names, wrap in ((_OPENING, self._opening), (_CLOSING, self._closing)):
             for name in names:
@@ -101,6 +102,12 @@ class Follower:
         """Returns the tracker that is to record a call; under pytest, the call belongs to the test that is running."""
         self.span(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0])
         return self._tracker
+
+    def _unrecorded(self, result: Any) -> Any:
+        """Counts a call without a tracker: a program may have taken ``open_device`` from ttnn before that was followed."""
+        if isinstance(result, self._module.Tensor):
+            self.missed += result.storage_type() == self._module.StorageType.DEVICE
+        return result
 
     def _replace(self, owners: tuple[Any, ...], name: str, wrap: Callable[[Function], Function]) -> None:
         """Wraps what the owners have by this name, if they have it: one function for all of them."""
@@ -178,7 +185,7 @@ class Follower:
             __tracebackhide__ = True  # pytest shows a failing test as it is without a recording
             tracker = self._follow()
             if tracker is None:
-                return function(operation, *args, **kwargs)
+                return self._unrecorded(function(operation, *args, **kwargs))
             return tracker.call(operation.python_fully_qualified_name, function, (operation, *args), kwargs)
 
         setattr(call, _MARK, True)
@@ -192,7 +199,7 @@ class Follower:
             __tracebackhide__ = True
             tracker = self._follow()
             if tracker is None:
-                return made(*args, **kwargs)
+                return self._unrecorded(made(*args, **kwargs))
             return tracker.call(name, made, args, kwargs, is_skipped=stand_in is not None)
 
         return call

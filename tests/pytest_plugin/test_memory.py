@@ -210,6 +210,18 @@ def test_expected_failures_are_strict(budgets):
     assert "the test raised no out-of-memory error" in budgets.failure("test_another_error")
 
 
+def test_a_budget_that_cannot_be_checked_fails(tmp_path):
+    """Marks alone have ttnn followed when the tests are collected: too late for a name that a conftest took from it."""
+    conftest = (SUITES / "conftest_plain.py").read_text().replace("import ttnn", "from ttnn import close_device, open_device")
+    (tmp_path / "conftest.py").write_text(conftest.replace("ttnn.", ""))
+    (tmp_path / "test_late.py").write_text(
+        "import pytest\nimport ttnn\n\n\n@pytest.mark.limit_device_memory(l1_per_core='2 KiB')\ndef test_late(device):\n"
+        "    ttnn.empty([64, 1024], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)\n"
+    )
+    assert "cannot be checked: 1 calls on a device that was opened before ttnn" in run_suite(tmp_path).failure("test_late")
+    assert run_suite(tmp_path, "--tt-memory").code == 0
+
+
 @pytest.mark.parametrize(
     ("test", "text"),
     [

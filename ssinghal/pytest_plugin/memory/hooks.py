@@ -66,7 +66,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     following = config.stash.get(FOLLOWING, None)
-    if following is not None and following.owned:
+    if following is None:
+        return
+    from ssinghal.pytest_plugin.memory.recording import leave
+
+    leave(following.finder)
+    if following.owned:
         os.environ.pop(SHARED, None)
         if not following.kept:
             shutil.rmtree(following.folder, ignore_errors=True)
@@ -101,11 +106,14 @@ def _start(config: pytest.Config) -> None:
     """Registers the parts of the plugin: one that runs tests, and one that reports them where ``--tt-memory`` is given."""
     from ssinghal.pytest_plugin.memory.baseline import Baseline
     from ssinghal.pytest_plugin.memory.collecting import Collector
+    from ssinghal.pytest_plugin.memory.recording import why_not
     from ssinghal.pytest_plugin.memory.running import Runner
     from ssinghal.pytest_plugin.memory.settings import MemorySettings
 
     try:
         settings = MemorySettings(config)
+        if settings.enabled and why_not():
+            raise HarnessError(f"{MEMORY.flag}: {why_not()}")
         baseline = None
         if settings.baseline is not None:
             baseline = Baseline(settings.baseline, settings.tolerance, create=settings.update)

@@ -13,12 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from packaging.version import Version
+
+from ssinghal.device.releases import installed_release
 from ssinghal.profile.model import Buffer, Call, Device, Span
 from ssinghal.profile.replay import Replay
 from ssinghal.pytest_plugin.memory.figures import Figures, Line, by_line, device_text, where
+from ssinghal.tracker import FIRST_RELEASE
 from ssinghal.tracker.inject.sitecustomize import TtnnFinder
 
 Owner = Hashable  # who made a buffer: a fixture, or a test; "" for what is outside of all of them
+
+
+def why_not() -> str:
+    """Returns why the installed release of ttnn cannot be followed, empty where it can."""
+    release = installed_release()
+    if release is None or Version(release.version) >= Version(FIRST_RELEASE):
+        return ""
+    return f"ttnn {release.version} does not report which buffers are freed; {FIRST_RELEASE} and later do"
 
 
 def follow(folder: Path) -> TtnnFinder:
@@ -30,6 +42,8 @@ def follow(folder: Path) -> TtnnFinder:
         if type(finder).__name__ == TtnnFinder.__name__:  # of sitecustomize, which is another module
             return finder  # type: ignore[return-value]
     own = TtnnFinder(str(folder))
+    if why_not():
+        return own
     sys.meta_path.insert(0, own)
     if "ttnn" in sys.modules:
         own.follow(sys.modules["ttnn"])
@@ -45,6 +59,15 @@ class _Start:
     others: int
     unknown_programs: int
     differences: int
+    missed: int
+
+
+def leave(finder: TtnnFinder) -> None:
+    """Leaves ttnn as it was, unless ``ssinghal profile`` follows it."""
+    if isinstance(finder, TtnnFinder) and finder in sys.meta_path:
+        sys.meta_path.remove(finder)
+        if finder.follower is not None:
+            finder.follower.leave()
 
 
 class Recording:
@@ -57,7 +80,7 @@ class Recording:
         self._replay = Replay()
         self._profile = self._replay.profile
         self._owners: dict[int, Owner] = {}  # of buffers, by their identity; those that are allocated stay so
-        self._lost = ""
+        self._lost = why_not()
         self._start = self._now()
 
     @contextmanager
@@ -97,9 +120,10 @@ class Recording:
 
     def _now(self) -> _Start:
         profile = self._profile
-        return _Start(
-            len(profile.calls), len(profile.spans), profile.others, profile.unknown_programs, len(profile.differences)
-        )
+        follower = self._finder.follower
+        missed = 0 if follower is None else follower.missed
+        counts = profile.others, profile.unknown_programs, len(profile.differences), missed
+        return _Start(len(profile.calls), len(profile.spans), *counts)
 
     def _flush(self) -> None:
         """Books what was freed until now, and reads the records up to here."""
@@ -121,10 +145,10 @@ class Recording:
             record = json.loads(line)
             self._replay.read(record)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            self._lost = f"a record cannot be read: {error!r}"
+            self._lost = f"the recording stopped: a record cannot be read: {error!r}"
             return
         if record["k"] == "lost":
-            self._lost = str(record["why"])
+            self._lost = f"the recording stopped: {record['why']}"
         elif record["k"] == "device":
             self._lost = ""
 
@@ -140,7 +164,10 @@ class Recording:
     def _figures(self, made: list[Buffer], owners: Collection[Owner]) -> Figures:
         profile, start = self._profile, self._start
         if self._lost:
-            return Figures(unknown=f"the recording stopped: {self._lost}")
+            return Figures(unknown=self._lost)
+        missed = self._now().missed - start.missed
+        if missed:
+            return Figures(unknown=f"{missed} calls on a device that was opened before ttnn was followed; use --tt-memory")
         calls, spans = profile.calls[start.call :], profile.spans[start.span :]
         if not calls:
             return Figures()
