@@ -139,6 +139,6 @@ def _profiled(request: DeviceRequest, folder: Path, program: _Program, stdout: P
     ended = run_program("profile", request, program.command, variables, stdout)
     try:
         return ended, make_report(folder, request if ended.stopped_by is None else None)
-    except HarnessError as error:
+    except (HarnessError, OSError) as error:  # the exit code stays the program's
         click.echo(f"ssinghal: {error}", err=True)
         return ended, ()

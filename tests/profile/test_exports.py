@@ -176,6 +176,18 @@ def test_bad_use_is_one_line(folder, arguments, line):
     assert sorted(folder.rglob("*")) == before
 
 
+def test_a_folder_of_two_processes_is_exported_file_by_file(folder, tmp_path):
+    (records,) = (folder / "out").glob("records-*.jsonl")
+    (tmp_path / "two").mkdir()
+    for name in ("records-1.jsonl", "records-2.jsonl"):
+        (tmp_path / "two" / name).write_bytes(records.read_bytes())
+    done = run_ssinghal(tmp_path, "profile", "export", "two", "--format", "collapsed")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ssinghal: two: has the profiles of 2 processes; name the file of one of them\n"
+    done = run_ssinghal(tmp_path, "profile", "export", "two/records-2.jsonl", "--format", "collapsed")
+    assert (done.returncode, done.stdout) == (0, "two/collapsed.txt\n")
+
+
 def test_the_end_of_a_device_frees_what_is_left_on_it():
     memories = {"l1": Memory(64, 8_000, 0)}
     devices = [Device("0.81.1", "wormhole_b0", (1, 1), (8, 8), 32, 1_000, 9_000, memories, first) for first in (0, 1)]

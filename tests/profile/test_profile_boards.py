@@ -127,3 +127,12 @@ def test_a_signal_ends_the_program_and_the_report_is_made(tmp_path, number, to_g
     assert [buffer.bank_bytes for buffer in one.resident()] == [TILE_ROW, 2 * TILE_ROW]
     assert (folder / "summary.txt").read_text() in errors
     assert ("SIGTERM: not run: p150-" in errors) == (boards != "n150")
+
+
+def test_a_report_that_cannot_be_written_leaves_the_exit_code_alone(tmp_path):
+    (tmp_path / "program.py").write_text(
+        PROLOGUE + "import os\ntensor()\nos.makedirs('out/summary.txt/own')\nttnn.close_device(device)\nos._exit(7)\n"
+    )
+    done = run_ssinghal(tmp_path, "profile", "-o", "out", "--", "python", "program.py")
+    assert (done.returncode, "Traceback" in done.stderr) == (7, False)
+    assert "summary.txt" in done.stderr.splitlines()[-1]
