@@ -2,7 +2,7 @@
 
 What an L1_SMALL region must hold is what the program allocated in it, from its top down to the lowest address. That size is a
 finding where all allocations of the program fit into it by the same rule (``free_blocks``) and 1/256 of L1 is left over; the
-rest is missing in L1 of every core. A call that lacked room in the region has at least its buffer as well. Of the trace region,
+rest is taken from L1 of every core. A call that lacked room in the region has at least its buffer as well. Of the trace region,
 traces are not allocated on a virtual device: it is a finding only if the program captures none.
 """
 
@@ -53,7 +53,7 @@ def _l1_small(basis: Basis, size: int, needs: list[tuple[int, int]]) -> Finding 
         return None
     used = f"down to the lowest address, {needed:,} B of it are used at most" if needed else "nothing is allocated in it"
     many = f" on the {len(needs):,} devices opened with it" if len(needs) > 1 else ""
-    proof = f"{used}{many}, and all allocations fit into {needed:,} B; the other {unused:,} B are missing in L1 of every core"
+    proof = f"{used}{many}, and all allocations fit into {needed:,} B; the other {unused:,} B are taken from L1 of every core"
     up_to = " up to where the recording ended" if any(basis.is_cut(one) for _, one in needs) else ""
     title = f"L1_SMALL region of {format_bytes(size)}: l1_small_size={needed} suffices{up_to}"
     return _finding(index, "l1_small", title, proof, size, needed)
@@ -106,7 +106,7 @@ def _trace(basis: Basis, size: int, opened: list[int]) -> Finding | None:
         return None
     many = f" on any of the {len(opened):,} devices opened with it" if len(opened) > 1 else ""
     title = f"trace region of {format_bytes(size)} per bank and no trace: trace_region_size=0 suffices"
-    proof = f"nothing is allocated in it, and no trace captured{many}; its {format_bytes(total)} in all are missing in DRAM"
+    proof = f"nothing is allocated in it, and no trace captured{many}; its {format_bytes(total)} in all are taken from DRAM"
     return _finding(opened[0], "trace", title, proof, size, 0)
 
 
