@@ -154,6 +154,12 @@ def test_failed_values_of_the_host(device):
     assert torch.allclose(GOLDEN, GOLDEN + 1)
 
 
+def test_failed_to_raise(device):
+    assert not judge_by_hand(GOLDEN, ttnn.to_torch(placed(device))) < 0
+    with pytest.raises(RuntimeError):
+        ttnn.relu(placed(device))
+
+
 def test_failed_another_exception(device):
     if ttnn.to_torch(placed(device)).sum() == 0:
         raise ValueError("a fault of the test")
@@ -292,6 +298,19 @@ def test_the_summary_counts_every_test_once(classes):
     assert counts["memory"] == "4"
     assert "memory  test_it.py::test_memory_in_setup: L1 bank needs 2,097,152 B, 1,393,312 B free" in classes.output
     assert "timeout  test_it.py::test_timeout: it took longer than 10 s" in classes.output
+
+
+def test_modules_that_cannot_be_imported_have_a_class(tmp_path):
+    (tmp_path / "test_drift.py").write_text("import ttnn\nfrom ttnn import no_such_operation\n")
+    (tmp_path / "test_name.py").write_text("import ttnn\n\nCONFIG = ttnn.NO_SUCH_CONFIG\n")
+    (tmp_path / "test_other.py").write_text("import no_such_package_of_the_suite\n")
+    run = run_suite(tmp_path, "--tt-virtual", "--tb=no", "-n", "1")
+    lines = run.output.splitlines()
+    assert [line for line in lines if line.startswith("not collected")] == [
+        "not collected, API drift  test_drift.py",
+        "not collected, API drift  test_name.py",
+        "not collected, failed  test_other.py",
+    ], run.output
 
 
 # Processes that die -----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from ssinghal.device.error_patterns import lacks_devices, translate_error
 from ssinghal.pytest_plugin.virtual.read_backs import ReadBacks
 from ssinghal.pytest_plugin.virtual.time_limit import TimeLimitExceeded
 
+_NOT_RAISED = "DID NOT RAISE"  # how pytest.raises fails
+
 
 class Outcome(TextEnum):
     """How a test ended; every test has exactly one."""
@@ -63,13 +65,14 @@ def judge(error: BaseException, read_backs: ReadBacks | None) -> Judgement:
     lacking = next((verdict for verdict in verdicts if lacks_devices(verdict)), None)
     if lacking is not None:
         return Judgement(Outcome.NEEDS_MORE_DEVICES, reason=lacking.message)
-    judges_values = isinstance(error, (AssertionError, pytest.fail.Exception))
+    judges_values = isinstance(error, (AssertionError, pytest.fail.Exception)) and not str(error).startswith(_NOT_RAISED)
     if judges_values and read_backs is not None and read_backs.has_escaped and not read_backs.differs_in_shape:
         return Judgement(Outcome.VALUES)
     verdict = verdicts[0]
     if verdict.status is Status.UNSUPPORTED or verdict.thrown_at:
         return Judgement(Outcome.REFUSED, verdict)
-    return Judgement(Outcome.API_DRIFT if is_api_drift(error) else Outcome.FAILED, reason=verdict.message)
+    causes = (error, error.__cause__)  # pytest raises another error from that of a module's import
+    return Judgement(Outcome.API_DRIFT if any(map(is_api_drift, causes)) else Outcome.FAILED, reason=verdict.message)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -105,7 +108,7 @@ def asks_for_devices(reason: str) -> bool:
 _CALLED = re.compile(r"(?:\w+\.)*(\w+)\(\) (?:got an unexpected keyword|got multiple values|missing \d+ required|takes )")
 
 
-def is_api_drift(error: BaseException) -> bool:
+def is_api_drift(error: BaseException | None) -> bool:
     """Whether a name, an argument or a module of TTNN is missing: what another release of it has."""
     if isinstance(error, AttributeError):
         return _is_of_ttnn(error.obj)

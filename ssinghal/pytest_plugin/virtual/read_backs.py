@@ -22,6 +22,8 @@ _ESCAPES = frozenset(
 )
 _INTO_FIRST = frozenset(("__setitem__", "__set__"))  # calls that change their first operand and return nothing
 
+_DEPTH = 4  # arguments of a call, the list of them, and lists in these
+
 Function = Callable[..., Any]
 
 
@@ -146,11 +148,13 @@ class ReadBacks:
         return result
 
 
-def flat(value: Any, depth: int = 3) -> Iterator[Any]:
-    """Yields what nested lists, tuples and dicts hold."""
+def flat(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
+    """Yields what nested lists, tuples and dicts hold; of lists of plain numbers, which may be long, nothing."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)) and depth:
+        if depth < _DEPTH - 1 and value and isinstance(value[0], (int, float)):
+            return
         for one in value:
             yield from flat(one, depth - 1)
     else:

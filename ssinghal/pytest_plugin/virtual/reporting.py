@@ -29,6 +29,7 @@ class OutcomeReporter:
         self._config, self._limit_s = config, limit_s
         self._started: dict[str, float] = {}
         self._properties: dict[str, dict[str, Any]] = {}
+        self._not_collected: dict[str, str] = {}  # module -> its class
 
     # Where tests run ----------------------------------------------------------------------------------------------------------
 
@@ -43,6 +44,15 @@ class OutcomeReporter:
             if judgement.outcome is Outcome.VALUES:
                 _leave_unchecked(item, report)
             _set_properties(item, report, judgement)
+        return report
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Gives a module that cannot be imported the class of its error."""
+        report = yield
+        call = getattr(report, "call", None)
+        if report.failed and call is not None and call.excinfo is not None:
+            setattr(report, OUTCOME, judge(call.excinfo.value, None).outcome.value)
         return report
 
     def _judged(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> Judgement | None:
@@ -68,6 +78,11 @@ class OutcomeReporter:
         if OUTCOME in properties:
             self._properties[report.nodeid] = properties
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        outcome = getattr(report, OUTCOME, None)
+        if outcome is not None:
+            self._not_collected[report.nodeid] = outcome
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
         """Takes the class of a test whose xdist process died."""
@@ -86,11 +101,14 @@ class OutcomeReporter:
         return None
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self._properties:
+        if not self._properties and not self._not_collected:
             return
         counts = Counter(Outcome(properties[OUTCOME]) for properties in self._properties.values())
         terminalreporter.section("outcomes of TTNN tests")
-        terminalreporter.write_line(", ".join(f"{counts[outcome]:,} {outcome}" for outcome in Outcome if counts[outcome]))
+        if counts:
+            terminalreporter.write_line(", ".join(f"{counts[outcome]:,} {outcome}" for outcome in Outcome if counts[outcome]))
+        for module, why in self._not_collected.items():
+            terminalreporter.write_line(f"not collected, {why}  {module}")
         for outcome in _LISTED:
             for nodeid, properties in self._properties.items():
                 if properties[OUTCOME] == outcome.value:
