@@ -17,6 +17,9 @@ from ssinghal.profile.residents import PeakFinder, Residents
 from ssinghal.profile.sharing import Sharing
 from ssinghal.tracker.records import VERSION
 
+_NOT_FOLLOWED = (
+    "If it did, nothing was recorded: Python with -I, -E or -S, or without the PYTHONPATH that it was given, is not followed"
+)
 FREEING = frozenset({"ttnn.deallocate", "Tensor.deallocate"})  # they do not use their operand
 
 
@@ -34,7 +37,7 @@ def read_profiles(path: Path) -> list[Profile]:
     files = [path] if path.is_file() else sorted(path.glob(RECORDS))
     if not files:
         below = sorted({file.parent.name for file in path.glob(f"*/{RECORDS}")})
-        why = f"name one of its profiles: {', '.join(below)}" if below else "did the program open a device?"
+        why = f"name one of its profiles: {', '.join(below)}" if below else f"did the program open a device? {_NOT_FOLLOWED}"
         raise HarnessError(f"{path}: no {RECORDS}: {why}")
     return [_replayed(file) for file in files]
 

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, partial
 from linecache import getline
 from threading import get_ident
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 from ssinghal.tracker.arguments import ArgumentWriter
 from ssinghal.tracker.device import device_record, memory_kinds
 from ssinghal.tracker.events import EventReader
+from ssinghal.tracker.interrupts import HeldSignals
 from ssinghal.tracker.programs import Identity
 from ssinghal.tracker.records import RecordFile
 from ssinghal.tracker.shadow import is_repeatable, nodes_without_dispatch
@@ -30,6 +32,22 @@ ERROR_LIMIT = 4000
 TEXT_LIMIT = 200
 
 T = TypeVar("T")
+
+
+@dataclass
+class _Made:
+    """A call that is being made."""
+
+    name: str
+    function: Callable[..., Any] | None = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    is_skipped: bool = False
+    record: dict[str, Any] | None = None  # until it is written
+    gap: list[Any] | None = None
+    started: int = 0
+    result: Any = None
+    error: BaseException | None = None
 
 
 class Tracker:
@@ -44,6 +62,7 @@ class Tracker:
         self.device = device
         self.is_within = False  # a call that TTNN makes inside of another one is part of that
         self._thread = get_ident()
+        self._signals = HeldSignals()
         self._calls = self._others = 0
         self._before: list[Any] = []
         self._is_lost = self._is_capturing = False
@@ -64,7 +83,8 @@ class Tracker:
 
     def stop(self) -> None:
         """Ends the recording; the device may be closed then."""
-        self._safely(lambda: self._file.write("end", gap=self._taken(), **self._counts()))
+        with self._signals.held():
+            self._safely(lambda: self._file.write("end", gap=self._taken(), **self._counts()))
 
     def span(self, name: str) -> bool:
         """Begins a named part of the program, and ends the one before; an empty name ends that alone.
@@ -73,8 +93,9 @@ class Tracker:
         """
         if self.is_within or self._is_lost or get_ident() != self._thread:
             return False
-        self._safely(lambda: self._file.write("span", name=name, gap=self._taken()))
-        self._safely(self._begin)
+        with self._signals.held():
+            self._safely(lambda: self._file.write("span", name=name, gap=self._taken()))
+            self._safely(self._begin)
         return True
 
     def lose(self, why: str) -> None:
@@ -93,16 +114,19 @@ class Tracker:
         """
         if not self._may_follow():
             return False
-        self._before = self._safely(self._taken) or []
-        self.is_within = True
+        with self._signals.held():
+            self._before = self._safely(self._taken) or []
+            self.is_within = True
         return True
 
     def resume(self, nodes: list[dict[str, Any]]) -> None:
         """Takes what the program's own capture holds for the events of one call."""
-        self.is_within = False
-        record = self._safely(lambda: self._started("ttnn.graph.end_graph_capture", (), sys._getframe(4)))
-        if record is not None:
-            self._safely(lambda: self._ended(record, self._before, self._reader.events(nodes)))
+        caller = sys._getframe(2)
+        with self._signals.held():
+            self.is_within = False
+            record = self._safely(lambda: self._started(_Made("ttnn.graph.end_graph_capture"), caller))
+            if record is not None:
+                self._safely(lambda: self._ended(record, self._before, self._reader.events(nodes)))
 
     def leave_out(self, device: Any) -> None:
         """What is allocated on another device, or on a submesh of this one, is counted alone."""
@@ -125,37 +149,52 @@ class Tracker:
         __tracebackhide__ = True
         if not self._may_follow():
             return function(*args, **kwargs)
-        self.is_within = True
+        caller = sys._getframe(2)
+        made = _Made(name, function, args, kwargs, is_skipped)
         try:
-            caller = sys._getframe(2)
-            record = self._safely(lambda: self._started(name, (args, kwargs), caller))
-            if record is not None and is_skipped:
-                record["skipped"] = True
-            gap = self._safely(self._taken)
-            self._safely(self._begin)
-            started = time.perf_counter_ns()
-            try:
-                result = function(*args, **kwargs)
-            except BaseException as error:
-                if record is not None:
-                    record["error"] = [type(error).__name__, str(error)[:ERROR_LIMIT]]
-                    writer = ArgumentWriter(self._module, self.device)
-                    record["arguments"] = self._safely(lambda: writer.written(args, kwargs))
-                raise
-            else:
-                if record is not None:
-                    record["out"] = self._safely(lambda: [self._tensor(tensor) for tensor in self._tensors(result)])
-                return result
-            finally:
-                if record is not None and gap is not None:
-                    record["us"] = (time.perf_counter_ns() - started) // 1000
-                    identity = cache(partial(self._identity, record, args, kwargs))
-                    events = self._safely(lambda: self._taken(identity)) or []
-                    if self._has_shadows and self._reader.unknown and "error" not in record:
-                        self._safely(lambda: self._repeat(events, record["out"], partial(function, *args, **kwargs), identity))
-                    self._safely(lambda: self._ended(record, gap, events))
+            self.is_within = True
+            self._signals.hold()
+            self._before_call(made, caller)
+            made.started = time.perf_counter_ns()
+            self._signals.release()
+            made.result = function(*args, **kwargs)
+            return made.result
+        except BaseException as error:
+            made.error = error
+            raise
         finally:
-            self.is_within = False
+            try:
+                self._after_call(made)
+            finally:
+                self._after_call(made)  # a signal may have come before it could be held
+                self.is_within = False
+                made.error = None  # or else the exception and this frame hold each other
+                self._signals.release()
+
+    def _before_call(self, made: _Made, caller: Any) -> None:
+        made.record = self._safely(lambda: self._started(made, caller))
+        made.gap = self._safely(self._taken)
+        self._safely(self._begin)
+
+    def _after_call(self, made: _Made) -> None:
+        """Writes the record of a call, unless it is written."""
+        self._signals.hold()
+        record, gap = made.record, made.gap
+        if record is None or gap is None:
+            return
+        made.record = None
+        record["us"] = (time.perf_counter_ns() - made.started) // 1000
+        if made.error is not None:
+            record["error"] = [type(made.error).__name__, str(made.error)[:ERROR_LIMIT]]
+            writer = ArgumentWriter(self._module, self.device)
+            record["arguments"] = self._safely(lambda: writer.written(made.args, made.kwargs))
+        else:
+            record["out"] = self._safely(lambda: [self._tensor(tensor) for tensor in self._tensors(made.result)])
+        identity = cache(partial(self._identity, record, made.args, made.kwargs))
+        events = self._safely(lambda: self._taken(identity)) or []
+        if self._has_shadows and self._reader.unknown and made.error is None:
+            self._safely(lambda: self._repeat(events, record["out"], made, identity))
+        self._safely(lambda: self._ended(record, gap, events))
 
     def _may_follow(self) -> bool:
         """Whether a call is one to record. TTNN captures the calls of one thread; those of others are counted alone."""
@@ -188,9 +227,10 @@ class Tracker:
             return None
         return f"{record['name']} {[spec for spec, _ in record['in']]} {written}"
 
-    def _repeat(self, events: list[Any], results: list[Any], call: partial[object], identity: Identity) -> None:
+    def _repeat(self, events: list[Any], results: list[Any], made: _Made, identity: Identity) -> None:
         """Repeats a call without dispatch, where that is safe. If it changed the memory all the same, it was the last."""
-        if is_repeatable(call.args[0], events, results):
+        if made.function is not None and is_repeatable(made.args[0], events, results):
+            call = partial(made.function, *made.args, **made.kwargs)
             before = self._views()
             self._reader.learn(nodes_without_dispatch(self._graph, call), identity)
             self._has_shadows = self._views() == before
@@ -202,12 +242,14 @@ class Tracker:
         self._is_capturing = False
         return self._reader.events(self._graph.end_graph_capture(), identity)
 
-    def _started(self, name: str, arguments: Any, caller: Any) -> dict[str, Any]:
+    def _started(self, made: _Made, caller: Any) -> dict[str, Any]:
         """Writes that a call starts, so that a crash within it has its name."""
-        record: dict[str, Any] = {"n": self._calls, "name": name, "stack": self._stack(caller)}
+        record: dict[str, Any] = {"n": self._calls, "name": made.name, "stack": self._stack(caller)}
         self._calls += 1
         self._file.write("start", **record)
-        record["in"] = [self._tensor(tensor) for tensor in self._tensors(arguments)]
+        record["in"] = [self._tensor(tensor) for tensor in self._tensors((made.args, made.kwargs))]
+        if made.is_skipped:
+            record["skipped"] = True
         return record
 
     def _ended(self, record: dict[str, Any], gap: list[Any], events: list[Any]) -> None:
