@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ssinghal.errors import HarnessError
+from ssinghal.profile.failure import explain
 from ssinghal.profile.replay import read_profiles, replay
 from ssinghal.profile.text import summary
 
@@ -211,3 +212,20 @@ def test_the_peak_of_a_call_is_without_what_was_freed_before_it():
 def test_the_peak_of_the_first_call_has_what_was_allocated_before_it():
     profile = replay([*HEADER, call([], 0, gap=[A_THOUSAND, A_FREE]), call([], 0)])
     assert [one.peak["l1"] for one in profile.calls] == [1_000, 0]
+
+
+def test_what_a_failing_call_freed_before_it_failed_was_not_resident_then():
+    """Its input was freed, the next buffer found no room among 2,000 B that are left, and then its own was freed."""
+    text = (
+        "Out of Memory: Not enough space to allocate 448000 B L1 buffer across 64 banks, where each bank needs to store 7000 B,"
+        " but bank size is 8000 B (allocated: 2000 B, free: 6000 B, largest free block: 4000 B)"
+    )
+    made = [["+", "l1", 8_000, 1_000, 64_000], ["+", "l1", 7_000, 1_000, 64_000]]
+    events = [["+", "l1", 5_000, 1_000, 64_000], ["-", "l1", 7_000], ["-", "l1", 5_000]]
+    profile = replay([*HEADER, call(made, 2_000), call(events, 1_000, error=["RuntimeError", text])])
+    assert [buffer.address for buffer in profile.failure.resident] == [8_000, 5_000]
+    assert [buffer.address for buffer in profile.failure.before] == [8_000, 7_000]
+    failure = explain(profile)
+    assert (failure.need_bytes, failure.missing_bytes, failure.least) == (7_008, 3_000, ())  # of multiples of 32 B
+    assert "made by the failing call" in [resident.role.value for resident in failure.residents]
+    assert not profile.differences
