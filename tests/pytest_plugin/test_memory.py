@@ -158,11 +158,14 @@ def test_budgets_count_where_values_are_not_checked(tmp_path):
         "    b = ttnn.from_torch(a, ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, **placed)\n"
         "    assert torch.allclose(ttnn.to_torch(b).float(), a)\n"
     )
-    done = run_pytest(tmp_path, "--tt-virtual", "n150", "--tt-memory")
+    baseline = ("--tt-memory-baseline", "base.jsonl", "--tt-memory-update")
+    done = run_pytest(tmp_path, "--tt-virtual", "n150", "--tt-memory", *baseline)
     assert "1 failed, 1 values not checked" in done.output
     head, line = done.failure("test_values[128]").splitlines()
     assert head.startswith("limit_device_memory(l1_per_core): L1 per core took 4 KiB (4,096 B), 2,048 B over")
     assert re.search(r"1 x +ttnn.from_torch, .*test_values.py:11 \(test_values\)", line)
+    _, *written = map(json.loads, (tmp_path / "base.jsonl").read_text().splitlines())
+    assert [(fields["test"], fields["l1_bytes"]) for fields in written] == [("test_values.py::test_values[64]", 2048)]
 
 
 # Budgets and expected failures --------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.pytest_plugin.memory.baseline import Baseline
 from ssinghal.pytest_plugin.memory.figures import Figures
 from ssinghal.pytest_plugin.memory.journal import read_journals
-from ssinghal.pytest_plugin.memory.running import FIGURES_ATTRIBUTE
+from ssinghal.pytest_plugin.memory.running import FIGURES_ATTRIBUTE, PASSED_ATTRIBUTE
 from ssinghal.pytest_plugin.memory.settings import MemorySettings
 
 RESULT = "tests.jsonl"  # of all processes, in the order of the tests' ids
@@ -37,7 +37,7 @@ class Collector:
                 self._passed.discard(report.nodeid)
             return
         figures = self._figures[report.nodeid] = Figures.from_json(fields)
-        if report.passed:
+        if getattr(report, PASSED_ATTRIBUTE):
             self._passed.add(report.nodeid)
         why = self._baseline.contradiction(figures) if self._baseline is not None else ""
         if why:

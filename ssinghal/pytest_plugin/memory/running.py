@@ -22,7 +22,9 @@ from ssinghal.pytest_plugin.memory.marks import Marks, marks_of
 from ssinghal.pytest_plugin.memory.recording import Owner, Recording
 from ssinghal.tracker.inject.sitecustomize import TtnnFinder
 
-FIGURES_ATTRIBUTE = "ssinghal_memory"  # on reports: plain values, so that they cross from xdist's processes
+# Names of attributes on reports. They hold plain values, so that they cross from xdist's processes.
+FIGURES_ATTRIBUTE = "ssinghal_memory"
+PASSED_ATTRIBUTE = "ssinghal_memory_passed"  # whether the test ran to its end, values that are not checked aside
 MARKS = pytest.StashKey[Marks]()
 FAULT = pytest.StashKey[str]()  # of a mark
 UNCHECKED = "values not checked"  # a class of --tt-virtual: the test did all that it does to memory
@@ -112,13 +114,16 @@ class Runner:
         item.user_properties += properties
         report.user_properties += properties
         setattr(report, FIGURES_ATTRIBUTE, figures.to_json())
-        if not report.passed:
-            return
+        lines = self._judged(item, marks, figures) if report.passed else []
+        if lines:
+            fail(item, report, lines)
+        setattr(report, PASSED_ATTRIBUTE, report.passed)
+
+    def _judged(self, item: pytest.Item, marks: Marks, figures: Figures) -> list[str]:
         lines = excesses(marks, figures)
         if self._baseline is not None:
             lines += self._baseline.growth(item.nodeid, figures)
-        if lines:
-            fail(item, report, lines)
+        return lines
 
 
 def _tests_on(session: pytest.Session, board: str) -> dict[str, str]:
