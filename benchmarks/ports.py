@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from ssinghal.profile.model import Profile
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 
 PORTS = Path(__file__).parents[1] / "examples" / "ports"
 TITLES = {"resnet50": "ResNet-50", "unet": "U-Net", "vit": "ViT", "yolov8s": "YOLOv8s"}

@@ -96,7 +96,7 @@ def measure_reader(calls: int, folder: Path) -> str:
     write_records(folder, calls)
     (records,) = folder.glob("records-*.jsonl")
     code = (
-        "import resource, sys, time; from pathlib import Path; from ssinghal.profile.replay import read_profiles\n"
+        "import resource, sys, time; from pathlib import Path; from ssinghal.profile.reading import read_profiles\n"
         "before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()\n"
         "(profile,) = read_profiles(Path(sys.argv[1])); taken = time.process_time() - started\n"
         "print(len(profile.calls), len(profile.buffers), len(profile.differences), taken,"

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 
 State = tuple[int, int]  # bytes per bank or core allocated, and of the largest free block
 Event = tuple[str, str, int, int]  # allocate or free, memory, bytes per bank or core, address

@@ -43,7 +43,7 @@ def compare(before: Path, after: Path, limit: GrowthLimit | None, everything: bo
     """
     from ssinghal.profile.comparison import paired
     from ssinghal.profile.comparison_text import SHOWN, lines, to_json
-    from ssinghal.profile.replay import read_profiles
+    from ssinghal.profile.reading import read_profiles
 
     comparisons, removed, added = paired(read_profiles(before), read_profiles(after))
     alone = [

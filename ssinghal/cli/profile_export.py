@@ -65,7 +65,7 @@ def export(source: Path, form: Format, memory: str | None, output: Path | None) 
       memory_viz  every allocation and free: PyTorch's memory_viz page
       visualizer  operations, tensors and buffers: ttnn-visualizer
     """
-    from ssinghal.profile.replay import read_profiles
+    from ssinghal.profile.reading import read_profiles
 
     if memory is not None and form is not Format.COLLAPSED:
         raise click.UsageError("--of requires --format collapsed")

@@ -28,7 +28,7 @@ def make_report(folder: Path, device: DeviceRequest | None = None) -> Sequence[P
     Raises:
         HarnessError: there are no records, or a line of them is damaged.
     """
-    from ssinghal.profile.replay import read_profiles
+    from ssinghal.profile.reading import read_profiles
     from ssinghal.profile.report import write_report
 
     profiles = read_profiles(folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ssinghal.errors import InvalidCase
 from ssinghal.profile.model import Call, Profile
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from ssinghal.profile.text import summary
 from ssinghal.tracker.start import Follower
 

@@ -7,18 +7,16 @@ tensor, is booked between them.
 from __future__ import annotations
 
 import json
-import os
 import sys
-import sysconfig
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from linecache import getline
 from threading import get_ident
 from typing import Any, TypeVar
 
 from ssinghal.tracker.arguments import ArgumentWriter
+from ssinghal.tracker.description import Description
 from ssinghal.tracker.device import device_record, memory_kinds
 from ssinghal.tracker.events import EventReader
 from ssinghal.tracker.interrupts import HeldSignals
@@ -26,10 +24,7 @@ from ssinghal.tracker.programs import Identity
 from ssinghal.tracker.records import RecordFile
 from ssinghal.tracker.shadow import is_repeatable, nodes_without_dispatch
 
-_LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib", "scripts")})
-_OWN = os.path.dirname(os.path.dirname(__file__)) + os.sep  # this package: its pytest plugin wraps calls of TTNN too
 ERROR_LIMIT = 4000
-TEXT_LIMIT = 200
 
 T = TypeVar("T")
 
@@ -57,7 +52,6 @@ class Tracker:
         """``has_shadows``: whether calls are repeated without dispatch to know their program buffers."""
         self._module, self._file, self._has_shadows = ttnn, file, has_shadows
         self._graph = ttnn._ttnn.graph
-        self._foreign = (_OWN, os.path.dirname(ttnn.__file__), "<frozen ", *_LIBRARIES)  # files that are not the user's
         self._memories = memory_kinds(ttnn)
         self.device = device
         self.is_within = False  # a call that TTNN makes inside of another one is part of that
@@ -76,6 +70,7 @@ class Tracker:
         banks = {name: memory[0] for name, memory in described["memories"].items()}
         programs = getattr(self.device, "num_program_cache_entries", lambda: 1)()
         self._reader = EventReader(banks, described["granule"], described["l1_base"], knows_all_programs=programs == 0)
+        self._described = Description(self._module, self._file, self._reader.elsewhere)
         for submesh in self.device.get_submeshes() if hasattr(self.device, "get_submeshes") else ():
             self.leave_out(submesh)
         self._file.write("device", **described)
@@ -189,7 +184,7 @@ class Tracker:
             writer = ArgumentWriter(self._module, self.device)
             record["arguments"] = self._safely(lambda: writer.written(made.args, made.kwargs))
         else:
-            record["out"] = self._safely(lambda: [self._tensor(tensor) for tensor in self._tensors(made.result)])
+            record["out"] = self._safely(lambda: self._described.tensors(made.result))
         identity = cache(partial(self._identity, record, made.args, made.kwargs))
         events = self._safely(lambda: self._taken(identity)) or []
         if self._has_shadows and self._reader.unknown and made.error is None:
@@ -244,10 +239,10 @@ class Tracker:
 
     def _started(self, made: _Made, caller: Any) -> dict[str, Any]:
         """Writes that a call starts, so that a crash within it has its name."""
-        record: dict[str, Any] = {"n": self._calls, "name": made.name, "stack": self._stack(caller)}
+        record: dict[str, Any] = {"n": self._calls, "name": made.name, "stack": self._described.stack(caller)}
         self._calls += 1
         self._file.write("start", **record)
-        record["in"] = [self._tensor(tensor) for tensor in self._tensors((made.args, made.kwargs))]
+        record["in"] = self._described.tensors((made.args, made.kwargs))
         if made.is_skipped:
             record["skipped"] = True
         return record
@@ -266,55 +261,3 @@ class Tracker:
     def _view(self, kind: Any) -> list[int]:
         view = self._module.get_memory_view(self.device, kind)
         return [view.total_bytes_allocated_per_bank, view.largest_contiguous_bytes_free_per_bank]
-
-    def _tensors(self, value: Any, depth: int = 6) -> Iterator[Any]:
-        """Yields the tensors in nested lists, which may contain themselves."""
-        if isinstance(value, self._module.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)) and depth:
-            for item in value:
-                yield from self._tensors(item, depth - 1)
-        elif isinstance(value, dict):
-            yield from self._tensors(list(value.values()), depth)
-
-    def _tensor(self, tensor: Any) -> list[Any]:
-        """Returns the number of a tensor's spec and its address; no address on the host or once it is freed."""
-        shape, dtype, layout = tuple(tensor.shape), tensor.dtype.name.lower(), tensor.layout.name.lower()
-        if tensor.storage_type() != self._module.StorageType.DEVICE:
-            return [
-                self._file.number("spec", (shape, dtype, layout), shape=shape, dtype=dtype, layout=layout, memory=None),
-                None,
-            ]
-        config = tensor.memory_config()
-        memory, placed = config.buffer_type.name.lower(), config.memory_layout.name.lower()
-        shard = config.shard_spec and [list(config.shard_spec.shape), str(config.shard_spec.grid)]
-        written = config.to_json() if config.is_sharded() else ""
-        number = self._file.number(
-            "spec",
-            (shape, dtype, layout, memory, placed, written),
-            shape=shape,
-            dtype=dtype,
-            layout=layout,
-            memory=memory,
-            memory_layout=placed,
-            shard=shard,
-            **({"config": written} if written else {}),
-        )
-        is_here = not self._reader.elsewhere or tensor.device().id() not in self._reader.elsewhere
-        return [number, tensor.buffer_address() if is_here and tensor.is_allocated() else None]
-
-    def _site(self, key: tuple[str, int, str]) -> int:
-        file, line, function = key
-        text = getline(file, line).strip()[:TEXT_LIMIT]
-        return self._file.number("site", key, file=file, line=line, function=function, text=text)
-
-    def _stack(self, frame: Any) -> int:
-        """Returns the number of the user's frames around a call: those that no library has."""
-        sites = []
-        while frame is not None:
-            code = frame.f_code
-            if not code.co_filename.startswith(self._foreign):
-                key = (code.co_filename, frame.f_lineno, code.co_name)
-                sites.append(self._site(key))
-            frame = frame.f_back
-        return self._file.number("stack", tuple(sites), sites=sites)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ssinghal.profile.finding import Finding
 from ssinghal.profile.findings import find
 from ssinghal.profile.model import Call, Profile
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile.measure import run_ssinghal
 
 DRIVER = """

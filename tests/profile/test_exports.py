@@ -12,7 +12,7 @@ import pytest
 
 from ssinghal.profile.exports.timeline import steps
 from ssinghal.profile.model import Buffer, Call, Device, Memory, Profile
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile.measure import run_ssinghal
 from tests.profile.test_profile_command import PROLOGUE, TILE_ROW
 

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from ssinghal.profile.exports.visualizer import BUFFER_TYPES
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from ssinghal.report.visualizer_export import REPORTS
 from tests.profile.measure import ROOT, run_ssinghal
 from tests.profile.test_exports import exported

@@ -8,7 +8,7 @@ import pytest
 
 from ssinghal.profile.failure import Role, explain
 from ssinghal.profile.failure_text import failure_lines
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile.measure import run_ssinghal
 
 pytestmark = pytest.mark.virtual_device

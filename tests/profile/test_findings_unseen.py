@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ssinghal.profile.findings import find
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile import findings_programs as programs
 from tests.profile.measure import run_ssinghal
 from tests.profile.several import profiled

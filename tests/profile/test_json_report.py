@@ -11,7 +11,8 @@ from ssinghal.errors import HarnessError
 from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.json_report import json_text, write_json
 from ssinghal.profile.model import Site
-from ssinghal.profile.replay import read_profiles, replay
+from ssinghal.profile.reading import read_profiles
+from ssinghal.profile.replay import replay
 from tests.profile.measure import ROOT, run_ssinghal
 from tests.profile.records import DEVICE, L1_BANK, NET, PROGRAM, call, profile, sites
 

@@ -11,7 +11,7 @@ import pytest
 
 from ssinghal.device.releases import find_release, installed_release
 from ssinghal.errors import HarnessError
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile.measure import ROOT, run_ssinghal
 from tests.profile.test_profile_command import PROLOGUE, TILE_ROW
 from tests.support.processes import all_ended

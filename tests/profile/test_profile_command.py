@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile.measure import ROOT, run_ssinghal
 from tests.profile.test_sequences import EXPECTED, PROGRAMS
 

@@ -8,7 +8,8 @@ import pytest
 
 from ssinghal.errors import HarnessError
 from ssinghal.profile.failure import explain
-from ssinghal.profile.replay import read_profiles, replay
+from ssinghal.profile.reading import read_profiles
+from ssinghal.profile.replay import replay
 from ssinghal.profile.text import summary
 
 HEADER = [

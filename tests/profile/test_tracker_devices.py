@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile.measure import run_ssinghal
 
 pytestmark = pytest.mark.virtual_device

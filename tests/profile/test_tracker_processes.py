@@ -9,7 +9,7 @@ import sysconfig
 
 import pytest
 
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from ssinghal.tracker.interrupts import HeldSignals
 from tests.profile.measure import run_ssinghal
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from ssinghal.tracker.events import EventReader
 from ssinghal.tracker.programs import ProgramPlan
 from tests.profile.measure import ROOT, run_ssinghal

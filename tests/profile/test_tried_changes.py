@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ssinghal.profile.failure import explain
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from ssinghal.profile.tried_changes import TriedChange, TriedChanges
 from tests.profile.measure import ROOT, run_ssinghal
 from tests.profile.test_failure import CLASH, CONFIGURED, OPENED, POOL, PROLOGUE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssinghal.profile.replay import read_profiles
+from ssinghal.profile.reading import read_profiles
 from tests.profile.measure import ROOT, assert_as_recorded, capture, failure, peaks, run_ssinghal
 
 pytestmark = pytest.mark.virtual_device
