@@ -46,10 +46,8 @@ def processor_seconds(*words: str) -> float:
 def sizes(profile: Profile) -> tuple[int, ...]:
     """Returns the columns from the most of L1 to the difference."""
     l1, l1_small, dram = (profile.peaks[name].bank_bytes if name in profile.peaks else 0 for name in ("l1", "l1_small", "dram"))
-    programs = [program for call in profile.calls for program in call.programs]
-    with_programs = max(l1, *(program.l1_bytes + (program.program_bytes or 0) for program in programs))
     difference = max((abs(d.replayed_bytes - d.allocator_bytes) for d in profile.differences), default=0)
-    return l1, with_programs, profile.unknown_programs, l1_small, dram, difference
+    return l1, profile.l1_and_program_bytes, profile.unknown_programs, l1_small, dram, difference
 
 
 def measure(port: str, board: str, repeat: int, folder: Path) -> tuple[str, ...]:

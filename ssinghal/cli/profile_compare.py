@@ -37,7 +37,7 @@ def compare(before: Path, after: Path, limit: GrowthLimit | None, everything: bo
 
     A profile is a folder, or the file of one process in it. Peaks per memory, the lines that hold them, and call by call what
     each allocates, its program buffers and the placement of its results. Calls correspond by name and by the text of their
-    line, so that lines may have moved.
+    line, or by the function that makes them where a line or a file is another, in order.
 
     Exit code 0, 1 for a finding of --fail-on-increase, 2 for profiles that cannot be read.
     """
@@ -57,4 +57,6 @@ def compare(before: Path, after: Path, limit: GrowthLimit | None, everything: bo
     findings = [*(finding for one in comparisons for finding in limit.findings(one)), *alone] if limit else []
     for finding in findings:
         click.echo(f"ssinghal: finding: {finding}", err=True)
+    for remark in (remark for one in comparisons for remark in (limit.unproven(one) if limit else [])):
+        click.echo(f"ssinghal: {remark}", err=True)
     sys.exit(1 if findings else 0)

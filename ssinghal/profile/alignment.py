@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from itertools import groupby
 
 from ssinghal.profile.model import Call, Profile, Site
 
 EDITS_LIMIT = 1_000  # the search for the fewest insertions and deletions takes memory in proportion to its square
+
+_KEYS = 5  # how many keys ``_keys`` gives
 
 Pair = tuple[int | None, int | None]
 
@@ -16,10 +19,14 @@ Pair = tuple[int | None, int | None]
 def aligned_calls(before: Profile, after: Profile) -> list[tuple[Call | None, Call | None]]:
     """Returns the calls of both in order, each with its counterpart; None for a call that the other does not make.
 
-    Two calls correspond if they have the same name and come from the same text in the same function of the same file, in the
-    order that leaves the fewest without a counterpart.
+    Calls that correspond have the same name, and are in the same order. First those are matched that come from the same text in
+    the same function of the same file, so that the fewest have no counterpart; then, between each two of them, those that have
+    less in common, such as the function alone where the line was edited.
     """
-    pairs = align(*([_key(profile, call) for call in profile.calls] for profile in (before, after)))
+    one_keys, other_keys = ([_keys(profile, call) for call in profile.calls] for profile in (before, after))
+    pairs: list[Pair] = [*((n, None) for n in range(len(one_keys))), *((None, n) for n in range(len(other_keys)))]
+    for nth in range(_KEYS):
+        pairs = _with_gaps_aligned(pairs, [keys[nth] for keys in one_keys], [keys[nth] for keys in other_keys])
     return [(None if one is None else before.calls[one], None if other is None else after.calls[other]) for one, other in pairs]
 
 
@@ -41,10 +48,29 @@ def relative(profile: Profile, file: str) -> str:
     return os.path.relpath(file, profile.folder) if inside else file
 
 
-def _key(profile: Profile, call: Call) -> Hashable:
-    if call.site is None:
-        return call.name
-    return call.name, relative(profile, call.site.file), call.site.function, call.site.text or call.site.line
+def _keys(profile: Profile, call: Call) -> tuple[Hashable, ...]:
+    """Returns what a call may have in common with its counterpart, from the most to the least."""
+    name, site = call.name, call.site
+    if site is None:
+        return (name,) * _KEYS
+    text = site.text or site.line
+    file = relative(profile, site.file)
+    return (name, file, site.function, text), (name, site.function, text), (name, text), (name, site.function), name
+
+
+def _with_gaps_aligned(pairs: Sequence[Pair], before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Pair]:
+    """Returns the pairs, with those added that can be made of the positions between them that have no counterpart."""
+    found: list[Pair] = []
+    for is_complete, group in groupby(pairs, key=lambda pair: None not in pair):
+        stretch = list(group)
+        if is_complete:
+            found += stretch
+            continue
+        one = [a for a, _ in stretch if a is not None]
+        other = [b for _, b in stretch if b is not None]
+        for a, b in align([before[n] for n in one], [after[n] for n in other]):
+            found.append((None if a is None else one[a], None if b is None else other[b]))
+    return found
 
 
 def align(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Pair]:
@@ -75,7 +101,7 @@ def _longest(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[tuple[i
     E. W. Myers, An O(ND) difference algorithm and its variations (1986): ``reach[d]`` is how far into ``one`` one gets with so
     many edits, for each diagonal.
     """
-    if not one or not other:
+    if set(one).isdisjoint(other):
         return []
     reach = {1: 0}
     history = []

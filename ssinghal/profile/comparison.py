@@ -26,8 +26,9 @@ class LineChange(NamedTuple):
 class Comparison:
     """What changed from ``before`` to ``after``. ``calls``: those that changed, in order.
 
-    ``peaks``: per memory. ``l1_and_programs``: the most of L1 that tensors and the program buffers of a program took together.
-    ``l1_between``: the most of L1 between two calls. ``headroom``: the least in L1.
+    ``peaks``: per memory. ``l1_and_programs``: the most of L1 that tensors took, by themselves or together with the program
+    buffers of a program; at least that in a profile with unknown programs. ``l1_between``: the most of L1 between two calls.
+    ``headroom``: the least in L1.
     """
 
     before: Profile
@@ -47,7 +48,7 @@ class Comparison:
             before,
             after,
             {memory: Change(_peak(before, memory), _peak(after, memory)) for memory in used},
-            Change(_l1_and_programs(before), _l1_and_programs(after)),
+            Change(before.l1_and_program_bytes, after.l1_and_program_bytes),
             Change(_l1_between(before), _l1_between(after)),
             Change(_headroom(before), _headroom(after)),
             _lines(before, after, used, corresponding_sites(pairs)),
@@ -61,7 +62,7 @@ class Comparison:
 
     @property
     def unknown_programs(self) -> Change:
-        """How many runs of programs TTNN did not report: where they differ, figures with program buffers are of other ones."""
+        """How many runs of programs TTNN did not report: where there are any, figures with program buffers are lower bounds."""
         return Change(self.before.unknown_programs, self.after.unknown_programs)
 
     @property
@@ -103,11 +104,6 @@ def _arguments(profile: Profile) -> tuple[str, ...]:
 
 def _peak(profile: Profile, memory: str) -> int:
     return profile.peaks[memory].bank_bytes if memory in profile.peaks else 0
-
-
-def _l1_and_programs(profile: Profile) -> int | None:
-    programs = (program for call in profile.calls for program in call.programs)
-    return max((one.l1_bytes + one.program_bytes for one in programs if one.program_bytes is not None), default=None)
 
 
 def _l1_between(profile: Profile) -> int:

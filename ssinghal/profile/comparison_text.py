@@ -30,8 +30,9 @@ def lines(comparison: Comparison, shown: int | None = SHOWN) -> Iterator[str]:
     yield f"L1 per core between operations: peak {sizes(comparison.l1_between)}"
     yield f"L1 with program buffers: peak {sizes(comparison.l1_and_programs)}"
     unknown = comparison.unknown_programs
-    if unknown.is_one:
-        yield f"  of programs that TTNN reported; it did not report {unknown.before:,} → {unknown.after:,} runs of programs"
+    if any(unknown):
+        runs = f"{unknown.before:,} → {unknown.after:,} runs of programs"
+        yield f"  at least: of programs that TTNN reported; it did not report {runs}"
     yield f"least headroom in L1: {sizes(comparison.headroom)}"
     before, after = comparison.failures
     if before != after:

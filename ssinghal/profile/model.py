@@ -201,6 +201,14 @@ class Profile:
     def ttnn(self) -> str:
         return self.devices[-1].ttnn if self.devices else ""
 
+    @property
+    def l1_and_program_bytes(self) -> int:
+        """The most of L1 that tensors took, by themselves or together with the program buffers of a program that ran; a lower
+        bound where there are ``unknown_programs``."""
+        programs = (program for call in self.calls for program in call.programs)
+        tensors = self.peaks["l1"].bank_bytes if "l1" in self.peaks else 0
+        return max([tensors, *(one.l1_bytes + one.program_bytes for one in programs if one.program_bytes is not None)])
+
     def resident(self) -> list[Buffer]:
         """Returns the buffers that nothing freed."""
         return [buffer for buffer in self.buffers if buffer.freed is None]

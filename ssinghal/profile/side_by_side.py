@@ -12,6 +12,8 @@ from ssinghal.profile.model import Profile
 from ssinghal.profile.names import MEMORY_NAMES
 from ssinghal.render.tables import aligned
 
+_PROGRAMS = "L1 with program buffers: peak"
+
 Figures = Callable[[Comparison], int | None]
 
 
@@ -39,15 +41,20 @@ def _table(columns: Mapping[str, Comparison]) -> list[str]:
     used = [memory for memory in MEMORIES if any(memory in one.peaks for one in columns.values())]
     rows: dict[str, Figures] = {f"{MEMORY_NAMES[name]}: peak": _peak_of(name) for name in used}
     rows["L1 per core between operations: peak"] = lambda one: one.l1_between.after
-    rows["L1 with program buffers: peak"] = lambda one: one.l1_and_programs.after
+    rows[_PROGRAMS] = lambda one: one.after.l1_and_program_bytes
     rows["least headroom in L1"] = lambda one: one.headroom.after
     table = [["", *columns]]
     for title, figure in rows.items():
-        sizes = [figure(one) for one in columns.values()]
-        table.append([title, *("not reported" if size is None else format_bytes(size) for size in sizes)])
+        table.append([title, *(_size(title, figure(one), one.after) for one in columns.values())])
     table.append(["calls", *(f"{len(one.after.calls):,}" for one in columns.values())])
     table.append(["end", *(one.failures[1] or "by itself" for one in columns.values())])
     return aligned(table)
+
+
+def _size(title: str, size: int | None, profile: Profile) -> str:
+    if size is None:
+        return "not reported"
+    return f"{'at least ' if title == _PROGRAMS and profile.unknown_programs else ''}{format_bytes(size)}"
 
 
 def _peak_of(memory: str) -> Figures:

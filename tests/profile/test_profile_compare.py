@@ -152,16 +152,28 @@ def test_limits(text, before, after, exceeded):
 
 
 def test_different_programs_are_compared_by_line(compare, profiles):
-    """Only the device and the function that makes tensors are the same: none of their calls correspond."""
+    """Only the function that makes tensors is the same, in another file: its first calls correspond."""
     (profiles / "other.py").write_text(PROLOGUE + "w = ttnn.neg(tensor(2))\nttnn.close_device(device)\n")
     assert run_ssinghal(profiles, "profile", "-o", "other", "--", "python", "other.py").returncode == 0
     (only,) = json.loads(compare("before", "other", "--json").stdout)["processes"]
     assert only["peaks"] == {"l1": [6 * TILE_ROW, 4 * TILE_ROW]}
     lines = {(line["name"], *line["bank_bytes"]) for line in only["lines"]}
     assert lines == {
-        ("ttnn.empty", 3 * TILE_ROW, 0),
+        ("ttnn.empty", 3 * TILE_ROW, 2 * TILE_ROW),
         ("ttnn.relu", 3 * TILE_ROW, 0),
-        ("ttnn.empty", 0, 2 * TILE_ROW),
         ("ttnn.neg", 0, 2 * TILE_ROW),
     }
-    assert only["operations"] == {"changed": 0, "removed": 4, "added": 2}
+    assert only["operations"] == {"changed": 1, "removed": 3, "added": 1}
+
+
+def test_an_edit_of_a_line_or_the_name_of_its_file_is_a_change(compare, profiles):
+    """The result of relu, 3 rows of tiles, is in DRAM: of 192 tiles of 2,048 B each of 12 banks has 16."""
+    edited = BEFORE.replace("ttnn.relu(a)", "ttnn.relu(a, memory_config=ttnn.DRAM_MEMORY_CONFIG)")
+    (profiles / "renamed.py").write_text(PROLOGUE + edited)
+    assert run_ssinghal(profiles, "profile", "-o", "edited", "--", "python", "renamed.py").returncode == 0
+    (only,) = json.loads(compare("before", "edited", "--json").stdout)["processes"]
+    assert only["operations"] == {"changed": 1, "removed": 0, "added": 0}
+    (relu,) = only["calls"]
+    assert [did["kept_bank_bytes"] for did in relu["did"]] == [{"l1": 3 * TILE_ROW}, {"dram": 16 * 2048}]
+    peaks = only["peaks"]["l1"]
+    assert all(total >= tensors for total, tensors in zip(only["l1_with_program_buffers"], peaks, strict=True))
