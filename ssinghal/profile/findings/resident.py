@@ -1,9 +1,9 @@
 """Tensors that a line makes again and again, does not use again, and that nothing frees while the program goes on.
 
 A finding is a line that had made at least 3 tensors that nothing was to use again when it made another one, and all of these
-are there after the last call of the device. That leaves out weights (used after the last of them was made), results that are
-read at the end, and single results. After a failure, tensors that no call computed nor used are left out as well: what they
-are for may have been to come.
+are there after the last call of the device, whose peak would be lower without them. That leaves out weights (used after the
+last of them was made), results that are read at the end, and single results. After a failure, tensors that no call computed
+nor used are left out as well: what they are for may have been to come.
 """
 
 from __future__ import annotations
@@ -42,16 +42,19 @@ def _last(basis: Basis, buffer: Buffer) -> int:
 
 
 def find(basis: Basis, history: History, groups: Sequence[Sequence[Buffer]]) -> list[Finding]:
-    return [_finding(basis, history, group) for group in groups]
+    """Returns the findings of the groups without which the peak would be lower."""
+    peak = history.peak_bytes
+    after = [history.peak_without(late_cut(basis, history, one) for one in group) for group in groups]
+    return [_finding(basis, history, group, lower) for group, lower in zip(groups, after, strict=True) if lower < peak]
 
 
-def _finding(basis: Basis, history: History, group: Sequence[Buffer]) -> Finding:
+def _finding(basis: Basis, history: History, group: Sequence[Buffer], after: int) -> Finding:
     first = group[0]
     sizes = {one.bank_bytes for one in group}
     held = sum(one.bank_bytes for one in group)
     size = format_bytes(first.bank_bytes) if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,} B"
     up_to = " up to its end" if basis.is_cut(history.device) else ""
-    peak, after = history.peak_bytes, history.peak_without(late_cut(basis, history, one) for one in group)
+    peak = history.peak_bytes
     return Finding(
         FindingKind.RESIDENT,
         history.memory,
