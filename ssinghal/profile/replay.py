@@ -48,6 +48,11 @@ class Replay:
         self._profile.unfinished = None if self._started is None else self._new_call(self._started)
         return self._profile
 
+    @property
+    def changes(self) -> int:
+        """How many allocations and frees the records read so far hold: see ``Buffer.made_at``."""
+        return self._residents.changes
+
     def _settle(self) -> None:
         for finder in self._finders:
             finder.settle(self._residents)

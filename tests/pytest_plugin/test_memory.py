@@ -168,6 +168,43 @@ def test_budgets_count_where_values_are_not_checked(tmp_path):
     assert [(fields["test"], fields["l1_bytes"]) for fields in written] == [("test_values.py::test_values[64]", 2048)]
 
 
+def test_a_peak_is_that_of_the_test_where_the_device_is_fullest_earlier(tmp_path):
+    """What another test keeps makes the device fullest before the test's own peak; it counts where the test uses it."""
+    conftest = (SUITES / "conftest_plain.py").read_text()
+    (tmp_path / "conftest.py").write_text(
+        conftest.replace("    ttnn.close", "    KEPT.clear()\n    ttnn.close") + "\n\nKEPT = {}\n"
+    )
+    (tmp_path / "test_peaks.py").write_text(
+        "import pytest\nimport ttnn\n\nfrom conftest import KEPT\n\n\n"
+        "def empty(device, tiles):\n"
+        "    return ttnn.empty([32 * tiles, 32], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)\n\n\n"
+        "def test_keeps(device):\n    KEPT[0] = empty(device, 6400)\n    KEPT[1] = empty(device, 6400)\n\n\n"
+        "@pytest.mark.limit_device_memory(l1_per_core='20 KiB')\n"
+        "def test_together(device):\n"
+        "    x = empty(device, 64)\n    del KEPT[0]\n    y = empty(device, 640)\n    assert x is not y\n\n\n"
+        "@pytest.mark.limit_device_memory(l1_per_core='20 KiB')\n"
+        "def test_one_after_another(device):\n"
+        "    x = empty(device, 640)\n    del x\n    del KEPT[1]\n    y = empty(device, 320)\n    z = empty(device, 320)\n"
+        "    del y\n    ttnn.relu(z)\n\n\n"
+        "def test_keeps_again(device):\n    KEPT[0] = empty(device, 1280)\n\n\n"
+        "def test_uses(device):\n    x = empty(device, 64)\n    ttnn.relu(KEPT[0])\n    del x, KEPT[0]\n"
+        "    empty(device, 64 * 30)\n"
+    )
+    done = run_suite(tmp_path, "--tt-memory", "--tt-memory-output", "out")
+    peaks = {name: fields["peaks"]["l1"] for name, fields in done.figures.items()}
+    assert peaks == {
+        "test_keeps": 200 * 2048,
+        "test_together": (1 + 10) * 2048,
+        "test_one_after_another": 10 * 2048,
+        "test_keeps_again": 20 * 2048,
+        "test_uses": (1 + 20 + 20) * 2048,
+    }
+    head, *lines = done.failure("test_together").splitlines()
+    assert "L1 per core took 22 KiB (22,528 B), 2,048 B over the limit of 20 KiB" in head
+    assert re.search(r"22,528 B\) +2 x +ttnn.empty, .*test_peaks.py:8 \(empty\)", *lines)
+    assert done.outcomes["test_peaks.py::test_one_after_another"] == "PASSED"
+
+
 # Budgets and expected failures --------------------------------------------------------------------------------------------
 
 

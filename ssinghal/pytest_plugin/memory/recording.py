@@ -18,7 +18,8 @@ from packaging.version import Version
 from ssinghal.device.releases import installed_release
 from ssinghal.profile.model import Buffer, Call, Device, Span
 from ssinghal.profile.replay import Replay
-from ssinghal.pytest_plugin.memory.figures import Figures, Line, by_line, device_text, where
+from ssinghal.pytest_plugin.memory.figures import Figures, by_line, device_text, where
+from ssinghal.pytest_plugin.memory.peaks import peaks_of
 from ssinghal.tracker import FIRST_RELEASE
 from ssinghal.tracker.inject.sitecustomize import TtnnFinder
 
@@ -52,9 +53,12 @@ def follow(folder: Path) -> TtnnFinder:
 
 @dataclass(frozen=True)
 class _Start:
-    """What had been recorded when a test's body began."""
+    """What had been recorded when a test's body began. ``change``: allocations and frees; ``device``: the first one that is
+    open from then on."""
 
     call: int
+    change: int
+    device: int
     span: int
     others: int
     unknown_programs: int
@@ -123,7 +127,8 @@ class Recording:
         follower = self._finder.follower
         missed = 0 if follower is None else follower.missed
         counts = profile.others, profile.unknown_programs, len(profile.differences), missed
-        return _Start(len(profile.calls), len(profile.spans), *counts)
+        device = len(profile.devices) - (not profile.ended)
+        return _Start(len(profile.calls), self._replay.changes, device, len(profile.spans), *counts)
 
     def _flush(self) -> None:
         """Books what was freed until now, and reads the records up to here."""
@@ -175,8 +180,10 @@ class Recording:
         # TTNN's own: neither returned by a call nor given to one
         kept = [buffer for buffer in made if not buffer.tensor and not buffer.made_between]
         leaks = [buffer for buffer in made if buffer.tensor or buffer.made_between]
-        peaks, lines = self._peaks(spans, owners, ())
-        tensors, _ = self._peaks(spans, owners, {id(buffer) for buffer in kept})
+        own = self._own(owners)
+        peaks, lines = peaks_of(own, profile.calls)
+        not_tensors = {id(buffer) for buffer in kept}
+        tensors, _ = peaks_of((buffer for buffer in own if id(buffer) not in not_tensors), profile.calls)
         program = max((p for call in calls for p in call.programs), key=lambda p: p.program_bytes or 0, default=None)
         if program is not None and program.program_bytes is not None:
             peaks["program"] = program.program_bytes
@@ -202,18 +209,16 @@ class Recording:
             differences=len(profile.differences) - start.differences,
         )
 
-    def _peaks(
-        self, spans: Iterable[Span], owners: Collection[Owner], without: Collection[int]
-    ) -> tuple[dict[str, int], dict[str, list[Line]]]:
-        peaks: dict[str, int] = {}
-        lines: dict[str, list[Line]] = {}
-        for span in spans:
-            for memory, peak in span.peaks.items():
-                own = [buffer for buffer in peak.resident if self._counts(buffer, owners) and id(buffer) not in without]
-                size = sum(buffer.bank_bytes for buffer in own)
-                if size > peaks.get(memory, 0):
-                    peaks[memory], lines[memory] = size, by_line(own, self._profile.calls)
-        return peaks, lines
+    def _own(self, owners: Collection[Owner]) -> list[Buffer]:
+        """Returns the test's buffers that were allocated while its body ran."""
+        start = self._start
+        return [
+            buffer
+            for buffer in self._profile.buffers
+            if buffer.device >= start.device
+            and (buffer.freed_at is None or buffer.freed_at >= start.change)
+            and self._counts(buffer, owners)
+        ]
 
     def _counts(self, buffer: Buffer, owners: Collection[Owner]) -> bool:
         """Whether a buffer is one of the test's: made or used by its body, made by a fixture of it or outside of all tests.
