@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what signal wraps: many times as fast, and never replaced by a program
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)  # Ctrl-C, the end, and the time limits of test suites
+_SIGNALS = tuple(sorted(int(number) for number in signal.valid_signals()))  # a program may have a handler for any of them
 
 
 class HeldSignals:
-    """Delivers a signal when the record is written, to the handler of the program."""
+    """Delivers a signal when the record is written, to the handler of the program.
+
+    Blocking signals in this thread would not do: the system delivers them to one of TTNN's threads, and Python calls the
+    handler here all the same.
+    """
 
     def __init__(self) -> None:
         self._handlers: dict[int, Callable[[int, Any], Any]] = {}
@@ -23,10 +28,10 @@ class HeldSignals:
         if threading.get_ident() != threading.main_thread().ident:
             return
         for number in _SIGNALS:
-            handler = signal.getsignal(number)
+            handler = _signal.getsignal(number)
             if callable(handler) and handler != self._note:
                 self._handlers[number] = handler
-                signal.signal(number, self._note)
+                _signal.signal(number, self._note)
 
     def _note(self, number: int, frame: Any) -> None:
         self._came.append((self._handlers[number], number, frame))
@@ -35,7 +40,7 @@ class HeldSignals:
         """Gives the handlers back and calls those of the signals that came; what they raise passes through."""
         while self._handlers:
             number, handler = next(iter(self._handlers.items()))
-            signal.signal(number, handler)
+            _signal.signal(number, handler)
             del self._handlers[number]
         while self._came:
             handler, number, frame = self._came.pop(0)

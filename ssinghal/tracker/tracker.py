@@ -63,7 +63,8 @@ class Tracker:
 
     def start(self) -> None:
         """Begins the recording."""
-        self._safely(self._start)
+        with self._signals.held():
+            self._safely(self._start)
 
     def _start(self) -> None:
         described = device_record(self._module, self._module._ttnn.reports, self.device)
@@ -126,7 +127,8 @@ class Tracker:
     def leave_out(self, device: Any) -> None:
         """What is allocated on another device, or on a submesh of this one, is counted alone."""
         if device is not self.device:
-            self._safely(lambda: self._reader.elsewhere.add(device.id()))
+            with self._signals.held():
+                self._safely(lambda: self._reader.elsewhere.add(device.id()))
 
     def call(
         self,

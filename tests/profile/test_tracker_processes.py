@@ -31,20 +31,23 @@ def profiled(tmp_path, source, *command, **variables):
 
 INTERRUPTS = """
 import random, threading, time
+SIGNALS = (signal.SIGINT, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 device = opened()
 x = tensor(device)
 armed, ended, random = False, False, random.Random(1)
+raised = dict.fromkeys(SIGNALS, 0)
 class Late(Exception): pass
 def handler(number, frame):
     global armed
     if armed:
         armed = False
-        raise KeyboardInterrupt if number == signal.SIGINT else Late
-signal.signal(signal.SIGINT, handler)
-signal.signal(signal.SIGALRM, handler)
+        raised[number] += 1
+        raise KeyboardInterrupt if number in (signal.SIGINT, signal.SIGUSR1) else Late
+for number in SIGNALS:
+    signal.signal(number, handler)
 def send():
     while not ended:
-        os.kill(os.getpid(), random.choice((signal.SIGINT, signal.SIGALRM)))
+        os.kill(os.getpid(), random.choice(SIGNALS))
         time.sleep(random.random() / 500)
 sender = threading.Thread(target=send)
 sender.start()
@@ -58,7 +61,8 @@ while sum(seen.values()) < 500:
         seen[type(error)] += 1
 ended = True
 sender.join()
-assert min(seen.values()) > 100 and signal.getsignal(signal.SIGINT) is handler and signal.getsignal(signal.SIGALRM) is handler
+assert sum(seen.values()) == sum(raised.values()) == 500 and min(raised.values()) > 10, (seen, raised)
+assert all(signal.getsignal(number) is handler for number in SIGNALS)
 del y
 z = ttnn.relu(x)
 ttnn.close_device(device)
