@@ -28,15 +28,16 @@ class Role(str, Enum):
 
 @dataclass(frozen=True)
 class Resident:
-    """A buffer that was resident when the call failed. ``stack``: of the call that made it, innermost first. ``age``: calls
-    since it was made; ``unused``: calls since the last one that used it."""
+    """A buffer that was resident when the call failed. ``made_by``, ``stack``: the call that made it, and its lines, innermost
+    first. ``age``: calls since then, None if it was made before the recording; ``unused``: calls since the
+    last one that used it, None if none did."""
 
     buffer: Buffer
     made_by: str
     stack: tuple[Site, ...]
     role: Role
-    age: int
-    unused: int
+    age: int | None
+    unused: int | None
 
     @property
     def origin(self) -> str:
@@ -148,12 +149,24 @@ def _residents(profile: Profile, call: Call, memory: str) -> tuple[Resident, ...
         return Role.OTHER if buffer.tensor or buffer.made_between else Role.KEPT
 
     def resident(buffer: Buffer) -> Resident:
+        unused = call.number - min(buffer.last_use, call.number) if _is_used(profile, buffer) else None
+        if buffer.made_before:
+            return Resident(buffer, "before the recording", (), role(buffer), None, unused)
         maker = profile.calls[buffer.call]
-        unused = call.number - min(buffer.last_use, call.number)
-        return Resident(buffer, maker.name, maker.stack, role(buffer), call.number - buffer.call, unused)
+        made_by = f"before {maker.name}" if buffer.made_between else maker.name
+        return Resident(buffer, made_by, maker.stack, role(buffer), call.number - buffer.call, unused)
 
     held = (buffer for buffer in call.resident if buffer.memory == memory)
     return tuple(map(resident, sorted(held, key=lambda buffer: buffer.address)))
+
+
+def _is_used(profile: Profile, buffer: Buffer) -> bool:
+    """Whether a call used a buffer after it was made."""
+    if buffer.last_use != buffer.call or not buffer.made_between:
+        return buffer.last_use > buffer.call
+    last = profile.calls[buffer.last_use]
+    used = {(tensor.spec.memory, tensor.address) for tensor in (*last.operands, *last.results)}
+    return (buffer.memory, buffer.address) in used
 
 
 def _span(buffer: Buffer) -> Span:
@@ -175,8 +188,11 @@ def _buffer(failure: Failure, verdict: Verdict, need_bytes: int, span: Span | No
     least = least_to_free(span, blocks, need_bytes)
     if least is None:
         kept = [block.span for block in blocks if not block.is_freeable]
+        if len(kept) == len(blocks):
+            return replace(failure, why_none="no other buffer is resident that could be freed")
         opened = format_bytes(largest_hole_bytes(span, kept))
-        return replace(failure, why_none=f"freeing alone does not: without all others, the largest block has {opened}")
+        every = f"even with every buffer freed that it does not need, the largest free block has {opened}"
+        return replace(failure, why_none=f"freeing alone does not make it fit: {every}")
     return replace(failure, least=tuple(by_span[block.span] for block in least))
 
 

@@ -64,15 +64,24 @@ def _line(group: Sequence[Resident]) -> str:
     if first.role is Role.OWN:
         state = first.role.value
     else:
-        unused = min(resident.unused for resident in group)
-        state = f"{first.role.value}, made {_ago(resident.age for resident in group)}"
-        state += f", last used {_count(unused, 'call')} before" if first.role is not Role.OPERAND else ""
+        state = first.role.value + _made(group)
+        if first.role not in (Role.OPERAND, Role.USED_LATER):
+            state += _used(group)
     return f"{format_bytes(_size(group)):>28}  {len(group):>4} x  {first.origin}{tensor} ({state})"
 
 
-def _ago(ages: Iterable[int]) -> str:
-    known = sorted(set(ages))
-    return f"{_count(known[-1], 'call')} before" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,} calls before"
+def _made(group: Sequence[Resident]) -> str:
+    ages = sorted({resident.age for resident in group if resident.age is not None})
+    if not ages or ages == [0]:  # before the recording, or since the last call, as its origin says
+        return ""
+    return f", made {_count(ages[-1], 'call') if len(ages) == 1 else f'{ages[0]:,} to {ages[-1]:,} calls'} before"
+
+
+def _used(group: Sequence[Resident]) -> str:
+    unused = [resident.unused for resident in group if resident.unused is not None]
+    if not unused:
+        return ", not used since"
+    return f", last used {_count(min(unused), 'call')} before"
 
 
 def _least(failure: Failure) -> list[str]:

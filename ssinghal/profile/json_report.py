@@ -33,8 +33,9 @@ Of a process:
 ``programs``: ``name``, ``program_bytes`` (of its program buffers on the fullest core; null: not reported), ``l1_bytes`` (that
     buffers held meanwhile), ``headroom_bytes`` (between both; null: not known).
 ``buffers``: ``memory``, ``address``, ``bank_bytes``, ``total_bytes``, ``call`` (that made it), ``made_between`` (it was made
-    before that call instead), ``last_use``, ``freed`` (the call; null: resident to the end of its device), ``freed_between``,
-    ``tensor``, ``device``, and ``made_at``, ``freed_at`` (how many allocations and frees there had been before).
+    before that call instead), ``made_before`` (it was made before the recording), ``last_use``, ``freed`` (the call; null:
+    resident to the end of its device), ``freed_between``, ``tensor``, ``device``, and ``made_at``, ``freed_at`` (how many
+    allocations and frees there had been before).
 """
 
 from __future__ import annotations

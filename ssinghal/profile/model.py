@@ -79,7 +79,7 @@ class Buffer:
     """One allocation. ``call``: the one that made it, or before which it was made (``made_between``). ``freed``: the call in
     which, or before which (``freed_between``), it was freed; None if it was resident to the end of its device. ``last_use``:
     the last call that had it as operand or result, other than to deallocate it. ``made_at``, ``freed_at``: how many allocations
-    and frees the process had made before."""
+    and frees the process had made before. ``made_before``: it was on the device when the recording began."""
 
     memory: str
     address: int
@@ -94,6 +94,7 @@ class Buffer:
     freed_between: bool = False
     made_at: int = 0
     freed_at: int | None = None
+    made_before: bool = False
 
 
 class Program(NamedTuple):

@@ -12,6 +12,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.profile.model import Call, Profile
 from ssinghal.profile.reading import read_profiles
 from ssinghal.profile.text import summary
+from ssinghal.profile.tried_changes import TriedChanges
 from ssinghal.tracker.start import Follower
 
 
@@ -55,6 +56,7 @@ class Recording:
             return self._profile
         profile = read_profiles(Path(self._folder.name))[0]
         profile.is_part = True
+        profile.tried = TriedChanges(why_not="ssinghal profile tries changes, not ssinghal.profiling")
         return profile
 
     @property

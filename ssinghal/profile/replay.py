@@ -126,6 +126,7 @@ class Replay:
             banks = memories[memory].banks
             self._base[memory] -= bank_bytes
             self._allocate((memory, address, bank_bytes, bank_bytes * banks), len(self._profile.calls), between=True)
+            self._profile.buffers[-1].made_before = True
 
     def _call(self, record: Mapping[str, Any]) -> None:
         call, sums = self._new_call(record), self._residents.sums

@@ -98,7 +98,8 @@ def _by_line(profile: Profile, buffers: Iterable[Buffer]) -> list[str]:
     counts: Counter[str] = Counter()
     for buffer in buffers:
         before = "before " if buffer.made_between else ""
-        line = before + where(profile.calls[min(buffer.call, len(profile.calls) - 1)])
+        maker = profile.calls[min(buffer.call, len(profile.calls) - 1)]
+        line = "before the recording" if buffer.made_before else before + where(maker)
         sizes[line] += buffer.bank_bytes
         counts[line] += 1
     lines = [f"  {format_bytes(size):>28}  {counts[line]:>4} x  {line}" for line, size in sizes.most_common(_SHOWN)]

@@ -52,6 +52,36 @@ print(json.dumps([[buffer.bank_bytes, buffer.made_between, buffer.freed] for buf
 
 
 @pytest.mark.virtual_device
+def test_a_failure_among_buffers_from_before_the_block(tmp_path):
+    """An L1 bank has 680 tiles: 300 are from before, 50 of them an operand, and 330 more do not fit beside the 60 of the block.
+    What was made before has no line and no age."""
+    source = """
+old, used = tensor(250), tensor(50)
+try:
+    with ssinghal.profiling(device) as p:
+        new = tensor(60)
+        again = ttnn.relu(used, memory_config=ttnn.DRAM_MEMORY_CONFIG)
+        tensor(330)
+except RuntimeError:
+    pass
+from ssinghal.profile.failure import explain
+failure = explain(p.profile)
+print(json.dumps([[r.buffer.bank_bytes, r.origin.split(",")[0], r.age, r.unused] for r in failure.residents]))
+print(json.dumps(p.report()))
+"""
+    residents, report = printed(tmp_path, source)
+    assert residents == [
+        [60 * TILE_ROW, "ttnn.empty", 2, None],
+        [50 * TILE_ROW, "before the recording", None, 1],
+        [250 * TILE_ROW, "before the recording", None, None],
+    ]
+    lines = [line.strip() for line in report.splitlines()]
+    assert "500 KiB (512,000 B)     1 x  before the recording (not used by the failing call, not used since)" in lines
+    assert "600 KiB (614,400 B)     2 x  before the recording" in lines  # of the peak
+    assert "no change was tried: ssinghal profile tries changes, not ssinghal.profiling" in lines
+
+
+@pytest.mark.virtual_device
 def test_buffers_of_unknown_size_are_counted_and_no_fault(tmp_path):
     """TTNN lists 84 pages of 10 B, which take 32 B each."""
     source = """

@@ -82,6 +82,13 @@ def test_a_device_that_was_opened_otherwise_is_not_tried(tmp_path):
     assert f"no change was tried: {tried.why_not}" in printed
 
 
+def test_a_mesh_is_not_tried(tmp_path):
+    source = PROLOGUE + "device = ttnn.open_mesh_device(ttnn.MeshShape(1, 2))\na = tensor(400)\ntensor(400)\n"
+    tried, printed = profiled(tmp_path, source, board="n300")
+    assert tried.why_not.startswith("the program opened a mesh of (1, 2) chips")
+    assert f"no change was tried: {tried.why_not}" in printed
+
+
 def test_json_and_back():
     tried = TriedChanges(
         (TriedChange("a=1", "here", "careful", ("b", "c")), TriedChange("a=2", "there", ended="no room")), trials=3

@@ -63,7 +63,7 @@ def spilled(call: FailedCall, failure: Failure) -> Generator[Change, Verdict, No
         return
     known = {one.address for one in call.held if one.memory == "l1" and one.spec is not None}
     unused = [r for r in failure.residents if r.role in (Role.OTHER, Role.USED_LATER) and r.buffer.address in known]
-    unused.sort(key=lambda resident: -resident.unused)
+    unused.sort(key=lambda resident: resident.buffer.last_use)
     for group in [[resident] for resident in unused[:_MOST_RUNS]] + ([unused] if len(unused) > 1 else []):
         addresses = tuple(resident.buffer.address for resident in group)
         code = f"ttnn.to_memory_config into DRAM of {_made(group)}"

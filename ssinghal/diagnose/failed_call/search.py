@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.core.record import Resource, Status, Verdict, sentence
+from ssinghal.core.record import DecidedBy, Resource, Status, Verdict, sentence
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.diagnose.failed_call.changes import Change, Lever
 from ssinghal.diagnose.failed_call.configured import CONFIGURED
@@ -83,6 +83,8 @@ def _needs_torch(value: Any) -> bool:
 def search(call: FailedCall, failure: Failure, run: Run, limits: Limits = Limits()) -> TriedChanges:
     """Makes the call as it was; if it fails as it did, tries each lever until one of its changes fits."""
     again = run(call)
+    if (again.status, again.decided_by) == (Status.INVALID, DecidedBy.HARNESS):  # it was not made
+        return TriedChanges(why_not=sentence(again), trials=1)
     if any(getattr(again, name) != getattr(call.verdict, name) for name in _SAME):
         ended = "it fits" if again.status is Status.FITS else sentence(again)
         return TriedChanges(why_not=f"made again among the same buffers, the call ends otherwise: {ended}", trials=1)
