@@ -29,6 +29,10 @@ def assert_with_pcc(golden, calculated, pcc=0.99):
 
 def judge_by_hand(golden, calculated):
     return float((golden - calculated).abs().max())
+
+
+def must_be_near(golden, calculated):
+    assert (golden - calculated).abs().max() < 0.5
 """
 VALUES = """
 import numpy as np
@@ -94,7 +98,7 @@ def test_values_all_comparisons_in_a_row_go_on_to_the_end(device, record_propert
 
 
 @pytest.mark.parametrize("how", ["bool", "item", "numpy", "list", "by hand", "loop", "to_list", "cpu", "in place", "fail"])
-def test_values_a_comparison_of_pythons(device, how):
+def test_ended_at_a_comparison_of_pythons(device, how):
     tensor = placed(device)
     result = ttnn.to_torch(tensor)
     if how == "bool":
@@ -121,8 +125,20 @@ def test_values_a_comparison_of_pythons(device, how):
         pytest.fail("values differ")
 
 
-def test_values_of_a_fixture_of_the_module(of_module):
+def test_ended_at_a_value_of_a_fixture_of_the_module(of_module):
     assert of_module.max() == 1024
+    too_large(None)
+
+
+def test_ended_in_a_helper(device):
+    helpers.must_be_near(GOLDEN, ttnn.to_torch(placed(device)))
+
+
+def test_ended_in_a_library(device):
+    result = ttnn.to_torch(placed(device)).tolist()
+    with pytest.raises(RuntimeError):
+        raise RuntimeError
+    pytest.approx(1, abs=0.5) == result[0][0] or pytest.fail("values differ")
 
 
 def test_values_of_the_same_fixture_again(of_module):
@@ -198,6 +214,32 @@ def test_refused(device):
     ttnn.matmul(placed(device), placed(device, GOLDEN[:, :1].repeat(3, 3)))
 
 
+def test_xfailed_call(device):
+    pytest.xfail("known")
+
+
+@pytest.mark.xfail(reason="known")
+def test_xfailed_mark(device):
+    assert ttnn.relu(placed(device)).shape == (64, 64)
+
+
+@pytest.mark.xfail(reason="known", strict=True)
+def test_failed_strict_xfail_that_passes(device):
+    ttnn.relu(placed(device))
+
+
+@pytest.mark.xfail(reason="known", raises=KeyError)
+def test_failed_for_another_reason_than_expected(device):
+    assert ttnn.relu(placed(device)).shape == (64, 64)
+
+
+def test_memory_then_xfail(device):
+    try:
+        too_large(device)
+    except RuntimeError:
+        pytest.xfail("known")
+
+
 def test_api_drift_name(device):
     ttnn.no_such_operation(placed(device))
 
@@ -242,6 +284,8 @@ def test_timeout():
 CLASSES = {
     "passed": "passed",
     "values": "values not checked",
+    "ended": "ended at a value",
+    "xfailed": "xfailed",
     "failed": "failed",
     "memory": "memory",
     "refused": "refused",
@@ -271,15 +315,31 @@ def test_every_test_has_the_class_that_its_name_states(classes):
 
 
 def test_values_not_checked_are_neither_passed_nor_failed(classes):
-    statuses = {test.status for test in classes.tests.values() if test.outcome == "values not checked"}
+    statuses = {test.status for test in classes.tests.values() if test.outcome in ("values not checked", "ended at a value")}
     assert statuses == {"skipped"}
     end = classes.tests["test_it::test_values_all_comparisons_in_a_row_go_on_to_the_end"]
     assert end.properties["reached"] == "the end"
     assert classes.code == 1
     failed = sum(test.status in ("failure", "error") for test in classes.tests.values())
     summary = classes.output.strip().splitlines()[-1]
-    assert f"{failed - 1} failed, 2 passed, 2 skipped, 1 xfailed" in summary  # one of them is an error of the set-up
-    assert "1 error, 15 values not checked" in summary
+    assert f"{failed - 1} failed, 2 passed, 2 skipped, 4 xfailed" in summary  # one of them is an error of the set-up
+    assert "1 error, 4 values not checked, 13 ended at a value" in summary
+
+
+def test_a_test_that_ended_at_a_value_names_the_line_after_which_nothing_ran(classes):
+    for test, file, text in (
+        ("test_ended_at_a_comparison_of_pythons[item]", "test_it.py", "    assert result.sum().item() > 1"),
+        ("test_ended_at_a_comparison_of_pythons[fail]", "test_it.py", '    pytest.fail("values differ")'),
+        ("test_ended_at_a_value_of_a_fixture_of_the_module", "test_it.py", "    assert of_module.max() == 1024"),
+        ("test_ended_in_a_helper", "helpers.py", "    assert (golden - calculated).abs().max() < 0.5"),
+    ):
+        lines = {"test_it.py": VALUES, "helpers.py": HELPERS}[file].splitlines()
+        line = next(number for number, line in enumerate(lines, 1) if line.endswith(text))
+        reason = f"ended at {file}:{line}, what follows was not run"
+        ended = classes.tests[f"test_it::{test}"]
+        assert ended.properties["tt_reason"] == reason
+        assert reason in ended.message
+        assert f"ended at a value  test_it.py::{test}: {reason}" in classes.output
 
 
 def test_a_memory_failure_has_its_bytes(classes):
@@ -295,7 +355,7 @@ def test_the_summary_counts_every_test_once(classes):
     (line,) = [line for line in classes.output.splitlines() if line.startswith("2 passed, ")]
     counts = dict(reversed(part.split(" ", 1)) for part in line.split(", "))
     assert sum(map(int, counts.values())) == len(classes.tests)
-    assert counts["memory"] == "4"
+    assert (counts["memory"], counts["ended at a value"], counts["xfailed"]) == ("5", "13", "2")
     assert "memory  test_it.py::test_memory_in_setup: L1 bank needs 2,097,152 B, 1,393,312 B free" in classes.output
     assert "timeout  test_it.py::test_timeout: it took longer than 10 s" in classes.output
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,5 +157,7 @@ def run_on_boards(
     outcomes = {one.outcome for one in ended.values()}
     if outcomes == {"skipped"}:
         pytest.skip("; ".join(lines))
-    if not outcomes <= {"passed", "values not checked", "xfailed", "skipped"}:
+    if "ended at a value" in outcomes:  # as far as it ran, it fits
+        warnings.warn(pytest.PytestWarning("\n".join(["fits: not checked to the end of the test", *lines])), stacklevel=2)
+    if not outcomes <= {"passed", "values not checked", "ended at a value", "xfailed", "skipped"}:
         pytest.fail("\n".join(["fits: not on each board", *lines]), pytrace=False)

@@ -27,7 +27,8 @@ FIGURES_ATTRIBUTE = "ssinghal_memory"
 PASSED_ATTRIBUTE = "ssinghal_memory_passed"  # whether the test ran to its end, values that are not checked aside
 MARKS = pytest.StashKey[Marks]()
 FAULT = pytest.StashKey[str]()  # of a mark
-UNCHECKED = "values not checked"  # a class of --tt-virtual: the test did all that it does to memory
+# Classes of --tt-virtual: the test did all that it does to memory, or it ended before.
+UNCHECKED = ("values not checked", "ended at a value")
 
 
 class Runner:
@@ -105,7 +106,8 @@ class Runner:
         if report.when == "call" or not report.passed:
             properties = dict(report.user_properties)
             outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
-            self._outcome = UNCHECKED if properties.get("tt_outcome") == UNCHECKED else outcome
+            unchecked = properties.get("tt_outcome")
+            self._outcome = unchecked if unchecked in UNCHECKED else outcome
             self._message = "" if report.passed else str(properties.get("tt_reason") or _last_line(report))
 
     def _measure(self, item: pytest.Item, report: pytest.TestReport, marks: Marks) -> None:

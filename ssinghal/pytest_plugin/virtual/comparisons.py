@@ -64,11 +64,16 @@ def _in_suite() -> Iterator[tuple[ModuleType, str]]:
     compared = {id(getattr(module, name)) for module, name in _in_libraries()}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None) or ""
-        if not file or file.startswith((*_LIBRARIES, _OWN)):
+        if not file or not is_of_suite(file):
             continue
         for name, value in list(vars(module).items()):
             if id(value) in compared or (isinstance(value, FunctionType) and compares(name)):
                 yield module, name
+
+
+def is_of_suite(file: str) -> bool:
+    """Whether a file is neither one of Python's or an installed package's, nor one of this plugin."""
+    return not file.startswith((*_LIBRARIES, _OWN))
 
 
 def compares(name: str) -> bool:

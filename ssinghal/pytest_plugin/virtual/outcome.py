@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import TextEnum
 from ssinghal.device.error_patterns import lacks_devices, translate_error
+from ssinghal.pytest_plugin.virtual.comparisons import is_of_suite
 from ssinghal.pytest_plugin.virtual.read_backs import ReadBacks
 from ssinghal.pytest_plugin.virtual.time_limit import TimeLimitExceeded
 
@@ -25,6 +28,7 @@ class Outcome(TextEnum):
 
     PASSED = "passed"  # nothing was read back from a virtual device
     VALUES = "values not checked"  # it did all it does to memory; its values come from a virtual device
+    ENDED = "ended at a value"  # of a virtual device, which an assertion in Python judged: what follows was not run
     MEMORY = "memory"  # a memory of the device ran out
     REFUSED = "refused"  # TTNN rejected a call for another reason
     API_DRIFT = "API drift"  # it calls what this release of TTNN does not have
@@ -34,6 +38,7 @@ class Outcome(TextEnum):
     CRASH = "crash"  # the process died
     FAILED = "failed"  # for a reason that is none of the above
     SKIPPED = "skipped"
+    XFAILED = "xfailed"  # it failed as the suite expects, for a reason that is none of the above
 
 
 @dataclass(frozen=True)
@@ -50,8 +55,8 @@ class Judgement:
         return sentence(self.verdict) if self.verdict is not None else self.reason
 
 
-def judge(error: BaseException, read_backs: ReadBacks | None) -> Judgement:
-    """Returns what a test's exception belongs to. ``read_backs``: of the test, on a virtual device."""
+def judge(error: BaseException, read_backs: ReadBacks | None, root: Path) -> Judgement:
+    """Returns what a test's exception belongs to. ``read_backs``: of the test, on a virtual device; ``root``: of the suite."""
     if isinstance(error, pytest.skip.Exception):
         few = asks_for_devices(str(error.msg))
         return Judgement(Outcome.NEEDS_MORE_DEVICES if few else Outcome.SKIPPED, reason=str(error.msg))
@@ -67,12 +72,24 @@ def judge(error: BaseException, read_backs: ReadBacks | None) -> Judgement:
         return Judgement(Outcome.NEEDS_MORE_DEVICES, reason=lacking.message)
     judges_values = isinstance(error, (AssertionError, pytest.fail.Exception)) and not str(error).startswith(_NOT_RAISED)
     if judges_values and read_backs is not None and read_backs.has_escaped and not read_backs.differs_in_shape:
-        return Judgement(Outcome.VALUES)
+        return Judgement(Outcome.ENDED, reason=f"ended at {_place(error, root)}, what follows was not run")
+    if isinstance(error, pytest.xfail.Exception):
+        return Judgement(Outcome.XFAILED, reason=str(error.msg))
     verdict = verdicts[0]
     if verdict.status is Status.UNSUPPORTED or verdict.thrown_at:
         return Judgement(Outcome.REFUSED, verdict)
     causes = (error, error.__cause__)  # pytest raises another error from that of a module's import
     return Judgement(Outcome.API_DRIFT if any(map(is_api_drift, causes)) else Outcome.FAILED, reason=verdict.message)
+
+
+def _place(error: BaseException, root: Path) -> str:
+    """Returns file and line of the suite where an exception was raised, or where it called the library that raised it."""
+    places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    if not places:
+        return "an unknown line"
+    file, line = next((place for place in reversed(places) if is_of_suite(place[0])), places[-1])
+    path = Path(file)
+    return f"{path.relative_to(root) if path.is_relative_to(root) else path}:{line}"
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

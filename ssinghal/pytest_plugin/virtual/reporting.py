@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -15,7 +16,16 @@ from ssinghal.pytest_plugin.virtual.unskip import UNSKIPPED
 from ssinghal.pytest_plugin.virtual.values import READ_BACKS
 
 OUTCOME, REASON, RESOURCE, MISSING = "tt_outcome", "tt_reason", "tt_resource", "tt_missing_bytes"
-_LISTED = (Outcome.MEMORY, Outcome.HOST_MEMORY, Outcome.REFUSED, Outcome.API_DRIFT, Outcome.CRASH, Outcome.TIMEOUT)
+_LISTED = (
+    Outcome.MEMORY,
+    Outcome.HOST_MEMORY,
+    Outcome.REFUSED,
+    Outcome.API_DRIFT,
+    Outcome.CRASH,
+    Outcome.TIMEOUT,
+    Outcome.ENDED,
+)
+_UNCHECKED = {Outcome.VALUES: ("v", "VALUES"), Outcome.ENDED: ("v", "ENDED")}  # letter and word of a test's status
 _STRICT_XPASS = "[XPASS(strict)]"  # how pytest's report of a strict xfail that passes begins
 
 
@@ -41,8 +51,8 @@ class OutcomeReporter:
         report = yield
         judgement = self._judged(item, call, report)
         if judgement is not None:
-            if judgement.outcome is Outcome.VALUES:
-                _leave_unchecked(item, report)
+            if judgement.outcome in _UNCHECKED:
+                _leave_unchecked(item, report, judgement)
             _set_properties(item, report, judgement)
         return report
 
@@ -52,14 +62,17 @@ class OutcomeReporter:
         report = yield
         call = getattr(report, "call", None)
         if report.failed and call is not None and call.excinfo is not None:
-            setattr(report, OUTCOME, judge(call.excinfo.value, None).outcome.value)
+            setattr(report, OUTCOME, judge(call.excinfo.value, None, self._config.rootpath).outcome.value)
         return report
 
     def _judged(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> Judgement | None:
         """Returns the class of a test that ended in this phase, None for one that goes on."""
         read_backs = self._config.stash.get(READ_BACKS, None)
         if call.excinfo is not None and (call.when != "teardown" or report.failed):
-            return judge(call.excinfo.value, read_backs)
+            judgement = judge(call.excinfo.value, read_backs, self._config.rootpath)
+            if judgement.outcome is Outcome.FAILED and report.skipped and hasattr(report, "wasxfail"):
+                return replace(judgement, outcome=Outcome.XFAILED)
+            return judgement
         if call.when != "call":
             return None
         if report.failed and not str(report.longrepr).startswith(_STRICT_XPASS):
@@ -96,8 +109,10 @@ class OutcomeReporter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.CollectReport | pytest.TestReport) -> Any:
-        if report.when == "call" and dict(report.user_properties).get(OUTCOME) == Outcome.VALUES.value and report.skipped:
-            return Outcome.VALUES.value, "v", ("VALUES", {"yellow": True})
+        outcome = dict(report.user_properties).get(OUTCOME)
+        for unchecked, (letter, word) in _UNCHECKED.items():
+            if report.when == "call" and outcome == unchecked.value and report.skipped:
+                return outcome, letter, (word, {"yellow": True})
         return None
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -140,10 +155,10 @@ def _set_properties(item: pytest.Item, report: pytest.TestReport, judgement: Jud
         properties += [(name, value) for name, value in facts.items() if value not in (None, "")]
 
 
-def _leave_unchecked(item: pytest.Item, report: pytest.TestReport) -> None:
+def _leave_unchecked(item: pytest.Item, report: pytest.TestReport, judgement: Judgement) -> None:
     """Makes a report one of a test whose values were not checked, whatever it expected of them."""
     path, line, _ = item.location
     report.outcome = "skipped"
-    report.longrepr = (path, (line or 0) + 1, f"Skipped: {Outcome.VALUES}")
+    report.longrepr = (path, (line or 0) + 1, f"Skipped: {judgement.text or judgement.outcome}")
     if hasattr(report, "wasxfail"):
         del report.wasxfail
