@@ -186,6 +186,7 @@ class Profile:
     unknown_frees: int = 0
     unsized_frees: int = 0  # of buffers from before the recording began, whose sizes TTNN does not report
     others: int = 0  # calls of other threads, which are not recorded
+    others_bytes: dict[str, int] = field(default_factory=dict)  # per memory: the most bytes per bank these were seen to hold
     elsewhere: int = 0  # buffers on other devices and on submeshes, which are not recorded
     skipped: int = 0  # calls of traces and events that were not passed on to TTNN
     raised: int = 0  # calls that raised

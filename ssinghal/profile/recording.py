@@ -32,6 +32,8 @@ class Recording:
         ttnn = sys.modules.get("ttnn")
         if ttnn is None or not isinstance(self._device, ttnn.MeshDevice):
             raise InvalidCase(f"profiling: {type(self._device).__name__} is not a device of ttnn; expected one that is open")
+        if not _is_open(ttnn, self._device):
+            raise InvalidCase("profiling: the device is closed; expected one that is open")
         if Follower.is_following(ttnn):
             raise InvalidCase("profiling: the calls of this process are recorded already, by ssinghal profile or profiling")
         if getattr(ttnn.graph, "is_graph_capture_active", bool)():
@@ -73,3 +75,12 @@ class Recording:
     def report(self) -> str:
         """Returns the summary that ``ssinghal profile`` prints."""
         return "\n".join(summary(self.profile))
+
+
+def _is_open(ttnn: Any, device: Any) -> bool:
+    """Whether a device has an allocator: TTNN has no other function that states whether it is closed."""
+    try:
+        ttnn.get_memory_view(device, ttnn.BufferType.L1)
+    except RuntimeError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
 from typing import Any
@@ -35,6 +36,7 @@ class Replay:
         self._residents = Residents()
         self._base: dict[str, int] = {}  # allocated before the recording began
         self._unsized: frozenset[str] = frozenset()  # memories in which some of that are buffers of unknown size
+        self._held_by_others: Counter[str] = Counter()  # bytes per bank of each memory
         self._rebased: set[str] = set()  # memories whose base is what the allocator's next view leaves for it
         self._l1_base = self._l1_top = self._others = self._left_out = 0
         self._started: Mapping[str, Any] | None = None  # the record of a call that has not ended
@@ -117,6 +119,7 @@ class Replay:
         self._base = {name: memory.base_bytes for name, memory in memories.items()}
         self._l1_base, self._l1_top, self._others = record["l1_base"], record["l1_top"], 0
         self._left_out = 0
+        self._held_by_others = Counter()
         mesh, grid = tuple(record["mesh"]), (record["grid"][0], record["grid"][1])
         facts = record["ttnn"], record["arch"], mesh, grid, record["granule"], self._l1_base, self._l1_top
         self._profile.devices.append(Device(*facts, memories, len(self._profile.calls)))
@@ -171,6 +174,7 @@ class Replay:
             self._profile.others += record["others"] - self._others
             self._others = record["others"]
             self._rebased.update(view)
+            self._note_others(view)
         for memory in self._rebased & view.keys():
             self._base[memory] = view[memory][0] - sums[memory]
         self._rebased.clear()
@@ -181,6 +185,13 @@ class Replay:
                 self._profile.differences.append(Difference(call.number, memory, replayed, allocated))
         call.after = self._sharing.levels({memory: allocated for memory, (allocated, _) in view.items()})
         call.largest_free = self._sharing.levels({memory: largest for memory, (_, largest) in view.items()})
+
+    def _note_others(self, view: Mapping[str, Any]) -> None:
+        """Notes by how much the allocator has more than what was known before other threads made calls."""
+        for memory in view.keys() - self._unsized:
+            self._held_by_others[memory] += view[memory][0] - self._residents.sums[memory] - self._base[memory]
+            if self._held_by_others[memory] > self._profile.others_bytes.get(memory, 0):
+                self._profile.others_bytes[memory] = self._held_by_others[memory]
 
     def _fail(self, call: Call, kind: str, text: str) -> None:
         """Keeps the last call that ran out of memory, or else the last that raised, with what was resident."""

@@ -120,11 +120,23 @@ def _failure(profile: Profile, call: Call) -> list[str]:
 def exactness(profile: Profile) -> str:
     """Returns whether the buffers recorded are those that the allocator has, in one line."""
     if not profile.differences and not profile.unknown_frees:
-        return f"0 B between the buffers recorded and the allocator's own view, in {profile.checks:,} checks after calls"
+        checked = f"0 B between the buffers recorded and the allocator's own view, in {profile.checks:,} checks after calls"
+        return checked + _left_out_of_checks(profile)
     first = profile.differences[0] if profile.differences else None
     sizes = f", first {first.replayed_bytes:,} B against {first.allocator_bytes:,} B of {first.memory}" if first else ""
     at = f" in {where(profile.calls[first.call])}" if first else ""
     return (
         f"a fault of this profiler: {len(profile.differences):,} of {profile.checks:,} checks against the allocator differ"
         f"{sizes}{at}; {profile.unknown_frees:,} frees of unknown buffers"
+    )
+
+
+def _left_out_of_checks(profile: Profile) -> str:
+    """Returns what the checks do not see: what other threads allocated is part of the allocator's view alone."""
+    if not profile.others:
+        return ""
+    held = [f"{format_bytes(size)} of {MEMORY_NAMES[memory]}" for memory, size in profile.others_bytes.items()]
+    seen = f"; the allocator held up to {', '.join(held)} more than was recorded" if held else ""
+    return (
+        f", which leave out what {profile.others:,} call{'s' if profile.others != 1 else ''} of other threads allocated{seen}"
     )

@@ -158,11 +158,16 @@ print(json.dumps("end"))
         ("exec", "with ssinghal.profiling(0): pass", "int is not a device of ttnn"),
         (
             "exec",
+            "old = device; ttnn.close_device(old); device = ttnn.open_device(device_id=0); ssinghal.profiling(old).__enter__()",
+            "profiling: the device is closed; expected one that is open",
+        ),
+        (
+            "exec",
             "ttnn.graph.begin_graph_capture(ttnn.graph.RunMode.NORMAL); ssinghal.profiling(device).__enter__()",
             "a graph capture is active",
         ),
     ],
-    ids=["nested", "command", "not_a_device", "capture"],
+    ids=["nested", "command", "not_a_device", "closed", "capture"],
 )
 def test_what_cannot_be_recorded_is_refused(tmp_path, command, block, message):
     error, end = printed(tmp_path, REFUSED.format(block=block), command)

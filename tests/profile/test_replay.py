@@ -10,7 +10,7 @@ from ssinghal.errors import HarnessError
 from ssinghal.profile.failure import explain
 from ssinghal.profile.reading import read_profiles
 from ssinghal.profile.replay import replay
-from ssinghal.profile.text import summary
+from ssinghal.profile.text import exactness, summary
 
 HEADER = [
     {"k": "program", "version": 2, "argv": ["a.py"], "pid": 1, "folder": "."},
@@ -121,6 +121,18 @@ def test_what_other_threads_allocate_is_counted_and_no_fault():
     profile = replay([*HEADER, call([], 640, others=2), call([["+", "l1", 8_000, 1_000, 64_000]], 1_640, others=2)])
     assert (profile.others, profile.differences) == (2, [])
     assert any(line.startswith("2 calls of other threads") for line in summary(profile))
+    end = "which leave out what 2 calls of other threads allocated; the allocator held up to 640 B of L1 per core more than"
+    assert end in exactness(profile)
+
+
+def test_what_other_threads_freed_again_is_no_longer_held():
+    """They hold 640 B, then 1,640 - 1,000 + 300 B: the most is 940 B. What they hold on one device ends with it."""
+    ours = ["+", "l1", 8_000, 1_000, 64_000]
+    first = [call([], 640, others=1), call([ours], 1_640, others=1), call([], 1_940, others=2), call([], 1_000, others=3)]
+    profile = replay([*HEADER, *first])
+    assert (profile.others, profile.others_bytes, profile.differences) == (3, {"l1": 940}, [])
+    assert replay([*HEADER, call([ours], 1_000)]).others_bytes == {}
+    assert exactness(replay([*HEADER, call([ours], 1_000)])).endswith("checks after calls")
 
 
 def test_a_recording_that_was_lost_is_named():

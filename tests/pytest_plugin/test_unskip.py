@@ -53,6 +53,7 @@ cannot allocate 2 GB
 CBs exceed L1 size
 Needs more than L1
 width sharded input doesn't fit on 8x8 grid
+does not fit in L1 for this op
 L1_SMALL too small
 std::bad_alloc
 """.strip().splitlines()
@@ -75,6 +76,8 @@ Interleaved L1 only
 benefit unclear
 does not benefit
 Not a good fit for unit tests
+shape doesn't fit the kernel's constraint
+the dtype does not fit this op
 fitness function missing
 outfit
 out of range
@@ -158,7 +161,13 @@ def test_condition_that_is_false(device):
 
 def test_call(device):
     pytest.skip("out of memory")
+    assert ttnn.to_torch(placed(device, 32)).shape == (1, 1, 32, 32)
+
+
+def test_that_ends_at_a_value(device):
+    pytest.skip("out of memory")
     assert ttnn.to_torch(placed(device, 32)).sum() == 1
+    placed(device, 8192)
 
 
 def test_call_by_its_own_name(device):
@@ -200,15 +209,23 @@ STILL = {"test_marked::test_module[8192]", "test_called::test_call_by_its_own_na
 def test_tests_skipped_for_memory_are_run(tmp_path, workers):
     (tmp_path / "test_marked.py").write_text(MARKED)
     (tmp_path / "test_called.py").write_text(CALLED)
+    for name, reason in (("large", "OOM on N150"), ("other", "zoom")):
+        skip = f"pytest.skip({reason!r}, allow_module_level=True)"
+        (tmp_path / f"test_{name}.py").write_text(f"import pytest\n\n{skip}\n\n\ndef test_it():\n    pass\n")
 
     run = run_suite(tmp_path, "--tt-virtual", "--unskip-oom", "--tb=no", *workers)
 
     unskipped = {name: test for name, test in run.tests.items() if "tt_unskipped" in test.properties}
-    assert unskipped.keys() == {*FITS, *STILL, "test_marked::test_that_fails"}, run.output
+    assert unskipped.keys() == {*FITS, *STILL, "test_marked::test_that_fails", "test_called::test_that_ends_at_a_value"}, (
+        run.output
+    )
     assert {name: unskipped[name].properties["tt_unskipped"] for name in FITS} == FITS
     assert {unskipped[name].outcome for name in FITS} == {"passed", "values not checked"}
     assert {unskipped[name].outcome for name in STILL} == {"memory"}
-    others = {name: test.outcome for name, test in run.tests.items() if name not in unskipped}
+    assert "a module stays skipped for lack of memory: OOM on N150  test_large.py" in run.output
+    assert "1 module skipped by pytest.skip" in run.output
+    assert "test_other.py" not in run.output
+    others = {name: test.outcome for name, test in run.tests.items() if name not in unskipped and test.outcome}
     assert others == {
         "test_marked::test_two_reasons": "skipped",
         "test_called::test_parameter[64]": "passed",
@@ -219,6 +236,9 @@ def test_tests_skipped_for_memory_are_run(tmp_path, workers):
     assert "fits now  test_marked.py::test_module[32] (skipped: OOM on N150)" in lines
     still = "still out of memory: L1 bank needs 2,097,152 B, 1,393,312 B free"
     assert f"{still}  test_called.py::test_caught (skipped: OOM)" in lines
+    line = CALLED.splitlines().index("    assert ttnn.to_torch(placed(device, 32)).sum() == 1") + 1
+    ended = f"unknown, ended at a value: ended at test_called.py:{line}, what follows was not run"
+    assert f"{ended}  test_called.py::test_that_ends_at_a_value (skipped: out of memory)" in lines
     assert "unknown, failed: a fault  test_marked.py::test_that_fails (skipped: OOM on N150)" in lines
 
 

@@ -6,12 +6,17 @@ import re
 
 _NOT = r"(?:\bnot|n't)"
 _MEMORY = r"(?:L1(?:[ _-]SMALL)?|S?DRAM|SRAM|memory|mem)"
+# What a shape fits, other than a memory: "doesn't fit the kernel's constraint", but not "doesn't fit in L1 for this op".
+_FITS_RULE = (
+    r"(?! (?!in |into |on |within )(?:[\w'-]+ ){0,3}?"
+    r"(?:constraints?|requirements?|kernels?|ops?|operators?|operations?|patterns?|formats?|rules?|specs?|API|schemas?)\b)"
+)
 _WORDINGS = (
     r"\bOOM(?:s|ed|ing|'s)?\b",
     rf"\b(?:out|run\w*|ran) (?:out )?of (?:\w+ ){{0,2}}(?:{_MEMORY}|space)\b",
     rf"\bout-of-(?:{_MEMORY}|space)\b",
     rf"(?:{_NOT} (?:\w+ )?(?:enough|sufficient)|\binsufficient|\black of|\btoo little) (?:\w+ ){{0,3}}(?:{_MEMORY}|space)\b",
-    rf"(?:{_NOT}|\bnever|\bcannot) (?:(?:quite|even|yet|currently|all|always|both) )?fit\b",
+    rf"(?:{_NOT}|\bnever|\bcannot) (?:(?:quite|even|yet|currently|all|always|both) )?fit\b{_FITS_RULE}",
     r"\bfitting (?:issue|problem|error)s?\b",
     rf"\btoo (?:big|large|much|many|small)\b.{{0,40}}\b{_MEMORY}\b|\b{_MEMORY}\b.{{0,20}}\btoo (?:big|large|small|little)\b",
     rf"\bexceed\w*\b.{{0,40}}\b{_MEMORY}\b|\b{_MEMORY}\b.{{0,20}}\bexceed",

@@ -21,6 +21,7 @@ class Unskipper:
     def __init__(self, config: pytest.Config) -> None:
         self._reasons: dict[str, str] = {}  # of the tests whose marks were removed, by node id
         self._item: pytest.Item | None = None
+        self._modules: dict[str, str] = {}  # that stay skipped, with their reasons
         original = pytest.skip
         pytest.skip = _SkipUnlessForMemory(original, self)  # type: ignore[assignment]
         config.add_cleanup(lambda: setattr(pytest, "skip", original))
@@ -45,6 +46,24 @@ class Unskipper:
 
     def pytest_runtest_teardown(self) -> None:
         self._item = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Takes the modules that skip themselves: what follows in them was not imported, so that they have no tests."""
+        if report.skipped:
+            reason = str(report.longrepr[-1]) if isinstance(report.longrepr, (tuple, list)) else str(report.longrepr)
+            reason = reason.removeprefix("Skipped: ")
+            if speaks_of_memory(reason):
+                self._modules[report.nodeid] = reason
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._modules:
+            count = f"{len(self._modules):,} module{'s' if len(self._modules) > 1 else ''}"
+            terminalreporter.write_line(
+                f"{count} skipped by pytest.skip(…, allow_module_level=True) for lack of memory: not run"
+            )
+        for module, reason in self._modules.items():
+            terminalreporter.write_line(f"a module stays skipped for lack of memory: {reason}  {module}")
 
     def note(self, reason: str) -> None:
         """Adds the reason to the report of the test that runs."""
