@@ -38,7 +38,8 @@ class Replay:
         self._unsized: frozenset[str] = frozenset()  # memories in which some of that are buffers of unknown size
         self._held_by_others: Counter[str] = Counter()  # bytes per bank of each memory
         self._rebased: set[str] = set()  # memories whose base is what the allocator's next view leaves for it
-        self._l1_base = self._l1_top = self._others = self._left_out = 0
+        self._l1_base = self._l1_top = self._others = self._left_out = 0  # others: at the allocator's last view
+        self._counted = 0  # of the calls of other threads
         self._started: Mapping[str, Any] | None = None  # the record of a call that has not ended
         self._span: Span | None = None
         self._finders = [PeakFinder(self._profile.peaks)]  # of the profile, and of the span
@@ -81,10 +82,12 @@ class Replay:
             self._profile.lost = record["why"]
         elif kind == "span":
             self._rest(record["gap"])
+            self._count_others(record)
+            self._elsewhere(record)
             self._begin_span(record["name"])
         elif kind == "end":
             self._profile.ended, self._started = True, None
-            self._profile.others += record["others"] - self._others
+            self._count_others(record)
             self._elsewhere(record)
             self._rest(record["gap"])
             self._begin_span("")
@@ -162,16 +165,21 @@ class Replay:
         self._elsewhere(record)
         self._check(call, record)
 
+    def _count_others(self, record: Mapping[str, Any]) -> None:
+        others = record.get("others", self._counted)
+        self._profile.others += others - self._counted
+        self._counted = others
+
     def _elsewhere(self, record: Mapping[str, Any]) -> None:
-        left_out = record.get("elsewhere", 0)
+        left_out = record.get("elsewhere", 0 if "others" in record else self._left_out)
         self._profile.elsewhere += left_out - self._left_out
         self._left_out = left_out
 
     def _check(self, call: Call, record: Mapping[str, Any]) -> None:
         """Compares the sums with the allocator's view after a call."""
         view, sums = record["view"], self._residents.sums
+        self._count_others(record)
         if record["others"] != self._others:  # what they allocated is part of the allocator's view
-            self._profile.others += record["others"] - self._others
             self._others = record["others"]
             self._rebased.update(view)
             self._note_others(view)

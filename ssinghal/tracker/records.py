@@ -21,8 +21,9 @@ Each line is one write to the system, so that a crash costs none of the lines be
 ``end``      ``gap``: the device is about to be closed, or the program to end.
 ``lost``     ``why``: nothing is recorded from here on.
 
-``others`` of a call and of the end: how many calls other threads have made so far, which are not recorded. ``elsewhere``: how
-many buffers were allocated so far on other devices and on submeshes of this one, which are not recorded, where there are any.
+``others`` of a call, a span and the end: how many calls other threads have made so far, which are not recorded.
+``elsewhere``: how many buffers were allocated so far on other devices and on submeshes of this one, which are not recorded,
+where there are any.
 ``skipped`` of a call: true if it was not passed on to TTNN, as a trace on a virtual device.
 
 Events: ``["+", memory, address, bytes per bank, bytes in all banks]`` a buffer was allocated, ``["-", memory, address]`` it was

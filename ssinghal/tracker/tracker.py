@@ -90,7 +90,7 @@ class Tracker:
         if self.is_within or self._is_lost or get_ident() != self._thread:
             return False
         with self._signals.held():
-            self._safely(lambda: self._file.write("span", name=name, gap=self._taken()))
+            self._safely(lambda: self._file.write("span", name=name, gap=self._taken(), **self._counts()))
             self._safely(self._begin)
         return True
 

@@ -276,3 +276,28 @@ def test_a_mark_that_cannot_be_used_is_one_line(budgets, test, text):
     (line,) = budgets.failure(test).splitlines()
     assert re.match(r"test_budgets.py:\d+: mark \w+: ", line)
     assert text in line
+
+
+@pytest.mark.parametrize("mark", ["limit_device_memory(l1_per_core='1 MiB')", "limit_device_leaks('1 MiB')"])
+def test_limits_of_what_is_not_recorded_cannot_be_checked(tmp_path, mark):
+    """The device of the module is open meanwhile; a thread of one test does not count for the next."""
+    suite(tmp_path)
+    (tmp_path / "test_unrecorded.py").write_text(
+        f"import threading\n\nimport pytest\nimport ttnn\n\npytestmark = pytest.mark.{mark}\nKEPT = []\n\n\n"
+        "def empty(device):\n"
+        "    return ttnn.empty([2048, 64], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG)\n\n\n"
+        "def test_first(device):\n    empty(device)\n\n\n"
+        "def test_thread(device):\n    t = threading.Thread(target=lambda: KEPT.append(empty(device)))\n"
+        "    t.start()\n    t.join()\n\n\n"
+        "def test_after(device):\n    empty(device)\n\n\n"
+        "def test_second(device):\n    other = ttnn.open_device(device_id=0)\n    a = empty(other)\n"
+        "    del a\n    ttnn.close_device(other)\n\n\n"
+        "def test_last(device):\n    empty(device)\n"
+    )
+    done = run_suite(tmp_path, "--tt-memory")
+    failed = {test.partition("::")[2] for test, outcome in done.outcomes.items() if outcome == "FAILED"}
+    assert failed == {"test_thread", "test_second"}
+    text = "the limits of device memory cannot be checked: 1 {} are not recorded"
+    assert done.failure("test_thread") == text.format("calls of other threads")
+    assert done.failure("test_second") == text.format("allocations on another device or submesh")
+    assert "a fault of this profiler" not in done.output

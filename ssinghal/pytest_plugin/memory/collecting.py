@@ -66,6 +66,9 @@ class Collector:
             new = len(measured.keys() - self._baseline.tests.keys())
             if new:
                 self._notes.append(f"{new} tests are not in {self._baseline.path}; --tt-memory-update adds them")
+            lacking = {test: figures.unrecorded for test, figures in measured.items() if figures.unrecorded}
+            for test in sorted(lacking.keys() & self._baseline.tests.keys()):
+                self._notes.append(f"growth not checked: {test}: {lacking[test]}")
             return
         try:
             self._baseline.write(measured)
@@ -120,6 +123,9 @@ def _unknown(tests: Mapping[str, Figures]) -> list[str]:
     others = sum(figures.other_calls for figures in tests.values())
     if others:
         lines.append(f"{others:,} calls of other threads are not recorded")
+    elsewhere = sum(figures.elsewhere for figures in tests.values())
+    if elsewhere:
+        lines.append(f"{elsewhere:,} allocations on another device or submesh are not recorded")
     reasons = [figures.unknown for figures in tests.values() if figures.unknown]
     if reasons:
         lines.append(f"not measured: {len(reasons)} tests, first: {reasons[0]}")

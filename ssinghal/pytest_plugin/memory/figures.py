@@ -49,6 +49,7 @@ class Figures:
     kept: dict[str, int] = field(default_factory=dict)
     unknown_programs: int = 0  # runs of programs whose program buffers TTNN did not report
     other_calls: int = 0  # of other threads, which are not recorded
+    elsewhere: int = 0  # buffers on other devices and on submeshes, which are not recorded
     differences: int = 0  # from the allocator's own view: a fault of the recording
     unknown: str = ""
 
@@ -67,6 +68,13 @@ class Figures:
         """
         known = "program" in self.peaks and not self.unknown_programs
         return self.tensors | ({"program": self.peaks["program"]} if known else {})
+
+    @property
+    def unrecorded(self) -> str:
+        """What the figures lack, empty if nothing."""
+        counts = ((self.other_calls, "calls of other threads"), (self.elsewhere, "allocations on another device or submesh"))
+        lacking = [f"{count:,} {what}" for count, what in counts if count]
+        return f"{' and '.join(lacking)} are not recorded" if lacking else ""
 
     def properties(self) -> list[tuple[str, object]]:
         """Returns the properties of the test's report, which JUnit files have too."""

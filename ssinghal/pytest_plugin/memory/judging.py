@@ -35,6 +35,8 @@ def excesses(marks: Marks, figures: Figures) -> list[str]:
         lines += _beyond_budget(marks.budget, figures)
     if marks.leak_bytes is not None:
         lines += _beyond_leaks(marks.leak_bytes, figures)
+    if figures.unrecorded:
+        lines.append(f"the limits of device memory cannot be checked: {figures.unrecorded}")
     return lines
 
 
@@ -46,6 +48,10 @@ def _beyond_budget(budget: Budget, figures: Figures) -> Iterator[str]:
         over = f"{size - limit:,} B over the limit of {format_bytes(limit)}"
         yield f"limit_device_memory({name}): {MEMORY_NAMES[memory]} took {format_bytes(size)}, {over}; held by"
         yield from shown(figures.lines.get(memory, ()))
+    limit = budget.program_buffers
+    if limit is not None and figures.unknown_programs and figures.peaks.get("program", 0) <= limit:
+        runs = f"program buffers of {figures.unknown_programs:,} runs of programs are not known"
+        yield f"limit_device_memory(program_buffers) cannot be checked: {runs}"
 
 
 def _beyond_leaks(limit: int, figures: Figures) -> Iterator[str]:

@@ -61,6 +61,7 @@ class _Start:
     device: int
     span: int
     others: int
+    elsewhere: int
     unknown_programs: int
     differences: int
     missed: int
@@ -126,7 +127,7 @@ class Recording:
         profile = self._profile
         follower = self._finder.follower
         missed = 0 if follower is None else follower.missed
-        counts = profile.others, profile.unknown_programs, len(profile.differences), missed
+        counts = profile.others, profile.elsewhere, profile.unknown_programs, len(profile.differences), missed
         device = len(profile.devices) - (not profile.ended)
         return _Start(len(profile.calls), self._replay.changes, device, len(profile.spans), *counts)
 
@@ -174,8 +175,9 @@ class Recording:
         if missed:
             return Figures(unknown=f"{missed} calls on a device that was opened before ttnn was followed; use --tt-memory")
         calls, spans = profile.calls[start.call :], profile.spans[start.span :]
+        others, elsewhere = profile.others - start.others, profile.elsewhere - start.elsewhere
         if not calls:
-            return Figures()
+            return Figures(other_calls=others, elsewhere=elsewhere)
         device = profile.devices[-1]
         # TTNN's own: neither returned by a call nor given to one
         kept = [buffer for buffer in made if not buffer.tensor and not buffer.made_between]
@@ -205,7 +207,8 @@ class Recording:
             leak_lines=by_line(leaks, profile.calls),
             kept=_sums(kept),
             unknown_programs=profile.unknown_programs - start.unknown_programs,
-            other_calls=profile.others - start.others,
+            other_calls=others,
+            elsewhere=elsewhere,
             differences=len(profile.differences) - start.differences,
         )
 
