@@ -58,6 +58,29 @@ def test_a_matmul_whose_program_buffers_clash(tmp_path):
     assert all("end at" in change.ended for change in tried.changes if change.ended)
 
 
+BLOCKS = """
+a, b = (ttnn.empty([4096, 4096], ttnn.bfloat16, ttnn.TILE_LAYOUT, device) for _ in range(2))
+config = ttnn.MatmulMultiCoreReuseMultiCastProgramConfig(
+    compute_with_storage_grid_size=(8, 8), in0_block_w=8, out_subblock_h=1, out_subblock_w=4, per_core_M=16, per_core_N=16,
+    transpose_mcast=False, fused_activation=None)
+ttnn.matmul(a, b, program_config=config)
+"""
+
+
+def test_every_block_of_a_matmul_is_tried(tmp_path):
+    """Each of the three sizes alone makes it fit; the next larger divisor of the blocks of the result does not."""
+    tried, _ = profiled(tmp_path, OPENED + BLOCKS)
+    found = codes(tried.found)
+    for name in ("out_block_w", "out_block_h"):
+        (size,) = (int(code.partition("=")[2]) for code in found if code.startswith(name))
+        other = "out_block_h" if name == "out_block_w" else "out_block_w"
+        results = [
+            fits(tmp_path, OPENED + BLOCKS.replace("in0_block_w=8", f"in0_block_w=8, {name}={part}, {other}=16"))
+            for part in (size, 2 * size)
+        ]
+        assert results == [True, False]
+
+
 def test_an_l1_small_region_is_exactly_as_large_as_needed(tmp_path):
     source = PROLOGUE + POOL + "pool(112, 3)\npool(112, 2)\n"
     tried, _ = profiled(tmp_path, source)

@@ -162,19 +162,30 @@ _PROGRAMS = tuple(
 )
 
 
-def smaller_blocks(call: FailedCall, failure: Failure) -> Field:
-    """The blocks of a matmul's program configuration: those of the inner dim first, then those of its result."""
+def _smaller(call: FailedCall, name: str) -> Field:
+    """Yields the call with a smaller one of the blocks that a matmul's program configuration has."""
     for key, value in objects(call, *_PROGRAMS):
         if "json" not in value:
             continue
         fields = json.loads(value["json"])
-        for name in ("in0_block_w", "out_block_w", "out_block_h"):
-            size = fields.get(name)
-            subblock = fields.get(name.replace("block", "subblock"), 1) if name.startswith("out") else 1
-            for part in divisors_below(size, size) if isinstance(size, int) else ():
-                if part % subblock == 0:
-                    changed = with_fields(call, key, value, {name: part})
-                    yield Change(f"{name}={part}", f"in the {value['object'][1]} of {{line}}", changed)
+        size = fields.get(name)
+        subblock = fields.get(name.replace("block", "subblock"), 1) if name.startswith("out") else 1
+        for part in divisors_below(size, size) if isinstance(size, int) else ():
+            if part % subblock == 0:
+                changed = with_fields(call, key, value, {name: part})
+                yield Change(f"{name}={part}", f"in the {value['object'][1]} of {{line}}", changed)
+
+
+def smaller_inner_blocks(call: FailedCall, failure: Failure) -> Field:
+    yield from _smaller(call, "in0_block_w")
+
+
+def narrower_blocks(call: FailedCall, failure: Failure) -> Field:
+    yield from _smaller(call, "out_block_w")
+
+
+def lower_blocks(call: FailedCall, failure: Failure) -> Field:
+    yield from _smaller(call, "out_block_h")
 
 
 def chosen_by_ttnn(call: FailedCall, failure: Failure) -> Field:
@@ -188,7 +199,9 @@ CONFIGURED: tuple[Lever, ...] = (
     moved_halo,
     rows_in_parts,
     single_buffers,
-    smaller_blocks,
+    smaller_inner_blocks,
+    narrower_blocks,
+    lower_blocks,
     chosen_by_ttnn,
     tables_in_dram,
     sliced_by_ttnn,

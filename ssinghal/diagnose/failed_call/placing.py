@@ -97,7 +97,7 @@ def other_l1_small(call: FailedCall, failure: Failure) -> Generator[Change, Verd
         caution = ""
     elif failure.memory == "l1" and size:
         step = call.l1_small_peak_bytes - size
-        caution = "if no call after this one needs more of it"
+        caution = "at most: less may do where TTNN has tables from calls before; if no call after this one needs more of it"
     else:
         return
     for _ in range(_MOST_STEPS):
