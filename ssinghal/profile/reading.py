@@ -35,17 +35,23 @@ def read_profiles(path: Path) -> list[Profile]:
 
 
 def _replayed(file: Path) -> Profile:
-    line = 0
+    line, first = 0, dict[str, Any]()
 
     def counted() -> Iterator[dict[str, Any]]:
-        nonlocal line
-        for line, record in enumerate(_records(file), 1):  # noqa: B007 (the number is what an error names)
+        nonlocal line, first
+        for line, record in enumerate(_records(file), 1):
+            first = first or record
+            if first["k"] != "program" or (record["k"] == "program" and record.get("pid") != first.get("pid")):
+                raise HarnessError(f"{file}:{line}: expected the records of one process, which begin with the program")
             yield record
 
     try:
-        return replay(counted())
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        profile = replay(counted())
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"{file}:{line}: not a complete record of a profile ({error!r})") from error
+    if not line:
+        raise HarnessError(f"{file}: no records")
+    return profile
 
 
 def _records(file: Path) -> Iterator[dict[str, Any]]:

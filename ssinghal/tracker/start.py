@@ -20,7 +20,7 @@ _ENDING = ("end_graph_capture", "end_graph_capture_to_file")
 # What is no operation, but allocates, or uses what is on the device.
 _METHODS = (
     *("to", "deallocate", "cpu", "reshape", "pad", "pad_to_tile", "unpad", "unpad_from_tile", "__getitem__"),
-    *("to_torch", "to_torch_with_padded_shape", "to_list", "to_numpy", "item"),
+    *("to_torch", "to_torch_with_padded_shape", "to_list", "to_numpy", "item", "__repr__"),
 )
 _FUNCTIONS = (
     *("prepare_conv_weights", "prepare_conv_bias", "prepare_conv_transpose2d_weights", "prepare_conv_transpose2d_bias"),
@@ -48,7 +48,7 @@ class Follower:
         self._is_captured: bool | None = None  # whether calls are dispatched while the program captures a graph by itself
         for names, wrap in ((_OPENING, self._opening), (_CLOSING, self._closing)):
             for name in names:
-                self._replace((ttnn, ttnn.device), name, wrap)
+                self._replace(_modules(ttnn), name, wrap)
         self._replace((ttnn.graph,), "begin_graph_capture", self._beginning)
         for name in _ENDING:
             self._replace((ttnn.graph,), name, self._ending)
@@ -203,6 +203,12 @@ class Follower:
             return tracker.call(name, made, args, kwargs, is_skipped=stand_in is not None)
 
         return call
+
+
+def _modules(ttnn: Any) -> tuple[Any, ...]:
+    """Returns the modules in which TTNN has the functions that open and close devices."""
+    named = (sys.modules.get(f"{ttnn.__name__}.{name}") for name in ("device", "distributed", "distributed.distributed"))
+    return (ttnn, *(module for module in named if module is not None))
 
 
 def _devices(*values: Any) -> list[Any]:

@@ -97,6 +97,23 @@ def test_the_line_that_a_kill_truncated_is_left_out_and_a_damaged_one_is_named(t
         read_profiles(tmp_path)
 
 
+def test_records_of_no_process_of_two_or_without_a_device_are_named(tmp_path):
+    file = tmp_path / "records-1.jsonl"
+    complete = [*HEADER, call([["+", "l1", 8_000, 1_000, 64_000]], 1_000)]
+    no_device = [record for record in complete if record["k"] != "device"]
+    for records, why in (
+        ([], "no records"),
+        (no_device, r":\d+: not a complete record"),
+        ([*complete, {**complete[0], "pid": 2}, *complete[1:]], f":{len(complete) + 1}: expected the records of one process"),
+        (complete[1:], ":1: expected the records of one process"),
+    ):
+        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+        with pytest.raises(HarnessError, match=why):
+            read_profiles(tmp_path)
+    file.write_text("".join(json.dumps(record) + "\n" for record in complete + complete))
+    assert len(read_profiles(tmp_path)[0].devices) == 2, "a process that replaced itself by another program"
+
+
 def failing(text, kind="RuntimeError"):
     return call([], 0, error=[kind, text])
 

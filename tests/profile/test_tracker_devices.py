@@ -141,3 +141,29 @@ ttnn.close_mesh_device(mesh)
     assert one.devices[0].mesh == shape
     assert one.peaks["l1"].bank_bytes == 6 * TILE_ROW
     assert one.peaks["dram"].bank_bytes == -(-64 // 12) * 4_096, "one row of 64 tiles of float32 a chip, over 12 banks"
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "with ttnn.create_mesh_device(ttnn.MeshShape(1, 1)) as mesh:\n    used(mesh)",
+        "from ttnn.distributed import close_mesh_device, open_mesh_device\n"
+        "mesh = open_mesh_device(ttnn.MeshShape(1, 1))\nused(mesh)\nclose_mesh_device(mesh)",
+    ],
+)
+def test_a_mesh_is_followed_however_it_is_opened_and_printing_a_tensor_uses_it(tmp_path, opening):
+    source = """
+def used(mesh):
+    a = tensor(mesh)
+    b = tensor(mesh, 2)
+    c = ttnn.relu(b)
+    text = repr(a), str(b), f"{c}"
+"""
+    one, _ = profiled(tmp_path, source + opening)
+    assert [call.name for call in one.calls] == ["ttnn.empty", "ttnn.empty", "ttnn.relu", *["Tensor.__repr__"] * 3]
+    assert [(buffer.bank_bytes // TILE_ROW, buffer.last_use) for buffer in one.buffers if buffer.memory == "l1"] == [
+        (1, 3),
+        (2, 4),
+        (2, 5),
+    ]
+    assert one.ended
