@@ -21,6 +21,7 @@ from ssinghal.pytest_plugin.virtual.read_backs import ReadBacks
 from ssinghal.pytest_plugin.virtual.time_limit import TimeLimitExceeded
 
 _NOT_RAISED = "DID NOT RAISE"  # how pytest.raises fails
+_BY_COMPARISONS = re.compile(r"\b(?:AssertionError|Exception)\b")  # what comparisons raise
 
 
 class Outcome(TextEnum):
@@ -28,7 +29,7 @@ class Outcome(TextEnum):
 
     PASSED = "passed"  # nothing was read back from a virtual device
     VALUES = "values not checked"  # it did all it does to memory; its values come from a virtual device
-    ENDED = "ended at a value"  # of a virtual device, which an assertion in Python judged: what follows was not run
+    ENDED = "ended at a value"  # of a virtual device, which Python judged: what follows was not run
     MEMORY = "memory"  # a memory of the device ran out
     REFUSED = "refused"  # TTNN rejected a call for another reason
     API_DRIFT = "API drift"  # it calls what this release of TTNN does not have
@@ -70,9 +71,9 @@ def judge(error: BaseException, read_backs: ReadBacks | None, root: Path) -> Jud
     lacking = next((verdict for verdict in verdicts if lacks_devices(verdict)), None)
     if lacking is not None:
         return Judgement(Outcome.NEEDS_MORE_DEVICES, reason=lacking.message)
-    judges_values = isinstance(error, (AssertionError, pytest.fail.Exception)) and not str(error).startswith(_NOT_RAISED)
-    if judges_values and read_backs is not None and read_backs.has_escaped and not read_backs.differs_in_shape:
-        return Judgement(Outcome.ENDED, reason=f"ended at {_place(error, root)}, what follows was not run")
+    if read_backs is not None and not read_backs.differs_in_shape and _is_of_values(error, read_backs):
+        by = "" if isinstance(error, (AssertionError, pytest.fail.Exception)) else f" by {type(error).__name__}"
+        return Judgement(Outcome.ENDED, reason=f"ended at {_place(error, root)}{by}, what follows was not run")
     if isinstance(error, pytest.xfail.Exception):
         return Judgement(Outcome.XFAILED, reason=str(error.msg))
     verdict = verdicts[0]
@@ -90,6 +91,20 @@ def _place(error: BaseException, root: Path) -> str:
     file, line = next((place for place in reversed(places) if is_of_suite(place[0])), places[-1])
     path = Path(file)
     return f"{path.relative_to(root) if path.is_relative_to(root) else path}:{line}"
+
+
+def _is_of_values(error: BaseException, read_backs: ReadBacks) -> bool:
+    """Whether an exception may be due to values that were read back: then it is no failure, and nothing that was checked.
+
+    An assertion after such a value was used in Python, or after a replaced comparison returned that values are equal; a
+    replaced comparison that did not fail as expected; and, after a value was used in Python, an error of Python's own that
+    depends on values, such as a division by zero.
+    """
+    if isinstance(error, pytest.fail.Exception) and str(error).startswith(_NOT_RAISED):
+        return read_backs.was_compared and _BY_COMPARISONS.search(str(error)) is not None
+    if isinstance(error, (AssertionError, pytest.fail.Exception)):
+        return read_backs.has_escaped or read_backs.has_verdict
+    return read_backs.has_escaped and isinstance(error, (ArithmeticError, LookupError, ValueError))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

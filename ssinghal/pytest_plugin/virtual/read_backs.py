@@ -8,17 +8,33 @@ is a view of one, is known, but not what NumPy computes of it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial, wraps
+from threading import Thread
 from typing import Any
 from weakref import ref
 
 _TO_HOST = ("ttnn.from_device", "ttnn.copy_device_to_host_tensor")  # operations whose result is a tensor on the host
-_OF_HOST_TENSORS = ("to_torch", "to_torch_with_padded_shape", "to_numpy", "to_list", "item")  # methods whose result is values
+# Methods of a tensor whose result is its values.
+_OF_HOST_TENSORS = ("to_torch", "to_torch_with_padded_shape", "to_numpy", "to_list", "item", "__repr__")
+_SHOWN = ("__repr__", "__format__")  # methods that print values
 # What torch calls when a value becomes one of Python's or of NumPy's, where it cannot be followed any more.
 _ESCAPES = frozenset(
-    ("__array__", "__bool__", "__complex__", "__contains__", "__float__", "__index__", "__int__", "item", "numpy", "tolist")
+    (
+        "__array__",
+        "__bool__",
+        "__complex__",
+        "__contains__",
+        "__float__",
+        "__index__",
+        "__int__",
+        "item",
+        "numpy",
+        "tolist",
+        *_SHOWN,
+    )
 )
 _INTO_FIRST = frozenset(("__setitem__", "__set__"))  # calls that change their first operand and return nothing
 
@@ -39,6 +55,8 @@ class ReadBacks:
         """Forgets what the test before did; what was read back stays known, as fixtures of a module hold it."""
         self.is_used = False  # a value was read back, or one that was is used
         self.has_escaped = False  # what Python computes from here on may depend on one
+        self.was_compared = False  # a comparison with one was replaced
+        self.has_verdict = False  # and returned that values are equal, which the test may have expected not to be
         self.differs_in_shape = False  # a comparison failed for a reason that is no value
         self._is_on_host = False  # tensors of ttnn on the host may be copies of the device's
 
@@ -49,6 +67,7 @@ class ReadBacks:
         operation = type(ttnn.relu)
         self.replace(operation, "__call__", self._operation)
         self.replace(ttnn.Tensor, "cpu", self._to_host)
+        self.replace(Thread, "start", self._start)
         for name in _OF_HOST_TENSORS:
             if hasattr(ttnn.Tensor, name):
                 self.replace(ttnn.Tensor, name, lambda function: self._to_values(function, ttnn))
@@ -86,7 +105,7 @@ class ReadBacks:
         def call(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             is_read_back = self._is_on_host or tensor.storage_type() == ttnn.StorageType.DEVICE
             result = function(tensor, *args, **kwargs)
-            if is_read_back:
+            if is_read_back and not (function.__name__ in _SHOWN and _is_shown_by_pytest()):
                 self.is_used = True
                 if not self._mark(result):
                     self.has_escaped = True
@@ -130,22 +149,55 @@ class ReadBacks:
 
         return ReadBackMode()
 
+    def _start(self, function: Function) -> Function:
+        """Follows torch's calls in a thread too, as torch has a mode per thread."""
+
+        @wraps(function)
+        def start(thread: Thread) -> None:
+            run = thread.run  # of its class, or of one derived from it
+
+            def followed() -> None:
+                try:
+                    with self.mode():
+                        run()
+                finally:
+                    del thread.run  # which refers to the thread, and so would keep its tensors
+
+            if sys.modules.get("torch") is not None:
+                thread.run = followed  # type: ignore[method-assign]
+            function(thread)
+
+        return start
+
     def _torch_call(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         result = function(*args, **kwargs)
         if not self._known or not any(map(self.knows, flat((args, kwargs)))):
             return result
         name = getattr(function, "__name__", "")
+        if name in _SHOWN and _is_shown_by_pytest():
+            return result
         self.is_used = True
         self._mark(result)
         if name in _INTO_FIRST:
             self._mark(args[0])
         if name in _ESCAPES:
             self.has_escaped = True
-        if name == "allclose":
+        if name not in ("allclose", "equal"):
+            return result
+        is_same = name == "allclose" or tuple(args[0].shape) == tuple(args[1].shape)
+        self.has_verdict = self.has_verdict or is_same
+        self.was_compared = True
+        return is_same
+
+
+def _is_shown_by_pytest() -> bool:
+    """Whether pytest prints what a failed assertion or a report names, which is no use of it by the test."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("_pytest._io"):
             return True
-        if name == "equal":
-            return tuple(args[0].shape) == tuple(args[1].shape)
-        return result
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 def flat(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
