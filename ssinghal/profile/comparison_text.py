@@ -8,7 +8,7 @@ from typing import Any
 from ssinghal.core.tensors import format_bytes
 from ssinghal.profile.call_changes import MEMORIES, CallChange, CallFigures, Change
 from ssinghal.profile.comparison import Comparison
-from ssinghal.profile.model import Device, Profile, Site, Spec
+from ssinghal.profile.model import Device, Profile, Site, Spec, is_at_most
 from ssinghal.profile.names import MEMORY_NAMES, where
 
 SHOWN = 20  # lines and operations, by default
@@ -33,7 +33,8 @@ def lines(comparison: Comparison, shown: int | None = SHOWN) -> Iterator[str]:
     if any(unknown):
         runs = f"{unknown.before:,} → {unknown.after:,} runs of programs"
         yield f"  at least: of programs that TTNN reported; it did not report {runs}"
-    yield f"least headroom in L1: {sizes(comparison.headroom)}"
+    bound = any(is_at_most(one) for one in (comparison.before, comparison.after))
+    yield f"least headroom in L1{', at most' if bound else ''}: {sizes(comparison.headroom)}"
     before, after = comparison.failures
     if before != after:
         yield f"the program {before or 'ended by itself'} → {after or 'ended by itself'}"

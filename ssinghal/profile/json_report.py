@@ -14,7 +14,8 @@ Of a process:
 ``devices``: ``ttnn``, ``arch``, ``mesh``, ``grid`` [columns, rows], ``granule``, ``l1_base``, ``l1_top``, ``first_call``,
     ``memories``: by name ``banks``, ``bank_bytes``, ``base_bytes`` (allocated before the recording).
 ``peaks``: by memory ``bank_bytes``, ``call``, ``resident`` (numbers of buffers).
-``fullest``: the ``call`` whose program had the least headroom, with that ``program``; null if none is known.
+``fullest``: the ``call`` whose program had the least headroom, with that ``program``, and ``at_most`` (an upper bound, as TTNN
+    did not report all program buffers); null if no program ran.
 ``failure``: null, or ``call``, ``error`` [class, text], ``out_of_memory``, ``sentence``, ``verdict`` (the numbers of TTNN's
     message), ``resident``, ``explanation`` (see ``profile.failure``; null if memory did not run out) and ``tried`` (changes
     that were run, see ``profile.tried_changes``; null if none were).
@@ -23,7 +24,7 @@ Of a process:
 ``findings``: ``kind``, ``memory``, ``bank_bytes``, ``site``, ``title``, ``proof``, ``calls``, ``device``,
     ``sites`` (further lines with what happened there), ``before_bytes`` and ``after_bytes`` (null where neither is meant).
 ``spans``: parts such as tests: ``name``, ``first_call``, ``end_call`` (null: the process ended within it), ``peaks``,
-    ``fullest``, and per memory ``before`` and ``after``.
+    ``fullest``, ``unknown_programs``, and per memory ``before`` and ``after``.
 ``sites`` [file, line, function, its text], ``stacks`` (numbers of sites, innermost first), ``specs`` of tensors: ``shape``,
     ``dtype``, ``layout``, ``memory`` (null: on the host), ``memory_layout``, ``shard`` (null, or shape and cores), ``config``
     (TTNN's own JSON of the memory config where it is sharded, else "").
@@ -31,7 +32,7 @@ Of a process:
     it is freed), ``programs``, and per memory ``peak`` (of the buffers recorded), ``after`` and ``largest_free`` (as the
     allocator sees it); ``error`` [class, text] where it raised.
 ``programs``: ``name``, ``program_bytes`` (of its program buffers on the fullest core; null: not reported), ``l1_bytes`` (that
-    buffers held meanwhile), ``headroom_bytes`` (between both; null: not known).
+    buffers held meanwhile), ``headroom_bytes`` (between both; where those are null an upper bound, as with 0 B of them).
 ``buffers``: ``memory``, ``address``, ``bank_bytes``, ``total_bytes``, ``call`` (that made it), ``made_between`` (it was made
     before that call instead), ``made_before`` (it was made before the recording), ``last_use``, ``freed`` (the call; null:
     resident to the end of its device), ``freed_between``, ``tensor``, ``device``, and ``made_at``, ``freed_at`` (how many
@@ -51,7 +52,7 @@ from ssinghal.core.record import sentence
 from ssinghal.errors import HarnessError
 from ssinghal.profile.failure import explain
 from ssinghal.profile.finding import Finding
-from ssinghal.profile.model import Buffer, Call, Peak, Profile, Program, Site, Span, Spec, Tensor
+from ssinghal.profile.model import Buffer, Call, Peak, Profile, Site, Span, Spec, Tensor, is_at_most
 from ssinghal.render.numbering import Table
 
 SCHEMA = 1
@@ -120,7 +121,7 @@ class _Process:
                 for device in profile.devices
             ],
             "peaks": self._peaks(profile.peaks),
-            "fullest": _fullest(profile.fullest),
+            "fullest": _fullest(profile),
             "failure": self._failure(profile.failure),
             "unfinished": self._unfinished(profile.unfinished),
             "differences": [difference._asdict() for difference in profile.differences],
@@ -155,7 +156,7 @@ class _Process:
         return {"name": call.name, "stack": self._stacks.number(call.stack)} if call is not None else None
 
     def _span(self, span: Span) -> dict[str, Any]:
-        return {**fields_of(span), "peaks": self._peaks(span.peaks), "fullest": _fullest(span.fullest)}
+        return {**fields_of(span), "peaks": self._peaks(span.peaks), "fullest": _fullest(span)}
 
     def _call(self, call: Call) -> dict[str, Any]:
         return {
@@ -173,8 +174,11 @@ class _Process:
         return [(self._specs.number(tensor.spec), tensor.address) for tensor in tensors]
 
 
-def _fullest(fullest: tuple[Call, Program] | None) -> dict[str, Any] | None:
-    return {"call": fullest[0].number, "program": fullest[1]._asdict()} if fullest is not None else None
+def _fullest(owner: Profile | Span) -> dict[str, Any] | None:
+    if owner.fullest is None:
+        return None
+    call, program = owner.fullest
+    return {"call": call.number, "program": program._asdict(), "at_most": is_at_most(owner)}
 
 
 def _spec(spec: Spec) -> dict[str, Any]:

@@ -99,12 +99,13 @@ class Buffer:
 
 class Program(NamedTuple):
     """A program that ran within a call, with the L1 that buffers held meanwhile. ``program_bytes``: of its program buffers on
-    the fullest core, None where TTNN did not report them. ``headroom_bytes``: between them and the lowest buffer."""
+    the fullest core, None where TTNN did not report them. ``headroom_bytes``: between them and the lowest buffer; where they
+    are not known, what the lowest buffer leaves for them, which is an upper bound."""
 
     name: str
     program_bytes: int | None
     l1_bytes: int
-    headroom_bytes: int | None
+    headroom_bytes: int
 
 
 @dataclass(slots=True)
@@ -157,8 +158,8 @@ class Span:
     """A named part of a program on one device, such as a test: its calls are those from ``first_call`` up to ``end_call``; a
     part within which the process ended has no end.
 
-    ``peaks`` and ``fullest`` are as those of a profile. ``before``, ``after``: bytes per bank that the program's buffers took
-    when it began and when it ended, per memory.
+    ``peaks``, ``fullest`` and ``unknown_programs`` are as those of a profile. ``before``, ``after``: bytes per bank that the
+    program's buffers took when it began and when it ended, per memory.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Span:
     end_call: int | None = None
     peaks: dict[str, Peak] = field(default_factory=dict)
     fullest: tuple[Call, Program] | None = None
+    unknown_programs: int = 0
     before: dict[str, int] = field(default_factory=dict)
     after: dict[str, int] = field(default_factory=dict)
 
@@ -196,7 +198,7 @@ class Profile:
     lost: str = ""  # why nothing more was recorded
     is_part: bool = False  # the program went on after the recording
     ended: bool = False  # the device was closed, or the program ended by itself
-    fullest: tuple[Call, Program] | None = None  # the program that came nearest to the buffers above it
+    fullest: tuple[Call, Program] | None = None  # the program with the least headroom, so far as it is known
     unknown_programs: int = 0  # runs of programs whose program buffers TTNN did not report
 
     @property
@@ -214,3 +216,9 @@ class Profile:
     def resident(self) -> list[Buffer]:
         """Returns the buffers that nothing freed."""
         return [buffer for buffer in self.buffers if buffer.freed is None]
+
+
+def is_at_most(owner: Profile | Span) -> bool:
+    """Whether the least headroom is an upper bound: program buffers that TTNN did not report may have left less. They leave 0 B
+    or more, for the programs ran."""
+    return owner.unknown_programs > 0 and owner.fullest is not None and owner.fullest[1].headroom_bytes > 0

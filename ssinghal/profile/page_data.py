@@ -10,7 +10,7 @@ from typing import Any
 from ssinghal.core.record import sentence
 from ssinghal.profile.failure import Failure, explain
 from ssinghal.profile.finding import Finding
-from ssinghal.profile.model import Buffer, Call, Profile, Program, Site, Tensor
+from ssinghal.profile.model import Buffer, Call, Profile, Program, Site, Tensor, is_at_most
 from ssinghal.profile.shown_calls import FINDING_CALLS, full_bytes, shown_calls
 from ssinghal.render.numbering import Table
 
@@ -23,8 +23,7 @@ def process_data(profile: Profile, findings: Sequence[Finding], limit: int) -> d
 
 
 def _fullest(call: Call) -> Program | None:
-    known = [program for program in call.programs if program.headroom_bytes is not None]
-    return min(known, key=lambda program: program.headroom_bytes or 0, default=None)
+    return min(call.programs, key=lambda program: program.headroom_bytes, default=None)
 
 
 class _Process:
@@ -65,6 +64,7 @@ class _Process:
                 for memory, peak in profile.peaks.items()
             },
             "fullest": profile.fullest[0].number if profile.fullest else None,
+            "headroomAtMost": is_at_most(profile),
             "failure": self._failure(profile.failure),
             "findings": [self._finding(finding) for finding in self._findings],
             "spans": [
@@ -75,6 +75,7 @@ class _Process:
                     "ended": span.end_call is not None,
                     "peaks": {memory: [peak.bank_bytes, peak.call.number] for memory, peak in span.peaks.items()},
                     "headroom": [span.fullest[1].headroom_bytes, span.fullest[0].number] if span.fullest else None,
+                    "headroomAtMost": is_at_most(span),
                     "left": {memory: size - span.before.get(memory, 0) for memory, size in span.after.items()},
                 }
                 for span in profile.spans

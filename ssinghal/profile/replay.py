@@ -270,17 +270,15 @@ class Replay:
 
     def _program(self, call: Call, name: str, program_bytes: int | None) -> Program:
         low = self._residents.lowest_l1(self._l1_top)
-        headroom = None if program_bytes is None else low - self._l1_base - program_bytes
+        headroom = low - self._l1_base - (program_bytes or 0)
         program = self._sharing.of(Program(intern(name), program_bytes, self._residents.sums["l1"], headroom))
-        self._profile.unknown_programs += headroom is None
         for owner in (self._profile, self._span):
-            if owner is not None and headroom is not None and (owner.fullest is None or _headroom(owner.fullest[1]) > headroom):
+            if owner is None:
+                continue
+            owner.unknown_programs += program_bytes is None
+            if owner.fullest is None or owner.fullest[1].headroom_bytes > headroom:
                 owner.fullest = call, program
         return program
-
-
-def _headroom(program: Program) -> int:
-    return program.headroom_bytes or 0
 
 
 def _spec(record: Mapping[str, Any]) -> Spec:

@@ -8,11 +8,12 @@ from ssinghal.core.tensors import format_bytes
 from ssinghal.profile.call_changes import MEMORIES
 from ssinghal.profile.comparison import Comparison, paired
 from ssinghal.profile.comparison_text import lines
-from ssinghal.profile.model import Profile
+from ssinghal.profile.model import Profile, is_at_most
 from ssinghal.profile.names import MEMORY_NAMES
 from ssinghal.render.tables import aligned
 
 _PROGRAMS = "L1 with program buffers: peak"
+_HEADROOM = "least headroom in L1"
 
 Figures = Callable[[Comparison], int | None]
 
@@ -42,7 +43,7 @@ def _table(columns: Mapping[str, Comparison]) -> list[str]:
     rows: dict[str, Figures] = {f"{MEMORY_NAMES[name]}: peak": _peak_of(name) for name in used}
     rows["L1 per core between operations: peak"] = lambda one: one.l1_between.after
     rows[_PROGRAMS] = lambda one: one.after.l1_and_program_bytes
-    rows["least headroom in L1"] = lambda one: one.headroom.after
+    rows[_HEADROOM] = lambda one: one.headroom.after
     table = [["", *columns]]
     for title, figure in rows.items():
         table.append([title, *(_size(title, figure(one), one.after) for one in columns.values())])
@@ -54,7 +55,9 @@ def _table(columns: Mapping[str, Comparison]) -> list[str]:
 def _size(title: str, size: int | None, profile: Profile) -> str:
     if size is None:
         return "not reported"
-    return f"{'at least ' if title == _PROGRAMS and profile.unknown_programs else ''}{format_bytes(size)}"
+    at_most = "at most " if title == _HEADROOM and is_at_most(profile) else ""
+    at_least = "at least " if title == _PROGRAMS and profile.unknown_programs else ""
+    return f"{at_most or at_least}{format_bytes(size)}"
 
 
 def _peak_of(memory: str) -> Figures:

@@ -12,7 +12,7 @@ from ssinghal.profile.failure import explain
 from ssinghal.profile.failure_text import failure_lines
 from ssinghal.profile.finding import Finding
 from ssinghal.profile.findings import find
-from ssinghal.profile.model import Buffer, Call, Profile
+from ssinghal.profile.model import Buffer, Call, Profile, is_at_most
 from ssinghal.profile.names import MEMORY_NAMES, where
 
 _SHOWN = 8
@@ -28,10 +28,11 @@ def summary(profile: Profile, findings: Sequence[Finding] | None = None) -> list
         lines += _by_line(profile, peak.resident)
     if profile.fullest is not None:
         call, program = profile.fullest
+        at_most = "at most " if is_at_most(profile) else ""
+        size = "not reported" if program.program_bytes is None else format_bytes(program.program_bytes)
         lines.append(
-            f"least headroom in L1: {format_bytes(program.headroom_bytes or 0)} in {where(call)}: "
-            f"program buffers {format_bytes(program.program_bytes or 0)} of {program.name} below tensors of "
-            f"{format_bytes(program.l1_bytes)}"
+            f"least headroom in L1: {at_most}{format_bytes(program.headroom_bytes)} in {where(call)}: "
+            f"program buffers {size} of {program.name} below tensors of {format_bytes(program.l1_bytes)}"
         )
     lines += unknown_programs(profile)
     if profile.failure is not None:
@@ -75,9 +76,7 @@ def unknown_programs(profile: Profile) -> list[str]:
     """Returns the line of how many programs had program buffers that are not known, if there are any."""
     if not profile.unknown_programs:
         return []
-    return [
-        f"program buffers: TTNN did not report those of {profile.unknown_programs:,} runs of programs; they are not counted"
-    ]
+    return [f"program buffers: TTNN did not report those of {profile.unknown_programs:,} runs of programs; they count as 0 B"]
 
 
 def _findings(found: Sequence[Finding]) -> list[str]:

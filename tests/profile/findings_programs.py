@@ -180,6 +180,31 @@ def main():
     ttnn.deallocate(z)
     return ttnn.to_torch(wide)
 """,
+    # in one pass parameters are the first operand: of a product, of a concat
+    "parameters that are the first operand": """
+class Net:
+    def __init__(self):
+        self.scale, self.cache, self.weight = upload(256, 2048), upload(256, 2048), upload(256, 256)
+    def __call__(self, x):
+        h = ttnn.multiply(self.scale, relu(x), memory_config=L1)
+        h = ttnn.matmul(self.weight, h, memory_config=L1)
+        return ttnn.concat([self.cache, h], dim=2, memory_config=L1)
+def main():
+    net = Net()
+    y = net(upload(256, 2048, DRAM))
+    ttnn.to_torch(ttnn.concat([y, y, y], dim=3, memory_config=DRAM))
+""",
+    # placed on the device in another layout first
+    "a placed parameter that is the first operand": """
+def main():
+    mask = ttnn.to_layout(upload(512, 2048), ttnn.ROW_MAJOR_LAYOUT, memory_config=L1)
+    mask = ttnn.to_layout(mask, ttnn.TILE_LAYOUT, memory_config=L1)
+    x = relu(upload(512, 2048, DRAM))
+    x = ttnn.where(mask, x, 0.0, memory_config=L1)
+    y = relu(x)
+    ttnn.deallocate(x)
+    ttnn.to_torch(ttnn.concat([y, y, y], dim=3, memory_config=L1))
+""",
     "a residual over a block": """
 def main():
     x = tensor(10)

@@ -92,7 +92,7 @@ def test_figures_are_those_of_the_records(visit):
         assert text in cards
     assert "0 B between the buffers recorded and the allocator's own view, in 10 checks" in cards
     assert "those of 1 runs of programs" in cards
-    assert "2,500 B" in cards, "least headroom: 5,000 - 1,000 - 1,500"
+    assert "at most 1.953 KiB" in cards, "least headroom: 3,000 - 1,000, and 2,500 of the program that is known"
 
 
 def test_a_selected_call_shows_what_was_resident_with_line_age_and_use(visit):
@@ -164,7 +164,8 @@ def test_the_table_sorts_and_filters(visit):
     operations = panel(tab, "Operations")
     assert [row[0] for row in grid(tab, "Operations")][:3] == ["3", "4", "2"], "by the peak of L1"
     operations.get_by_role("button", name="Headroom").click()
-    assert grid(tab, "Operations")[0][1] == "ttnn.matmul"
+    assert [row[1] for row in grid(tab, "Operations")][:2] == ["ttnn.relu", "ttnn.matmul"]
+    assert any(cell.startswith("≤ 1.953 KiB") for cell in grid(tab, "Operations")[0]), "not reported: 3,000 - 1,000 at most"
     operations.get_by_label("Filter operations").fill("net.py:10 main")
     assert operations.locator("[role=status]").inner_text() == "5 of 5 calls", "the outermost line of all"
     operations.get_by_label("Filter operations").fill("as_tensor")

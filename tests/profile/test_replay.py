@@ -8,6 +8,7 @@ import pytest
 
 from ssinghal.errors import HarnessError
 from ssinghal.profile.failure import explain
+from ssinghal.profile.model import is_at_most
 from ssinghal.profile.reading import read_profiles
 from ssinghal.profile.replay import replay
 from ssinghal.profile.text import exactness, summary
@@ -71,8 +72,30 @@ def test_a_free_of_an_unknown_buffer_is_counted():
 
 def test_programs_without_known_buffers_are_counted():
     profile = replay([*HEADER, call([["p", "Program", None, "unknown"]], 0)])
-    assert profile.fullest is None
-    assert any("those of 1 runs of programs" in line for line in summary(profile))
+    lines = summary(profile)
+    assert any("those of 1 runs of programs" in line for line in lines)
+    assert any("least headroom in L1: at most 7.813 KiB (8,000 B) in" in line for line in lines), lines
+
+
+def test_no_headroom_is_stated_beyond_what_the_lowest_buffer_leaves():
+    """A known program leaves 7,000 - 1,000 - 500; of an unknown one a buffer at 3,000 leaves 2,000 at most."""
+    known = [["+", "l1", 7_000, 2_000, 9], ["p", "Known", 500, "measured"]]
+    unknown = [["+", "l1", 3_000, 4_000, 9], ["p", "Unknown", None, "unknown"], ["-", "l1", 3_000]]
+    span, end = {"k": "span", "name": "part", "gap": []}, {"k": "end", "gap": [], "others": 0}
+    profile = replay([*HEADER, call(known, 2_000), span, call(unknown, 2_000), end])
+    assert [program.headroom_bytes for one in profile.calls for program in one.programs] == [5_500, 2_000]
+    assert (profile.fullest, is_at_most(profile)) == ((profile.calls[1], profile.calls[1].programs[0]), True)
+    (part,) = profile.spans
+    assert (part.fullest, is_at_most(part)) == (profile.fullest, True)
+
+
+def test_a_headroom_that_may_be_less_is_an_upper_bound():
+    """The known program leaves least of what is known: the unknown one left 8,000 or less."""
+    known = [["+", "l1", 7_000, 2_000, 9], ["p", "Known", 500, "measured"]]
+    first = replay([*HEADER, call([["p", "Unknown", None, "unknown"]], 0), call(known, 2_000)])
+    assert (first.fullest[1].headroom_bytes, is_at_most(first)) == (5_500, True)
+    only = replay([*HEADER, call(known, 2_000)])
+    assert (only.fullest[1].headroom_bytes, is_at_most(only)) == (5_500, False)
 
 
 def test_a_device_that_is_opened_again_is_empty():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ssinghal.profile.failure import explain
+from ssinghal.profile.findings import find
 from ssinghal.profile.reading import read_profiles
 from ssinghal.profile.tried_changes import TriedChange, TriedChanges
 from tests.profile.measure import ROOT, run_ssinghal
@@ -83,8 +85,13 @@ def test_every_block_of_a_matmul_is_tried(tmp_path):
 
 def test_an_l1_small_region_is_exactly_as_large_as_needed(tmp_path):
     source = PROLOGUE + POOL + "pool(112, 3)\npool(112, 2)\n"
-    tried, _ = profiled(tmp_path, source)
+    tried, printed = profiled(tmp_path, source)
     (size,) = (int(code.partition("=")[2]) for code in codes(tried.found) if code.startswith("l1_small_size="))
+    assert f"L1_SMALL region of 256 B: ttnn.max_pool2d fits with l1_small_size={size}" in printed
+    (profile,) = read_profiles(tmp_path / "program")
+    (of_region,) = (one for one in find(replace(profile, tried=None)) if one.kind == "region_size")
+    assert "at least l1_small_size=" in of_region.title, "what the next buffer needs, which may be less"
+    assert of_region.after_bytes <= size
     assert fits(tmp_path, source.replace("l1_small_size=256", f"l1_small_size={size}"))
     assert not fits(tmp_path, source.replace("l1_small_size=256", f"l1_small_size={size - 32}"))
     assert "config_tensor_in_dram=True" in codes(tried.found)

@@ -69,7 +69,7 @@ function programWords(call) {
   if (!call.programs) return el("p.hint", "No program ran.");
   const unknown = call.unknown ? ` TTNN did not report the program buffers of ${call.unknown} of them.` : "";
   const known = call.program === null ? "" : ` Program buffers of the largest: ${both(call.program)} on the fullest core.`;
-  const room = call.headroom === null ? "" : ` Least headroom below the buffers: ${both(call.headroom)}, with ${call.fullest}.`;
+  const room = call.headroom === null ? "" : ` Least headroom below the buffers: ${call.unknown ? "at most " : ""}${both(call.headroom)}, with ${call.fullest}.`;
   return el("p.hint", `${plural(call.programs, "program")} ran.${known}${room}${unknown}`);
 }
 

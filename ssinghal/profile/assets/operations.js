@@ -73,7 +73,7 @@ function operationsPanel(p) {
       if (text) return el("td.mono", { class: key === "line" && "wide" }, text(row), key === "name" && calls.error[row] >= 0 && el("span.exact.lack", "✕ raised"));
       if (!isBytes) return el("td.number", count(values[row]));
       const value = values[row];
-      return el("td.number", { class: value < 0 && "lack" }, bytes(value), Math.abs(value ?? 0) >= 1024 && el("span.exact", exact(value)));
+      return el("td.number", { class: value < 0 && "lack" }, key === "headroom" && value !== null && calls.unknown[row] > 0 && "≤ ", bytes(value), Math.abs(value ?? 0) >= 1024 && el("span.exact", exact(value)));
     });
     return el("tr", cells);
   }
@@ -84,7 +84,7 @@ function operationsPanel(p) {
   draw();
   return panel(
     "Operations",
-    "Peaks are of the buffers that were recorded. Headroom: between the program buffers of the fullest core and the lowest buffer in L1; – where no program ran, or TTNN did not report its buffers.",
+    "Peaks are of the buffers that were recorded. Headroom: between the program buffers of the fullest core and the lowest buffer in L1; ≤ where TTNN did not report some of its program buffers, which count as 0 B; – where no program ran.",
     el("p.tools", search, calls.error.some((error) => error >= 0) && el("label", failed, " that raised"), matches),
     el("div.scroll", { tabindex: "0", role: "group", "aria-label": "Operations: scrolls" }, el("table", { "aria-label": "Operations" }, el("thead", el("tr", heads)), body)),
     more,

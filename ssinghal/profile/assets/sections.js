@@ -21,7 +21,7 @@ function overviewPanel(p, process) {
   if (p.fullest !== null) {
     const row = rowAt(p, p.fullest);
     const headroom = p.calls.headroom[row];
-    cards.push(card("least headroom in L1", bytes(headroom), headroom >= 1024 || headroom < 0 ? exact(headroom) : null, p.fullest));
+    cards.push(card("least headroom in L1", `${p.headroomAtMost ? "at most " : ""}${bytes(headroom)}`, headroom >= 1024 || headroom < 0 ? exact(headroom) : null, p.fullest));
   }
   return el(
     "section.panel",
@@ -115,7 +115,7 @@ function findingsPanel(p) {
     el(
       "li",
       el("b", finding.title),
-      el("p.saves", el("span", `${both(finding.size)} ${MEMORIES[finding.memory].per} of ${MEMORIES[finding.memory].title}`), change(finding), el("span.badge", KINDS[finding.kind] ?? finding.kind)),
+      el("p.saves", finding.size > 0 && el("span", `${both(finding.size)} ${MEMORIES[finding.memory].per} of ${MEMORIES[finding.memory].title}`), change(finding), el("span.badge", KINDS[finding.kind] ?? finding.kind)),
       el("p", finding.proof),
       (finding.site !== null || finding.sites.length > 0) &&
         el("dl.places", finding.site !== null && place("line", finding.site), finding.sites.map(([what, site]) => place(what, site))),
@@ -127,7 +127,7 @@ function findingsPanel(p) {
 /** Returns the panel of named parts, such as tests. */
 function partsPanel(p) {
   if (!p.spans.length) return null;
-  const size = (value) => el("td.number", value === undefined ? "–" : [bytes(value), Math.abs(value) >= 1024 && el("span.exact", exact(value))]);
+  const size = (value, sign = "") => el("td.number", value === undefined ? "–" : [sign, bytes(value), Math.abs(value) >= 1024 && el("span.exact", exact(value))]);
   const zoom = (span) => {
     const [from, to] = [rowAt(p, span.first), rowAt(p, span.end)];
     if (to <= from) return;
@@ -142,7 +142,7 @@ function partsPanel(p) {
       el("td.mono.wide", span.end > span.first ? el("button.go", { type: "button", title: "Show it in the timeline", onclick: () => zoom(span) }, span.name) : span.name, !span.ended && el("span.exact.lack", "the process ended within it")),
       el("td.number", count(span.end - span.first)),
       p.used.map((memory) => size(span.peaks[memory]?.[0])),
-      size(span.headroom?.[0]),
+      size(span.headroom?.[0], span.headroomAtMost ? "≤ " : ""),
       el("td", left.length ? left.map(([memory, value]) => el("div", `${MEMORIES[memory].title} ${value > 0 ? "+" : ""}${bytes(value)}`)) : "–"),
     );
   };

@@ -199,7 +199,7 @@ function memoryFigure(p, memory) {
 function callFigures(call, memory) {
   const one = call.memories.find((held) => held.memory === memory);
   const lines = [`${both(one.after)} after it, ${both(one.peak)} within it`];
-  if (memory === "l1" && call.program !== null) lines.push(`program buffers ${both(call.program)}, headroom ${both(call.headroom)}`);
+  if (memory === "l1" && call.program !== null) lines.push(`program buffers ${both(call.program)}, headroom ${call.unknown ? "at most " : ""}${both(call.headroom)}`);
   if (call.error) lines.push("it raised");
   return lines;
 }

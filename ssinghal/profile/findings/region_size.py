@@ -2,7 +2,8 @@
 
 What an L1_SMALL region must hold is what the program allocated in it, from its top down to the lowest address. That size is a
 finding where all allocations of the program fit into it by the same rule (``free_blocks``) and 1/256 of L1 is left over; the
-rest is taken from L1 of every core. A call that lacked room in the region has at least its buffer as well. Of the trace region,
+rest is taken from L1 of every core. Of a call that lacked room in the region the size is that of the change that was tried
+and fits, else what its next buffer needs, and it may need more. Of the trace region,
 traces are not allocated on a virtual device: it is a finding only if the program captures none.
 """
 
@@ -16,7 +17,9 @@ from ssinghal.profile.finding import Finding, FindingKind
 from ssinghal.profile.findings.basis import OF_BANK, Basis
 from ssinghal.profile.findings.free_blocks import free_blocks
 from ssinghal.profile.findings.history import History, end_call
-from ssinghal.profile.model import Call, Device
+from ssinghal.profile.model import Call, Device, Profile
+
+_SIZE_OPTION = "l1_small_size="  # of ``ttnn.open_device``: the code of a tried change is this and a size
 
 
 def find(basis: Basis) -> list[Finding]:
@@ -87,12 +90,28 @@ def _short(basis: Basis, index: int) -> Finding | None:
         size, more = device.memories["l1_small"].bank_bytes, round_up(verdict.bytes_per_bank, device.granule)
         held = sum(buffer.bank_bytes for buffer in call.resident if buffer.memory == "l1_small")
         needed = held + more
-        if needed <= size:  # in no single block: more than the sum is needed
+        fits = _fitting(basis.profile, call)
+        if needed <= size and fits is None:  # in no single block: more than the sum is needed
             return None
-        title = f"L1_SMALL region of {format_bytes(size)}: {call.name} needs l1_small_size={needed} or more"
-        proof = f"{held:,} B of it are allocated, and the next buffer takes {more:,} B; what would follow is unknown"
+        region, allocated = f"L1_SMALL region of {format_bytes(size)}", f"{held:,} B of it are allocated"
+        if fits is not None:
+            needed, title = fits, f"{region}: {call.name} fits with l1_small_size={fits}"
+            proof = f"{allocated}; the call was run among the same buffers with a region of {fits:,} B"
+        else:
+            title = (
+                f"{region}: at least l1_small_size={needed} for the next buffer of {call.name} alone; the call may need more"
+            )
+            proof = f"{allocated}, and the next buffer takes {more:,} B; what would follow is unknown"
         return replace(_finding(index, "l1_small", title, proof, size, needed), site=call.site, calls=(call.number,))
     return None
+
+
+def _fitting(profile: Profile, call: Call) -> int | None:
+    """Returns the size of the region with which a call was run and fits; None if that is not known."""
+    if call is not profile.failure or profile.tried is None:
+        return None
+    sizes = [one.code.removeprefix(_SIZE_OPTION) for one in profile.tried.found if one.code.startswith(_SIZE_OPTION)]
+    return int(sizes[0]) if sizes else None
 
 
 def _trace(basis: Basis, size: int, opened: list[int]) -> Finding | None:

@@ -31,7 +31,7 @@ _PLACING = frozenset(
         *("prepare_conv_bias", "prepare_conv_transpose2d_weights", "prepare_conv_transpose2d_bias"),
     )
 ) | {"Tensor.to", "Tensor.reshape", "Tensor.pad", "Tensor.pad_to_tile"}
-# Calls whose operands after the first are parameters, if nothing computed them.
+# Calls whose operands after the first are parameters, if nothing computed them. Of other calls those beside a computed operand.
 _WEIGHTED = ("linear", "matmul", "conv", "embedding", "norm", "prelu")
 
 
@@ -121,17 +121,18 @@ class Uses:
         self._time += 1
         is_placing = call.name in _PLACING
         given = [one.is_given for _, _, buffer in operands if (one := self._uses.get(id(buffer)))]
-        first_is_computed = bool(given) and not given[0]
+        uses = [self._used(buffer, spec, call) for _, spec, buffer in operands]
+        has_computed = not all(use.is_given for use in uses)
         is_weighted = any(word in call.name for word in _WEIGHTED)
         from_host = any(spec.memory is None for spec, _ in call.operands)
         source = None
-        for index, spec, buffer in operands:
-            use = self._used(buffer, spec, call)
+        for use, (index, _, _) in zip(uses, operands, strict=True):
             use.note(call, self._time)
             if is_placing:
                 source = source or use
             else:
-                use.note_role(is_first=index == 0, is_beside=index > 0 and (first_is_computed or is_weighted))
+                is_beside = (use.is_given and has_computed) or (index > 0 and is_weighted)
+                use.note_role(is_first=index == 0 and not is_beside, is_beside=is_beside)
         for index, spec, buffer in results:
             is_new = id(buffer) not in self._uses
             use = self._used(buffer, spec, call)

@@ -103,6 +103,8 @@ def summary(tests: Mapping[str, Figures], top: int) -> list[str]:
             f"{len(shown)} of {len(measured)} tests with TTNN calls, those first that come nearest to the end of a memory;"
         ]
         lines.append("bytes per core (L1, program buffers, headroom, L1_SMALL) or per bank (DRAM)")
+        if any(figures.unknown_programs for _, figures in shown):
+            lines.append("headroom: at most, where program buffers are not known")
         columns = ("L1", "program", "headroom", "DRAM", "L1_SMALL", "leak")
         lines.append(" ".join(f"{name:>13}" for name in ("fullest", *columns)) + "  test")
         for test, figures in shown:

@@ -192,7 +192,7 @@ class Recording:
             owner = next(call for call in calls if program in call.programs)
             lines["program"] = [(f"{program.name} in {where(owner)}", program.program_bytes, 1)]
         fullest = [span.fullest for span in spans if span.fullest is not None]
-        least = min(fullest, key=lambda pair: pair[1].headroom_bytes or 0, default=None)
+        least = min(fullest, key=lambda pair: pair[1].headroom_bytes, default=None)
         return Figures(
             device=device_text(device.arch, device.grid),
             ttnn=device.ttnn,
