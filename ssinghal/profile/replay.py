@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from sys import intern
 from typing import Any
@@ -13,6 +12,7 @@ from ssinghal.profile.address_map import memory_of
 from ssinghal.profile.model import Buffer, Call, Device, Difference, Memory, Profile, Program, Site, Span, Spec, Tensor
 from ssinghal.profile.residents import PeakFinder, Residents
 from ssinghal.profile.sharing import Sharing
+from ssinghal.profile.unrecorded import Unrecorded
 
 FREEING = frozenset({"ttnn.deallocate", "Tensor.deallocate"})  # they do not use their operand
 
@@ -36,10 +36,9 @@ class Replay:
         self._residents = Residents()
         self._base: dict[str, int] = {}  # allocated before the recording began
         self._unsized: frozenset[str] = frozenset()  # memories in which some of that are buffers of unknown size
-        self._held_by_others: Counter[str] = Counter()  # bytes per bank of each memory
         self._rebased: set[str] = set()  # memories whose base is what the allocator's next view leaves for it
-        self._l1_base = self._l1_top = self._others = self._left_out = 0  # others: at the allocator's last view
-        self._counted = 0  # of the calls of other threads
+        self._l1_base = self._l1_top = 0
+        self._unrecorded = Unrecorded(self._profile)
         self._started: Mapping[str, Any] | None = None  # the record of a call that has not ended
         self._span: Span | None = None
         self._finders = [PeakFinder(self._profile.peaks)]  # of the profile, and of the span
@@ -81,14 +80,12 @@ class Replay:
         elif kind == "lost":
             self._profile.lost = record["why"]
         elif kind == "span":
+            self._unrecorded.count(record)
             self._rest(record["gap"])
-            self._count_others(record)
-            self._elsewhere(record)
             self._begin_span(record["name"])
         elif kind == "end":
             self._profile.ended, self._started = True, None
-            self._count_others(record)
-            self._elsewhere(record)
+            self._unrecorded.count(record)
             self._rest(record["gap"])
             self._begin_span("")
 
@@ -120,9 +117,8 @@ class Replay:
         del self._finders[1:]
         memories = {memory: Memory(*values) for memory, values in record["memories"].items()}
         self._base = {name: memory.base_bytes for name, memory in memories.items()}
-        self._l1_base, self._l1_top, self._others = record["l1_base"], record["l1_top"], 0
-        self._left_out = 0
-        self._held_by_others = Counter()
+        self._l1_base, self._l1_top = record["l1_base"], record["l1_top"]
+        self._unrecorded.begin()
         mesh, grid = tuple(record["mesh"]), (record["grid"][0], record["grid"][1])
         facts = record["ttnn"], record["arch"], mesh, grid, record["granule"], self._l1_base, self._l1_top
         self._profile.devices.append(Device(*facts, memories, len(self._profile.calls)))
@@ -135,6 +131,7 @@ class Replay:
             self._profile.buffers[-1].made_before = True
 
     def _call(self, record: Mapping[str, Any]) -> None:
+        self._unrecorded.count(record)
         call, sums = self._new_call(record), self._residents.sums
         number = call.number
         self._profile.calls.append(call)
@@ -162,27 +159,15 @@ class Replay:
         self._events(events[last:], call, number)
         call.results = self._use(record.get("out") or (), number)
         self._profile.skipped += record.get("skipped", False)
-        self._elsewhere(record)
-        self._check(call, record)
+        self._check(call, record["view"])
 
-    def _count_others(self, record: Mapping[str, Any]) -> None:
-        others = record.get("others", self._counted)
-        self._profile.others += others - self._counted
-        self._counted = others
-
-    def _elsewhere(self, record: Mapping[str, Any]) -> None:
-        left_out = record.get("elsewhere", 0 if "others" in record else self._left_out)
-        self._profile.elsewhere += left_out - self._left_out
-        self._left_out = left_out
-
-    def _check(self, call: Call, record: Mapping[str, Any]) -> None:
+    def _check(self, call: Call, view: Mapping[str, Any]) -> None:
         """Compares the sums with the allocator's view after a call."""
-        view, sums = record["view"], self._residents.sums
-        self._count_others(record)
-        if record["others"] != self._others:  # what they allocated is part of the allocator's view
-            self._others = record["others"]
+        sums = self._residents.sums
+        if self._unrecorded.take_news():
             self._rebased.update(view)
-            self._note_others(view)
+            for memory in view.keys() - self._unsized:
+                self._unrecorded.note(memory, view[memory][0] - sums[memory] - self._base[memory])
         for memory in self._rebased & view.keys():
             self._base[memory] = view[memory][0] - sums[memory]
         self._rebased.clear()
@@ -193,13 +178,6 @@ class Replay:
                 self._profile.differences.append(Difference(call.number, memory, replayed, allocated))
         call.after = self._sharing.levels({memory: allocated for memory, (allocated, _) in view.items()})
         call.largest_free = self._sharing.levels({memory: largest for memory, (_, largest) in view.items()})
-
-    def _note_others(self, view: Mapping[str, Any]) -> None:
-        """Notes by how much the allocator has more than what was known before other threads made calls."""
-        for memory in view.keys() - self._unsized:
-            self._held_by_others[memory] += view[memory][0] - self._residents.sums[memory] - self._base[memory]
-            if self._held_by_others[memory] > self._profile.others_bytes.get(memory, 0):
-                self._profile.others_bytes[memory] = self._held_by_others[memory]
 
     def _fail(self, call: Call, kind: str, text: str) -> None:
         """Keeps the last call that ran out of memory, or else the last that raised, with what was resident."""
@@ -255,6 +233,8 @@ class Replay:
         freed = self._residents.remove(memory, address)
         if freed is not None:
             freed.freed, freed.freed_between = number, between
+        elif self._unrecorded.thread_calls:  # what another thread made
+            self._rebased.add(memory)
         elif memory in self._unsized:
             self._profile.unsized_frees += 1
             self._rebased.add(memory)

@@ -124,8 +124,9 @@ def exactness(profile: Profile) -> str:
     first = profile.differences[0] if profile.differences else None
     sizes = f", first {first.replayed_bytes:,} B against {first.allocator_bytes:,} B of {first.memory}" if first else ""
     at = f" in {where(profile.calls[first.call])}" if first else ""
+    blame = "not exact, with calls of other threads in between" if profile.others else "a fault of this profiler"
     return (
-        f"a fault of this profiler: {len(profile.differences):,} of {profile.checks:,} checks against the allocator differ"
+        f"{blame}: {len(profile.differences):,} of {profile.checks:,} checks against the allocator differ"
         f"{sizes}{at}; {profile.unknown_frees:,} frees of unknown buffers"
     )
 

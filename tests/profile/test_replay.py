@@ -81,7 +81,7 @@ def test_no_headroom_is_stated_beyond_what_the_lowest_buffer_leaves():
     """A known program leaves 7,000 - 1,000 - 500; of an unknown one a buffer at 3,000 leaves 2,000 at most."""
     known = [["+", "l1", 7_000, 2_000, 9], ["p", "Known", 500, "measured"]]
     unknown = [["+", "l1", 3_000, 4_000, 9], ["p", "Unknown", None, "unknown"], ["-", "l1", 3_000]]
-    span, end = {"k": "span", "name": "part", "gap": []}, {"k": "end", "gap": [], "others": 0}
+    span, end = {"k": "span", "name": "part", "gap": [], "others": 0}, {"k": "end", "gap": [], "others": 0}
     profile = replay([*HEADER, call(known, 2_000), span, call(unknown, 2_000), end])
     assert [program.headroom_bytes for one in profile.calls for program in one.programs] == [5_500, 2_000]
     assert (profile.fullest, is_at_most(profile)) == ((profile.calls[1], profile.calls[1].programs[0]), True)
@@ -175,6 +175,28 @@ def test_what_other_threads_freed_again_is_no_longer_held():
     assert exactness(replay([*HEADER, call([ours], 1_000)])).endswith("checks after calls")
 
 
+def test_each_device_counts_the_calls_of_other_threads_from_0():
+    """Three on the first device, none on the second, one on the third: four in all."""
+    end = {"k": "end", "gap": []}
+    first = [call([], 0, others=3), end | {"others": 3}]
+    rest = [HEADER[1], call([], 0), end | {"others": 0}, HEADER[1], call([], 0, others=1), end | {"others": 1}]
+    assert replay([*HEADER, *first]).others == 3
+    assert replay([*HEADER, *first, *rest]).others == 4
+
+
+def test_what_another_thread_made_may_be_freed_here():
+    """A thread takes 640 B, which a call of ours frees: no fault, and the next call is exact again."""
+    freed, ours = ["-", "l1", 4_000], ["+", "l1", 8_000, 1_000, 64_000]
+    profile = replay([*HEADER, call([], 640, others=1), call([freed], 0, others=1), call([ours], 1_000, others=1)])
+    assert (profile.differences, profile.unknown_frees) == ([], 0)
+    assert replay([*HEADER, call([freed], 0)]).unknown_frees == 1
+
+
+def test_a_difference_beside_other_threads_is_not_called_a_fault_of_this_profiler():
+    profile = replay([*HEADER, call([], 0, others=1), call([], 640, others=1)])
+    assert exactness(profile).startswith("not exact, with calls of other threads in between: 1 of 2 checks")
+
+
 def test_a_recording_that_was_lost_is_named():
     profile = replay([*HEADER, call([], 0), {"k": "lost", "why": "no space"}])
     assert "the recording stopped before the program ended: no space" in summary(profile)
@@ -196,8 +218,8 @@ A_THOUSAND = ["+", "l1", 8_000, 1_000, 64_000]
 A_FREE = ["-", "l1", 8_000]
 
 
-def span(name, gap=()):
-    return {"k": "span", "name": name, "gap": list(gap)}
+def span(name, gap=(), others=0):
+    return {"k": "span", "name": name, "gap": list(gap), "others": others}
 
 
 def test_each_part_of_a_program_has_its_own_peaks():
