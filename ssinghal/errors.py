@@ -66,6 +66,15 @@ def cut(text: str, limit: int) -> str:
     return f"{text[: limit // 3]} … ({len(text):,} characters) … {text[-limit // 12 :]}"
 
 
+def printable(text: str) -> str:
+    """Writes control characters and the like as Python does: for names of others on a terminal.
+
+    >>> printable("a\\x1b[31m.py")
+    'a\\\\x1b[31m.py'
+    """
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """Returns one line about an unknown name, with the nearest known ones.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ssinghal.core.record import Status, Verdict
+from ssinghal.errors import printable
 from ssinghal.profile.tried_changes import TriedChanges
 
 
@@ -19,7 +20,7 @@ class Site(NamedTuple):
     text: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} ({self.function})"
+        return printable(f"{self.file}:{self.line} ({self.function})")
 
 
 class Spec(NamedTuple):

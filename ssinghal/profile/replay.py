@@ -224,6 +224,8 @@ class Replay:
 
     def _allocate(self, values: Sequence[Any], number: int, between: bool) -> None:
         memory, address, bank_bytes, total_bytes = values
+        if address < 0 or bank_bytes < 0:
+            raise ValueError(f"a buffer of {bank_bytes} B at {address}")
         device = len(self._profile.devices) - 1
         buffer = Buffer(intern(memory), address, bank_bytes, total_bytes, number, number, device=device, made_between=between)
         self._profile.buffers.append(buffer)

@@ -34,27 +34,45 @@ call, or an equal one, was repeated without being dispatched) or ``unknown``.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from typing import Any
 
 VERSION = 2
+LOWEST_DESCRIPTOR = 512
 
 
 class RecordFile:
     """Appends records; lines of the program, stacks and specs are written once and referred to by number."""
 
     def __init__(self, folder: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self.pid = os.getpid()
-        self._file = os.open(os.path.join(folder, f"records-{self.pid}.jsonl"), flags, 0o644)
+        self._path = os.path.join(folder, f"records-{self.pid}.jsonl")
+        self._file = self._opened()
         self._numbers: dict[tuple[str, Any], int] = {}
 
     def write(self, kind: str, **values: Any) -> None:
         if os.getpid() == self.pid:  # a fork's device is its parent's
             data = json.dumps({"k": kind, **values}, separators=(",", ":")).encode() + b"\n"
             while data:
-                data = data[os.write(self._file, data) :]
+                try:
+                    data = data[os.write(self._file, data) :]
+                except OSError as error:
+                    if error.errno != errno.EBADF:
+                        raise
+                    self._file = self._opened()  # the program closed all that it had inherited
+
+    def _opened(self) -> int:
+        """Returns a high descriptor, which the program does not get for a file of its own once it has closed it."""
+        low = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR)
+        except OSError:  # the limit of open files is lower
+            return low
+        os.close(low)
+        return high
 
     def number(self, kind: str, key: Any, **values: Any) -> int:
         """Returns the number of what ``key`` identifies, after writing it if it is new."""

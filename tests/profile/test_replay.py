@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ssinghal.errors import HarnessError
+from ssinghal.profile.exports.collapsed import collapsed
 from ssinghal.profile.failure import explain
 from ssinghal.profile.model import is_at_most
 from ssinghal.profile.reading import read_profiles
@@ -202,12 +203,27 @@ def test_a_recording_that_was_lost_is_named():
     assert "the recording stopped before the program ended: no space" in summary(profile)
 
 
+def test_control_characters_in_names_of_the_program_do_not_reach_the_terminal():
+    site = {"k": "site", "n": 1, "file": "/a\x1b[31m\n.py", "line": 3, "function": "f\x07"}
+    stack = {"k": "stack", "n": 2, "sites": [1]}
+    profile = replay([*HEADER, site, stack, call([A_THOUSAND], 1_000, stack=2)])
+    lines = summary(profile)
+    assert any("/a\\x1b[31m\\n.py:3 (f\\x07)" in line for line in lines)
+    assert all(line.isprintable() for line in lines)
+    assert "".join(collapsed(profile, "l1")).replace("\n", "").isprintable()
+
+
 def test_the_call_within_which_the_process_ended_is_named():
     profile = replay([*HEADER, {"k": "start", "n": 0, "name": "ttnn.relu", "stack": 0}])
     assert "it ended within ttnn.relu" in summary(profile)
 
 
-@pytest.mark.parametrize("record", [{"k": "call"}, {"k": "device"}, {"k": "stack", "n": 1}, {"k": "end"}])
+NEGATIVE = {"stack": 0, "name": "f", "in": [], "gap": [["+", "l1", -4_096, 64, 64]], "ev": [], "view": {}, "others": 0}
+
+
+@pytest.mark.parametrize(
+    "record", [{"k": "call"}, {"k": "device"}, {"k": "stack", "n": 1}, {"k": "end"}, {"k": "call", **NEGATIVE}]
+)
 def test_an_incomplete_record_is_one_line(tmp_path, record):
     (tmp_path / "records-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (*HEADER, record)))
     with pytest.raises(HarnessError, match=r"records-1\.jsonl:4: not a complete record of a profile"):

@@ -81,6 +81,28 @@ def test_interrupts_at_any_time(tmp_path):
 
 
 @pytest.mark.virtual_device
+@pytest.mark.parametrize("end", [256, 1024])
+def test_a_program_that_closes_inherited_descriptors_is_recorded_to_its_end(tmp_path, end):
+    """As a daemon does. What it opens afterwards has the lowest descriptors, and nothing of the recording in it."""
+    source = f"""
+device = opened()
+x = tensor(device, 3)
+os.closerange(3, {end})
+files = [open(f"own{{n}}.txt", "w") for n in range(8)]
+y = ttnn.relu(x)
+for file in files: print("mine", file=file, flush=True)
+z = ttnn.relu(y)
+ttnn.close_device(device)
+"""
+    done = profiled(tmp_path, source)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert {path.read_text() for path in tmp_path.glob("own*.txt")} == {"mine\n"}
+    (one,) = read_profiles(tmp_path / "out")
+    assert [call.name for call in one.calls] == ["ttnn.empty", "ttnn.relu", "ttnn.relu"]
+    assert (one.differences, one.lost, one.ended) == ([], "", True)
+
+
+@pytest.mark.virtual_device
 def test_ctrl_c_ends_the_program_as_without_a_recording(tmp_path):
     source = """
 device = opened()

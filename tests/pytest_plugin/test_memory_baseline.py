@@ -57,6 +57,20 @@ def test_growth_fails_and_names_before_after_and_line(folder, written):
     assert run_suite(folder, *USED, "--tt-memory-tolerance", "100%", "-k", "grows", TILES="128").code == 0
 
 
+def test_a_baseline_of_another_root_folder_is_refused(folder):
+    """With a space, pytest takes the file above for a path of tests, so that the root folder is the one above."""
+    inner = folder / "inner"
+    inner.mkdir()
+    for path in [*folder.glob("test_*.py"), folder / "conftest.py"]:
+        shutil.move(path, inner)
+    used = ("--tt-memory", "-k", "grows", "--tt-memory-baseline")
+    done = run_suite(inner, *used, "../base.jsonl", TILES="128")
+    assert done.code == 4
+    assert "base.jsonl has test_growing.py::test_grows, and none of these tests, such as inner/test_growing.py" in done.output
+    done = run_suite(inner, *used[:-1], "--tt-memory-baseline=../base.jsonl", "--rootdir=.", TILES="128")
+    assert done.outcomes == {"test_growing.py::test_grows": "FAILED"}
+
+
 def test_update_keeps_tests_that_were_not_selected(folder):
     before = lines_of(folder)
     done = run_suite(folder, *USED, "--tt-memory-update", "-k", "grows or new", TILES="256", NEW="1")

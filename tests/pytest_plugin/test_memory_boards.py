@@ -24,6 +24,8 @@ def test_a_test_passes_if_it_does_on_each_board(boards):
         "test_values": "PASSED",
         "test_budget": "FAILED",
         "test_expected": "PASSED",
+        "test_known[200000]": "XFAIL",
+        "test_known[64]": "FAILED",
         "test_skipped": "SKIPPED",
         "test_crashes": "FAILED",
         "test_after_them": "PASSED",
@@ -45,6 +47,7 @@ def test_each_board_has_its_verdict(boards):
     _, n150, p150 = boards.failure("test_budget").splitlines()
     assert n150.startswith("n150: failed: limit_device_memory(l1_per_core): L1 per core took 4 KiB (4,096 B), 2,048 B over")
     assert p150 == "p150: passed"
+    assert [line.partition(" ")[0] for line in boards.failure("test_known[64]").splitlines()[1:]] == ["n150:", "p150:"]
     assert boards.failure("test_crashes").splitlines()[1] == "n150: crash"
     cases = ElementTree.parse(boards.folder / "junit.xml").iter("testcase")
     properties = {case.get("name"): {p.get("name"): p.get("value") for p in case.iter("property")} for case in cases}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ssinghal.errors import printable
 from ssinghal.profile.alignment import relative
 from ssinghal.profile.model import Buffer, Profile
 
@@ -23,5 +24,5 @@ def stack_of(profile: Profile, buffer: Buffer) -> tuple[Frame, ...]:
     if not profile.calls:
         return (("unknown", "", 0),)
     call = profile.calls[min(buffer.call, len(profile.calls) - 1)]
-    frames = [(site.function, relative(profile, site.file), site.line) for site in reversed(call.stack)]
+    frames = [(printable(site.function), printable(relative(profile, site.file)), site.line) for site in reversed(call.stack)]
     return (*frames, (f"before {call.name}" if buffer.made_between else call.name, "", 0))

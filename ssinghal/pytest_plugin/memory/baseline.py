@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,21 @@ class Baseline:
             "use another baseline file"
         )
 
+    def elsewhere(self, tests: Iterable[str]) -> str:
+        """Returns why tests that the file lacks may be in it under another path, empty if there is no sign of that.
+
+        Before plugins are known, pytest takes FILE in ``--tt-memory-baseline FILE`` for a path of tests, from which its root
+        folder follows, and from that the names of tests.
+        """
+        known = {_without_folders(test): test for test in self.tests}
+        for test in sorted(tests):
+            if _without_folders(test) in known:
+                return (
+                    f"{self.path} has {known[_without_folders(test)]}, and none of these tests, such as {test}: was it written "
+                    f"from another root folder? Write --tt-memory-baseline=FILE: pytest takes FILE for a path of tests"
+                )
+        return ""
+
     def growth(self, test: str, figures: Figures) -> list[str]:
         """Returns in which memories a test takes more than it did, with the lines of the program that hold it."""
         earlier = self.tests.get(test)
@@ -125,3 +140,8 @@ class Baseline:
         for test, sizes in sorted(self.tests.items()):
             lines.append({"test": test, **{f"{name}_bytes": sizes[name] for name in MEMORY_NAMES if name in sizes}})
         write_whole(self.path, "\n".join(json.dumps(line) for line in lines))
+
+
+def _without_folders(test: str) -> str:
+    path, mark, name = test.partition("::")
+    return f"{path.rpartition('/')[2]}{mark}{name}"

@@ -63,9 +63,13 @@ class Collector:
             return
         measured = {test: figures for test, figures in self._figures.items() if figures.calls and test in self._passed}
         if not self._settings.update:
-            new = len(measured.keys() - self._baseline.tests.keys())
-            if new:
-                self._notes.append(f"{new} tests are not in {self._baseline.path}; --tt-memory-update adds them")
+            new = measured.keys() - self._baseline.tests.keys()
+            moved = self._baseline.elsewhere(new) if new == measured.keys() else ""
+            if moved:
+                self._notes.append(moved)
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            elif new:
+                self._notes.append(f"{len(new)} tests are not in {self._baseline.path}; --tt-memory-update adds them")
             lacking = {test: figures.unrecorded for test, figures in measured.items() if figures.unrecorded}
             for test in sorted(lacking.keys() & self._baseline.tests.keys()):
                 self._notes.append(f"growth not checked: {test}: {lacking[test]}")
@@ -93,14 +97,14 @@ def _known(figures: Figures | None) -> dict[str, object]:
 
 
 def summary(tests: Mapping[str, Figures], top: int) -> list[str]:
-    """Returns the tests that come nearest to the end of a memory, fullest first, and what is not known."""
+    """Returns the tests that take most of a memory, those first that ran out of it, and what is not known."""
     measured = {test: figures for test, figures in tests.items() if figures.calls}
     if not measured:
         lines = ["no test made a TTNN call on an open device"]
     else:
-        shown = sorted(measured.items(), key=lambda pair: (-pair[1].share, pair[0]))[:top]
+        shown = sorted(measured.items(), key=lambda pair: (not pair[1].ran_out, -pair[1].share, pair[0]))[:top]
         lines = [
-            f"{len(shown)} of {len(measured)} tests with TTNN calls, those first that come nearest to the end of a memory;"
+            f"{len(shown)} of {len(measured)} tests with TTNN calls, first those that ran out, then by the share of a memory;"
         ]
         lines.append("bytes per core (L1, program buffers, headroom, L1_SMALL) or per bank (DRAM)")
         if any(figures.unknown_programs for _, figures in shown):
@@ -112,7 +116,7 @@ def summary(tests: Mapping[str, Figures], top: int) -> list[str]:
             l1, program, dram, l1_small = (f"{size:,}" if size is not None else "-" for size in peaks)
             headroom = "-" if figures.headroom_bytes is None else f"{figures.headroom_bytes:,}"
             leak = f"{sum(figures.leaks.values()):,}" if figures.leaks else "-"
-            values = (f"{figures.share:.1%}", l1, program, headroom, dram, l1_small, leak)
+            values = ("ran out" if figures.ran_out else f"{figures.share:.1%}", l1, program, headroom, dram, l1_small, leak)
             lines.append(" ".join(f"{value:>13}" for value in values) + f"  {test}")
     return lines + _unknown(tests)
 

@@ -28,8 +28,8 @@ class Figures:
     ``peaks``: the most that was allocated at once by the test and its fixtures, with what the test used of others;
     ``program``: of the largest program buffers. ``tensors``: the same without what TTNN keeps for itself, which depends on the
     tests that ran before. ``lines``: which lines of the program hold the peaks. ``headroom_bytes``: the least
-    distance between the program buffers and the lowest buffer of a core, at ``headroom_at``. ``share``: how much of a memory
-    was in use when it was fullest, of all that was on the device.
+    distance between the program buffers and the lowest buffer of a core, whoever made that, at ``headroom_at``. ``share``: the
+    largest of the peaks as part of its memory. ``ran_out``: whether a call of the body ran out of memory.
 
     ``leaks``: tensors that the body made and that were still allocated when it had ended. ``kept``: buffers that TTNN made for
     itself and keeps, such as those of its program cache. ``unknown``: why the figures are not known.
@@ -44,6 +44,7 @@ class Figures:
     headroom_bytes: int | None = None
     headroom_at: str = ""
     share: float = 0.0
+    ran_out: bool = False
     leaks: dict[str, int] = field(default_factory=dict)
     leak_lines: list[Line] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)

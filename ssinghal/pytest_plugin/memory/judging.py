@@ -74,11 +74,8 @@ def judge_expected(item: pytest.Item, report: pytest.TestReport, expected: Expec
         return
     if error is None:
         if report.when == "call":
-            fail(
-                item,
-                report,
-                [f"{expected}: the test fits now{f' ({expected.reason})' if expected.reason else ''}: remove the mark"],
-            )
+            reason = f" ({expected.reason})" if expected.reason else ""
+            fail(item, report, [f"{expected}: no out-of-memory error ended the test{reason}: if it fits now, remove the mark"])
         return
     verdict = verdict_of(error)
     if verdict.status is Status.OOM and verdict.resource in expected.resources:

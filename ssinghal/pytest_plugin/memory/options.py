@@ -10,7 +10,7 @@ SHARED = "SSINGHAL_TT_MEMORY"  # variable: folder of the run, for xdist's proces
 
 MEMORY = Option("memory", None, "measure the device memory of each test, and show those that take most", prefix="tt")
 OUTPUT = Option("memory-output", None, "new folder for the records of the run (default: none are kept)", prefix="tt")
-TOP = Option("memory-top", 10, "show the N tests that come nearest to the end of a memory", prefix="tt")
+TOP = Option("memory-top", 10, "show the N tests that take most of a memory", prefix="tt")
 BASELINE = Option("memory-baseline", None, "file of earlier figures: a test that takes more fails", prefix="tt")
 UPDATE = Option("memory-update", None, "write the figures of the tests that passed to the baseline file", prefix="tt")
 TOLERANCE = Option("memory-tolerance", "0%", "growth over the baseline that is accepted", prefix="tt")

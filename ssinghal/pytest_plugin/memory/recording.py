@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import BinaryIO
 from packaging.version import Version
 
 from ssinghal.device.releases import installed_release
-from ssinghal.profile.model import Buffer, Call, Device, Span
+from ssinghal.profile.model import Buffer, Call, Device
 from ssinghal.profile.replay import Replay
 from ssinghal.pytest_plugin.memory.figures import Figures, by_line, device_text, where
 from ssinghal.pytest_plugin.memory.peaks import peaks_of
@@ -202,7 +202,8 @@ class Recording:
             lines=lines,
             headroom_bytes=None if least is None else least[1].headroom_bytes,
             headroom_at="" if least is None else where(least[0]),
-            share=_share(device, spans, None if least is None else least[1].headroom_bytes),
+            share=_share(device, peaks),
+            ran_out=any(call.is_out_of_memory for call in calls),
             leaks=_sums(leaks),
             leak_lines=by_line(leaks, profile.calls),
             kept=_sums(kept),
@@ -253,14 +254,8 @@ def _sums(buffers: Iterable[Buffer]) -> dict[str, int]:
     return dict(sums)
 
 
-def _share(device: Device, spans: Iterable[Span], headroom_bytes: int | None) -> float:
-    """Returns how much of a memory was in use when it was fullest. Regions that the program sizes itself do not count."""
-    shares = [0.0]
-    for span in spans:
-        for name in ("l1", "dram"):
-            memory, peak = device.memories.get(name), span.peaks.get(name)
-            if memory is not None and peak is not None and memory.bank_bytes:
-                shares.append((peak.bank_bytes + memory.base_bytes) / memory.bank_bytes)
-    if headroom_bytes is not None:
-        shares.append(1 - headroom_bytes / (device.l1_top - device.l1_base))
-    return max(shares)
+def _share(device: Device, peaks: Mapping[str, int]) -> float:
+    """Returns how much of a memory the test took at its peak. Regions that the program sizes itself do not count."""
+    sizes = {name: memory.bank_bytes for name, memory in device.memories.items() if name in ("l1", "dram")}
+    sizes["program"] = device.l1_top - device.l1_base
+    return max(peaks.get(name, 0) / size for name, size in sizes.items() if size)

@@ -14,7 +14,7 @@ import pytest
 
 from ssinghal.errors import InvalidCase
 from ssinghal.pytest_plugin.memory.baseline import Baseline
-from ssinghal.pytest_plugin.memory.boards import CHILD, BoardRuns, run_on_boards
+from ssinghal.pytest_plugin.memory.boards import CHILD, BoardRuns, run_on_boards, with_marks_of_boards
 from ssinghal.pytest_plugin.memory.figures import Figures
 from ssinghal.pytest_plugin.memory.journal import Journal
 from ssinghal.pytest_plugin.memory.judging import excesses, fail, judge_expected
@@ -95,6 +95,8 @@ class Runner:
         error = call.excinfo.value if call.excinfo is not None else None
         if marks.expected is not None and report.when != "teardown":
             judge_expected(item, report, marks.expected, error)
+        if report.when == "call" and marks.boards and self._boards is not None:
+            with_marks_of_boards(item, report, call.excinfo)
         if report.when == "call":
             if error is not None and not self._is_debugged:
                 release_frames(error)
