@@ -13,6 +13,7 @@ from ssinghal.cli.parameter_types import (
     BoardNames,
     CatalogName,
     DTypeName,
+    Memory,
     Named,
     OneOf,
     OperatorName,
@@ -90,6 +91,15 @@ layout: Decorator = click.option(
 
 def memory(default: str | None, what: str) -> Decorator:
     return click.option("--memory", type=OneOf(TENSOR_MEMORIES, "memory"), default=default, metavar="MEMORY", help=what)
+
+
+sharded_memory: Decorator = click.option(
+    "--memory",
+    type=Memory("memory"),
+    default="dram",
+    metavar="MEMORY",
+    help="dram, l1, or sharded: l1:height, l1:block@8x8, l1:width@8x6:576x480, dram:width@12.",
+)
 
 
 def live(what: str) -> Decorator:

@@ -9,7 +9,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from ssinghal.core.boards import board_names, board_note, load_board
+from ssinghal.core.memory_config import ShardKind
 from ssinghal.core.parsing import dtype_named, seconds
+from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import DType
 from ssinghal.device.releases import Release, find_release, known_releases
 from ssinghal.errors import InvalidCase, unknown
@@ -67,6 +69,23 @@ class DTypeName(Named):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DType:
         return dtype_named(value)
+
+
+class Memory(Named):
+    """A memory, with shards or without. ``others``: further names that are taken, such as ``same``."""
+
+    def __init__(self, what: str, others: Iterable[str] = ()) -> None:
+        self._what, self._others = what, tuple(map(str, others))
+
+    def names(self) -> Iterable[str]:
+        return [*self._others, "dram", "l1", *(f"l1:{kind}" for kind in ShardKind)]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in self._others:
+            return str(value)
+        if self._others and ":" not in value:
+            raise InvalidCase(unknown(self._what, value, (*self._others, "l1:height", "l1:block@8x8")))
+        return str(memory_request(value, self._what))
 
 
 class BoardName(Named):

@@ -13,10 +13,10 @@ from click.core import ParameterSource
 
 from ssinghal.cli import options
 from ssinghal.cli.options import Decorator
-from ssinghal.cli.parameter_types import Named, OneOf, OperatorName
+from ssinghal.cli.parameter_types import DTypeName, Memory, Named, OperatorName
 from ssinghal.core.case import Case, OutputMemory
-from ssinghal.core.parsing import parse_shape
-from ssinghal.core.tensors import BufferType, DType, Layout
+from ssinghal.core.operand_words import operand_words
+from ssinghal.core.tensors import DType, Layout
 from ssinghal.device.modes import AUTO, DeviceChoice, choose_device
 from ssinghal.device.releases import Release
 from ssinghal.device.virtual import ttnn_package
@@ -25,7 +25,7 @@ from ssinghal.operators import find_operator
 from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
 from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 
-PLACEMENT = ("dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
+PLACEMENT = ("dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size", "output_dtype")
 
 
 def collected(request: type, name: str, *added: Decorator) -> Decorator:
@@ -93,10 +93,11 @@ class CaseRequest:
     attrs: tuple[str, ...]
     dtype: DType
     layout: Layout
-    memory: BufferType
-    output_memory: OutputMemory
+    memory: str
+    output_memory: str
     channels_last: bool | None
     l1_small_size: int | None
+    output_dtype: DType | None
 
     def case(self) -> Case:
         """Returns the case.
@@ -113,8 +114,11 @@ class CaseRequest:
         for name in attrs:
             if name not in known:
                 raise InvalidCase(unknown(f"attribute of {operator}", name, known))
-        placement = {name: getattr(self, name) for name in PLACEMENT if getattr(self, name) is not None}
-        return case_from_json({"op": operator, "inputs": [*map(parse_shape, self.shapes)], "attrs": attrs, **placement})
+        operands = [*map(operand_words, self.shapes)]
+        fields: dict[str, Any] = {name: getattr(self, name) for name in PLACEMENT if getattr(self, name) is not None}
+        if any(own for _, own in operands):
+            fields["operands"] = [own for _, own in operands]
+        return case_from_json({"op": operator, "inputs": [shape for shape, _ in operands], "attrs": attrs, **fields})
 
 
 def case_options(operator: Named = OperatorName()) -> Decorator:
@@ -123,18 +127,19 @@ def case_options(operator: Named = OperatorName()) -> Decorator:
         CaseRequest,
         "case",
         click.argument("operator", type=operator, required=False),
-        click.argument("shapes", nargs=-1, metavar="[SHAPE]..."),
+        click.argument("shapes", nargs=-1, metavar="[SHAPE[/DTYPE][/LAYOUT][/MEMORY]]..."),
         click.option("--attr", "attrs", multiple=True, metavar="NAME=VALUE", help=_ATTR_HELP),
         options.dtype,
         options.layout,
-        options.memory("dram", "dram or l1."),
+        options.sharded_memory,
         click.option(
             "--output-memory",
-            type=OneOf(OutputMemory, "output_memory"),
+            type=Memory("output_memory", OutputMemory),
             default="same",
             metavar="MEMORY",
-            help="same, l1, dram, or ttnn: where TTNN chooses.",
+            help="same, l1, dram, as l1:block@8x8, or ttnn: where TTNN chooses.",
         ),
+        click.option("--output-dtype", type=DTypeName(), metavar="DTYPE", help="The call's dtype argument [default: none]."),
         options.channels,
         click.option("--l1-small", "l1_small_size", type=int, metavar="BYTES", help=_L1_SMALL_HELP),
     )

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ssinghal.core.json_values import Bytes, fields_of, plain
+from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
 
 DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape measured
@@ -23,6 +24,41 @@ class OutputMemory(TextEnum):
     L1 = "l1"
     DRAM = "dram"
     TTNN = "ttnn"
+
+
+@dataclass(frozen=True)
+class OperandPlacement:
+    """How one operand goes to the device where it differs from the others of its call; None: as they do.
+
+    ``shard_dim``: on a mesh, the dim that is cut over the chips; None: every chip holds a copy.
+    """
+
+    dtype: DType | None = None
+    layout: Layout | None = None
+    memory: MemoryRequest | None = None
+    shard_dim: int | None = None
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Returns what differs; None where nothing does."""
+        memory = str(self.memory) if self.memory else None
+        dtype, layout = (x.value if x else None for x in (self.dtype, self.layout))
+        fields = {"dtype": dtype, "layout": layout, "memory": memory, "shard_dim": self.shard_dim}
+        return {name: value for name, value in fields.items() if value is not None} or None
+
+    def __str__(self) -> str:
+        dim = "" if self.shard_dim is None else f"shard={self.shard_dim}"
+        return "/".join(str(x) for x in (self.dtype, self.layout, self.memory, dim or None) if x is not None)
+
+
+AS_CASE = OperandPlacement()
+
+
+@dataclass(frozen=True)
+class RequestedOutput:
+    """What a call is told of its result; None: TTNN chooses."""
+
+    memory: MemoryConfig | None = None
+    dtype: DType | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +75,11 @@ class Placement:
         channels_last: Whether rank-4 inputs, written NCHW, are put on the device as NHWC. None leaves it to the operator: yes
             for those whose TTNN call takes NHWC (pool, conv, upsample).
         l1_small_bytes: Bytes of each core's L1_SMALL region. None leaves it to the operator: 0 unless it needs the region.
+        sharding: How operands in ``memory`` are sharded, but for weights; None: they are interleaved.
+        output_sharding: How the result is sharded where ``output_memory`` is L1 or DRAM; with SAME it follows the
+            first operand.
+        output_dtype: Type of the result, where the call is given one.
+        operands: Per operand, what differs from the above; shorter than the operands where the rest is as the case has it.
     """
 
     dtype: DType = DType.BFLOAT16
@@ -47,9 +88,33 @@ class Placement:
     output_memory: OutputMemory = OutputMemory.SAME
     channels_last: bool | None = None
     l1_small_bytes: int | None = None
+    sharding: Sharding | None = None
+    output_sharding: Sharding | None = None
+    output_dtype: DType | None = None
+    operands: tuple[OperandPlacement, ...] = ()
+
+    @property
+    def request(self) -> MemoryRequest:
+        """Memory of the operands, with shards."""
+        return MemoryRequest(self.memory, self.sharding)
+
+    @property
+    def output_text(self) -> str:
+        """Memory of the result as users write it."""
+        return f"{self.output_memory}:{self.output_sharding}" if self.output_sharding else self.output_memory.value
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all tensors are interleaved and of one dtype and layout, on one chip or copied to all."""
+        return not (self.sharding or self.output_sharding or self.output_dtype or self.operands)
+
+    def operand(self, position: int) -> OperandPlacement:
+        """What differs for the operand at ``position``."""
+        return self.operands[position] if position < len(self.operands) else AS_CASE
 
     @property
     def memory_config(self) -> MemoryConfig:
+        """The operands' memory without shards, which depend on their shapes."""
         return MemoryConfig(self.memory)
 
     @property
@@ -152,16 +217,21 @@ class Case:
 
     def identity(self) -> dict[str, Any]:
         """Returns all that decides the verdict on a given board and release: the JSON object that ``probe --from`` reads."""
+        p = self.placement
+        own: dict[str, Any] = {"output_dtype": p.output_dtype.value} if p.output_dtype else {}
+        if p.operands:
+            own |= {"operands": [operand.to_json() for operand in p.operands]}
         return {
             "op": self.name,
             "inputs": [list(s) for s in self.inputs],
             "attrs": dict(self.attrs),
             "dtype": self.placement.dtype.value,
             "layout": self.placement.layout.value,
-            "memory": self.placement.memory.value,
-            "output_memory": self.placement.output_memory.value,
+            "memory": str(p.request),
+            "output_memory": p.output_text,
             "channels_last": self.placement.channels_last,
             "l1_small_size": self.placement.l1_small_bytes,
+            **own,
         }
 
     @cached_property
@@ -178,9 +248,11 @@ class Case:
         parts += [f"{k}={_compact(v)}" for k, v in sorted(self.attrs.items())]
         parts += [p.dtype.value] if p.dtype is not DType.BFLOAT16 else []
         parts += [p.layout.value] if p.layout is not Layout.TILE else []
-        parts.append(p.memory.value if p.output_memory is OutputMemory.SAME else f"{p.memory.value}>{p.output_memory.value}")
+        parts.append(str(p.request) if p.output_memory is OutputMemory.SAME else f"{p.request}>{p.output_text}")
         parts += ["nhwc"] if p.channels_last else []
         parts += [f"l1_small={p.l1_small_bytes}"] if p.l1_small_bytes else []
+        parts += [f"to={p.output_dtype}"] if p.output_dtype else []
+        parts += [f"in{number}={operand}" for number, operand in enumerate(p.operands, 1) if operand != AS_CASE]
         return "-".join(parts)
 
     def merged(self, other: Case) -> Case:
@@ -201,7 +273,16 @@ def _compact(value: Any) -> str:
 
 def call_text(case: Case) -> str:
     """Returns the call in one line, for people."""
-    shapes = " ".join(format_shape(s) for s in case.inputs)
-    attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
     p = case.placement
-    return " ".join(x for x in (case.name, shapes, attrs, f"({p.dtype}, {p.layout}, {p.memory})") if x)
+    shapes = " ".join(operand_text(case, position) for position in range(len(case.inputs)))
+    attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
+    placed = [str(p.dtype), str(p.layout), str(p.request)]
+    placed += [f"result {p.output_text}"] if p.output_memory is not OutputMemory.SAME and p.output_sharding else []
+    placed += [f"result {p.output_dtype}"] if p.output_dtype else []
+    return " ".join(x for x in (case.name, shapes, attrs, f"({', '.join(placed)})") if x)
+
+
+def operand_text(case: Case, position: int) -> str:
+    """Returns the shape of an operand, with what differs from the others."""
+    placed = str(case.placement.operand(position))
+    return format_shape(case.inputs[position]) + (f"/{placed}" if placed else "")

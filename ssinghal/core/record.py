@@ -10,17 +10,21 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from ssinghal.core.case import Case, OutputMemory, Source
+from ssinghal.core.case import Case, Source
 from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
-from ssinghal.core.json_values import Bytes, Dims, Finite, fields_of, plain, without_empty
+from ssinghal.core.json_values import Bounds, Bytes, Dims, Finite, fields_of, plain, without_empty
 from ssinghal.core.remedy_outcome import RemedyOutcome
 from ssinghal.core.tensors import ONE_CHIP, BufferType, DType, Layout, Shape, TextEnum
 from ssinghal.errors import cut
 
 SCHEMA_VERSION = 1
 L1_END_BYTES = frozenset({1_499_136, 1_572_864})  # of a Wormhole and a Blackhole core: "max L1 size" in TTNN's words
+
+_MEMORY = r"(dram|l1)(:(height|width|block|nd)(@[0-9x,+-]+)?(:[0-9]+(x[0-9]+)*)?(:col_major)?)?"
+MemoryText = Annotated[str, Bounds(pattern=f"^{_MEMORY}$")]
+OutputMemoryText = Annotated[str, Bounds(pattern=f"^(same|ttnn|{_MEMORY})$")]
 
 
 class Status(TextEnum):
@@ -270,15 +274,19 @@ class RecordedCase:
     inputs: tuple[Dims, ...]
     # The other arguments by name.
     attrs: Mapping[str, Any]
-    # The placement: type of the elements, tiles or rows, memory of the operands and of the result.
+    # The placement: type of the elements, tiles or rows, memory of the operands and of the result, as ``l1:height@8x8``.
     dtype: DType
     layout: Layout
-    memory: BufferType
-    output_memory: OutputMemory
+    memory: MemoryText
+    output_memory: OutputMemoryText
     # Whether rank-4 inputs, written NCHW, are placed as NHWC.
     channels_last: bool | None = None
     # Bytes of each core's L1_SMALL region.
     l1_small_size: int | None = None
+    # Type of the result, where the call was given one.
+    output_dtype: DType | None = None
+    # What differs in the placement of each operand: dtype, layout, memory, shard_dim; None: nothing.
+    operands: tuple[Mapping[str, Any] | None, ...] = ()
     # The operator's canonical name.
     operator: str
     # A hash of the fields above, by the canonical name.
@@ -341,10 +349,12 @@ class Record(Verdict, RecordedCase):
             attrs=case.attrs,
             dtype=placement.dtype,
             layout=placement.layout,
-            memory=placement.memory,
-            output_memory=placement.output_memory,
+            memory=str(placement.request),
+            output_memory=placement.output_text,
             channels_last=placement.channels_last,
             l1_small_size=placement.l1_small_bytes,
+            output_dtype=placement.output_dtype,
+            operands=tuple(operand.to_json() for operand in placement.operands),
             operator=case.operator,
             key=case.key,
             id=case.id,

@@ -11,10 +11,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context
-from enum import Enum
 from functools import cached_property
 
 from ssinghal.core.json_values import Bytes, Count
+from ssinghal.core.memory_config import BufferType as BufferType
+from ssinghal.core.memory_config import Cores as Cores
+from ssinghal.core.memory_config import MemoryConfig as MemoryConfig
+from ssinghal.core.memory_config import Orientation as Orientation
+from ssinghal.core.memory_config import ShardKind as ShardKind
+from ssinghal.core.memory_config import ShardSpec as ShardSpec
+from ssinghal.core.memory_config import TextEnum as TextEnum
 from ssinghal.errors import InvalidCase
 
 TILE_EDGE = 32
@@ -26,15 +32,9 @@ SIZE_LIMIT = 2**64  # and sums bytes in 64
 SHARD_LIMIT = 2**32  # but those of one shard in 32
 
 ONE_CHIP = (1, 1)
+IN_DRAM = MemoryConfig()
 
 Shape = tuple[int, ...]
-
-
-class TextEnum(str, Enum):
-    """Base of enums whose members are texts (Python 3.10 has no StrEnum)."""
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 class DType(TextEnum):
@@ -79,45 +79,6 @@ class Layout(TextEnum):
 
     TILE = "tile"
     ROW_MAJOR = "row_major"
-
-
-class BufferType(TextEnum):
-    """Kinds of memory: DRAM, the L1 of the cores, and the part of L1 that is set aside when a device is opened."""
-
-    DRAM = "dram"
-    L1 = "l1"
-    L1_SMALL = "l1_small"
-
-
-class ShardKind(TextEnum):
-    HEIGHT = "height"
-    WIDTH = "width"
-    BLOCK = "block"
-
-
-@dataclass(frozen=True)
-class ShardSpec:
-    """A tensor cut into equal shards, one per core of a ``grid`` = (columns, rows) that starts at core (0, 0).
-
-    ``shape`` is the shard's (height, width) in elements, over the padded tensor seen as 2-D (leading dims folded into the
-    height). HEIGHT and WIDTH shards fill the cores row by row; BLOCK shards follow rows and columns of the grid. In DRAM a
-    "core" is a bank, so the grid has one row.
-    """
-
-    kind: ShardKind
-    shape: tuple[int, int]
-    grid: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class MemoryConfig:
-    """Where a tensor is: interleaved over all banks of ``buffer``, or cut into shards as ``shard`` has it."""
-
-    buffer: BufferType = BufferType.DRAM
-    shard: ShardSpec | None = None
-
-    def __str__(self) -> str:
-        return self.buffer.value if self.shard is None else f"{self.buffer.value} {self.shard.kind.value}-sharded"
 
 
 @dataclass(frozen=True)
@@ -208,7 +169,7 @@ class TensorSpec:
     shape: Shape
     dtype: DType = DType.BFLOAT16
     layout: Layout = Layout.TILE
-    memory: MemoryConfig = MemoryConfig()
+    memory: MemoryConfig = IN_DRAM
     row_alignment: int = 1
 
     def __post_init__(self) -> None:
@@ -222,11 +183,19 @@ class TensorSpec:
 
     def _check_shards(self, shard: ShardSpec) -> None:
         """Checks TTNN's own conditions on a shard spec; ``num_banks`` checks those on the board's grid."""
-        where = f"{self.memory} shards of {shard.shape[0]}x{shard.shape[1]} on a grid of {shard.grid[0]}x{shard.grid[1]}"
-        if min(*shard.shape, *shard.grid) < 1 or max(shard.shape) > MAX_DIM:
+        where = f"{self.memory.buffer} shards {shard}"
+        if min(shard.shape) < 1 or max(shard.shape) > MAX_DIM:
             raise InvalidCase(f"{where}: sizes must be at least 1, and edges at most {MAX_DIM}")
-        if self.layout is Layout.TILE and any(edge % TILE_EDGE for edge in shard.shape):
+        if self.layout is Layout.TILE and any(edge % TILE_EDGE for edge in shard.shape[-2:]):
             raise InvalidCase(f"{where}: in tile layout both edges must be multiples of {TILE_EDGE}")
+        if self.memory.buffer is BufferType.DRAM and self._needed_cores[1] > 1:
+            raise InvalidCase(f"{where}: DRAM banks form one row")
+        if shard.kind is ShardKind.ND:
+            if len(shard.shape) > len(self.shape):
+                raise InvalidCase(f"{where}: the shard has more dims than the tensor, {format_shape(self.shape)}")
+            return
+        if len(shard.shape) != 2:
+            raise InvalidCase(f"{where}: expected a shard of height x width")
         height, width = self.padded_2d
         if shard.kind is ShardKind.HEIGHT and shard.shape[1] != width:
             raise InvalidCase(f"{where}: a height shard must be as wide as the padded tensor, {width}")
@@ -234,11 +203,15 @@ class TensorSpec:
             raise InvalidCase(f"{where}: a width shard must be as high as the padded tensor, {height}")
         if self.layout is Layout.ROW_MAJOR and len(self.shape) == 1 and shard.shape[0] != 1:
             raise InvalidCase(f"{where}: a row-major tensor of rank 1 has shards of height 1")
-        if self.memory.buffer is BufferType.DRAM and self._shard_cores[1] > 1:
-            raise InvalidCase(f"{where}: DRAM banks form one row")
         down, across = self._shards
-        columns, rows = shard.grid
-        fits = (down <= rows and across <= columns) if shard.kind is ShardKind.BLOCK else down * across <= columns * rows
+        if shard.kind is not ShardKind.BLOCK:
+            fits = down * across <= shard.cores.count
+        elif not shard.cores.is_rectangle:
+            raise InvalidCase(f"{where}: block shards need a rectangle of cores")
+        else:
+            columns, rows = shard.cores.box
+            lines = (rows, columns) if shard.orientation is Orientation.ROW_MAJOR else (columns, rows)
+            fits = down <= lines[0] and across <= lines[1]
         if not fits:
             raise InvalidCase(f"{where}: {down} shards down and {across} across are more than the grid has cores")
 
@@ -256,7 +229,7 @@ class TensorSpec:
             height = self.shape[-2] if len(self.shape) > 1 else 1
             return (*self.shape[:-2], round_up(height, TILE_EDGE), round_up(self.shape[-1], TILE_EDGE))
         if self.memory.shard is not None:
-            return (*self.shape[:-1], round_up(self.shape[-1], self.memory.shard.shape[1]))
+            return (*self.shape[:-1], round_up(self.shape[-1], self.memory.shard.shape[-1]))
         return (*self.shape[:-1], round_up(self.shape[-1], self.row_alignment))
 
     @cached_property
@@ -274,19 +247,23 @@ class TensorSpec:
         return ceil_div(height, shard_height), ceil_div(width, shard_width)
 
     @property
-    def _shard_cores(self) -> tuple[int, int]:
-        """(columns, rows) of cores that must exist: the complete grid, or for block shards those that get one."""
+    def _needed_cores(self) -> tuple[int, int]:
+        """Columns and rows of cores that must exist: the complete grid, or for block shards those that get one."""
         shard = self.memory.shard
-        if shard is None or shard.kind is ShardKind.BLOCK:
-            return self._shards[::-1]
-        return shard.grid
+        if shard is None:
+            return 1, 1
+        if shard.kind is not ShardKind.BLOCK or not shard.cores.is_rectangle:
+            return shard.cores.bounds
+        across_down = self._shards[::-1] if shard.orientation is Orientation.ROW_MAJOR else self._shards
+        (columns, rows), (width, height) = shard.cores.bounds, shard.cores.box
+        return columns - width + across_down[0], rows - height + across_down[1]
 
     @cached_property
     def page_bytes(self) -> int:
         """Bytes of a page: one tile, or in row-major layout one row (of the shard, if sharded)."""
         if self.layout is Layout.TILE:
             return self.dtype.tile_bytes
-        width = self.memory.shard.shape[1] if self.memory.shard else self.padded_shape[-1]
+        width = self.memory.shard.shape[-1] if self.memory.shard else self.padded_shape[-1]
         return width * self.dtype.tile_bytes // TILE_ELEMENTS
 
     @cached_property
@@ -321,9 +298,11 @@ class TensorSpec:
         if self.memory.shard is None:
             return region.num_banks
         columns, rows = (region.num_banks, 1) if self.memory.buffer is BufferType.DRAM else board.grid
-        across, down = self._shard_cores
+        across, down = self._needed_cores
         if across > columns or down > rows:
-            raise InvalidCase(f"shards on {across}x{down} cores; {board.name} has {columns}x{rows} for {self.memory.buffer}")
+            raise InvalidCase(
+                f"shards on cores {self.memory.shard.cores}; {board.name} has {columns}x{rows} for {self.memory.buffer}"
+            )
         return math.prod(self._shards)
 
     def aligned_page_bytes(self, board: Board) -> int:
@@ -334,7 +313,8 @@ class TensorSpec:
         """Returns what the fullest bank must store: the "each bank needs to store" of TTNN's text."""
         if self.memory.shard is None:
             return ceil_div(self.num_pages, self.num_banks(board)) * self.aligned_page_bytes(board)
-        height, width = self.memory.shard.shape
+        *heights, width = self.memory.shard.shape
+        height = math.prod(heights)
         pages = height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height
         return pages * self.aligned_page_bytes(board)
 
@@ -350,25 +330,6 @@ class TensorSpec:
     def booked_bytes_per_bank(self, board: Board) -> int:
         """Returns what the allocator's memory view shows as allocated: ``bytes_per_bank`` rounded up to its granule."""
         return round_up(self.bytes_per_bank(board), board.granule_bytes)
-
-
-def shard_evenly(spec: TensorSpec, kind: ShardKind, board: Board) -> TensorSpec:
-    """Returns the tensor in L1, cut into the smallest equal shards over the complete core grid that TTNN accepts.
-
-    Edges are multiples of a tile, or in row-major layout of one row and of the L1 alignment. Some cores may stay empty.
-    """
-    plain = replace(spec, memory=MemoryConfig(BufferType.L1))
-    height, width = plain.padded_2d
-    columns, rows = board.grid
-    element_bytes = plain.dtype.tile_bytes // TILE_ELEMENTS
-    tall, wide = (TILE_EDGE, TILE_EDGE) if plain.layout is Layout.TILE else (1, board.l1.alignment_bytes // element_bytes)
-    down, across = {
-        ShardKind.HEIGHT: (columns * rows, 1),
-        ShardKind.WIDTH: (1, columns * rows),
-        ShardKind.BLOCK: (rows, columns),
-    }[kind]
-    shape = (round_up(ceil_div(height, down), tall) if down > 1 else height, round_up(ceil_div(width, across), wide))
-    return replace(plain, memory=MemoryConfig(BufferType.L1, ShardSpec(kind, shape, board.grid)))
 
 
 def ceil_div(value: int, divisor: int) -> int:

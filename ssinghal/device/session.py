@@ -18,10 +18,11 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.case import Placement
+from ssinghal.core.case import RequestedOutput
 from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.tensors import ONE_CHIP, Board, BufferType, DType, Layout, MemoryConfig, MemoryRegion, ShardKind, TensorSpec
+from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, Orientation, ShardKind, ShardSpec
+from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryRegion, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
 
@@ -217,15 +218,20 @@ class Session(Closing):
             ShardKind.WIDTH: ttnn.TensorMemoryLayout.WIDTH_SHARDED,
             ShardKind.BLOCK: ttnn.TensorMemoryLayout.BLOCK_SHARDED,
         }
-        columns, rows = config.shard.grid
-        cores = ttnn.CoreRangeSet({ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(columns - 1, rows - 1))})
-        shard = ttnn.ShardSpec(cores, list(config.shard.shape), ttnn.ShardOrientation.ROW_MAJOR)
-        return ttnn.MemoryConfig(layouts[config.shard.kind], getattr(ttnn.BufferType, config.buffer.name), shard)
+        ranges = [ttnn.CoreRange(ttnn.CoreCoord(*start), ttnn.CoreCoord(*end)) for start, end in config.shard.cores.ranges]
+        cores, buffer = ttnn.CoreRangeSet(ranges), getattr(ttnn.BufferType, config.buffer.name)
+        orientation = getattr(ttnn.ShardOrientation, config.shard.orientation.name)
+        if config.shard.kind is ShardKind.ND:
+            return ttnn.MemoryConfig(buffer, ttnn.NdShardSpec(list(config.shard.shape), cores, orientation))
+        shard = ttnn.ShardSpec(cores, list(config.shard.shape), orientation)
+        return ttnn.MemoryConfig(layouts[config.shard.kind], buffer, shard)
 
-    def output_argument(self, placement: Placement, ttnn: Any = None) -> dict[str, Any]:
-        """Returns ``memory_config`` for the results of a call; empty where TTNN chooses it."""
-        config = placement.output_config
-        return {} if config is None else {"memory_config": self.memory_config(config, ttnn)}
+    def output_arguments(self, output: RequestedOutput, ttnn: Any = None) -> dict[str, Any]:
+        """Returns the arguments that request a result's memory and dtype; empty where TTNN chooses them."""
+        arguments = {} if output.memory is None else {"memory_config": self.memory_config(output.memory, ttnn)}
+        if output.dtype is not None:
+            arguments["dtype"] = getattr(ttnn or self.ttnn, output.dtype.value)
+        return arguments
 
     def empty(self, spec: TensorSpec, ttnn: Any = None) -> Any:
         """Allocates ``spec`` on the device without host memory or values; raises TTNN's RuntimeError where it does not fit."""
@@ -260,19 +266,30 @@ class Session(Closing):
         return self.ttnn.to_torch(self.ttnn.get_device_tensors(tensor)[0])
 
     def spec_of(self, tensor: Any) -> TensorSpec:
-        """Returns the spec of a device tensor, without a shard's shape and grid: its kind and buffer decide a verdict."""
-        config = tensor.memory_config()
-        buffer = BufferType(config.buffer_type.name.lower())
+        """Returns the spec of a device tensor, with its shards."""
+        memory = self._config_of(tensor)
         return TensorSpec(
             tuple(tensor.shape),
             DType(tensor.dtype.name.lower()),
             Layout.TILE if tensor.layout == self.ttnn.TILE_LAYOUT else Layout.ROW_MAJOR,
-            MemoryConfig(buffer),
+            memory,
             row_alignment=_row_alignment(tensor) if tensor.layout != self.ttnn.TILE_LAYOUT else 1,
         )
 
-    def is_sharded(self, tensor: Any) -> bool:
-        return bool(tensor.memory_config().is_sharded())
+    def _config_of(self, tensor: Any) -> MemoryConfig:
+        config = tensor.memory_config()
+        buffer = BufferType(config.buffer_type.name.lower())
+        if not config.is_sharded():
+            return MemoryConfig(buffer)
+        shard: Any = config.shard_spec
+        nd: Any = getattr(config, "nd_shard_spec", None)
+        if shard is None:
+            kind, shape, spec, orientation = ShardKind.ND, tuple(nd.shard_shape), nd, nd.orientation
+        else:
+            kind = ShardKind(config.memory_layout.name.partition("_")[0].lower())
+            shape, spec, orientation = tuple(shard.shape), shard, shard.orientation
+        ranges = tuple(((r.start.x, r.start.y), (r.end.x, r.end.y)) for r in spec.grid.ranges())
+        return MemoryConfig(buffer, ShardSpec(kind, shape, Cores(ranges), Orientation[orientation.name]))
 
     # Memory -----------------------------------------------------------------------------------------------------------
 

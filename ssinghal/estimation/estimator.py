@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ssinghal.core.case import Case
+from ssinghal.core.memory_config import Sharding
 from ssinghal.core.record import Estimate, EstimatedTensor, Prediction, Resource
 from ssinghal.core.tensors import (
     Board,
@@ -24,14 +25,11 @@ from ssinghal.core.tensors import (
     ceil_div,
     format_bytes,
     format_shape,
-    shard_evenly,
 )
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import bind
 from ssinghal.operators.case_json import case_from_json, read_lines
 from ssinghal.operators.operator_info import plain_specs
-
-SHARDED_PROGRAM = "the program buffers of a sharded call are known only to TTNN: write the call as a program for ssinghal exec"
 
 _RESOURCES = {
     BufferType.L1: Resource.L1_BUFFER,
@@ -188,9 +186,7 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
         4096
     """
     board = board.with_l1_small(case.placement.l1_small_bytes or 0)
-    plan = _allocations_of(case, board)
-    if shard is not None:
-        plan = _sharded(plan, shard, board)
+    plan = _allocations_of(case if shard is None else _sharded(case, shard), board)
     allocations = tuple(Allocation.of(label, spec, board) for label, spec in _labelled(plan.inputs, plan.outputs))
     peak: Counter[BufferType] = Counter()
     for allocation in allocations:
@@ -224,7 +220,7 @@ class _AllocationList:
 
 
 def _allocations_of(case: Case, board: Board) -> _AllocationList:
-    call = bind(case)
+    call = bind(case, board)
     try:
         inputs, outputs = call.specs()
     except InvalidCase as error:
@@ -234,10 +230,12 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     traits = call.info.traits
     if traits.moves_output and case.placement.output_config is None:
         return _operands_alone(inputs, "where TTNN puts the result is known only from a probe")
-    is_alias = traits.alias is not None and traits.alias(inputs, outputs)
+    is_alias = case.placement.is_plain and traits.alias is not None and traits.alias(inputs, outputs)
     temporaries = traits.temporaries and not is_alias
     program_bytes = 0 if is_alias else None
-    if traits.program is not None:
+    if not case.placement.is_plain:
+        program_bytes = None  # shards and mixed dtypes have programs of their own
+    elif traits.program is not None:
         program_bytes = traits.program(inputs, outputs)
     unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
@@ -245,20 +243,15 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     return _AllocationList(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
 
 
-def _sharded(plan: _AllocationList, kind: ShardKind, board: Board) -> _AllocationList:
-    """Shards the L1 tensors. Sharded calls run other programs, whose buffers have no formula here.
+def _sharded(case: Case, kind: ShardKind) -> Case:
+    """Returns the case with its L1 tensors sharded.
 
     Raises:
-        InvalidCase: no tensor of the call is in L1.
+        InvalidCase: Its operands are not in L1.
     """
-    if all(spec.memory.buffer is not BufferType.L1 for spec in (*plan.inputs, *plan.outputs)):
+    if case.placement.memory is not BufferType.L1:
         raise InvalidCase(f"sharding ({kind}) is for tensors in L1, and this call has none there; expected memory l1")
-
-    def cut(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
-        return [shard_evenly(spec, kind, board) if spec.memory.buffer is BufferType.L1 else spec for spec in specs]
-
-    unknown = plan.unknown or f"its tensors fit, but {SHARDED_PROGRAM}"
-    return replace(plan, inputs=cut(plan.inputs), outputs=cut(plan.outputs), program_bytes=None, unknown=unknown)
+    return replace(case, placement=replace(case.placement, sharding=Sharding(kind)))
 
 
 def _operands_alone(inputs: Sequence[TensorSpec], gap: str) -> _AllocationList:

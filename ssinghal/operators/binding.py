@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ssinghal.core.case import Case
+from ssinghal.core.case import Case, OutputMemory, RequestedOutput
+from ssinghal.core.memory_config import BufferType, MemoryRequest
+from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import Board, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
 from ssinghal.errors import RegistryError
 from ssinghal.operators import find_operator
@@ -35,6 +37,8 @@ class BoundCall:
 
     case: Case
     info: OperatorInfo
+    # Decides what is left open of shards. Without one, ``inputs`` and ``outputs`` of a call with shards are not known.
+    board: Board | None = None
 
     @cached_property
     def attrs(self) -> Attrs:
@@ -55,7 +59,32 @@ class BoundCall:
     def inputs(self) -> list[TensorSpec]:
         """Each operand as it goes to the device."""
         place = self.info.place
-        return plain_specs(self.case) if place is None else place(self.case, self.shapes, self.attrs)
+        specs = plain_specs(self.case) if place is None else place(self.case, self.shapes, self.attrs)
+        return [self._operand(position, spec) for position, spec in enumerate(specs)]
+
+    def _operand(self, position: int, spec: TensorSpec) -> TensorSpec:
+        """Returns the spec of an operand with its own dtype, layout and memory, where the case has them, and its shards."""
+        placement = self.case.placement
+        if placement.is_plain:
+            return spec
+        own = placement.operand(position)
+        request = own.memory
+        if request is None:
+            follows = placement.sharding is not None and spec.memory == placement.memory_config
+            is_weight = position in self.info.traits.weights
+            if follows and is_weight:
+                request = MemoryRequest(BufferType.DRAM)
+            else:
+                request = placement.request if follows else MemoryRequest(spec.memory.buffer)
+        changed = replace(spec, dtype=own.dtype or spec.dtype, layout=own.layout or spec.layout, memory=request.interleaved)
+        return self._in_shards(changed, request)
+
+    def _in_shards(self, spec: TensorSpec, request: MemoryRequest) -> TensorSpec:
+        if request.sharding is None:
+            return spec
+        if self.board is None:
+            raise RegistryError(f"{self.info.name}: the shards of {self.case.id} depend on the board")
+        return complete(spec, request.buffer, request.sharding, self.board)
 
     @cached_property
     def outputs(self) -> list[TensorSpec]:
@@ -64,10 +93,11 @@ class BoundCall:
         return [self._output(shape, dtype) for shape, dtype in zip(self.results, dtypes, strict=True)]
 
     def _output_dtypes(self) -> list[DType]:
-        usual, declared = self.case.placement.dtype, self.info.traits.output_dtypes
+        placement, declared = self.case.placement, self.info.traits.output_dtypes
+        usual = placement.operand(0).dtype or placement.dtype
         results = self.results  # first: the dtypes are those of shapes that go together
         dtypes = declared(usual, self.shapes, self.attrs) if callable(declared) else declared
-        return [(dtypes[i] if i < len(dtypes) else None) or usual for i in range(len(results))]
+        return [placement.output_dtype or (dtypes[i] if i < len(dtypes) else None) or usual for i in range(len(results))]
 
     def _output(self, shape: Shape, dtype: DType) -> TensorSpec:
         placement, traits = self.case.placement, self.info.traits
@@ -81,7 +111,33 @@ class BoundCall:
         memory = placement.output_config
         if memory is None or traits.output_fixed:
             memory = MemoryConfig(traits.ttnn_output) if traits.ttnn_output else placement.memory_config
-        return TensorSpec(shape, dtype, layout, memory, traits.row_alignment if layout is Layout.ROW_MAJOR else 1)
+        spec = TensorSpec(shape, dtype, layout, memory, traits.row_alignment if layout is Layout.ROW_MAJOR else 1)
+        if traits.output_fixed or placement.output_config is None:
+            return spec
+        if placement.output_memory is not OutputMemory.SAME:
+            return self._in_shards(spec, MemoryRequest(memory.buffer, placement.output_sharding))
+        return self._like_first(spec)
+
+    def _like_first(self, spec: TensorSpec) -> TensorSpec:
+        """Returns the spec of a result in the memory of the first operand: in the same shards where they hold it, else in
+        shards of that kind on the same cores."""
+        request = self.case.placement.operand(0).memory or self.case.placement.request
+        if request.sharding is None:
+            return replace(spec, memory=request.interleaved)
+        first = self.inputs[0] if self.inputs else None
+        if first is not None and first.memory.shard is not None and first.padded_2d == spec.padded_2d:
+            return replace(spec, memory=first.memory)
+        cores = request.sharding.cores
+        return self._in_shards(spec, MemoryRequest(request.buffer, replace(request.sharding, cores=cores, shape=None)))
+
+    @property
+    def requested_output(self) -> RequestedOutput:
+        """What the call is told of its result."""
+        placement = self.case.placement
+        config = placement.output_config
+        if config is not None and not placement.is_plain and self.outputs:
+            config = self.outputs[0].memory
+        return RequestedOutput(config, placement.output_dtype)
 
     def check(self) -> None:
         """Raises InvalidCase unless the number of operands, the attributes and the shapes go together."""
@@ -119,17 +175,19 @@ def _listed(returned: Any) -> list[Any]:
     return list(returned) if isinstance(returned, (list, tuple)) else [returned]
 
 
-def bind(case: Case) -> BoundCall:
-    """Finds the operator of ``case``; InvalidCase where there is none of that name."""
-    return BoundCall(case, find_operator(case.operator))
+def bind(case: Case, board: Board | None = None) -> BoundCall:
+    """Finds the operator of ``case``; InvalidCase where there is none of that name. ``board``: decides what the case leaves
+    open of its shards."""
+    return BoundCall(case, find_operator(case.operator), board)
 
 
-def specs_of(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
+def specs_of(case: Case, board: Board | None = None) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Operands and results of a complete call; InvalidCase where operands, attributes or shapes do not go together."""
-    return bind(case).specs()
+    return bind(case, board).specs()
 
 
 def largest_bytes(case: Case) -> int:
     """Logical bytes of the largest operand, of the largest result where there is none; InvalidCase as of ``specs_of``."""
-    operands, results = specs_of(case)
+    placement = replace(case.placement, sharding=None, output_sharding=None, operands=())  # they have no logical bytes
+    operands, results = specs_of(replace(case, placement=placement))
     return max(spec.logical_bytes for spec in operands or results)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ssinghal.core.case import Case, OutputMemory, Placement
-from ssinghal.core.parsing import dtype_named, one_of, tensor_memory
+from ssinghal.core.case import AS_CASE, Case, OperandPlacement, OutputMemory, Placement
+from ssinghal.core.memory_config import Sharding
+from ssinghal.core.parsing import dtype_named, one_of
+from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.operators import make_case
@@ -17,7 +19,11 @@ from ssinghal.operators import make_case
 T = TypeVar("T")
 
 MAX_NESTING = 16  # no ATen argument nests deeper than a list of lists
-KEYS = ("op", "inputs", "attrs", "dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size")
+KEYS = (
+    *("op", "inputs", "attrs", "dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size"),
+    *(MIXED_KEYS := ("output_dtype", "operands")),  # only of calls that have them
+)
+OPERAND_KEYS = ("dtype", "layout", "memory", "shard_dim")
 
 
 def case_from_json(fields: Any) -> Case:
@@ -40,15 +46,62 @@ def case_from_json(fields: Any) -> Case:
     attrs = {} if fields.get("attrs") is None else fields["attrs"]
     if not isinstance(attrs, dict):
         raise InvalidCase(f"attrs: expected an object, got {attrs!r}")
+    memory = memory_request(fields.get("memory", BufferType.DRAM))
+    output_memory, output_sharding = result_memory(fields.get("output_memory", OutputMemory.SAME))
+    output_dtype = fields.get("output_dtype")
     placement = Placement(
         dtype=dtype_named(fields.get("dtype", DType.BFLOAT16)),
         layout=one_of(Layout, "layout", fields.get("layout", Layout.TILE)),
-        memory=tensor_memory(fields.get("memory", BufferType.DRAM)),
-        output_memory=one_of(OutputMemory, "output_memory", fields.get("output_memory", OutputMemory.SAME)),
+        memory=memory.buffer,
+        output_memory=output_memory,
         channels_last=_optional(fields, "channels_last", bool),
         l1_small_bytes=_optional(fields, "l1_small_size", int),
+        sharding=memory.sharding,
+        output_sharding=output_sharding,
+        output_dtype=None if output_dtype is None else dtype_named(output_dtype, "output_dtype"),
+        operands=_operands(fields.get("operands"), len(inputs)),
     )
     return make_case(name, tuple(tuple(s) for s in inputs), attrs, placement)
+
+
+def result_memory(value: Any) -> tuple[OutputMemory, Sharding | None]:
+    """Returns where the result goes, and its shards: of ``same``, ``ttnn`` or a memory such as ``l1:block@8x8``."""
+    if not isinstance(value, str) or ":" not in value:
+        return one_of(OutputMemory, "output_memory", value), None
+    request = memory_request(value, "output_memory")
+    return OutputMemory(request.buffer.value), request.sharding
+
+
+def operand_from_json(fields: Any, where: str) -> OperandPlacement:
+    """Returns what an operand has of its own; InvalidCase states what is wrong, and ``where``."""
+    if fields is None:
+        return AS_CASE
+    if not isinstance(fields, Mapping):
+        raise InvalidCase(f"{where}: expected an object with {', '.join(OPERAND_KEYS)}, or null, got {fields!r}")
+    for key in fields:
+        if key not in OPERAND_KEYS:
+            raise InvalidCase(f"{where}: {unknown('key', str(key), OPERAND_KEYS)}")
+    dim = fields.get("shard_dim")
+    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
+        raise InvalidCase(f"{where}: shard_dim: expected a dim like 2 or -1, got {dim!r}")
+    return OperandPlacement(
+        dtype=dtype_named(fields["dtype"]) if fields.get("dtype") is not None else None,
+        layout=one_of(Layout, "layout", fields["layout"]) if fields.get("layout") is not None else None,
+        memory=memory_request(fields["memory"]) if fields.get("memory") is not None else None,
+        shard_dim=dim,
+    )
+
+
+def _operands(values: Any, count: int) -> tuple[OperandPlacement, ...]:
+    """Returns the placements of operands, none where none differs from the case's."""
+    if values is None:
+        return ()
+    if not isinstance(values, (list, tuple)) or len(values) > count:
+        raise InvalidCase(f"operands: expected a list of at most {count} objects, one per input, got {values!r}")
+    operands = [operand_from_json(value, f"operands[{number}]") for number, value in enumerate(values)]
+    while operands and operands[-1] == AS_CASE:
+        operands.pop()
+    return tuple(operands)
 
 
 def parse_json(text: str) -> Any:

@@ -13,7 +13,18 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.parsing import dtype_named
-from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, ShardKind, ShardSpec, TensorSpec
+from ssinghal.core.tensors import (
+    TILE_EDGE,
+    BufferType,
+    Cores,
+    DType,
+    Layout,
+    MemoryConfig,
+    Shape,
+    ShardKind,
+    ShardSpec,
+    TensorSpec,
+)
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims, ResizableCall, Sizes, along
 from ssinghal.operators.dims import cut_rows, cut_with_new_dim, units
@@ -401,7 +412,7 @@ def _row_shards(case: Case, shape: Shape, attrs: Attrs) -> TensorSpec:
     height, width = plain.padded_2d
     if count < 1 or width % count or plain.memory.buffer is not BufferType.DRAM:
         raise InvalidCase(f"tilize: shards {count}: expected a divisor of the width, {width}, of an operand in DRAM")
-    shard = ShardSpec(ShardKind.WIDTH, (height, width // count), (count, 1))
+    shard = ShardSpec(ShardKind.WIDTH, (height, width // count), Cores.grid(count, 1))
     return replace(plain, memory=MemoryConfig(BufferType.DRAM, shard))
 
 

@@ -47,12 +47,12 @@ class Problem:
             InvalidCase: the call is invalid, so that no change can make it fit.
         """
         channels_last = bool(case.placement.channels_last)
-        call = bind(as_placed(case))
+        opened = board.with_l1_small(case.placement.l1_small_bytes or 0)
+        call = bind(as_placed(case), opened)
         call.info.check_operands(call.case.inputs)
         for limitation in call.limitations(board):
             raise InvalidCase(f"TTNN cannot make the call: {limitation.reason}")
         call.specs()
-        opened = board.with_l1_small(case.placement.l1_small_bytes or 0)
         return cls(call, verdict, opened, live, newer, trace_region_bytes, channels_last)
 
     @property
@@ -106,7 +106,7 @@ class Problem:
         return Trial(case, self.results_of(case), rewrite, params, live, self.trace_region_bytes, any_memory=chosen)
 
     def results_of(self, case: Case) -> tuple[TensorSpec, ...]:
-        call = bind(case)
+        call = bind(case, self.board)
         _ = call.inputs  # raises InvalidCase for impossible operands
         return tuple(call.outputs)
 

@@ -131,7 +131,7 @@ def _run(
         backend.place()
         results += REWRITES[trial.rewrite](backend, trial.params)
         specs = [session.spec_of(r) for r in results]
-        sharded = [session.is_sharded(r) for r in results]
+        sharded = [spec.memory.shard is not None for spec in specs]
         return judged(trial, specs, sharded), tuple(_placed(spec, session.board) for spec in specs)
     except TTNN_ERRORS as error:
         return replace(translate_error(type(error).__name__, str(error)), stage=backend.stage), ()
@@ -173,7 +173,7 @@ class DeviceBackend(RewriteBackend):
 
     def __init__(self, case: Case, session: Session, transcript: Transcript, residents: list[Any]) -> None:
         self.session, self.transcript, self.ttnn = session, transcript, transcript.ttnn
-        self.bound, self.residents = bind(case), residents
+        self.bound, self.residents = bind(case, session.board), residents
         self.tensors: list[Any] = []
         self.stage = "call"
 
@@ -186,14 +186,15 @@ class DeviceBackend(RewriteBackend):
         self.stage = "call"
 
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
-        out = out or self.session.output_argument(case.placement, self.ttnn)
-        return bind(case).run(self.ttnn, self.session.device, tensors, out)
+        bound = bind(case, self.session.board)
+        out = out or self.session.output_arguments(bound.requested_output, self.ttnn)
+        return bound.run(self.ttnn, self.session.device, tensors, out)
 
     def in_memory(self, buffer: BufferType) -> Any:
         return self.session.memory_config(MemoryConfig(buffer), self.ttnn)
 
     def is_in(self, tensor: Any, buffer: BufferType) -> bool:
-        return self.session.spec_of(tensor).memory.buffer is buffer and not self.session.is_sharded(tensor)
+        return self.session.spec_of(tensor).memory == MemoryConfig(buffer)
 
     def shares(self, a: Any, b: Any) -> bool:
         return bool(a.buffer_address() == b.buffer_address() and self.is_in(a, self.session.spec_of(b).memory.buffer))

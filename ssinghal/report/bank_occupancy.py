@@ -259,5 +259,5 @@ def _sum(segments: Iterable[Segment]) -> int:
 
 
 def _kind(memory: str) -> str:
-    """Returns "l1" for "l1 height-sharded"."""
-    return memory.partition(" ")[0]
+    """Returns "l1" for "l1:height@8x8:32x64"."""
+    return memory.partition(":")[0]

@@ -112,7 +112,7 @@ def run_both(call: BoundCall, session: Session) -> tuple[list[Any], list[Any]]:
     tensors = [session.from_torch(v, s) for v, s in zip(device_values(call, values), call.inputs, strict=True)]
     results: list[Any] = []
     try:
-        out = session.output_argument(call.case.placement)
+        out = session.output_arguments(call.requested_output)
         results = call.run(session.ttnn, session.device, tensors, out, values=True)
         shapes = [tuple(e.shape) for e in expected]
         actual = [from_device_form(session.to_torch(r), s, call.info) for r, s in zip(results, shapes, strict=True)]

@@ -101,7 +101,7 @@ class _Attempt:
         self.case = case
         self.session = session
         self.board = session.board
-        self.call = bind(case)
+        self.call = bind(case, self.board)
         self.is_invalid = False
         self.placed: list[PlacedTensor] = []
         self.expected: list[TensorSpec] = []
@@ -180,25 +180,27 @@ class _Attempt:
             _free(results)
 
     def _invoke(self, tensors: Sequence[Any]) -> list[Any]:
-        out = self.session.output_argument(self.case.placement)
+        out = self.session.output_arguments(self.call.requested_output)
         return self.call.run(self.session.ttnn, self.session.device, tensors, out)
 
     def _check_results(self, results: Sequence[Any]) -> Verdict:
         """Checks the results' shape, dtype, layout and memory."""
         self.resident = self.session.allocated_bytes()
         actual = [self.session.spec_of(r) for r in results]
-        for number, (result, spec) in enumerate(zip(results, actual, strict=True), 1):
+        for number, spec in enumerate(actual, 1):
             label = _output_label(number, actual)
-            memory = f"{spec.memory.buffer.value}{' sharded' if self.session.is_sharded(result) else ''}"
-            self.placed.append(replace(_placed(label, spec, self.board, None), memory=memory))
+            self.placed.append(_placed(label, spec, self.board, None))
         if len(actual) != len(self.expected):
             return _mismatch(f"TTNN returned {len(actual)} tensors; expected {len(self.expected)}")
         ttnn_chooses = self.case.placement.output_config is None or self.call.info.traits.output_fixed
         for wanted, got in zip(self.expected, actual, strict=True):
+            facts = {name: (getattr(got, name), getattr(wanted, name)) for name in ("shape", "dtype", "layout")}
+            if not ttnn_chooses:
+                facts["memory"] = (got.memory.buffer, wanted.memory.buffer)
             differ = [
-                f"{name} {getattr(got, name)}; expected {getattr(wanted, name)}"
-                for name in ("shape", "dtype", "layout", *([] if ttnn_chooses else ["memory"]))
-                if getattr(got, name) != getattr(wanted, name)
+                f"{name} {actually}; expected {expected}"
+                for name, (actually, expected) in facts.items()
+                if actually != expected
             ]
             if differ:
                 return _mismatch(f"TTNN returned {', '.join(differ)}")
@@ -209,9 +211,16 @@ class _Attempt:
         config = self.case.placement.output_config
         buffers = {spec.memory.buffer for spec in specs}
         if config is None or buffers <= {config.buffer}:
-            return ""
+            return self._resharded(specs)
         went = " and ".join(sorted(buffer.value for buffer in buffers))
         return f"{self.call.info.ttnn} takes no memory_config: the result went to {went}, not {config.buffer.value}"
+
+    def _resharded(self, specs: Sequence[TensorSpec]) -> str:
+        """Returns the shards of a result for which the call requested others; empty where TTNN kept to the request."""
+        if self.case.placement.is_plain or self.case.placement.output_config is None:
+            return ""
+        changed = [(got, want) for got, want in zip(specs, self.expected, strict=True) if got.memory != want.memory]
+        return "; ".join(f"the result is in {got.memory}, not {want.memory}" for got, want in changed)
 
     def _window_rows(self) -> int:
         """Rows of the result if TTNN lists windows for it, as it does for operators that keep the list in L1_SMALL; else 0."""

@@ -48,7 +48,7 @@ class PlacedCall:
             "op": self.after.op,
             "fits": self.fits.value,
             **{
-                side: {"memory": r.memory.value, "key": r.key, "id": r.id, "status": r.status.value, "verdict": r.sentence}
+                side: {"memory": r.memory, "key": r.key, "id": r.id, "status": r.status.value, "verdict": r.sentence}
                 for side, r in sides.items()
             },
             "calls": self.after.calls,
@@ -63,7 +63,7 @@ def placed_calls(before: Sequence[Record], after: Sequence[Record], setting: Set
     return [
         PlacedCall(setting, record, sides[1][call])
         for call, record in sides[0].items()
-        if call in sides[1] and sides[1][call].memory is not record.memory
+        if call in sides[1] and sides[1][call].memory != record.memory
     ]
 
 
@@ -104,7 +104,7 @@ def by_memories(calls: Iterable[PlacedCall]) -> list[MemoryComparison]:
     """Returns the calls by the two memories that they were placed in, each sorted by operator and id."""
     grouped: dict[tuple[str, str], list[PlacedCall]] = {}
     for call in sorted(calls, key=lambda call: (call.after.op, call.after.id, str(call.setting))):
-        grouped.setdefault((call.before.memory.value, call.after.memory.value), []).append(call)
+        grouped.setdefault((call.before.memory, call.after.memory), []).append(call)
     return [MemoryComparison(*memories, tuple(listed)) for memories, listed in sorted(grouped.items())]
 
 

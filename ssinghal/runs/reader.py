@@ -20,7 +20,7 @@ from ssinghal.core.device_facts import NOT_OPENED, DeviceFacts, DeviceMode
 from ssinghal.core.json_values import fields_of, plain
 from ssinghal.core.record import SCHEMA_VERSION, Record, RunInfo, Status
 from ssinghal.errors import HarnessError, InvalidCase
-from ssinghal.operators.case_json import KEYS, case_from_json
+from ssinghal.operators.case_json import KEYS, MIXED_KEYS, case_from_json
 
 _RECORD = TypeAdapter(Record)
 _HEAD = TypeAdapter(RunInfo)
@@ -287,7 +287,8 @@ def record_text(record: Record, without: set[str]) -> str:
 
 def identity_of(record: Record) -> dict[str, Any]:
     """Returns what ``Case.identity`` returns of the record's case."""
-    return {key: plain(getattr(record, key)) for key in KEYS}
+    fields = {key: plain(getattr(record, key)) for key in KEYS}
+    return {key: value for key, value in fields.items() if value or key not in MIXED_KEYS}
 
 
 def case_of(record: Record) -> Case:

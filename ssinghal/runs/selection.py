@@ -77,7 +77,7 @@ class Unselected:
             return f"left out operands of more than {mine.max_bytes:,} B"
         if mine.sample is not None and mine.sampled_from != theirs.sampled_from:
             return f"took a sample of {mine.sample:,} of each operator"
-        if mine.memory not in (None, theirs.memory, record.memory.value):
+        if mine.memory not in (None, theirs.memory, record.memory):
             return f"placed operands in {mine.memory}"
         if mine.tests and mine.tests != theirs.tests:
             return f"ran other tests ({' '.join(mine.tests)})"

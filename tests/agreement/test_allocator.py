@@ -21,9 +21,12 @@ from hypothesis import strategies as st
 
 from ssinghal.core.boards import board_names, load_board
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.memory_config import Sharding
+from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import (
     Board,
     BufferType,
+    Cores,
     DType,
     Layout,
     MemoryConfig,
@@ -31,7 +34,6 @@ from ssinghal.core.tensors import (
     ShardKind,
     ShardSpec,
     TensorSpec,
-    shard_evenly,
 )
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.session import Session
@@ -166,6 +168,9 @@ layouts = st.sampled_from(list(Layout))
 buffers = st.sampled_from([BufferType.L1, BufferType.DRAM])
 
 
+KINDS = [ShardKind.HEIGHT, ShardKind.WIDTH, ShardKind.BLOCK]
+
+
 @st.composite
 def interleaved(draw: st.DrawFn) -> TensorSpec:
     layout = draw(layouts)
@@ -183,7 +188,11 @@ def shard_grids(draw: st.DrawFn, buffer: BufferType) -> tuple[int, int]:
 @st.composite
 def sharded(draw: st.DrawFn) -> TensorSpec:
     """Draws shards that TTNN accepts: enough cores, complete tiles in tile layout, the full width or height where required."""
-    layout, buffer, kind = draw(layouts), draw(buffers), draw(st.sampled_from(list(ShardKind)))
+    layout, buffer, kind = (
+        draw(layouts),
+        draw(buffers),
+        draw(st.sampled_from(KINDS)),
+    )
     shape, dtype = draw(small_shapes), draw(dtypes_of[layout])
     height, width = TensorSpec(shape, dtype, layout).padded_2d
     columns, rows = grid = draw(shard_grids(buffer))
@@ -203,7 +212,7 @@ def sharded(draw: st.DrawFn) -> TensorSpec:
         shard = (height, edge(width, columns * rows))
     else:
         shard = (edge(height, rows), edge(width, columns))
-    return TensorSpec(shape, dtype, layout, MemoryConfig(buffer, ShardSpec(kind, shard, grid)))
+    return TensorSpec(shape, dtype, layout, MemoryConfig(buffer, ShardSpec(kind, shard, Cores.grid(*grid))))
 
 
 @st.composite
@@ -213,7 +222,11 @@ def any_shards(draw: st.DrawFn) -> Request:
     shape = draw(st.lists(st.sampled_from([1, 32, 64, 70, 96]), min_size=1, max_size=3).map(tuple))
     edges = st.sampled_from([*TensorSpec(shape, layout=layout).padded_2d] * 3 + [32, 64, 96, 128, 48, 1])
     grid = (draw(st.integers(1, 13)), 1 if buffer is BufferType.DRAM and draw(st.booleans()) else draw(st.integers(1, 11)))
-    shard = ShardSpec(draw(st.sampled_from(list(ShardKind))), (draw(edges), draw(edges)), grid)
+    shard = ShardSpec(
+        draw(st.sampled_from(KINDS)),
+        (draw(edges), draw(edges)),
+        Cores.grid(*grid),
+    )
     return shape, draw(dtypes_of[layout]), layout, MemoryConfig(buffer, shard)
 
 
@@ -245,12 +258,12 @@ def test_sharded(spec: TensorSpec, allocator: Allocator) -> None:
     _check(spec, allocator)
 
 
-@given(spec=interleaved(), kind=st.sampled_from(list(ShardKind)))
+@given(spec=interleaved(), kind=st.sampled_from(KINDS))
 @_EXAMPLES
 def test_even_shards(spec: TensorSpec, kind: ShardKind, allocator: Allocator) -> None:
     """Shards over all cores, whatever the shape: TTNN accepts them and books the computed bytes."""
     assume(len(spec.shape) > 1 and max(spec.padded_2d) < 2**32)
-    cut = shard_evenly(spec, kind, allocator.board)
+    cut = complete(spec, BufferType.L1, Sharding(kind), allocator.board)
     assume(not cut.wraps_page_count)
     _check(cut, allocator)
 

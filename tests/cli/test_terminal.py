@@ -173,7 +173,7 @@ def completed(words: str) -> set[str]:
         ("ssinghal profile --bo", {"plain,--board"}),
         ("ssinghal profile --board p100,n1", {"plain,p100,n150"}),
         ("ssinghal catalog re", {"plain,recapture"}),
-        ("ssinghal probe --out", {"plain,--output", "plain,--output-memory"}),
+        ("ssinghal probe --out", {"plain,--output", "plain,--output-memory", "plain,--output-dtype"}),
         ("ssinghal probe relu", {"plain,relu", "plain,relu6", "plain,relu_"}),
         ("ssinghal probe relu 1,32 --board n1", {"plain,n150"}),
         ("ssinghal edge relu 1,32 --board p100,n1", {"plain,p100,n150"}),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ssinghal.core.boards import load_board
 from ssinghal.core.tensors import (
     BufferType,
+    Cores,
     DType,
     Layout,
     MemoryConfig,
@@ -32,7 +33,7 @@ MIB = 2**20
 
 
 def sharded(kind: ShardKind, shape: tuple[int, int], grid: tuple[int, int], buffer: BufferType = BufferType.L1) -> MemoryConfig:
-    return MemoryConfig(buffer, ShardSpec(kind, shape, grid))
+    return MemoryConfig(buffer, ShardSpec(kind, shape, Cores.grid(*grid)))
 
 
 TWO_DRAM_BANKS = sharded(ShardKind.WIDTH, (111, 51), (2, 1), BufferType.DRAM)

@@ -7,7 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec, shard_evenly
+from ssinghal.core.memory_config import Sharding
+from ssinghal.core.sharding import complete
+from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.candidates import candidates
 from ssinghal.diagnose.explanation import Explanation, explain
@@ -317,7 +319,9 @@ def test_what_is_not_about_memory_is_named_as_such() -> None:
 
 
 def test_tensors_of_unknown_type_and_shards_on_cores_that_the_board_lacks_are_left_out() -> None:
-    spec = shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("p150"))  # on 11 x 10 cores, not 8 x 8
+    spec = complete(
+        TensorSpec((1, 64, 640, 64)), BufferType.L1, Sharding(ShardKind.HEIGHT), load_board("p150")
+    )  # on 11 x 10 cores, not 8 x 8
     call = Operation("ttnn.add", (tensor(64, 64),), (MlirValue("%1", spec, known_layout=True), MlirValue("%2")))
     explanation = failed(no_room("L1", 64, 34_078_720, 532_480, 1_362_816, 0, 1_362_816, 0), call)
     assert [tensor.allocation.label for tensor in explanation.tensors] == ["output"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ssinghal.core.tensors import BufferType, DType, Layout, ShardKind, ShardSpec
+from ssinghal.core.tensors import BufferType, Cores, DType, Layout, ShardKind, ShardSpec
 from ssinghal.diagnose.model import MlirValue
 from ssinghal.diagnose.parse.mlir import parse_operation, read_module, split
 
@@ -146,11 +146,11 @@ MAPPED = ", (d0, d1) -> (0, d0 floordiv 8, d0 mod 8)"
     ("grid", "memref", "kind", "expected"),
     [
         # 2048 x 512: 8 rows and 4 columns of blocks; 64 slices of 32 rows; 16 slices of 32 columns
-        ("8x4", "8x4x!ttcore.tile<32x32, bf16>", "block", ShardSpec(ShardKind.BLOCK, (256, 128), (4, 8))),
-        ("8x4", "256x128xbf16", "block", ShardSpec(ShardKind.BLOCK, (256, 128), (4, 8))),
-        (f"64x1{MAPPED}", "1x16x!ttcore.tile<32x32, bf16>", "height", ShardSpec(ShardKind.HEIGHT, (32, 512), (8, 8))),
-        (f"1x16{MAPPED}", "64x1x!ttcore.tile<32x32, bf16>", "width", ShardSpec(ShardKind.WIDTH, (2048, 32), (8, 2))),
-        ("8x8", "1x16x!ttcore.tile<32x32, bf16>", "height", ShardSpec(ShardKind.HEIGHT, (32, 512), (8, 8))),
+        ("8x4", "8x4x!ttcore.tile<32x32, bf16>", "block", ShardSpec(ShardKind.BLOCK, (256, 128), Cores.grid(4, 8))),
+        ("8x4", "256x128xbf16", "block", ShardSpec(ShardKind.BLOCK, (256, 128), Cores.grid(4, 8))),
+        (f"64x1{MAPPED}", "1x16x!ttcore.tile<32x32, bf16>", "height", ShardSpec(ShardKind.HEIGHT, (32, 512), Cores.grid(8, 8))),
+        (f"1x16{MAPPED}", "64x1x!ttcore.tile<32x32, bf16>", "width", ShardSpec(ShardKind.WIDTH, (2048, 32), Cores.grid(8, 2))),
+        ("8x8", "1x16x!ttcore.tile<32x32, bf16>", "height", ShardSpec(ShardKind.HEIGHT, (32, 512), Cores.grid(8, 8))),
         ("64x1", "1x16x!ttcore.tile<32x32, bf16>", "height", None),  # on which cores?
         (f"60x1{MAPPED}", "2x16x!ttcore.tile<32x32, bf16>", "height", None),  # not a rectangle of cores
         ("8x4", "1x1x!ttcore.tile<32x32, bf16>", "block", None),  # too small for the tensor

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec, shard_evenly
+from ssinghal.core.memory_config import Sharding
+from ssinghal.core.sharding import complete
+from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS, case_of, left_out
 from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.errors import InvalidCase
@@ -207,11 +209,15 @@ def test_a_tensor_put_on_the_device_has_the_placement_of_the_result() -> None:
     assert (placement.dtype, placement.layout, placement.memory) == (DType.FLOAT32, ROWS, BufferType.L1)
 
 
-SHARDED = MlirValue("%1", shard_evenly(TensorSpec((1, 64, 640, 64)), ShardKind.HEIGHT, load_board("n150")), known_layout=True)
+SHARDED = MlirValue(
+    "%1",
+    complete(TensorSpec((1, 64, 640, 64)), BufferType.L1, Sharding(ShardKind.HEIGHT), load_board("n150")),
+    known_layout=True,
+)
 
 REFUSED: Mapping[str, tuple[Operation, str]] = {
     "no such operation": (operation("point_to_point", [X], X), "unknown operation 'point_to_point'"),
-    "sharded": (operation("relu", [SHARDED], SHARDED), "l1 height-sharded"),
+    "sharded": (operation("relu", [SHARDED], SHARDED), "l1:height@8x8:640x64"),
     "two dtypes": (operation("add", [X, tensor(2, 64, 96, dtype=DType.FLOAT32)], X), "input 2 is float32"),
     "two layouts": (operation("add", [X, tensor(2, 64, 96, layout=ROWS)], X), "input 2 is row_major"),
     "two memories": (operation("add", [X, tensor(2, 64, 96, memory=BufferType.L1)], X), "input 2 is in l1"),

@@ -72,7 +72,7 @@ class Preparation(Task[list[Prepared]]):
         session.use_regions(self.case.placement.l1_small_bytes or 0)
         call, ttnn = bind(self.case), _Returning(session.ttnn)
         operands = [session.empty(spec) for spec in call.specs()[0]]
-        call.run(ttnn, session.device, operands, session.output_argument(self.case.placement))
+        call.run(ttnn, session.device, operands, session.output_arguments(call.requested_output))
         returned = [(tuple(t.shape), tuple(t.padded_shape), t.dtype.name.lower(), t.layout.name) for t in ttnn.prepared]
         ttnn.prepared.clear()
         return returned

@@ -6,8 +6,10 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import OutputMemory, Placement
+from ssinghal.core.memory_config import Sharding
 from ssinghal.core.record import Resource, Status, Verdict
-from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec, shard_evenly
+from ssinghal.core.sharding import complete
+from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec
 from ssinghal.device.modes import choose_device
 from ssinghal.operators import make_case
 from ssinghal.remedy.device_pools import DevicePools
@@ -65,7 +67,7 @@ def test_a_sharded_result_is_rejected_where_an_interleaved_one_is_wanted(any_mem
     """The spec that the device reports need not name the shards."""
     trial = Trial(problem("relu", WANTED.shape).case, (WANTED,), any_memory=any_memory)
     assert judged(trial, [WANTED], [True]).status is status
-    sharded = shard_evenly(WANTED, ShardKind.HEIGHT, load_board("n150"))
+    sharded = complete(WANTED, BufferType.L1, Sharding(ShardKind.HEIGHT), load_board("n150"))
     assert judged(trial, [sharded], [True]).status is status
 
 

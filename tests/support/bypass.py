@@ -24,10 +24,10 @@ class BypassTask(Task[Answer]):
 
     def run(self, session: Session, options: PoolOptions) -> Answer:
         session.use_regions(self.case.placement.l1_small_bytes or 0)
-        call = bind(self.case)
+        call = bind(self.case, session.board)
         operands = [session.empty(spec) for spec in call.specs()[0]]
         try:
-            out = session.output_argument(self.case.placement)
+            out = session.output_arguments(call.requested_output)
             results = call.run(session.ttnn, session.device, operands, out, values=True)
             return TAKEN, tuple(map(session.spec_of, results))
         except (*TTNN_ERRORS, AssertionError) as error:

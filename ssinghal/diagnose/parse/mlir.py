@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from ssinghal.core.tensors import (
     TILE_EDGE,
     BufferType,
+    Cores,
     DType,
     Layout,
     MemoryConfig,
@@ -289,7 +290,7 @@ class _MlirLayout:
         if value.spec is None or self.kind is None or self.shard is None or self.buffer is None or cores is None:
             return value
         try:
-            memory = MemoryConfig(self.buffer, ShardSpec(self.kind, self.shard, cores))
+            memory = MemoryConfig(self.buffer, ShardSpec(self.kind, self.shard, Cores.grid(*cores)))
             return replace(value, spec=replace(value.spec, memory=memory), known_layout=True, grid=cores)
         except InvalidCase:
             return value
