@@ -18,7 +18,7 @@ from ssinghal.cli.progress import track
 from ssinghal.cli.requests import PLACEMENT, CaseRequest, DeviceRequest, case_options, device_options, was_typed
 from ssinghal.cli.streams import input_lines, show
 from ssinghal.core.boards import load_board
-from ssinghal.core.case import Case
+from ssinghal.core.case import Case, operand_text
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import LineFile
 from ssinghal.core.json_values import fields_of
@@ -124,7 +124,7 @@ def _line(record: Record, prediction: MemoryEstimate) -> str:
 
 def _description(case: Case, record: Record) -> list[str]:
     """Describes a record: sizes in binary units with their exact bytes."""
-    shapes = " ".join(map(format_shape, case.inputs))
+    shapes = " ".join(operand_text(case, position) for position in range(len(case.inputs)))
     attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
     call = " ".join(filter(None, (case.name, shapes, attrs)))
     lines = [f"{call}  on {record.device_mode} {record.board}, ttnn {record.ttnn}", *_verdict_lines(record.verdict)]

@@ -292,7 +292,7 @@ OPERATORS = (
         place=_place_product,
         sample=lambda shape: Sample((_folded(shape, 2), _square(shape)), {}),
         dims=PRODUCT,
-        traits=MATMUL,
+        traits=replace(MATMUL, weights=(1,)),
         limitations=LIMITATIONS,
     ),
     OperatorInfo(
@@ -338,7 +338,7 @@ OPERATORS = (
         place=_place_addmm,
         sample=lambda shape: Sample((_folded(shape, 2), _folded(shape, 2), _square(shape)), {}),
         dims=replace(PRODUCT, subject=1),
-        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True),
+        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True, weights=(0, 2)),
         limitations=(
             *LIMITATIONS,
             Limitation("TTNN adds a bias of the result's shape or one row, nothing between", when=_broadcasts_bias),
@@ -362,7 +362,7 @@ OPERATORS = (
         place=_place_linear,
         sample=_sample_linear,
         dims=DimRule(cut=_cut_features),
-        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True, transposed=(1,)),
+        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True, transposed=(1,), weights=(1, 2)),
         limitations=(
             *LIMITATIONS,
             Limitation(

@@ -209,11 +209,8 @@ def test_a_tensor_put_on_the_device_has_the_placement_of_the_result() -> None:
     assert (placement.dtype, placement.layout, placement.memory) == (DType.FLOAT32, ROWS, BufferType.L1)
 
 
-SHARDED = MlirValue(
-    "%1",
-    complete(TensorSpec((1, 64, 640, 64)), BufferType.L1, Sharding(ShardKind.HEIGHT), load_board("n150")),
-    known_layout=True,
-)
+IN_SHARDS = complete(TensorSpec((1, 64, 640, 64)), BufferType.L1, Sharding(ShardKind.HEIGHT), load_board("n150"))
+SHARDED = MlirValue("%1", IN_SHARDS, known_layout=True)
 
 REFUSED: Mapping[str, tuple[Operation, str]] = {
     "no such operation": (operation("point_to_point", [X], X), "unknown operation 'point_to_point'"),
