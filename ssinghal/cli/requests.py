@@ -21,7 +21,7 @@ from ssinghal.device.modes import AUTO, DeviceChoice, choose_device
 from ssinghal.device.releases import Release
 from ssinghal.device.virtual import ttnn_package
 from ssinghal.errors import InvalidCase, unknown
-from ssinghal.operators import find_operator
+from ssinghal.operators import case_name, find_operator
 from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
 from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 
@@ -108,7 +108,7 @@ class CaseRequest:
         """
         if self.operator is None:
             raise click.UsageError("give an operator and its shapes")
-        operator = self.operator.removeprefix("ttnn.")
+        operator = case_name(self.operator)
         attrs = unique_keys(map(parse_attr, self.attrs))
         known = find_operator(operator).attrs
         for name in attrs:

@@ -16,6 +16,7 @@ from ssinghal.operators.operator_info import OperatorInfo, to_nhwc
 
 FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing")
 
+PREFIX = "ttnn."
 
 # Aliases with their own suite: names under which the operator lists run one operator separately.
 SUITE_ALIASES = frozenset(
@@ -44,15 +45,39 @@ def operators() -> Mapping[str, OperatorInfo]:
 
 
 def find_operator(name: str) -> OperatorInfo:
-    """Returns the operator of this name; InvalidCase with the nearest names, or the reason why the name is no operator."""
+    """Returns the operator of this name, or of this function of TTNN (``ttnn.transformer.concatenate_heads``).
+
+    Raises:
+        InvalidCase: No operator has the name: with the nearest ones, or the reason why the name is no operator.
+    """
+    return operators()[case_name(name)]
+
+
+def case_name(name: str) -> str:
+    """Returns the name that a case of the operator has: ``name``, which may be an alias, or what is behind ``ttnn.``, or the
+    canonical name for a function of TTNN. InvalidCase as of ``find_operator``."""
     from ssinghal.operators.unsupported import NOT_OPERATORS
 
-    if name in NOT_OPERATORS:
-        raise InvalidCase(f"{name!r} is not an operator: {NOT_OPERATORS[name]}")
-    table = operators()
-    if name not in table:
-        raise InvalidCase(unknown("operator", name, table))
-    return table[name]
+    bare, table = name.removeprefix(PREFIX), operators()
+    if bare in table:
+        return bare
+    if bare in NOT_OPERATORS:
+        raise InvalidCase(f"{bare!r} is not an operator: {NOT_OPERATORS[bare]}")
+    return _operator_of_function(name, table)
+
+
+def _operator_of_function(function: str, table: Mapping[str, OperatorInfo]) -> str:
+    from ssinghal.operators.ttnn_names import NOT_OPERATIONS, ttnn_operators
+
+    if function in NOT_OPERATIONS:
+        raise InvalidCase(f"{function!r} is not an operator: it {NOT_OPERATIONS[function]}")
+    known = ttnn_operators()
+    for full in (function, f"{PREFIX}{function}"):
+        if full in known:
+            return known[full]
+    if "." in function:
+        raise InvalidCase(unknown("operator", function, known))
+    raise InvalidCase(unknown("operator", function, table))
 
 
 def named(names: str) -> tuple[str, ...]:
@@ -83,7 +108,7 @@ def make_case(
     written NCHW like any other shape, and turned here, so that the case holds the size as placed.
 
     Args:
-        name: An operator's name, or one of its aliases.
+        name: An operator's name, one of its aliases, or TTNN's dotted name of the function.
         inputs: Shapes of the operands in elements, in the order of the ATen schema.
         attrs: The other arguments of the ATen schema by name, such as ``{"dim": -1}``.
         placement: Dtype, layout and memory on the device; what it leaves open is the operator's choice.
@@ -102,7 +127,8 @@ def make_case(
         >>> make_case("softmax", ((1, 8, 1024, 1024),), {"dim": -1}).id
         '1x8x1024x1024-dim=-1-dram'
     """
-    info = find_operator(name)
+    name = case_name(name)
+    info = operators()[name]
     attrs = dict(attrs or {})
     for shape in inputs:
         check_shape(shape, f"{name}: input shape")
