@@ -22,7 +22,7 @@ STARTS = {
     "--device": ("How the device is opened: ", "Only this device mode: "),
     "--live": ("Other buffers that",),
     "--max": ("Find the largest that fits: ",),
-    "--memory": ("dram or l1.", "Put operands into dram or l1, "),
+    "--memory": ("dram or l1.", "dram, l1, or sharded: ", "Put operands into dram or l1, "),
     "--output": ("Write ", "Record ", "Folder "),
     "--seconds": ("Start no ",),
     "--timeout": ("Time limit of ",),
