@@ -112,6 +112,11 @@ class Placement:
         """What differs for the operand at ``position``."""
         return self.operands[position] if position < len(self.operands) else AS_CASE
 
+    def is_sharded(self, position: int) -> bool:
+        """Whether the operand at ``position`` is sharded."""
+        own = self.operand(position).memory
+        return (self.sharding if own is None else own.sharding) is not None
+
     @property
     def memory_config(self) -> MemoryConfig:
         """The operands' memory without shards, which depend on their shapes."""

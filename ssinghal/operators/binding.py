@@ -125,8 +125,10 @@ class BoundCall:
         if request.sharding is None:
             return replace(spec, memory=request.interleaved)
         first = self.inputs[0] if self.inputs else None
-        if first is not None and first.memory.shard is not None and first.padded_2d == spec.padded_2d:
-            return replace(spec, memory=first.memory)
+        if first is not None and first.memory.shard is not None:
+            plain = replace(first, memory=spec.memory)  # shards pad rows, so that only unsharded specs compare
+            if (plain.layout, plain.padded_2d) == (spec.layout, spec.padded_2d):
+                return replace(spec, memory=first.memory)
         cores = request.sharding.cores
         return self._in_shards(spec, MemoryRequest(request.buffer, replace(request.sharding, cores=cores, shape=None)))
 

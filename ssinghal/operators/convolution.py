@@ -139,13 +139,16 @@ def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec
     """Row-major whatever the placement's layout, since TTNN tilizes as it needs; weights always in DRAM.
 
     A map of block floats exists in tiles only, and comes flat, as the convolution before it returns it; its weight comes in
-    bfloat16, from which TTNN prepares it.
+    bfloat16, from which TTNN prepares it. Flat come also maps that are sharded, or for which the case requests tiles.
     """
-    dtype = case.placement.dtype
-    if dtype.is_block_float:
-        image, wide = operand_spec(case, flat_nhwc(shapes[0])), DType.BFLOAT16
+    dtype, own = case.placement.dtype, case.placement.operand(0)
+    is_block_float = (own.dtype or dtype).is_block_float
+    wide = DType.BFLOAT16 if dtype.is_block_float else dtype
+    if len(shapes[0]) < VOLUME and (is_block_float or own.layout is Layout.TILE or case.placement.is_sharded(0)):
+        layout = own.layout or (Layout.TILE if is_block_float else Layout.ROW_MAJOR)
+        image = operand_spec(case, flat_nhwc(shapes[0]), dtype=own.dtype or dtype, layout=layout)
     else:
-        image, wide = operand_spec(case, _channels_last(shapes[0]), layout=Layout.ROW_MAJOR), dtype
+        image = operand_spec(case, _channels_last(shapes[0]), layout=Layout.ROW_MAJOR)
     in_dram = {"dtype": wide, "layout": Layout.ROW_MAJOR, "memory": MemoryConfig()}
     specs = [image, operand_spec(case, shapes[1], **in_dram)]
     if len(shapes) > 2 and len(shapes[0]) == VOLUME:
