@@ -43,6 +43,15 @@ class Orientation(TextEnum):
     COL_MAJOR = "col_major"
 
 
+class Distribution(TextEnum):
+    """How ND shards go to the cores: one after the other to each, so that a core may hold several; as a grid of shards on a
+    grid of cores; or several consecutive ones to a core."""
+
+    ROUND_ROBIN_1D = "round_robin_1d"
+    GRID_2D = "grid_2d"
+    CONTIGUOUS_1D = "contiguous_1d"
+
+
 @dataclass(frozen=True)
 class Cores:
     """Cores as TTNN's CoreRangeSet has them: rectangles that do not overlap. In DRAM a "core" is a bank, in row 0.
@@ -75,12 +84,19 @@ class Cores:
         return cls((((0, 0), (columns - 1, rows - 1)),))
 
     @classmethod
-    def first(cls, count: int, columns: int) -> Cores:
-        """Returns the first ``count`` cores of rows of ``columns``, row by row."""
-        full, rest = divmod(count, columns)
-        ranges: list[CoreRange] = [((0, 0), (columns - 1, full - 1))] if full else []
-        ranges += [((0, full), (rest - 1, full))] if rest else []
-        return cls(tuple(ranges))
+    def first(cls, count: int, grid: tuple[int, int], orientation: Orientation = Orientation.ROW_MAJOR) -> Cores:
+        """Returns the first ``count`` cores of a board of ``grid`` columns x rows, row by row or column by column, as
+        ``ttnn.num_cores_to_corerangeset`` does.
+
+        >>> str(Cores.first(12, (8, 8))), str(Cores.first(12, (8, 8), Orientation.COL_MAJOR))
+        ('0,0-7,0+0,1-3,1', '0,0-0,7+1,0-1,3')
+        """
+        by_rows = orientation is Orientation.ROW_MAJOR
+        length = grid[0] if by_rows else grid[1]
+        full, rest = divmod(count, length)
+        lines: list[CoreRange] = [((0, 0), (length - 1, full - 1))] if full else []
+        lines += [((0, full), (rest - 1, full))] if rest else []
+        return cls(tuple(lines) if by_rows else tuple((start[::-1], end[::-1]) for start, end in lines))
 
     @cached_property
     def count(self) -> int:
@@ -99,13 +115,13 @@ class Cores:
 
     @property
     def is_rectangle(self) -> bool:
-        columns, rows = self.box
-        return columns * rows == self.count
+        """Whether it is one range: TTNN does not join ranges, even where together they are a rectangle."""
+        return len(self.ranges) == 1
 
     @property
     def is_grid(self) -> bool:
         """Whether it is one rectangle that starts at core (0, 0)."""
-        return len(self.ranges) == 1 and self.ranges[0][0] == (0, 0)
+        return self.is_rectangle and self.ranges[0][0] == (0, 0)
 
     def __str__(self) -> str:
         if self.is_grid:
@@ -125,17 +141,18 @@ class ShardSpec:
 
     ``shape`` is the shard's (height, width) in elements, over the padded tensor seen as 2-D (leading dims folded into the
     height). HEIGHT and WIDTH shards fill the cores in the order of ``orientation``; BLOCK shards follow rows and columns of the
-    grid. ND shards have a size for each dim of the tensor, and go round robin over the cores, so that a core may hold several.
+    grid. ND shards have sizes for the last dims of the tensor, whose other dims are folded into the first of these, and go to
+    the cores as ``distribution`` has it.
     """
 
     kind: ShardKind
     shape: tuple[int, ...]
     cores: Cores
     orientation: Orientation = Orientation.ROW_MAJOR
+    distribution: Distribution = Distribution.ROUND_ROBIN_1D
 
     def __str__(self) -> str:
-        turned = ":col_major" if self.orientation is Orientation.COL_MAJOR else ""
-        return f"{self.kind}@{self.cores}:{'x'.join(map(str, self.shape))}{turned}"
+        return str(Sharding.of(self))
 
 
 @dataclass(frozen=True)
@@ -162,17 +179,19 @@ class Sharding:
     cores: Cores | int | None = None
     shape: tuple[int, ...] | None = None
     orientation: Orientation = Orientation.ROW_MAJOR
+    distribution: Distribution = Distribution.ROUND_ROBIN_1D
 
     def __str__(self) -> str:
         cores = "" if self.cores is None else f"@{self.cores}"
         shape = "" if self.shape is None else f":{'x'.join(map(str, self.shape))}"
-        turned = ":col_major" if self.orientation is Orientation.COL_MAJOR else ""
-        return f"{self.kind}{cores}{shape}{turned}"
+        turned = "" if self.orientation is Orientation.ROW_MAJOR else f":{self.orientation}"
+        spread = "" if self.distribution is Distribution.ROUND_ROBIN_1D else f":{self.distribution}"
+        return f"{self.kind}{cores}{shape}{turned}{spread}"
 
     @classmethod
     def of(cls, spec: ShardSpec) -> Sharding:
         """Returns the request for exactly this spec."""
-        return cls(spec.kind, spec.cores, spec.shape, spec.orientation)
+        return cls(spec.kind, spec.cores, spec.shape, spec.orientation, spec.distribution)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 The footprint formula is TTNN's own, checked against its allocator by ``tests/agreement/test_allocator.py``. A buffer is cut
 into equal pages, each stored at a multiple of the memory's alignment. Interleaved, the pages go round robin over all banks, so
-the fullest bank holds ``ceil(pages / banks) * round_up(page, alignment)`` bytes; sharded, every bank in use holds one complete
-shard. The allocator books that much in every bank, rounded up to its granule.
+the fullest bank holds ``ceil(pages / banks) * round_up(page, alignment)`` bytes; sharded, every bank in use holds complete
+shards. The allocator books that much in every bank, rounded up to its granule.
 """
 
 from __future__ import annotations
@@ -13,20 +13,26 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context
 from functools import cached_property
 
+from ssinghal.core.elements import MAX_DIM as MAX_DIM
+from ssinghal.core.elements import TILE_EDGE as TILE_EDGE
+from ssinghal.core.elements import TILE_ELEMENTS as TILE_ELEMENTS
+from ssinghal.core.elements import DType as DType
+from ssinghal.core.elements import Layout as Layout
+from ssinghal.core.elements import ceil_div as ceil_div
+from ssinghal.core.elements import round_up as round_up
 from ssinghal.core.json_values import Bytes, Count
 from ssinghal.core.memory_config import BufferType as BufferType
 from ssinghal.core.memory_config import Cores as Cores
+from ssinghal.core.memory_config import Distribution as Distribution
 from ssinghal.core.memory_config import MemoryConfig as MemoryConfig
 from ssinghal.core.memory_config import Orientation as Orientation
 from ssinghal.core.memory_config import ShardKind as ShardKind
 from ssinghal.core.memory_config import ShardSpec as ShardSpec
 from ssinghal.core.memory_config import TextEnum as TextEnum
+from ssinghal.core.shard_cut import ShardCut, check_edges, cut
 from ssinghal.errors import InvalidCase
 
-TILE_EDGE = 32
-TILE_ELEMENTS = TILE_EDGE * TILE_EDGE
 MAX_RANK = 8
-MAX_DIM = 2**32 - 1
 PAGE_COUNT_LIMIT = 2**32  # TTNN counts pages in 32 bits; at this count the allocator silently wraps to a tiny buffer
 SIZE_LIMIT = 2**64  # and sums bytes in 64
 SHARD_LIMIT = 2**32  # but those of one shard in 32
@@ -35,50 +41,6 @@ ONE_CHIP = (1, 1)
 IN_DRAM = MemoryConfig()
 
 Shape = tuple[int, ...]
-
-
-class DType(TextEnum):
-    """Element types of TTNN. ``bfloat8_b`` and ``bfloat4_b`` are block floats, which share exponents and need tile layout.
-
-    >>> DType("bf8")  # the short names that engineers use are taken as well
-    <DType.BFLOAT8_B: 'bfloat8_b'>
-    """
-
-    BFLOAT16 = "bfloat16"
-    FLOAT32 = "float32"
-    BFLOAT8_B = "bfloat8_b"
-    BFLOAT4_B = "bfloat4_b"
-    UINT8 = "uint8"
-    UINT16 = "uint16"
-    UINT32 = "uint32"
-    INT32 = "int32"
-
-    @classmethod
-    def _missing_(cls, value: object) -> DType | None:
-        return next((cls(name) for short, name in _SHORT_DTYPES if short == value), None)
-
-    @property
-    def tile_bytes(self) -> int:
-        """Bytes of one 32x32 tile; block floats add one shared exponent byte per 16 elements."""
-        return _TILE_BYTES[self]
-
-    @property
-    def is_block_float(self) -> bool:
-        return self in (DType.BFLOAT8_B, DType.BFLOAT4_B)
-
-
-_SHORT_DTYPES = (("bf16", "bfloat16"), ("fp32", "float32"), ("bf8", "bfloat8_b"), ("bf4", "bfloat4_b"))
-_TILE_BYTES = {
-    DType.BFLOAT16: 2048, DType.FLOAT32: 4096, DType.BFLOAT8_B: 1088, DType.BFLOAT4_B: 576,
-    DType.UINT8: 1024, DType.UINT16: 2048, DType.UINT32: 4096, DType.INT32: 4096,
-}  # fmt: skip
-
-
-class Layout(TextEnum):
-    """Order of the elements: tiles of 32 x 32, to which the last two dims are padded, or rows."""
-
-    TILE = "tile"
-    ROW_MAJOR = "row_major"
 
 
 @dataclass(frozen=True)
@@ -177,43 +139,10 @@ class TensorSpec:
         if self.dtype.is_block_float and self.layout is Layout.ROW_MAJOR:
             raise InvalidCase(f"{self.dtype.value} exists in tile layout only, not row_major")
         if self.memory.shard is not None:
-            self._check_shards(self.memory.shard)
+            check_edges(self.memory, self.layout)  # first: padding divides by them
+            _ = self._cut
         elif self.memory.buffer is BufferType.L1_SMALL:
             raise InvalidCase("l1_small holds sharded tensors only")
-
-    def _check_shards(self, shard: ShardSpec) -> None:
-        """Checks TTNN's own conditions on a shard spec; ``num_banks`` checks those on the board's grid."""
-        where = f"{self.memory.buffer} shards {shard}"
-        if min(shard.shape) < 1 or max(shard.shape) > MAX_DIM:
-            raise InvalidCase(f"{where}: sizes must be at least 1, and edges at most {MAX_DIM}")
-        if self.layout is Layout.TILE and any(edge % TILE_EDGE for edge in shard.shape[-2:]):
-            raise InvalidCase(f"{where}: in tile layout both edges must be multiples of {TILE_EDGE}")
-        if self.memory.buffer is BufferType.DRAM and self._needed_cores[1] > 1:
-            raise InvalidCase(f"{where}: DRAM banks form one row")
-        if shard.kind is ShardKind.ND:
-            if len(shard.shape) > len(self.shape):
-                raise InvalidCase(f"{where}: the shard has more dims than the tensor, {format_shape(self.shape)}")
-            return
-        if len(shard.shape) != 2:
-            raise InvalidCase(f"{where}: expected a shard of height x width")
-        height, width = self.padded_2d
-        if shard.kind is ShardKind.HEIGHT and shard.shape[1] != width:
-            raise InvalidCase(f"{where}: a height shard must be as wide as the padded tensor, {width}")
-        if shard.kind is ShardKind.WIDTH and shard.shape[0] != height:
-            raise InvalidCase(f"{where}: a width shard must be as high as the padded tensor, {height}")
-        if self.layout is Layout.ROW_MAJOR and len(self.shape) == 1 and shard.shape[0] != 1:
-            raise InvalidCase(f"{where}: a row-major tensor of rank 1 has shards of height 1")
-        down, across = self._shards
-        if shard.kind is not ShardKind.BLOCK:
-            fits = down * across <= shard.cores.count
-        elif not shard.cores.is_rectangle:
-            raise InvalidCase(f"{where}: block shards need a rectangle of cores")
-        else:
-            columns, rows = shard.cores.box
-            lines = (rows, columns) if shard.orientation is Orientation.ROW_MAJOR else (columns, rows)
-            fits = down <= lines[0] and across <= lines[1]
-        if not fits:
-            raise InvalidCase(f"{where}: {down} shards down and {across} across are more than the grid has cores")
 
     @property
     def volume(self) -> int:
@@ -239,37 +168,25 @@ class TensorSpec:
         return math.prod(leading), width
 
     @cached_property
-    def _shards(self) -> tuple[int, int]:
-        """Shards down the folded height and across the width; (1, 1) when interleaved."""
-        if self.memory.shard is None:
-            return 1, 1
-        (height, width), (shard_height, shard_width) = self.padded_2d, self.memory.shard.shape
-        return ceil_div(height, shard_height), ceil_div(width, shard_width)
-
-    @property
-    def _needed_cores(self) -> tuple[int, int]:
-        """Columns and rows of cores that must exist: the complete grid, or for block shards those that get one."""
-        shard = self.memory.shard
-        if shard is None:
-            return 1, 1
-        if shard.kind is not ShardKind.BLOCK or not shard.cores.is_rectangle:
-            return shard.cores.bounds
-        across_down = self._shards[::-1] if shard.orientation is Orientation.ROW_MAJOR else self._shards
-        (columns, rows), (width, height) = shard.cores.bounds, shard.cores.box
-        return columns - width + across_down[0], rows - height + across_down[1]
+    def _cut(self) -> ShardCut:
+        """The shards of a sharded tensor."""
+        return cut(self.padded_shape, self.layout, self.memory)
 
     @cached_property
     def page_bytes(self) -> int:
         """Bytes of a page: one tile, or in row-major layout one row (of the shard, if sharded)."""
         if self.layout is Layout.TILE:
             return self.dtype.tile_bytes
-        width = self.memory.shard.shape[-1] if self.memory.shard else self.padded_shape[-1]
-        return width * self.dtype.tile_bytes // TILE_ELEMENTS
+        return self._row_elements * self.dtype.tile_bytes // TILE_ELEMENTS
 
     @cached_property
     def num_pages(self) -> int:
-        height, width = self.padded_2d
-        return height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height * self._shards[1]
+        return math.prod(self.padded_shape) // (TILE_ELEMENTS if self.layout is Layout.TILE else self._row_elements)
+
+    @property
+    def _row_elements(self) -> int:
+        """Elements of a page in row-major layout."""
+        return self.memory.shard.shape[-1] if self.memory.shard else self.padded_shape[-1]
 
     @property
     def logical_bytes(self) -> int:
@@ -283,13 +200,15 @@ class TensorSpec:
         Measured: 2^32 + k pages are booked as k, a buffer of 2^64 bytes as nothing, and so is a shard of 2^32 bytes.
         """
         shard = self.memory.shard
-        shard_bytes = math.prod(shard.shape) * self.dtype.tile_bytes // TILE_ELEMENTS if shard else 0
+        values = math.prod(shard.shape) * self._cut.per_bank if shard else 0
         return (
-            shard_bytes >= SHARD_LIMIT or self.num_pages >= PAGE_COUNT_LIMIT or self.num_pages * self.page_bytes >= SIZE_LIMIT
+            values * self.dtype.tile_bytes // TILE_ELEMENTS >= SHARD_LIMIT
+            or self.num_pages >= PAGE_COUNT_LIMIT
+            or self.num_pages * self.page_bytes >= SIZE_LIMIT
         )
 
     def num_banks(self, board: Board) -> int:
-        """Returns how many banks the buffer is spread over: all of its memory, or one per shard.
+        """Returns how many banks the buffer is spread over: all of its memory, or those that hold a shard.
 
         Raises:
             InvalidCase: The board has fewer cores than the shards need.
@@ -298,12 +217,11 @@ class TensorSpec:
         if self.memory.shard is None:
             return region.num_banks
         columns, rows = (region.num_banks, 1) if self.memory.buffer is BufferType.DRAM else board.grid
-        across, down = self._needed_cores
-        if across > columns or down > rows:
-            raise InvalidCase(
-                f"shards on cores {self.memory.shard.cores}; {board.name} has {columns}x{rows} for {self.memory.buffer}"
-            )
-        return math.prod(self._shards)
+        needed = self._cut.bounds
+        if needed[0] > columns or needed[1] > rows:
+            reach = f"they reach over {needed[0]}x{needed[1]} cores"
+            raise InvalidCase(f"shards {self.memory}: {reach}; {board.name} has {columns}x{rows} for {self.memory.buffer}")
+        return self._cut.banks
 
     def aligned_page_bytes(self, board: Board) -> int:
         """Returns the distance between two pages of a bank. Tiles need no padding for it, rows often do."""
@@ -316,12 +234,12 @@ class TensorSpec:
         *heights, width = self.memory.shard.shape
         height = math.prod(heights)
         pages = height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height
-        return pages * self.aligned_page_bytes(board)
+        return self._cut.per_bank * pages * self.aligned_page_bytes(board)
 
     def allocated_bytes(self, board: Board) -> int:
         """Returns the bytes of all pages with padding and alignment: the "Not enough space to allocate" of TTNN's text.
 
-        Every shard counts in full, including one that the tensor fills in part.
+        Every shard counts in full, including one that the tensor fills in part, and every bank as the fullest.
         """
         if self.memory.shard is None:
             return self.num_pages * self.aligned_page_bytes(board)
@@ -330,14 +248,6 @@ class TensorSpec:
     def booked_bytes_per_bank(self, board: Board) -> int:
         """Returns what the allocator's memory view shows as allocated: ``bytes_per_bank`` rounded up to its granule."""
         return round_up(self.bytes_per_bank(board), board.granule_bytes)
-
-
-def ceil_div(value: int, divisor: int) -> int:
-    return -(-value // divisor)
-
-
-def round_up(value: int, multiple: int) -> int:
-    return ceil_div(value, multiple) * multiple
 
 
 def check_shape(shape: Shape, what: str = "shape") -> Shape:

@@ -222,7 +222,8 @@ class Session(Closing):
         cores, buffer = ttnn.CoreRangeSet(ranges), getattr(ttnn.BufferType, config.buffer.name)
         orientation = getattr(ttnn.ShardOrientation, config.shard.orientation.name)
         if config.shard.kind is ShardKind.ND:
-            return ttnn.MemoryConfig(buffer, ttnn.NdShardSpec(list(config.shard.shape), cores, orientation))
+            spread = getattr(ttnn.ShardDistributionStrategy, config.shard.distribution.name)
+            return ttnn.MemoryConfig(buffer, ttnn.NdShardSpec(list(config.shard.shape), cores, orientation, spread))
         shard = ttnn.ShardSpec(cores, list(config.shard.shape), orientation)
         return ttnn.MemoryConfig(layouts[config.shard.kind], buffer, shard)
 

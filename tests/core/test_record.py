@@ -12,7 +12,7 @@ from enum import Enum
 import pytest
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.case import Case, ModuleCalls, OutputMemory, Placement, Source
+from ssinghal.core.case import Case, ModuleCalls, OperandPlacement, OutputMemory, Placement, Source
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.json_values import plain
 from ssinghal.core.record import (
@@ -30,7 +30,7 @@ from ssinghal.core.record import (
     sentence,
 )
 from ssinghal.core.remedy_outcome import RemedyOutcome, StrategyRejection
-from ssinghal.core.tensors import BufferType, MemoryRegion
+from ssinghal.core.tensors import BufferType, DType, Layout, MemoryRegion
 from ssinghal.core.versions import commit_of, new_run_id
 from ssinghal.errors import HarnessError
 from ssinghal.estimation.estimator import estimate
@@ -123,7 +123,12 @@ def test_a_record_is_read_as_it_was_written():
         "add",
         ((1, 64, 640, 400), (1, 64, 640, 400)),
         {"alpha": 2},
-        Placement(memory=BufferType.L1, output_memory=OutputMemory.DRAM),
+        Placement(
+            memory=BufferType.L1,
+            output_memory=OutputMemory.DRAM,
+            output_dtype=DType.BFLOAT8_B,
+            operands=(OperandPlacement(layout=Layout.TILE),),
+        ),
     )
     written = Record.of(
         replace(

@@ -192,7 +192,7 @@ def test_shards(spec: TensorSpec, padded: Shape, pages: int, shards: int, per_ba
         ((64, 64), Layout.TILE, sharded(ShardKind.HEIGHT, (32, 32), (2, 2)), "as wide as the padded tensor, 64"),
         ((64, 64), Layout.ROW_MAJOR, sharded(ShardKind.HEIGHT, (32, 48), (2, 2)), "as wide as the padded tensor, 96"),
         ((64, 64), Layout.TILE, sharded(ShardKind.WIDTH, (32, 32), (2, 2)), "as high as the padded tensor, 64"),
-        ((64, 64), Layout.TILE, sharded(ShardKind.HEIGHT, (32, 64), (1, 1)), "2 shards down and 1 across"),
+        ((64, 64), Layout.TILE, sharded(ShardKind.HEIGHT, (32, 64), (1, 1)), "has 2 shards, but there are 1 cores"),
         ((64, 64), Layout.TILE, sharded(ShardKind.BLOCK, (32, 32), (4, 1)), "2 shards down and 2 across"),
         ((64, 64), Layout.TILE, sharded(ShardKind.HEIGHT, (32, 64), (1, 2), BufferType.DRAM), "DRAM banks form one row"),
         ((5,), Layout.ROW_MAJOR, sharded(ShardKind.HEIGHT, (2, 5), (1, 1)), "shards of height 1"),
