@@ -17,62 +17,60 @@ class ShardCut:
     Attributes:
         shards: How many shards there are.
         banks: How many cores or banks hold one.
-        per_bank: How many the fullest of them holds: more than one only of ``nd`` shards.
+        values_per_bank: Elements that the fullest of them holds: those of its shards, of which it has several only of ``nd``
+            shards.
         bounds: Columns and rows of the rectangle from core (0, 0) that the board must have.
     """
 
     shards: int
     banks: int
-    per_bank: int
+    values_per_bank: int
     bounds: tuple[int, int]
 
 
-def cut(padded_shape: tuple[int, ...], layout: Layout, memory: MemoryConfig) -> ShardCut:
-    """Returns how a tensor of ``padded_shape`` is cut as ``memory``, which is sharded, has it.
+def cut(padded_shape: tuple[int, ...], layout: Layout, buffer: BufferType, shard: ShardSpec) -> ShardCut:
+    """Returns how a tensor of ``padded_shape`` is cut.
 
     Raises:
         InvalidCase: TTNN rejects these shards for this tensor on every board; the text has the rule.
     """
-    shard = memory.shard
-    assert shard is not None
-    check_edges(memory, layout)
+    where = check_edges(layout, buffer, shard)
     if shard.kind is ShardKind.ND and len(shard.shape) > len(padded_shape):
         dims = f"{len(shard.shape)} dims, the tensor {len(padded_shape)}"
-        raise InvalidCase(f"shards {memory}: the shard has {dims}; expected no more than the tensor")
+        raise InvalidCase(f"{where}: the shard has {dims}; expected no more than the tensor")
     folded = _folded(padded_shape, len(shard.shape))
     if shard.kind is ShardKind.HEIGHT and shard.shape[1] != folded[1]:
-        raise InvalidCase(f"shards {memory}: a height shard must be as wide as the padded tensor, {folded[1]}")
+        raise InvalidCase(f"{where}: a height shard must be as wide as the padded tensor, {folded[1]}")
     if shard.kind is ShardKind.WIDTH and shard.shape[0] != folded[0]:
-        raise InvalidCase(f"shards {memory}: a width shard must be as high as the padded tensor, {folded[0]}")
+        raise InvalidCase(f"{where}: a width shard must be as high as the padded tensor, {folded[0]}")
     if shard.kind is not ShardKind.ND and layout is Layout.ROW_MAJOR and len(padded_shape) == 1 and shard.shape[0] != 1:
-        raise InvalidCase(f"shards {memory}: a row-major tensor of rank 1 has shards of height 1")
+        raise InvalidCase(f"{where}: a row-major tensor of rank 1 has shards of height 1")
     counts = shards_of(padded_shape, shard.shape)
     if shard.kind is ShardKind.BLOCK or shard.distribution is Distribution.GRID_2D:
-        bounds = _grid_bounds(counts, memory, shard)
+        bounds = _grid_bounds(counts, where, shard)
     else:
         bounds = shard.cores.bounds
-    if memory.buffer is BufferType.DRAM and bounds[1] > 1:
-        raise InvalidCase(f"shards {memory}: DRAM banks form one row; expected cores in row 0 only")
+    if buffer is BufferType.DRAM and bounds[1] > 1:
+        raise InvalidCase(f"{where}: DRAM banks form one row; expected cores in row 0 only")
     shards = math.prod(counts)
     if shard.kind in (ShardKind.HEIGHT, ShardKind.WIDTH) and shards > shard.cores.count:
-        raise InvalidCase(
-            f"shards {memory}: the tensor has {shards:,} shards, but there are {shard.cores.count:,} cores for them"
-        )
-    return ShardCut(shards, min(shards, shard.cores.count), ceil_div(shards, shard.cores.count), bounds)
+        raise InvalidCase(f"{where}: the tensor has {shards:,} shards, but there are {shard.cores.count:,} cores for them")
+    held = ceil_div(shards, shard.cores.count)
+    return ShardCut(shards, min(shards, shard.cores.count), held * math.prod(shard.shape), bounds)
 
 
-def check_edges(memory: MemoryConfig, layout: Layout) -> None:
-    """Checks what TTNN requires of a shard, whatever the tensor; raises InvalidCase."""
-    shard = memory.shard
-    assert shard is not None
+def check_edges(layout: Layout, buffer: BufferType, shard: ShardSpec) -> str:
+    """Checks what TTNN requires of a shard, whatever the tensor; raises InvalidCase. Returns how an error names the shards."""
+    where = f"shards {MemoryConfig(buffer, shard)}"
     if not shard.shape or min(shard.shape) < 1 or max(shard.shape) > MAX_DIM:
-        raise InvalidCase(f"shards {memory}: sizes must be at least 1, and at most {MAX_DIM}")
+        raise InvalidCase(f"{where}: sizes must be at least 1, and at most {MAX_DIM}")
     if shard.kind is not ShardKind.ND and len(shard.shape) != 2:
-        raise InvalidCase(f"shards {memory}: expected a shard of height x width")
+        raise InvalidCase(f"{where}: expected a shard of height x width")
     if layout is Layout.TILE and (len(shard.shape) < 2 or any(edge % TILE_EDGE for edge in shard.shape[-2:])):
-        raise InvalidCase(f"shards {memory}: in tile layout both edges must be multiples of {TILE_EDGE}")
+        raise InvalidCase(f"{where}: in tile layout both edges must be multiples of {TILE_EDGE}")
     if shard.distribution is not Distribution.ROUND_ROBIN_1D and shard.kind is not ShardKind.ND:
-        raise InvalidCase(f"shards {memory}: {shard.distribution} is for nd shards")
+        raise InvalidCase(f"{where}: {shard.distribution} is for nd shards")
+    return where
 
 
 def _folded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -87,12 +85,12 @@ def shards_of(padded_shape: tuple[int, ...], shape: tuple[int, ...]) -> list[int
     return [ceil_div(size, edge) for size, edge in zip(_folded(padded_shape, len(shape)), edges, strict=True)]
 
 
-def _grid_bounds(counts: list[int], memory: MemoryConfig, shard: ShardSpec) -> tuple[int, int]:
+def _grid_bounds(counts: list[int], where: str, shard: ShardSpec) -> tuple[int, int]:
     """Returns the bounds of the cores that get a shard of a grid of shards; TTNN asks for no others."""
     if len(counts) > 2:
-        raise InvalidCase(f"shards {memory}: {Distribution.GRID_2D} is for shards of 1 or 2 dims")
+        raise InvalidCase(f"{where}: {Distribution.GRID_2D} is for shards of 1 or 2 dims")
     if not shard.cores.is_rectangle:
-        raise InvalidCase(f"shards {memory}: {_grid_name(shard)} needs one rectangle of cores")
+        raise InvalidCase(f"{where}: {_grid_name(shard)} needs one rectangle of cores")
     down, across = counts
     if shard.orientation is Orientation.COL_MAJOR:
         down, across = across, down
@@ -100,7 +98,7 @@ def _grid_bounds(counts: list[int], memory: MemoryConfig, shard: ShardSpec) -> t
     if across > width or down > height:
         turned = ", turned by col_major" if shard.orientation is Orientation.COL_MAJOR else ""
         raise InvalidCase(
-            f"shards {memory}: {counts[0]:,} shards down and {counts[1]:,} across need {across:,}x{down:,} cores{turned}; "
+            f"{where}: {counts[0]:,} shards down and {counts[1]:,} across need {across:,}x{down:,} cores{turned}; "
             f"the grid has {width}x{height}"
         )
     return columns - width + across, rows - height + down

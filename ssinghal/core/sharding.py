@@ -176,9 +176,9 @@ def _lines(sharding: Sharding, cores: Cores) -> tuple[int, int]:
 def _used_cores(plain: TensorSpec, sharding: Sharding, shape: tuple[int, ...], grid: tuple[int, int]) -> Cores:
     """Returns the cores that get a shard, all of the board if there are more shards than that."""
     columns, rows = grid
-    every = MemoryConfig(plain.memory.buffer, ShardSpec(sharding.kind, shape, Cores.grid(*grid), sharding.orientation))
-    check_edges(every, plain.layout)
-    counts = shards_of(replace(plain, memory=every).padded_shape, shape)
+    every = ShardSpec(sharding.kind, shape, Cores.grid(*grid), sharding.orientation)
+    check_edges(plain.layout, plain.memory.buffer, every)
+    counts = shards_of(plain.padded_shape, shape)
     if sharding.kind is ShardKind.BLOCK or sharding.distribution is Distribution.GRID_2D:
         *_, down, across = counts
         wide, high = (across, down) if sharding.orientation is Orientation.ROW_MAJOR else (down, across)

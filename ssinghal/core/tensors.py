@@ -139,7 +139,7 @@ class TensorSpec:
         if self.dtype.is_block_float and self.layout is Layout.ROW_MAJOR:
             raise InvalidCase(f"{self.dtype.value} exists in tile layout only, not row_major")
         if self.memory.shard is not None:
-            check_edges(self.memory, self.layout)  # first: padding divides by them
+            check_edges(self.layout, self.memory.buffer, self.memory.shard)  # first: padding divides by them
             _ = self._cut
         elif self.memory.buffer is BufferType.L1_SMALL:
             raise InvalidCase("l1_small holds sharded tensors only")
@@ -168,25 +168,25 @@ class TensorSpec:
         return math.prod(leading), width
 
     @cached_property
-    def _cut(self) -> ShardCut:
-        """The shards of a sharded tensor."""
-        return cut(self.padded_shape, self.layout, self.memory)
+    def _cut(self) -> ShardCut | None:
+        """The shards; None where the tensor is interleaved."""
+        shard = self.memory.shard
+        return None if shard is None else cut(self.padded_shape, self.layout, self.memory.buffer, shard)
 
     @cached_property
     def page_bytes(self) -> int:
         """Bytes of a page: one tile, or in row-major layout one row (of the shard, if sharded)."""
+        return self._page_values * self.dtype.tile_bytes // TILE_ELEMENTS
+
+    @property
+    def _page_values(self) -> int:
         if self.layout is Layout.TILE:
-            return self.dtype.tile_bytes
-        return self._row_elements * self.dtype.tile_bytes // TILE_ELEMENTS
+            return TILE_ELEMENTS
+        return self.memory.shard.shape[-1] if self.memory.shard else self.padded_shape[-1]
 
     @cached_property
     def num_pages(self) -> int:
-        return math.prod(self.padded_shape) // (TILE_ELEMENTS if self.layout is Layout.TILE else self._row_elements)
-
-    @property
-    def _row_elements(self) -> int:
-        """Elements of a page in row-major layout."""
-        return self.memory.shard.shape[-1] if self.memory.shard else self.padded_shape[-1]
+        return math.prod(self.padded_shape) // self._page_values
 
     @property
     def logical_bytes(self) -> int:
@@ -199,8 +199,7 @@ class TensorSpec:
 
         Measured: 2^32 + k pages are booked as k, a buffer of 2^64 bytes as nothing, and so is a shard of 2^32 bytes.
         """
-        shard = self.memory.shard
-        values = math.prod(shard.shape) * self._cut.per_bank if shard else 0
+        values = self._cut.values_per_bank if self._cut else 0
         return (
             values * self.dtype.tile_bytes // TILE_ELEMENTS >= SHARD_LIMIT
             or self.num_pages >= PAGE_COUNT_LIMIT
@@ -214,7 +213,7 @@ class TensorSpec:
             InvalidCase: The board has fewer cores than the shards need.
         """
         region = board.region(self.memory.buffer)
-        if self.memory.shard is None:
+        if self._cut is None:
             return region.num_banks
         columns, rows = (region.num_banks, 1) if self.memory.buffer is BufferType.DRAM else board.grid
         needed = self._cut.bounds
@@ -229,12 +228,9 @@ class TensorSpec:
 
     def bytes_per_bank(self, board: Board) -> int:
         """Returns what the fullest bank must store: the "each bank needs to store" of TTNN's text."""
-        if self.memory.shard is None:
+        if self._cut is None:
             return ceil_div(self.num_pages, self.num_banks(board)) * self.aligned_page_bytes(board)
-        *heights, width = self.memory.shard.shape
-        height = math.prod(heights)
-        pages = height * width // TILE_ELEMENTS if self.layout is Layout.TILE else height
-        return self._cut.per_bank * pages * self.aligned_page_bytes(board)
+        return self._cut.values_per_bank // self._page_values * self.aligned_page_bytes(board)
 
     def allocated_bytes(self, board: Board) -> int:
         """Returns the bytes of all pages with padding and alignment: the "Not enough space to allocate" of TTNN's text.
