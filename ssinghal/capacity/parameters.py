@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
-from ssinghal.core.tensors import TILE_EDGE, Board, Shape, TextEnum, format_bytes, format_shape
+from ssinghal.core.tensors import TILE_EDGE, Board, Shape, ShardKind, TextEnum, format_bytes, format_shape
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator, named
 from ssinghal.operators.binding import bind
@@ -84,7 +84,20 @@ def parameter_of(goal: Goal, case: Case, board: Board, bounds: Bounds = Bounds()
     check(case)
     if bounds.dims and goal.is_smallest:
         raise InvalidCase(f"--dim is for a batch, a resolution or a sequence; {goal} has no dims")
+    if not case.placement.is_plain:
+        _check_shards(goal, case, board)
     return _PARAMETERS[goal](case, board, bounds)
+
+
+def _check_shards(goal: Goal, case: Case, board: Board) -> None:
+    """Raises InvalidCase for shards of a fixed size where the tensors' sizes vary, and for cores that the board lacks."""
+    placement = case.placement
+    requests = [placement.request, *(operand.memory for operand in placement.operands if operand.memory is not None)]
+    for sharding in (*(request.sharding for request in requests), placement.output_sharding):
+        if sharding is not None and sharding.shape is not None and not goal.is_smallest:
+            chosen = "" if sharding.kind is ShardKind.ND else f"; {replace(sharding, shape=None)} has one chosen for each size"
+            raise InvalidCase(f"{goal}: the shape of the shards {sharding} is fixed{chosen}")
+    bind(case, board).specs()
 
 
 # One size -------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ssinghal.cli import options
 from ssinghal.cli.parameter_types import OperatorOrCatalog
 from ssinghal.cli.requests import PLACEMENT, CaseRequest, case_options, was_typed
 from ssinghal.core.boards import DEFAULT_BOARD, load_board
-from ssinghal.core.parsing import tensor_memory
+from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import Board
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase, unknown
@@ -90,7 +90,7 @@ def _planned(case: CaseRequest, name: str, board: Board) -> CallPlan | ModelPlan
     _check_catalog(name)
     if was_typed("attrs", *(option for option in PLACEMENT if option != "memory")):
         raise click.UsageError(f"{name} is a catalog, which sets all of its calls except --memory")
-    return plan_model(load_catalog(name), board, tensor_memory(case.memory) if was_typed("memory") else None)
+    return plan_model(load_catalog(name), board, memory_request(case.memory) if was_typed("memory") else None)
 
 
 def _check_catalog(name: str) -> None:

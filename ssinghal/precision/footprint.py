@@ -1,8 +1,8 @@
 """Computes the bytes of calls and tensors in each dtype of a plan, by arithmetic alone.
 
-A plan gives every tensor of a call one dtype, as the registry's operators do. Where TTNN does not take that dtype, the call
-stays bfloat16 (or as it was, where TTNN does not take that either), with the reason and no savings. Tensors of whole numbers
-(indices, masks) stay as they are. Weights of convolutions are those that TTNN prepares.
+A plan gives every tensor of a call one dtype, but for those that have a dtype of their own. Where TTNN does not take it, the
+call stays bfloat16 (or as it was, where TTNN does not take that either), with the reason and no savings. Tensors of whole
+numbers (indices, masks) stay as they are. Weights of convolutions are those that TTNN prepares.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ class DTypePlan:
         """Why the call, or a result, has another dtype than ``wanted``; empty where all is ``wanted``."""
         results = [t.allocation.spec.dtype for t in self.tensors if t.role is Role.RESULT]
         other = [str(dtype) for dtype in results if dtype in _FLOATS and dtype is not self.wanted]
-        return self.kept or (f"TTNN takes it, but gives {other[0]}" if other else "")
+        given = "the call requests" if self.case.placement.output_dtype else "TTNN takes it, but gives"
+        return self.kept or (f"{given} {other[0]}" if other else "")
 
     @property
     def allocated_bytes(self) -> int:
@@ -177,13 +178,13 @@ def plan_call(case: Case, board: Board, weights: Sequence[bool] = ()) -> CallPla
     Raises:
         InvalidCase: operands, attributes or shapes do not go together.
     """
-    specs_of(case)
+    specs_of(case, board)
     plans = {dtype: _plan(dtype, *_in_dtype(case, dtype, board), board, weights) for dtype in PLAN_DTYPES}
     return CallPlan(board, _plan(case.placement.dtype, case, "", board, weights), plans)
 
 
 def _plan(wanted: DType, case: Case, kept: str, board: Board, weights: Sequence[bool]) -> DTypePlan:
-    call = bind(case)
+    call = bind(case, board)
     operands, results = call.specs()
     traits = call.info.traits
     is_view = traits.in_place or (traits.alias is not None and traits.alias(operands, results))
@@ -221,7 +222,7 @@ def _in_dtype(case: Case, wanted: DType, board: Board) -> tuple[Case, str]:
 
 def _rejection(case: Case, board: Board) -> str:
     """Returns why the call is invalid or known to be rejected by TTNN; empty where it is neither."""
-    call = bind(case)
+    call = bind(case, board)
     try:
         call.specs()
     except InvalidCase as error:

@@ -15,9 +15,10 @@ from functools import cached_property
 from ssinghal.catalog.aten_calls import Unmapped
 from ssinghal.catalog.expansion import catalog_cases
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
-from ssinghal.core.case import Case, Source
+from ssinghal.core.case import AS_CASE, Case, OperandPlacement, Source
+from ssinghal.core.memory_config import MemoryRequest
 from ssinghal.core.record import Prediction
-from ssinghal.core.tensors import Board, BufferType, DType
+from ssinghal.core.tensors import Board, DType
 from ssinghal.errors import InvalidCase
 from ssinghal.precision.footprint import PLAN_DTYPES, CallPlan, Footprint, Role, plan_call
 
@@ -118,8 +119,10 @@ class ModelPlan:
         return any(line.plan.always_exceeds for line in self.lines)
 
 
-def plan_model(catalog: Catalog, board: Board, memory: BufferType | None = None) -> ModelPlan:
+def plan_model(catalog: Catalog, board: Board, memory: MemoryRequest | None = None) -> ModelPlan:
     """Plans a captured catalog's calls, placed in ``memory``, or where the catalog places them.
+
+    With shards, weights stay in DRAM, and calls that no such shards hold are not counted.
 
     Raises:
         InvalidCase: the catalog is not captured from a model, so its lines do not mark weights.
@@ -132,8 +135,15 @@ def plan_model(catalog: Catalog, board: Board, memory: BufferType | None = None)
         if isinstance(case, Unmapped):
             unmapped[case.reason] += case.count
         else:
-            lines.setdefault(case.operator, []).append(_planned(line, case, board, memory))
-    operators = [OperatorPlan(name, tuple(planned)) for name, planned in lines.items()]
+            try:
+                planned = _planned(line, case, board, memory)
+            except InvalidCase as error:
+                if memory is None or memory.sharding is None:
+                    raise
+                unmapped[str(error)] += line.n
+                continue
+            lines.setdefault(case.operator, []).append(planned)
+    operators = [OperatorPlan(name, tuple(calls)) for name, calls in lines.items()]
     operators.sort(key=lambda o: (-o.saved_bytes(DType.BFLOAT8_B), o.operator))
     return ModelPlan(catalog.name, catalog.title, board, catalog.head.model.params, tuple(operators), unmapped)
 
@@ -144,9 +154,12 @@ def _lines(catalog: CapturedCatalog) -> Iterator[tuple[CapturedLine, Case | Unma
     return zip(lines, catalog_cases(catalog), strict=True)
 
 
-def _planned(line: CapturedLine, case: Case, board: Board, memory: BufferType | None) -> PlannedCall:
-    if memory is not None:
-        case = replace(case, placement=replace(case.placement, memory=memory))
+def _planned(line: CapturedLine, case: Case, board: Board, memory: MemoryRequest | None) -> PlannedCall:
     # An overload that is run as another one keeps its first operands, in their order
     weights = [name in line.w for name, _ in line.operands()][: len(case.inputs)]
+    if memory is not None:
+        kept = OperandPlacement(memory=MemoryRequest()) if memory.sharding else AS_CASE
+        operands = tuple(kept if is_weight else AS_CASE for is_weight in weights) if any(weights) and memory.sharding else ()
+        placement = replace(case.placement, memory=memory.buffer, sharding=memory.sharding, operands=operands)
+        case = replace(case, placement=placement)
     return PlannedCall(plan_call(case, board, weights), line.n, case.sources[0])

@@ -61,6 +61,8 @@ def _call_lines(plan: CallPlan) -> list[str]:
         lines.append(f"{dtype}: {size}; {_verdict(planned)}")
         if planned.unsaved:
             lines.append(f"  {f'stays {planned.dtype}: ' if planned.kept else ''}{planned.unsaved}")
+    if any(operand.dtype for operand in case.placement.operands):
+        lines.append("operands with a dtype of their own keep it")
     if plan.exceeds:
         lines.append(_fix(plan))
     return lines

@@ -20,6 +20,7 @@ from ssinghal.core.tensors import BufferType, DType, Shape
 from ssinghal.device.session import Session
 from ssinghal.operators.binding import bind
 from ssinghal.operators.dims import axes_of
+from ssinghal.remedy.placements import bare
 from ssinghal.remedy.rewrites import RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
 from ssinghal.remedy.trial import RewriteName, Trial
@@ -64,6 +65,7 @@ class ValuesTask(Task[ValueCheck]):
 def check_values(trial: Trial, most: int = MAX_ELEMENTS) -> ValueCheck:
     """Runs the trial's rewrite in torch and compares it with the plain call."""
     torch = import_module("torch")
+    trial = _bare(trial)
     if "original" in trial.params:
         return _check_rearranged(torch, trial, most)
     small = _reduced(trial, most)
@@ -82,6 +84,11 @@ def check_values(trial: Trial, most: int = MAX_ELEMENTS) -> ValueCheck:
             None, inputs=case.inputs, reduced=reduced, reason=str(error).splitlines()[0] if str(error) else "host memory"
         )
     return replace(compare(torch, expected, actual), inputs=case.inputs, reduced=reduced)
+
+
+def _bare(trial: Trial) -> Trial:
+    original = {"original": bare(trial.params["original"])} if "original" in trial.params else {}
+    return replace(trial, case=bare(trial.case), params={**trial.params, **original})
 
 
 def _check_rearranged(torch: Any, trial: Trial, most: int) -> ValueCheck:

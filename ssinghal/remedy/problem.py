@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.case import Case
 from ssinghal.core.record import Prediction, Verdict
 from ssinghal.core.tensors import Board, BufferType, TensorSpec, format_bytes
 from ssinghal.errors import InvalidCase
@@ -14,6 +14,7 @@ from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.operators.dims import as_placed
 from ssinghal.operators.operator_info import OperatorInfo
+from ssinghal.remedy.placements import interleaved
 from ssinghal.remedy.trial import LiveSet, RewriteName, Trial
 
 
@@ -65,7 +66,24 @@ class Problem:
 
     @property
     def memory(self) -> BufferType:
-        return self.case.placement.memory
+        """Of the operands; where they differ, L1 if a tensor of the call is in it."""
+        if self.case.placement.is_plain:
+            return self.case.placement.memory
+        specs = (*self.call.inputs, *self.call.outputs)
+        return BufferType.L1 if any(spec.memory.buffer is BufferType.L1 for spec in specs) else BufferType.DRAM
+
+    @property
+    def result_memory(self) -> BufferType | None:
+        """Where the call wants its result; None where TTNN chooses."""
+        config = self.case.placement.output_config
+        if config is None or self.case.placement.is_plain or not self.call.outputs:
+            return config.buffer if config else None
+        return self.call.outputs[0].memory.buffer
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether an operand or a result has shards."""
+        return any(spec.memory.shard is not None for spec in (*self.call.inputs, *self.call.outputs))
 
     def held(self, specs: Sequence[TensorSpec], memory: BufferType) -> int:
         """Returns the bytes per bank of ``memory`` that tensors take together, as the allocator books them."""
@@ -90,7 +108,9 @@ class Problem:
         return replace(case, placement=replace(case.placement, **placement))
 
     def in_dram(self, case: Case | None = None) -> Case:
-        return self.placed(case, memory=BufferType.DRAM, output_memory=OutputMemory.SAME)
+        """Returns the call with all of its tensors interleaved in DRAM."""
+        case = case or self.case
+        return replace(case, placement=interleaved(case.placement, BufferType.DRAM))
 
     def trial(
         self, case: Case | None = None, rewrite: RewriteName = RewriteName.CALL, live: LiveSet | None = None, **params: Any
@@ -105,8 +125,8 @@ class Problem:
         live = self.live if live is None else live
         return Trial(case, self.results_of(case), rewrite, params, live, self.trace_region_bytes, any_memory=chosen)
 
-    def results_of(self, case: Case) -> tuple[TensorSpec, ...]:
-        call = bind(case, self.board)
+    def results_of(self, case: Case, board: Board | None = None) -> tuple[TensorSpec, ...]:
+        call = bind(case, board or self.board)
         _ = call.inputs  # raises InvalidCase for impossible operands
         return tuple(call.outputs)
 

@@ -19,6 +19,7 @@ from ssinghal.operators import named
 from ssinghal.operators.binding import BoundCall
 from ssinghal.operators.dim_rule import Axes, Dims
 from ssinghal.operators.dims import axes_of
+from ssinghal.remedy.placements import interleaved
 from ssinghal.remedy.trial import RewriteName
 
 (SOFTMAX,) = named("softmax")
@@ -167,7 +168,7 @@ def in_dram(backend: RewriteBackend, tensor: Any) -> Any:
 
 def piece_case(case: Case, axes: Axes, axis: int, units: int, memory: BufferType) -> Case:
     piece = axes.case_of(case, {axis: units})
-    return replace(piece, placement=replace(piece.placement, memory=memory))
+    return replace(piece, placement=interleaved(piece.placement, memory))
 
 
 def spilled(backend: RewriteBackend, params: Params) -> Sequence[Any]:

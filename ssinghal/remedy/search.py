@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ssinghal.core.record import DecidedBy, Resource, Status, Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import bind
+from ssinghal.remedy.placements import bare
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.strategies.placement import HOST_TILES, L1_SMALL, Strategy, StrategyResult
 from ssinghal.remedy.strategies.registry import STRATEGIES
@@ -109,7 +110,8 @@ def search(
         elif outcome.result is None:
             refused.append(RejectedStrategy(name, impact, outcome.reason, probes))
         else:
-            found[impact] = Remedy(name, impact, outcome.result, outcome.note, probes)
+            note = "; ".join(text for text in (outcome.note, outcome.result.caution) if text)
+            found[impact] = Remedy(name, impact, outcome.result, note, probes)
     return Remedies(problem, tuple(found.values()), tuple(refused), spent.probes, spent.seconds, spent.is_over)
 
 
@@ -134,7 +136,7 @@ def _run(strategy: Strategy, problem: Problem, run: Run, spent: _Spent) -> Strat
 
 
 def _too_slow(trial: Trial, problem: Problem, budget: Budget) -> TrialResult | None:
-    tiles = bind(trial.case).host_tiles
+    tiles = bind(bare(trial.case)).host_tiles
     if tiles <= budget.host_tiles:
         return None
     message = f"TTNN maps {tiles:,} tiles on the host for it; more than {budget.host_tiles:,} are not tried"

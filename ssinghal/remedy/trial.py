@@ -80,7 +80,8 @@ class Trial:
 class TrialResult:
     """``peak_bytes``: the most that was allocated per bank after any of the calls. ``moved_bytes``: allocated bytes of operands
     and results of all calls that move data. ``code``: the calls that ran, as Python. ``reserved_base_bytes``: what the release
-    reserves at the bottom of each L1. ``lines_of_live``: the number of lines at the start of the code that place ``live``."""
+    reserves at the bottom of each L1. ``lines_of_live``: the number of lines at the start of the code that place ``live``.
+    ``caution``: where results have other shards than the call requested."""
 
     trial: Trial
     verdict: Verdict
@@ -94,6 +95,7 @@ class TrialResult:
     code: tuple[str, ...] = ()
     reserved_base_bytes: int | None = None
     lines_of_live: int = 0
+    caution: str = ""
 
     @property
     def works(self) -> bool:

@@ -93,7 +93,7 @@ def run_trial(trial: Trial, session: Session) -> TrialResult:
     session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
     watch = _Watch(session)
     transcript = Transcript(session.ttnn, session.device, watch)
-    results: tuple[PlacedTensor, ...] = ()
+    results: Sequence[TensorSpec] = ()
     lines_of_live = 0
     try:
         with _placed_live_set(trial.live, session, transcript) as residents:
@@ -110,19 +110,18 @@ def run_trial(trial: Trial, session: Session) -> TrialResult:
         facts.board,
         facts.ttnn,
         facts.mode,
-        results,
+        tuple(_placed(spec, session.board) for spec in results),
         watch.peak_bytes,
         watch.moved_bytes,
         watch.calls,
         tuple(transcript.source()) if verdict.status is Status.FITS or trial.rewrite is RewriteName.CALL else (),
         session.board.reserved_base_bytes,
         lines_of_live,
+        caution_of(trial, results) if verdict.status is Status.FITS else "",
     )
 
 
-def _run(
-    trial: Trial, session: Session, transcript: Transcript, residents: list[Any]
-) -> tuple[Verdict, tuple[PlacedTensor, ...]]:
+def _run(trial: Trial, session: Session, transcript: Transcript, residents: list[Any]) -> tuple[Verdict, Sequence[TensorSpec]]:
     backend = DeviceBackend(trial.case, session, transcript, residents)
     results: list[Any] = []
     try:
@@ -131,8 +130,7 @@ def _run(
         backend.place()
         results += REWRITES[trial.rewrite](backend, trial.params)
         specs = [session.spec_of(r) for r in results]
-        sharded = [spec.memory.shard is not None for spec in specs]
-        return judged(trial, specs, sharded), tuple(_placed(spec, session.board) for spec in specs)
+        return judged(trial, specs), specs
     except TTNN_ERRORS as error:
         return replace(translate_error(type(error).__name__, str(error)), stage=backend.stage), ()
     except InvalidCase as error:
@@ -150,22 +148,32 @@ def _placed(spec: TensorSpec, board: Board) -> PlacedTensor:
     return PlacedTensor("output", spec.shape, dtype, layout, memory, spec.logical_bytes, spec.allocated_bytes(board))
 
 
-def judged(trial: Trial, specs: Sequence[TensorSpec], sharded: Sequence[bool]) -> Verdict:
-    """Returns that the trial fits if number, shapes, dtypes, layouts and memory of the results are the wanted ones."""
+def judged(trial: Trial, specs: Sequence[TensorSpec]) -> Verdict:
+    """Returns that the trial fits if number, shapes, dtypes, layouts and memory of the results are the wanted ones.
+
+    A result for which shards were requested may have others in that memory: see ``caution_of``.
+    """
     wanted = trial.wanted
-    names = ("shape", "dtype", "layout") if trial.any_memory else ("shape", "dtype", "layout", "memory")
     errors = [f"{len(specs)} results; expected {len(wanted)}"] if len(specs) != len(wanted) else []
-    for want, got, is_sharded in zip(wanted, specs, sharded, strict=False):
+    for want, got in zip(wanted, specs, strict=False):
         errors += [
             f"{name} {getattr(got, name)}; expected {getattr(want, name)}"
-            for name in names
+            for name in ("shape", "dtype", "layout")
             if getattr(want, name) != getattr(got, name)
         ]
-        errors += ["a sharded result; expected an interleaved one"] if is_sharded and not trial.any_memory else []
+        same = got.memory == want.memory or (want.memory.shard is not None and got.memory.buffer is want.memory.buffer)
+        errors += [] if same or trial.any_memory else [f"memory {got.memory}; expected {want.memory}"]
     if errors:
         message = f"TTNN returned {', '.join(errors)}"
         return Verdict(Status.MISMATCH, stage="output", decided_by=DecidedBy.HARNESS, message=message)
     return Verdict(Status.FITS)
+
+
+def caution_of(trial: Trial, specs: Sequence[TensorSpec]) -> str:
+    """Returns where TTNN put results for which the call requested other shards; empty where it kept to the request."""
+    pairs = zip(trial.wanted, specs, strict=True)
+    changed = [] if trial.any_memory else [(want, got) for want, got in pairs if want.memory != got.memory]
+    return "; ".join(f"caution: the result is in {got.memory}, not {want.memory}" for want, got in changed)
 
 
 class DeviceBackend(RewriteBackend):

@@ -16,6 +16,7 @@ from ssinghal.capacity.parameters import Bounds, Goal
 from ssinghal.capacity.search import SearchLimits
 from ssinghal.capacity.text import lines
 from ssinghal.core.case import Placement
+from ssinghal.core.memory_config import Cores, Sharding, ShardKind
 from ssinghal.core.record import Resource, Status
 from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
@@ -330,3 +331,40 @@ def test_a_call_without_the_parameter_costs_one_line_and_opens_no_device(run, mo
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(message)
     assert done.err.count("\n") == 1
+
+
+# Shards -------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_largest_batch_in_shards_that_are_chosen_for_each_size(pool):
+    """98 tiles of rows per batch over 64 cores, 2 tiles wide, twice; above the base, relu's program has 2 x 2 tiles."""
+    rows = (1_499_136 - 105_824 - 4 * TILE) // (2 * 2 * TILE)
+    for cores in (None, Cores.grid(8, 8)):
+        placement = Placement(memory=BufferType.L1, sharding=Sharding(ShardKind.HEIGHT, cores))
+        result = edge_of(pool, Goal.BATCH, "relu", (1, 1, 3136, 64), placement=placement)
+        assert (result.fit.value, result.fail.value) == (rows * 64 // 98, rows * 64 // 98 + 1)
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        (
+            "l1:height@8x8:64x64",
+            "batch: the shape of the shards height@8x8:64x64 is fixed; height@8x8 has one chosen for each size",
+        ),
+        ("l1:nd:1x1x64x64", "batch: the shape of the shards nd:1x1x64x64 is fixed"),
+        ("l1:height@9x8", "shards on cores 9x8; n150 has 8x8 for l1"),
+    ],
+)
+def test_shards_that_cannot_follow_the_size(run, memory, message):
+    done = run("edge", "relu", "1,1,3136,64", "--memory", memory, "--max", "batch")
+    assert (done.code, done.out, done.err.strip()) == (2, "", f"ssinghal: {message}")
+
+
+def test_dtypes_and_shards_of_single_operands(run):
+    done = run(
+        "edge", "matmul", "1,1,3136,64/l1:height", "64,256/bfloat8_b/dram", "--output-memory", "l1:height",
+        "--max", "sequence", "--upto", "6400", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["fit"]["value"] == 6400

@@ -15,11 +15,14 @@ import pytest
 from ssinghal.catalog.loader import load_catalog
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
+from ssinghal.core.memory_config import MemoryRequest
 from ssinghal.core.record import Prediction, Status
+from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
+from ssinghal.operators.case_json import case_from_json
 from ssinghal.precision.footprint import PLAN_DTYPES, Role, plan_bytes, plan_call
 from ssinghal.precision.model_footprint import plan_model
 from ssinghal.precision.sample_data import PLAN_SAMPLES
@@ -281,7 +284,7 @@ def test_memory_of_a_models_calls():
     """A map of 2176x3840 fits in DRAM and exceeds L1."""
     catalog = load_catalog("torchvision-resnet50-2176x3840")
     assert plan_model(catalog, N150).exceeding(BF16) == 0
-    in_l1 = plan_model(catalog, N150, BufferType.L1)
+    in_l1 = plan_model(catalog, N150, MemoryRequest(BufferType.L1))
     assert in_l1.exceeding(BF16) > in_l1.exceeding(BF8) > in_l1.exceeding(BF4) > 0
 
 
@@ -717,3 +720,33 @@ def test_the_whole_command(run, tmp_path):
     assert answer["storage"]["numerics"] == NUMERICS
     flushed = {loss["dtype"]: loss["flushed"] for loss in answer["storage"]["losses"]}
     assert flushed == {"bfloat16": 0.0, "bfloat8_b": 0.5, "bfloat4_b": 0.5}
+
+
+def test_shards_and_dtypes_of_single_operands():
+    """14 shards of 448 x 32 hold the activation; the weight keeps its dtype in every plan."""
+    fields = {"op": "matmul", "inputs": [[1, 1, 3136, 64], [64, 256]], "output_memory": "l1:height"}
+    case = case_from_json({**fields, "operands": [{"memory": "l1:block@2x7"}, {"dtype": "bfloat8_b"}]})
+    plan = plan_call(case, N150)
+    for dtype, tile in ((BF16, 2048), (BF8, 1088), (BF4, 576)):
+        activation, weight, result = (tensor.allocation for tensor in plan.plans[dtype].tensors)
+        assert (str(activation.spec.memory), activation.bytes_per_bank) == ("l1:block@2x7:448x32", 14 * tile)
+        assert (weight.spec.dtype, weight.allocated_bytes) == (BF8, 2 * 8 * 1088)
+        assert (str(result.spec.memory), result.bytes_per_bank) == ("l1:height@0,0-7,5+0,6-0,6:64x256", 2 * 8 * tile)
+
+
+def test_block_floats_that_rows_in_shards_do_not_take_stay_with_a_reason():
+    fields = {"op": "relu", "inputs": [[1, 1, 3136, 64]], "layout": "row_major", "memory": "l1:height@8x8:49x64"}
+    plan = plan_call(case_from_json(fields), N150)
+    assert {dtype: p.dtype for dtype, p in plan.plans.items()} == dict.fromkeys((BF16, BF8, BF4), BF16)
+    assert "both edges must be multiples of 32" in plan.plans[BF8].kept
+
+
+def test_a_models_calls_in_shards():
+    """Weights stay in DRAM."""
+    catalog = load_catalog("torchvision-vit_b_16-224x224")
+    plan = plan_model(catalog, N150, memory_request("l1:height"))
+    products = next(operator for operator in plan.operators if operator.operator == "addmm")
+    for line in products.lines:
+        memories = [str(tensor.allocation.spec.memory) for tensor in line.plan.given.tensors if tensor.role is not Role.RESULT]
+        assert (memories[0], memories[2]) == ("dram", "dram")
+        assert memories[1].startswith("l1:height@")

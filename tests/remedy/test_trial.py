@@ -16,7 +16,7 @@ from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.strategies.chunking import cuts_of
 from ssinghal.remedy.trial import Trial
-from ssinghal.remedy.trial_runner import judged
+from ssinghal.remedy.trial_runner import caution_of, judged
 from ssinghal.runner.tasks import PoolOptions
 
 L1, DRAM = MemoryConfig(BufferType.L1), MemoryConfig(BufferType.DRAM)
@@ -50,7 +50,7 @@ def problem(name, shape, placement=Placement(channels_last=False), **attrs):
     ],
 )
 def test_results_must_have_the_wanted_specs(specs, any_memory, message):
-    verdict = judged(Trial(problem("relu", WANTED.shape).case, (WANTED,), any_memory=any_memory), [specs], [False])
+    verdict = judged(Trial(problem("relu", WANTED.shape).case, (WANTED,), any_memory=any_memory), [specs])
     assert (verdict.status is Status.FITS) == (not message)
     assert verdict.message == (f"TTNN returned {message}" if message else "")
 
@@ -58,17 +58,26 @@ def test_results_must_have_the_wanted_specs(specs, any_memory, message):
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_the_number_of_results_must_be_the_wanted_one(count):
     trial = Trial(problem("relu", WANTED.shape).case, (WANTED, WANTED))
-    verdict = judged(trial, [WANTED] * count, [False] * count)
+    verdict = judged(trial, [WANTED] * count)
     assert (verdict.status, verdict.message) == (Status.MISMATCH, f"TTNN returned {count} results; expected 2")
 
 
 @pytest.mark.parametrize(("any_memory", "status"), [(False, Status.MISMATCH), (True, Status.FITS)])
 def test_a_sharded_result_is_rejected_where_an_interleaved_one_is_wanted(any_memory, status):
-    """The spec that the device reports need not name the shards."""
     trial = Trial(problem("relu", WANTED.shape).case, (WANTED,), any_memory=any_memory)
-    assert judged(trial, [WANTED], [True]).status is status
     sharded = complete(WANTED, BufferType.L1, Sharding(ShardKind.HEIGHT), load_board("n150"))
-    assert judged(trial, [sharded], [True]).status is status
+    assert judged(trial, [sharded]).status is status
+
+
+def test_other_shards_than_the_call_requests_are_a_caution():
+    board = load_board("n150")
+    height, width = (complete(WANTED, BufferType.L1, Sharding(kind), board) for kind in (ShardKind.HEIGHT, ShardKind.WIDTH))
+    trial = Trial(problem("relu", WANTED.shape).case, (height,))
+    assert (judged(trial, [height]).status, caution_of(trial, [height])) == (Status.FITS, "")
+    for other in (width, WANTED):
+        assert judged(trial, [other]).status is Status.FITS
+        assert caution_of(trial, [other]) == f"caution: the result is in {other.memory}, not {height.memory}"
+    assert judged(trial, [replace(WANTED, memory=DRAM)]).status is Status.MISMATCH
 
 
 @pytest.mark.virtual_device

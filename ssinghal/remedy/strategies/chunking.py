@@ -76,7 +76,7 @@ def _multiple(axes: Axes, axis: int, call: BoundCall) -> int:
 def cuts_of(problem: Problem) -> list[Cut]:
     """Returns the cuts along every axis; for program buffers the last dim comes first, else dims outside the last two."""
     case = problem.in_dram()
-    call = bind(case)
+    call = bind(case, problem.board)
     axes = axes_of(call)
     if axes is None:
         return []

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from ssinghal.core.boards import current_boards, load_board
 from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.memory_config import Sharding
 from ssinghal.core.record import Prediction, Resource, Status, sentence
 from ssinghal.core.tensors import (
     TILE_EDGE,
     Board,
     BufferType,
-    DType,
     Layout,
     Shape,
     ceil_div,
@@ -30,6 +30,7 @@ from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, named
 from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import SAME_DTYPE, WEIGHTS_DTYPE, weights_dtype
+from ssinghal.remedy.placements import NARROWER, narrowed
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import Impact, LiveSet, Resident, RewriteName, Trial, TrialResult
 
@@ -111,15 +112,18 @@ def _in_place(problem: Problem) -> StrategySearch:
 
 
 def _wants_l1(problem: Problem) -> bool:
-    config = problem.case.placement.output_config
-    return bool(problem.call.outputs) and problem.memory is BufferType.L1 and (config is None or config.buffer is BufferType.L1)
+    return bool(problem.call.outputs) and problem.memory is BufferType.L1 and problem.result_memory in (None, BufferType.L1)
 
 
 def _operands_from_dram(problem: Problem) -> StrategySearch:
     """Leaves only the result in L1. Convolutions and pools then slice their work themselves."""
     if proof := problem.results_beyond(BufferType.L1):
         return StrategyResult(None, proof)
-    trial = problem.trial(problem.placed(memory=BufferType.DRAM, output_memory=OutputMemory.L1))
+    shard = problem.call.outputs[0].memory.shard
+    case = problem.placed(
+        problem.in_dram(), output_memory=OutputMemory.L1, output_sharding=Sharding.of(shard) if shard else None
+    )
+    trial = problem.trial(case)
     if any(spec.memory.buffer is not BufferType.L1 for spec in trial.wanted):
         return StrategyResult(None, f"{problem.info.ttnn} puts its result where its operand is, and takes no other memory")
     note = "the operands are created in DRAM; the result stays in L1"
@@ -253,7 +257,7 @@ def _all_in_dram(problem: Problem) -> StrategySearch:
 
 
 def _result_in_dram(problem: Problem) -> StrategySearch:
-    case = problem.placed(output_memory=OutputMemory.DRAM)
+    case = problem.placed(output_memory=OutputMemory.DRAM, output_sharding=None)
     return (yield from once(problem, problem.trial(case), "the operands stay in L1"))
 
 
@@ -272,7 +276,7 @@ def _row_major(problem: Problem) -> StrategySearch:
 
 def _row_major_in_dram(problem: Problem) -> StrategySearch:
     dram = problem.in_dram()
-    if not problem.ruled_out(dram) and bind(dram).host_tiles <= HOST_TILES:
+    if not problem.ruled_out(dram) and bind(dram, problem.board).host_tiles <= HOST_TILES:
         return StrategyResult(None, "no gain: tiles fit into DRAM as well")
     return (yield from once(problem, problem.trial(problem.placed(problem.in_dram(), layout=Layout.ROW_MAJOR))))
 
@@ -348,11 +352,6 @@ def _other_view(problem: Problem) -> StrategySearch:
 
 # Other dtype, other board ------------------------------------------------------------------------------------------------
 
-NARROWER = {
-    DType.FLOAT32: (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B),
-    DType.BFLOAT16: (DType.BFLOAT8_B, DType.BFLOAT4_B),
-}
-
 
 def _can_narrow(problem: Problem) -> bool:
     return problem.case.placement.dtype in NARROWER and not problem.info.traits.indices
@@ -387,7 +386,8 @@ def _narrowed(problem: Problem) -> Iterator[tuple[Case, str]]:
         if stored is not None and dtype.tile_bytes < stored.tile_bytes:
             yield replace(case, attrs={**case.attrs, WEIGHTS_DTYPE: dtype.value}), f"weights in {dtype}"
         plain = {name: value for name, value in case.attrs.items() if name != WEIGHTS_DTYPE}
-        yield problem.placed(replace(case, attrs=plain), dtype=dtype), f"operands and result in {dtype}"
+        narrow = narrowed(case.placement, dtype)
+        yield replace(case, attrs=plain, placement=narrow), f"operands and result in {dtype}"
 
 
 def _other_board(problem: Problem) -> StrategySearch:
@@ -401,10 +401,15 @@ def _other_board(problem: Problem) -> StrategySearch:
             continue
         sizes.add((board.l1, board.dram))
         opened = board.with_l1_small(problem.board.l1_small_bytes)
+        try:
+            wanted = problem.results_of(problem.case, opened)
+        except InvalidCase as error:
+            reasons.append(f"{name}: {error}")
+            continue
         if same_release and estimate(problem.case, board).verdict is Prediction.EXCEEDS:
             reasons.append(f"{name}: exceeds it by arithmetic")
             continue
-        result = yield replace(problem.trial(live=_spread(problem, opened)), board=name)
+        result = yield replace(problem.trial(live=_spread(problem, opened)), board=name, wanted=wanted)
         if result.works:
             return StrategyResult(result, note=f"on a {name}, the same call")
         reasons.append(f"{name}: {why_not(result)}")
