@@ -38,6 +38,11 @@ def current_boards() -> list[str]:
     return [name for name in board_names() if not {"mesh", "variant_of"} & _facts(name).keys()]
 
 
+def mesh_boards() -> list[str]:
+    """Returns the built-in boards of several chips."""
+    return [name for name in board_names() if "mesh" in _facts(name)]
+
+
 def own_boards_home() -> Path:
     """Returns the folder of boards that were taken from a descriptor."""
     return cache_folder("boards")

@@ -12,6 +12,7 @@ from typing import Any
 
 from ssinghal.core.json_values import Bytes, fields_of, plain
 from ssinghal.core.memory_config import MemoryRequest, Sharding
+from ssinghal.core.mesh import ShardDim, shard_dim_json, shard_dim_word
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
 
 DEFAULT_L1_SMALL_BYTES = 32768  # enough for every pool, conv and bilinear shape measured
@@ -30,24 +31,25 @@ class OutputMemory(TextEnum):
 class OperandPlacement:
     """How one operand goes to the device where it differs from the others of its call; None: as they do.
 
-    ``shard_dim``: on a mesh, the dim that is cut over the chips; None: every chip holds a copy.
+    ``shard_dim``: on a mesh, the dim that is cut over the chips, or one for each mesh axis; None: every chip holds a copy.
     """
 
     dtype: DType | None = None
     layout: Layout | None = None
     memory: MemoryRequest | None = None
-    shard_dim: int | None = None
+    shard_dim: ShardDim | None = None
 
     def to_json(self) -> dict[str, Any] | None:
         """Returns what differs; None where nothing does."""
         memory = str(self.memory) if self.memory else None
         dtype, layout = (x.value if x else None for x in (self.dtype, self.layout))
-        fields = {"dtype": dtype, "layout": layout, "memory": memory, "shard_dim": self.shard_dim}
+        dim = None if self.shard_dim is None else shard_dim_json(self.shard_dim)
+        fields = {"dtype": dtype, "layout": layout, "memory": memory, "shard_dim": dim}
         return {name: value for name, value in fields.items() if value is not None} or None
 
     def __str__(self) -> str:
-        dim = "" if self.shard_dim is None else f"shard={self.shard_dim}"
-        return "/".join(str(x) for x in (self.dtype, self.layout, self.memory, dim or None) if x is not None)
+        dim = None if self.shard_dim is None else shard_dim_word(self.shard_dim)
+        return "/".join(str(x) for x in (self.dtype, self.layout, self.memory, dim) if x is not None)
 
 
 AS_CASE = OperandPlacement()
@@ -107,6 +109,11 @@ class Placement:
     def is_plain(self) -> bool:
         """Whether all tensors are interleaved and of one dtype and layout, on one chip or copied to all."""
         return not (self.sharding or self.output_sharding or self.output_dtype or self.operands)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether an operand is cut over the chips of a mesh."""
+        return any(operand.shard_dim is not None for operand in self.operands)
 
     def operand(self, position: int) -> OperandPlacement:
         """What differs for the operand at ``position``."""

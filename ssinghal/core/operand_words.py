@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ssinghal.core.mesh import WORD, shard_dim_from_word, shard_dim_json
 from ssinghal.core.parsing import dtype_named, parse_shape
 from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import DType, Layout
 from ssinghal.errors import InvalidCase, unknown
 
-SHARD = "shard="
-
 
 def operand_words(text: str) -> tuple[list[int], dict[str, Any] | None]:
     """Returns the shape, and what differs for this operand as the JSON of a case has it; None where nothing does.
 
-    Words after the shape are a dtype, a layout, a memory, and on a mesh ``shard=DIM``, in any order.
+    Words after the shape are a dtype, a layout, a memory, and on a mesh ``shard=DIM``, ``shard=DIM@AXIS`` or ``shard=DIM,DIM``,
+    in any order.
 
     Raises:
         InvalidCase: A word is none of these, or one is given twice.
@@ -36,11 +36,11 @@ def operand_words(text: str) -> tuple[list[int], dict[str, Any] | None]:
 def _field(word: str, text: str) -> tuple[str, Any]:
     if word in list(Layout):
         return "layout", word
-    if word.startswith(SHARD):
+    if word.startswith(WORD):
         try:
-            return "shard_dim", int(word.removeprefix(SHARD))
-        except ValueError:
-            raise InvalidCase(f"operand {text}: {word}: expected a dim, as shard=3 or shard=-1") from None
+            return "shard_dim", shard_dim_json(shard_dim_from_word(word.removeprefix(WORD)))
+        except InvalidCase as error:
+            raise InvalidCase(f"operand {text}: {error}") from None
     if word.partition(":")[0] in ("l1", "dram"):
         return "memory", str(memory_request(word))
     try:

@@ -16,6 +16,7 @@ from typing import Any
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Placement
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
+from ssinghal.core.mesh import ShardDim
 from ssinghal.core.tensors import Board, BufferType, Layout, TensorSpec
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.device.session import MemoryView, Session
@@ -51,7 +52,7 @@ class GoldenSession(Session):
     def memory(self, buffer: BufferType) -> MemoryView:
         raise NotProven("golden functions run on the host: no memory is measured")
 
-    def empty(self, spec: TensorSpec, ttnn: Any = None) -> Any:
+    def empty(self, spec: TensorSpec, ttnn: Any = None, shard_dim: ShardDim | None = None) -> Any:
         raise NotProven("golden functions run on the host: nothing is placed on a device")
 
     def from_torch(self, values: Any, spec: TensorSpec) -> Any:

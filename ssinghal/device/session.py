@@ -22,6 +22,7 @@ from ssinghal.core.case import RequestedOutput
 from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, Orientation, ShardKind, ShardSpec
+from ssinghal.core.mesh import ShardDim
 from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryRegion, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
 from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
@@ -47,8 +48,8 @@ class MemoryView:
 class Session(Closing):
     """One device, open with one ``l1_small_size`` and ``trace_region_size`` at a time. Not thread-safe; one board per process.
 
-    A board of several chips opens as a mesh. TTNN replicates what is placed on it and allocates the same in all chips, so the
-    state of its memory is that of each chip.
+    A board of several chips opens as a mesh. TTNN allocates the same in all chips, be it copies or parts of equal size, so the
+    state of its memory is that of each chip. The chips are connected (``fabric``) for calls that need it.
 
     The environment of the chosen mode must be in force already (``device.virtual.apply_environment``).
     """
@@ -59,6 +60,7 @@ class Session(Closing):
         self.ttnn = import_ttnn(with_torch)
         self.l1_small_bytes = l1_small_bytes
         self.trace_region_bytes = 0
+        self.fabric: str | None = None
         self._device: Any = self._open()
         try:
             self.facts = self._prove()
@@ -82,6 +84,8 @@ class Session(Closing):
         mesh = self._known.mesh if self._known else None  # None: all chips that there are
         regions = {"l1_small_size": self.l1_small_bytes, "trace_region_size": self.trace_region_bytes}
         try:
+            if self.fabric is not None:
+                self.ttnn.set_fabric_config(getattr(self.ttnn.FabricConfig, self.fabric))
             if mesh == ONE_CHIP:
                 return self.ttnn.open_device(device_id=0, **regions)
             return self.ttnn.open_mesh_device(mesh and self.ttnn.MeshShape(*mesh), **regions)
@@ -94,17 +98,23 @@ class Session(Closing):
             close = self.ttnn.close_device if tuple(self._device.shape) == ONE_CHIP else self.ttnn.close_mesh_device
             close(self._device)
             self._device = None
+            if self.fabric is not None:
+                self.ttnn.set_fabric_config(self.ttnn.FabricConfig.DISABLED)
 
     def reopen(self) -> None:
         """Closes the device and opens it again."""
         self.close()
         self._device = self._open()
 
-    def use_regions(self, l1_small_bytes: int, trace_region_bytes: int = 0) -> None:
-        """Sets the sizes of the regions; a change closes and reopens the device (3 ms), but the board stays."""
-        if (l1_small_bytes, trace_region_bytes) != (self.l1_small_bytes, self.trace_region_bytes):
-            self.l1_small_bytes, self.trace_region_bytes = l1_small_bytes, trace_region_bytes
-            self.reopen()
+    def use_regions(self, l1_small_bytes: int, trace_region_bytes: int = 0, fabric: str | None = None) -> None:
+        """Sets the sizes of the regions, and how the chips are connected, a name of TTNN's FabricConfig.
+
+        A change closes and reopens the device (3 ms, for a fabric up to 1 s), but the board stays.
+        """
+        if (l1_small_bytes, trace_region_bytes, fabric) != (self.l1_small_bytes, self.trace_region_bytes, self.fabric):
+            self.close()
+            self.l1_small_bytes, self.trace_region_bytes, self.fabric = l1_small_bytes, trace_region_bytes, fabric
+            self._device = self._open()
 
     # Proof of the mode ------------------------------------------------------------------------------------------------
 
@@ -234,16 +244,32 @@ class Session(Closing):
             arguments["dtype"] = getattr(ttnn or self.ttnn, output.dtype.value)
         return arguments
 
-    def empty(self, spec: TensorSpec, ttnn: Any = None) -> Any:
-        """Allocates ``spec`` on the device without host memory or values; raises TTNN's RuntimeError where it does not fit."""
+    def empty(self, spec: TensorSpec, ttnn: Any = None, shard_dim: ShardDim | None = None) -> Any:
+        """Allocates ``spec`` on the device without host memory or values; raises TTNN's RuntimeError where it does not fit.
+
+        ``shard_dim``: each chip of the mesh holds ``spec`` as its part of a tensor that is cut so; None: they hold copies. TTNN
+        allocates the same for both, but collectives look at what it notes of that (since 0.75).
+        """
         ttnn = ttnn or self.ttnn
-        return ttnn.empty(
+        tensor = ttnn.empty(
             list(spec.shape),
             dtype=getattr(ttnn, spec.dtype.value),
             layout=ttnn.TILE_LAYOUT if spec.layout is Layout.TILE else ttnn.ROW_MAJOR_LAYOUT,
             device=self._device,
             memory_config=self.memory_config(spec.memory, ttnn),
         )
+        if shard_dim is not None and hasattr(tensor, "update_tensor_topology"):
+            tensor.update_tensor_topology(self._topology(shard_dim))
+        return tensor
+
+    def _topology(self, shard_dim: ShardDim) -> Any:
+        """Returns what TTNN's mappers note of a tensor that is cut over the chips."""
+        ttnn, mesh = self.ttnn, tuple(self._device.shape)
+        chips = [ttnn.MeshCoordinate(row, column) for row in range(mesh[0]) for column in range(mesh[1])]
+        if isinstance(shard_dim, int):
+            return ttnn.TensorTopology(ttnn.MeshShape([len(chips)]), [ttnn.PlacementShard(shard_dim)], chips)
+        placements = [ttnn.PlacementReplicate() if dim is None else ttnn.PlacementShard(dim) for dim in shard_dim]
+        return ttnn.TensorTopology(ttnn.MeshShape(*mesh), placements, chips)
 
     def from_torch(self, values: Any, spec: TensorSpec) -> Any:
         """Returns a device tensor with ``values`` (a torch tensor of ``spec.shape``)."""

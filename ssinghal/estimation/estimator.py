@@ -221,6 +221,7 @@ class _AllocationList:
 
 def _allocations_of(case: Case, board: Board) -> _AllocationList:
     call = bind(case, board)
+    case = call.on_chip
     try:
         inputs, outputs = call.specs()
     except InvalidCase as error:

@@ -14,7 +14,10 @@ from ssinghal.core.tensors import Shape, check_shape
 from ssinghal.errors import InvalidCase, RegistryError, unknown
 from ssinghal.operators.operator_info import OperatorInfo, to_nhwc
 
-FAMILIES = ("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing")
+FAMILIES = (
+    *("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing"),
+    "collectives",
+)
 
 PREFIX = "ttnn."
 

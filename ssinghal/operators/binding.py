@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ssinghal.core.boards import mesh_boards
 from ssinghal.core.case import Case, OutputMemory, RequestedOutput
 from ssinghal.core.memory_config import BufferType, MemoryRequest
+from ssinghal.core.mesh import ShardDim
 from ssinghal.core.sharding import complete
-from ssinghal.core.tensors import Board, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
-from ssinghal.errors import RegistryError
+from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
+from ssinghal.errors import InvalidCase, RegistryError
 from ssinghal.operators import find_operator
+from ssinghal.operators.mesh_parts import on_each_chip
 from ssinghal.operators.operator_info import (
+    FABRIC,
+    FABRICS,
+    MESH,
     Attrs,
     Call,
     Limitation,
@@ -37,18 +43,47 @@ class BoundCall:
 
     case: Case
     info: OperatorInfo
-    # Decides what is left open of shards. Without one, ``inputs`` and ``outputs`` of a call with shards are not known.
+    # Decides what is left open of shards. Without one, ``inputs`` and ``outputs`` of a call with shards are not known, and
+    # operands that are cut over chips are complete.
     board: Board | None = None
 
     @cached_property
+    def on_chip(self) -> Case:
+        """The call that each chip of the board makes, on its part of every operand; the case itself where none is cut."""
+        mesh = self.board.mesh if self.board else ONE_CHIP
+        if self.board and mesh == ONE_CHIP and self.is_distributed:
+            what = "runs on a mesh of chips" if self.info.traits.collective else "has an operand that is cut over chips"
+            raise InvalidCase(f"{self.info.name} {what}; {self.board.name} is one chip, expected {' or '.join(mesh_boards())}")
+        return on_each_chip(self.case, mesh) if self.board else self.case
+
+    def shard_dim(self, position: int) -> ShardDim | None:
+        """Returns how the operand at ``position`` is cut over the chips, for TTNN's record of who holds what.
+
+        None where it is placed in another shape than it was written in: its dims are then others, and no verdict needs them.
+        """
+        dim = self.case.placement.operand(position).shard_dim
+        moved = dim is None or self.inputs[position].shape != self.on_chip.inputs[position]
+        return None if moved else dim
+
+    @cached_property
     def attrs(self) -> Attrs:
-        """With the operator's defaults."""
-        return self.info.complete_attrs(self.case.attrs)
+        """With the operator's defaults; those of collectives with the mesh too."""
+        attrs = self.info.complete_attrs(self.case.attrs)
+        if self.info.traits.collective:
+            attrs[MESH] = self.board.mesh if self.board else ONE_CHIP
+        return attrs
+
+    @property
+    def fabric(self) -> str | None:
+        """How the chips must be connected for the call, a name of TTNN's FabricConfig; None: not at all, or it is invalid."""
+        default = self.info.attrs.get(FABRIC)
+        name = self.case.attrs.get(FABRIC, default.default) if default else None
+        return name if name in FABRICS else None
 
     @cached_property
     def shapes(self) -> list[Shape]:
         """Of the operands, as ``infer`` and ``torch`` take them."""
-        return working_shapes(self.info, self.case)
+        return working_shapes(self.info, self.on_chip)
 
     @cached_property
     def results(self) -> list[Shape]:
@@ -59,12 +94,25 @@ class BoundCall:
     def inputs(self) -> list[TensorSpec]:
         """Each operand as it goes to the device."""
         place = self.info.place
-        specs = plain_specs(self.case) if place is None else place(self.case, self.shapes, self.attrs)
+        specs = plain_specs(self.on_chip) if place is None else place(self.on_chip, self.shapes, self.attrs)
         return [self._operand(position, spec) for position, spec in enumerate(specs)]
+
+    @property
+    def placeable(self) -> list[TensorSpec]:
+        """Each operand as it is: all that is known of an incomplete call. None where they cannot be cut over the chips."""
+        try:
+            return plain_specs(self.on_chip)
+        except InvalidCase:
+            return []
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the chips of a mesh hold different values, or exchange them."""
+        return self.info.traits.collective or self.case.placement.is_cut
 
     def _operand(self, position: int, spec: TensorSpec) -> TensorSpec:
         """Returns the spec of an operand with its own dtype, layout and memory, where the case has them, and its shards."""
-        placement = self.case.placement
+        placement = self.on_chip.placement
         if placement.is_plain:
             return spec
         own = placement.operand(position)
@@ -93,14 +141,14 @@ class BoundCall:
         return [self._output(shape, dtype) for shape, dtype in zip(self.results, dtypes, strict=True)]
 
     def _output_dtypes(self) -> list[DType]:
-        placement, declared = self.case.placement, self.info.traits.output_dtypes
+        placement, declared = self.on_chip.placement, self.info.traits.output_dtypes
         usual = placement.operand(0).dtype or placement.dtype
         results = self.results  # first: the dtypes are those of shapes that go together
         dtypes = declared(usual, self.shapes, self.attrs) if callable(declared) else declared
         return [placement.output_dtype or (dtypes[i] if i < len(dtypes) else None) or usual for i in range(len(results))]
 
     def _output(self, shape: Shape, dtype: DType) -> TensorSpec:
-        placement, traits = self.case.placement, self.info.traits
+        placement, traits = self.on_chip.placement, self.info.traits
         check_shape(shape, f"{self.info.name}: output shape")
         layout = traits.output_layout or placement.layout
         if traits.result_form is not None:
@@ -121,7 +169,7 @@ class BoundCall:
     def _like_first(self, spec: TensorSpec) -> TensorSpec:
         """Returns the spec of a result in the memory of the first operand: in the same shards where they hold it, else in
         shards of that kind on the same cores."""
-        request = self.case.placement.operand(0).memory or self.case.placement.request
+        request = self.on_chip.placement.operand(0).memory or self.on_chip.placement.request
         if request.sharding is None:
             return replace(spec, memory=request.interleaved)
         first = self.inputs[0] if self.inputs else None
@@ -135,7 +183,7 @@ class BoundCall:
     @property
     def requested_output(self) -> RequestedOutput:
         """What the call is told of its result."""
-        placement = self.case.placement
+        placement = self.on_chip.placement
         config = placement.output_config
         if config is not None and not placement.is_plain and self.outputs:
             config = self.outputs[0].memory
@@ -143,7 +191,7 @@ class BoundCall:
 
     def check(self) -> None:
         """Raises InvalidCase unless the number of operands, the attributes and the shapes go together."""
-        self.info.check_operands(self.case.inputs)
+        self.info.check_operands(self.on_chip.inputs)
         _ = self.results
 
     def specs(self) -> tuple[list[TensorSpec], list[TensorSpec]]:
@@ -154,7 +202,7 @@ class BoundCall:
 
     def limitations(self, board: Board | None) -> Iterator[Limitation]:
         """Known reasons why TTNN cannot make the call; on ``board``, or on any where it is None."""
-        return (x for x in self.info.limitations if x.applies(self.info, self.case, self.attrs, board))
+        return (x for x in self.info.limitations if x.applies(self.info, self.on_chip, self.attrs, board))
 
     @property
     def host_tiles(self) -> int:
@@ -166,7 +214,7 @@ class BoundCall:
         """Calls TTNN and lists the results. ``out`` and ``values``: see ``Call``."""
         if self.info.call is None:
             raise RegistryError(f"{self.info.name}: no TTNN call")
-        return _listed(self.info.call(Call(ttnn, device, list(tensors), self.attrs, dict(out), self.case, values)))
+        return _listed(self.info.call(Call(ttnn, device, list(tensors), self.attrs, dict(out), self.on_chip, values)))
 
     def reference(self, torch: Any, tensors: Sequence[Any]) -> list[Any]:
         """torch's results on tensors of ``shapes``."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ssinghal.core.case import AS_CASE, Case, OperandPlacement, OutputMemory, Placement
 from ssinghal.core.memory_config import Sharding
+from ssinghal.core.mesh import shard_dim_from_json
 from ssinghal.core.parsing import dtype_named, one_of
 from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import BufferType, DType, Layout
@@ -81,9 +82,10 @@ def operand_from_json(fields: Any, where: str) -> OperandPlacement:
     for key in fields:
         if key not in OPERAND_KEYS:
             raise InvalidCase(f"{where}: {unknown('key', str(key), OPERAND_KEYS)}")
-    dim = fields.get("shard_dim")
-    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
-        raise InvalidCase(f"{where}: shard_dim: expected a dim like 2 or -1, got {dim!r}")
+    try:
+        dim = shard_dim_from_json(fields["shard_dim"]) if fields.get("shard_dim") is not None else None
+    except InvalidCase as error:
+        raise InvalidCase(f"{where}: {error}") from None
     return OperandPlacement(
         dtype=dtype_named(fields["dtype"]) if fields.get("dtype") is not None else None,
         layout=one_of(Layout, "layout", fields["layout"]) if fields.get("layout") is not None else None,

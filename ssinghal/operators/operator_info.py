@@ -20,6 +20,12 @@ from ssinghal.errors import InvalidCase, RegistryError, unknown
 from ssinghal.operators.dim_rule import DimRule
 
 REQUIRED = object()
+MESH = "mesh"  # see Traits.collective
+FABRIC = "fabric_config"  # how the chips of a mesh are connected when it is opened: an attribute of calls that need it
+FABRICS = (
+    *("FABRIC_1D", "FABRIC_1D_RING", "FABRIC_1D_NEIGHBOR_EXCHANGE"),
+    *("FABRIC_2D", "FABRIC_2D_TORUS_X", "FABRIC_2D_TORUS_Y", "FABRIC_2D_TORUS_XY"),
+)
 
 Attrs = Mapping[str, Any]
 
@@ -150,6 +156,8 @@ class Traits:
     spread: float = 1.0
     # operands that hold indices: uint32 on the device, whatever the case's dtype
     indices: tuple[int, ...] = ()
+    # it moves data between the chips of a mesh, whose rows and columns are its attribute MESH, which no case has
+    collective: bool = False
     # correlation with torch's result below which the values are wrong
     min_pcc: float = 0.999
 

@@ -35,6 +35,10 @@ def probe_golden(case: Case, session: Session) -> Record:
 
 
 def _compared(call: BoundCall, session: Session) -> tuple[Verdict, Comparison | None]:
+    if call.is_distributed:
+        return _decided(
+            Status.UNSUPPORTED, DecidedBy.HARNESS, "golden functions run on the host, not on the chips of a mesh"
+        ), None
     try:
         operands, results = call.specs()
     except InvalidCase as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, TypeVar
@@ -194,7 +194,15 @@ class _Worker:
         if not self._log.exists():
             return ""
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"; last output: {lines[-1][:200]}" if lines else ""
+        return f"; last output: {_words_of(lines)[:200]}" if lines else ""
+
+
+def _words_of(lines: list[str]) -> str:
+    """Returns the exception that ended native code, which precedes its backtrace, up to an empty line; else the last line."""
+    thrown = next((number for number, line in enumerate(lines) if line.strip().startswith("what():")), None)
+    if thrown is None:
+        return lines[-1]
+    return " ".join(line.strip() for line in takewhile(str.strip, lines[thrown:])).removeprefix("what():").strip()
 
 
 def _start_process(descriptor: int, log: Path | None, changes: dict[str, str | None]) -> subprocess.Popen[bytes]:

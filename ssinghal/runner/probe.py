@@ -19,7 +19,6 @@ from ssinghal.device.usage import usage_of
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators.binding import bind
-from ssinghal.operators.operator_info import plain_specs
 
 # What TTNN's Python bindings raise; MemoryError is host memory. Anything else is a bug of the harness and is not caught.
 TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
@@ -46,11 +45,12 @@ def probe(
     """Runs ``case`` and returns its record. The device is empty before and after.
 
     Nothing is allocated on the host, so a case of many GiB takes milliseconds, and values are not checked; with ``numerics`` a
-    call that fits is repeated with values and compared with torch. With ``report``, a folder, TTNN's report database is
+    call that fits is repeated with values and compared with torch, but for calls over several chips: torch has no reference for
+    what each chip holds of them. With ``report``, a folder, TTNN's report database is
     written there, and the call is not repeated to capture its usage.
     """
     started = time.perf_counter()
-    session.use_regions(case.placement.l1_small_bytes or 0)
+    session.use_regions(case.placement.l1_small_bytes or 0, fabric=bind(case).fabric)
     attempt = _Attempt(case, session, limits)
     if report is None:
         verdict = attempt.run()
@@ -59,7 +59,7 @@ def probe(
         verdict = session.report(attempt.run, report, *_about(case, session))
         usage, note = None, "a report was made"
     comparison = None
-    if numerics and verdict.status is Status.FITS:
+    if numerics and verdict.status is Status.FITS and not attempt.call.is_distributed:
         verdict, comparison = attempt.compare()
     left = session.clear()
     if left:
@@ -142,7 +142,7 @@ class _Attempt:
             return None
         except InvalidCase as error:
             self.is_invalid = True
-            self.inputs = plain_specs(self.case)
+            self.inputs = self.call.placeable
             return Verdict(
                 Status.INVALID, stage="call", decided_by=DecidedBy.ARITHMETIC, error_type="InvalidCase", message=str(error)
             )
@@ -152,7 +152,7 @@ class _Attempt:
             return _too_many_pages(label, spec, self.board)
         before = self.session.memory(spec.memory.buffer).allocated_bytes
         try:
-            tensors.append(self.session.empty(spec))
+            tensors.append(self.session.empty(spec, shard_dim=self.call.shard_dim(len(tensors))))
         except TTNN_ERRORS as error:
             return replace(translate_error(type(error).__name__, str(error)), stage=label)
         booked = self.session.memory(spec.memory.buffer).allocated_bytes - before
@@ -263,7 +263,8 @@ class _Attempt:
             return None, f"not captured: TTNN lists windows for {self._window_rows():,} rows on the host for this call"
 
         def whole_call() -> None:
-            _free(self._invoke([self.session.empty(spec) for spec in self.inputs]))
+            dims = map(self.call.shard_dim, range(len(self.inputs)))
+            _free(self._invoke([self.session.empty(x, shard_dim=dim) for x, dim in zip(self.inputs, dims, strict=True)]))
 
         try:
             trace, per_core = self.session.capture(whole_call)

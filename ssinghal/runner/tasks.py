@@ -96,7 +96,7 @@ class ProbeTask(Task[Record]):
         return probe(self.case, session, numerics=options.numerics, limits=options.limits, report=report)
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> Record:
-        return Record.of(self.case, verdict, device_mode=facts.mode, board=facts.board, ttnn=facts.ttnn)
+        return Record.of(self.case, verdict, device_mode=facts.mode, board=facts.board, ttnn=facts.ttnn, mesh=facts.mesh)
 
     def exhausted_host(self, result: Record) -> bool:
         return result.verdict.resource is Resource.HOST

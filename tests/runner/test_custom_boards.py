@@ -86,7 +86,7 @@ def on_n150() -> list[dict[str, Any]]:
 def test_boards_for_remedies_are_current_single_chips():
     assert current_boards() == ["n150", "n300", "p100", "p150"]
     assert {name: load_board(name).mesh for name in board_names() if "x" in name} == {
-        "n300_1x2": (1, 2), "p150_12x10": (1, 1), "p150_13x10": (1, 1), "t3k_2x4": (2, 4),
+        "n300_1x2": (1, 2), "p150_12x10": (1, 1), "p150_13x10": (1, 1), "t3k_1x8": (1, 8), "t3k_2x4": (2, 4),
     }  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_columns_of_cores_are_banks(name, banks, fits):
 
 
 @pytest.mark.virtual_device
-@pytest.mark.parametrize(("name", "mesh"), [("n300_1x2", (1, 2)), ("t3k_2x4", (2, 4))])
+@pytest.mark.parametrize(("name", "mesh"), [("n300_1x2", (1, 2)), ("t3k_1x8", (1, 8)), ("t3k_2x4", (2, 4))])
 def test_each_chip_of_a_mesh_holds_as_much_as_one_chip(name, mesh, on_n150):
     with Pool(choose_device("virtual", name)) as pool:
         records = list(pool.map(CASES))
