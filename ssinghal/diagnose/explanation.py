@@ -11,6 +11,7 @@ from typing import Any
 
 from ssinghal.core.json_values import plain
 from ssinghal.core.record import Resource, Status, Verdict, sentence
+from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, format_bytes, format_shape
 from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
 from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of, memory_of
@@ -150,7 +151,10 @@ def _tensor(label: str, value: MlirValue, board: Board) -> Tensor | None:
     if value.spec is None:
         return None
     try:
-        return Tensor(Allocation.of(label, value.spec, board), value.known_layout)
+        spec, request = value.spec, value.request
+        if value.sharding is not None and request.sharding is not None:
+            spec = complete(spec, request.buffer, request.sharding, board)
+        return Tensor(Allocation.of(label, spec, board), value.known_layout or value.sharding is not None)
     except InvalidCase:
         return None
 

@@ -1,8 +1,8 @@
 """Maps an operation of TT-MLIR's ttnn dialect to a case, so that it can be tried on a device.
 
-One row for each operation: the operator here that runs it, and how its operands and attributes map. A case has less than an
-operation: one dtype, one layout and one memory for all operands. So the tensors that a case would put on the device are
-compared with those of the operation, and where any differs there is no case, only the reason.
+One row for each operation: the operator here that runs it, and how its operands and attributes map. The tensors that the case
+would put on the device are compared with those of the operation: what single ones have of their own is carried into the case
+(``operand_placement``), and where a case cannot have it, there is none, only the reason.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ssinghal.core.case import Case, OutputMemory, Placement
-from ssinghal.core.tensors import BufferType, Layout, Shape, TensorSpec, format_shape
-from ssinghal.diagnose.model import MlirValue, Operation
+from ssinghal.core.case import Case, Placement
+from ssinghal.core.tensors import BufferType, Shape, TensorSpec, format_shape
+from ssinghal.diagnose.model import Operation
+from ssinghal.diagnose.operand_placement import core_shape, placed
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator, make_case
-from ssinghal.operators.binding import specs_of
 from ssinghal.operators.operator_info import OperatorInfo, to_nchw
 
 DIALECT = "ttnn."
@@ -56,8 +56,8 @@ def case_of(operation: Operation) -> Case:
     """Returns the call of ``operation`` with its own tensors.
 
     Raises:
-        InvalidCase: no case is this call: the operation has no counterpart here, an operand is of unknown type, or tensors are
-            sharded or of several dtypes, layouts or memories.
+        InvalidCase: no case is this call: the operation has no counterpart here, an operand is of unknown type or in shards
+            that the text does not have, or the operator has no such operand or result.
     """
     name = operation.name.removeprefix(DIALECT)
     if name not in OP_MAPPINGS:
@@ -71,14 +71,12 @@ def case_of(operation: Operation) -> Case:
         raise InvalidCase(f"{operation.name}: the text has the types of {len(specs)} operands; it takes {info.min_operands}")
     if mapping.order is not None and len(specs) == len(mapping.order):
         operands, specs = [operands[i] for i in mapping.order], [specs[i] for i in mapping.order]
-    for spec in (*specs, *_result_specs(operation)):
-        if spec.memory.shard is not None:
-            raise InvalidCase(f"{operation.name}: {format_shape(spec.shape)} is {spec.memory}; a case has interleaved tensors")
-    shapes = [spec.shape for spec in specs]
-    inputs = mapping.shapes(operation, shapes) if mapping.shapes else shapes
+    inputs = mapping.shapes(operation, [spec.shape for spec in specs]) if mapping.shapes else [spec.shape for spec in specs]
     case = make_case(mapping.operator, tuple(inputs), mapping.attrs(operation), _placement(operation, mapping, specs))
-    _check_same(operation, mapping, case, operands)
-    return case
+    try:
+        return placed(case, operands, () if mapping.puts_result else operation.results, mapping.prepared)
+    except InvalidCase as error:
+        raise InvalidCase(f"{operation.name}: {error}") from None
 
 
 def left_out(operation: Operation) -> tuple[str, ...]:
@@ -91,59 +89,16 @@ def _result_specs(operation: Operation) -> list[TensorSpec]:
 
 
 def _placement(operation: Operation, mapping: OpMapping, operands: Sequence[TensorSpec]) -> Placement:
-    """Returns the placement of the first operand (without operands: of the result), and the memory of the result."""
+    """Returns the placement of the first operand (without operands: of the result), without shards."""
     results = _result_specs(operation)
     if not operands and not results:
         raise InvalidCase(f"{operation.name}: neither operands nor result have a type in the text")
     first = (operands or results)[0]
-    layout = results[0].layout if mapping.result_layout and results else first.layout
-    memory = first.memory.buffer
-    output = OutputMemory.SAME
-    if results and results[0].memory.buffer is not memory:
-        output = OutputMemory(results[0].memory.buffer.value)
-    if BufferType.L1_SMALL in (memory, *(spec.memory.buffer for spec in results)):
+    if first.memory.buffer is BufferType.L1_SMALL:
         raise InvalidCase(f"{operation.name}: a tensor in l1_small, which is TTNN's own")
+    layout = results[0].layout if mapping.result_layout and results else first.layout
     is_nhwc = bool(mapping.info.traits.nhwc)
-    return Placement(first.dtype, layout, memory, output, channels_last=None if is_nhwc else False)
-
-
-def _check_same(operation: Operation, mapping: OpMapping, case: Case, operands: Sequence[MlirValue]) -> None:
-    """Raises InvalidCase unless the case's tensors are those of the operation."""
-    case_inputs, case_outputs = specs_of(case)
-    inputs = [(f"input {i}", spec, value) for i, (spec, value) in enumerate(zip(case_inputs, operands, strict=False), 1)]
-    inputs = [row for i, row in enumerate(inputs) if i not in mapping.prepared]
-    outputs = [("result", spec, value) for spec, value in zip(case_outputs, operation.results, strict=False)]
-    is_placed_by_ttnn = mapping.info.traits.moves_output
-    for label, spec, value in (*inputs, *outputs):
-        if value.spec is None:
-            continue
-        only_values = not value.known_layout or (label == "result" and is_placed_by_ttnn)
-        if difference := _difference(value.spec, spec, only_values):
-            raise InvalidCase(f"{operation.name}: {label} is {difference}; a case of {mapping.operator} cannot be")
-
-
-def _difference(actual: TensorSpec, in_case: TensorSpec, only_values: bool) -> str:
-    """Returns how ``actual`` differs from ``in_case``: in dtype, shape and, unless ``only_values``, layout and memory."""
-    if in_case.dtype is not actual.dtype:
-        return f"{actual.dtype}, not {in_case.dtype}"
-    if not only_values and in_case.layout is not actual.layout:
-        return f"{actual.layout}, not {in_case.layout}"
-    if not only_values and in_case.memory != actual.memory:
-        return f"in {actual.memory}, not in {in_case.memory}"
-    if _pages(in_case) != _pages(actual):
-        return f"{format_shape(actual.shape)}, not {format_shape(in_case.shape)}"
-    return ""
-
-
-def _pages(spec: TensorSpec) -> Shape:
-    """Returns the shape as far as it decides the pages: however rows are folded, and without leading dims of 1."""
-    return spec.padded_2d if spec.layout is Layout.ROW_MAJOR else _core_shape(spec.shape)
-
-
-def _core_shape(shape: Shape) -> Shape:
-    while len(shape) > 1 and shape[0] == 1:
-        shape = shape[1:]
-    return shape
+    return Placement(first.dtype, layout, first.memory.buffer, channels_last=None if is_nhwc else False)
 
 
 # Attributes ---------------------------------------------------------------------------------------------------------------
@@ -344,7 +299,7 @@ def _untransposed(operation: Operation) -> Attrs:
 def _linear(operation: Operation, shapes: Sequence[Shape]) -> list[Shape]:
     """Returns the shapes of a linear layer: the weight is [out, in] in a case, [in, out] on the device; the bias is a row."""
     x, weight, *bias = shapes
-    if len(_core_shape(weight)) > 2 or len(weight) < 2:
+    if len(core_shape(weight)) > 2 or len(weight) < 2:
         raise InvalidCase(f"{operation.name}: a batch of weights {format_shape(weight)}; a case has one matrix")
     return [x, (weight[-1], weight[-2]), *((math.prod(b),) for b in bias)]
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.record import Verdict
-from ssinghal.core.tensors import TensorSpec
+from ssinghal.core.tensors import TensorSpec, format_shape
+from ssinghal.errors import InvalidCase
 
 
 @dataclass(frozen=True)
@@ -16,12 +18,29 @@ class MlirValue:
 
     ``spec`` has shape and dtype from the tensor type; layout and memory from the layout in that type (``known_layout``), else
     TTNN's usual ones. ``grid``: cores that the layout spreads it over, (columns, rows); None where the text lacks it.
+    ``sharding``: of a sharded tensor whose cores are not in the text, so that ``spec`` has no shards: what is known of them.
     """
 
     name: str
     spec: TensorSpec | None = None
     known_layout: bool = False
     grid: tuple[int, int] | None = None
+    sharding: Sharding | None = None
+
+    @property
+    def request(self) -> MemoryRequest:
+        """Where the tensor is, as a call requests it.
+
+        Raises:
+            InvalidCase: it has no type, or it is in shards of a size that the text lacks.
+        """
+        if self.spec is None:
+            raise InvalidCase(f"{self.name}: its type is not in the text")
+        shard = self.spec.memory.shard
+        sharding = Sharding.of(shard) if shard else self.sharding
+        if sharding is not None and sharding.shape is None:
+            raise InvalidCase(f"{format_shape(self.spec.shape)} is {sharding.kind} sharded, but its shards are not in the text")
+        return MemoryRequest(self.spec.memory.buffer, sharding)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from ssinghal.core.tensors import DType, Layout, TensorSpec
-from ssinghal.diagnose.parse.mlir import split
+from ssinghal.diagnose.parse.brackets import split
 from ssinghal.diagnose.running_function import arguments_of_call
 from ssinghal.errors import InvalidCase
 

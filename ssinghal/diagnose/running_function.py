@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ssinghal.device.error_patterns import HEAD_CHARS
 from ssinghal.diagnose.model import Operation
-from ssinghal.diagnose.parse.mlir import bracketed, split
+from ssinghal.diagnose.parse.brackets import bracketed, split
 from ssinghal.diagnose.ttnn_functions import operators_calling
 
 NESTED_LIMIT = 4  # functions that run inside one another, by a log that may not show which of them finished

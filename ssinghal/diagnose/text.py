@@ -14,6 +14,7 @@ from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, requested_memory
 from ssinghal.diagnose.replay import Replay
 from ssinghal.diagnose.ttnn_functions import operators_calling
+from ssinghal.operators.case_words import probe_command
 from ssinghal.remedy.text import RemedyReport, to_json
 from ssinghal.remedy.text import lines as remedy_lines
 from ssinghal.remedy.trial import LiveSet
@@ -85,7 +86,8 @@ def _where(diagnosis: Diagnosis) -> list[str]:
 def _call_lines(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.case is not None:
         without = f" (without {', '.join(diagnosis.left_out)}: program buffers may differ)" if diagnosis.left_out else ""
-        return [f"call: {call_text(diagnosis.case)}{without}"]
+        command = [] if diagnosis.case_given else [f"  {probe_command(diagnosis.case)}"]
+        return [f"call: {call_text(diagnosis.case)}{without}", *command]
     out = [f"call: unknown; {diagnosis.why_no_case}"]
     count, functions = diagnosis.candidate_count, diagnosis.functions
     if in_text := [c for c in diagnosis.candidates if c.sizes_from]:
@@ -118,6 +120,7 @@ def _replays(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.candidate is not None and diagnosis.candidate.case is not None:
         doubt = _no_proof(diagnosis.candidate, diagnosis.candidate_count)
         out.append(f"  the candidate: {call_text(diagnosis.candidate.case)}; {doubt}")
+        out.append(f"  {probe_command(diagnosis.candidate.case)}")
     if diagnosis.case_given and diagnosis.replays and not any(_explains(replay, bases) for replay in diagnosis.replays):
         out.append(f"the given call does not explain the numbers: {_contradiction(diagnosis.replays[0])}")
     return [*out, *diagnosis.not_replayed]
@@ -182,6 +185,8 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "never_ran": [_operation_json(op) for op in diagnosis.never_ran],
         "explanation": diagnosis.explanation.to_json(),
         "case": None if diagnosis.case is None else diagnosis.case.identity(),
+        "command": None if diagnosis.case is None else probe_command(diagnosis.case),
+        "left_out": list(diagnosis.left_out),
         "why_no_case": diagnosis.why_no_case,
         "case_given": diagnosis.case_given,
         "candidates": [_candidate_json(candidate) for candidate in diagnosis.candidates],

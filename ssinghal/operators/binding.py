@@ -116,16 +116,16 @@ class BoundCall:
         if placement.is_plain:
             return spec
         own = placement.operand(position)
-        request = own.memory
-        if request is None:
-            follows = placement.sharding is not None and spec.memory == placement.memory_config
-            is_weight = position in self.info.traits.weights
-            if follows and is_weight:
-                request = MemoryRequest(BufferType.DRAM)
-            else:
-                request = placement.request if follows else MemoryRequest(spec.memory.buffer)
+        request = own.memory or self.usual_request(position, spec)
         changed = replace(spec, dtype=own.dtype or spec.dtype, layout=own.layout or spec.layout, memory=request.interleaved)
         return self._in_shards(changed, request)
+
+    def usual_request(self, position: int, spec: TensorSpec) -> MemoryRequest:
+        """Returns the memory of an operand that has none of its own. ``spec``: the operand in a case without shards."""
+        placement = self.case.placement
+        if placement.sharding is None or spec.memory != placement.memory_config:
+            return MemoryRequest(spec.memory.buffer)
+        return MemoryRequest(BufferType.DRAM) if position in self.info.traits.weights else placement.request
 
     def _in_shards(self, spec: TensorSpec, request: MemoryRequest) -> TensorSpec:
         if request.sharding is None:

@@ -10,7 +10,8 @@ import pytest
 
 from ssinghal.core.tensors import BufferType, Cores, DType, Layout, ShardKind, ShardSpec
 from ssinghal.diagnose.model import MlirValue
-from ssinghal.diagnose.parse.mlir import parse_operation, read_module, split
+from ssinghal.diagnose.parse.brackets import split
+from ssinghal.diagnose.parse.mlir import parse_operation, read_module
 
 MODULE = Path(__file__).parents[1] / "data" / "logs" / "mochi_module.mlir"
 MAP = "(d0, d1) -> (d0, d1)"
@@ -152,7 +153,13 @@ MAPPED = ", (d0, d1) -> (0, d0 floordiv 8, d0 mod 8)"
         (f"1x16{MAPPED}", "64x1x!ttcore.tile<32x32, bf16>", "width", ShardSpec(ShardKind.WIDTH, (2048, 32), Cores.grid(8, 2))),
         ("8x8", "1x16x!ttcore.tile<32x32, bf16>", "height", ShardSpec(ShardKind.HEIGHT, (32, 512), Cores.grid(8, 8))),
         ("64x1", "1x16x!ttcore.tile<32x32, bf16>", "height", None),  # on which cores?
-        (f"60x1{MAPPED}", "2x16x!ttcore.tile<32x32, bf16>", "height", None),  # not a rectangle of cores
+        # 60 slices: 7 rows of 8 cores, and 4 cores more
+        (
+            f"60x1{MAPPED}",
+            "2x16x!ttcore.tile<32x32, bf16>",
+            "height",
+            ShardSpec(ShardKind.HEIGHT, (64, 512), Cores((((0, 0), (7, 6)), ((0, 7), (3, 7))))),
+        ),
         ("8x4", "1x1x!ttcore.tile<32x32, bf16>", "block", None),  # too small for the tensor
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from ssinghal.core.boards import load_board
 from ssinghal.core.memory_config import Sharding
 from ssinghal.core.sharding import complete
-from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, ShardKind, TensorSpec
+from ssinghal.core.tensors import BufferType, Cores, DType, Layout, MemoryConfig, ShardKind, ShardSpec, TensorSpec
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS, case_of, left_out
 from ssinghal.diagnose.model import MlirValue, Operation
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import find_operator
+from ssinghal.operators.binding import specs_of
 
 TILE, ROWS = Layout.TILE, Layout.ROW_MAJOR
 
@@ -212,27 +214,105 @@ def test_a_tensor_put_on_the_device_has_the_placement_of_the_result() -> None:
 IN_SHARDS = complete(TensorSpec((1, 64, 640, 64)), BufferType.L1, Sharding(ShardKind.HEIGHT), load_board("n150"))
 SHARDED = MlirValue("%1", IN_SHARDS, known_layout=True)
 
+IN_WIDTH = ShardSpec(ShardKind.WIDTH, (32, 64), Cores.grid(8, 8))
+IN_L1 = TensorSpec((32, 4096), memory=MemoryConfig(BufferType.L1, IN_WIDTH))
+WEIGHT = tensor(4096, 14336, dtype=DType.BFLOAT8_B)
+
+# operation, and what its case has beyond one dtype, layout and memory: the keys of its JSON
+CARRIED: Mapping[str, tuple[Operation, dict[str, Any]]] = {
+    "shards of the first operand, kept by the result": (
+        operation("relu", [SHARDED], SHARDED),
+        {"memory": "l1:height@8x8:640x64", "output_memory": "same"},
+    ),
+    "shards of the result": (
+        operation("relu", [tensor(1, 64, 640, 64)], SHARDED),
+        {"memory": "dram", "output_memory": "l1:height@8x8:640x64"},
+    ),
+    "a sharded operand to an interleaved result": (
+        operation("relu", [SHARDED], tensor(1, 64, 640, 64, memory=BufferType.L1)),
+        {"memory": "l1:height@8x8:640x64", "output_memory": "l1"},
+    ),
+    "shards on cores that are not in the text": (
+        operation("relu", [MlirValue("%1", TensorSpec((32, 4096), memory=MemoryConfig(BufferType.L1)),
+                                     sharding=Sharding(ShardKind.WIDTH, 64, (32, 64)))], tensor(32, 4096)),
+        {"memory": "l1:width@64:32x64", "output_memory": "dram"},
+    ),
+    "a weight in block floats": (
+        operation("matmul", [MlirValue("%1", IN_L1, True), WEIGHT], tensor(32, 14336)),
+        {"memory": "l1:width@8x8:32x64", "output_memory": "dram", "operands": [None, {"dtype": "bfloat8_b", "memory": "dram"}]},
+    ),
+    "a weight beside its activation in l1": (
+        operation("matmul", [MlirValue("%1", IN_L1, True), tensor(4096, 64, memory=BufferType.L1)], tensor(32, 64)),
+        {"memory": "l1:width@8x8:32x64", "output_memory": "dram", "operands": [None, {"memory": "l1"}]},
+    ),
+    "two dtypes": (
+        operation("add", [X, tensor(2, 64, 96, dtype=DType.FLOAT32)], X),
+        {"memory": "dram", "operands": [None, {"dtype": "float32"}]},
+    ),
+    "two layouts": (operation("add", [X, tensor(2, 64, 96, layout=ROWS)], X), {"operands": [None, {"layout": "row_major"}]}),
+    "two memories": (operation("add", [X, tensor(2, 64, 96, memory=BufferType.L1)], X), {"operands": [None, {"memory": "l1"}]}),
+    "another dtype of the result": (
+        operation("matmul", [tensor(32, 64), tensor(64, 64)], tensor(32, 64, dtype=DType.BFLOAT8_B)),
+        {"output_dtype": "bfloat8_b"},
+    ),
+    "a tile table": (
+        operation("embedding", [tensor(1, 7, layout=ROWS, dtype=DType.UINT32), tensor(1000, 64)], tensor(1, 7, 64)),
+        {"operands": [{"layout": "tile"}]},
+    ),
+    "weights of a convolution": (
+        operation("conv2d", [tensor(1, 1, 1024, 32, layout=ROWS, dtype=DType.FLOAT32), tensor(1, 1, 288, 64)],
+                  tensor(1, 1, 1024, 64, dtype=DType.FLOAT32), in_channels=32, out_channels=64, batch_size=1,
+                  input_height=32, input_width=32, kernel_size=[3, 3], stride=[1, 1], padding=[1, 1]),
+        {"dtype": "float32", "operands": [None, {"dtype": "bfloat16"}]},
+    ),
+    "weights of a convolution in block floats": (
+        operation("conv2d", [tensor(1, 1, 1024, 32, layout=ROWS), tensor(1, 1, 288, 64, dtype=DType.BFLOAT8_B)],
+                  tensor(1, 1, 1024, 64), in_channels=32, out_channels=64, batch_size=1,
+                  input_height=32, input_width=32, kernel_size=[3, 3], stride=[1, 1], padding=[1, 1]),
+        {"attrs": {"weights_dtype": "bfloat8_b", "stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "groups": 1}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("carried", CARRIED.values(), ids=CARRIED)
+def test_what_tensors_have_of_their_own_is_carried(carried: tuple[Operation, dict[str, Any]]) -> None:
+    op, expected = carried
+    identity = case_of(op).identity()
+    assert {key: identity[key] for key in expected} == expected
+    assert ("operands" in identity, "output_dtype" in identity) == ("operands" in expected, "output_dtype" in expected)
+
+
+@pytest.mark.parametrize("carried", CARRIED.values(), ids=CARRIED)
+def test_the_case_puts_the_operations_tensors_on_the_device(carried: tuple[Operation, dict[str, Any]]) -> None:
+    """Every tensor of known type has the operation's dtype, layout and memory, but for weights that a compiler prepared."""
+    op, _ = carried
+    inputs, outputs = specs_of(case_of(op), load_board("n150"))
+    mapping = OP_MAPPINGS[op.name.removeprefix("ttnn.")]
+    values = [op.operands[i] for i in mapping.order or range(len(op.operands))]
+    pairs = [pair for i, pair in enumerate(zip(inputs, values, strict=True)) if i not in mapping.prepared]
+    for spec, value in (*pairs, *zip(outputs, op.results, strict=True)):
+        assert value.spec is not None
+        assert (spec.dtype, spec.layout) == (value.spec.dtype, value.spec.layout)
+        if value.known_layout:
+            assert spec.memory == value.spec.memory
+
+
 REFUSED: Mapping[str, tuple[Operation, str]] = {
+    "shards of unknown size": (
+        operation("relu", [replace(SHARDED, spec=X.spec, sharding=Sharding(ShardKind.HEIGHT))], X),
+        "[2,64,96] is height sharded, but its shards are not in the text",
+    ),
     "no such operation": (operation("point_to_point", [X], X), "unknown operation 'point_to_point'"),
-    "sharded": (operation("relu", [SHARDED], SHARDED), "l1:height@8x8:640x64"),
-    "two dtypes": (operation("add", [X, tensor(2, 64, 96, dtype=DType.FLOAT32)], X), "input 2 is float32"),
-    "two layouts": (operation("add", [X, tensor(2, 64, 96, layout=ROWS)], X), "input 2 is row_major"),
-    "two memories": (operation("add", [X, tensor(2, 64, 96, memory=BufferType.L1)], X), "input 2 is in l1"),
     "another result": (operation("relu", [X], tensor(2, 64, 95)), "result is [2,64,95]"),
-    "an implicit cast": (operation("relu", [X], tensor(2, 64, 96, dtype=DType.FLOAT32)), "result is float32"),
     "untyped operands": (operation("matmul", [MlirValue("%1"), MlirValue("%2")], X), "types of 0 operands; it takes 2"),
     "one operand of a binary": (operation("add", [X, MlirValue("%2")], X), "add takes two tensors"),
-    "rows to be untilized": (operation("untilize", [tensor(64, 64, layout=ROWS)], X), "input 1 is row_major, not tile"),
+    "rows to be untilized": (operation("untilize", [tensor(64, 64, layout=ROWS)], X), "result is tile, not row_major"),
     "no attribute": (operation("permute", [X], X), "no attribute permutation"),
     "an attribute of another kind": (operation("permute", [X], X, permutation="rows"), "permutation is 'rows'"),
     "a transposing product": (operation("matmul", [X, X], X, transpose_b=True), "transposes an operand"),
     "two cuts": (
         operation("slice_static", [X], tensor(2, 32, 64), begins=[0, 0, 0], ends=[2, 32, 64], step=[1, 1, 1]),
         "cuts dims [1, 2]",
-    ),
-    "a tile table": (
-        operation("embedding", [tensor(1, 7, layout=ROWS, dtype=DType.UINT32), tensor(1000, 64)], tensor(1, 7, 64)),
-        "input 1 is tile, not row_major",
     ),
     "lopsided padding": (
         operation(
