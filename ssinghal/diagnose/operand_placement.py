@@ -87,8 +87,7 @@ def _with_result(case: Case, operands: Sequence[MlirValue], results: Sequence[Ml
             raise InvalidCase(f"{label} is {value.spec.layout}, not {expected.layout}; a case of {case.operator} cannot be")
         _check_shape(label, case, value.spec, expected)
     result, request = results[0], _request(results[0])
-    assert result.spec is not None
-    if usual and result.spec.dtype is not usual[0].dtype:
+    if usual and result.spec is not None and result.spec.dtype is not usual[0].dtype:
         placement = replace(placement, output_dtype=result.spec.dtype)
     if traits.output_fixed and usual and result.known_layout and request != MemoryRequest(usual[0].memory.buffer):
         raise InvalidCase(f"result is in {request}, where TTNN puts it in {usual[0].memory}")
