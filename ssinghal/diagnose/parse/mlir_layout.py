@@ -110,7 +110,7 @@ class MlirLayout:
         if self.kind is ShardKind.BLOCK or min(self.grid) > 1 or self.grid == (1, 1):
             return Cores.grid(*self.grid)
         shards = max(self.grid)
-        return Cores.first(shards, self.columns) if self.columns else shards
+        return Cores.first(shards, (self.columns, shards)) if self.columns else shards
 
 
 def core_ranges(text: str) -> tuple[CoreRange, ...]:
