@@ -102,6 +102,14 @@ def _check(sharding: Sharding, where: str) -> None:
         raise InvalidCase(f"{where}: a grid of shards needs one rectangle of cores, as 8x8 or 1,0-4,3")
 
 
+def core_ranges(text: str, where: str) -> Cores:
+    """Reads cores as users write them: 8x8, or ranges such as 0,0-7,2+0,3-2,3. InvalidCase for anything else."""
+    cores = _cores(text, where)
+    if isinstance(cores, int):
+        raise InvalidCase(f"{where}: cores {text!r}; expected 8x8, or ranges such as 0,0-7,2+0,3-2,3")
+    return cores
+
+
 def _cores(text: str, where: str) -> Cores | int:
     if match := _GRID.fullmatch(text):
         return Cores.grid(int(match[1]), int(match[2]))

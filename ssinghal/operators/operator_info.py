@@ -207,6 +207,11 @@ class OperatorInfo:
     def name(self) -> str:
         return self.names[0]
 
+    @cached_property
+    def functions(self) -> tuple[str, ...]:
+        """The TTNN functions that it calls, by their paths in the module."""
+        return tuple(name.strip().removeprefix("ttnn.") for name in self.ttnn.split(",") if name.strip())
+
     @property
     def layouts(self) -> tuple[Layout, ...]:
         """The layouts in which it can be called: none without a TTNN call, and none that a limitation rules out everywhere."""
