@@ -32,8 +32,9 @@ NOT_SETTINGS = frozenset(
     "alpha align_corners batch_output_channels beta correction decimals device dilation dtype embeddings_type eps epsilon "
     "in0_column_offset indices_tensor is_causal layout logical_h_mask logical_w_mask max_val memory_config min_val "
     "mirror_kernel momentum num_devices output output_concat_heads output_pad_h output_pad_w output_padding pad_value padding "
-    "padding_idx padding_mode return_indices return_output_dim return_weights_and_bias reverse_order rounding_mode scalar scale "
-    "slice_dim sliding_window_size sparse_grad stride threshold training use_precomputed_grid value windowed_q_token_offset dims "
+    "padding_idx padding_mode return_indices return_output_dim return_weights_and_bias reverse_order rounding_mode scalar "
+    "scale slice_dim sliding_window_size sparse_grad stride threshold training use_precomputed_grid value dims "
+    "windowed_q_token_offset "
     "memory_layout queue_id kernel_size output_size cluster_axis topology num_links seed probability use_per_device_seed "
     "num_groups output_dtype exponent input_dtype pad shape".split()
 )
@@ -51,6 +52,7 @@ ALIASES = {
     "GrayskullComputeKernelConfig": "WormholeComputeKernelConfig",
     "init_device_compute_kernel_config": "WormholeComputeKernelConfig",
 }
+PLACING = frozenset(("MemoryConfig", "MeshMapperConfig"))  # configs of tensors, not of how a call computes
 SPECIAL = frozenset(("UnaryWithParam",))  # classes whose fields are not those of their constructor
 
 
@@ -64,17 +66,22 @@ def functions() -> list[str]:
 
 
 def one_release(names: Iterable[str]) -> dict[str, Any]:
-    """Returns what the TTNN of this process takes: settings of each function, classes, enums and names of their members."""
+    """Returns what the TTNN of this process takes: settings of each function, classes, enums and names of their members.
+
+    ``names``: the functions of operators.
+    """
     ttnn = import_module("ttnn")
     classes = {name: value for name in dir(ttnn) if isinstance(value := getattr(ttnn, name), type)}
     classes |= {value.__name__: value for value in (_slice_type(ttnn), _padding_mode(ttnn)) if value}
     found: dict[str, Any] = {"functions": {}, "classes": {}, "enums": {}, "constants": {}}
     needed: list[str] = []
-    for name in names:
+    for name in sorted({*names, *_public(ttnn)}):
         function = _function(ttnn, name)
         if function is None:
             continue
         taken = {n: kinds for n, p in parameters(function).items() if (kinds := _setting(name, n, p, classes))}
+        if name not in names:
+            taken = {n: kinds for n, kinds in taken.items() if any(k in CORES or "Config" in k for k in kinds)}
         found["functions"][name] = {n: list(kinds) for n, kinds in sorted(taken.items())}
         needed += [kind.rstrip("*") for kinds in taken.values() for kind in kinds]
     while needed:
@@ -84,6 +91,15 @@ def one_release(names: Iterable[str]) -> dict[str, Any]:
         if isinstance(value, Enum) and type(value).__name__ in found["enums"]:
             found["constants"][name] = f"{type(value).__name__}.{value.name}"
     return found
+
+
+def _public(ttnn: Any) -> Iterator[str]:
+    """Yields the names of all functions of TTNN that ports call: of those without an operator, configs and cores are listed."""
+    for prefix in ("", "transformer.", "experimental."):
+        module = _function(ttnn, prefix.removesuffix(".")) if prefix else ttnn
+        for name in dir(module):
+            if not name.startswith("_") and not name.endswith(("_bw", "_bwd")) and not isinstance(getattr(module, name), type):
+                yield f"{prefix}{name}"
 
 
 def _slice_type(ttnn: Any) -> Any:
@@ -123,7 +139,7 @@ def _is_known(kind: str, classes: Mapping[str, type]) -> bool:
     if name in SCALARS | CORES | SPECIAL or kind == "None":
         return True
     value = classes.get(name)
-    return value is not None and (issubclass(value, Enum) or "Config" in name)
+    return value is not None and (issubclass(value, Enum) or ("Config" in name and name not in PLACING))
 
 
 def _add_class(kind: str, classes: Mapping[str, type], found: dict[str, Any], needed: list[str]) -> None:
@@ -156,7 +172,9 @@ def all_releases() -> dict[str, dict[str, Any]]:
         paths = [str(FILE.parents[3]), *([] if release.installed else [str(release.folder)])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LOGURU_LEVEL": "WARNING"}
         command = [sys.executable, __file__, "--one"]
-        done = subprocess.run(command, env=environment, input=json.dumps(functions()), capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, env=environment, input=json.dumps(functions()), capture_output=True, text=True, check=True
+        )
         found[release.version] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -21,7 +21,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, operand_text
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import LineFile
-from ssinghal.core.json_values import fields_of
+from ssinghal.core.json_values import fields_of, value_text
 from ssinghal.core.record import FAULTS, Comparison, PlacedTensor, Record, Status, Verdict, sentence
 from ssinghal.core.tensors import Board, format_bytes, format_shape
 from ssinghal.device.modes import DeviceChoice
@@ -125,7 +125,7 @@ def _line(record: Record, prediction: MemoryEstimate) -> str:
 def _description(case: Case, record: Record) -> list[str]:
     """Describes a record: sizes in binary units with their exact bytes."""
     shapes = " ".join(operand_text(case, position) for position in range(len(case.inputs)))
-    attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
+    attrs = " ".join(f"{k}={value_text(v)}" for k, v in case.attrs.items())
     call = " ".join(filter(None, (case.name, shapes, attrs)))
     lines = [f"{call}  on {record.device_mode} {record.board}, ttnn {record.ttnn}", *_verdict_lines(record.verdict)]
     if record.tensors:

@@ -20,9 +20,10 @@ from ssinghal.core.tensors import DType, Layout
 from ssinghal.device.modes import AUTO, DeviceChoice, choose_device
 from ssinghal.device.releases import Release
 from ssinghal.device.virtual import ttnn_package
-from ssinghal.errors import InvalidCase, unknown
+from ssinghal.errors import InvalidCase
 from ssinghal.operators import case_name, find_operator
 from ssinghal.operators.case_json import case_from_json, parse_json, unique_keys
+from ssinghal.operators.settings import check_name
 from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
 
 PLACEMENT = ("dtype", "layout", "memory", "output_memory", "channels_last", "l1_small_size", "output_dtype")
@@ -110,10 +111,9 @@ class CaseRequest:
             raise click.UsageError("give an operator and its shapes")
         operator = case_name(self.operator)
         attrs = unique_keys(map(parse_attr, self.attrs))
-        known = find_operator(operator).attrs
+        info = find_operator(operator)
         for name in attrs:
-            if name not in known:
-                raise InvalidCase(unknown(f"attribute of {operator}", name, known))
+            check_name(info, name)
         operands = [*map(operand_words, self.shapes)]
         fields: dict[str, Any] = {name: getattr(self, name) for name in PLACEMENT if getattr(self, name) is not None}
         if any(own for _, own in operands):
@@ -145,7 +145,7 @@ def case_options(operator: Named = OperatorName()) -> Decorator:
     )
 
 
-_ATTR_HELP = "ATen attribute, as dim=-1 or size=1,64,80 (repeatable)."
+_ATTR_HELP = "ATen attribute, as dim=-1 or size=1,64,80, or setting of TTNN's call, as core_grid=8x8 (repeatable)."
 _L1_SMALL_HELP = "l1_small_size in bytes [default: what the operator needs]."
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ssinghal.core.json_values import Bytes, fields_of, plain
+from ssinghal.core.json_values import Bytes, fields_of, plain, value_text
 from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.mesh import ShardDim, shard_dim_json, shard_dim_word
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, Shape, TextEnum, format_shape
@@ -278,6 +278,8 @@ class Case:
 
 
 def _compact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "_".join(f"{name}={_compact(item)}" for name, item in sorted(value.items()))
     if isinstance(value, (list, tuple)):
         return "x".join(_compact(v) for v in value)
     return re.sub(r"[^A-Za-z0-9_.+-]", "", str(value))
@@ -287,7 +289,7 @@ def call_text(case: Case) -> str:
     """Returns the call in one line, for people."""
     p = case.placement
     shapes = " ".join(operand_text(case, position) for position in range(len(case.inputs)))
-    attrs = " ".join(f"{k}={v}" for k, v in case.attrs.items())
+    attrs = " ".join(f"{k}={value_text(v)}" for k, v in case.attrs.items())
     placed = [str(p.dtype), str(p.layout), str(p.request)]
     placed += [f"result {p.output_text}"] if p.output_memory is not OutputMemory.SAME and p.output_sharding else []
     placed += [f"result {p.output_dtype}"] if p.output_dtype else []

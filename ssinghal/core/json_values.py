@@ -42,6 +42,20 @@ def plain(value: Any) -> Any:
     return plain(fields_of(value)) if is_dataclass(value) else value
 
 
+def value_text(value: Any) -> str:
+    """Returns the value of an attribute for people: a config as the Python that makes it, as it can be typed again.
+
+    >>> value_text({"type": "SDPAProgramConfig", "q_chunk_size": 32})
+    'SDPAProgramConfig(q_chunk_size=32)'
+    """
+    if isinstance(value, Mapping) and "type" in value:
+        fields = ", ".join(f"{name}={value_text(item)}" for name, item in value.items() if name != "type")
+        return f"{value['type']}({fields})"
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
+        return f"[{', '.join(map(value_text, value))}]"
+    return str(value)
+
+
 def without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns ``values`` as JSON has them, without those that are None or an empty text."""
     return {key: plain(value) for key, value in values.items() if value not in (None, "")}

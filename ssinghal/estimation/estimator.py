@@ -231,11 +231,12 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     traits = call.info.traits
     if traits.moves_output and case.placement.output_config is None:
         return _operands_alone(inputs, "where TTNN puts the result is known only from a probe")
-    is_alias = case.placement.is_plain and traits.alias is not None and traits.alias(inputs, outputs)
+    is_plain = case.placement.is_plain and not call.settings
+    is_alias = is_plain and traits.alias is not None and traits.alias(inputs, outputs)
     temporaries = traits.temporaries and not is_alias
     program_bytes = 0 if is_alias else None
-    if not case.placement.is_plain:
-        program_bytes = None  # shards and mixed dtypes have programs of their own
+    if not is_plain:
+        program_bytes = None  # shards, mixed dtypes and settings have programs of their own
     elif traits.program is not None:
         program_bytes = traits.program(inputs, outputs)
     unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)

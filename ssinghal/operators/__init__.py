@@ -133,6 +133,10 @@ def make_case(
     name = case_name(name)
     info = operators()[name]
     attrs = dict(attrs or {})
+    if not info.attrs.keys() >= attrs.keys():
+        from ssinghal.operators.settings import with_canonical_settings
+
+        attrs = with_canonical_settings(info, attrs)
     for shape in inputs:
         check_shape(shape, f"{name}: input shape")
     if not info.operands:

@@ -13,7 +13,7 @@ from ssinghal.core.memory_config import BufferType, MemoryRequest
 from ssinghal.core.mesh import ShardDim
 from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
-from ssinghal.errors import InvalidCase, RegistryError
+from ssinghal.errors import InvalidCase, RegistryError, unknown
 from ssinghal.operators import find_operator
 from ssinghal.operators.mesh_parts import on_each_chip
 from ssinghal.operators.operator_info import (
@@ -30,6 +30,8 @@ from ssinghal.operators.operator_info import (
     to_nhwc,
     working_shapes,
 )
+from ssinghal.operators.settings import check_board, check_name, settings_of, table
+from ssinghal.operators.settings.passing import Passing, built
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,32 @@ class BoundCall:
 
     @cached_property
     def attrs(self) -> Attrs:
-        """With the operator's defaults; those of collectives with the mesh too."""
-        attrs = self.info.complete_attrs(self.case.attrs)
+        """With the operator's defaults, without settings; those of collectives with the mesh too."""
+        given = self.case.attrs
+        settings = self.settings
+        for name in given:
+            if name not in self.info.attrs and name not in settings:
+                check_name(self.info, name)
+        stated = {name: given[name] for name in given if name not in settings} if settings else given
+        attrs = self.info.complete_attrs(stated)
         if self.info.traits.collective:
             attrs[MESH] = self.board.mesh if self.board else ONE_CHIP
         return attrs
+
+    @cached_property
+    def settings(self) -> Attrs:
+        """The attributes that are arguments of TTNN's call alone, such as a program config, in their JSON form."""
+        given = self.case.attrs
+        if self.info.attrs.keys() >= given.keys():
+            return {}
+        known = settings_of(self.info)
+        return {name: value for name, value in given.items() if name in known}
+
+    @cached_property
+    def functions(self) -> tuple[str, ...]:
+        """The TTNN functions that get the settings: that of this very call, where the operator states it."""
+        choose = self.info.traits.function
+        return self.info.functions if choose is None else (choose(self.shapes, self.attrs),)
 
     @property
     def fabric(self) -> str | None:
@@ -156,6 +179,7 @@ class BoundCall:
             layout = form_layout or layout
         elif traits.nhwc:
             shape = to_nhwc(shape) if traits.nhwc is MapResult.NHWC else flat_nhwc(shape)
+        layout = self._layout_setting() or layout
         memory = placement.output_config
         if memory is None or traits.output_fixed:
             memory = MemoryConfig(traits.ttnn_output) if traits.ttnn_output else placement.memory_config
@@ -165,6 +189,12 @@ class BoundCall:
         if placement.output_memory is not OutputMemory.SAME:
             return self._in_shards(spec, MemoryRequest(memory.buffer, placement.output_sharding))
         return self._like_first(spec)
+
+    def _layout_setting(self) -> Layout | None:
+        """Returns the layout that a setting requests of the result."""
+        configs = [self.settings, *(value for value in self.settings.values() if isinstance(value, dict))]
+        named = [config["output_layout"] for config in configs if config.get("output_layout")]
+        return Layout(named[0].lower()) if named else None
 
     def _like_first(self, spec: TensorSpec) -> TensorSpec:
         """Returns the spec of a result in the memory of the first operand: in the same shards where they hold it, else in
@@ -193,6 +223,30 @@ class BoundCall:
         """Raises InvalidCase unless the number of operands, the attributes and the shapes go together."""
         self.info.check_operands(self.on_chip.inputs)
         _ = self.results
+        if self.settings:
+            self._check_settings()
+
+    def _check_settings(self) -> None:
+        """Raises InvalidCase for a setting that this call does not take, or that contradicts an attribute or the board."""
+        taken = settings_of(self.info, self.functions)
+        for name in self.settings:
+            if name not in taken:
+                called = " or ".join(f"ttnn.{function}" for function in self.functions)
+                raise InvalidCase(f"{self.info.name}: {unknown(f'setting of {called}, which this call runs,', name, taken)}")
+        if self.info.traits.check_settings is not None:
+            self.info.traits.check_settings(self.settings, self.attrs)
+        if self.board is not None:
+            check_board(self.info.name, self.settings, taken, self.board)
+
+    def settings_by_function(self, *, merged: bool = True) -> dict[str, Attrs]:
+        """Returns the settings for each TTNN function of the call that takes some. ``merged``: also those that the operator
+        itself passes, merged with its attributes."""
+        left_out = () if merged else self.info.traits.merged_settings
+        found = {}
+        for function in self.functions:
+            taken = settings_of(self.info, (function,))
+            found[function] = {n: v for n, v in self.settings.items() if n in taken and n not in left_out}
+        return {function: settings for function, settings in found.items() if settings}
 
     def specs(self) -> tuple[list[TensorSpec], list[TensorSpec]]:
         """Operands and results of a checked call."""
@@ -214,7 +268,17 @@ class BoundCall:
         """Calls TTNN and lists the results. ``out`` and ``values``: see ``Call``."""
         if self.info.call is None:
             raise RegistryError(f"{self.info.name}: no TTNN call")
-        return _listed(self.info.call(Call(ttnn, device, list(tensors), self.attrs, dict(out), self.on_chip, values)))
+        arguments = device, list(tensors), self.attrs, dict(out), self.on_chip, values, self.settings
+        if not self.settings:
+            return _listed(self.info.call(Call(ttnn, *arguments)))
+        keywords = {
+            function: {name: built(ttnn, value, table().functions[function][name]) for name, value in settings.items()}
+            for function, settings in self.settings_by_function(merged=False).items()
+        }
+        passing = Passing(ttnn, keywords)
+        results = _listed(self.info.call(Call(passing.ttnn, *arguments)))
+        passing.check(self.info.name)
+        return results
 
     def reference(self, torch: Any, tensors: Sequence[Any]) -> list[Any]:
         """torch's results on tensors of ``shapes``."""

@@ -35,6 +35,7 @@ from ssinghal.operators.operator_info import (
     working_shapes,
 )
 from ssinghal.operators.reshape import in_requested_memory
+from ssinghal.operators.settings.passing import built_fields
 
 MAP, VOLUME = 4, 5  # ranks
 SPATIAL = ("stride", "padding", "dilation", "output_padding")
@@ -186,8 +187,14 @@ def _precision(c: Call) -> tuple[dict[str, Any], dict[str, Any]]:
     return call, {WEIGHTS_DTYPE: getattr(c.ttnn, weights.value)} if dtype.is_block_float or weights is not dtype else {}
 
 
+def _stated(c: Call, setting: str) -> dict[str, Any]:
+    """Returns the fields of a config that the call states, as arguments of its class."""
+    return built_fields(c.ttnn, c.settings[setting]) if c.settings.get(setting) else {}
+
+
 def _conv1d(c: Call, image: Shape, spatial: dict[str, list[int]]) -> Any:
     arguments, config = _precision(c)
+    config |= _stated(c, "conv_config")
     return c.ttnn.conv1d(
         input_tensor=c.inputs[0],
         weight_tensor=c.inputs[1],
@@ -199,13 +206,13 @@ def _conv1d(c: Call, image: Shape, spatial: dict[str, list[int]]) -> Any:
         **_channels(c, image),
         **_common(c),
         **arguments,
-        **({"conv_config": c.ttnn.Conv1dConfig(**config)} if config else {}),
+        **({"conv_config": c.ttnn.Conv1dConfig(**config)} if config or "conv_config" in c.settings else {}),
     )
 
 
 def _map(c: Call, image: Shape, spatial: dict[str, list[int]]) -> dict[str, Any]:
     arguments, config = _precision(c)
-    config |= _blocks(c)
+    config |= _blocks(c) | _stated(c, "conv_config")
     return {
         "input_tensor": c.inputs[0],
         "input_height": image[2],
@@ -217,7 +224,7 @@ def _map(c: Call, image: Shape, spatial: dict[str, list[int]]) -> dict[str, Any]
         **_channels(c, image),
         **_common(c),
         **arguments,
-        **({"conv_config": c.ttnn.Conv2dConfig(**config)} if config else {}),
+        **({"conv_config": c.ttnn.Conv2dConfig(**config)} if config or "conv_config" in c.settings else {}),
     }
 
 
@@ -278,6 +285,29 @@ def _torch(t: Any, x: Sequence[Any], a: Attrs) -> Any:
     spatial = {name: _spatial(a, name, dims) for name in SPATIAL}
     bias = x[2] if len(x) > 2 else None
     return t.convolution(x[0], x[1], bias, **spatial, transposed=a["transposed"], groups=a["groups"])
+
+
+def _function(shapes: Sequence[Shape], attrs: Attrs) -> str:
+    if len(shapes[0]) == VOLUME:
+        return "experimental.conv3d"
+    return "conv1d" if len(shapes[0]) < MAP else "conv_transpose2d" if attrs["transposed"] else "conv2d"
+
+
+def _check_settings(settings: Attrs, attrs: Attrs) -> None:
+    """Raises InvalidCase where an attribute and a config differ on the same thing."""
+    config = settings.get("conv_config") or {}
+    shard = attrs["shard_layout"]
+    stated = {
+        WEIGHTS_DTYPE: None if attrs[WEIGHTS_DTYPE] == AUTO else weights_dtype(DType.BFLOAT16, attrs).value,
+        "shard_layout": None if shard == AUTO else f"{shard.upper()}_SHARDED",
+        "act_block_h_override": attrs["act_block_h"] or None,
+    }
+    for name, value in stated.items():
+        if value is not None and config.get(name, value) != value:
+            attribute = name.removesuffix("_override")
+            raise InvalidCase(f"convolution: {attribute} {value} contradicts {name}={config[name]} of conv_config")
+    if attrs["slices"] != AUTO and settings.get("slice_config"):
+        raise InvalidCase(f"convolution: slices {attrs['slices']} and slice_config state the same: give one of them")
 
 
 def _cut(call: CuttableCall) -> Axes | None:
@@ -354,6 +384,9 @@ CONVOLUTION = OperatorInfo(
         row_alignment=TILE_EDGE,  # conv3d writes whole tiles of channels, of which a caller sees those it requested
         temporaries=True,
         moves_output=True,
+        function=_function,
+        merged_settings=("conv_config",),
+        check_settings=_check_settings,
     ),
     limitations=(
         Limitation(

@@ -16,7 +16,7 @@ from typing import Any
 from ssinghal.core.case import Case
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
-from ssinghal.operators.dim_rule import Axes, CuttableCall, Dim, DimRule, Dims, along
+from ssinghal.operators.dim_rule import Axes, CuttableCall, Dim, DimRule, Dims, ResizableCall, Sizes, along
 from ssinghal.operators.dims import cut_rows, equal_operands, trailing, units
 from ssinghal.operators.operator_info import (
     INTEGERS,
@@ -29,7 +29,6 @@ from ssinghal.operators.operator_info import (
     OperatorInfo,
     Sample,
     Traits,
-    aten,
     operand_spec,
     weights_dtype,
 )
@@ -72,6 +71,27 @@ def _at_least_2d(shape: Shape) -> Shape:
     return shape if len(shape) > 1 else (1, *shape)
 
 
+# TTNN reads either matrix transposed: of the shapes of a call, the last two dims then change places.
+TRANSPOSES = {"transpose_a": Attr("bool", False), "transpose_b": Attr("bool", False)}
+
+
+def _as_multiplied(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
+    """Returns the shapes of two matrices as they are multiplied."""
+    return [
+        _transposed(shape) if attrs[name] and len(shape) > 1 else shape for name, shape in zip(TRANSPOSES, shapes, strict=True)
+    ]
+
+
+def _turned(tensors: Sequence[Any], attrs: Attrs) -> list[Any]:
+    """Returns two torch tensors as they are multiplied."""
+    return [x.mT if attrs[name] and x.dim() > 1 else x for name, x in zip(TRANSPOSES, tensors, strict=True)]
+
+
+def _transposes(attrs: Attrs) -> dict[str, bool]:
+    """Returns the arguments of TTNN's call; none where nothing is transposed."""
+    return {name: True for name in TRANSPOSES if attrs[name]}
+
+
 def _multiplied(inputs: Sequence[Shape]) -> Sequence[Dims]:
     """Axes are the dims of the result, and one more for the columns of the first matrix, which are the rows of the second.
 
@@ -89,7 +109,7 @@ def _multiplied(inputs: Sequence[Shape]) -> Sequence[Dims]:
 def _cut_product(call: CuttableCall) -> Axes | None:
     """Batches, rows of the first matrix, and columns of the second; a bias of one dim is placed as a row."""
     *_, a, b = call.inputs
-    if len(a) != len(b) or len(a) < 2:
+    if len(a) != len(b) or len(a) < 2 or any(call.attrs.get(name) for name in TRANSPOSES):
         return None
     batches = call.ties[-2][:-2]
     broadcast = [d for d, dim in enumerate(batches) if dim is None]
@@ -97,26 +117,32 @@ def _cut_product(call: CuttableCall) -> Axes | None:
     return call.axes([along(len(a))], units(call.results[0], broadcast), placed=placed)
 
 
-PRODUCT = DimRule(_multiplied, cut=_cut_product)
+def _resize_product(call: ResizableCall, sizes: Sizes) -> Attrs:
+    if any(call.attrs.get(name) for name in TRANSPOSES):
+        raise call.no(min(sizes), "since TTNN transposes a matrix of this call")
+    return call.attrs
+
+
+PRODUCT = DimRule(_multiplied, resize=_resize_product, cut=_cut_product)
 
 # mm, bmm, matmul ----------------------------------------------------------------------------------------------------------
 
 
 def _infer_mm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     _ranks("mm", shapes, 2, 2)
-    return [_product(*shapes)]
+    return [_product(*_as_multiplied(shapes, attrs))]
 
 
 def _infer_bmm(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     _ranks("bmm", shapes, 3, 3)
     if shapes[0][0] != shapes[1][0]:
         raise InvalidCase(f"bmm: batches of {shapes[0][0]} and {shapes[1][0]} matrices")
-    return [_product(*shapes)]
+    return [_product(*_as_multiplied(shapes, attrs))]
 
 
 def _infer_matmul(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     """Follows torch: a vector is a row on the left and a column on the right, batch dims broadcast."""
-    a, b = shapes
+    a, b = _as_multiplied(shapes, attrs)
     left = _at_least_2d(a)
     right = b if len(b) > 1 else (*b, 1)
     height, width = _product(left[-2:], right[-2:])
@@ -148,11 +174,11 @@ def _weight(case: Case, shape: Shape, attrs: Attrs) -> TensorSpec:
 
 
 def _torch_product(name: str) -> Callable[[Any, Sequence[Any], Attrs], Any]:
-    return lambda torch, tensors, attrs: getattr(torch.ops.aten, name)(*tensors)
+    return lambda torch, tensors, attrs: getattr(torch.ops.aten, name)(*_turned(tensors, attrs))
 
 
 def _matmul(c: Call) -> Any:
-    return c.ttnn.matmul(*c.inputs, **c.out)
+    return c.ttnn.matmul(*c.inputs, **_transposes(c.attrs), **c.out)
 
 
 # addmm, linear ------------------------------------------------------------------------------------------------------------
@@ -198,6 +224,7 @@ def _scales_row(shapes: Sequence[Shape], attrs: Attrs) -> bool:
 def _infer_linear(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     x, weight, *bias = shapes
     _ranks("linear", (weight,), 2)
+    x = _transposed(x) if attrs["transpose_a"] and len(x) > 1 else x
     if x[-1] != weight[1]:
         raise InvalidCase(f"linear: {list(x)} has {x[-1]} features, the weight {list(weight)} takes {weight[1]}")
     if bias and bias[0] != (weight[0],):
@@ -206,14 +233,23 @@ def _infer_linear(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
 
 
 def _place_linear(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec]:
-    """Places the weight as ports of models prepare it, [in, out], and the bias as one row."""
+    """Places the weight as ports of models prepare it, [in, out], and the bias as one row.
+
+    With ``transpose_b`` it stays as torch has it, [out, in], and TTNN transposes it.
+    """
     x, weight, *bias = shapes
-    return [operand_spec(case, x), _weight(case, _transposed(weight), attrs), *(operand_spec(case, (1, *b)) for b in bias)]
+    placed = weight if attrs["transpose_b"] else _transposed(weight)
+    return [operand_spec(case, x), _weight(case, placed, attrs), *(operand_spec(case, (1, *b)) for b in bias)]
 
 
 def _linear(c: Call) -> Any:
     x, weight, *bias = c.inputs
-    return c.ttnn.linear(x, weight, bias=bias[0] if bias else None, **c.out)
+    return c.ttnn.linear(x, weight, bias=bias[0] if bias else None, **_transposes(c.attrs), **c.out)
+
+
+def _torch_linear(torch: Any, tensors: Sequence[Any], attrs: Attrs) -> Any:
+    x, *rest = tensors
+    return torch.ops.aten.linear(x.mT if attrs["transpose_a"] and x.dim() > 1 else x, *rest)
 
 
 def _sample_linear(shape: Shape) -> Sample:
@@ -224,6 +260,8 @@ def _sample_linear(shape: Shape) -> Sample:
 
 def _cut_features(call: CuttableCall) -> Axes | None:
     """Rows of the input can be cut; weight and bias are not."""
+    if call.attrs["transpose_a"]:
+        return None
     return cut_rows(call, [len(call.inputs[0]) - 1])
 
 
@@ -288,7 +326,7 @@ OPERATORS = (
         call=_matmul,
         torch=_torch_product("mm"),
         infer=_infer_mm,
-        attrs={WEIGHTS_DTYPE: SAME_DTYPE},
+        attrs={WEIGHTS_DTYPE: SAME_DTYPE, **TRANSPOSES},
         place=_place_product,
         sample=lambda shape: Sample((_folded(shape, 2), _square(shape)), {}),
         dims=PRODUCT,
@@ -301,8 +339,9 @@ OPERATORS = (
         operands=("self", "mat2"),
         ttnn="ttnn.matmul",
         call=_matmul,
-        torch=aten("bmm"),
+        torch=_torch_product("bmm"),
         infer=_infer_bmm,
+        attrs=TRANSPOSES,
         sample=lambda shape: Sample(((batch := _folded(shape, 3)), _transposed(batch)), {}),
         dims=PRODUCT,
         traits=MATMUL,
@@ -316,7 +355,7 @@ OPERATORS = (
         call=_matmul,
         torch=_torch_product("matmul"),
         infer=_infer_matmul,
-        attrs={WEIGHTS_DTYPE: SAME_DTYPE},
+        attrs={WEIGHTS_DTYPE: SAME_DTYPE, **TRANSPOSES},
         place=_place_product,
         sample=lambda shape: Sample((shape, _transposed(_at_least_2d(shape))), {}, channels_last=False),
         dims=PRODUCT,
@@ -338,7 +377,12 @@ OPERATORS = (
         place=_place_addmm,
         sample=lambda shape: Sample((_folded(shape, 2), _folded(shape, 2), _square(shape)), {}),
         dims=replace(PRODUCT, subject=1),
-        traits=Traits(ttnn_output=BufferType.DRAM, temporaries=True, weights=(0, 2)),
+        traits=Traits(
+            ttnn_output=BufferType.DRAM,
+            temporaries=True,
+            weights=(0, 2),
+            function=lambda shapes, attrs: "linear" if _adds_row(shapes) else "addmm",
+        ),
         limitations=(
             *LIMITATIONS,
             Limitation("TTNN adds a bias of the result's shape or one row, nothing between", when=_broadcasts_bias),
@@ -356,9 +400,9 @@ OPERATORS = (
         operands=("input", "weight", "bias?"),
         ttnn="ttnn.linear",
         call=_linear,
-        torch=_torch_product("linear"),
+        torch=_torch_linear,
         infer=_infer_linear,
-        attrs={WEIGHTS_DTYPE: SAME_DTYPE},
+        attrs={WEIGHTS_DTYPE: SAME_DTYPE, **TRANSPOSES},
         place=_place_linear,
         sample=_sample_linear,
         dims=DimRule(cut=_cut_features),

@@ -258,13 +258,8 @@ def _group_norm(c: Call) -> Any:
     By default TTNN takes blocks that overflow L1 for tall maps. Its program buffers hold seven copies of a block (measured):
     rows x tiles that one group of channels can span.
     """
-    x, channels, groups = c.inputs[0], c.inputs[0].shape[-1], _groups(c.attrs)
-    tile_rows = math.prod(tuple(x.padded_shape)[:-1]) // TILE_EDGE
-    grid = _group_norm_grid(c, tile_rows, groups)
-    core_rows = tile_rows // (grid.x // _columns(grid.x, groups, channels) * grid.y)
-    tile_bytes = TensorSpec((1, 1), c.case.placement.dtype).page_bytes
-    bank_bytes = c.ttnn.get_memory_view(c.device, c.ttnn.BufferType.L1).total_bytes_per_bank
-    block_rows = max(1, bank_bytes // 2 // (7 * _tiles_of_a_group(channels // groups) * tile_bytes))
+    x, groups = c.inputs[0], _groups(c.attrs)
+    stated = {"core_grid", "num_out_blocks"} & c.settings.keys()
     return c.ttnn.group_norm(
         x,
         num_groups=groups,
@@ -272,11 +267,22 @@ def _group_norm(c: Call) -> Any:
         weight=_optional(c.inputs, 1),
         bias=_optional(c.inputs, 2),
         inplace=False,
-        core_grid=grid,
-        num_out_blocks=ceil_div(core_rows, block_rows),
         output_layout=x.layout,
+        **({} if stated else _blocks(c, groups)),
         **c.out,
     )
+
+
+def _blocks(c: Call, groups: int) -> dict[str, Any]:
+    """Returns grid and blocks of a call that states neither."""
+    x, channels = c.inputs[0], c.inputs[0].shape[-1]
+    tile_rows = math.prod(tuple(x.padded_shape)[:-1]) // TILE_EDGE
+    grid = _group_norm_grid(c, tile_rows, groups)
+    core_rows = tile_rows // (grid.x // _columns(grid.x, groups, channels) * grid.y)
+    tile_bytes = TensorSpec((1, 1), c.case.placement.dtype).page_bytes
+    bank_bytes = c.ttnn.get_memory_view(c.device, c.ttnn.BufferType.L1).total_bytes_per_bank
+    block_rows = max(1, bank_bytes // 2 // (7 * _tiles_of_a_group(channels // groups) * tile_bytes))
+    return {"core_grid": grid, "num_out_blocks": ceil_div(core_rows, block_rows)}
 
 
 def _group_norm_grid(c: Call, tile_rows: int, groups: int) -> Any:

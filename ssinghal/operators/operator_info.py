@@ -96,6 +96,8 @@ class Call:
     case: Case
     # whether the result's values will be read
     values: bool = False
+    # settings of the call in their JSON form; they reach TTNN's functions by themselves, but for ``merged_settings``
+    settings: Attrs = field(default_factory=dict)
 
 
 Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]
@@ -158,6 +160,12 @@ class Traits:
     indices: tuple[int, ...] = ()
     # it moves data between the chips of a mesh, whose rows and columns are its attribute MESH, which no case has
     collective: bool = False
+    # (shapes, attributes) -> the TTNN function that makes the call, where the operator has several; None: all of them
+    function: Callable[[Sequence[Shape], Attrs], str] | None = None
+    # settings that the operator's own call passes, merged with its attributes
+    merged_settings: tuple[str, ...] = ()
+    # (settings, attributes): raises InvalidCase where they contradict each other
+    check_settings: Callable[[Attrs, Attrs], None] | None = None
     # correlation with torch's result below which the values are wrong
     min_pcc: float = 0.999
 

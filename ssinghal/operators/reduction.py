@@ -271,6 +271,23 @@ OPERATORS = (
             Limitation("ttnn.softmax takes floating-point dtypes but bfloat4_b", dtypes=(*INTEGERS, DType.BFLOAT4_B)),
         ),
     ),
+    OperatorInfo(  # which alone takes a program config
+        names=("softmax_in_place",),
+        aten=(),
+        operands=("self",),
+        ttnn="ttnn.softmax_in_place",
+        call=lambda c: c.ttnn.softmax_in_place(c.inputs[0], dim=c.attrs["dim"]),
+        torch=lambda t, tensors, a: t.softmax(tensors[0], a["dim"]),
+        infer=_infer_along,
+        attrs={"dim": Attr("int", -1)},
+        sample=lambda shape: _sample(shape, dim=-1),
+        dims=OTHER_DIMS,
+        traits=Traits(temporaries=True, in_place=True, output_fixed=True),
+        limitations=(
+            Limitation("ttnn.softmax_in_place takes tile layout only", layouts=TILE_ONLY),
+            Limitation("ttnn.softmax_in_place takes floating-point dtypes only", dtypes=INTEGERS),
+        ),
+    ),
     OperatorInfo(
         names=("topk",),
         aten=("aten.topk.default",),

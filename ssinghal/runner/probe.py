@@ -19,6 +19,7 @@ from ssinghal.device.usage import usage_of
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators.binding import bind
+from ssinghal.operators.settings.passing import lacking
 
 # What TTNN's Python bindings raise; MemoryError is host memory. Anything else is a bug of the harness and is not caught.
 TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
@@ -122,6 +123,8 @@ class _Attempt:
                 return invalid
             for limitation in self.call.limitations(self.board):
                 return Verdict(Status.UNSUPPORTED, stage="call", decided_by=DecidedBy.REGISTRY, message=limitation.reason)
+            if missing := self._missing_setting():
+                return Verdict(Status.UNSUPPORTED, stage="call", decided_by=DecidedBy.REGISTRY, message=missing)
             if (
                 self.call.host_tiles > self.limits.host_tiles
                 and estimate(self.case, self.board).verdict is not Prediction.EXCEEDS
@@ -134,6 +137,13 @@ class _Attempt:
         kept = self.kept = self.session.allocated_bytes()  # buffers of the program cache are neither operand nor result
         self.resident = {kind: size - kept.get(kind, 0) for kind, size in self.resident.items() if size > kept.get(kind, 0)}
         return verdict
+
+    def _missing_setting(self) -> str:
+        """Returns the setting of the call that this release of TTNN lacks; empty where it has all."""
+        if not self.call.settings:
+            return ""
+        missing = lacking(self.session.ttnn, self.call.settings_by_function())
+        return missing and f"ttnn {self.session.facts.ttnn} has no {missing}"
 
     def _complete(self) -> Verdict | None:
         """Sets the specs of operands and results; for an invalid call those of the plain inputs, and returns a verdict."""

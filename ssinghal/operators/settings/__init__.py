@@ -6,6 +6,7 @@ Program configs, core grids, compute kernel configs, fused activations. ``table`
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.operators.settings.table import Field, settings_of, table
 from ssinghal.operators.settings.values import canonical
 
-__all__ = ["check_board", "check_name", "settings_of", "with_canonical_settings"]
+__all__ = ["check_board", "check_name", "settings_of", "table", "with_canonical_settings"]
 
 
 def with_canonical_settings(info: OperatorInfo, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,7 +38,8 @@ def check_name(info: OperatorInfo, name: str) -> None:
         return
     takers = [function for function, taken in table().functions.items() if name in taken]
     if takers:
-        listed = ", ".join(f"ttnn.{function}" for function in takers[:4]) + (" and others" if len(takers) > 4 else "")
+        near = difflib.get_close_matches(info.functions[0] if info.functions else name, takers, n=4, cutoff=0)
+        listed = ", ".join(f"ttnn.{function}" for function in near) + (" and others" if len(takers) > 4 else "")
         raise InvalidCase(f"{info.name}: {name} is a setting of {listed}; {info.ttnn} does not take it")
     raise InvalidCase(f"{info.name}: {unknown('attribute', name, [*info.attrs, *settings_of(info)])}")
 

@@ -3,8 +3,8 @@
     ttnn.SDPAProgramConfig(compute_with_storage_grid_size=ttnn.CoreCoord(8, 8), q_chunk_size=32, k_chunk_size=64)
     SDPAProgramConfig(compute_with_storage_grid_size=8-8, sub_core_grids=std::nullopt, q_chunk_size=32, …)
 
-Both become JSON: a constructor an object with its ``type`` (and arguments without a name under ``args``), a member of an enum or
-a name of the module ``{"name": …}``, and ``8-7`` or ``(x=8, y=7)``, as TTNN prints cores, a list of numbers.
+Both become JSON: a constructor an object with its ``type`` (and arguments without a name under ``args``), a member of an enum
+or a name of the module ``{"name": …}``, and ``8-7`` or ``(x=8, y=7)``, as TTNN prints cores, a list of numbers.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _lacking_value(ttnn: ModuleType, value: Any, field: Field) -> str:
     if isinstance(value, Mapping):
         return _lacking_class(ttnn, value)
     enums = [kind for kind in field.kinds if kind in table().enums and kind != "DataType"]
-    if enums and isinstance(value, str) and value not in dict(table().constants.values()).values():
+    if enums and isinstance(value, str) and (enums[0], value) not in table().constants.values():
         members = getattr(getattr(ttnn, enums[0], None), "__members__", None)
         return f"ttnn.{enums[0]}.{value}" if members is None or value not in members else ""
     return ""

@@ -1,4 +1,4 @@
-"""Which settings TTNN's functions and config classes take, by release: ``settings.yaml``, which ``scripts/settings.py`` writes."""
+"""Which settings TTNN's functions and config classes take, by release: ``settings.yaml``, by ``scripts/settings.py``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Table:
 def table() -> Table:
     """Returns what all releases take together."""
     text = resources.files(__package__).joinpath("settings.yaml").read_text()
-    content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  # safe, and in C where there is one
+    content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # safe, and in C where there is one
     releases = tuple(content["releases"])
 
     def owners(listed: Mapping[str, Mapping[str, str]]) -> Mapping[str, Fields]:

@@ -1,8 +1,8 @@
 """Turns the value of a setting, however it is written, into the one JSON form that a case keeps.
 
 Forms: JSON with a ``type`` for config classes; the Python of ports, ``ttnn.SDPAProgramConfig(q_chunk_size=32, …)``; what TTNN
-prints. In the JSON form cores are ``[columns, rows]``, core ranges a text as in memory configs (``8x8``, ``0,0-7,2``), and members
-of enums TTNN's names, or those of our dtypes.
+prints. In the JSON form cores are ``[columns, rows]``, core ranges a text as in memory configs (``8x8``, ``0,0-7,2``), and
+members of enums have TTNN's names, dtypes ours.
 """
 
 from __future__ import annotations
