@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ssinghal.core.case import Case
-from ssinghal.operators.binding import specs_of
+from ssinghal.operators.binding import unsharded_specs
 
 
 def sample(cases: Sequence[Case], per_name: int) -> list[Case]:
@@ -38,5 +38,5 @@ def _spread(cases: Sequence[Case], count: int) -> list[Case]:
 
 def case_bytes(case: Case) -> int:
     """Returns the logical bytes of all operands and results. InvalidCase for an impossible call."""
-    operands, results = specs_of(case)
+    operands, results = unsharded_specs(case)
     return sum(spec.logical_bytes for spec in (*operands, *results))

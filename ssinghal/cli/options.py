@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ssinghal.catalog.placements import PLACEMENTS
 from ssinghal.cli.parameter_types import (
     BoardName,
     BoardNames,
@@ -17,6 +18,7 @@ from ssinghal.cli.parameter_types import (
     Named,
     OneOf,
     OperatorName,
+    PlacementNames,
     ReleaseVersion,
     Seconds,
 )
@@ -99,6 +101,21 @@ sharded_memory: Decorator = click.option(
     default="dram",
     metavar="MEMORY",
     help="dram, l1, or sharded: l1:height, l1:block@8x8, l1:width@8x6:576x480, dram:width@12.",
+)
+
+
+placements: Decorator = click.option(
+    "--placements",
+    type=PlacementNames(),
+    default=(),
+    metavar="LIST",
+    help=f"Run each call once per placement, comma-separated: {', '.join(PLACEMENTS)}, or a memory such as l1:block@8x8.",
+)
+weights: Decorator = click.option(
+    "--weights",
+    type=DTypeName(),
+    metavar="DTYPE",
+    help="Dtype of the weights of convolutions and matrix products, e.g. bfloat8_b.",
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from ssinghal.catalog.placements import PLACEMENTS, parse_placements
 from ssinghal.core.boards import board_names, board_note, load_board
 from ssinghal.core.memory_config import ShardKind
 from ssinghal.core.parsing import dtype_named, seconds
@@ -86,6 +87,16 @@ class Memory(Named):
         if self._others and ":" not in value:
             raise InvalidCase(unknown(self._what, value, (*self._others, "l1:height", "l1:block@8x8")))
         return str(memory_request(value, self._what))
+
+
+class PlacementNames(Named):
+    """Comma-separated placements of a catalog's calls, each once."""
+
+    def names(self) -> Iterable[str]:
+        return PLACEMENTS
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else parse_placements(value)
 
 
 class BoardName(Named):

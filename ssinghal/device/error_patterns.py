@@ -246,11 +246,14 @@ _PROGRAM = re.compile(r"\bin program \d+")  # its index in the process, which di
 _SOURCE = re.compile(r"(?:^|/)((?:tt_metal|tt_stl|ttnn)/.*)")  # without the folder of the build
 
 
-def translate_error(error_type: str, text: str) -> Verdict:
+def translate_error(error_type: str, text: str, *, plain: bool = True) -> Verdict:
     """Returns the verdict of an exception with type name ``error_type`` and text ``text``; the caller sets its ``stage``.
 
     ``oom`` with all numbers of the message for the wording of a memory failure, ``unsupported`` for one that rejects a call for
     another reason, else ``error``. Only the first ``HEAD_CHARS`` characters are used.
+
+    ``plain``: whether all tensors are interleaved and alike, and no setting is given. Of a call that is not, every check of its
+    arguments that fails is a rule of TTNN, whatever the wording, and the call is ``unsupported`` (see ``_refusal``).
     """
     head = text[:HEAD_CHARS].partition("\nbacktrace:")[0]
     thrown = _THROWN.match(head)
@@ -267,9 +270,34 @@ def translate_error(error_type: str, text: str) -> Verdict:
     message = " ".join(head.split())  # a message may be wrapped by a log
     pattern, match = known_wording(error_type, message)
     if pattern is None or match is None:
-        return unknown
+        return unknown if plain or not thrown else _refusal(unknown)
     fields = _fields(match)
     return replace(unknown, status=pattern.status, resource=_resource(pattern, fields), **fields)
+
+
+# Where TTNN checks what a call requests: in its operators, in the specs of tensors, in what a program says of its buffers. Not
+# in the allocator, the dispatch of programs or the compiler of kernels, whose failures are its own.
+_CHECKS = re.compile(
+    r"(?:ttnn/|tt_metal/(?:api/tt-metalium/|common/work_split|common/(?:shape|core_coord)|impl/(?:tensor|buffers|data_format|"
+    r"metal2_host_api/program_spec/validation)/))"
+)
+# What a failed check states of TTNN itself, or of a memory in words that no row has, is no rule of the operator.
+_NO_RULE = re.compile(
+    r"unreachable|unexpected|internal|should (?:not|never)|std::|null|\bassert|\bbug\b|not (?:initialized|allocated)"
+    r"|failed to\b"
+    r"|cannot set circular buffer|out of memory|not enough|not fit\b|insufficient|too (?:large|big) (?:for|to)\b"
+    r"|exceed.*(?:\bL1\b|memory|bytes|\d B\b)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s+[A-Z])")
+
+
+def _refusal(error: Verdict) -> Verdict:
+    """Returns ``unsupported``, with the sentence of TTNN's check alone, where a check of the call's arguments failed."""
+    if not _CHECKS.match(error.thrown_at) or _NO_RULE.search(error.message):
+        return error
+    end = _SENTENCE_END.search(error.message)
+    return replace(error, status=Status.UNSUPPORTED, message=error.message[: end.end()] if end else error.message)
 
 
 def known_wording(error_type: str, message: str) -> tuple[Pattern, re.Match[str]] | tuple[None, None]:

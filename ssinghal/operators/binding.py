@@ -165,10 +165,18 @@ class BoundCall:
 
     def _output_dtypes(self) -> list[DType]:
         placement, declared = self.on_chip.placement, self.info.traits.output_dtypes
-        usual = placement.operand(0).dtype or placement.dtype
+        usual = placement.operand(self._leader).dtype or placement.dtype
         results = self.results  # first: the dtypes are those of shapes that go together
         dtypes = declared(usual, self.shapes, self.attrs) if callable(declared) else declared
         return [placement.output_dtype or (dtypes[i] if i < len(dtypes) else None) or usual for i in range(len(results))]
+
+    @property
+    def _leader(self) -> int:
+        """Position of the operand that the result follows: the first that is no weight and holds no indices, else the first."""
+        if self.on_chip.placement.is_plain:
+            return 0
+        skipped = {*self.info.traits.weights, *self.info.traits.indices}
+        return next((position for position in range(len(self.on_chip.inputs)) if position not in skipped), 0)
 
     def _output(self, shape: Shape, dtype: DType) -> TensorSpec:
         placement, traits = self.on_chip.placement, self.info.traits
@@ -197,12 +205,13 @@ class BoundCall:
         return Layout(named[0].lower()) if named else None
 
     def _like_first(self, spec: TensorSpec) -> TensorSpec:
-        """Returns the spec of a result in the memory of the first operand: in the same shards where they hold it, else in
-        shards of that kind on the same cores."""
-        request = self.on_chip.placement.operand(0).memory or self.on_chip.placement.request
+        """Returns the spec of a result in the memory of the operand that it follows: in the same shards where they hold it,
+        else in shards of that kind on the same cores."""
+        leader = self._leader
+        request = self.on_chip.placement.operand(leader).memory or self.on_chip.placement.request
         if request.sharding is None:
             return replace(spec, memory=request.interleaved)
-        first = self.inputs[0] if self.inputs else None
+        first = self.inputs[leader] if self.inputs else None
         if first is not None and first.memory.shard is not None:
             plain = replace(first, memory=spec.memory)  # shards pad rows, so that only unsharded specs compare
             if (plain.layout, plain.padded_2d) == (spec.layout, spec.padded_2d):
@@ -218,6 +227,11 @@ class BoundCall:
         if config is not None and not placement.is_plain and self.outputs:
             config = self.outputs[0].memory
         return RequestedOutput(config, placement.output_dtype)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all tensors are interleaved and alike, and no argument is a setting of TTNN's own."""
+        return self.case.placement.is_plain and not self.settings
 
     def check(self) -> None:
         """Raises InvalidCase unless the number of operands, the attributes and the shapes go together."""
@@ -300,8 +314,16 @@ def specs_of(case: Case, board: Board | None = None) -> tuple[list[TensorSpec], 
     return bind(case, board).specs()
 
 
+def unsharded_specs(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Operands and results as of ``specs_of``, interleaved: shards, which depend on the board, change no logical bytes."""
+    placement = case.placement
+    if placement.is_plain:
+        return specs_of(case)
+    operands = tuple(replace(own, memory=own.memory and MemoryRequest(own.memory.buffer)) for own in placement.operands)
+    return specs_of(replace(case, placement=replace(placement, sharding=None, output_sharding=None, operands=operands)))
+
+
 def largest_bytes(case: Case) -> int:
     """Logical bytes of the largest operand, of the largest result where there is none; InvalidCase as of ``specs_of``."""
-    placement = replace(case.placement, sharding=None, output_sharding=None, operands=())  # they have no logical bytes
-    operands, results = specs_of(replace(case, placement=placement))
+    operands, results = unsharded_specs(case)
     return max(spec.logical_bytes for spec in operands or results)

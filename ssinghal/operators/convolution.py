@@ -387,6 +387,7 @@ CONVOLUTION = OperatorInfo(
         function=_function,
         merged_settings=("conv_config",),
         check_settings=_check_settings,
+        weights=(1, 2),
     ),
     limitations=(
         Limitation(

@@ -117,7 +117,7 @@ LOOKUPS = (
         place=_place_embedding,
         sample=_embedding_sample,
         dims=DimRule(_indices, subject=1, cut=_cut_columns),
-        traits=Traits(temporaries=True, indices=(1,)),
+        traits=Traits(temporaries=True, indices=(1,), weights=(0,)),
         limitations=(
             Limitation("ttnn.embedding takes a bfloat16 table only", dtypes=tuple(d for d in DType if d is not DType.BFLOAT16)),
         ),

@@ -109,7 +109,9 @@ BATCH_NORM = OperatorInfo(
     place=_place_batch_norm,
     sample=_batch_norm_sample,
     dims=DimRule(cut=_cut_channels),
-    traits=Traits(temporaries=True, positive=(4,)),  # in training: the reductions of the batch's own statistics
+    traits=Traits(
+        temporaries=True, positive=(4,), weights=(1, 2, 3, 4)
+    ),  # in training: the reductions of the batch's own statistics
     limitations=(
         Limitation("ttnn.batch_norm takes tile layout only", layouts=(Layout.ROW_MAJOR,)),
         Limitation("ttnn.batch_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),
@@ -180,6 +182,7 @@ LAYER_NORM = OperatorInfo(
     place=_place_last_dim,
     sample=_last_dim_sample(3),
     dims=LEADING_DIMS,
+    traits=Traits(weights=(1, 2)),
     limitations=(
         LAST_DIM_ONLY,
         Limitation("ttnn.layer_norm takes float32, bfloat16 and bfloat8_b only", dtypes=NOT_FLOATS),
@@ -212,6 +215,7 @@ RMS_NORM = OperatorInfo(
     place=_place_last_dim,
     sample=_last_dim_sample(2),
     dims=LEADING_DIMS,
+    traits=Traits(weights=(1,)),
     limitations=(
         LAST_DIM_ONLY,
         Limitation("ttnn.rms_norm takes float32, bfloat16 and bfloat8_b only", dtypes=NOT_FLOATS),
@@ -374,7 +378,12 @@ GROUP_NORM = OperatorInfo(
     place=_place_group_norm,
     sample=_group_norm_sample,
     dims=DimRule(resize=_resize_groups, cut=_cut_groups),
-    traits=Traits(nhwc=MapResult.FLAT, result_form=lambda shape, attrs: (_channels_last_rows(shape), None), temporaries=True),
+    traits=Traits(
+        nhwc=MapResult.FLAT,
+        result_form=lambda shape, attrs: (_channels_last_rows(shape), None),
+        temporaries=True,
+        weights=(1, 2),
+    ),
     limitations=(
         Limitation("ttnn.group_norm takes bfloat16 and float32 only", dtypes=(*BLOCK_FLOATS, *INTEGERS)),
         Limitation("ttnn.group_norm takes multiples of 32 channels", when=lambda shapes, attrs: shapes[0][1] % TILE_EDGE != 0),

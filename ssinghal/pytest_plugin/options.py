@@ -34,6 +34,8 @@ OPTIONS = (
     Option("board", "n150", "board to open or estimate for: a name, or the file of a cluster descriptor"),
     Option("device", "auto", "auto, silicon, simulator or virtual; golden: no device, values only, for development"),
     Option("memory", None, "put operands into dram or l1 instead of where the catalog says"),
+    Option("placements", None, "run each call once per placement, comma-separated: dram, l1, height, l1:block@8x8 …"),
+    Option("weights", None, "dtype of the weights of convolutions and matrix products"),
     Option(
         "policy",
         "skip",

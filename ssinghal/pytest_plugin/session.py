@@ -22,7 +22,7 @@ from ssinghal.pytest_plugin.settings import PluginSettings
 from ssinghal.remedy.probing import probing
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.sweep import Submit
-from ssinghal.runs.summary import left_out
+from ssinghal.runs.summary import left_out, placed_in
 from ssinghal.runs.writer import unprobed
 
 Identity = tuple[str, str]
@@ -51,6 +51,7 @@ class Harness:
     def header(self) -> list[str]:
         choice, versions = self.settings.choice, ", ".join(f"{n} {v}" for n, v in package_versions().items())
         lines = [f"{choice.mode} {choice.board} ({choice.reason}); {len(self.cases)} cases in the catalogs; {versions}"]
+        lines += placed_in(self.settings.placements, self.settings.get("weights"))
         lines += left_out([call.count for call in self.settings.unmapped])
         if choice.mode is DeviceMode.VIRTUAL:
             lines.append("a virtual device gives memory verdicts; numerics are not run")

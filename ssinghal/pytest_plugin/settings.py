@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ import pytest
 
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalogs
+from ssinghal.catalog.placements import in_placements, parse_placements
 from ssinghal.catalog.sampling import sample
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
-from ssinghal.core.parsing import one_of, seconds, tensor_memory, whole_number
+from ssinghal.core.parsing import dtype_named, one_of, seconds, tensor_memory, whole_number
 from ssinghal.core.tensors import TextEnum
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import HarnessError, InvalidCase
@@ -42,6 +43,8 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "board": board_name,
     "device": str,
     "memory": tensor_memory,
+    "placements": parse_placements,
+    "weights": dtype_named,
     "policy": _policy,
     "results": Path,
     "timeout": seconds,
@@ -50,6 +53,13 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "sample": whole_number,
     "workers": whole_number,
 }
+
+
+def _plain(value: Any) -> Any:
+    """Returns an option's value as JSON has it."""
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return value if value is None or isinstance(value, (int, float)) else str(value)
 
 
 class PluginSettings:
@@ -71,10 +81,18 @@ class PluginSettings:
         self.pool_options = self._pool_options()
         self.operators = {suite_name(name) for name in self._lists["op"]}
         catalogs = load_catalogs(self._lists["catalog"] or None)
+        self.placements: tuple[str, ...] = self.get("placements") or ()
+        if self.get("memory") is not None and self.placements:
+            raise HarnessError("--oom-memory and --oom-placements both place the operands: give one of them")
         expansion = expand(catalogs, memory=self.get("memory"), max_bytes=self.get("max-bytes"))
         self.unmapped = expansion.unmapped
         self.cases: dict[str, list[Case]] = {}
-        for case in expansion.cases if self.get("sample") is None else sample(expansion.cases, self.get("sample")):
+        cases: Sequence[Case] = expansion.cases
+        if self.get("sample") is not None:
+            cases = sample(cases, self.get("sample"))
+        if self.placements or self.get("weights") is not None:
+            cases = in_placements(cases, self.placements, self.get("weights"))
+        for case in cases:
             if self.board.arch != CARDS_ARCH:
                 case = replace(case, known_oom=None)
             self.cases.setdefault(case.name, []).append(case)
@@ -84,7 +102,7 @@ class PluginSettings:
 
     def to_json(self) -> dict[str, Any]:
         """Returns every option with the value in force, for ``run.json``, and what else selects tests where it is given."""
-        plain = {k: v if v is None or isinstance(v, (int, float)) else str(v) for k, v in self._values.items()}
+        plain = {k: _plain(v) for k, v in self._values.items()}
         option = self._config.option
         given = {"keyword": option.keyword, "markers": option.markexpr, "tests": list(option.file_or_dir)}
         return {**plain, **self._lists, **self._flags, **{name: value for name, value in given.items() if value}}

@@ -24,6 +24,8 @@ from ssinghal.report.bank_occupancy import Bar, Segment, bars_of, board_of
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.page_parts import Part
 from ssinghal.report.placement_alternatives import Answer
+from ssinghal.report.placement_text import in_words
+from ssinghal.report.placement_view import Placed, PlacementView, placement_views
 from ssinghal.report.statistics import Size
 from ssinghal.runs.change_kinds import TITLES, WORSE, ChangeKind
 from ssinghal.runs.diff import Changes
@@ -32,7 +34,7 @@ from ssinghal.runs.reader import Run
 SCRIPTS = (
     "dom.js", "names.js", "format.js", "unpack.js", "data.js", "state.js", "filters.js", "table.js", "bars.js",
     "remedies.js", "breakdown.js", "changes.js", "overview.js", "matrix.js", "cases.js", "detail.js", "modules.js", "models.js",
-    "padding.js", "main.js",
+    "padding.js", "placements.js", "main.js",
 )  # fmt: skip
 DETAIL_CASES = 500  # in a part of details
 _TEXTS = ("id", "op", "operator", "status", "resource", "stage", "memory", "sentence")
@@ -62,7 +64,9 @@ def page_data(
     run: Run, changes: Changes | None = None, reports: Sequence[GroupReport] | None = None, other_files: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Returns the data of the page as plain values, with the cases of each group in packed parts."""
-    groups = [_group(report) for report in reports or [GroupReport(group) for group in run.groups]]
+    views = {view.setting: view for view in placement_views(run)}
+    reports = reports or [GroupReport(group) for group in run.groups]
+    groups = [_group(report, views.get(str(report.group.setting))) for report in reports]
     return {
         "run": {
             "id": run.id,
@@ -79,7 +83,7 @@ def page_data(
     }
 
 
-def _group(report: GroupReport) -> dict[str, Any]:
+def _group(report: GroupReport, placement_view: PlacementView | None = None) -> dict[str, Any]:
     group = report.group
     board = board_of(group)
     cases, tensors = Part(), Part()
@@ -97,11 +101,49 @@ def _group(report: GroupReport) -> dict[str, Any]:
         "board": group.setting.board,
         "numerics": group.numerics,
         "measuresMemory": group.setting.measures_memory,
+        "placements": _placements(placement_view) if placement_view is not None else None,
         "cases": cases.packed(),
         "tensors": tensors.packed(),
         "details": [part.packed() for part in details],
         "detailCases": DETAIL_CASES,
     }
+
+
+def _placements(view: PlacementView) -> dict[str, Any]:
+    """Returns the placement view: of each model its counts, and its calls with [case, what stops it, headroom, whether that is
+    exact] for each placement."""
+    return {
+        "memories": list(view.memories),
+        "models": [
+            {
+                "model": model.model or model.catalog,
+                "input": model.input_size,
+                "catalog": model.catalog,
+                "text": in_words(model).rstrip(":"),
+                "calls": model.calls,
+                "fit": [model.fitting(memory) for memory in view.memories],
+                "stopped": [{k.value: n for k, n in model.stopped(memory).items()} for memory in view.memories],
+                "rows": [
+                    [calls, row.record.op, row.text, [_placed(row.placed.get(memory)) for memory in view.memories]]
+                    for row, calls in model.rows
+                ],
+            }
+            for model in view.models
+        ],
+    }
+
+
+def _placed(placed: Placed | None) -> list[Any] | None:
+    if placed is None:
+        return None
+    record = placed.record
+    return [
+        f"{record.op}:{record.key}",
+        placed.stopper.value if placed.stopper else "",
+        placed.headroom_bytes,
+        placed.exact,
+        placed.reason,
+    ]
 
 
 def _add_case(

@@ -13,9 +13,11 @@ from typing import Any
 from ssinghal.core.files import write_whole
 from ssinghal.errors import HarnessError
 from ssinghal.report import json_export as data
+from ssinghal.report import placement_text
 from ssinghal.report.group_report import GroupReport
 from ssinghal.report.markdown_documents import document, operator_document
 from ssinghal.report.page import page
+from ssinghal.report.placement_view import placement_views
 from ssinghal.report.retry import of_setting, tried_remedies
 from ssinghal.runs.diff import Changes
 from ssinghal.runs.reader import Run
@@ -49,6 +51,11 @@ def files_of(run: Run, changes: Changes | None = None) -> dict[str, Callable[[],
     texts: dict[str, Callable[[], str]] = {name: partial(document, name, run, reports, changes=changes) for name in DOCUMENTS}
     texts |= {FAILURES: partial(data.failures_csv, run, reports), OOM_REPORT: oom_report}
     texts |= {name: partial(_table, table, run, reports) for name, table in TABLES.items()}
+    if views := placement_views(run):
+        texts |= {
+            "placements.md": partial(placement_text.document, run, views),
+            "placements.json": partial(_json, {"run": run.id, "views": [view.to_json() for view in views]}),
+        }
     operators = sorted({results.op for report in reports for results in report.facts.operators})
     other_files = (*texts, f"{PER_OPERATOR}/")
     texts |= {f"{PER_OPERATOR}/{n}.md": partial(operator_document, op, run, reports) for op, n in file_names(operators).items()}

@@ -164,7 +164,7 @@ class _Attempt:
         try:
             tensors.append(self.session.empty(spec, shard_dim=self.call.shard_dim(len(tensors))))
         except TTNN_ERRORS as error:
-            return replace(translate_error(type(error).__name__, str(error)), stage=label)
+            return replace(self._translated(error), stage=label)
         booked = self.session.memory(spec.memory.buffer).allocated_bytes - before
         self.placed.append(_placed(label, spec, self.board, booked))
         return None
@@ -177,7 +177,7 @@ class _Attempt:
         try:
             results += self._invoke(tensors)
         except TTNN_ERRORS as error:
-            verdict = translate_error(type(error).__name__, str(error))
+            verdict = self._translated(error)
             return replace(verdict, stage=_stage_of(verdict, self.expected, self.board))
         except AttributeError as error:
             missing = self.session.missing_function(error)
@@ -188,6 +188,9 @@ class _Attempt:
             return self._check_results(results)
         finally:
             _free(results)
+
+    def _translated(self, error: Exception) -> Verdict:
+        return translate_error(type(error).__name__, str(error), plain=self.call.is_plain)
 
     def _invoke(self, tensors: Sequence[Any]) -> list[Any]:
         out = self.session.output_arguments(self.call.requested_output)

@@ -27,6 +27,10 @@ class Selection:
     operators: frozenset[str] = frozenset()
     # Where operands are placed, whatever the catalog states.
     memory: str | None = None
+    # The memories in each of which every call is placed.
+    placements: tuple[str, ...] = ()
+    # Dtype of the weights of convolutions and matrix products.
+    weights: str | None = None
     max_bytes: int | None = None
     # How many cases of each operator.
     sample: int | None = None
@@ -45,12 +49,26 @@ class Selection:
             return None
         catalogs, operators, memory, max_bytes, sample = map(given.get, names)
         tests = (*_texts(given.get("keyword")), *_texts(given.get("markers")), *_texts(given.get("tests")))
-        return cls(_texts(catalogs), frozenset(map(_suite, _texts(operators))), memory, max_bytes, sample, tests)
+        return cls(
+            _texts(catalogs),
+            frozenset(map(_suite, _texts(operators))),
+            memory,
+            _texts(given.get("placements")),
+            given.get("weights"),
+            max_bytes,
+            sample,
+            tests,
+        )
 
     @property
     def sampled_from(self) -> tuple[Any, ...]:
         """What decides which cases of an operator a sample has."""
-        return self.catalogs, self.memory, self.max_bytes, self.sample
+        return self.catalogs, self.memory, self.placements, self.weights, self.max_bytes, self.sample
+
+    @property
+    def memories(self) -> tuple[str, ...]:
+        """The memories that operands are placed in; empty where the catalog's own are kept."""
+        return self.placements or (() if self.memory is None else (self.memory,))
 
 
 class Unselected:
@@ -77,8 +95,10 @@ class Unselected:
             return f"left out operands of more than {mine.max_bytes:,} B"
         if mine.sample is not None and mine.sampled_from != theirs.sampled_from:
             return f"took a sample of {mine.sample:,} of each operator"
-        if mine.memory not in (None, theirs.memory, record.memory):
-            return f"placed operands in {mine.memory}"
+        if mine.memories not in ((), theirs.memories) and record.memory not in mine.memories:
+            return f"placed operands in {', '.join(mine.memories)}"
+        if mine.weights != theirs.weights:
+            return f"had weights in {mine.weights or 'the dtype of the call'}"
         if mine.tests and mine.tests != theirs.tests:
             return f"ran other tests ({' '.join(mine.tests)})"
         return ""

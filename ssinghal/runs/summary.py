@@ -121,6 +121,13 @@ class Summary:
         }
 
 
+def placed_in(placements: Sequence[str], weights: object = None) -> list[str]:
+    """Returns a note on where a run places its calls, and on the dtype of their weights, if it changes the catalogs' own."""
+    notes = [f"each call in {', '.join(placements)}"] if placements else []
+    notes += [f"weights in {weights}"] if weights else []
+    return ["; ".join(notes)] if notes else []
+
+
 def left_out(calls: Sequence[int]) -> list[str]:
     """Returns a note on captured lines that are not cases, if any. ``calls``: how often the models make each."""
     if not calls:

@@ -18,7 +18,7 @@ from ssinghal.core.json_values import plain
 from ssinghal.core.record import DecidedBy, Record, RunInfo, Status, Verdict
 from ssinghal.core.versions import commit_of, new_run_id, now, package_versions
 from ssinghal.errors import HarnessError
-from ssinghal.runs.summary import Summary
+from ssinghal.runs.summary import Summary, placed_in
 
 
 def new_run(repository: Path, options: Mapping[str, Any], selected: int | None, device: DeviceFacts = NOT_OPENED) -> RunInfo:
@@ -93,8 +93,9 @@ class RunFolder:
         where = f"{opened}, ttnn {self.info.versions.get('ttnn', 'not installed')}"
         if device.mode is DeviceMode.GOLDEN:
             return [head, f"{where}; no device: TTNN's golden functions compared with torch, no memory was measured"]
+        placed = placed_in(self.info.options.get("placements") or (), self.info.options.get("weights"))
         computes = device.mode in (DeviceMode.SILICON, DeviceMode.SIMULATOR)
-        return [head, where if computes else f"{where}; numerics not run: memory verdicts only"]
+        return [head, where if computes else f"{where}; numerics not run: memory verdicts only", *placed]
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

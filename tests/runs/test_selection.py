@@ -49,6 +49,10 @@ BOTH = of("c8", "tanh")  # a record that both runs have
         (of("mine"), {"catalogs": ["lists/", "c8"]}, {}, "did not select these catalogs: mine"),
         (of("c8"), {}, {"operators": ["tanh", "exp"]}, "did not select these operators: relu"),
         (of("c8"), {"memory": "l1"}, {"memory": "dram"}, "placed operands in dram"),
+        (of("c8"), {}, {"placements": ["dram", "l1:height"]}, "placed operands in dram, l1:height"),
+        (of("c8"), {"memory": "l1"}, {"placements": ["dram"]}, "placed operands in dram"),
+        (of("c8"), {}, {"weights": "bfloat8_b"}, "had weights in bfloat8_b"),
+        (of("c8"), {"weights": "bfloat8_b"}, {}, "had weights in the dtype of the call"),
         # [1, 64, 640, 400] in bfloat16 is 32,768,000 B
         (of("c8"), {}, {"max_bytes": 32_767_999}, "left out operands of more than 32,767,999 B"),
         (of("c8"), {}, {"per_operator": 4}, "took a sample of 4 of each operator"),

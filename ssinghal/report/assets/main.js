@@ -1,7 +1,21 @@
 // Draws the page whenever its state changes.
 
-const VIEWS = { overview: overviewView, matrix: matrixView, cases: casesView, models: modelsView, padding: paddingView };
-const TITLES = { overview: "Overview", matrix: "Matrix", cases: "Cases", models: "Models", padding: "Padding" };
+const VIEWS = {
+  overview: overviewView,
+  matrix: matrixView,
+  cases: casesView,
+  models: modelsView,
+  padding: paddingView,
+  placements: placementsView,
+};
+const TITLES = {
+  overview: "Overview",
+  matrix: "Matrix",
+  cases: "Cases",
+  models: "Models",
+  padding: "Padding",
+  placements: "Placements",
+};
 const [HEAD, SETTING, TABS, FORM, MAIN, VIEW, CASE, FOOT] = [
   "head",
   "setting",
@@ -24,12 +38,17 @@ async function draw() {
   const own = (latest += 1);
   MAIN.setAttribute("aria-busy", "true");
   const group = groupOf(state.set);
-  const view = Object.hasOwn(VIEWS, state.view) ? state.view : DEFAULTS.view;
+  const view = viewsOf(group).includes(state.view) ? state.view : DEFAULTS.view;
   const cases = await casesOf(group);
   await load(group, cases, view);
   if (own !== latest) return;
   drawState(group, cases, view);
   MAIN.setAttribute("aria-busy", "false");
+}
+
+/** Returns the names of the views of a group: only a run that places its calls in several memories has a view of them. */
+function viewsOf(group) {
+  return Object.keys(VIEWS).filter((name) => name !== "placements" || group.placements);
 }
 
 function drawState(group, cases, view) {
@@ -38,7 +57,7 @@ function drawState(group, cases, view) {
   const focused = document.activeElement && document.activeElement.dataset.focus;
   const shown = filtered(cases);
   drawHead(group);
-  drawTabs(view);
+  drawTabs(view, group);
   showFilters(FORM, shown, cases);
   VIEW.setAttribute("aria-labelledby", `tab-${view}`);
   VIEW.replaceChildren(...[VIEWS[view](shown, group, cases)].flat(Infinity).filter(Boolean));
@@ -109,9 +128,9 @@ function timesOf(run) {
   return `started ${text}${run.finished ? "" : ", not finished"}`;
 }
 
-function drawTabs(view) {
+function drawTabs(view, group) {
   TABS.replaceChildren(
-    ...Object.keys(VIEWS).map((name) =>
+    ...viewsOf(group).map((name) =>
       link({ view: name }, TITLES[name], {
         role: "tab",
         id: `tab-${name}`,
@@ -149,7 +168,7 @@ function refocus(name) {
 function onKey(event) {
   if (event.key === "Escape" && state.case) go({ case: "" });
   const tab = event.target.closest && event.target.closest("[role=tab]");
-  const names = Object.keys(VIEWS);
+  const names = viewsOf(groupOf(state.set));
   const moves = { ArrowLeft: -1, ArrowRight: 1, Home: -names.length, End: names.length };
   if (!tab || !(event.key in moves)) return;
   event.preventDefault();

@@ -1,0 +1,272 @@
+"""The placement view of a run that placed each call in several memories: where it fits, with how much room left in a core, and
+what stops it elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ssinghal.core.record import Record, Resource, Status
+from ssinghal.core.tensors import Board, BufferType, TextEnum, format_shape
+from ssinghal.errors import InvalidCase, cut
+from ssinghal.operators import find_operator
+from ssinghal.report.bank_occupancy import board_of
+from ssinghal.runs.reader import RecordGroup, Run, identity_of
+from ssinghal.runs.selection import Selection
+
+REPORTS_DATAFLOW = (0, 80)  # TTNN's release since which a capture has dataflow buffers and scratch
+REASON_CHARS = 200
+
+
+class Stopper(TextEnum):
+    """What keeps a call from a placement."""
+
+    TENSORS = "tensors"  # operands, result or intermediates do not fit in the banks
+    PROGRAM = "program buffers"  # they exceed L1 or run into a tensor, or the program's arguments exceed their region
+    L1_SMALL = "L1_SMALL"  # the region for tables of pools and convolutions
+    RULE = "rule"  # the operator, or the tensor's shape, has no such placement
+    NO_VERDICT = "no verdict"  # an error, a crash, a wrong result, or not run
+
+
+_BY_RESOURCE = {
+    **dict.fromkeys((Resource.L1_BUFFER, Resource.DRAM_BUFFER, Resource.FRAGMENTATION), Stopper.TENSORS),
+    **dict.fromkeys((Resource.CIRCULAR_BUFFER, Resource.CLASH, Resource.KERNEL_CONFIG), Stopper.PROGRAM),
+    Resource.L1_SMALL_BUFFER: Stopper.L1_SMALL,
+}
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One call in one placement."""
+
+    record: Record
+    # None where it fits.
+    stopper: Stopper | None
+    # Of the L1 of the fullest core, what neither tensors nor program buffers take at the peak of the call; None: not known.
+    headroom_bytes: int | None = None
+    # Whether another buffer of so many bytes may stay in each bank meanwhile. Not known where TTNN makes intermediate tensors,
+    # which may leave holes, or does not report all program buffers.
+    exact: bool = False
+
+    @classmethod
+    def of(cls, record: Record, board: Board | None) -> Placed:
+        if record.status is not Status.FITS:
+            return cls(record, _stopper(record))
+        usage = record.usage
+        if usage is None or board is None:
+            return cls(record, None)
+        bank_bytes = board.with_l1_small(record.l1_small_size or 0).l1.bank_bytes
+        reported = tuple(int(part) for part in record.ttnn.split(".")[:2] if part.isdigit()) >= REPORTS_DATAFLOW
+        return cls(record, None, bank_bytes - usage.l1_total_bytes, reported and not _has_intermediates(record))
+
+    @property
+    def fits(self) -> bool:
+        return self.stopper is None
+
+    @property
+    def reason(self) -> str:
+        """What stops the call, with the numbers or TTNN's sentence; empty where it fits."""
+        return "" if self.stopper is None else f"{self.stopper}: {cut(self.record.sentence, REASON_CHARS)}"
+
+    @property
+    def room(self) -> str:
+        """The headroom for people."""
+        if self.headroom_bytes is None:
+            return "unknown"
+        return f"{'' if self.exact else '≤ '}{self.headroom_bytes:,} B"
+
+    def to_json(self) -> dict[str, Any]:
+        if self.stopper is None:
+            fits = {"fits": True, "headroom_bytes": self.headroom_bytes, "headroom_exact": self.exact}
+            return {**fits, "key": self.record.key}
+        return {"fits": False, "stopped_by": self.stopper.value, "reason": self.record.sentence, "key": self.record.key}
+
+
+@dataclass(frozen=True)
+class PlacedCall:
+    """A call and its placements, by memory, in the order of the run's."""
+
+    placed: dict[str, Placed]
+
+    @property
+    def record(self) -> Record:
+        return next(iter(self.placed.values())).record
+
+    @property
+    def text(self) -> str:
+        """The call without its placement."""
+        attrs = (f"{name}={json.dumps(value, separators=(',', ':'))}" for name, value in self.record.attrs.items())
+        return " ".join([self.record.op, *map(format_shape, self.record.inputs), *attrs])
+
+    def fits_in(self, memory: str) -> bool:
+        return memory in self.placed and self.placed[memory].fits
+
+    @cached_property
+    def fits_sharded(self) -> bool:
+        """Whether it fits in L1 in shards of any kind."""
+        return any(placed.fits for memory, placed in self.placed.items() if is_sharded_l1(memory))
+
+    @cached_property
+    def fits_in_dram_alone(self) -> bool:
+        fitting = {_buffer(memory) for memory, placed in self.placed.items() if placed.fits}
+        return fitting == {BufferType.DRAM} and any(_buffer(memory) is not BufferType.DRAM for memory in self.placed)
+
+    @property
+    def reasons(self) -> str:
+        """What stops it in each memory where it does not fit; equal reasons once."""
+        by_reason: dict[str, list[str]] = {}
+        for memory, placed in self.placed.items():
+            if not placed.fits:
+                by_reason.setdefault(placed.reason, []).append(memory)
+        return "; ".join(f"{', '.join(memories)}: {reason}" for reason, memories in by_reason.items())
+
+
+@dataclass(frozen=True)
+class ModelPlacements:
+    """The calls of one catalog: of a model, or of a sweep, whose calls count once each."""
+
+    model: str
+    input_size: str
+    catalog: str
+    # With the number of times that it is made.
+    rows: tuple[tuple[PlacedCall, int], ...]
+
+    @property
+    def name(self) -> str:
+        at = f" at {self.input_size}" if self.input_size else ""
+        return f"{self.model}{at} ({self.catalog})" if self.model else self.catalog
+
+    @cached_property
+    def calls(self) -> int:
+        return sum(calls for _, calls in self.rows)
+
+    def fitting(self, memory: str) -> int:
+        """Number of calls that fit in ``memory``."""
+        return sum(calls for row, calls in self.rows if row.fits_in(memory))
+
+    def stopped(self, memory: str) -> Counter[Stopper]:
+        """Number of calls that do not fit in ``memory``, by what stops them."""
+        counted: Counter[Stopper] = Counter()
+        for row, calls in self.rows:
+            placed = row.placed.get(memory)
+            if placed is not None and placed.stopper is not None:
+                counted[placed.stopper] += calls
+        return counted
+
+    def least_room(self, memory: str) -> Placed | None:
+        """The placement of the fitting call with the least headroom that is known."""
+        known = [p for row, _ in self.rows if (p := row.placed.get(memory)) and p.fits and p.headroom_bytes is not None]
+        return min(known, key=lambda placed: placed.headroom_bytes or 0, default=None)
+
+    @cached_property
+    def sharded(self) -> int:
+        """Number of calls that fit in L1 in shards of any kind."""
+        return sum(calls for row, calls in self.rows if row.fits_sharded)
+
+    @cached_property
+    def dram_alone(self) -> tuple[tuple[PlacedCall, int], ...]:
+        """The calls that fit nowhere but in DRAM, the most frequent first."""
+        return tuple(sorted(((row, calls) for row, calls in self.rows if row.fits_in_dram_alone), key=lambda pair: -pair[1]))
+
+    def to_json(self, memories: Sequence[str]) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "input": self.input_size,
+            "catalog": self.catalog,
+            "calls": self.calls,
+            "cases": len(self.rows),
+            "fit_in_l1_sharded": self.sharded,
+            "fit_in_dram_alone": sum(calls for _, calls in self.dram_alone),
+            "placements": {
+                memory: {
+                    "fit": self.fitting(memory),
+                    "stopped_by": {stopper.value: count for stopper, count in self.stopped(memory).items()},
+                }
+                for memory in memories
+            },
+            "rows": [
+                {
+                    "op": row.record.op,
+                    "call": row.text,
+                    "calls": calls,
+                    "placements": {memory: placed.to_json() for memory, placed in row.placed.items()},
+                }
+                for row, calls in self.rows
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class PlacementView:
+    """The placements of a run's calls on one board. ``memories``: as the run's header lists them."""
+
+    setting: str
+    memories: tuple[str, ...]
+    models: tuple[ModelPlacements, ...]
+
+    @classmethod
+    def of(cls, group: RecordGroup, memories: Sequence[str]) -> PlacementView:
+        board = board_of(group)
+        calls: dict[str, dict[str, Placed]] = {}
+        for record in group.records:
+            if record.memory in memories:
+                calls.setdefault(_call(record), {})[record.memory] = Placed.of(record, board)
+        models: dict[tuple[str, str, str], list[tuple[PlacedCall, int]]] = {}
+        for found in calls.values():
+            row = PlacedCall({memory: found[memory] for memory in memories if memory in found})
+            counted: Counter[tuple[str, str, str]] = Counter()
+            for source in row.record.sources:
+                # No model is known to make the calls of a sweep: each of them counts once.
+                key = (source.model, source.input_size, source.catalog) if source.count else ("", "", source.catalog)
+                counted[key] = counted[key] + source.count if source.count else 1
+            for key, count in counted.items():
+                models.setdefault(key, []).append((row, count))
+        return cls(
+            str(group.setting), tuple(memories), tuple(ModelPlacements(*key, tuple(rows)) for key, rows in models.items())
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        models = [model.to_json(self.memories) for model in self.models]
+        return {"setting": self.setting, "placements": list(self.memories), "models": models}
+
+
+def placement_views(run: Run) -> tuple[PlacementView, ...]:
+    """Returns the view of each of the run's settings; none unless the run placed each call in several memories."""
+    selection = Selection.of(run)
+    if selection is None or not selection.placements:
+        return ()
+    views = (PlacementView.of(group, selection.placements) for group in run.groups if group.setting.measures_memory)
+    return tuple(view for view in views if view.models)
+
+
+def is_sharded_l1(memory: str) -> bool:
+    return memory.startswith(f"{BufferType.L1}:")
+
+
+def _buffer(memory: str) -> BufferType:
+    return BufferType(memory.partition(":")[0])
+
+
+def _stopper(record: Record) -> Stopper:
+    if record.status in (Status.UNSUPPORTED, Status.INVALID):
+        return Stopper.RULE
+    if record.status is Status.OOM and record.resource is not None:
+        return _BY_RESOURCE.get(record.resource, Stopper.NO_VERDICT)
+    return Stopper.NO_VERDICT
+
+
+def _has_intermediates(record: Record) -> bool:
+    try:
+        return find_operator(record.operator).traits.temporaries
+    except InvalidCase:  # of another version
+        return True
+
+
+def _call(record: Record) -> str:
+    """Returns the call without its placement."""
+    identity: dict[str, Any] = {key: value for key, value in identity_of(record).items() if key != "memory"}
+    return json.dumps(identity, sort_keys=True)
