@@ -12,11 +12,12 @@ Each line is one write to the system, so that a crash costs none of the lines be
 ``stack``    ``n``, ``sites``: innermost first.
 ``spec``     ``n``, ``shape``, ``dtype``, ``layout``, ``memory`` (None: on the host), ``memory_layout``, ``shard`` [shape, core
              ranges], ``config`` (TTNN's own JSON of the memory config) where it is sharded.
+``given``    ``n``, ``values``: the arguments of calls, as ``tracker.arguments`` writes them.
 ``start``    ``n``, ``name``, ``stack``: a call starts; it is the last line if the process ends within it.
 ``call``     ``n``, ``name``, ``stack``, ``in`` and ``out`` ([spec, address] each), ``gap`` (events since the last call), ``ev``
              (events of the call), ``view`` (per memory [bytes per bank allocated, largest free block], as the allocator sees it
-             afterwards), ``us`` (microseconds); where it raised, ``error`` (class and text) and ``arguments`` (see
-             ``tracker.arguments``; None if they are too long).
+             afterwards), ``us`` (microseconds), ``given`` (number of its arguments; None if they are too long or cannot be
+             read, absent in older files); where it raised, ``error`` (class and text) and ``arguments`` themselves instead.
 ``span``     ``name``, ``gap``: a named part of the program begins, such as a test; with an empty name the one before ends.
 ``end``      ``gap``: the device is about to be closed, or the program to end.
 ``lost``     ``why``: nothing is recorded from here on.

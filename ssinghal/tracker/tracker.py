@@ -183,15 +183,27 @@ class Tracker:
         record["us"] = (time.perf_counter_ns() - made.started) // 1000
         if made.error is not None:
             record["error"] = [type(made.error).__name__, str(made.error)[:ERROR_LIMIT]]
-            writer = ArgumentWriter(self._module, self.device)
-            record["arguments"] = self._safely(lambda: writer.written(made.args, made.kwargs))
+            record["arguments"] = self._written(made)
         else:
             record["out"] = self._safely(lambda: self._described.tensors(made.result))
+            record["given"] = self._safely(lambda: self._given(made))
         identity = cache(partial(self._identity, record, made.args, made.kwargs))
         events = self._safely(lambda: self._taken(identity)) or []
         if self._has_shadows and self._reader.unknown and made.error is None:
             self._safely(lambda: self._repeat(events, record["out"], made, identity))
         self._safely(lambda: self._ended(record, gap, events))
+
+    def _written(self, made: _Made) -> Any:
+        """Returns the arguments of a call as ``tracker.arguments`` writes them; None where they cannot be read."""
+        try:
+            return ArgumentWriter(self._module, self.device).written(made.args, made.kwargs)
+        except Exception:  # noqa: BLE001 (an argument of the program's own class may raise when it is read)
+            return None
+
+    def _given(self, made: _Made) -> int | None:
+        """Returns the number of the arguments that a call was given, which equal calls have in common."""
+        written = self._written(made)
+        return None if written is None else self._file.number("given", json.dumps(written), values=written)
 
     def _may_follow(self) -> bool:
         """Whether a call is one to record. TTNN captures the calls of one thread; those of others are counted alone."""
