@@ -40,7 +40,7 @@ from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.operators import find_operator
-from ssinghal.operators.binding import bind, specs_of
+from ssinghal.operators.binding import bind
 
 SHAPES_FOLDER = Path(__file__).parents[1] / "shapes"
 SUFFIXES = (".yaml", ".yml")
@@ -292,7 +292,10 @@ class _FileReader:
                 location: Location = ("operators", name, i)
                 try:
                     case = crossed_case(name, line, base, Source(self.file.stem))
-                    specs_of(case)
+                    call = bind(case)
+                    call.check()
+                    if not (case.placement.sharding or case.placement.output_sharding or case.placement.operands):
+                        call.specs()  # with shards it takes a board
                 except InvalidCase as error:
                     self._fault(location, str(error))
                 else:

@@ -13,15 +13,29 @@ from itertools import starmap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StrictBool, StrictInt, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictBool,
+    StrictInt,
+    model_validator,
+)
 
-from ssinghal.core.case import KnownOom, ModuleCalls, OutputMemory, Placement, Source
+from ssinghal.core.case import KnownOom, ModuleCalls, OperandPlacement, OutputMemory, Placement, Source
+from ssinghal.core.memory_config import MemoryRequest, Sharding
+from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import MAX_DIM, MAX_RANK, BufferType, DType, Layout, Shape, check_shape
 from ssinghal.errors import InvalidCase, unknown
+from ssinghal.operators.case_json import operand_from_json, result_memory
 
 Operand = Shape | tuple[Shape | None, ...]
 
 MAX_MODULES = 64  # that a line names
+MAX_NESTING = 16  # of the arguments of a call
 PINNED = r"^[\w.-]+==\S+$"
 FUNCTION = r"^\w+(\.\w+)*:\w+(\.\w+)*$"
 TORCH_DTYPES = (
@@ -78,12 +92,40 @@ def _outputs(value: Any) -> tuple[Shape, ...]:
 
 
 def _argument(value: Any) -> Any:
-    plain = (int, float, bool, str, type(None))
-    items = value if isinstance(value, list) else [value]
-    for item in items:
-        if not isinstance(item, plain) and not (isinstance(item, list) and all(isinstance(x, plain) for x in item)):
-            raise ValueError(f"{value!r} is not a number, a text, true, false, null or a list of them")
+    if not _is_plain(value, MAX_NESTING):
+        raise ValueError(f"{value!r} is not a number, a text, true, false, null or a list or a mapping of them")
     return value
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if isinstance(value, dict):
+        return depth > 0 and all(isinstance(key, str) and _is_plain(item, depth - 1) for key, item in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    return isinstance(value, (int, float, bool, str, type(None)))
+
+
+def _request(value: Any) -> MemoryRequest:
+    try:
+        return memory_request(_tensor_memory(value))
+    except InvalidCase as error:
+        raise ValueError(str(error)) from error
+
+
+def _result(value: Any) -> tuple[OutputMemory, Sharding | None]:
+    try:
+        return result_memory(value)
+    except InvalidCase as error:
+        raise ValueError(str(error)) from error
+
+
+def _operand_placements(value: Any) -> tuple[OperandPlacement, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list of what operands have of their own, got {value!r}")
+    try:
+        return tuple(operand_from_json(fields, f"operand {number}") for number, fields in enumerate(value, 1))
+    except InvalidCase as error:
+        raise ValueError(str(error)) from error
 
 
 def _tensor_memory(value: Any) -> Any:
@@ -110,6 +152,15 @@ def _modules(value: Any) -> Any:
     return value
 
 
+def _result_text(value: tuple[OutputMemory, Sharding | None]) -> str:
+    memory, sharding = value
+    return f"{memory}:{sharding}" if sharding else memory.value
+
+
+def _operands_json(value: tuple[OperandPlacement, ...]) -> list[Any]:
+    return [operand.to_json() for operand in value]
+
+
 ShapeField = Annotated[Shape, PlainValidator(_shape)]
 Memory = Annotated[BufferType, BeforeValidator(_tensor_memory)]
 Count = Annotated[StrictInt, Field(ge=1)]
@@ -120,6 +171,9 @@ Pinned = Annotated[str, Field(pattern=PINNED)]
 Function = Annotated[str, Field(pattern=FUNCTION)]
 Modules = Annotated[str | Mapping[str, int], PlainValidator(_modules)]
 Arguments = Mapping[str, Annotated[Any, PlainValidator(_argument)]]
+Request = Annotated[MemoryRequest, PlainValidator(_request), PlainSerializer(str)]
+Result = Annotated[tuple[OutputMemory, Sharding | None], PlainValidator(_result), PlainSerializer(_result_text)]
+Operands = Annotated[tuple[OperandPlacement, ...], PlainValidator(_operand_placements), PlainSerializer(_operands_json)]
 
 
 class CatalogModel(BaseModel):
@@ -142,16 +196,24 @@ class PlacementModel(CatalogModel):
 
 
 class PlacementChange(CatalogModel):
-    """How the placement of one line differs from its catalog's."""
+    """How the placement of one line differs from its catalog's. Memories may have shards, as ``l1:block@8x8``; ``operands``:
+    what single operands have of their own, null for those that have nothing."""
 
     dtype: DType | None = None
     layout: Layout | None = None
-    memory: Memory | None = None
-    output_memory: OutputMemory | None = None
+    memory: Request | None = None
+    output_memory: Result | None = None
+    output_dtype: DType | None = None
     channels_last: StrictBool | None = None
+    operands: Operands = ()
 
     def applied_to(self, base: Placement) -> Placement:
-        return replace(base, **{name: getattr(self, name) for name in self.model_fields_set})
+        changes = {name: getattr(self, name) for name in self.model_fields_set}
+        if self.memory is not None:
+            changes |= {"memory": self.memory.buffer, "sharding": self.memory.sharding}
+        if self.output_memory is not None:
+            changes["output_memory"], changes["output_sharding"] = self.output_memory
+        return replace(base, **changes)
 
 
 class ShapeOrigin(CatalogModel):

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from ssinghal.cli import options
 from ssinghal.cli.capture import capture_command, recapture_command
+from ssinghal.cli.catalog_import import number
 from ssinghal.cli.parameter_types import CatalogName
 from ssinghal.core.case import OutputMemory
 from ssinghal.core.shape_pattern import parse_pattern
@@ -37,7 +39,7 @@ def check(files: tuple[Path, ...]) -> None:
     from ssinghal.catalog.loader import load_catalogs
 
     catalogs = load_catalogs(files, thorough=True)
-    click.echo(f"{_number(len(catalogs), 'catalog')}, {_number(sum(c.line_count for c in catalogs), 'line')}: ok")
+    click.echo(f"{number(len(catalogs), 'catalog')}, {number(sum(c.line_count for c in catalogs), 'line')}: ok")
 
 
 @catalog.command("list")
@@ -69,7 +71,10 @@ def list_all(catalogs: tuple[str, ...], as_json: bool) -> None:
 @options.memory("dram", "dram or l1.")
 @options.channels
 @click.option("--skip-unreadable", is_flag=True, help="Leave out rows that cannot be read.")
+@options.file("--refused", "Write the recorded calls that are no cases to this file, one a line, with the reason.")
+@click.pass_context
 def import_list(
+    context: click.Context,
     file: Path,
     output: Path | None,
     dtype: DType,
@@ -77,8 +82,9 @@ def import_list(
     memory: BufferType,
     channels_last: bool | None,
     skip_unreadable: bool,
+    refused: Path | None,
 ) -> None:
-    """Create a catalog from an operator list in CSV.
+    """Create a catalog from an operator list or a recording.
 
     \b
       operator,input shapes,arguments,model,count
@@ -88,20 +94,33 @@ def import_list(
     Columns are recognized by such titles (op, shapes, args, n, …; only operator and shapes are required), operators by any of
     their names here or in torch. Equal rows are merged. Rows that cannot be read are listed as file:line: why; then nothing is
     written and the exit code is 2, except with --skip-unreadable.
+
+    A recording is a profile of ssinghal profile, the folder that TTNN's operation tracer writes with --trace-params, the master
+    JSON of tt-metal's model tracer, or JSON lines with the tensors of each call. Its calls become cases with their own tensors,
+    memory configs and arguments; those that are no cases are counted by reason.
     """
-    from ssinghal.catalog.csv_import import read_list
-    from ssinghal.catalog.loader import SUFFIXES, write_checked
+    from ssinghal.catalog.loader import SUFFIXES
+    from ssinghal.catalog.recorded.importer import is_recording
     from ssinghal.catalog.schema import PlacementModel
+    from ssinghal.cli.catalog_import import import_csv, import_recording
 
     target = output or Path()
     if target.is_dir():
-        target /= f"{file.stem}.yaml"
+        target /= f"{(file if file.name else file.resolve()).name.partition('.')[0] or file.stem}.yaml"
     if output is None and target.exists():
         raise InvalidCase(f"{target} exists already: name a file with -o")
     if not target.parent.is_dir():
         raise InvalidCase(f"{target}: there is no folder {target.parent}")
     if target.suffix not in SUFFIXES:
         raise InvalidCase(f"{target}: a catalog's name ends in {' or '.join(SUFFIXES)}")
+    if is_recording(file):
+        for name in ("dtype", "layout", "memory", "channels_last"):
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise InvalidCase(f"--{name.replace('_', '-')} is for operator lists; recorded calls have their own placement")
+        import_recording(file, target, refused, skip_unreadable)
+        return
+    if refused is not None:
+        raise InvalidCase("--refused is for recordings; unreadable rows of an operator list are printed")
     placement = PlacementModel(
         dtype=dtype,
         layout=layout,
@@ -109,27 +128,7 @@ def import_list(
         output_memory=OutputMemory.SAME,
         channels_last=channels_last,
     )
-    imported = read_list(file, placement)
-    for error in imported.faults:
-        click.echo(error, err=True)
-    if imported.unused:
-        click.echo(f"{file}: ignored columns: {', '.join(imported.unused)}", err=True)
-    unreadable = len(imported.faults)
-    if not imported.text or (unreadable and not skip_unreadable):
-        advice = "; --skip-unreadable writes the others" if imported.text else ""
-        why = f"{unreadable:,} of {_number(imported.rows, 'row')} cannot be read" if imported.rows else "has no rows"
-        raise InvalidCase(f"{file}: {why}; nothing is written{advice}")
-    write_checked(imported.text, target)
-    click.echo(f"{target}: {_number(imported.lines, 'line')} of {_number(imported.rows - unreadable, 'row')}")
-    if unreadable:
-        click.echo(f"{_number(unreadable, 'row')} left out")
-    if imported.completed:
-        completed = _number(imported.completed, "row")
-        click.echo(f"{completed} with one shape of a call that takes more: the operator adds the others")
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    import_csv(file, target, placement, skip_unreadable)
 
 
 @catalog.command("diff")

@@ -127,8 +127,7 @@ LINES = {
     "{in: [[1, 64, 640, 400], [1], [1]]}": ": add takes tensor operands (self, other?); got 3",
     "{shape: [1, 64, 640, 400], args: {alhpa: 2}}": ": add: unknown attribute 'alhpa'; did you mean alpha? Known: alpha, other",
     "{shape: [1, 64, 640, 400], args: {alpha: two}}": ": add: attribute alpha='two' is not float",
-    "{shape: [1, 64, 640, 400], args: {alpha: {a: 1}}}": ".args.alpha: {'a': 1} is not a number, a text, true, false, null or a"
-    " list of them",
+    "{shape: [1, 64, 640, 400], args: {alpha: {a: 1}}}": ": add: attribute alpha={'a': 1} is not float",
     "{shape: [1, 64, 640, 400], placement: {layout: tiled}}": ".placement.layout: unknown layout 'tiled'; did you mean tile?"
     " Known: row_major, tile",
     "{shape: [1, 64, 640, 400], placement: {memory: l1_small}}": ".placement.memory: tensors go to 'dram' or 'l1'; l1_small is"

@@ -10,6 +10,7 @@ from ssinghal.catalog.recorded.calls import (
     OpenDevice,
     RecordedCall,
     RecordedTensor,
+    Setting,
     TorchTensor,
     Value,
     shown,
@@ -24,14 +25,32 @@ REQUIRED = object()
 _SHOWN = 100
 
 
+_NAMES = {"DataType": "dtype", "Layout": "layout", "CoreGrid": "core_grid", "Conv2dConfig": "conv_config"}
+
+
+def _name_of(value: Value) -> str | None:
+    """Returns the name that TTNN's functions have for the one argument of this type; None where there may be several."""
+    if isinstance(value, MemoryRequest):
+        return "memory_config"
+    kind = value.kind if isinstance(value, (Member, Setting)) else ""
+    if kind.endswith("ProgramConfig"):
+        return "program_config"
+    return "compute_kernel_config" if kind.endswith("ComputeKernelConfig") else _NAMES.get(kind)
+
+
 class Arguments:
     """``parameters``: names of those that can be given by position, in TTNN's order."""
 
     def __init__(self, call: RecordedCall, parameters: Sequence[str]) -> None:
-        if len(call.args) > len(parameters):
-            extra = [shown(value) for value in call.args[len(parameters) :]]
-            raise InvalidCase(f"{len(call.args)} arguments without names, of which {cut(extra[0], _SHOWN)} is not known")
         named = dict(zip(parameters, call.args, strict=False))
+        for value in call.args[len(parameters) :]:
+            if value is not None:
+                name = _name_of(value)
+                if name is None or name in named:
+                    raise InvalidCase(
+                        f"{len(call.args)} arguments without names, of which {cut(shown(value), _SHOWN)} is not known"
+                    )
+                named[name] = value
         twice = named.keys() & call.kwargs.keys()
         if twice:
             raise InvalidCase(f"{', '.join(sorted(twice))} is given twice")

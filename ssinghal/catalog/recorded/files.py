@@ -47,7 +47,8 @@ def read_text(file: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CatalogError([f"{file}:{raw.count(b'\n', 0, error.start) + 1}: is not UTF-8 text"]) from error
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise CatalogError([f"{file}:{line}: is not UTF-8 text"]) from error
 
 
 def parsed(text: str, file: Path, line: int = 1) -> Any:

@@ -90,8 +90,8 @@ def _source(configuration: Mapping[str, Any]) -> tuple[str, int]:
     """Returns the first source of a configuration, and how often it was called."""
     executions = configuration.get("executions")
     listed = [one for one in executions if isinstance(one, dict)] if isinstance(executions, list) else []
-    found = [_text(one.get("source")) for one in (configuration, *listed)]
-    counts = [one.get("count", one.get("execution_count")) for one in (listed or [configuration])]
+    found = [_text(one.get("source")) for one in [dict(configuration), *listed]]
+    counts = [one.get("count", one.get("execution_count")) for one in listed or [dict(configuration)]]
     whole = [count for count in counts if type(count) is int and 0 < count < 2**53]
     return next((one for one in found if one), ""), sum(whole) or 1
 

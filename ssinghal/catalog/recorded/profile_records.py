@@ -9,7 +9,8 @@ from typing import Any
 
 from ssinghal.catalog.recorded.calls import Entry, Fault, RecordedCall, RecordedTensor, Refused
 from ssinghal.catalog.recorded.files import lines, parsed, read_text
-from ssinghal.catalog.recorded.values import read_memory, read_value
+from ssinghal.catalog.recorded.tensors import read_memory
+from ssinghal.catalog.recorded.values import read_value
 from ssinghal.core.memory_config import MemoryRequest
 from ssinghal.core.parsing import dtype_named
 from ssinghal.core.tensors import BufferType, Layout, check_shape

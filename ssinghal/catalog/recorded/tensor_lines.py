@@ -74,7 +74,7 @@ def _tensor(item: Any) -> RecordedTensor:
 
 
 def _sharding(kind: ShardKind, spec: TensorSpec, shape: tuple[int, int], cores: int) -> Sharding:
-    """Returns shards whose number of cores alone is recorded: those of a block fill a grid with a row for each row of shards."""
+    """Returns shards whose number of cores alone is recorded: those of a block fill a grid row by row."""
     if kind is not ShardKind.BLOCK:
         return Sharding(kind, cores, shape)
     height, width = spec.padded_2d

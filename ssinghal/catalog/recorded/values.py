@@ -17,16 +17,12 @@ from ssinghal.catalog.recorded.calls import (
     Unread,
     Value,
 )
-from ssinghal.catalog.recorded.texts import core_ranges, read_text
-from ssinghal.core.memory_config import BufferType, Cores, MemoryRequest, Orientation, Sharding, ShardKind
-from ssinghal.core.parsing import dtype_named
-from ssinghal.core.tensors import Layout, check_shape
+from ssinghal.catalog.recorded.tensors import fields_of, read_memory, read_tensor
+from ssinghal.catalog.recorded.texts import read_text
 from ssinghal.errors import InvalidCase, cut
 
-_MEMORY_LAYOUTS = {0: "INTERLEAVED", 1: "SINGLE_BANK", 2: "HEIGHT_SHARDED", 3: "WIDTH_SHARDED", 4: "BLOCK_SHARDED", 5: "ND_SHARDED"}
-_BUFFERS = {0: "DRAM", 1: "L1", 2: "SYSTEM_MEMORY", 3: "L1_SMALL", 4: "TRACE"}
-_ORIENTATIONS = {0: "ROW_MAJOR", 1: "COL_MAJOR"}
-_TENSOR_KEYS = {"logical_shape", "original_shape", "tensor_spec", "tensor_layout", "storage_type", "storage"}
+_TENSOR_KEYS = {"logical_shape", "original_shape", "tensor_spec", "tensor_layout", "storage_type"}
+_TRACKED = ("tensor", "device", "tuple", "dict", "enum", "torch", "unknown")
 _KERNEL_CONFIG = "DeviceComputeKernelConfig"
 _SHOWN = 80
 
@@ -82,14 +78,15 @@ def _of_object(value: Mapping[str, Any], operands: Sequence[RecordedTensor], dep
     kind = value.get("type")
     if len(value) == 1:
         ((key, only),) = value.items()
-        known = _of_tracker(key, only, operands, depth)
-        if known is not value:
-            return known
-        if key == "Tensor" and isinstance(only, (dict, Setting)):
-            return read_tensor(_fields(only))
+        if key in _TRACKED:
+            return _of_tracker(key, only, operands, depth)
+        if key == "Tensor":
+            return read_tensor(fields_of(only))
     if "object" in value:
         return _tracked_object(value, operands, depth)
-    if kind == "ttnn.Tensor" or (_TENSOR_KEYS & value.keys() and ("shape" in value or _TENSOR_KEYS & value.keys() - {"storage"})):
+    if kind == "ttnn.Tensor" or (
+        _TENSOR_KEYS & value.keys() and ("shape" in value or _TENSOR_KEYS & value.keys() - {"storage"})
+    ):
         return read_tensor(value)
     if kind == "torch.Tensor":
         shape = value.get("shape")
@@ -141,139 +138,7 @@ def _tracked_object(value: Mapping[str, Any], operands: Sequence[RecordedTensor]
     else:
         inner = value.get("fields")
     if kind == "MemoryConfig":
-        return read_memory(_fields(inner))
+        return read_memory(fields_of(inner))
     if isinstance(inner, dict):
         return Setting(kind, {name: read_value(item, operands, depth - 1) for name, item in inner.items()})
     return Setting(kind, {"": read_value(inner, operands, depth - 1)})
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    """Returns the fields of an object, which may come as a text. InvalidCase if it has none."""
-    if isinstance(value, str):
-        value = read_text(value)
-    if isinstance(value, Setting):
-        return value.fields
-    if not isinstance(value, dict):
-        raise InvalidCase(f"{cut(str(value), _SHOWN)}: expected an object with named fields")
-    return value
-
-
-def read_tensor(fields: Mapping[str, Any]) -> RecordedTensor:
-    """Returns a tensor from any of the forms that tracers write: its spec flat, or in ``tensor_spec`` and ``tensor_layout``.
-
-    Raises:
-        InvalidCase: Shape, dtype or layout is missing or unknown.
-    """
-    spec = _inner(fields, "tensor_spec")
-    layout = _inner(spec, "tensor_layout")
-    page = _inner(_inner(layout, "page_config"), "config", keep_text=True)
-    known = {**page, **layout, **spec, **fields}
-    shape = next((known[key] for key in ("logical_shape", "shape", "original_shape") if known.get(key) is not None), None)
-    memory = known.get("memory_config")
-    if memory is None:
-        memory = next((_inner(known, key).get("memory_config") for key in ("storage", "storage_type") if key in known), None)
-    storage = str(known.get("storage_type", known.get("storage", "")))
-    return RecordedTensor(
-        check_shape(_sizes(shape)),
-        dtype_named(_last(known.get("dtype", known.get("original_dtype"))).lower()),
-        _layout(known, page),
-        None if "HOST" in storage.upper() else read_memory(_fields(memory)),
-    )
-
-
-def _inner(fields: Mapping[str, Any], name: str, keep_text: bool = False) -> Mapping[str, Any]:
-    """Returns the fields of an object within another one; none where it is absent."""
-    value = fields.get(name)
-    if isinstance(value, str):
-        value = read_text(value)
-    if isinstance(value, Setting):
-        return {**value.fields, **({"page": value.kind} if keep_text else {})}
-    return value if isinstance(value, dict) else {}
-
-
-def _layout(known: Mapping[str, Any], page: Mapping[str, Any]) -> Layout:
-    name = _last(known.get("layout")).lower() if known.get("layout") is not None else str(known.get("page", "")).lower()
-    if name.startswith("tile"):
-        return Layout.TILE
-    if name.startswith(("row_major", "rowmajor")):
-        return Layout.ROW_MAJOR
-    raise InvalidCase(f"a tensor of layout {name or 'unknown'!r}; expected tile or row_major")
-
-
-def _sizes(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str):
-        value = read_text(value)
-    if isinstance(value, dict):
-        value = next((item for key, item in value.items() if key in ("value", "shape", "dims")), value)
-    if isinstance(value, Setting):
-        value = next(iter(value.fields.values()), None)
-    if not isinstance(value, (list, tuple)) or not all(type(size) is int for size in value):
-        raise InvalidCase(f"shape {cut(str(value), _SHOWN)}: expected a list of sizes")
-    return tuple(value)
-
-
-def _last(value: Any) -> str:
-    """Returns the name of a member of an enumeration, however it is written."""
-    if isinstance(value, Member):
-        return value.name
-    return str(value).replace("::", ".").rpartition(".")[2].strip()
-
-
-def _named(value: Any, names: Mapping[int, str]) -> str:
-    return names.get(value, str(value)) if type(value) is int else _last(value).upper()
-
-
-def read_memory(fields: Mapping[str, Any]) -> MemoryRequest:
-    """Returns a memory config; without cores and shape where the call left them to TTNN.
-
-    Raises:
-        InvalidCase: It is in none of the forms that TTNN writes, or in a memory that tensors are not put in.
-    """
-    buffer, kind = (
-        _named(fields.get("buffer_type"), _BUFFERS),
-        _named(fields.get("memory_layout"), _MEMORY_LAYOUTS),
-    )
-    if buffer not in ("DRAM", "L1"):
-        raise InvalidCase(f"a tensor in {buffer.lower()}; expected dram or l1")
-    if kind == "INTERLEAVED":
-        return MemoryRequest(BufferType(buffer.lower()))
-    shard, box = _optional(fields.get("shard_spec")), _optional(fields.get("nd_shard_spec"))
-    kinds = {f"{one.name}_SHARDED": one for one in ShardKind}
-    if kind not in kinds:
-        raise InvalidCase(f"memory layout {kind}: expected one of INTERLEAVED, {', '.join(kinds)}")
-    if shard is None and box is not None:
-        sizes = box.get("shard_shape")
-        if not isinstance(sizes, (list, tuple)):
-            raise InvalidCase("the shape of its nd shards is not recorded")
-        return _sharded(BufferType(buffer.lower()), ShardKind.ND, sizes, box)
-    if shard is None:
-        if kinds[kind] is ShardKind.ND:
-            raise InvalidCase("nd shards without a shape")
-        return MemoryRequest(BufferType(buffer.lower()), Sharding(kinds[kind]))
-    return _sharded(BufferType(buffer.lower()), kinds[kind], shard.get("shape"), shard)
-
-
-def _optional(spec: Any) -> Mapping[str, Any] | None:
-    if isinstance(spec, str):
-        spec = read_text(spec)
-    return None if spec is None else _fields(spec)
-
-
-def _sharded(buffer: BufferType, kind: ShardKind, sizes: Any, spec: Mapping[str, Any]) -> MemoryRequest:
-    grid = spec.get("grid")
-    ranges = grid if isinstance(grid, list) and all(isinstance(one, tuple) for one in grid) else core_ranges(_ordered(grid))
-    if not ranges:
-        raise InvalidCase(f"core ranges {cut(str(grid), _SHOWN)}: expected first and last cores")
-    orientation = Orientation(_named(spec.get("orientation", 0), _ORIENTATIONS).lower())
-    return MemoryRequest(buffer, Sharding(kind, Cores(tuple(ranges)), _sizes(sizes), orientation))
-
-
-def _ordered(grid: Any) -> str:
-    """Returns core ranges as text with the start of each before its end."""
-    if isinstance(grid, list) and all(isinstance(one, dict) and {"start", "end"} <= one.keys() for one in grid):
-        return " ".join(json.dumps({"start": _xy(one["start"]), "end": _xy(one["end"])}) for one in grid)
-    return json.dumps(grid) if isinstance(grid, (list, dict)) else str(grid)
-
-
-def _xy(core: Any) -> dict[str, Any]:
-    return {"x": core.get("x"), "y": core.get("y")} if isinstance(core, dict) else {}
