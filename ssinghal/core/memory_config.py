@@ -130,9 +130,9 @@ class Cores:
 
 
 def range_text(cores: CoreRange) -> str:
-    """Returns ``left,top-right,bottom``."""
+    """Returns ``left,top-right,bottom``, of a single core ``left,top``."""
     (left, top), (right, bottom) = cores
-    return f"{left},{top}-{right},{bottom}"
+    return f"{left},{top}" if cores[0] == cores[1] else f"{left},{top}-{right},{bottom}"
 
 
 @dataclass(frozen=True)

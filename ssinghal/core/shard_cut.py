@@ -35,9 +35,7 @@ def cut(padded_shape: tuple[int, ...], layout: Layout, buffer: BufferType, shard
         InvalidCase: TTNN rejects these shards for this tensor on every board; the text has the rule.
     """
     where = check_edges(layout, buffer, shard)
-    if shard.kind is ShardKind.ND and len(shard.shape) > len(padded_shape):
-        dims = f"{len(shard.shape)} dims, the tensor {len(padded_shape)}"
-        raise InvalidCase(f"{where}: the shard has {dims}; expected no more than the tensor")
+    check_rank(where, shard, padded_shape)
     folded = _folded(padded_shape, len(shard.shape))
     if shard.kind is ShardKind.HEIGHT and shard.shape[1] != folded[1]:
         raise InvalidCase(f"{where}: a height shard must be as wide as the padded tensor, {folded[1]}")
@@ -71,6 +69,13 @@ def check_edges(layout: Layout, buffer: BufferType, shard: ShardSpec) -> str:
     if shard.distribution is not Distribution.ROUND_ROBIN_1D and shard.kind is not ShardKind.ND:
         raise InvalidCase(f"{where}: {shard.distribution} is for nd shards")
     return where
+
+
+def check_rank(where: str, shard: ShardSpec, padded_shape: tuple[int, ...]) -> None:
+    """Raises InvalidCase where an ND shard has more dims than the tensor."""
+    if shard.kind is ShardKind.ND and len(shard.shape) > len(padded_shape):
+        dims = f"{len(shard.shape)} dims, the tensor {len(padded_shape)}"
+        raise InvalidCase(f"{where}: the shard has {dims}; expected no more than the tensor")
 
 
 def _folded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:

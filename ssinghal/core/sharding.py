@@ -27,7 +27,7 @@ from ssinghal.core.memory_config import (
     ShardKind,
     ShardSpec,
 )
-from ssinghal.core.shard_cut import check_edges, shards_of
+from ssinghal.core.shard_cut import check_edges, check_rank, shards_of
 from ssinghal.core.tensors import MAX_DIM, TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, ceil_div, round_up
 from ssinghal.errors import InvalidCase, unknown
 
@@ -185,7 +185,8 @@ def _used_cores(plain: TensorSpec, sharding: Sharding, shape: tuple[int, ...], g
     """Returns the cores that get a shard, all of the board if there are more shards than that."""
     columns, rows = grid
     every = ShardSpec(sharding.kind, shape, Cores.grid(*grid), sharding.orientation)
-    check_edges(plain.layout, plain.memory.buffer, every)
+    where = check_edges(plain.layout, plain.memory.buffer, every)
+    check_rank(where, every, plain.padded_shape)
     counts = shards_of(plain.padded_shape, shape)
     if sharding.kind is ShardKind.BLOCK or sharding.distribution is Distribution.GRID_2D:
         *_, down, across = counts

@@ -21,7 +21,7 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.case import RequestedOutput
 from ssinghal.core.closing import Closing
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
-from ssinghal.core.memory_config import BufferType, Cores, MemoryConfig, Orientation, ShardKind, ShardSpec
+from ssinghal.core.memory_config import BufferType, Cores, Distribution, MemoryConfig, Orientation, ShardKind, ShardSpec
 from ssinghal.core.mesh import ShardDim
 from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryRegion, TensorSpec
 from ssinghal.device.modes import MOCK_VARIABLE, DeviceChoice
@@ -30,6 +30,8 @@ from ssinghal.errors import DeviceError, DeviceUnavailable, NotProven
 T = TypeVar("T")
 
 READ_BACK = (1.0, 2.0, 3.0, 4.0)
+# The first release with full verdicts that has what an older one lacks, where that was measured.
+FIRST_RELEASES = {"ttnn.ShardDistributionStrategy.CONTIGUOUS_1D": "0.75.0"}
 # One row-major row of 2 MiB: a copy kernel must hold it twice in one core's L1, which is too small on every board (1.5 MiB).
 OVERFLOW_ROW = 2**20
 
@@ -212,9 +214,17 @@ class Session(Closing):
 
     def missing_function(self, error: AttributeError) -> str | None:
         """Returns what this release of TTNN lacks, if that caused ``error``, else None."""
-        if not isinstance(error.obj, ModuleType) or error.obj.__name__.partition(".")[0] != "ttnn":
+        owner = error.obj
+        if isinstance(owner, ModuleType):
+            root, name = owner.__name__, owner.__name__
+        elif isinstance(owner, type):  # such as an enum
+            root, name = owner.__module__, f"ttnn.{owner.__name__}"
+        else:
             return None
-        return f"ttnn {self.facts.ttnn} has no {error.obj.__name__}.{error.name}"
+        if root.partition(".")[0] != "ttnn":
+            return None
+        first = FIRST_RELEASES.get(f"{name}.{error.name}")
+        return f"ttnn {self.facts.ttnn} has no {name}.{error.name}" + (f"; {first} has it" if first else "")
 
     # Tensors ----------------------------------------------------------------------------------------------------------
 
@@ -315,8 +325,9 @@ class Session(Closing):
         else:
             kind = ShardKind(config.memory_layout.name.partition("_")[0].lower())
             shape, spec, orientation = tuple(shard.shape), shard, shard.orientation
+        distribution = Distribution[nd.shard_distribution_strategy.name] if shard is None else Distribution.ROUND_ROBIN_1D
         ranges = tuple(((r.start.x, r.start.y), (r.end.x, r.end.y)) for r in spec.grid.ranges())
-        return MemoryConfig(buffer, ShardSpec(kind, shape, Cores(ranges), Orientation[orientation.name]))
+        return MemoryConfig(buffer, ShardSpec(kind, shape, Cores(ranges), Orientation[orientation.name], distribution))
 
     # Memory -----------------------------------------------------------------------------------------------------------
 

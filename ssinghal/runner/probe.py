@@ -12,7 +12,7 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.record import Comparison, DecidedBy, PlacedTensor, Prediction, Record, Resource, Status, Usage, Verdict
-from ssinghal.core.tensors import Board, BufferType, TensorSpec
+from ssinghal.core.tensors import Board, BufferType, ShardKind, TensorSpec
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.device.usage import usage_of
@@ -165,6 +165,8 @@ class _Attempt:
             tensors.append(self.session.empty(spec, shard_dim=self.call.shard_dim(len(tensors))))
         except TTNN_ERRORS as error:
             return replace(self._translated(error), stage=label)
+        except AttributeError as error:
+            return self._unsupported(error, label)
         booked = self.session.memory(spec.memory.buffer).allocated_bytes - before
         self.placed.append(_placed(label, spec, self.board, booked))
         return None
@@ -180,10 +182,7 @@ class _Attempt:
             verdict = self._translated(error)
             return replace(verdict, stage=_stage_of(verdict, self.expected, self.board))
         except AttributeError as error:
-            missing = self.session.missing_function(error)
-            if missing is None:
-                raise
-            return Verdict(Status.UNSUPPORTED, stage="call", error_type="AttributeError", message=missing)
+            return self._unsupported(error, "call")
         else:
             return self._check_results(results)
         finally:
@@ -195,6 +194,13 @@ class _Attempt:
     def _invoke(self, tensors: Sequence[Any]) -> list[Any]:
         out = self.session.output_arguments(self.call.requested_output)
         return self.call.run(self.session.ttnn, self.session.device, tensors, out)
+
+    def _unsupported(self, error: AttributeError, stage: str) -> Verdict:
+        """Returns what this release lacks; raises ``error`` where it has another cause."""
+        missing = self.session.missing_function(error)
+        if missing is None:
+            raise error
+        return Verdict(Status.UNSUPPORTED, stage=stage, error_type="AttributeError", message=missing)
 
     def _check_results(self, results: Sequence[Any]) -> Verdict:
         """Checks the results' shape, dtype, layout and memory."""
@@ -221,7 +227,7 @@ class _Attempt:
 
     def _moved(self, specs: Sequence[TensorSpec]) -> str:
         """Returns where TTNN put a result for which it takes no memory config; empty where it is the requested memory."""
-        config = self.case.placement.output_config
+        config = self.call.requested_output.memory
         buffers = {spec.memory.buffer for spec in specs}
         if config is None or buffers <= {config.buffer}:
             return self._resharded(specs)
@@ -232,7 +238,8 @@ class _Attempt:
         """Returns the shards of a result for which the call requested others; empty where TTNN kept to the request."""
         if self.case.placement.is_plain or self.case.placement.output_config is None:
             return ""
-        changed = [(got, want) for got, want in zip(specs, self.expected, strict=True) if got.memory != want.memory]
+        both = zip(specs, self.expected, strict=True)
+        changed = [(got, want) for got, want in both if not _placed_alike(got, want, self.board)]
         return "; ".join(f"the result is in {got.memory}, not {want.memory}" for got, want in changed)
 
     def _window_rows(self) -> int:
@@ -293,6 +300,17 @@ def _placed(label: str, spec: TensorSpec, board: Board, booked: int | None) -> P
     )
 
 
+def _placed_alike(got: TensorSpec, want: TensorSpec, board: Board) -> bool:
+    """Whether a result is as requested. TTNN describes ND shards as height, width or block shards where these are the same."""
+    if got.memory == want.memory:
+        return True
+    mine, theirs = got.memory.shard, want.memory.shard
+    if mine is None or theirs is None or theirs.kind is not ShardKind.ND or got.memory.buffer is not want.memory.buffer:
+        return False
+    same_cores = (mine.cores, mine.orientation) == (theirs.cores, theirs.orientation)
+    return same_cores and got.allocated_bytes(board) == want.allocated_bytes(board)
+
+
 def _output_label(number: int, outputs: Sequence[TensorSpec]) -> str:
     return "output" if len(outputs) == 1 else f"output {number}"
 
@@ -318,7 +336,7 @@ def _too_many_pages(label: str, spec: TensorSpec, board: Board) -> Verdict:
         stage=label,
         total_bytes=spec.allocated_bytes(board),
         bytes_per_bank=spec.bytes_per_bank(board),
-        banks=region.num_banks,
+        banks=spec.num_banks(board),
         bank_bytes=region.bank_bytes,
         decided_by=DecidedBy.ARITHMETIC,
         message=f"{spec.num_pages:,} pages of {spec.page_bytes:,} B: TTNN's 32-bit page count would wrap",
