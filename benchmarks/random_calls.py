@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -291,6 +291,87 @@ def _slice(d: Draw) -> Call:
     return Call("slice", (a,), plain, {"dim": 2, "start": 0, "end": end}, result)
 
 
+# Settings: a case has the same text as the plain call.
+
+
+def _compute_kernel(d: Draw) -> str:
+    r = d.random
+    fidelity, wide, packer = r.choice(["LoFi", "HiFi2", "HiFi4"]), r.random() < 0.5, r.random() < 0.5
+    return (
+        f"ttnn.WormholeComputeKernelConfig(math_fidelity=ttnn.MathFidelity.{fidelity}, math_approx_mode=False,"
+        f" fp32_dest_acc_en={wide}, packer_l1_acc={packer})"
+    )
+
+
+def _program_config(d: Draw, rows: int, inner: int, columns: int) -> str:
+    """Draws a config of a matrix product of these sizes in tiles; most of them are legal."""
+    r = d.random
+    wide, tall = r.choice([d.grid, (r.randint(1, d.grid[0]), r.randint(1, d.grid[1]))])
+    block = r.choice([n for n in range(1, inner + 1) if inner % n == 0][:4])
+    shared = f"compute_with_storage_grid_size=({wide}, {tall}), in0_block_w={block}, out_subblock_h=1, out_subblock_w=1"
+    kind = r.choice(["2d", "2d", "1d in0", "1d in1", "reuse"])
+    if kind == "2d":
+        per_core = f"per_core_M={part(rows, tall, 1)}, per_core_N={part(columns, wide, 1)}"
+        rest = f"{per_core}, transpose_mcast=False, fused_activation=None"
+        return f"ttnn.MatmulMultiCoreReuseMultiCastProgramConfig({shared}, {rest})"
+    if kind == "reuse":
+        per_core = f"per_core_M={part(rows, wide * tall, 1)}, per_core_N={columns}"
+        return f"ttnn.MatmulMultiCoreReuseProgramConfig({shared}, {per_core})"
+    across = kind == "1d in0"
+    tiles = (rows, part(columns, wide * tall, 1)) if across else (part(rows, wide * tall, 1), columns)
+    sizes = f"per_core_M={tiles[0]}, per_core_N={tiles[1]}"
+    rest = f"fuse_batch=True, fused_activation={r.choice([None, 'ttnn.UnaryWithParam(ttnn.UnaryOpType.GELU, 1.0)'])}"
+    return f"ttnn.MatmulMultiCoreReuseMultiCast1DProgramConfig({shared}, {sizes}, {rest}, mcast_in0={across})"
+
+
+def _configured_product(d: Draw) -> Call:
+    rows, inner, columns = d.tiles(256), d.tiles(64), d.tiles(64)
+    a = d.tensor((1, 1, rows, inner), kind=d.random.choice(KINDS)) if d.random.random() < 0.4 else Tensor((1, 1, rows, inner))
+    b = Tensor((inner, columns), d.random.choice(["bfloat16", "bfloat8_b"]))
+    settings = {"program_config": _program_config(d, rows // TILE, inner // TILE, columns // TILE)}
+    if d.random.random() < 0.5:
+        settings["compute_kernel_config"] = _compute_kernel(d)
+    return _configured("matmul", (a, b), "ttnn.matmul(a, b", settings, d.memory((1, 1, rows, columns)))
+
+
+def _configured(name: str, tensors: tuple[Tensor, ...], start: str, settings: dict[str, str], result: Memory | None) -> Call:
+    keywords = "".join(f", {key}={value}" for key, value in settings.items())
+    return Call(name, tensors, f"{start}{keywords}, **out)", dict(settings), result)
+
+
+def _product_on_grid(d: Draw) -> Call:
+    rows, inner, columns = d.tiles(256), d.tiles(64), d.tiles(64)
+    wide, tall = d.random.randint(1, d.grid[0]), d.random.randint(1, d.grid[1])
+    tensors = Tensor((1, 1, rows, inner), d.dtype(), "tile", Memory(d.random.choice(["dram", "l1"]))), Tensor((inner, columns))
+    settings = {"core_grid": f"ttnn.CoreGrid(y={tall}, x={wide})"}
+    return _configured("matmul", tensors, "ttnn.matmul(a, b", settings, Memory(d.random.choice(["dram", "l1"])))
+
+
+def _configured_norm(d: Draw) -> Call:
+    r = d.random
+    wide, tall = r.randint(1, d.grid[0]), r.randint(1, d.grid[1])
+    block_h, block_w = r.choice([1, 2, 4, 12]), r.choice([1, 2, 3, 8, 16])
+    shape = (1, 1, TILE * block_h * tall, TILE * block_w * wide)
+    memory = Memory("l1", "block", (wide, tall), (TILE * block_h, TILE * block_w))
+    config = (
+        f"ttnn.LayerNormShardedMultiCoreProgramConfig(compute_with_storage_grid_size=({wide}, {tall}), subblock_w=1,"
+        f" block_h={block_h}, block_w={block_w}, inplace=False)"
+    )
+    settings = {"program_config": config}
+    if r.random() < 0.5:
+        settings["compute_kernel_config"] = _compute_kernel(d)
+    call = _configured(
+        "layer_norm", (Tensor(shape, d.dtype(), "tile", memory),), "ttnn.layer_norm(a, epsilon=1e-5", settings, None
+    )
+    return replace(call, attrs={**call.attrs, "normalized_shape": [shape[-1]], "eps": 1e-5})
+
+
+def _configured_softmax(d: Draw) -> Call:
+    settings = {"compute_kernel_config": _compute_kernel(d), "numeric_stable": str(d.random.random() < 0.5)}
+    call = _configured("softmax", (d.tensor(),), "ttnn.softmax(a, dim=-1", settings, None)
+    return replace(call, attrs={**call.attrs, "numeric_stable": settings["numeric_stable"] == "True", "dim": -1})
+
+
 L1_SMALL = 32768
 
 
@@ -305,12 +386,21 @@ def _convolution(d: Draw) -> Call:
     dtype = r.choice(["bfloat16", "bfloat8_b"] if tiled else ["bfloat16", "float32"])
     image = Tensor(flat, dtype, "tile", memory) if tiled else Tensor((batch, side, side, channels), dtype, "row_major", memory)
     weight = Tensor((outputs, channels, kernel, kernel), r.choice(["bfloat16", "float32"]), "row_major")
-    attrs = {"padding": [kernel // 2] * 2}
-    block_floats = ", dtype=ttnn.bfloat8_b, conv_config=ttnn.Conv2dConfig(weights_dtype=ttnn.bfloat8_b)"
+    attrs: dict[str, Any] = {"padding": [kernel // 2] * 2}
+    config = []
+    if r.random() < 0.4:
+        config = [f"act_block_h_override={TILE * r.choice([1, 2, 4])}", f"enable_act_double_buffer={r.random() < 0.5}"]
+        config += r.choice([[], [f"shard_layout=ttnn.TensorMemoryLayout.{r.choice(KINDS).upper()}_SHARDED"]])
+        config += r.choice([[], ["reshard_if_not_optimal=True"], ["output_layout=ttnn.ROW_MAJOR_LAYOUT"]])
+    if config:
+        attrs["conv_config"] = f"ttnn.Conv2dConfig({', '.join(config)})"
+    config += ["weights_dtype=ttnn.bfloat8_b"] if dtype == "bfloat8_b" else []
+    dtypes = ", dtype=ttnn.bfloat8_b" if dtype == "bfloat8_b" else ""
+    settings = f"{dtypes}, conv_config=ttnn.Conv2dConfig({', '.join(config)})" if config else dtypes
     plain = (
         f"ttnn.conv2d(input_tensor=a, weight_tensor=b, device=device, in_channels={channels}, out_channels={outputs},"
         f" batch_size={batch}, input_height={side}, input_width={side}, kernel_size=({kernel}, {kernel}), stride=(1, 1),"
-        f" padding=({kernel // 2}, {kernel // 2}), dilation=(1, 1), groups=1{block_floats if dtype == 'bfloat8_b' else ''})"
+        f" padding=({kernel // 2}, {kernel // 2}), dilation=(1, 1), groups=1{settings})"
     )
     written = ((batch, side, side, channels), weight.shape)
     return Call("convolution", (image, weight), plain, attrs, written=written, l1_small=L1_SMALL, chosen=True)
@@ -356,6 +446,10 @@ DRAWS: dict[str, Callable[[Draw], Call]] = {
     "pad": _pad,
     "slice": _slice,
     "convolution": _convolution,
+    "configured matmul": _configured_product,
+    "matmul on a grid": _product_on_grid,
+    "configured layer_norm": _configured_norm,
+    "configured softmax": _configured_softmax,
 }
 
 

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from ssinghal.catalog.expansion import expand
     from ssinghal.catalog.loader import load_catalogs
     from ssinghal.core.boards import board_names, load_board
-    from ssinghal.core.case import Case, OutputMemory, Placement
+    from ssinghal.core.case import Case, OperandPlacement, OutputMemory, Placement
+    from ssinghal.core.memory_config import Cores, MemoryRequest, Orientation, Sharding, ShardKind, ShardSpec
     from ssinghal.core.record import Prediction, Record, Resource, Status, Verdict
+    from ssinghal.core.sharding import memory_request
     from ssinghal.core.tensors import Board, BufferType, DType, Layout, MemoryConfig, TensorSpec
     from ssinghal.diagnose.pipeline import Diagnosis
     from ssinghal.errors import (
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     )
     from ssinghal.estimation.estimator import MemoryEstimate, estimate
     from ssinghal.operators import make_case
+    from ssinghal.operators.case_json import case_from_json
     from ssinghal.plan.planner import Plan
     from ssinghal.profile.recording import Recording
     from ssinghal.remedy.solver import Unsolved
@@ -49,6 +52,7 @@ __all__ = [
     "Case",
     "CatalogError",
     "Changes",
+    "Cores",
     "DType",
     "DeviceError",
     "DeviceUnavailable",
@@ -58,8 +62,11 @@ __all__ = [
     "Layout",
     "MemoryConfig",
     "MemoryEstimate",
+    "MemoryRequest",
     "NoGolden",
     "NotProven",
+    "OperandPlacement",
+    "Orientation",
     "OutputMemory",
     "Placement",
     "Plan",
@@ -71,11 +78,15 @@ __all__ = [
     "RemedyReport",
     "Resource",
     "Run",
+    "ShardKind",
+    "ShardSpec",
+    "Sharding",
     "Status",
     "TensorSpec",
     "Unsolved",
     "Verdict",
     "board_names",
+    "case_from_json",
     "compare_runs",
     "diagnose_log",
     "estimate",
@@ -84,6 +95,7 @@ __all__ = [
     "load_board",
     "load_catalogs",
     "make_case",
+    "memory_request",
     "open_pool",
     "plan_model",
     "probe",
@@ -96,8 +108,10 @@ _MODULES = {
     "catalog.expansion": ("expand",),
     "catalog.loader": ("load_catalogs",),
     "core.boards": ("board_names", "load_board"),
-    "core.case": ("Case", "OutputMemory", "Placement"),
+    "core.case": ("Case", "OperandPlacement", "OutputMemory", "Placement"),
+    "core.memory_config": ("Cores", "MemoryRequest", "Orientation", "ShardKind", "ShardSpec", "Sharding"),
     "core.record": ("Prediction", "Record", "Resource", "Status", "Verdict"),
+    "core.sharding": ("memory_request",),
     "core.tensors": ("Board", "BufferType", "DType", "Layout", "MemoryConfig", "TensorSpec"),
     "diagnose.pipeline": ("Diagnosis",),
     "errors": (
@@ -114,6 +128,7 @@ _MODULES = {
     ),
     "estimation.estimator": ("MemoryEstimate", "estimate"),
     "operators": ("make_case",),
+    "operators.case_json": ("case_from_json",),
     "plan.planner": ("Plan",),
     "profile.recording": ("Recording",),
     "remedy.solver": ("Unsolved",),

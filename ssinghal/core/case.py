@@ -29,7 +29,7 @@ class OutputMemory(TextEnum):
 
 @dataclass(frozen=True)
 class OperandPlacement:
-    """How one operand goes to the device where it differs from the others of its call; None: as they do.
+    """How one operand goes to the device where its ``dtype``, ``layout`` or ``memory`` differs from the call's; None: as that.
 
     ``shard_dim``: on a mesh, the dim that is cut over the chips, or one for each mesh axis; None: every chip holds a copy.
     """

@@ -54,7 +54,7 @@ class Distribution(TextEnum):
 
 @dataclass(frozen=True)
 class Cores:
-    """Cores as TTNN's CoreRangeSet has them: rectangles that do not overlap. In DRAM a "core" is a bank, in row 0.
+    """Cores as a CoreRangeSet has them: ``ranges``, rectangles that do not overlap. In DRAM a "core" is a bank, in row 0.
 
     Raises:
         InvalidCase: There is none, a range ends before it starts, or two overlap.
@@ -145,6 +145,7 @@ class ShardSpec:
     the cores as ``distribution`` has it.
     """
 
+    # How the tensor is cut.
     kind: ShardKind
     shape: tuple[int, ...]
     cores: Cores
@@ -174,9 +175,11 @@ class MemoryConfig:
 class Sharding:
     """How a call wants a tensor sharded. What is None is chosen once tensor and board are known (``sharding.complete``)."""
 
+    # How the tensor is cut.
     kind: ShardKind
     # Cores, or how many of them, row by row.
     cores: Cores | int | None = None
+    # Sizes of a shard in elements, the order of the cores, and how nd shards go to them.
     shape: tuple[int, ...] | None = None
     orientation: Orientation = Orientation.ROW_MAJOR
     distribution: Distribution = Distribution.ROUND_ROBIN_1D
@@ -198,6 +201,7 @@ class Sharding:
 class MemoryRequest:
     """Where a call wants a tensor: ``l1``, ``dram``, or sharded, as in ``l1:block@8x8``."""
 
+    # The memory, and how the tensor is cut in it; None: it is interleaved.
     buffer: BufferType = BufferType.DRAM
     sharding: Sharding | None = None
 

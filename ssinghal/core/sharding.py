@@ -43,11 +43,19 @@ _SHAPE = re.compile(r"[1-9]\d{0,9}(?:x[1-9]\d{0,9})*", re.ASCII)
 def memory_request(text: str, what: str = "memory") -> MemoryRequest:
     """Reads a memory as users write it.
 
-    Raises:
-        InvalidCase: It is none; the text states what was expected.
+    Args:
+        text: The memory, such as ``dram``, ``l1:height`` or ``l1:block@8x8:64x32``.
+        what: What the memory is for, in the text of an error.
 
-    >>> str(memory_request("l1:height@0,0-7,3:32x64:row_major"))  # as short as can be
-    'l1:height@8x4:32x64'
+    Returns:
+        The buffer, and how the tensor is to be sharded in it.
+
+    Raises:
+        InvalidCase: It is no memory; the text states what was expected.
+
+    Examples:
+        >>> str(memory_request("l1:height@0,0-7,3:32x64:row_major"))  # as short as can be
+        'l1:height@8x4:32x64'
     """
     name, *parts = text.split(":") if isinstance(text, str) else [str(text)]
     buffers = {b.value: b for b in (BufferType.DRAM, BufferType.L1)}

@@ -187,7 +187,7 @@ class BoundCall:
             layout = form_layout or layout
         elif traits.nhwc:
             shape = to_nhwc(shape) if traits.nhwc is MapResult.NHWC else flat_nhwc(shape)
-        layout = self._layout_setting() or layout
+        layout = layout if dtype.is_block_float else self.layout_setting or layout
         memory = placement.output_config
         if memory is None or traits.output_fixed:
             memory = MemoryConfig(traits.ttnn_output) if traits.ttnn_output else placement.memory_config
@@ -198,8 +198,9 @@ class BoundCall:
             return self._in_shards(spec, MemoryRequest(memory.buffer, placement.output_sharding))
         return self._like_first(spec)
 
-    def _layout_setting(self) -> Layout | None:
-        """Returns the layout that a setting requests of the result."""
+    @property
+    def layout_setting(self) -> Layout | None:
+        """The layout that a setting requests of the result. TTNN ignores it for block floats, and in some of its programs."""
         configs = [self.settings, *(value for value in self.settings.values() if isinstance(value, dict))]
         named = [config["output_layout"] for config in configs if config.get("output_layout")]
         return Layout(named[0].lower()) if named else None

@@ -28,10 +28,25 @@ OPERAND_KEYS = ("dtype", "layout", "memory", "shard_dim")
 
 
 def case_from_json(fields: Any) -> Case:
-    """The case of one JSON object; InvalidCase names the key that is wrong and what was expected.
+    """Builds the case of a JSON object, as lines of ``probe --from`` have it.
 
     Only ``op`` is required (and ``inputs``, but for creation operators). Keys left out take the defaults: bfloat16, tile,
     dram, output with its inputs, channels-last and L1_SMALL as the operator needs.
+
+    Args:
+        fields: The object: ``op``, ``inputs`` (shapes in elements), ``attrs``, ``dtype``, ``layout``, ``memory`` (such as
+            ``l1:block@8x8``), ``output_memory``, ``output_dtype``, ``channels_last``, ``l1_small_size`` in bytes, and
+            ``operands``, a list with what differs for each input.
+
+    Returns:
+        The case.
+
+    Raises:
+        InvalidCase: A key or a value is wrong; the text states which, and what was expected.
+
+    Examples:
+        >>> case_from_json({"op": "relu", "inputs": [[1, 1, 3136, 64]], "memory": "l1:height@8x8"}).id
+        '1x1x3136x64-l1:height@8x8'
     """
     if not isinstance(fields, Mapping):
         raise InvalidCase(f"expected a JSON object, got {type(fields).__name__}")

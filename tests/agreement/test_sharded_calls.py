@@ -1,4 +1,4 @@
-"""Random calls with shards and mixed dtypes: ``probe`` against plain TTNN programs under ``exec``."""
+"""Random calls with shards, mixed dtypes and settings: ``probe`` against plain TTNN programs under ``exec``."""
 
 from __future__ import annotations
 
