@@ -17,6 +17,7 @@ from ssinghal.catalog.loader import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement, Source
+from ssinghal.core.json_values import value_text
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import (
     PAGE_COUNT_LIMIT,
@@ -72,11 +73,12 @@ class Candidate:
         if self.case is None:
             return f"by arithmetic: {self.description}"
         placement = self.case.placement
-        moved = "" if placement.output_memory is OutputMemory.SAME else f" from {placement.memory}"
+        moved = "" if placement.output_memory is OutputMemory.SAME else f" from {placement.request}"
         if self.sizes_from:
             without = f" (without {', '.join(self.left_out)})" if self.left_out else ""
-            memory = f"{placement.memory} to {placement.output_memory}" if moved else str(placement.memory)
-            assumed = f"{placement.dtype}, {placement.layout}, {memory}"
+            memory = f"{placement.request} to {placement.output_text}" if moved else str(placement.request)
+            result = f", result {placement.output_dtype}" if placement.output_dtype else ""
+            assumed = f"{placement.dtype}, {placement.layout}, {memory}{result}"
             return f"from {self.sizes_from}: {self.description}{without}, assumed in {assumed}"
         count = f", {self.calls:,} call{'s' if self.calls > 1 else ''}" if self.calls else ""
         where = f"; {_model_and_module(self.sources)}" if _model_and_module(self.sources) else ""
@@ -256,7 +258,7 @@ class _Bytes:
 
 def _description(case: Case) -> str:
     shapes = " and ".join(map(format_shape, case.inputs))
-    attrs = ", ".join(f"{name}={value}" for name, value in case.attrs.items())
+    attrs = ", ".join(f"{name}={value_text(value)}" for name, value in case.attrs.items())
     return f"{case.name} of {shapes}{f' with {attrs}' if attrs else ''}"
 
 

@@ -40,13 +40,15 @@ from ssinghal.diagnose.parse.mlir import (
     without_remark,
 )
 from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, known_facts
+from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, functions_of_frame, logged_function
 from ssinghal.diagnose.tracebacks import Traceback, summary_result
 
 # A line that has none of these changes nothing, unless a text is pending (a bare message has no mark: "Out of").
 # Each takes a second for a gigabyte, so they are few: of crashes those that come in the middle of a log.
 ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically", b"^",
-           b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal")  # fmt: skip
+           b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal",
+           b"Tensor(storage")  # fmt: skip
 STARTS_LIMIT = 100  # of errors on one line
 PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
 
@@ -121,6 +123,7 @@ class _Process:
     unplaced: int | None = None  # the failure whose call's place comes after it
     traced: int | None = None  # the failure whose backtrace may follow
     signalled: int | None = None  # the line that reports a signal whose name is still to come
+    printed: PrintedCall = field(default_factory=PrintedCall)  # by TTNN, last
     has_ended: bool = False  # with a C++ exception, which aborts
 
 
@@ -186,7 +189,7 @@ class _Reader:
 
     def read(self, line: Line) -> None:
         """Takes the next line of the log."""
-        if self._take_executed(line) or self._take_logged_function(line):
+        if self._take_executed(line) or self._take_printed_call(line) or self._take_logged_function(line):
             return
         if not self._pending and is_quiet_line(line.text):
             return
@@ -248,6 +251,13 @@ class _Reader:
         process = self._process(process_of(line.text[: function.at]))
         self._end(process)
         process.functions.feed(function)
+        return True
+
+    def _take_printed_call(self, line: Line) -> bool:
+        """Takes a line in which TTNN prints a call with its tensors."""
+        if TENSOR not in line.text or line.cut or (call := printed_call(line.text)) is None:
+            return False
+        self._process(process_of(line.text[:HEAD_CHARS])).printed = call
         return True
 
     def _take_blank(self, entry: _Entry) -> bool:
@@ -369,17 +379,33 @@ class _Reader:
     def _keep(self, process: _Process, number: int, message: Message) -> None:
         traceback, verdict, is_cut = process.traceback, message.verdict, message.is_cut
         call, test, tensors = traceback.call, traceback.test, traceback.tensors
-        named = NamedFunctions(source=traceback.functions, own=traceback.own, log=process.functions.names)
+        printed, keywords = process.printed, traceback.arguments.keywords
+        logged = process.functions.names or printed.functions
+        named = NamedFunctions(source=traceback.functions, own=traceback.own, log=logged)
 
         def new_failure() -> Failure:
             operation = _operation(process.running, self.module.aliases) if process.running else None
             started = process.started
-            return Failure(verdict, number, 1, process.name, operation, started, call, test, tensors=tensors, is_cut=is_cut)
+            return Failure(
+                verdict,
+                number,
+                1,
+                process.name,
+                operation,
+                started,
+                call,
+                test,
+                tensors=tensors,
+                printed=printed.tensors,
+                arguments={**printed.arguments, **keywords},
+                is_cut=is_cut,
+            )
 
         at = self.failures.add(SeenFailure(verdict, process.name, test, call, named, is_cut), new_failure)
         process.unplaced = at if call is not None and not call.where else None
         process.traced = at
         process.functions.fail()
+        process.printed = PrintedCall()
         traceback.end()
 
 

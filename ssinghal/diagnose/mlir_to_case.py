@@ -14,6 +14,7 @@ from typing import Any
 
 from ssinghal.core.case import Case, Placement
 from ssinghal.core.tensors import BufferType, Shape, TensorSpec, format_shape
+from ssinghal.diagnose.mlir_settings import settings_in
 from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.operand_placement import core_shape, placed
 from ssinghal.errors import InvalidCase, unknown
@@ -21,8 +22,6 @@ from ssinghal.operators import find_operator, make_case
 from ssinghal.operators.operator_info import OperatorInfo, to_nchw
 
 DIALECT = "ttnn."
-# Attributes that no case has and that change how TTNN runs a call: the tensors are the same, program buffers may differ.
-TUNING = ("conv2d_config", "conv2d_slice_config", "matmul_program_config", "program_config", "compute_config", "activation")
 Attrs = dict[str, Any]
 
 
@@ -72,7 +71,8 @@ def case_of(operation: Operation) -> Case:
     if mapping.order is not None and len(specs) == len(mapping.order):
         operands, specs = [operands[i] for i in mapping.order], [specs[i] for i in mapping.order]
     inputs = mapping.shapes(operation, [spec.shape for spec in specs]) if mapping.shapes else [spec.shape for spec in specs]
-    case = make_case(mapping.operator, tuple(inputs), mapping.attrs(operation), _placement(operation, mapping, specs))
+    attrs = {**mapping.attrs(operation), **settings_in(operation, info).attrs}
+    case = make_case(mapping.operator, tuple(inputs), attrs, _placement(operation, mapping, specs))
     try:
         return placed(case, operands, () if mapping.puts_result else operation.results, mapping.prepared)
     except InvalidCase as error:
@@ -80,8 +80,9 @@ def case_of(operation: Operation) -> Case:
 
 
 def left_out(operation: Operation) -> tuple[str, ...]:
-    """Returns the attributes of ``operation`` that its case lacks: with them, program buffers may have other sizes."""
-    return tuple(name for name in TUNING if operation.attributes.get(name) not in (None, "", [], {}))
+    """Returns the settings of ``operation`` that its case lacks: with them, program buffers may have other sizes."""
+    mapping = OP_MAPPINGS.get(operation.name.removeprefix(DIALECT))
+    return settings_in(operation, mapping.info).left_out if mapping else ()
 
 
 def _result_specs(operation: Operation) -> list[TensorSpec]:
@@ -290,18 +291,14 @@ def _first_as_nchw(operation: Operation, shapes: Sequence[Shape]) -> list[Shape]
 # Matrices, normalizations, reductions -------------------------------------------------------------------------------------
 
 
-def _untransposed(operation: Operation) -> Attrs:
-    if _flag(operation, "transpose_a") or _flag(operation, "transpose_b"):
-        raise InvalidCase(f"{operation.name}: transposes an operand within the call, which a case cannot")
-    return {}
-
-
 def _linear(operation: Operation, shapes: Sequence[Shape]) -> list[Shape]:
-    """Returns the shapes of a linear layer: the weight is [out, in] in a case, [in, out] on the device; the bias is a row."""
+    """Returns the shapes of a linear layer: the weight is [out, in] in a case, on the device [in, out] unless the call
+    transposes it; the bias is a row."""
     x, weight, *bias = shapes
     if len(core_shape(weight)) > 2 or len(weight) < 2:
         raise InvalidCase(f"{operation.name}: a batch of weights {format_shape(weight)}; a case has one matrix")
-    return [x, (weight[-1], weight[-2]), *((math.prod(b),) for b in bias)]
+    matrix = weight[-2:] if _flag(operation, "transpose_b") else (weight[-1], weight[-2])
+    return [x, matrix, *((math.prod(b),) for b in bias)]
 
 
 def _last_dim(operation: Operation) -> Attrs:
@@ -368,8 +365,8 @@ OP_MAPPINGS: Mapping[str, OpMapping] = {
     "embedding": OpMapping("embedding", order=(1, 0), result_layout=True),
     "gather": OpMapping("gather", _attrs(dim=_an_int("dim"))),
     # matrices
-    "matmul": OpMapping("matmul", _untransposed),
-    "linear": OpMapping("linear", _untransposed, _linear),
+    "matmul": OpMapping("matmul"),
+    "linear": OpMapping("linear", shapes=_linear),
     "scaled_dot_product_attention": OpMapping("scaled_dot_product_attention", _attrs(is_causal=_a_flag("is_causal", True))),
     # rows
     "softmax": OpMapping("softmax", _attrs(dim=_an_int("dimension"))),

@@ -90,6 +90,8 @@ class Failure:
     ``test``: the pytest node id that the failure belongs to, where the log has it.
     ``functions``: those of TTNN, without ``ttnn.``, that may have been running according to the text, the likeliest first.
     ``tensors``: the operands in order, where the text shows all of them; their memory is assumed.
+    ``printed``: the operands in order with their memory, where TTNN printed them.
+    ``arguments``: those by name that the text shows, as it writes them.
     ``is_cut``: the text has only the start of the message, so what failed is unknown.
     """
 
@@ -103,6 +105,8 @@ class Failure:
     test: str = ""
     functions: tuple[str, ...] = ()
     tensors: tuple[TensorSpec, ...] = ()
+    printed: tuple[MlirValue, ...] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
     is_cut: bool = False
 
 

@@ -8,16 +8,19 @@ from dataclasses import dataclass, replace
 from ssinghal.core.case import Case, call_text
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import BufferType
+from ssinghal.diagnose.call_arguments import CallArguments, call_arguments
 from ssinghal.diagnose.candidates import Candidate, candidates
 from ssinghal.diagnose.explanation import Explanation, explain
 from ssinghal.diagnose.lowered_gather import Gather, gather_of
-from ssinghal.diagnose.mlir_to_case import case_of, left_out
-from ssinghal.diagnose.model import Failure, LogReading, Operation
+from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS, case_of, left_out
+from ssinghal.diagnose.model import Failure, LogReading, MlirValue, Operation
 from ssinghal.diagnose.parse.mlir_module import Places
 from ssinghal.diagnose.replay import Replay, replay, replay_later
-from ssinghal.diagnose.source_calls import calls_on, source_calls
-from ssinghal.diagnose.ttnn_functions import PREFIX
+from ssinghal.diagnose.source_calls import SourceCall, arguments_in, calls_on, source_calls
+from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
 from ssinghal.errors import InvalidCase
+from ssinghal.operators import find_operator
+from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.replicate_padding import ModelChange
@@ -60,6 +63,7 @@ class Diagnosis:
         left_out: What the operation has that the call does not.
         candidates: Where the call is not known, calls with the sizes of the text, then the first of the catalogs'.
         candidate_count: Number of calls of the catalogs that fit the numbers.
+        arguments: Where the call is not known, what the text states of its settings and its result.
         replays: One for each requested release, of ``candidate`` where the call is not known.
         candidate: The one that fails with the same numbers.
         not_replayed: Why there is no replay on a release.
@@ -79,6 +83,7 @@ class Diagnosis:
     left_out: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     candidate_count: int = 0
+    arguments: CallArguments | None = None
     replays: tuple[Replay, ...] = ()
     candidate: Candidate | None = None
     not_replayed: tuple[str, ...] = ()
@@ -114,6 +119,8 @@ def _diagnosis(failure: Failure, reading: LogReading, call: Case | None) -> Diag
         return diagnosis
     if call is not None:
         return replace(diagnosis, case=_with_l1_small(call, explanation), case_given=True)
+    if failure.operation is None and (printed := _printed_case(failure, diagnosis.functions)) is not None:
+        return replace(diagnosis, case=_with_l1_small(printed.case, explanation), left_out=printed.left_out)
     if failure.operation is None:
         return _with_candidates(replace(diagnosis, why_no_case="the text names no operation with its tensors"))
     try:
@@ -121,6 +128,14 @@ def _diagnosis(failure: Failure, reading: LogReading, call: Case | None) -> Diag
     except InvalidCase as error:
         return _with_candidates(replace(diagnosis, why_no_case=str(error)))
     return replace(diagnosis, case=_with_l1_small(case, explanation), left_out=left_out(failure.operation))
+
+
+def _printed_case(failure: Failure, functions: Sequence[str]) -> SourceCall | None:
+    """Returns the call that TTNN printed with all its tensors and their memory, None where it printed none."""
+    if not failure.printed:
+        return None
+    texts = {**arguments_in(failure.call, functions), **failure.arguments}
+    return next(calls_on(failure.printed, functions, None, texts), None)
 
 
 def _never_ran(first: Failure, reading: LogReading) -> tuple[Operation, ...]:
@@ -143,16 +158,27 @@ def _with_candidates(diagnosis: Diagnosis) -> Diagnosis:
     """Adds candidates: calls whose sizes are in the text, then calls of the catalogs."""
     failure, functions = diagnosis.failure, diagnosis.functions
     memory = requested_memory(diagnosis)
+    texts = {**arguments_in(failure.call, functions), **failure.arguments}
+    operands = tuple(MlirValue("", spec) for spec in failure.tensors)
+    info = _operator_of(functions)
     in_text = [
-        *(source_calls(failure.call, memory) if failure.call else ()),
-        *calls_on(failure.tensors, functions, memory),
+        *(source_calls(failure.call, memory, failure.arguments) if failure.call else ()),
+        *calls_on(operands, functions, memory, texts),
     ]
     by_bytes = candidates(failure.verdict, diagnosis.explanation.fingerprint, MAX_SOUGHT, functions=functions)
     return replace(
         diagnosis,
+        arguments=call_arguments(texts, info) if info else None,
         candidates=(*map(Candidate.from_source, in_text), *by_bytes[:MAX_CANDIDATES]),
         candidate_count=sum(not candidate.by_arithmetic for candidate in by_bytes),
     )
+
+
+def _operator_of(functions: Sequence[str]) -> OperatorInfo | None:
+    """Returns the operator that makes the call of the likeliest function, if there is one alone."""
+    name = functions[0].removeprefix(PREFIX) if functions else ""
+    operators = {OP_MAPPINGS[name].operator} if name in OP_MAPPINGS else operators_calling(name)
+    return find_operator(next(iter(operators))) if len(operators) == 1 else None
 
 
 def _with_l1_small(case: Case, explanation: Explanation) -> Case:

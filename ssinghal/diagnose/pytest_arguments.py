@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from ssinghal.core.tensors import DType, Layout, TensorSpec
+from ssinghal.diagnose.call_arguments import printed_keywords
 from ssinghal.diagnose.parse.brackets import split
 from ssinghal.diagnose.running_function import arguments_of_call
 from ssinghal.errors import InvalidCase
@@ -47,6 +48,11 @@ class Arguments:
 
     def clear(self) -> None:
         self.is_open, self._lines, self._keywords = False, [], ""
+
+    @property
+    def keywords(self) -> dict[str, str]:
+        """The arguments by name, as printed."""
+        return printed_keywords(self._keywords.removeprefix(_ENDS))
 
     def tensors(self, source: str) -> tuple[TensorSpec, ...]:
         """Returns the tensors in order; none where the call in ``source`` may have had others, such as operands by name."""

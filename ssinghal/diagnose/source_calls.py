@@ -10,14 +10,17 @@ import ast
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from ssinghal.core.case import Case, OutputMemory, Placement
 from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
+from ssinghal.diagnose.call_arguments import CallArguments, call_arguments, keywords_of
 from ssinghal.diagnose.mlir_to_case import case_of
 from ssinghal.diagnose.model import MlirValue, Operation, PythonCall
 from ssinghal.diagnose.ttnn_functions import PREFIX
 from ssinghal.errors import InvalidCase
+from ssinghal.operators import find_operator
 
 _WINDOW: Mapping[str, Any] = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1]}  # TTNN's own defaults
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -26,6 +29,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "conv2d": {**_WINDOW, "groups": 1},
     "conv_transpose2d": {**_WINDOW, "groups": 1, "output_padding": [0, 0]},
 }
+NO_ARGUMENTS: Mapping[str, str] = MappingProxyType({})
 _CONVOLUTIONS = ("conv2d", "conv_transpose2d")
 _RENAMED = {"input_h": "input_height", "input_w": "input_width"}
 _PAIRS = ("kernel_size", "stride", "padding", "dilation", "output_padding")
@@ -43,31 +47,63 @@ class SourceCall:
     left_out: tuple[str, ...] = ()
 
 
-def source_calls(call: PythonCall, memory: BufferType | None) -> Iterator[SourceCall]:
+def source_calls(
+    call: PythonCall, memory: BufferType | None, arguments: Mapping[str, str] = NO_ARGUMENTS
+) -> Iterator[SourceCall]:
     """Yields the call of the line for each layout and memory that its operand may have; none where the line lacks its sizes.
 
-    ``memory``: the one that is exhausted according to the text.
+    ``memory``: the one that is exhausted according to the text. ``arguments``: by name, as printed elsewhere in the text.
     """
     for node in _calls(call.source):
         name = ast.unparse(node.func).removeprefix(PREFIX)
         if name in DEFAULTS:
             keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
             for known in _cases(name, keywords):
-                yield from (replace(known, case=replace(known.case, placement=p)) for p in _placements(known.case, memory))
+                carried = call_arguments({**keywords_of(node), **arguments}, find_operator(known.case.operator))
+                yield from _in_placements(known, carried, memory)
             return
 
 
-def calls_on(tensors: Sequence[TensorSpec], functions: Sequence[str], memory: BufferType | None) -> Iterator[SourceCall]:
-    """Yields calls of the first of ``functions`` that takes exactly ``tensors``: in place, in ``memory``, from DRAM into it."""
-    operands = tuple(MlirValue("", spec) for spec in tensors)
+def calls_on(
+    operands: Sequence[MlirValue],
+    functions: Sequence[str],
+    memory: BufferType | None,
+    arguments: Mapping[str, str] = NO_ARGUMENTS,
+) -> Iterator[SourceCall]:
+    """Yields calls of the first of ``functions`` that takes exactly ``operands``: in place, in ``memory``, from DRAM into it.
+
+    ``arguments``: by name, as the text has them. Operands whose memory is known are where they are.
+    """
     for function in functions if operands else ():
         try:
-            case = case_of(Operation(PREFIX + function.removeprefix(PREFIX), (), operands))
+            case = case_of(Operation(PREFIX + function.removeprefix(PREFIX), (), tuple(operands)))
         except InvalidCase:
             continue
-        placements = _placements(case, memory)
-        yield from (SourceCall(replace(case, placement=p), "the tensors in the text") for p in placements)
+        carried = call_arguments(arguments, find_operator(case.operator))
+        is_placed = all(value.known_layout for value in operands)
+        yield from _in_placements(SourceCall(case, "the tensors in the text"), carried, None if is_placed else memory)
         return
+
+
+def arguments_in(call: PythonCall | None, functions: Sequence[str]) -> Mapping[str, str]:
+    """Returns the arguments by name of the first call of one of ``functions`` in a line of Python."""
+    for node in _calls(call.source) if call else ():
+        if PREFIX + ast.unparse(node.func).removeprefix(PREFIX) in functions:
+            return keywords_of(node)
+    return NO_ARGUMENTS
+
+
+def _in_placements(known: SourceCall, carried: CallArguments, memory: BufferType | None) -> Iterator[SourceCall]:
+    """Yields the call with its arguments for each memory that its operands may have."""
+    left_out = tuple(dict.fromkeys((*known.left_out, *carried.left_out)))
+    for placement in _placements(known.case, memory):
+        if carried.memory is not None and placement.output_memory is not OutputMemory.SAME:
+            continue  # the text has the result's memory
+        try:
+            case = carried.applied_to(replace(known.case, placement=placement))
+        except InvalidCase as error:
+            case, left_out = replace(known.case, placement=placement), (*known.left_out, str(error))
+        yield replace(known, case=case, left_out=left_out)
 
 
 def _placements(case: Case, memory: BufferType | None) -> list[Placement]:
@@ -84,11 +120,10 @@ def _placements(case: Case, memory: BufferType | None) -> list[Placement]:
 def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:
     literals = {arg: value for arg, node in keywords.items() if (value := _literal(node)) is not None}
     attributes = {**DEFAULTS[name], **{_RENAMED.get(arg, arg): _listed(arg, value) for arg, value in literals.items()}}
-    left_out = tuple(arg for arg in keywords if arg.endswith("_config") and arg not in literals)
     for layout in (Layout.ROW_MAJOR, Layout.TILE):
         try:
             operands = tuple(_operands(name, attributes, layout, has_bias="bias_tensor" in keywords))
-            yield SourceCall(case_of(Operation(PREFIX + name, (), operands, attributes)), "the source line", left_out)
+            yield SourceCall(case_of(Operation(PREFIX + name, (), operands, attributes)), "the source line")
         except InvalidCase:
             continue
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,10 +11,11 @@ from ssinghal.core.case import call_text
 from ssinghal.core.record import Resource, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.candidates import Candidate
+from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
 from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, requested_memory
 from ssinghal.diagnose.replay import Replay
-from ssinghal.diagnose.ttnn_functions import operators_calling
+from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
 from ssinghal.operators.case_words import probe_command
 from ssinghal.remedy.text import RemedyReport, to_json
 from ssinghal.remedy.text import lines as remedy_lines
@@ -98,12 +100,18 @@ def _call_lines(diagnosis: Diagnosis) -> list[str]:
     if functions and not count and not in_text and requested_memory(diagnosis) in (BufferType.L1, BufferType.DRAM):
         out.append(f"no call of the catalogs to {' or '.join(functions)} requests these bytes")
     if diagnosis.failure.verdict.resource not in (Resource.HOST, Resource.TRACE_BUFFER):
-        out.append(f"specify the call with --call '{_call_to_specify(functions)}' (as for ssinghal probe)")
+        words = "".join(f" {shlex.quote(word)}" for word in diagnosis.arguments.words()) if diagnosis.arguments else ""
+        if diagnosis.arguments and diagnosis.arguments.left_out:
+            out.append(f"arguments that are not carried: {'; '.join(diagnosis.arguments.left_out)}")
+        quote = '"' if "'" in words else "'"
+        call = f"{quote}{_call_to_specify(functions)}{words}{quote}"
+        out.append(f"specify the call with --call {call} (as for ssinghal probe)")
     return out
 
 
 def _call_to_specify(functions: Sequence[str]) -> str:
-    operators = sorted(operators_calling(functions[0])) if functions else []
+    name = functions[0].removeprefix(PREFIX) if functions else ""
+    operators = [OP_MAPPINGS[name].operator] if name in OP_MAPPINGS else sorted(operators_calling(name))
     return f"{operators[0] if len(operators) == 1 else 'OPERATOR'} SHAPE … --memory dram|l1"
 
 

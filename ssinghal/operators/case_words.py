@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.json_values import value_text
 from ssinghal.core.tensors import DType, Layout
 from ssinghal.operators import find_operator
 
@@ -49,6 +51,8 @@ def attr_text(value: Any) -> str:
         return "none"
     if isinstance(value, str) and _is_plain(value):
         return value
+    if isinstance(value, Mapping) and "type" in value:
+        return value_text(value)
     return json.dumps(value, separators=(",", ":"))
 
 

@@ -219,7 +219,9 @@ def test_a_call_whose_sizes_are_in_the_source(source: str) -> None:
     calls = list(source_calls(PythonCall("", source), None))
     assert [(one.case.operator, one.case.inputs) for one in calls] == [SOURCES[source]] * 2
     assert [one.case.placement.layout for one in calls] == [Layout.ROW_MAJOR, Layout.TILE]
-    assert all(one.left_out == (("slice_config",) if "slice_config" in source else ()) for one in calls)
+    assert all(
+        one.left_out == (("slice_config=s (s is not in the text)",) if "slice_config" in source else ()) for one in calls
+    )
     assert "from the source line" in Candidate.from_source(calls[0]).line()
 
 
