@@ -23,7 +23,7 @@ from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.files import LineFile
 from ssinghal.core.json_values import fields_of, value_text
 from ssinghal.core.record import FAULTS, Comparison, PlacedTensor, Record, Status, Verdict, sentence
-from ssinghal.core.tensors import Board, format_bytes, format_shape
+from ssinghal.core.tensors import ONE_CHIP, Board, format_bytes, format_shape
 from ssinghal.device.modes import DeviceChoice
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
@@ -127,7 +127,10 @@ def _description(case: Case, record: Record) -> list[str]:
     shapes = " ".join(operand_text(case, position) for position in range(len(case.inputs)))
     attrs = " ".join(f"{k}={value_text(v)}" for k, v in case.attrs.items())
     call = " ".join(filter(None, (case.name, shapes, attrs)))
-    lines = [f"{call}  on {record.device_mode} {record.board}, ttnn {record.ttnn}", *_verdict_lines(record.verdict)]
+    where = f"{record.device_mode} {record.board}, ttnn {record.ttnn}"
+    if record.mesh != ONE_CHIP:
+        where += ", of each of {}x{} chips".format(*record.mesh)
+    lines = [f"{call}  on {where}", *_verdict_lines(record.verdict)]
     if record.tensors:
         lines += _tensor_table(record.tensors)
     if record.usage is not None:

@@ -17,6 +17,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.memory_config import Sharding
 from ssinghal.core.record import Estimate, EstimatedTensor, Prediction, Resource
 from ssinghal.core.tensors import (
+    ONE_CHIP,
     Board,
     BufferType,
     Layout,
@@ -330,7 +331,7 @@ def _program_failure(estimated: MemoryEstimate) -> MemoryEstimate | None:
 
 def explain(estimated: MemoryEstimate) -> str:
     """Returns lines for a terminal: every tensor with its sizes, share of a bank and padding; then the verdict."""
-    lines = []
+    lines = ["of each of {}x{} chips:".format(*estimated.board.mesh)] if estimated.board.mesh != ONE_CHIP else []
     for allocation in estimated.allocations:
         spec = allocation.spec
         bank_bytes = estimated.board.region(spec.memory.buffer).bank_bytes

@@ -94,18 +94,19 @@ def _collective(
     name: str,
     infer: Callable[[Sequence[Shape], Attrs], list[Shape]],
     attrs: Mapping[str, Attr],
-    **traits: Any,
+    *,
+    output_fixed: bool = False,
 ) -> OperatorInfo:
     return OperatorInfo(
         names=(name,),
         aten=(),
         operands=("input",),
         ttnn=f"ttnn.{name}",
-        call=lambda c: getattr(c.ttnn, name)(c.inputs[0], **_arguments(c), **c.out),
+        call=lambda c: getattr(c.ttnn, name)(c.inputs[0], **_arguments(c), **({} if output_fixed else c.out)),
         torch=lambda torch, tensors, attrs: [],
         infer=infer,
         attrs=attrs,
-        traits=Traits(collective=True, temporaries=True, **traits),
+        traits=Traits(collective=True, temporaries=True, output_fixed=output_fixed),
     )
 
 
