@@ -104,11 +104,11 @@ def _check_shards(goal: Goal, case: Case, board: Board) -> None:
 
 
 def _batch(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
-    return _counted(Goal.BATCH, case, _dims(case, bounds, 1, (0,)), bounds)
+    return _counted(Goal.BATCH, case, board, _dims(case, bounds, 1, (0,)), bounds)
 
 
 def _sequence(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
-    return _counted(Goal.SEQUENCE, case, _dims(case, bounds, None, _sequence_dims(case)), bounds)
+    return _counted(Goal.SEQUENCE, case, board, _dims(case, bounds, None, _sequence_dims(case)), bounds)
 
 
 EMBEDDING, SOFTMAX, ATTENTION = named("embedding softmax scaled_dot_product_attention")
@@ -138,7 +138,7 @@ def _dims(case: Case, bounds: Bounds, count: int | None, usual: tuple[int, ...])
     return dims
 
 
-def _counted(goal: Goal, case: Case, dims: tuple[int, ...], bounds: Bounds) -> SearchParameter:
+def _counted(goal: Goal, case: Case, board: Board, dims: tuple[int, ...], bounds: Bounds) -> SearchParameter:
     size = subject_of(case)[dims[0]]
 
     def case_of(value: int) -> Case:
@@ -146,7 +146,7 @@ def _counted(goal: Goal, case: Case, dims: tuple[int, ...], bounds: Bounds) -> S
 
     unit = TILE_EDGE if goal is Goal.SEQUENCE else 1
     steps = [bounds.step] if bounds.step else _divisors(size, at_least=math.gcd(size, unit))
-    step = _first_valid_step(case_of, steps, size)
+    step = _first_valid_step(case_of, steps, size, board)
     values = _possible(range(step, _upto(bounds, MAX_COUNT, step) + 1, step), case_of)
     names = f"dim {dims[0]}" if len(dims) == 1 else f"dims {' and '.join(map(str, dims))}"
     description = f"{names} of {format_shape(subject_of(case))}" + (f" in steps of {step}" if step > 1 else "")
@@ -158,11 +158,12 @@ def _divisors(number: int, at_least: int = 1) -> list[int]:
     return [n for n in range(at_least, number + 1, at_least) if number % n == 0]
 
 
-def _first_valid_step(case_of: Callable[[int], Case], steps: Sequence[int], size: int) -> int:
-    """Returns the first step by which the call can grow. InvalidCase with the reason of the last one if there is none."""
+def _first_valid_step(case_of: Callable[[int], Case], steps: Sequence[int], size: int, board: Board) -> int:
+    """Returns the first step by which the call can grow, in equal parts on all chips where an operand is cut over them.
+    InvalidCase with the reason of the last one if there is none."""
     for step in steps:
         try:
-            case_of(size + step if size % step == 0 else step * (size // step + 1))
+            _ = bind(case_of(size + step if size % step == 0 else step * (size // step + 1)), board).on_chip
         except InvalidCase as error:
             why = error
             continue
@@ -237,7 +238,7 @@ def _resolution(case: Case, board: Board, bounds: Bounds) -> SearchParameter:
 
     for lattice in _lattices(height, width, _stride(case), bounds.step):
         try:
-            _first_valid_step(case_on(lattice), [lattice.unit], height)
+            _first_valid_step(case_on(lattice), [lattice.unit], height, board)
         except InvalidCase as error:
             why = error
             continue

@@ -7,7 +7,7 @@ from typing import Any
 
 from ssinghal.capacity.finder import EdgeResult, ValueRun
 from ssinghal.capacity.search import EdgeInterval
-from ssinghal.core.case import call_text
+from ssinghal.core.case import call_text, operand_text
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import DecidedBy, Status, sentence
 from ssinghal.core.tensors import format_shape
@@ -106,8 +106,9 @@ def _sides(result: EdgeResult) -> list[str]:
         failed = [run for run in edge.tried.values() if run.fits is False]
         nothing = [f"nothing fits, tried {_values_and_reasons(result, failed)}"] if failed else []
         return [*nothing, *_untried(result)]
-    shapes = fit.case.inputs or [subject_of(fit.case)]  # an operator that creates a tensor has no operands
-    at = "" if result.parameter.goal.is_smallest else f": {' '.join(map(format_shape, shapes))}"
+    # an operator that creates a tensor has no operands
+    operands = [operand_text(fit.case, n) for n in range(len(fit.case.inputs))] or [format_shape(subject_of(fit.case))]
+    at = "" if result.parameter.goal.is_smallest else f": {' '.join(operands)}"
     text = [f"{_value_text(result, fit)} fits{at}"]
     if fail is not None:
         text.append(f"{_value_text(result, fail)} does not fit: {why_not(fail)}")

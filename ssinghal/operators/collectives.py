@@ -15,6 +15,7 @@ from typing import Any
 from ssinghal.core.parsing import tensor_memory
 from ssinghal.core.tensors import ONE_CHIP, BufferType, Shape
 from ssinghal.errors import InvalidCase, unknown
+from ssinghal.operators.dim_rule import DimRule
 from ssinghal.operators.operator_info import (
     FABRIC,
     FABRICS,
@@ -106,6 +107,7 @@ def _collective(
         torch=lambda torch, tensors, attrs: [],
         infer=infer,
         attrs=attrs,
+        dims=DimRule(),
         traits=Traits(collective=True, temporaries=True, output_fixed=output_fixed),
     )
 

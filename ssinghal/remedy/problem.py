@@ -22,7 +22,8 @@ from ssinghal.remedy.trial import LiveSet, RewriteName, Trial
 class Problem:
     """``call``: its inputs are written as they are placed. ``verdict``: how it fails on ``board``, opened with the call's
     regions, alongside ``live``. ``newer``: TTNN releases to try as well. ``trace_region_bytes``: the board is opened with it.
-    ``channels_last``: maps were permuted for the device."""
+    ``channels_last``: maps were permuted for the device. Of operands that are cut over the chips of a mesh, it is the call that
+    each chip makes on its part."""
 
     call: BoundCall
     verdict: Verdict
@@ -49,7 +50,7 @@ class Problem:
         """
         channels_last = bool(case.placement.channels_last)
         opened = board.with_l1_small(case.placement.l1_small_bytes or 0)
-        call = bind(as_placed(case), opened)
+        call = bind(as_placed(bind(case, opened).on_chip), opened)
         call.info.check_operands(call.case.inputs)
         for limitation in call.limitations(board):
             raise InvalidCase(f"TTNN cannot make the call: {limitation.reason}")

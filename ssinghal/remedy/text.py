@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ssinghal.core.boards import DEFAULT_BOARD
+from ssinghal.core.boards import DEFAULT_BOARD, load_board
 from ssinghal.core.case import call_text
 from ssinghal.core.record import sentence
-from ssinghal.core.tensors import BufferType, format_bytes, format_shape
+from ssinghal.core.tensors import ONE_CHIP, BufferType, format_bytes, format_shape
+from ssinghal.operators.binding import bind
 from ssinghal.precision.storage_error import StorageLoss
 from ssinghal.remedy.equivalence import ValueCheck
 from ssinghal.remedy.replicate_padding import ModelChange
@@ -41,7 +42,9 @@ class RemedyReport:
 def lines(report: RemedyReport) -> list[str]:
     """Returns the failure, up to three remedies with their code, then the strategies that do not help, with the reasons."""
     problem = report.remedies.problem
-    out = [f"{call_text(problem.case)}  on {problem.board.name}", f"fails: {sentence(problem.verdict)}"]
+    mesh = problem.board.mesh
+    where = problem.board.name + ("" if mesh == ONE_CHIP else ", of each of {}x{} chips".format(*mesh))
+    out = [f"{call_text(problem.case)}  on {where}", f"fails: {sentence(problem.verdict)}"]
     if not report.remedies.found:
         out += ["", "no strategy makes it fit"]
     for number, remedy in enumerate(report.remedies.found, 1):
@@ -197,9 +200,24 @@ def script(result: TrialResult, about: Iterable[str]) -> str:
             *(f"# {line}" for line in (*about, run)),
             "import ttnn",
             "",
-            f"device = ttnn.open_device(device_id=0, l1_small_size={small}{region})",
+            *_opened(result, f"l1_small_size={small}{region}"),
             *result.code,
-            "ttnn.close_device(device)",
+            f"ttnn.close_{'mesh_' if _needs_mesh(result) else ''}device(device)",
             "",
         ]
     )
+
+
+def _needs_mesh(result: TrialResult) -> bool:
+    """Whether the chips exchange values; of other calls each chip of a mesh makes what one alone does."""
+    return bind(result.trial.case).is_distributed
+
+
+def _opened(result: TrialResult, regions: str) -> list[str]:
+    """Returns the lines that open the device."""
+    if not _needs_mesh(result):
+        return [f"device = ttnn.open_device(device_id=0, {regions})"]
+    rows, columns = load_board(result.board).mesh
+    fabric = bind(result.trial.case).fabric
+    connect = [f"ttnn.set_fabric_config(ttnn.FabricConfig.{fabric})"] if fabric else []
+    return [*connect, f"device = ttnn.open_mesh_device(ttnn.MeshShape({rows}, {columns}), {regions})"]

@@ -72,7 +72,7 @@ class InsideTask(Task[Mapping[BufferType, int]]):
 
 
 def peaks_inside(trial: Trial, session: Session) -> Mapping[BufferType, int]:
-    session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
+    session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes, bind(trial.case).fabric)
     transcript = Transcript(session.ttnn, session.device)
     peaks: Counter[BufferType] = Counter()
     try:
@@ -90,7 +90,7 @@ def peaks_inside(trial: Trial, session: Session) -> Mapping[BufferType, int]:
 
 def run_trial(trial: Trial, session: Session) -> TrialResult:
     """Runs the trial. The device is empty before and after."""
-    session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes)
+    session.use_regions(trial.case.placement.l1_small_bytes or 0, trial.trace_region_bytes, bind(trial.case).fabric)
     watch = _Watch(session)
     transcript = Transcript(session.ttnn, session.device, watch)
     results: Sequence[TensorSpec] = ()
