@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ssinghal.core.case import Case
+from ssinghal.core.case import Case, OutputMemory
 from ssinghal.core.memory_config import Sharding
 from ssinghal.core.record import Estimate, EstimatedTensor, Prediction, Resource
 from ssinghal.core.tensors import (
@@ -230,7 +230,8 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     for limitation in call.limitations(board):
         return _operands_alone(inputs, f"TTNN cannot make the call: {limitation.reason}")
     traits = call.info.traits
-    if traits.moves_output and case.placement.output_config is None:
+    strays = traits.may_stray is not None and call.is_output_open and case.placement.output_memory is not OutputMemory.DRAM
+    if strays or (traits.moves_output and case.placement.output_config is None):
         return _operands_alone(inputs, "where TTNN puts the result is known only from a probe")
     is_plain = case.placement.is_plain and not call.settings
     is_alias = is_plain and traits.alias is not None and traits.alias(inputs, outputs)

@@ -233,6 +233,14 @@ class BoundCall:
         """Whether all tensors are interleaved and alike, and no argument is a setting of TTNN's own."""
         return self.case.placement.is_plain and not self.settings
 
+    @property
+    def is_output_open(self) -> bool:
+        """Whether TTNN decides where the result goes: it gets no memory config, or may not keep to it."""
+        placement, traits = self.on_chip.placement, self.info.traits
+        if placement.output_config is None or traits.output_fixed:
+            return True
+        return traits.may_stray is not None and traits.may_stray(self.inputs, self.attrs)
+
     def check(self) -> None:
         """Raises InvalidCase unless the number of operands, the attributes and the shapes go together."""
         self.info.check_operands(self.on_chip.inputs)

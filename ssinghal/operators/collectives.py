@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ssinghal.core.parsing import tensor_memory
-from ssinghal.core.tensors import ONE_CHIP, BufferType, Shape
+from ssinghal.core.tensors import ONE_CHIP, BufferType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators.dim_rule import DimRule
 from ssinghal.operators.operator_info import (
@@ -95,20 +95,19 @@ def _collective(
     name: str,
     infer: Callable[[Sequence[Shape], Attrs], list[Shape]],
     attrs: Mapping[str, Attr],
-    *,
-    output_fixed: bool = False,
+    **traits: Any,
 ) -> OperatorInfo:
     return OperatorInfo(
         names=(name,),
         aten=(),
         operands=("input",),
         ttnn=f"ttnn.{name}",
-        call=lambda c: getattr(c.ttnn, name)(c.inputs[0], **_arguments(c), **({} if output_fixed else c.out)),
+        call=lambda c: getattr(c.ttnn, name)(c.inputs[0], **_arguments(c), **({} if traits.get("output_fixed") else c.out)),
         torch=lambda torch, tensors, attrs: [],
         infer=infer,
         attrs=attrs,
         dims=DimRule(),
-        traits=Traits(collective=True, temporaries=True, output_fixed=output_fixed),
+        traits=Traits(collective=True, temporaries=True, **traits),
     )
 
 
@@ -126,8 +125,21 @@ def _arguments(c: Call) -> dict[str, Any]:
     return given
 
 
+def _is_composed(inputs: Sequence[TensorSpec], attrs: Attrs) -> bool:
+    """Whether ttnn.all_gather may broadcast and join the parts, with a result that goes to DRAM: of tiles that are padded in
+    the dim, and, depending on the release and the bytes of a row, of rows."""
+    (spec,) = inputs
+    dim = normal_dim(attrs["dim"], len(spec.shape))
+    return spec.layout is Layout.ROW_MAJOR or spec.shape[dim] != spec.padded_shape[dim]
+
+
 OPERATORS = (
-    _collective("all_gather", _infer(_gathered), {**DIM, **AXIS, **LINKS, **WORKERS, **SEMAPHORES, **CONNECTED}),
+    _collective(
+        "all_gather",
+        _infer(_gathered),
+        {**DIM, **AXIS, **LINKS, **WORKERS, **SEMAPHORES, **CONNECTED},
+        may_stray=_is_composed,
+    ),
     _collective(
         "reduce_scatter",
         _infer(_scattered),

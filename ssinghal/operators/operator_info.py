@@ -133,6 +133,8 @@ class Traits:
     ttnn_output: BufferType | None = None
     # without a memory config TTNN shards or moves the result by its own rules
     moves_output: bool = False
+    # (inputs, attrs) -> whether TTNN may put the result of such a call elsewhere than its memory config has it
+    may_stray: Callable[[Sequence[TensorSpec], Attrs], bool] | None = None
     # TTNN takes no memory config for the result, which always goes to ``ttnn_output``
     output_fixed: bool = False
     # of each result, None: the case's; or (dtype, shapes, attrs) -> dtypes where they depend on the call

@@ -122,7 +122,7 @@ class Problem:
             InvalidCase: the changed call is invalid.
         """
         case = case or self.case
-        chosen = case.placement.output_config is None or self.info.traits.output_fixed
+        chosen = bind(case, self.board).is_output_open
         live = self.live if live is None else live
         return Trial(case, self.results_of(case), rewrite, params, live, self.trace_region_bytes, any_memory=chosen)
 

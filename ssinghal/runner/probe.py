@@ -211,7 +211,7 @@ class _Attempt:
             self.placed.append(_placed(label, spec, self.board, None))
         if len(actual) != len(self.expected):
             return _mismatch(f"TTNN returned {len(actual)} tensors; expected {len(self.expected)}")
-        ttnn_chooses = self.case.placement.output_config is None or self.call.info.traits.output_fixed
+        ttnn_chooses = self.call.is_output_open
         for wanted, got in zip(self.expected, actual, strict=True):
             facts = {name: (getattr(got, name), getattr(wanted, name)) for name in ("shape", "dtype", "layout")}
             if self.call.layout_setting:
@@ -228,13 +228,14 @@ class _Attempt:
         return Verdict(Status.FITS, message=self._moved(actual))
 
     def _moved(self, specs: Sequence[TensorSpec]) -> str:
-        """Returns where TTNN put a result for which it takes no memory config; empty where it is the requested memory."""
+        """Returns where TTNN put a result for which it takes, or keeps to, no memory config; empty where it is as requested."""
         config = self.call.requested_output.memory
         buffers = {spec.memory.buffer for spec in specs}
         if config is None or buffers <= {config.buffer}:
             return self._resharded(specs)
         went = " and ".join(sorted(buffer.value for buffer in buffers))
-        return f"{self.call.info.ttnn} takes no memory_config: the result went to {went}, not {config.buffer.value}"
+        takes = "takes no" if self.call.info.traits.output_fixed else "does not keep to its"
+        return f"{self.call.info.ttnn} {takes} memory_config: the result went to {went}, not {config.buffer.value}"
 
     def _resharded(self, specs: Sequence[TensorSpec]) -> str:
         """Returns the shards of a result for which the call requested others; empty where TTNN kept to the request."""
