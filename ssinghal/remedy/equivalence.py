@@ -211,6 +211,8 @@ class TorchBackend(RewriteBackend):
 class InTorch:
     """TTNN's functions that rewrites call, in torch. Memory and layout do not affect values."""
 
+    TILE_LAYOUT = None
+
     def __init__(self, torch: Any) -> None:
         self._torch = torch
 
@@ -258,6 +260,9 @@ class InTorch:
 
     def to_layout(self, x: Any, layout: Any, **_: Any) -> Any:
         return x
+
+    def linear(self, x: Any, weight: Any, bias: Any = 0.0, **_: Any) -> Any:
+        return x @ weight + bias
 
     def softmax_in_place(self, x: Any, dim: int) -> Any:
         return self._torch.softmax(x, dim)

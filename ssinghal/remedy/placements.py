@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from ssinghal.core.case import AS_CASE, Case, OperandPlacement, OutputMemory, Placement
 from ssinghal.core.tensors import BufferType, DType
+from ssinghal.operators import find_operator
 
 
 def with_operands(placement: Placement, change: Callable[[OperandPlacement], OperandPlacement]) -> Placement:
@@ -25,22 +26,37 @@ def interleaved(placement: Placement, memory: BufferType) -> Placement:
 
 def narrowed(placement: Placement, dtype: DType) -> Placement:
     """Returns the placement with all floating-point tensors that are wider in ``dtype``."""
+    changed = narrowed_operands(placement, range(len(placement.operands)), dtype)
+    own = placement.output_dtype
+    return replace(
+        changed,
+        dtype=dtype if placement.dtype in WIDER[dtype] else placement.dtype,
+        output_dtype=dtype if own in WIDER[dtype] else own,
+    )
 
-    def narrow(own: DType | None) -> DType | None:
-        return dtype if own is not None and own in WIDER[dtype] else own
 
-    changed = with_operands(placement, lambda operand: replace(operand, dtype=narrow(operand.dtype)))
-    return replace(changed, dtype=dtype, output_dtype=narrow(placement.output_dtype))
+def narrowed_operands(placement: Placement, positions: Collection[int], dtype: DType) -> Placement:
+    """Returns the placement with those operands at ``positions`` that have a wider dtype of their own in ``dtype``."""
+    return replace(
+        placement,
+        operands=tuple(
+            replace(own, dtype=dtype) if number in positions and own.dtype in WIDER[dtype] else own
+            for number, own in enumerate(placement.operands)
+        ),
+    )
 
 
 def bare(case: Case) -> Case:
-    """Returns the case with nothing of its memory: the shapes and values of its tensors do not depend on it."""
+    """Returns the case without shards, dtypes of single operands and TTNN's settings: no shape depends on them, nor a value in
+    torch."""
     placement = replace(case.placement, sharding=None, output_sharding=None, output_dtype=None, operands=())
-    return replace(case, placement=placement)
+    own = find_operator(case.operator).attrs
+    return replace(case, placement=placement, attrs={name: value for name, value in case.attrs.items() if name in own})
 
 
 NARROWER = {
     DType.FLOAT32: (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B),
     DType.BFLOAT16: (DType.BFLOAT8_B, DType.BFLOAT4_B),
 }
+NARROW = (DType.BFLOAT16, DType.BFLOAT8_B, DType.BFLOAT4_B)
 WIDER = {dtype: tuple(wide for wide, narrow in NARROWER.items() if dtype in narrow) for dtype in DType}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,6 +125,15 @@ class Problem:
         chosen = bind(case, self.board).is_output_open
         live = self.live if live is None else live
         return Trial(case, self.results_of(case), rewrite, params, live, self.trace_region_bytes, any_memory=chosen)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The attributes of the call that are TTNN's settings, not the operator's own."""
+        own = self.info.attrs
+        return {name: value for name, value in self.case.attrs.items() if name not in own and value is not None}
+
+    def without_settings(self, case: Case) -> Case:
+        return replace(case, attrs={name: value for name, value in case.attrs.items() if name in self.info.attrs})
 
     def results_of(self, case: Case, board: Board | None = None) -> tuple[TensorSpec, ...]:
         call = bind(case, board or self.board)

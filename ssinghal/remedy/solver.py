@@ -17,6 +17,7 @@ from ssinghal.operators.operator_info import WEIGHTS_DTYPE
 from ssinghal.precision.storage_error import StorageLoss
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.equivalence import ValueCheck
+from ssinghal.remedy.placements import NARROW
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.replicate_padding import REPLICATE, ModelChange, constant_case
 from ssinghal.remedy.search import Budget, RejectedStrategy, Remedies, search
@@ -79,8 +80,10 @@ def solve(
 
 
 def _narrowest(case: Case) -> DType:
-    """Returns the dtype of the call, or the separate one of its weights, where it has one."""
-    return DType(case.attrs.get(WEIGHTS_DTYPE, case.placement.dtype))
+    """Returns the dtype of the call, or a narrower one that its weights or single operands have."""
+    own = [operand.dtype for operand in case.placement.operands if operand.dtype in NARROW]
+    usual = DType(case.attrs.get(WEIGHTS_DTYPE, case.placement.dtype))
+    return min([usual, *filter(None, own)], key=lambda dtype: dtype.tile_bytes)
 
 
 def without_other_values(remedies: Remedies, values: Mapping[str, ValueCheck]) -> Remedies:

@@ -41,6 +41,7 @@ class RewriteName(TextEnum):
     TURNED = "turned"
     POOLED_ROWS = "pooled rows"
     INTERPOLATED_ROWS = "interpolated rows"
+    LINEAR = "linear"
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,3 @@ def with_fields(call: FailedCall, key: str | int, value: Mapping[str, Any], chan
     if "json" in value:
         return with_object(call, key, {**value, "json": json.dumps({**json.loads(value["json"]), **changed})})
     return with_object(call, key, {**value, "fields": {**value["fields"], **changed}})
-
-
-def divisors_below(number: int, limit: int) -> list[int]:
-    """Returns the divisors of ``number`` that are less than ``limit``, the largest first.
-
-    >>> divisors_below(12, 12)
-    [6, 4, 3, 2, 1]
-    """
-    return [divisor for divisor in range(min(number, limit - 1), 0, -1) if number % divisor == 0]

@@ -11,7 +11,6 @@ from ssinghal.core.tensors import TILE_EDGE, ceil_div
 from ssinghal.diagnose.failed_call.changes import (
     Change,
     Lever,
-    divisors_below,
     named,
     objects,
     with_argument,
@@ -20,6 +19,7 @@ from ssinghal.diagnose.failed_call.changes import (
 )
 from ssinghal.diagnose.failed_call.state import FailedCall
 from ssinghal.profile.failure import Failure
+from ssinghal.remedy.config_changes import MATMUL_PROGRAMS, divisors_below, smaller_parts
 
 _CONVOLUTIONS = ("ttnn.conv1d", "ttnn.conv2d", "ttnn.conv_transpose2d")
 _UNKNOWN_TILES = 64  # tiles of rows in a core where that is TTNN's own choice
@@ -156,24 +156,15 @@ def narrower_weights(call: FailedCall, failure: Failure) -> Field:
     yield from _conv_fields(call, "weights are rounded", weights_dtype=named("bfloat8_b"))
 
 
-_PROGRAMS = tuple(
-    f"MatmulMultiCoreReuse{kind}ProgramConfig"
-    for kind in ("", "MultiCast", "MultiCast1D", "MultiCastDRAMSharded", "MultiCastBatchedDRAMSharded")
-)
-
-
 def _smaller(call: FailedCall, name: str) -> Field:
     """Yields the call with a smaller one of the blocks that a matmul's program configuration has."""
-    for key, value in objects(call, *_PROGRAMS):
+    for key, value in objects(call, *MATMUL_PROGRAMS):
         if "json" not in value:
             continue
         fields = json.loads(value["json"])
-        size = fields.get(name)
-        subblock = fields.get(name.replace("block", "subblock"), 1) if name.startswith("out") else 1
-        for part in divisors_below(size, size) if isinstance(size, int) else ():
-            if part % subblock == 0:
-                changed = with_fields(call, key, value, {name: part})
-                yield Change(f"{name}={part}", f"in the {value['object'][1]} of {{line}}", changed)
+        for part in smaller_parts(fields, name):
+            changed = with_fields(call, key, value, {name: part})
+            yield Change(f"{name}={part}", f"in the {value['object'][1]} of {{line}}", changed)
 
 
 def smaller_inner_blocks(call: FailedCall, failure: Failure) -> Field:
@@ -189,7 +180,7 @@ def lower_blocks(call: FailedCall, failure: Failure) -> Field:
 
 
 def chosen_by_ttnn(call: FailedCall, failure: Failure) -> Field:
-    for key, value in objects(call, *_PROGRAMS):
+    for key, value in objects(call, *MATMUL_PROGRAMS):
         yield Change(
             "no program_config", "in the call, {line}", with_object(call, key, None), f"TTNN chooses, not {value['object'][1]}"
         )

@@ -13,6 +13,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators.binding import BoundCall, bind
 from ssinghal.operators.dim_rule import Axes
 from ssinghal.operators.dims import axes_of
+from ssinghal.remedy.config_changes import without_program
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import cuts, piece_case
 from ssinghal.remedy.strategies.count_search import smallest_count
@@ -76,6 +77,7 @@ def _multiple(axes: Axes, axis: int, call: BoundCall) -> int:
 def cuts_of(problem: Problem) -> list[Cut]:
     """Returns the cuts along every axis; for program buffers the last dim comes first, else dims outside the last two."""
     case = problem.in_dram()
+    case = without_program(case) or case  # which belongs to the size of the complete call
     call = bind(case, problem.board)
     axes = axes_of(call)
     if axes is None:

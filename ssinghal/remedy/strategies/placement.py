@@ -18,6 +18,7 @@ from ssinghal.core.tensors import (
     TILE_EDGE,
     Board,
     BufferType,
+    DType,
     Layout,
     Shape,
     ceil_div,
@@ -30,7 +31,8 @@ from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, named
 from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import SAME_DTYPE, WEIGHTS_DTYPE, weights_dtype
-from ssinghal.remedy.placements import NARROWER, narrowed
+from ssinghal.remedy.config_changes import without_program
+from ssinghal.remedy.placements import NARROWER, narrowed, narrowed_operands
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import Impact, LiveSet, Resident, RewriteName, Trial, TrialResult
 
@@ -69,6 +71,10 @@ def once(problem: Problem, trial: Trial, note: str = "") -> StrategySearch:
     if reason := problem.ruled_out(trial.case):
         return StrategyResult(None, reason)
     result = yield trial
+    if not result.works and result.verdict.status is not Status.OOM and (free := without_program(trial.case)) is not None:
+        again = yield replace(trial, case=free)  # a program config belongs to the shards and shapes that it was made for
+        if again.works:
+            return StrategyResult(again, note="; ".join(filter(None, (note, "without the program config"))))
     return StrategyResult(result, note=note) if result.works else StrategyResult(None, why_not(result))
 
 
@@ -354,7 +360,13 @@ def _other_view(problem: Problem) -> StrategySearch:
 
 
 def _can_narrow(problem: Problem) -> bool:
-    return problem.case.placement.dtype in NARROWER and not problem.info.traits.indices
+    return _widest(problem.case) in NARROWER and not problem.info.traits.indices
+
+
+def _widest(case: Case) -> DType:
+    """Returns the dtype of the call, or the widest floating-point one that an operand has."""
+    dtypes = [case.placement.dtype, *(own.dtype for own in case.placement.operands if own.dtype is not None)]
+    return max((d for d in dtypes if d in NARROWER), key=lambda d: d.tile_bytes, default=case.placement.dtype)
 
 
 def _narrower(problem: Problem) -> StrategySearch:
@@ -379,12 +391,14 @@ def _narrower(problem: Problem) -> StrategySearch:
 def _narrowed(problem: Problem) -> Iterator[tuple[Case, str]]:
     """Yields the call in each narrower dtype, with what is in it."""
     case = problem.case
-    narrower = NARROWER[case.placement.dtype]
     has_weights = problem.info.attrs.get(WEIGHTS_DTYPE) is SAME_DTYPE
-    stored = weights_dtype(case.placement.dtype, problem.call.attrs) if has_weights else None
-    for dtype in narrower:
+    own = [position for position in problem.info.traits.weights if case.placement.operand(position).dtype is not None]
+    stored = weights_dtype(case.placement.dtype, problem.call.attrs) if has_weights and not own else None
+    for dtype in NARROWER[_widest(case)]:
         if stored is not None and dtype.tile_bytes < stored.tile_bytes:
             yield replace(case, attrs={**case.attrs, WEIGHTS_DTYPE: dtype.value}), f"weights in {dtype}"
+        if own and (weights := narrowed_operands(case.placement, own, dtype)) != case.placement:
+            yield replace(case, placement=weights), f"weights in {dtype}"
         plain = {name: value for name, value in case.attrs.items() if name != WEIGHTS_DTYPE}
         narrow = narrowed(case.placement, dtype)
         yield replace(case, attrs=plain, placement=narrow), f"operands and result in {dtype}"

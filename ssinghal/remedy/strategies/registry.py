@@ -6,17 +6,29 @@ from collections.abc import Mapping
 
 from ssinghal.remedy.rewrites import BASIC_REWRITES, Rewrite
 from ssinghal.remedy.strategies.chunking import CHUNKS
+from ssinghal.remedy.strategies.configured import CONFIGURED
+from ssinghal.remedy.strategies.linear import AS_LINEAR, LINEAR_REWRITES
 from ssinghal.remedy.strategies.placement import Strategy, placement_strategies
+from ssinghal.remedy.strategies.shards import IN_SHARDS, OTHER_SHARDS
 from ssinghal.remedy.strategies.sliding_window import WINDOW_REWRITES, WINDOW_STRATEGIES
 from ssinghal.remedy.strategies.wide_rows import WIDE_REWRITES, WIDE_STRATEGIES
 from ssinghal.remedy.trial import Impact, RewriteName
 
-REWRITES: Mapping[RewriteName, Rewrite] = {**BASIC_REWRITES, **WINDOW_REWRITES, **WIDE_REWRITES}
+REWRITES: Mapping[RewriteName, Rewrite] = {**BASIC_REWRITES, **WINDOW_REWRITES, **WIDE_REWRITES, **LINEAR_REWRITES}
 
 _ORDER = list(Impact)
 STRATEGIES: tuple[Strategy, ...] = tuple(
     sorted(
-        (*placement_strategies(), CHUNKS, *WINDOW_STRATEGIES, *WIDE_STRATEGIES),
+        (
+            *CONFIGURED,
+            OTHER_SHARDS,
+            *placement_strategies(),
+            IN_SHARDS,
+            CHUNKS,
+            *WINDOW_STRATEGIES,
+            AS_LINEAR,
+            *WIDE_STRATEGIES,
+        ),
         key=lambda s: _ORDER.index(s.impact),
     )
 )
