@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import Case
-from ssinghal.core.tensors import TILE_EDGE, TensorSpec, ceil_div
+from ssinghal.core.tensors import TILE_EDGE, DType, TensorSpec, ceil_div
+from ssinghal.operators.operator_info import WEIGHTS_DTYPE
 
 MATMUL_PROGRAMS = tuple(
     f"MatmulMultiCoreReuse{kind}ProgramConfig"
@@ -16,6 +17,10 @@ MATMUL_PROGRAMS = tuple(
 )
 IN0_BLOCK, OUT_BLOCKS = "in0_block_w", {"out_block_w": "per_core_N", "out_block_h": "per_core_M"}
 PROGRAM_CONFIG, ACTIVATION, FUSED = "program_config", "activation", "fused_activation"
+CONV_CONFIG, SLICE_CONFIG = "conv_config", "slice_config"
+# Fields of a convolution's config that decide what it computes and returns, not in which parts.
+CONV_RESULT = ("type", WEIGHTS_DTYPE, ACTIVATION, "output_layout", "padding_mode", "deallocate_activation")
+HIGHEST_BLOCK = 64 * TILE_EDGE  # rows of the activation block that is tried first where TTNN chooses it
 CHUNKS = ("q_chunk_size", "k_chunk_size")  # of an SDPAProgramConfig
 Fields = Mapping[str, Any]
 
@@ -121,3 +126,46 @@ def without_program(case: Case) -> Case | None:
     if fused.get("params") or attrs.get(ACTIVATION) is not None:
         return None
     return replace(case, attrs={**attrs, ACTIVATION: str(fused["op_type"]).lower()})
+
+
+def convolution_changes(config: Fields) -> Iterator[dict[str, Any]]:
+    """Yields fields to change in a convolution's config so that its buffers get smaller, the least change first."""
+    if not config.get("reallocate_halo_output"):
+        yield {"reallocate_halo_output": True}
+    on = [name for name in ("enable_weights_double_buffer", "enable_act_double_buffer") if config.get(name)]
+    yield from ({name: False} for name in on)
+    present = (config.get("act_block_h_override") or HIGHEST_BLOCK) // TILE_EDGE
+    yield from ({"act_block_h_override": part * TILE_EDGE} for part in divisors_below(present, present))
+    width = config.get("act_block_w_div") or 1
+    yield from ({"act_block_w_div": width * factor} for factor in (2, 4, 8))
+    least = {**dict.fromkeys(on, False), "reallocate_halo_output": True, "act_block_h_override": TILE_EDGE}
+    yield least
+    for layout in ("HEIGHT_SHARDED", "BLOCK_SHARDED", "WIDTH_SHARDED"):
+        if config.get("shard_layout") != layout:
+            other = {"shard_layout": layout, "reshard_if_not_optimal": True}
+            yield other
+            yield {**other, **least}
+
+
+def without_blocks(case: Case) -> Case:
+    """Returns a convolution whose config states no blocks, shards and cores, and without slices, so that TTNN chooses them."""
+    attrs = {name: value for name, value in case.attrs.items() if name != SLICE_CONFIG}
+    if attrs.get(CONV_CONFIG) is not None:
+        attrs[CONV_CONFIG] = {name: value for name, value in attrs[CONV_CONFIG].items() if name in CONV_RESULT}
+        if len(attrs[CONV_CONFIG]) == 1:
+            del attrs[CONV_CONFIG]
+    return replace(case, attrs=attrs)
+
+
+def with_weights_in(case: Case, dtype: DType) -> Case:
+    """Returns the call with its weights in ``dtype``, stated where the call states their dtype now."""
+    config = case.attrs.get(CONV_CONFIG) or {}
+    if WEIGHTS_DTYPE in config:
+        return replace(case, attrs={**case.attrs, CONV_CONFIG: {**config, WEIGHTS_DTYPE: dtype.value}})
+    return replace(case, attrs={**case.attrs, WEIGHTS_DTYPE: dtype.value})
+
+
+def stated_weights_dtype(case: Case) -> DType | None:
+    """Returns the dtype of the weights in the config of a convolution, if it has one."""
+    name = (case.attrs.get(CONV_CONFIG) or {}).get(WEIGHTS_DTYPE)
+    return None if name is None else DType(name)

@@ -137,8 +137,8 @@ class Problem:
 
     def results_of(self, case: Case, board: Board | None = None) -> tuple[TensorSpec, ...]:
         call = bind(case, board or self.board)
-        _ = call.inputs  # raises InvalidCase for impossible operands
-        return tuple(call.outputs)
+        _, results = call.specs()  # raises InvalidCase for impossible operands and settings
+        return tuple(results)
 
     def estimate(self, case: Case) -> MemoryEstimate:
         return estimate(case, self.board)

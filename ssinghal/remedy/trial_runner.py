@@ -18,6 +18,7 @@ from ssinghal.device.session import Session
 from ssinghal.device.usage import buffer_peaks
 from ssinghal.errors import DeviceError, InvalidCase
 from ssinghal.operators.binding import bind
+from ssinghal.operators.settings.passing import lacking
 from ssinghal.remedy.rewrites import PREPARATIONS, RewriteBackend
 from ssinghal.remedy.strategies.registry import REWRITES
 from ssinghal.remedy.trial import LiveSet, Resident, RewriteName, Trial, TrialResult
@@ -195,6 +196,9 @@ class DeviceBackend(RewriteBackend):
 
     def call(self, case: Case, tensors: Sequence[Any], **out: Any) -> list[Any]:
         bound = bind(case, self.session.board)
+        missing = lacking(self.session.ttnn, bound.settings_by_function()) if bound.settings else ""
+        if missing:
+            raise InvalidCase(f"ttnn {self.session.facts.ttnn} has no {missing}")
         out = out or self.session.output_arguments(bound.requested_output, self.ttnn)
         return bound.run(self.ttnn, self.session.device, tensors, out)
 

@@ -8,19 +8,25 @@ from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
-from ssinghal.core.tensors import TILE_EDGE
 from ssinghal.operators import families
-from ssinghal.remedy.config_changes import PROGRAM_CONFIG, divisors_below, smaller_programs, with_fields, without_program
+from ssinghal.remedy.config_changes import (
+    CONV_CONFIG,
+    PROGRAM_CONFIG,
+    SLICE_CONFIG,
+    convolution_changes,
+    smaller_programs,
+    with_fields,
+    without_blocks,
+    without_program,
+)
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.strategies.placement import Strategy, StrategySearch, first_that_works
 from ssinghal.remedy.trial import Impact
 
 PROGRAMS = (Resource.CIRCULAR_BUFFER, Resource.CLASH)
-CONV_CONFIG = "conv_config"
 # Settings that decide on which cores and in which parts a call runs, and no value.
 CORES = ("core_grid", "sub_core_grids", "sub_core_grid")
-SLICES = ("dram_slice_config", "slice_config")
-HIGHEST_BLOCK = 64 * TILE_EDGE  # rows of the activation block that is tried first where TTNN chooses it
+SLICES = ("dram_slice_config", SLICE_CONFIG)
 
 
 def _with(problem: Problem, name: str, value: Any) -> Case:
@@ -63,26 +69,11 @@ def _is_convolution(problem: Problem) -> bool:
     return is_map and states and problem.verdict.resource in PROGRAMS
 
 
-def _convolution_changes(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    if not config.get("reallocate_halo_output"):
-        yield {"reallocate_halo_output": True}
-    on = [name for name in ("enable_weights_double_buffer", "enable_act_double_buffer") if config.get(name)]
-    yield from ({name: False} for name in on)
-    present = config.get("act_block_h_override") or HIGHEST_BLOCK
-    heights = [part * TILE_EDGE for part in divisors_below(present // TILE_EDGE, present // TILE_EDGE)]
-    yield from ({"act_block_h_override": height} for height in heights)
-    width = config.get("act_block_w_div") or 1
-    yield from ({"act_block_w_div": width * factor} for factor in (2, 4, 8))
-    if len(on) > 1:
-        yield dict.fromkeys(on, False)
-    yield {**dict.fromkeys(on, False), "reallocate_halo_output": True, "act_block_h_override": TILE_EDGE}
-
-
 def _other_blocks(problem: Problem) -> StrategySearch:
     config = problem.settings.get(CONV_CONFIG) or {"type": "Conv2dConfig"}
     cases = (
         (_with(problem, CONV_CONFIG, with_fields(config, changed)), _note(changed, "Conv2dConfig"))
-        for changed in _convolution_changes(config)
+        for changed in convolution_changes(config)
     )
     return (yield from _tried(problem, cases, "no other blocks"))
 
@@ -91,7 +82,11 @@ def _other_blocks(problem: Problem) -> StrategySearch:
 
 
 def _states_cores(problem: Problem) -> bool:
-    return any(name in problem.settings for name in (*CORES, *SLICES, PROGRAM_CONFIG))
+    return any(name in problem.settings for name in (*CORES, *SLICES, PROGRAM_CONFIG)) or _states_blocks(problem)
+
+
+def _states_blocks(problem: Problem) -> bool:
+    return CONV_CONFIG in problem.settings and without_blocks(problem.case) != problem.case
 
 
 def _without(problem: Problem) -> StrategySearch:
@@ -103,6 +98,8 @@ def _without(problem: Problem) -> StrategySearch:
         free = without_program(problem.case)
         reason = "the activation that the program config fuses would be lost"
         cases += [(free, f"no {PROGRAM_CONFIG}: TTNN chooses")] if free is not None else []
+    if _states_blocks(problem):
+        cases.append((without_blocks(problem.case), "no blocks, shards or cores in the Conv2dConfig: TTNN chooses"))
     cases += [(_with(problem, name, grid), f"{name}={grid}") for name, grid in _smaller_grids(present)]
     return (yield from _tried(problem, iter(cases), reason))
 

@@ -11,6 +11,7 @@ from ssinghal.core.tensors import BufferType, Layout, Shape
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import named
 from ssinghal.operators.operator_info import Attrs
+from ssinghal.remedy.config_changes import ACTIVATION, CONV_CONFIG
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend
 from ssinghal.remedy.strategies.placement import Strategy, StrategyResult, StrategySearch, why_not
@@ -76,6 +77,8 @@ def _multiplied(problem: Problem) -> StrategySearch:
     product = product_of(problem.call.shapes, problem.call.attrs)
     if product is None:
         return StrategyResult(None, "it is no product")
+    if (problem.settings.get(CONV_CONFIG) or {}).get(ACTIVATION):
+        return StrategyResult(None, "not tried: the activation of the conv_config would be lost")
     result = yield problem.trial(problem.without_settings(problem.in_dram()), RewriteName.LINEAR)
     note = (
         f"the kernel is as wide as the map: ttnn.linear of [{product.rows}, {product.inner}] and"

@@ -31,7 +31,7 @@ from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, named
 from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import SAME_DTYPE, WEIGHTS_DTYPE, weights_dtype
-from ssinghal.remedy.config_changes import without_program
+from ssinghal.remedy.config_changes import stated_weights_dtype, with_weights_in, without_program
 from ssinghal.remedy.placements import NARROWER, narrowed, narrowed_operands
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import Impact, LiveSet, Resident, RewriteName, Trial, TrialResult
@@ -107,6 +107,8 @@ def _can_be_in_place(problem: Problem) -> bool:
 
 
 def _in_place(problem: Problem) -> StrategySearch:
+    if problem.info.name in IN_PLACE and problem.settings:
+        return StrategyResult(None, f"not tried: the call in place would not take its {', '.join(problem.settings)}")
     need, bank = problem.held(problem.call.inputs, problem.memory), problem.bank_bytes(problem.memory)
     if need > bank:
         return StrategyResult(
@@ -350,7 +352,7 @@ def _other_shapes(problem: Problem) -> Iterator[tuple[Shape, str]]:
 def _other_view(problem: Problem) -> StrategySearch:
     trials = []
     for shape, note in _other_shapes(problem):
-        case = replace(problem.case, operator="view", name="view", attrs={"size": list(shape)})
+        case = replace(problem.case, operator="view", name="view", attrs={**problem.settings, "size": list(shape)})
         if _bytes(problem, case) < _bytes(problem, problem.case):
             trials.append((rearranged(problem, case), f"the result is kept as {format_shape(shape)}: {note}"))
     return (yield from first_that_works(problem, trials, "no other shape of these elements pads less"))
@@ -394,9 +396,10 @@ def _narrowed(problem: Problem) -> Iterator[tuple[Case, str]]:
     has_weights = problem.info.attrs.get(WEIGHTS_DTYPE) is SAME_DTYPE
     own = [position for position in problem.info.traits.weights if case.placement.operand(position).dtype is not None]
     stored = weights_dtype(case.placement.dtype, problem.call.attrs) if has_weights and not own else None
+    stored = stated_weights_dtype(case) or stored
     for dtype in NARROWER[_widest(case)]:
         if stored is not None and dtype.tile_bytes < stored.tile_bytes:
-            yield replace(case, attrs={**case.attrs, WEIGHTS_DTYPE: dtype.value}), f"weights in {dtype}"
+            yield with_weights_in(case, dtype), f"weights in {dtype}"
         if own and (weights := narrowed_operands(case.placement, own, dtype)) != case.placement:
             yield replace(case, placement=weights), f"weights in {dtype}"
         plain = {name: value for name, value in case.attrs.items() if name != WEIGHTS_DTYPE}

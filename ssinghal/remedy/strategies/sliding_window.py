@@ -14,6 +14,7 @@ from ssinghal.operators import named
 from ssinghal.operators.convolution import TUNING
 from ssinghal.operators.operator_info import pair
 from ssinghal.operators.pooling import window_of
+from ssinghal.remedy.config_changes import without_blocks
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.rewrites import Params, Rewrite, RewriteBackend, cuts, in_dram
 from ssinghal.remedy.strategies.count_search import CountResult, smallest_count
@@ -92,6 +93,8 @@ def _can_pool_rows(problem: Problem) -> bool:
 
 
 def _pool_rows(problem: Problem) -> StrategySearch:
+    if problem.settings:
+        return StrategyResult(None, f"not tried: pieces of rows would not take the call's {', '.join(problem.settings)}")
     n, _, *_ = problem.case.inputs[0]
     rows = problem.info.infer(problem.case.inputs, problem.call.attrs)[0][2]
     case = problem.in_dram()
@@ -139,6 +142,8 @@ def _integer_scale(problem: Problem) -> tuple[int, int] | None:
 
 
 def _interpolate_rows(problem: Problem) -> StrategySearch:
+    if problem.settings:
+        return StrategyResult(None, f"not tried: pieces of rows would not take the call's {', '.join(problem.settings)}")
     scale, height = _integer_scale(problem), problem.case.inputs[0][2]
     if scale is None:
         return StrategyResult(None, "the scale is not an integer, so pieces do not end with rows of the result")
@@ -162,12 +167,14 @@ def _is_conv2d(problem: Problem) -> bool:
 
 
 def _tuned(problem: Problem, **tuning: Any) -> Case:
-    case = problem.in_dram()
+    """Returns the call from DRAM with this tuning alone, and no blocks or slices in its configs."""
+    case = without_blocks(problem.in_dram())
     return replace(case, attrs={**case.attrs, **tuning})
 
 
 def _is_tuned(problem: Problem) -> bool:
-    return _is_conv2d(problem) and any(problem.call.attrs[name] != attr.default for name, attr in TUNING.items())
+    tuned = any(problem.call.attrs[name] != attr.default for name, attr in TUNING.items()) if _is_conv2d(problem) else False
+    return _is_conv2d(problem) and (tuned or without_blocks(problem.case) != problem.case)
 
 
 def _is_sliced(problem: Problem) -> bool:
