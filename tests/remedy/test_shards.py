@@ -33,10 +33,6 @@ def by_impact(report):
     return {remedy.impact: remedy for remedy in report.remedies.found}
 
 
-def refused(report):
-    return {r.strategy: r.reason for r in report.remedies.refused}
-
-
 def check_scripts(report, folder):
     """Runs the script of every remedy on the board and release that it names, each as a program by itself."""
     for number, remedy in enumerate(report.remedies.found):

@@ -71,7 +71,7 @@ def once(problem: Problem, trial: Trial, note: str = "") -> StrategySearch:
     if reason := problem.ruled_out(trial.case):
         return StrategyResult(None, reason)
     result = yield trial
-    if not result.works and result.verdict.status is not Status.OOM and (free := without_program(trial.case)) is not None:
+    if not result.works and (free := without_program(trial.case)) is not None:
         again = yield replace(trial, case=free)  # a program config belongs to the shards and shapes that it was made for
         if again.works:
             return StrategyResult(again, note="; ".join(filter(None, (note, "without the program config"))))
