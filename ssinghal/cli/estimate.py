@@ -41,8 +41,9 @@ def estimate(case: CaseRequest, boards: tuple[str, ...], shard: ShardKind | None
     """
     known = case.case()
     estimates = [estimate_case(known, load_board(board), shard) for board in boards]
-    if any(one.verdict is Prediction.UNKNOWN for one in estimates):
-        specs_of(known)  # rejects an impossible call; operands that exceed do so in any call
+    for board, one in zip(boards, estimates, strict=True):
+        if one.verdict is Prediction.UNKNOWN:
+            specs_of(known, load_board(board))  # rejects an impossible call; operands that exceed do so in any call
     for board, one in zip(boards, estimates, strict=True):
         if as_json:
             click.echo(json.dumps({**known.identity(), "board": board, **one.to_json()}))

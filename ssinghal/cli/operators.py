@@ -14,6 +14,7 @@ from ssinghal.cli import options
 from ssinghal.core.case import Case
 from ssinghal.operators import families
 from ssinghal.operators.operator_info import OperatorInfo
+from ssinghal.operators.settings.table import Field, settings_of, table
 from ssinghal.operators.unsupported import NOT_OPERATORS
 from ssinghal.render.tables import aligned
 
@@ -135,10 +136,17 @@ def _row(family: str, info: OperatorInfo, cases: int) -> dict[str, Any]:
         "limitations": [x.reason for x in info.limitations],
         "operands": list(info.operands),
         "attributes": {n: a.kind for n, a in info.attrs.items()},
+        "settings": {n: _setting(field) for n, field in settings_of(info).items()},
         "aten": list(info.aten),
         "lacks": _lacks(info),
         "cases": cases,
     }
+
+
+def _setting(field: Field) -> dict[str, Any]:
+    """Returns the kinds of a setting, and the TTNN releases that have it where not all do."""
+    releases = {} if field.releases == table().releases else {"releases": list(field.releases)}
+    return {"kinds": list(field.kinds), **releases}
 
 
 def _lacks(info: OperatorInfo) -> list[str]:

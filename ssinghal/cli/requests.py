@@ -113,7 +113,7 @@ class CaseRequest:
         attrs = unique_keys(map(parse_attr, self.attrs))
         info = find_operator(operator)
         for name in attrs:
-            check_name(info, name)
+            check_name(info, name, typed=operator)
         operands = [*map(operand_words, self.shapes)]
         fields: dict[str, Any] = {name: getattr(self, name) for name in PLACEMENT if getattr(self, name) is not None}
         if any(own for _, own in operands):

@@ -233,6 +233,8 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     strays = traits.may_stray is not None and call.is_output_open and case.placement.output_memory is not OutputMemory.DRAM
     if strays or (traits.moves_output and case.placement.output_config is None):
         return _operands_alone(inputs, "where TTNN puts the result is known only from a probe")
+    if call.layout_setting:
+        return _operands_alone(inputs, "the layout that TTNN gives the result is known only from a probe")
     is_plain = case.placement.is_plain and not call.settings
     is_alias = is_plain and traits.alias is not None and traits.alias(inputs, outputs)
     temporaries = traits.temporaries and not is_alias
@@ -243,7 +245,7 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
         program_bytes = traits.program(inputs, outputs)
     unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
-    allocated = () if is_alias or traits.in_place else outputs
+    allocated = () if is_alias or call.in_place else outputs
     return _AllocationList(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
 
 

@@ -93,8 +93,17 @@ class BoundCall:
     @cached_property
     def functions(self) -> tuple[str, ...]:
         """The TTNN functions that get the settings: that of this very call, where the operator states it."""
-        choose = self.info.traits.function
-        return self.info.functions if choose is None else (choose(self.shapes, self.attrs),)
+        choose, in_place = self.info.traits.function, self.info.traits.in_place_with
+        for name, function in in_place.items():
+            if name in self.settings:
+                return (function,)
+        others = tuple(function for function in self.info.functions if function not in in_place.values())
+        return others if choose is None else (choose(self.shapes, self.attrs),)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the result is input 0."""
+        return self.info.traits.in_place or any(name in self.settings for name in self.info.traits.in_place_with)
 
     @property
     def fabric(self) -> str | None:
@@ -165,7 +174,7 @@ class BoundCall:
 
     def _output_dtypes(self) -> list[DType]:
         placement, declared = self.on_chip.placement, self.info.traits.output_dtypes
-        usual = (None if placement.is_plain else placement.operand(self._leader).dtype) or placement.dtype
+        usual = placement.operand(self._leader).dtype or placement.dtype
         results = self.results  # first: the dtypes are those of shapes that go together
         dtypes = declared(usual, self.shapes, self.attrs) if callable(declared) else declared
         return [placement.output_dtype or (dtypes[i] if i < len(dtypes) else None) or usual for i in range(len(results))]
@@ -173,25 +182,28 @@ class BoundCall:
     @property
     def _leader(self) -> int:
         """Position of the operand that the result follows: the first that is no weight and holds no indices, else the first."""
+        if self.on_chip.placement.is_plain:
+            return 0
         skipped = {*self.info.traits.weights, *self.info.traits.indices}
         return next((position for position in range(len(self.on_chip.inputs)) if position not in skipped), 0)
 
     def _output(self, shape: Shape, dtype: DType) -> TensorSpec:
         placement, traits = self.on_chip.placement, self.info.traits
         check_shape(shape, f"{self.info.name}: output shape")
+        if self.in_place and not traits.in_place:
+            return self.inputs[0]
         layout = traits.output_layout or placement.layout
         if traits.result_form is not None:
             shape, form_layout = traits.result_form(shape, self.attrs)
             layout = form_layout or layout
         elif traits.nhwc:
             shape = to_nhwc(shape) if traits.nhwc is MapResult.NHWC else flat_nhwc(shape)
-        if self.settings and not dtype.is_block_float:
-            layout = self.layout_setting or layout
+        layout = layout if dtype.is_block_float else self.layout_setting or layout
         memory = placement.output_config
         if memory is None or traits.output_fixed:
             memory = MemoryConfig(traits.ttnn_output) if traits.ttnn_output else placement.memory_config
         spec = TensorSpec(shape, dtype, layout, memory, traits.row_alignment if layout is Layout.ROW_MAJOR else 1)
-        if placement.is_plain or traits.output_fixed or placement.output_config is None:
+        if traits.output_fixed or placement.output_config is None:
             return spec
         if placement.output_memory is not OutputMemory.SAME:
             return self._in_shards(spec, MemoryRequest(memory.buffer, placement.output_sharding))

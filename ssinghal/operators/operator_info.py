@@ -164,6 +164,8 @@ class Traits:
     collective: bool = False
     # (shapes, attributes) -> the TTNN function that makes the call, where the operator has several; None: all of them
     function: Callable[[Sequence[Shape], Attrs], str] | None = None
+    # setting -> the TTNN function that makes a call with it, in place: of those that only this function takes
+    in_place_with: Mapping[str, str] = field(default_factory=dict)
     # settings that the operator's own call passes, merged with its attributes
     merged_settings: tuple[str, ...] = ()
     # (settings, attributes): raises InvalidCase where they contradict each other

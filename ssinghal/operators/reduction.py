@@ -174,6 +174,13 @@ def _stays_row_major(shapes: Sequence[Shape], attrs: Attrs) -> bool:
     return (rank, normal_dim(attrs["dim"], rank)) not in ((4, 3), (3, 1))
 
 
+def _softmax(c: Call) -> Any:
+    """Calls ttnn.softmax, or where the call has a program config ttnn.softmax_in_place, which alone takes one."""
+    if "program_config" in c.settings:
+        return c.ttnn.softmax_in_place(c.inputs[0], dim=c.attrs["dim"])
+    return c.ttnn.softmax(c.inputs[0], dim=c.attrs["dim"], **c.out)
+
+
 def _topk(c: Call) -> Any:
     options = {name: c.attrs[name] for name in ("dim", "largest", "sorted")}
     return [in_requested_memory(c, result) for result in c.ttnn.topk(c.inputs[0], c.attrs["k"], **options, **c.out)]
@@ -256,14 +263,14 @@ OPERATORS = (
         names=("softmax", "_softmax"),
         aten=("aten._softmax.default", "aten._safe_softmax.default", "aten.softmax.int"),
         operands=("self",),
-        ttnn="ttnn.softmax",
-        call=lambda c: c.ttnn.softmax(c.inputs[0], dim=c.attrs["dim"], **c.out),
+        ttnn="ttnn.softmax, softmax_in_place",
+        call=_softmax,
         torch=lambda t, tensors, a: t.softmax(tensors[0], a["dim"]),
         infer=_infer_along,
         attrs={"dim": Attr("int"), "half_to_float": Attr("bool", False), "dtype": IGNORED_DTYPE},
         sample=lambda shape: _sample(shape, dim=-1),
         dims=OTHER_DIMS,
-        traits=Traits(temporaries=True, output_layout=Layout.TILE),
+        traits=Traits(temporaries=True, output_layout=Layout.TILE, in_place_with={"program_config": "softmax_in_place"}),
         limitations=(
             Limitation(
                 "ttnn.softmax tiles row-major operands for some ranks and dims only", layouts=TILE_ONLY, when=_stays_row_major
@@ -271,7 +278,7 @@ OPERATORS = (
             Limitation("ttnn.softmax takes floating-point dtypes but bfloat4_b", dtypes=(*INTEGERS, DType.BFLOAT4_B)),
         ),
     ),
-    OperatorInfo(  # which alone takes a program config
+    OperatorInfo(
         names=("softmax_in_place",),
         aten=(),
         operands=("self",),

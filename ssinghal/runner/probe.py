@@ -239,6 +239,8 @@ class _Attempt:
 
     def _resharded(self, specs: Sequence[TensorSpec]) -> str:
         """Returns the shards of a result for which the call requested others; empty where TTNN kept to the request."""
+        if self.call.layout_setting and specs[0].layout is not self.expected[0].layout:
+            return f"the result is in {specs[0].layout} layout, not {self.expected[0].layout} as requested"
         if self.case.placement.is_plain or self.case.placement.output_config is None:
             return ""
         both = zip(specs, self.expected, strict=True)

@@ -32,16 +32,22 @@ def with_canonical_settings(info: OperatorInfo, attrs: Mapping[str, Any]) -> dic
     }
 
 
-def check_name(info: OperatorInfo, name: str) -> None:
-    """Raises InvalidCase, with the nearest names, unless it is an attribute of the operator or a setting of its calls."""
-    if name in info.attrs or name in settings_of(info):
+def check_name(info: OperatorInfo, name: str, *, typed: str = "") -> None:
+    """Raises InvalidCase, with the nearest names, unless it is an attribute of the operator or a setting of its calls.
+
+    ``typed``: the operator's name as the user typed it, for the text.
+    """
+    settings = settings_of(info)
+    if name in info.attrs or name in settings:
         return
-    takers = [function for function, taken in table().functions.items() if name in taken]
-    if takers:
+    nearest = difflib.get_close_matches(name, settings, cutoff=0.6) and not difflib.get_close_matches(name, info.attrs)
+    takers = [function for function, taken in table().functions.items() if name in taken and taken[name].is_config]
+    if takers and not nearest:
         near = difflib.get_close_matches(info.functions[0] if info.functions else name, takers, n=4, cutoff=0)
         listed = ", ".join(f"ttnn.{function}" for function in near) + (" and others" if len(takers) > 4 else "")
         raise InvalidCase(f"{info.name}: {name} is a setting of {listed}; {info.ttnn} does not take it")
-    raise InvalidCase(f"{info.name}: {unknown('attribute', name, [*info.attrs, *settings_of(info)])}")
+    kind, known = ("setting", settings) if nearest else ("attribute", info.attrs)
+    raise InvalidCase(unknown(f"{kind} of {typed}", name, known) if typed else f"{info.name}: {unknown(kind, name, known)}")
 
 
 def check_board(operator: str, settings: Mapping[str, Any], fields: Mapping[str, Field], board: Board) -> None:

@@ -23,6 +23,11 @@ class Field:
     releases: tuple[str, ...]
 
     @property
+    def is_config(self) -> bool:
+        """Whether it is a config or a set of cores, which no attribute of ATen is."""
+        return any(kind in ("CoreGrid", "CoreRangeSet") or "Config" in kind for kind in self.kinds)
+
+    @property
     def text(self) -> str:
         """The kinds for people."""
         return " | ".join(f"list of {kind[:-1]}" if kind.endswith("*") else kind for kind in self.kinds)
