@@ -68,6 +68,10 @@ class Arguments:
             raise InvalidCase(f"{name} is not recorded")
         return default
 
+    def give(self, name: str, value: Value) -> None:
+        """Sets an argument, in place of others that state the same."""
+        self._values[name] = value
+
     def rest(self) -> dict[str, Value]:
         """Returns the arguments that are not read yet, but those that are None."""
         return {name: value for name, value in self._values.items() if value is not None}

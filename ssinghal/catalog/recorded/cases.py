@@ -15,7 +15,7 @@ from ssinghal.core.case import AS_CASE, Case, OperandPlacement, OutputMemory, Pl
 from ssinghal.core.memory_config import BufferType, MemoryRequest, Sharding
 from ssinghal.core.tensors import Board, Layout, Shape, TensorSpec, format_shape
 from ssinghal.errors import InvalidCase, cut
-from ssinghal.operators import find_operator, make_case
+from ssinghal.operators import find_operator, make_case, operators
 from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.operators.ttnn_names import NOT_OPERATIONS, SYNONYMS, ttnn_operators
@@ -36,6 +36,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "correction": True,
     "scalar": 1.0,
 }
+_NO_OPERATOR = "no operator here makes this call"
 _SHOWN = 100
 
 
@@ -51,6 +52,8 @@ def case_of(call: RecordedCall, boards: Sequence[Board]) -> Case:
     call = call if call.has_arguments else derived(call, function.parameters)
     arguments = Arguments(call, function.parameters)
     draft = function.draft(arguments)
+    if draft.operator not in operators():
+        raise InvalidCase(_NO_OPERATOR)
     info = find_operator(draft.operator)
     output = _Output(call, arguments, draft, info)
     attrs = {**draft.attrs, **dict(_settings(arguments, info))}
@@ -70,7 +73,7 @@ def _function(name: str) -> Function:
         return FUNCTIONS[name]
     operator = ttnn_operators().get(name)
     if operator is None:
-        raise InvalidCase("no operator here makes this call")
+        raise InvalidCase(_NO_OPERATOR)
     info = find_operator(operator)
     names = tuple(operand.rstrip("?*") for operand in info.operands)
 
@@ -160,18 +163,17 @@ def _base(draft: Draft, info: OperatorInfo) -> Placement:
 def _placed(draft: Draft, attrs: Mapping[str, Any], base: Placement, board: Board) -> Case:
     """Returns the case with what each operand has of its own; InvalidCase where its tensors are not those recorded."""
     case = make_case(draft.operator, tuple(draft.shapes), attrs, base)
-    unsharded = replace(case.placement, sharding=None, output_memory=OutputMemory.TTNN, output_sharding=None)
-    call = bind(replace(case, placement=unsharded), board)
+    call = bind(replace(case, placement=_with_own_memories(case.placement, draft)), board)
     call.check()
     weights = call.info.traits.weights
-    operands = [
+    own = [
         AS_CASE if tensor is None else _own(tensor, spec, base, number in weights)
         for number, (tensor, spec) in enumerate(zip(draft.tensors, call.inputs, strict=True))
     ]
-    while operands and operands[-1] == AS_CASE:
-        operands.pop()
-    if operands:
-        case = replace(case, placement=replace(case.placement, operands=tuple(operands)))
+    while own and own[-1] == AS_CASE:
+        own.pop()
+    if own:
+        case = replace(case, placement=replace(case.placement, operands=tuple(own)))
     placed = bind(case, board)
     for number, (tensor, spec) in enumerate(zip(draft.tensors, placed.inputs, strict=True), 1):
         if tensor is not None and (difference := _difference(tensor, spec)):
@@ -180,10 +182,19 @@ def _placed(draft: Draft, attrs: Mapping[str, Any], base: Placement, board: Boar
     return case
 
 
+def _with_own_memories(placement: Placement, draft: Draft) -> Placement:
+    """Returns a placement in which the shards of the first operand, which may not hold the others, are its alone."""
+    if placement.sharding is None:
+        return placement
+    others = (tensor.memory if tensor else None for tensor in draft.tensors[1:])
+    own = (OperandPlacement(memory=memory or MemoryRequest(BufferType.DRAM)) for memory in others)
+    return replace(placement, operands=(AS_CASE, *own))
+
+
 def _own(tensor: RecordedTensor, spec: TensorSpec, base: Placement, is_weight: bool) -> OperandPlacement:
     """Returns what a recorded tensor has other than the case's own: ``spec``, in the shards of the case unless a weight."""
     usual = MemoryRequest(spec.memory.buffer)
-    if base.sharding is not None and spec.memory == base.memory_config:
+    if base.sharding is not None:
         usual = MemoryRequest(BufferType.DRAM) if is_weight else base.request
     return OperandPlacement(
         None if tensor.dtype is spec.dtype else tensor.dtype,
@@ -203,8 +214,7 @@ def _difference(tensor: RecordedTensor, spec: TensorSpec) -> str:
         return f"{tensor.layout}; a case has it in {spec.layout}"
     if tensor.memory is not None and not _same_memory(tensor.memory, spec):
         return f"in {tensor.memory}; a case has it in {spec.memory}"
-    recorded = TensorSpec(tensor.shape, tensor.dtype, tensor.layout, row_alignment=spec.row_alignment)
-    if _pages(recorded) != _pages(spec):
+    if _pages(replace(spec, shape=tensor.shape)) != _pages(spec):
         return f"{format_shape(tensor.shape)}; a case has {format_shape(spec.shape)}"
     return ""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ssinghal.catalog.recorded.arguments import REQUIRED, Arguments
 from ssinghal.catalog.recorded.calls import Member, RecordedTensor
+from ssinghal.core.memory_config import MemoryRequest
 from ssinghal.core.tensors import Shape, format_shape
 from ssinghal.errors import InvalidCase
 from ssinghal.operators.operator_info import to_nchw
@@ -175,6 +176,27 @@ def reduced(operator: str) -> Function:
         return {"dim": dim, "keepdim": arguments.flag("keepdim")}
 
     return plain(operator, "input_tensor dim keepdim", attrs)
+
+
+def moved(operator: str, parameters: str, *, memory: str = "memory_config", dtype: str = "dtype") -> Function:
+    """A function that moves a tensor, and has its own names for where to: ``memory`` and ``dtype``."""
+    return plain(operator, parameters, result_memory=memory, result_dtype=dtype)
+
+
+def to_shards(arguments: Arguments) -> Draft:
+    """The shards are one memory config, or a grid with shape, scheme and orientation, which the result has then."""
+    (tensor,) = _tensors(arguments, ["input_tensor"])
+    target = arguments.rest().get("sharded_memory_config")
+    if target is not None and not isinstance(target, MemoryRequest):
+        for name in ("sharded_memory_config", "shard_shape", "shard_scheme", "shard_orientation"):
+            arguments.take(name)
+        result = next(iter(arguments.call.results), None)
+        if result is None:
+            raise InvalidCase("shards by a grid, and the result is not recorded")
+        arguments.give("sharded_memory_config", result.memory)
+
+    shape = [tensor.shape]
+    return Draft("interleaved_to_sharded", shape, [tensor], {}, "output_dtype", "sharded_memory_config")
 
 
 # Matrices and rows --------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ssinghal.catalog.recorded.drafts import (
     grouped,
     item,
     linear,
+    moved,
     normalized,
     pad,
     plain,
@@ -25,6 +26,7 @@ from ssinghal.catalog.recorded.drafts import (
     size,
     sliced,
     to_layout,
+    to_shards,
     typecast,
     upsample,
     with_scalar,
@@ -76,6 +78,30 @@ FUNCTIONS: Mapping[str, Function] = {
         "input_tensor split_size dim",
         lambda a: {"split_size": a.take("split_size", REQUIRED), "dim": a.integer("dim", 0)},
     ),
+    **{f"ttnn.{name}_": with_scalar(f"{operator}_") for name, operator in _BINARY.items()},
+    "ttnn.to_memory_config": moved("to_memory_config", "tensor memory_config dtype"),
+    "ttnn.interleaved_to_sharded": Function(
+        ("input_tensor", "sharded_memory_config", "shard_shape", "shard_scheme", "shard_orientation", "output_dtype"), to_shards
+    ),
+    "ttnn.sharded_to_interleaved": moved(
+        "sharded_to_interleaved", "input_tensor memory_config output_dtype", dtype="output_dtype"
+    ),
+    "ttnn.reshard": moved("reshard", "input_tensor output_memory_config", memory="output_memory_config"),
+    "ttnn.move": moved("move", "input_tensor memory_config"),
+    "ttnn.reallocate": moved("reallocate", "input_tensor memory_config"),
+    "ttnn.unsqueeze_to_4D": plain("unsqueeze_to_4D", "tensor"),
+    "ttnn.untilize_with_unpadding": plain(
+        "untilize_with_unpadding",
+        "input_tensor output_tensor_end",
+        lambda a: {"output_tensor_end": a.integers("output_tensor_end")},
+    ),
+    "ttnn.fold": plain(
+        "fold",
+        "input stride_h stride_w use_transpose_as_fold output_shape padding grid_size override_memory_config collapse_output",
+        lambda a: {"stride_h": a.integer("stride_h"), "stride_w": a.integer("stride_w")},
+        result_memory="override_memory_config",
+    ),
+    "ttnn.softmax_in_place": plain("softmax_in_place", "input_tensor dim", lambda a: {"dim": a.integer("dim", -1)}),
     "ttnn.to_layout": Function(("tensor", "layout", "dtype", "memory_config"), to_layout),
     "ttnn.matmul": plain("matmul", f"input_tensor_a input_tensor_b {_PRODUCT}", operands=2),
     "ttnn.linear": Function(tuple(f"input_tensor_a input_tensor_b bias {_PRODUCT}".split()), linear),
