@@ -24,9 +24,9 @@ from ssinghal.operators.binding import specs_of
 @options.boards(DEFAULT_BOARD)
 @click.option(
     "--shard",
-    type=OneOf(ShardKind, "shard kind"),
+    type=OneOf((ShardKind.HEIGHT, ShardKind.WIDTH, ShardKind.BLOCK), "shard kind"),
     metavar="KIND",
-    help="Cut L1 tensors evenly over the cores: height, width or block.",
+    help="Cut L1 tensors evenly over the cores: height, width or block. Short for --memory l1:KIND.",
 )
 @options.json("One JSON object for each board.")
 def estimate(case: CaseRequest, boards: tuple[str, ...], shard: ShardKind | None, as_json: bool) -> None:
@@ -41,9 +41,9 @@ def estimate(case: CaseRequest, boards: tuple[str, ...], shard: ShardKind | None
     """
     known = case.case()
     estimates = [estimate_case(known, load_board(board), shard) for board in boards]
-    for board, one in zip(boards, estimates, strict=True):
+    for one in estimates:
         if one.verdict is Prediction.UNKNOWN:
-            specs_of(known, load_board(board))  # rejects an impossible call; operands that exceed do so in any call
+            specs_of(known, one.board)  # rejects an impossible call; operands that exceed do so in any call
     for board, one in zip(boards, estimates, strict=True):
         if as_json:
             click.echo(json.dumps({**known.identity(), "board": board, **one.to_json()}))

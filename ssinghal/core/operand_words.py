@@ -7,7 +7,7 @@ from typing import Any
 from ssinghal.core.mesh import WORD, shard_dim_from_word, shard_dim_json
 from ssinghal.core.parsing import dtype_named, parse_shape
 from ssinghal.core.sharding import memory_request
-from ssinghal.core.tensors import DType, Layout
+from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.errors import InvalidCase, unknown
 
 
@@ -41,7 +41,7 @@ def _field(word: str, text: str) -> tuple[str, Any]:
             return "shard_dim", shard_dim_json(shard_dim_from_word(word.removeprefix(WORD)))
         except InvalidCase as error:
             raise InvalidCase(f"operand {text}: {error}") from None
-    if word.partition(":")[0] in ("l1", "dram"):
+    if word.partition(":")[0] in list(BufferType):
         return "memory", str(memory_request(word))
     try:
         return "dtype", dtype_named(word).value

@@ -59,6 +59,8 @@ def memory_request(text: str, what: str = "memory") -> MemoryRequest:
     """
     name, *parts = text.split(":") if isinstance(text, str) else [str(text)]
     buffers = {b.value: b for b in (BufferType.DRAM, BufferType.L1)}
+    if name == BufferType.L1_SMALL:
+        raise InvalidCase(f"{what} {text}: l1_small is for TTNN's own tables, and no call requests it; expected {FORM}")
     if name not in buffers:
         raise InvalidCase(f"{unknown(what, name, buffers)}; expected {FORM}")
     return MemoryRequest(buffers[name], _sharding(parts, f"{what} {text}") if parts else None)
@@ -156,6 +158,8 @@ def complete(spec: TensorSpec, buffer: BufferType, sharding: Sharding, board: Bo
         if cores > columns * rows:
             raise InvalidCase(f"{cores} cores for shards; {board.name} has {columns * rows} for {buffer}")
         cores = Cores.first(cores, grid, sharding.orientation)
+    if sharding.kind is ShardKind.ND and sharding.shape is None:
+        raise InvalidCase(f"shards {buffer}:{sharding}: nd shards need a shape, as l1:nd@8x8:1x64x64")
     shape = sharding.shape or _chosen_shape(plain, sharding, cores or Cores.grid(columns, rows), board)
     if cores is None:
         cores = Cores.grid(columns, rows) if buffer is BufferType.DRAM else _used_cores(plain, sharding, shape, grid)

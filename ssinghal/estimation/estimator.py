@@ -179,7 +179,8 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
         The estimate: verdict, resource, and all sizes in bytes, per bank and in total.
 
     Raises:
-        InvalidCase: An operand that no device can hold, such as bfloat8_b in row-major layout.
+        InvalidCase: An operand that no device can hold, such as bfloat8_b in row-major layout, or shards that the board lacks
+            the cores for.
 
     Examples:
         >>> from ssinghal import load_board, make_case
@@ -202,7 +203,12 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
     )
     exceeded = _first_that_does_not_fit(estimated) or _program_failure(estimated)
     if exceeded is not None:
-        return exceeded
+        is_result = exceeded.stage.startswith("output")
+        return (
+            replace(estimated, reason=f"{exceeded.reason}, but {plan.open_result}")
+            if is_result and plan.open_result
+            else exceeded
+        )
     if plan.unknown:
         return replace(estimated, reason=plan.unknown)
     return replace(estimated, verdict=Prediction.FITS, reason="its tensors and program buffers fit")
@@ -210,7 +216,12 @@ def estimate(case: Case, board: Board, shard: ShardKind | None = None) -> Memory
 
 @dataclass(frozen=True)
 class _AllocationList:
-    """The tensors that a call allocates. ``unknown``: why they do not decide that it fits; empty where they do."""
+    """The tensors that a call allocates.
+
+    Attributes:
+        unknown: Why they do not decide that it fits; empty where they do.
+        open_result: Why a result that does not fit is not certain; empty where it is.
+    """
 
     inputs: Sequence[TensorSpec]
     outputs: Sequence[TensorSpec] = ()
@@ -218,6 +229,7 @@ class _AllocationList:
     temporaries: bool = False
     program_bytes: int | None = None
     unknown: str = ""
+    open_result: str = ""
 
 
 def _allocations_of(case: Case, board: Board) -> _AllocationList:
@@ -246,7 +258,18 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     unseen = ["temporaries"] * temporaries + ["program buffers"] * (program_bytes is None)
     unknown = f"its tensors fit, but TTNN's {' and '.join(unseen)} are known only from a probe" if unseen else ""
     allocated = () if is_alias or call.in_place else outputs
-    return _AllocationList(inputs, allocated, temporaries=temporaries, program_bytes=program_bytes, unknown=unknown)
+    # Measured: where tensors are sharded, operators refuse a result in other shards than the first operand's, or choose others.
+    has_shards = any(spec.memory.shard for spec in (*inputs, *outputs))
+    is_open = has_shards and any(spec.memory != inputs[0].memory for spec in outputs if inputs)
+    open_result = "TTNN may refuse this memory, or choose other shards: it is known only from a probe" if is_open else ""
+    return _AllocationList(
+        inputs,
+        allocated,
+        temporaries=temporaries,
+        program_bytes=program_bytes,
+        unknown=unknown,
+        open_result=open_result,
+    )
 
 
 def _sharded(case: Case, kind: ShardKind) -> Case:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ssinghal.core.boards import mesh_boards
 from ssinghal.core.case import Case, OutputMemory, RequestedOutput
-from ssinghal.core.memory_config import BufferType, MemoryRequest
+from ssinghal.core.memory_config import BufferType, MemoryRequest, ShardKind
 from ssinghal.core.mesh import ShardDim
 from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
@@ -150,7 +150,18 @@ class BoundCall:
         own = placement.operand(position)
         request = own.memory or self.usual_request(position, spec)
         changed = replace(spec, dtype=own.dtype or spec.dtype, layout=own.layout or spec.layout, memory=request.interleaved)
+        if position == 0:
+            request = self._as_ttnn_shards(changed, request)
         return self._in_shards(changed, request)
+
+    def _as_ttnn_shards(self, spec: TensorSpec, request: MemoryRequest) -> MemoryRequest:
+        """Returns the request with the shards that the operator itself makes of operand 0, where the case leaves them open."""
+        own, sharding = self.info.traits.own_shards, request.sharding
+        if own is None or sharding is None or self.board is None or request.buffer is not BufferType.L1:
+            return request
+        if sharding.kind is ShardKind.ND or sharding.cores is not None or sharding.shape is not None:
+            return request
+        return replace(request, sharding=own(self.shapes, self.attrs, self.settings, sharding, spec, self.board.grid))
 
     def usual_request(self, position: int, spec: TensorSpec) -> MemoryRequest:
         """Returns the memory of an operand that has none of its own. ``spec``: the operand in a case without shards."""

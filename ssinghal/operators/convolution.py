@@ -13,8 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case
+from ssinghal.core.memory_config import Sharding
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import InvalidCase
+from ssinghal.operators.conv_shards import ShardedConvolution
 from ssinghal.operators.dim_rule import Axes, CuttableCall, DimRule, Dims
 from ssinghal.operators.operator_info import (
     INTEGERS,
@@ -157,6 +159,23 @@ def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec
     elif len(shapes) > 2:
         specs.append(operand_spec(case, (1, 1, 1, *shapes[2]), **in_dram))
     return specs
+
+
+def _own_shards(
+    shapes: Sequence[Shape], attrs: Attrs, settings: Attrs, sharding: Sharding, image: TensorSpec, grid: tuple[int, int]
+) -> Sharding:
+    """Returns the shards that ttnn.conv2d makes of a map. A patch convolution, whose stride is its kernel, is folded by TTNN
+    where it comes interleaved; sharded it is taken as it is."""
+    config = settings.get("conv_config") or {}
+    if len(shapes[0]) == VOLUME or config.get("override_sharding_config"):
+        return sharding
+    batch, out_channels, *sizes = _result_shape(shapes, attrs)[0]
+    dims = len(sizes)
+    plain = {"stride": 1, "dilation": 1, "padding": 0}
+    is_matmul = set(shapes[1][2:]) == {1} and all(set(_spatial(attrs, x, dims)) == {value} for x, value in plain.items())
+    block_rows = attrs["act_block_h"] or config.get("act_block_h_override") or 0
+    convolution = ShardedConvolution(shapes[0][1], out_channels, batch * math.prod(sizes), is_matmul, block_rows)
+    return convolution.choose(sharding, image, grid)
 
 
 def _convolve(c: Call) -> Any:
@@ -387,6 +406,7 @@ CONVOLUTION = OperatorInfo(
         function=_function,
         merged_settings=("conv_config",),
         check_settings=_check_settings,
+        own_shards=_own_shards,
         weights=(1, 2),
     ),
     limitations=(

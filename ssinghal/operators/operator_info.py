@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ssinghal.core.case import Case
+from ssinghal.core.memory_config import Sharding
 from ssinghal.core.parsing import dtype_named
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase, RegistryError, unknown
@@ -104,6 +105,7 @@ Infer = Callable[[Sequence[Shape], Attrs], list[Shape]]
 Program = Callable[[Sequence[TensorSpec], Sequence[TensorSpec]], int | None]
 DTypes = tuple[DType | None, ...]
 ResultForm = Callable[[Shape, Attrs], tuple[Shape, Layout | None]]
+OwnShards = Callable[[Sequence[Shape], Attrs, Attrs, Sharding, TensorSpec, tuple[int, int]], Sharding]
 
 
 class MapResult(Enum):
@@ -166,6 +168,9 @@ class Traits:
     function: Callable[[Sequence[Shape], Attrs], str] | None = None
     # setting -> the TTNN function that makes a call with it, in place: of those that only this function takes
     in_place_with: Mapping[str, str] = field(default_factory=dict)
+    # (shapes, attributes, settings, sharding, spec of operand 0, columns and rows of cores) -> the shards that the call itself
+    # makes of operand 0 in L1, where a case states their kind alone; None: those of TTNN's general helper
+    own_shards: OwnShards | None = None
     # settings that the operator's own call passes, merged with its attributes
     merged_settings: tuple[str, ...] = ()
     # (settings, attributes): raises InvalidCase where they contradict each other

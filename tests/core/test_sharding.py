@@ -59,7 +59,8 @@ def test_texts_of_the_same_memory_have_one_form(long: str, short: str) -> None:
     [
         ("", "expected dram, l1, or"),
         ("L1", "did you mean l1"),
-        ("l1_small:height", "unknown memory 'l1_small'"),
+        ("l1_small:height", "l1_small is for TTNN's own tables"),
+        ("l1_small", "l1_small is for TTNN's own tables"),
         ("l1:", "no shard kind"),
         ("l1:@8x8", "no shard kind"),
         ("l1:heigth", "did you mean height"),

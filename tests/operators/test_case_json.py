@@ -101,7 +101,7 @@ def test_there_are_46_listed_names():
         (line(dtype=None), "unknown dtype 'None'"),
         (line(layout="rowmajor"), "unknown layout 'rowmajor'; did you mean row_major?"),
         (line(memory="sram"), "unknown memory 'sram'"),
-        (line(memory="l1_small"), "unknown memory 'l1_small'; Known: dram, l1"),
+        (line(memory="l1_small"), "memory l1_small: l1_small is for TTNN's own tables"),
         (line(memory=["l1"]), "unknown memory \"['l1']\""),
         (line(output_memory="ttn"), "unknown output_memory 'ttn'; did you mean ttnn?"),
         (line(channels_last="yes"), "channels_last: expected true or false, got 'yes'"),
