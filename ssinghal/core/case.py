@@ -105,7 +105,12 @@ class Placement:
         """Memory of the result as users write it."""
         return f"{self.output_memory}:{self.output_sharding}" if self.output_sharding else self.output_memory.value
 
-    @property
+    @cached_property
+    def memory_text(self) -> str:
+        """Memory of the operands as users write it."""
+        return str(self.request)
+
+    @cached_property
     def is_plain(self) -> bool:
         """Whether all tensors are interleaved and of one dtype and layout, on one chip or copied to all."""
         return not (self.sharding or self.output_sharding or self.output_dtype or self.operands)
@@ -124,12 +129,12 @@ class Placement:
         own = self.operand(position).memory
         return (self.sharding if own is None else own.sharding) is not None
 
-    @property
+    @cached_property
     def memory_config(self) -> MemoryConfig:
         """The operands' memory without shards, which depend on their shapes."""
         return MemoryConfig(self.memory)
 
-    @property
+    @cached_property
     def output_config(self) -> MemoryConfig | None:
         """The memory config to request, or None to let TTNN choose."""
         if self.output_memory is OutputMemory.TTNN:
@@ -239,7 +244,7 @@ class Case:
             "attrs": dict(self.attrs),
             "dtype": self.placement.dtype.value,
             "layout": self.placement.layout.value,
-            "memory": str(p.request),
+            "memory": p.memory_text,
             "output_memory": p.output_text,
             "channels_last": self.placement.channels_last,
             "l1_small_size": self.placement.l1_small_bytes,
@@ -260,7 +265,7 @@ class Case:
         parts += [f"{k}={_compact(v)}" for k, v in sorted(self.attrs.items())]
         parts += [p.dtype.value] if p.dtype is not DType.BFLOAT16 else []
         parts += [p.layout.value] if p.layout is not Layout.TILE else []
-        parts.append(str(p.request) if p.output_memory is OutputMemory.SAME else f"{p.request}>{p.output_text}")
+        parts.append(p.memory_text if p.output_memory is OutputMemory.SAME else f"{p.memory_text}>{p.output_text}")
         parts += ["nhwc"] if p.channels_last else []
         parts += [f"l1_small={p.l1_small_bytes}"] if p.l1_small_bytes else []
         parts += [f"to={p.output_dtype}"] if p.output_dtype else []
@@ -290,7 +295,7 @@ def call_text(case: Case) -> str:
     p = case.placement
     shapes = " ".join(operand_text(case, position) for position in range(len(case.inputs)))
     attrs = " ".join(f"{k}={value_text(v)}" for k, v in case.attrs.items())
-    placed = [str(p.dtype), str(p.layout), str(p.request)]
+    placed = [str(p.dtype), str(p.layout), p.memory_text]
     placed += [f"result {p.output_text}"] if p.output_memory is not OutputMemory.SAME and p.output_sharding else []
     placed += [f"result {p.output_dtype}"] if p.output_dtype else []
     return " ".join(x for x in (case.name, shapes, attrs, f"({', '.join(placed)})") if x)

@@ -349,7 +349,7 @@ class Record(Verdict, RecordedCase):
             attrs=case.attrs,
             dtype=placement.dtype,
             layout=placement.layout,
-            memory=str(placement.request),
+            memory=placement.memory_text,
             output_memory=placement.output_text,
             channels_last=placement.channels_last,
             l1_small_size=placement.l1_small_bytes,

@@ -185,7 +185,7 @@ class BoundCall:
 
     def _output_dtypes(self) -> list[DType]:
         placement, declared = self.on_chip.placement, self.info.traits.output_dtypes
-        usual = placement.operand(self._leader).dtype or placement.dtype
+        usual = (None if placement.is_plain else placement.operand(self._leader).dtype) or placement.dtype
         results = self.results  # first: the dtypes are those of shapes that go together
         dtypes = declared(usual, self.shapes, self.attrs) if callable(declared) else declared
         return [placement.output_dtype or (dtypes[i] if i < len(dtypes) else None) or usual for i in range(len(results))]
@@ -193,8 +193,6 @@ class BoundCall:
     @property
     def _leader(self) -> int:
         """Position of the operand that the result follows: the first that is no weight and holds no indices, else the first."""
-        if self.on_chip.placement.is_plain:
-            return 0
         skipped = {*self.info.traits.weights, *self.info.traits.indices}
         return next((position for position in range(len(self.on_chip.inputs)) if position not in skipped), 0)
 
@@ -209,12 +207,13 @@ class BoundCall:
             layout = form_layout or layout
         elif traits.nhwc:
             shape = to_nhwc(shape) if traits.nhwc is MapResult.NHWC else flat_nhwc(shape)
-        layout = layout if dtype.is_block_float else self.layout_setting or layout
+        if self.settings and not dtype.is_block_float:
+            layout = self.layout_setting or layout
         memory = placement.output_config
         if memory is None or traits.output_fixed:
             memory = MemoryConfig(traits.ttnn_output) if traits.ttnn_output else placement.memory_config
         spec = TensorSpec(shape, dtype, layout, memory, traits.row_alignment if layout is Layout.ROW_MAJOR else 1)
-        if traits.output_fixed or placement.output_config is None:
+        if placement.is_plain or traits.output_fixed or placement.output_config is None:
             return spec
         if placement.output_memory is not OutputMemory.SAME:
             return self._in_shards(spec, MemoryRequest(memory.buffer, placement.output_sharding))
