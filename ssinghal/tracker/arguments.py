@@ -7,7 +7,8 @@ None, numbers, texts and lists are written as they are; anything else as an obje
 ``device``   the device.
 ``tuple``, ``dict``  its items.
 ``enum``     a member of an enumeration of TTNN, as [module, class, name].
-``object``   an object of TTNN, as [module, class], with ``json`` (TTNN's own) or else with ``fields``.
+``object``   an object of TTNN, as [module, class], with ``json`` (TTNN's own) or else with ``fields``; beside ``json``,
+             ``fused_activation`` where it has one, with the name of the operation.
 ``unknown``  the start of its representation: it cannot be made again.
 """
 
@@ -20,6 +21,7 @@ from itertools import count
 from typing import Any
 
 LIMIT_BYTES = 16_000  # of all arguments of a call
+ACTIVATION = "fused_activation"
 _TEXT, _DEPTH = 200, 8
 
 
@@ -66,6 +68,10 @@ class ArgumentWriter:
         if isinstance(value, Enum):
             return {"enum": [*known_as, value.name]}
         if hasattr(value, "to_json"):
-            return {"object": known_as, "json": value.to_json()}
+            activation = getattr(
+                value, ACTIVATION, None
+            )  # TTNN's JSON has the number of its operation, which is a release's own
+            named = {} if activation is None else {ACTIVATION: self._value(activation, depth - 1)}
+            return {"object": known_as, "json": value.to_json(), **named}
         names = [name for name in dir(kind) if not name.startswith("_") and not callable(getattr(value, name))]
         return {"object": known_as, "fields": {name: self._value(getattr(value, name), depth - 1) for name in names}}

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.catalog.recorded.arguments import Arguments
-from ssinghal.catalog.recorded.calls import Member, RecordedCall, RecordedTensor, Setting, TorchTensor, Unread, Value, shown
+from ssinghal.catalog.recorded.attributes import attribute
+from ssinghal.catalog.recorded.calls import Member, RecordedCall, RecordedTensor, shown
 from ssinghal.catalog.recorded.derived import derived
 from ssinghal.catalog.recorded.drafts import Draft, Function
 from ssinghal.catalog.recorded.functions import FUNCTIONS
@@ -18,6 +19,7 @@ from ssinghal.errors import InvalidCase, cut
 from ssinghal.operators import find_operator, make_case, operators
 from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import OperatorInfo
+from ssinghal.operators.settings import settings_of
 from ssinghal.operators.ttnn_names import NOT_OPERATIONS, SYNONYMS, ttnn_operators
 
 # Arguments that change nothing where they have this value, as TTNN's own default.
@@ -118,29 +120,13 @@ class _Output:
 
 def _settings(arguments: Arguments, info: OperatorInfo) -> Iterator[tuple[str, Any]]:
     """Yields the remaining arguments, which the operator has by the same names. InvalidCase for one that it lacks."""
+    settings = settings_of(info)
     for name, value in arguments.rest().items():
-        if name in info.attrs:
+        if name in settings or name in info.attrs:
             yield name, attribute(value)
         elif name not in _DEFAULTS or value != _DEFAULTS[name]:
             stated = f", which is {shown(value)}" if isinstance(value, (bool, int, float, str, Member)) else ""
             raise InvalidCase(f"a case of {info.name} has no {name}{stated}")
-
-
-def attribute(value: Value) -> Any:
-    """Returns an argument as attributes of cases have it. InvalidCase for one that has no such form."""
-    if isinstance(value, Member):
-        return {"name": str(value)}
-    if isinstance(value, Setting):
-        return {"type": value.kind, **{name: attribute(item) for name, item in value.fields.items()}}
-    if isinstance(value, dict):
-        return {name: attribute(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [attribute(item) for item in value]
-    if isinstance(value, MemoryRequest):
-        return str(value)
-    if isinstance(value, (Unread, RecordedTensor, TorchTensor, slice)):
-        raise InvalidCase(f"{cut(shown(value), _SHOWN)} is no attribute of a case")
-    return value
 
 
 def _base(draft: Draft, info: OperatorInfo) -> Placement:

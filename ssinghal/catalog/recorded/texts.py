@@ -25,6 +25,7 @@ _RANGE = re.compile(
     r"x\W{0,4}(\d{1,4})\W{1,4}y\W{0,4}(\d{1,4})[^\dxy]{1,24}(?:end\W{1,6})?x\W{0,4}(\d{1,4})\W{1,4}y\W{0,4}(\d{1,4})"
     r"|(\d{1,4})-(\d{1,4}) - (\d{1,4})-(\d{1,4})"
 )
+_CORE = re.compile(r"(\d{1,4})-(\d{1,4})")
 _WORDS: dict[str, Any] = {"true": True, "false": False, **dict.fromkeys(("none", "null", "nullopt", "std::nullopt"))}
 
 
@@ -46,6 +47,11 @@ def read_text(text: str, depth: int = DEPTH) -> Any:
         return number if math.isfinite(number) else Unread(text)
     if _QUOTED.fullmatch(text):
         return text[1:-1]
+    if core := _CORE.fullmatch(text):
+        return _xy(int(core[1]), int(core[2]))
+    if " - " in text and _RANGE.fullmatch(text.removeprefix("(").removesuffix(")")):
+        ((start, end),) = core_ranges(text)
+        return {"start": _xy(*start), "end": _xy(*end)}
     if match := _MEMBER.fullmatch(text):
         return Member(match[1], match[2])
     if (match := _OBJECT.match(text)) and text[-1] == _CLOSING[_OPENING.index(match[2])]:
@@ -104,6 +110,10 @@ def _parts(text: str) -> Iterator[str]:
             start = at + 1
     if text[start:].strip():
         yield text[start:].strip()
+
+
+def _xy(x: int, y: int) -> dict[str, int]:
+    return {"x": x, "y": y}
 
 
 def core_ranges(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:

@@ -140,5 +140,6 @@ def _tracked_object(value: Mapping[str, Any], operands: Sequence[RecordedTensor]
     if kind == "MemoryConfig":
         return read_memory(fields_of(inner))
     if isinstance(inner, dict):
-        return Setting(kind, {name: read_value(item, operands, depth - 1) for name, item in inner.items()})
+        named = {name: item for name, item in value.items() if name in inner}  # what TTNN's JSON has by a number alone
+        return Setting(kind, {name: read_value(item, operands, depth - 1) for name, item in {**inner, **named}.items()})
     return Setting(kind, {"": read_value(inner, operands, depth - 1)})
