@@ -183,16 +183,19 @@ class CatalogModel(BaseModel):
 
 
 class PlacementModel(CatalogModel):
-    """How the shapes of a catalog go to the device. Without ``channels_last`` each operator decides for itself."""
+    """How the shapes of a catalog go to the device. Without ``channels_last``, and without ``l1_small_size``, the bytes of each
+    core's L1_SMALL region, each operator decides for itself."""
 
     dtype: DType
     layout: Layout
     memory: Memory
     output_memory: OutputMemory
     channels_last: StrictBool | None = None
+    l1_small_size: Amount | None = None
 
     def placement(self) -> Placement:
-        return Placement(**dict(self))
+        fields = dict(self)
+        return Placement(l1_small_bytes=fields.pop("l1_small_size"), **fields)
 
 
 class PlacementChange(CatalogModel):
@@ -205,10 +208,13 @@ class PlacementChange(CatalogModel):
     output_memory: Result | None = None
     output_dtype: DType | None = None
     channels_last: StrictBool | None = None
+    l1_small_size: Amount | None = None
     operands: Operands = ()
 
     def applied_to(self, base: Placement) -> Placement:
         changes = {name: getattr(self, name) for name in self.model_fields_set}
+        if "l1_small_size" in changes:
+            changes["l1_small_bytes"] = changes.pop("l1_small_size")
         if self.memory is not None:
             changes |= {"memory": self.memory.buffer, "sharding": self.memory.sharding}
         if self.output_memory is not None:

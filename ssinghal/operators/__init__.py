@@ -9,7 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from ssinghal.core.case import Case, KnownOom, OutputMemory, Placement, Source
+from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES, Case, KnownOom, OutputMemory, Placement, Source
 from ssinghal.core.tensors import Shape, check_shape
 from ssinghal.errors import InvalidCase, RegistryError, unknown
 from ssinghal.operators.operator_info import OperatorInfo, to_nhwc
@@ -145,7 +145,11 @@ def make_case(
             inputs = inputs[1:]
         if placement.channels_last and isinstance(attrs.get("size"), (list, tuple)):
             attrs["size"] = list(to_nhwc(tuple(attrs["size"])))
-    placement = _completed(placement, not info.operands, bool(info.traits.nhwc), info.traits.l1_small_bytes)
+    is_map = bool(info.traits.nhwc)
+    l1_small_bytes = info.traits.l1_small_bytes
+    if is_map and not placement.is_plain:  # TTNN exchanges the edges of shards through tables in L1_SMALL
+        l1_small_bytes = l1_small_bytes or DEFAULT_L1_SMALL_BYTES
+    placement = _completed(placement, not info.operands, is_map, l1_small_bytes)
     return Case(info.name, name, inputs, attrs, placement, sources, known_oom, listed_shape)
 
 

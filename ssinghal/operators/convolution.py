@@ -202,7 +202,7 @@ def _precision(c: Call) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the arguments of the call, and those of its config, where a dtype is not that of the weight as it comes."""
     dtype = c.case.placement.dtype
     weights = weights_dtype(dtype, c.attrs)
-    call = {"dtype": getattr(c.ttnn, dtype.value)} if dtype.is_block_float else {}
+    call = {"dtype": getattr(c.ttnn, dtype.value)} if dtype.is_block_float and "dtype" not in c.out else {}
     return call, {WEIGHTS_DTYPE: getattr(c.ttnn, weights.value)} if dtype.is_block_float or weights is not dtype else {}
 
 

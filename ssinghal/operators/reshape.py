@@ -71,7 +71,7 @@ def mapped_tiles(inputs: Specs, outputs: Specs) -> int:
 
 def in_requested_memory(c: Call, result: Any) -> Any:
     """Returns ``result``, moved if need be: TTNN ignores the memory config where it returns its operand as it is."""
-    return c.ttnn.to_memory_config(result, **c.out) if c.out else result
+    return c.ttnn.to_memory_config(result, **c.out) if "memory_config" in c.out else result
 
 
 # Other shape, same order --------------------------------------------------------------------------------------------------

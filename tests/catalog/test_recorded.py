@@ -67,6 +67,8 @@ TEXTS: dict[str, Any] = {
     "(x=8,y=7)": {"x": 8, "y": 7},
     "UnaryWithParam(op_type=UnaryOpType::RELU)": Setting("UnaryWithParam", {"op_type": Member("UnaryOpType", "RELU")}),
     "ttnn.CoreGrid(x=8, y=4)": Setting("CoreGrid", {"x": 8, "y": 4}),
+    "8-7": {"x": 8, "y": 7},
+    "{[0-0 - 3-1]}": [[{"start": {"x": 0, "y": 0}, "end": {"x": 3, "y": 1}}]],
     "nan": Unread("nan"),
     "": Unread(""),
     "(((": Unread("((("),
@@ -127,6 +129,29 @@ def test_traces_in_one_file_are_those_of_the_folder(tmp_path, imported):
     assert [case.key for case in cases_of(imported(values), tmp_path)] == as_folder
     as_lines = imported("".join(json.dumps(value) + "\n" for value in values))
     assert [case.key for case in cases_of(as_lines, tmp_path)] == as_folder
+
+
+def test_settings_of_traces_are_those_of_the_case(tmp_path):
+    cases = {case.operator: case for case in cases_of(read_recording(TRACE), tmp_path)}
+    program = cases["linear"].attrs["program_config"]
+    assert program["type"] == "MatmulMultiCoreReuseMultiCast1DProgramConfig"
+    assert (program["compute_with_storage_grid_size"], program["per_core_N"], program["mcast_in0"]) == ([8, 8], 4, False)
+    assert cases["linear"].attrs["compute_kernel_config"]["math_fidelity"] == "HiFi2"
+    assert cases["linear"].placement.output_text == "l1:height@8x8:32x128"
+    assert cases["matmul"].attrs["core_grid"] == [8, 4]
+    assert cases["convolution"].inputs == ((1, 64, 56, 56), (128, 64, 3, 3))
+    assert cases["convolution"].attrs["conv_config"]["weights_dtype"] == "bfloat8_b"
+
+
+def test_a_fused_activation_has_a_name_or_a_number_that_all_releases_share(tmp_path, imported):
+    trace = json.loads((TRACE / "5_ttnn_linear.json").read_text())
+    config = trace["kwargs"]["program_config"]
+    config["fused_activation"] = {"op_type": 2, "param": [1.0]}
+    fused = only(imported(trace), tmp_path).attrs["program_config"]["fused_activation"]
+    assert fused == {"type": "UnaryWithParam", "op_type": "GELU", "params": [1.0]}
+    config["fused_activation"]["op_type"] = 4
+    ((_, reason, _),) = imported(trace).reasons
+    assert reason.startswith("fused_activation is operation 4 of UnaryOpType; which one differs between releases")
 
 
 # Master traces ------------------------------------------------------------------------------------------------------------

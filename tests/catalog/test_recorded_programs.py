@@ -11,6 +11,7 @@ import pytest
 
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalog
+from ssinghal.core.case import call_text
 from tests.profile.measure import run_ssinghal
 
 pytestmark = pytest.mark.virtual_device
@@ -37,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_profile_and_trace_are_the_same_calls(folder):
     of_profile, of_trace = (expand([load_catalog(str(folder / f"{name}.yaml"))]).cases for name in ("profile", "trace"))
-    assert Counter(case.key for case in of_profile) == Counter(case.key for case in of_trace)
+    assert Counter(call_text(case) for case in of_profile) == Counter(call_text(case) for case in of_trace)
+    assert {case.placement.l1_small_bytes for case in of_profile} == {24576}
     modules = [case.sources[0].first_module for case in of_profile]
     assert all(module.partition(":")[0].endswith("program.py") for module in modules)
 

@@ -55,7 +55,7 @@ def _plain_object(value: Mapping[str, Any]) -> Any:
     if "op_type" in value:
         return {
             "type": _ACTIVATION,
-            **{name: _operation(item) for name, item in value.items() if name == "op_type"},
+            "op_type": _operation(value["op_type"]),
             "params": value.get("param", []),
         }
     return {name: attribute(item) for name, item in value.items()}

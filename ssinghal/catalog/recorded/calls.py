@@ -79,6 +79,7 @@ class RecordedCall:
 
     ``function``: TTNN's dotted name. ``has_arguments``: False where only the tensors are recorded, in ``args``.
     ``results``: empty where they are not recorded. ``module``: who made the call. ``where``: its place in the recording.
+    ``l1_small_bytes``: of each core's region on the device that it ran on, if that is recorded.
     """
 
     function: str
@@ -90,6 +91,7 @@ class RecordedCall:
     module: str = ""
     where: str = ""
     count: int = 1
+    l1_small_bytes: int | None = None
 
     def tensors(self) -> Iterator[RecordedTensor]:
         """Yields the tensors among the arguments."""

@@ -63,7 +63,7 @@ def case_of(call: RecordedCall, boards: Sequence[Board]) -> Case:
     reasons: list[InvalidCase] = []
     for board in boards:
         try:
-            return _placed(draft, attrs, output.applied_to(base), board)
+            return _placed(draft, attrs, replace(output.applied_to(base), l1_small_bytes=call.l1_small_bytes), board)
         except InvalidCase as error:
             reasons.append(error)
     raise reasons[0]

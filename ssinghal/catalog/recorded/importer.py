@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -50,10 +49,11 @@ class RecordedImport:
 
 @dataclass
 class _Merged:
-    """Equal calls of one model."""
+    """Equal calls of one model. ``l1_small_bytes``: of the device that they ran on, if that is recorded."""
 
     case: Case
     model: str
+    l1_small_bytes: int | None
     modules: Counter[str] = field(default_factory=Counter)
 
 
@@ -99,7 +99,7 @@ def _merge(call: RecordedCall, merged: dict[tuple[str, str], _Merged], boards: S
         flow(case.identity())  # what no catalog can have
     except InvalidCase as error:
         return Refused(call.where, call.function, printable(" ".join(str(error).split())), call.count)
-    same = merged.setdefault((case.key, call.model), _Merged(case, call.model))
+    same = merged.setdefault((case.key, call.model), _Merged(case, call.model, call.l1_small_bytes))
     same.modules[call.module] += call.count
     return None
 
@@ -172,20 +172,17 @@ def _listed(values: Iterable[Mapping[str, Any]], file: Path) -> Iterator[Entry]:
 
 
 def _catalog_text(name: str, calls: Sequence[_Merged]) -> str:
+    regions = {call.l1_small_bytes for call in calls}
+    base = replace(_BASE, l1_small_bytes=regions.pop() if len(regions) == 1 else None)
     head = {
         "schema": 1,
         "kind": "imported",
         "title": f"Calls recorded in {printable(name)}",
-        "placement": {
-            "dtype": _BASE.dtype.value,
-            "layout": _BASE.layout.value,
-            "memory": _BASE.memory.value,
-            "output_memory": _BASE.output_memory.value,
-        },
+        "placement": _placement_fields(base),
     }
     sections: dict[str, list[str]] = {}
     for call in calls:
-        sections.setdefault(call.case.name, []).append(flow(_line(call)))
+        sections.setdefault(call.case.name, []).append(flow(_line(call, base)))
     text = [_NOTE, *(f"{key}: {flow(value)}\n" for key, value in head.items()), "operators:\n"]
     for operator, listed in sorted(sections.items()):
         text.append(f"  {flow(operator)}:\n")
@@ -193,27 +190,32 @@ def _catalog_text(name: str, calls: Sequence[_Merged]) -> str:
     return "".join(text)
 
 
-def _line(call: _Merged) -> dict[str, Any]:
-    placement = _changes(call.case)
+def _line(call: _Merged, base: Placement) -> dict[str, Any]:
+    usual = _placement_fields(base)
+    own = _placement_fields(replace(call.case.placement, l1_small_bytes=call.l1_small_bytes))
+    changes = {name: value for name, value in own.items() if usual.get(name) != value}
     return {
         "in": [list(shape) for shape in call.case.inputs],
         **({"args": dict(call.case.attrs)} if call.case.attrs else {}),
-        **({"placement": placement} if placement else {}),
+        **({"placement": changes} if changes else {}),
         "n": call.modules.total(),
         **({"model": call.model} if call.model else {}),
         **made_in(call.modules),
     }
 
 
-@cache
-def _base_fields() -> Mapping[str, Any]:
-    return Case("", "", (), {}, _BASE).identity()
-
-
-def _changes(case: Case) -> dict[str, Any]:
-    """Returns what a line states of its placement: what differs from that of the catalog."""
-    identity = case.identity()
-    names = ("dtype", "layout", "memory", "output_memory")
-    changes = {name: identity[name] for name in names if identity[name] != _base_fields()[name]}
-    changes |= {name: identity[name] for name in ("output_dtype", "operands") if name in identity}
-    return changes
+def _placement_fields(placement: Placement) -> dict[str, Any]:
+    """Returns what a catalog states of a placement; ``channels_last`` is as the operator needs it."""
+    fields: dict[str, Any] = {
+        "dtype": placement.dtype.value,
+        "layout": placement.layout.value,
+        "memory": str(placement.request),
+        "output_memory": placement.output_text,
+    }
+    if placement.l1_small_bytes is not None:
+        fields["l1_small_size"] = placement.l1_small_bytes
+    if placement.output_dtype is not None:
+        fields["output_dtype"] = placement.output_dtype.value
+    if placement.operands:
+        fields["operands"] = [operand.to_json() for operand in placement.operands]
+    return fields

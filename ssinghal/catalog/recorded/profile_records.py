@@ -59,6 +59,7 @@ class _Records:
         self._sites: dict[int, str] = {}
         self._stacks: dict[int, list[int]] = {}
         self._given: dict[int, Mapping[str, Any]] = {}
+        self._l1_small_bytes: int | None = None
 
     def read(self, record: Mapping[str, Any], where: str) -> Entry | None:
         kind = record["k"]
@@ -75,6 +76,8 @@ class _Records:
                 self._specs[record["n"]] = _tensor(record)
             except InvalidCase as error:  # no case has such a tensor
                 self._specs[record["n"]] = error
+        elif kind == "device":
+            self._l1_small_bytes = int(record["memories"].get("l1_small", (0, 0))[1])
         elif kind == "call":
             return self._call(record, where)
         return None
@@ -90,12 +93,15 @@ class _Records:
             if values is None:
                 if "given" in record or "error" in record:
                     return Refused(where, function, "its arguments are too long to be recorded")
-                return RecordedCall(function, operands, {}, results, False, self._model, module, where)
+                return RecordedCall(function, operands, {}, results, False, **self._origin(module, where))
             args = [read_value(value, operands) for value in values["args"]]
             kwargs = {name: read_value(value, operands) for name, value in values["kwargs"].items()}
         except InvalidCase as error:
             return Refused(where, function, str(error))
-        return RecordedCall(function, args, kwargs, results, True, self._model, module, where)
+        return RecordedCall(function, args, kwargs, results, True, **self._origin(module, where))
+
+    def _origin(self, module: str, where: str) -> dict[str, Any]:
+        return {"model": self._model, "module": module, "where": where, "l1_small_bytes": self._l1_small_bytes}
 
     def _spec(self, number: int) -> RecordedTensor:
         spec = self._specs[number]
