@@ -16,7 +16,7 @@ from ssinghal.operators.operator_info import OperatorInfo, to_nhwc
 
 FAMILIES = (
     *("elementwise", "matmul", "shape", "reduction", "pooling", "normalization", "convolution", "creation", "placing"),
-    "collectives",
+    *("collectives", "in_place", "moving", "attention"),
 )
 
 PREFIX = "ttnn."
@@ -145,6 +145,8 @@ def make_case(
             inputs = inputs[1:]
         if placement.channels_last and isinstance(attrs.get("size"), (list, tuple)):
             attrs["size"] = list(to_nhwc(tuple(attrs["size"])))
+    if info.traits.ttnn_places and placement.output_memory is OutputMemory.SAME:
+        placement = replace(placement, output_memory=OutputMemory.TTNN)
     is_map = bool(info.traits.nhwc)
     l1_small_bytes = info.traits.l1_small_bytes
     if is_map and not placement.is_plain:  # TTNN exchanges the edges of shards through tables in L1_SMALL

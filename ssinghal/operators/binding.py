@@ -9,7 +9,7 @@ from typing import Any
 
 from ssinghal.core.boards import mesh_boards
 from ssinghal.core.case import Case, OutputMemory, RequestedOutput
-from ssinghal.core.memory_config import BufferType, MemoryRequest, ShardKind
+from ssinghal.core.memory_config import BufferType, MemoryRequest, Sharding, ShardKind
 from ssinghal.core.mesh import ShardDim
 from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import ONE_CHIP, Board, DType, Layout, MemoryConfig, Shape, TensorSpec, check_shape
@@ -181,7 +181,8 @@ class BoundCall:
     def outputs(self) -> list[TensorSpec]:
         """Each result as TTNN must return it."""
         dtypes = self._output_dtypes()
-        return [self._output(shape, dtype) for shape, dtype in zip(self.results, dtypes, strict=True)]
+        results = self.results
+        return [self._output(s, dtype, alike=s == results[0]) for s, dtype in zip(results, dtypes, strict=True)]
 
     def _output_dtypes(self) -> list[DType]:
         placement, declared = self.on_chip.placement, self.info.traits.output_dtypes
@@ -193,15 +194,18 @@ class BoundCall:
     @property
     def _leader(self) -> int:
         """Position of the operand that the result follows: the first that is no weight and holds no indices, else the first."""
+        if self.info.traits.in_place:
+            return 0
         skipped = {*self.info.traits.weights, *self.info.traits.indices}
         return next((position for position in range(len(self.on_chip.inputs)) if position not in skipped), 0)
 
-    def _output(self, shape: Shape, dtype: DType) -> TensorSpec:
+    def _output(self, shape: Shape, dtype: DType, *, alike: bool) -> TensorSpec:
         placement, traits = self.on_chip.placement, self.info.traits
         check_shape(shape, f"{self.info.name}: output shape")
         if self.in_place and not traits.in_place:
             return self.inputs[0]
-        layout = traits.output_layout or placement.layout
+        own_layout = None if placement.is_plain else placement.operand(self._leader).layout
+        layout = traits.output_layout or own_layout or placement.layout
         if traits.result_form is not None:
             shape, form_layout = traits.result_form(shape, self.attrs)
             layout = form_layout or layout
@@ -213,10 +217,12 @@ class BoundCall:
         if memory is None or traits.output_fixed:
             memory = MemoryConfig(traits.ttnn_output) if traits.ttnn_output else placement.memory_config
         spec = TensorSpec(shape, dtype, layout, memory, traits.row_alignment if layout is Layout.ROW_MAJOR else 1)
+        if traits.in_place and not placement.is_plain:
+            return replace(spec, memory=self.inputs[0].memory)
         if placement.is_plain or traits.output_fixed or placement.output_config is None:
             return spec
         if placement.output_memory is not OutputMemory.SAME:
-            return self._in_shards(spec, MemoryRequest(memory.buffer, placement.output_sharding))
+            return self._in_shards(spec, MemoryRequest(memory.buffer, self._output_shards(alike=alike)))
         return self._like_first(spec)
 
     @property
@@ -225,6 +231,12 @@ class BoundCall:
         configs = [self.settings, *(value for value in self.settings.values() if isinstance(value, dict))]
         named = [config["output_layout"] for config in configs if config.get("output_layout")]
         return Layout(named[0].lower()) if named else None
+
+    def _output_shards(self, *, alike: bool) -> Sharding | None:
+        """Returns the requested shards of a result. Their shape is the first one's: a result that is not ``alike`` is in shards
+        of that kind on the same cores."""
+        sharding = self.on_chip.placement.output_sharding
+        return sharding if sharding is None or alike else replace(sharding, shape=None)
 
     def _like_first(self, spec: TensorSpec) -> TensorSpec:
         """Returns the spec of a result in the memory of the operand that it follows: in the same shards where they hold it,

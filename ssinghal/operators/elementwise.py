@@ -1,7 +1,7 @@
 """Elementwise operators: one result of the (broadcast) shape of the operands.
 
 torch's in-place overloads (``add_``, ``relu_`` …) run as TTNN's plain call, which returns a new tensor, as in ports of models.
-Only ``copy``, ``silu_``, ``zero_`` and ``fill_`` are in place here too.
+Only ``copy``, ``silu_``, ``zero_`` and ``fill_`` are in place here too, and TTNN's own binary functions (``in_place.py``).
 """
 
 from __future__ import annotations

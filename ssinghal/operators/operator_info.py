@@ -13,8 +13,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ssinghal.core.case import Case
-from ssinghal.core.memory_config import Sharding
+from ssinghal.core.case import Case, OutputMemory
+from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.parsing import dtype_named
 from ssinghal.core.tensors import Board, BufferType, DType, Layout, Shape, TensorSpec
 from ssinghal.errors import InvalidCase, RegistryError, unknown
@@ -47,23 +47,28 @@ class Limitation:
 
     # what TTNN lacks, for the record
     reason: str
-    # layouts of the placement; none: all
+    # layouts of the placement, or of the first operand where it has its own; none: all
     layouts: tuple[Layout, ...] = ()
-    # dtypes of the placement; none: all
+    # dtypes likewise
     dtypes: tuple[DType, ...] = ()
     # architecture of the board; empty: every one
     arch: str = ""
     # (working shapes, completed attributes) -> whether the call is such; None: every call
     when: Callable[[Sequence[Shape], Attrs], bool] | None = None
+    # only calls whose first operand is interleaved
+    interleaved: bool = False
     # TTNN takes at least some of these calls, with results that are not torch's: the reason says which
     taken: bool = False
 
     def applies(self, info: OperatorInfo, case: Case, attrs: Attrs, board: Board | None) -> bool:
         """Returns whether the call is one of those. Without a board, limitations of one architecture do not apply."""
+        placement = case.placement
+        first = placement if placement.is_plain else placement.operand(0)
         return (
-            (not self.layouts or case.placement.layout in self.layouts)
-            and (not self.dtypes or case.placement.dtype in self.dtypes)
+            (not self.layouts or (first.layout or placement.layout) in self.layouts)
+            and (not self.dtypes or (first.dtype or placement.dtype) in self.dtypes)
             and (not self.arch or (board is not None and board.arch == self.arch))
+            and (not self.interleaved or first_request(case).sharding is None)
             and (self.when is None or self.when(working_shapes(info, case), attrs))
         )
 
@@ -137,6 +142,8 @@ class Traits:
     moves_output: bool = False
     # (inputs, attrs) -> whether TTNN may put the result of such a call elsewhere than its memory config has it
     may_stray: Callable[[Sequence[TensorSpec], Attrs], bool] | None = None
+    # TTNN places the result by its own rules unless the case names a memory: the operand's would not do
+    ttnn_places: bool = False
     # TTNN takes no memory config for the result, which always goes to ``ttnn_output``
     output_fixed: bool = False
     # of each result, None: the case's; or (dtype, shapes, attrs) -> dtypes where they depend on the call
@@ -306,6 +313,20 @@ def working_shapes(info: OperatorInfo, case: Case) -> list[Shape]:
         as_written_nhwc = case.placement.channels_last is False
         return [to_nchw(case.inputs[0]) if as_written_nhwc else case.inputs[0], *case.inputs[1:]] if case.inputs else []
     return [to_nhwc(s) if case.placement.channels_last else s for s in case.inputs]
+
+
+def first_request(case: Case) -> MemoryRequest:
+    """Returns the memory that a case requests for its first operand."""
+    return case.placement.operand(0).memory or case.placement.request
+
+
+def output_request(case: Case) -> MemoryRequest | None:
+    """Returns the memory that a case requests for its result; None where TTNN chooses it."""
+    placement = case.placement
+    if placement.output_memory is OutputMemory.SAME:
+        return first_request(case)
+    config = placement.output_config
+    return None if config is None else MemoryRequest(config.buffer, placement.output_sharding)
 
 
 def operand_spec(case: Case, shape: Shape, **changes: Any) -> TensorSpec:

@@ -9,7 +9,8 @@ import pytest
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, Placement
-from ssinghal.core.tensors import DType, Layout, Shape
+from ssinghal.core.memory_config import Sharding
+from ssinghal.core.tensors import BufferType, Cores, DType, Layout, Shape, ShardKind
 from ssinghal.device.modes import choose_device
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import families, make_case
@@ -17,6 +18,7 @@ from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import OperatorInfo
 from ssinghal.runner.pool import Pool
 from tests.operators.test_limits_on_device import EDGES, GRID_MODES
+from tests.operators.test_port_operators import ASKED
 from tests.support.bypass import CRASHED, TAKEN, BypassTask
 
 BOARD = load_board("n150")
@@ -63,6 +65,27 @@ SPECIAL: list[tuple[str, tuple[Shape, ...], dict[str, Any]]] = [
 ]
 
 
+# Calls of operators that no shape sweep can have.
+HEADS_OF_48 = {"num_heads": 8}
+PORTS: list[tuple[str, tuple[Shape, ...], dict[str, Any]]] = [
+    *((asked.case.operator, asked.case.inputs, asked.attrs) for asked in ASKED.values()),
+    ("fold", ((1, 3, 60, 60),), {"stride_h": 4, "stride_w": 4, "use_transpose_as_fold": True}),
+    ("fold", ((1, 3, 64, 64),), {"stride_h": 2, "stride_w": 2, "use_transpose_as_fold": True, "collapse_output": True}),
+    ("fold", ((1, 3, 64, 64),), {"stride_h": 2, "stride_w": 2, "use_transpose_as_fold": True}),
+    ("nlp_create_qkv_heads", ((1, 1, 64, 3 * 8 * 48),), HEADS_OF_48),
+    ("create_qkv_heads", ((1, 1, 64, 3 * 8 * 48),), HEADS_OF_48),
+    ("create_qkv_heads_from_separate_tensors", ((1, 1, 64, 8 * 48), (1, 1, 64, 16 * 48)), HEADS_OF_48),
+    ("create_qkv_heads_from_separate_tensors", ((1, 1, 64, 8 * 64), (1, 1, 64, 16 * 64)), HEADS_OF_48),
+    ("split_query_key_value_and_split_heads", ((1, 64, 3 * 8 * 48),), HEADS_OF_48),
+    ("concatenate_heads", ((1, 8, 64, 48),), {}),
+    ("rotary_embedding_llama", ((1, 8, 64, 512), (1, 1, 64, 512), (1, 1, 64, 512), (1, 1, 32, 32)), {}),
+    ("div_", ((40, 64), (40, 64)), {}),
+    ("add_", ((40, 64),), {"other": 0.5}),
+    ("add_", ((40, 64), (40, 64)), {}),
+    ("add_", ((2,) * 7, (1, *(2,) * 6)), {}),
+]
+PADDED_ROWS = Placement(DType.FLOAT32, Layout.ROW_MAJOR, BufferType.L1, sharding=Sharding(ShardKind.WIDTH, Cores.grid(8, 1)))
+
 # Reasons without a call here.
 UNTRIED = {
     "TTNN has none of bool, float16, float64, int8, int16",
@@ -103,6 +126,11 @@ def refused() -> Iterator[Case]:
             for layout in Layout:
                 yield make_case(name, inputs, attrs, Placement(dtype, layout))
     yield from (case for _, case in EDGES)
+    yield make_case("convert_to_hwc", ((1, 1, 3, 1024),), {}, PADDED_ROWS)
+    for name, inputs, attrs in PORTS:
+        for dtype in DType:
+            for layout in Layout:
+                yield make_case(name, inputs, attrs, Placement(dtype, layout))
 
 
 Key = tuple[str, str]  # operator and reason
@@ -112,7 +140,7 @@ def by_limitation() -> dict[Key, list[Case]]:
     """Returns, for each limitation, calls that it alone refuses: one for each dtype and layout of an operator."""
     found: dict[Key, dict[tuple[DType, Layout, Any], Case]] = {}
     for case in refused():
-        call = bind(case)
+        call = bind(case, BOARD)
         try:
             call.specs()
         except InvalidCase:

@@ -1,0 +1,245 @@
+"""Operators that ports call, against the same calls in a plain TTNN program: the same verdict, results and bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssinghal.core.case import Case
+from ssinghal.core.operand_words import operand_words
+from ssinghal.core.record import Resource, Status
+from ssinghal.device.modes import choose_device
+from ssinghal.operators import case_name, families
+from ssinghal.operators.case_json import case_from_json
+from ssinghal.runner.pool import Pool
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "tests" / "support" / "port_programs.py"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call as it is typed for ``probe``."""
+
+    name: str
+    operands: tuple[str, ...]
+    attrs: dict[str, Any]
+    output: str = "same"
+    dtype: str | None = None
+
+    @classmethod
+    def of(cls, name: str, operands: str, output: str = "same", dtype: str | None = None, **attrs: Any) -> Asked:
+        return cls(name, tuple(operands.split()), attrs, output, dtype)
+
+    @property
+    def case(self) -> Case:
+        operands = [operand_words(text) for text in self.operands]
+        return case_from_json(
+            {
+                "op": case_name(self.name),
+                "inputs": [shape for shape, _ in operands],
+                "attrs": self.attrs,
+                "operands": [own for _, own in operands],
+                "output_memory": self.output,
+                **({"output_dtype": self.dtype} if self.dtype else {}),
+            }
+        )
+
+
+HEADS, SHARDS = "8,12,197,197/l1:height@8x6:448x224", "1,8,1,64/l1:height@8x1:32x64"
+SHARDED_SOFTMAX = {
+    "type": "SoftmaxShardedMultiCoreProgramConfig",
+    "compute_with_storage_grid_size": [6, 1],
+    "subblock_w": 7,
+    "block_h": 14,
+    "block_w": 7,
+}
+CACHE, PAGES = "8,1,1024,64", "256,1,32,64"
+ROPE = "1,32,1,64/l1:height@8x4:32x64"
+
+# By the names that the calls have in the plain program.
+ASKED = {
+    "to shards": Asked.of("ttnn.to_memory_config", "1,1,256,128", "l1:height@8x1:32x128"),
+    "to other shards and dtype": Asked.of(
+        "to_memory_config", "1,1,256,128/l1:height@8x1:32x128", "l1:block@4x8:32x32", "bfloat8_b"
+    ),
+    "to interleaved": Asked.of("to_memory_config", "1,1,256,128/l1:height@8x1", "dram"),
+    "interleaved_to_sharded": Asked.of("ttnn.interleaved_to_sharded", "1,1,3136,64", "l1:height@7x7:64x64"),
+    "interleaved_to_sharded, other dtype": Asked.of(
+        "interleaved_to_sharded", "1,1,3136,64/l1", "l1:height@7x7:64x64", "bfloat8_b"
+    ),
+    "sharded_to_interleaved": Asked.of("ttnn.sharded_to_interleaved", "1,1,3136,64/l1:height@7x7:64x64", "l1"),
+    "reshard": Asked.of("ttnn.reshard", "8,197,768/l1:block@8x8:224x96", "l1:block@6x8:224x128"),
+    "move": Asked.of("ttnn.move", "1,1,256,128/l1:height@8x1"),
+    "move to L1": Asked.of("move", "1,1,256,128", "l1"),
+    "reallocate": Asked.of("ttnn.reallocate", "1,1,256,128/l1"),
+    "fold": Asked.of("ttnn.fold", "2,64,64,4/row_major", stride_h=2, stride_w=4),
+    "fold shards": Asked.of("fold", "8,224,14,64/row_major/l1:height@8x2:1568x64", stride_h=16, stride_w=1),
+    "fold as transposes": Asked.of(
+        "fold",
+        "16,3,224,224/row_major/l1:height@8x6:224x224",
+        stride_h=2,
+        stride_w=2,
+        use_transpose_as_fold=True,
+        padding=[3, 3, 3, 3, 0, 1],
+        grid_size="8x8",
+    ),
+    "untilize_with_unpadding": Asked.of(
+        "ttnn.untilize_with_unpadding", "1,1,32,1000/l1:width@8x4:32x32", "l1", output_tensor_end=[0, 0, 15, 999]
+    ),
+    "tilize_with_zero_padding": Asked.of("ttnn.tilize_with_zero_padding", "2,30,100"),
+    "tilize_with_val_padding": Asked.of(
+        "ttnn.tilize_with_val_padding", "2,30,100", output_tensor_shape=[2, 32, 128], pad_value=1.0
+    ),
+    "convert_to_hwc": Asked.of("ttnn.experimental.convert_to_hwc", "1,1,16,168960/l1:width@8x8:16x2688"),
+    "convert_to_hwc, padded channels": Asked.of("convert_to_hwc", "1,2,3,1024/l1:width@8x1:6x128"),
+    "convert_to_chw": Asked.of("ttnn.experimental.convert_to_chw", "1,1,172032,4/l1:height@8x8:2688x32"),
+    "unsqueeze_to_4D": Asked.of("ttnn.unsqueeze_to_4D", "30,768"),
+    "add_": Asked.of("ttnn.add_", "1,1,784,2048/l1:block@8x7:128x256 1,1,784,2048/l1:block@8x7:128x256"),
+    "multiply_": Asked.of("ttnn.multiply_", HEADS, other=0.125),
+    "subtract_ a row": Asked.of("ttnn.subtract_", "64,96 1,96"),
+    "softmax_in_place": Asked.of("ttnn.softmax_in_place", HEADS),
+    "scale_mask_softmax": Asked.of("ttnn.scale_mask_softmax", "2,12,197,197 2,1,1,197", scale=0.1),
+    "scale_causal_mask_hw_dims_softmax_in_place": Asked.of(
+        "ttnn.scale_causal_mask_hw_dims_softmax_in_place",
+        "1,12,224,224/l1:height@6x1:448x224 1,1,224,224",
+        scale=0.125,
+        program_config=SHARDED_SOFTMAX,
+    ),
+    "scale_mask_softmax_in_place": Asked.of("ttnn.scale_mask_softmax_in_place", "2,12,224,224/l1 2,1,1,224/l1", scale=0.1),
+    "attention_softmax": Asked.of("ttnn.transformer.attention_softmax", "2,12,224,224 2,1,1,224", "l1", head_size=64),
+    "attention_softmax_": Asked.of("ttnn.transformer.attention_softmax_", "2,12,224,224 2,1,1,224", head_size=64),
+    "split heads": Asked.of("ttnn.transformer.split_query_key_value_and_split_heads", "2,197,2304", num_heads=12),
+    "split heads in L1, keys and values apart": Asked.of(
+        "split_query_key_value_and_split_heads", "2,224,768 2,224,1536", "l1", num_heads=12
+    ),
+    "split heads of shards": Asked.of(
+        "split_query_key_value_and_split_heads", "8,197,2304/l1:block@6x8:224x384", "l1:height@6x8", num_heads=12
+    ),
+    "nlp_create_qkv_heads": Asked.of(
+        "ttnn.experimental.nlp_create_qkv_heads",
+        "2,1,224,2304/bfloat8_b",
+        num_heads=28,
+        num_kv_heads=4,
+        transpose_k_heads=False,
+    ),
+    "create_qkv_heads": Asked.of(
+        "ttnn.experimental.create_qkv_heads",
+        "2,1,64,1536/l1:block@8x2:64x192",
+        "l1:height@8x2",
+        num_heads=8,
+        transpose_k_heads=False,
+    ),
+    "nlp_create_qkv_heads_vit": Asked.of("ttnn.experimental.nlp_create_qkv_heads_vit", "2,1,197,2304"),
+    "nlp_create_qkv_heads_segformer": Asked.of("ttnn.experimental.nlp_create_qkv_heads_segformer", "1,1,224,160"),
+    "nlp_create_qkv_heads_falcon7b": Asked.of("ttnn.experimental.nlp_create_qkv_heads_falcon7b", "1,1,64,4672"),
+    "nlp_concat_heads": Asked.of("ttnn.experimental.nlp_concat_heads", "2,12,197,64", "l1"),
+    "concatenate_heads": Asked.of("ttnn.transformer.concatenate_heads", "2,12,197,64"),
+    "concatenate_heads in shards": Asked.of("concatenate_heads", "8,12,197,64/l1:height@6x8:448x64", "l1:block@6x8:224x128"),
+    "nlp_create_qkv_heads_decode": Asked.of(
+        "ttnn.experimental.nlp_create_qkv_heads_decode", "1,1,8,768/l1:width@4x1:32x192", num_heads=8, num_kv_heads=2
+    ),
+    "nlp_concat_heads_decode": Asked.of(
+        "ttnn.experimental.nlp_concat_heads_decode", "1,8,8,64/l1:height@8x1:32x64", num_heads=8
+    ),
+    "rotary_embedding": Asked.of("ttnn.experimental.rotary_embedding", "1,32,100,64 1,1,128,64 1,1,128,64"),
+    "rotary_embedding of one token": Asked.of("rotary_embedding", "1,1,8,64 1,1,2048,64 1,1,2048,64", token_idx=5),
+    "rotary_embedding_llama": Asked.of(
+        "ttnn.experimental.rotary_embedding_llama", "1,8,100,64 1,1,100,64 1,1,100,64 1,1,32,32", "l1"
+    ),
+    "rotary_embedding_llama of one token": Asked.of(
+        "rotary_embedding_llama",
+        f"1,32,8,64/l1:height@8x4:32x64 {ROPE} {ROPE} 1,1,1024,32/l1:height@8x4:32x32",
+        is_decode_mode=True,
+    ),
+    "rotary_embedding_hf": Asked.of("ttnn.experimental.rotary_embedding_hf", "1,8,128,64 1,1,256,64 1,1,256,64"),
+    "rotary_embedding_llama_fused_qk": Asked.of(
+        "ttnn.experimental.rotary_embedding_llama_fused_qk",
+        "1,8,8,64/l1:height@8x1:32x64 1,8,2,64/l1:height@0,1-7,1:32x64 1,16,32,64/l1:height@8x2:32x64"
+        " 1,16,32,64/l1:height@8x2:32x64 1,16,32,32/l1:height@8x2:32x32",
+    ),
+    "rotate_half": Asked.of("ttnn.experimental.rotate_half", "1,4,100,64/l1"),
+    "decode": Asked.of(
+        "ttnn.transformer.scaled_dot_product_attention_decode",
+        "1,8,12,64 8,4,1024,64/bfloat8_b 8,4,1024,64/bfloat8_b",
+        cur_pos=[100] * 8,
+    ),
+    "decode with positions on the device": Asked.of("scaled_dot_product_attention_decode", f"1,8,32,64 {CACHE} {CACHE} 8"),
+    "decode with a mask": Asked.of(
+        "scaled_dot_product_attention_decode", f"1,8,32,64 {CACHE} {CACHE} 1,8,32,1024", "l1", is_causal=False
+    ),
+    "decode by pages": Asked.of(
+        "ttnn.transformer.paged_scaled_dot_product_attention_decode", f"1,8,32,64 {PAGES} {PAGES} 8,32 8"
+    ),
+    "attention to a chunk": Asked.of(
+        "ttnn.transformer.chunked_scaled_dot_product_attention",
+        f"1,8,128,64 {PAGES} {PAGES} 1,64",
+        chunk_start_idx=128,
+    ),
+    "joint attention": Asked.of("ttnn.transformer.joint_scaled_dot_product_attention", "1,8,128,64 " * 3 + "1,8,50,64 " * 3),
+    "fill_cache": Asked.of("ttnn.fill_cache", f"{CACHE} 1,1,100,64", batch_idx=3, update_idx=64),
+    "fill_cache_for_user_": Asked.of(
+        "ttnn.kv_cache.fill_cache_for_user_", f"{CACHE} 1,1,128,64/l1:height@4x1:32x64", batch_idx=0
+    ),
+    "update_cache": Asked.of("ttnn.update_cache", "32,4,1024,64/bfloat8_b 1,4,32,64", update_idx=5),
+    "paged_update_cache": Asked.of("ttnn.experimental.paged_update_cache", f"{CACHE} {SHARDS}", update_idxs=[1] * 8),
+    "paged_update_cache by pages": Asked.of("paged_update_cache", f"{PAGES} {SHARDS} 8 8,32"),
+    "paged_fused_update_cache": Asked.of(
+        "ttnn.experimental.paged_fused_update_cache",
+        f"{CACHE} {SHARDS} {CACHE} 1,8,1,64/l1:height@0,1-7,1:32x64",
+        update_idxs=[1] * 8,
+    ),
+    "paged_fill_cache": Asked.of("ttnn.experimental.paged_fill_cache", f"{PAGES} 1,1,128,64 8,32", batch_idx=2),
+    "too large: split heads in L1": Asked.of("split_query_key_value_and_split_heads", "8,4096,2304", "l1", num_heads=12),
+}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Pool(choose_device("virtual", "n150")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    """What the plain program's calls took, by name."""
+    command = [sys.executable, "-m", "ssinghal", "exec", "--", sys.executable, str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    answers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
+@pytest.mark.virtual_device
+def test_every_call_is_asked_in_both_ways(plain: dict[str, Any]) -> None:
+    assert plain.keys() == ASKED.keys()
+    declared = {info.name for family in ("moving", "attention") for info in families()[family]}
+    assert declared - {asked.case.operator for asked in ASKED.values()} == {"create_qkv_heads_from_separate_tensors"}
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("name", ASKED)
+def test_a_call_takes_what_the_plain_program_takes(name: str, plain: dict[str, Any], pool: Pool) -> None:
+    record = pool.submit(ASKED[name].case).result()
+    expected = plain[name]
+    if "error" in expected:
+        sizes = re.search(r"allocate (\d+) B .* store (\d+) B", expected["error"])
+        assert sizes
+        assert record.status == Status.OOM
+        assert record.verdict.resource == Resource.L1_BUFFER
+        assert (record.verdict.total_bytes, record.verdict.bytes_per_bank) == tuple(map(int, sizes.groups()))
+        return
+    assert record.status == Status.FITS, record.verdict
+    assert dict(record.resident or {}) == expected["allocated"]
+    results = [[list(t.shape), t.dtype, t.layout] for t in record.tensors if t.label.startswith("output")]
+    assert results == expected["results"]
+    assert record.verdict.message == ""
