@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ssinghal.core.tensors import Layout, Shape
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, RegistryError
 from ssinghal.operators.elementwise_base import binary
 from ssinghal.operators.operator_info import INTEGERS, Attrs, Call, Infer, Limitation, OperatorInfo
 
@@ -18,7 +18,8 @@ NO_QUOTIENT = Limitation("ttnn.divide_ takes floating-point dtypes only: a quoti
 def _in_place(names: tuple[str, ...], ttnn: str, *limitations: Limitation, whole: bool = False) -> OperatorInfo:
     """Declares the function of two tensors, or of one and a number. The second is broadcast to the first, not the reverse."""
     info = binary(names, ttnn, *limitations, ROWS_REFUSED, overloads=(), whole=whole)
-    assert info.call is not None
+    if info.call is None:
+        raise RegistryError(f"{info.name}: no TTNN call")
     traits = replace(info.traits, in_place=True, output_fixed=True, program=None)
     return replace(info, call=_without_target(info.call), infer=_into_first(info), sample=None, traits=traits)
 
