@@ -185,7 +185,10 @@ def _add_details(part: Part, record: Record, bars: Sequence[Bar], remedies: Sequ
 
 def _as_json(value: Any) -> str:
     """Caches the JSON of values that can be hashed: most are one of few texts, flags or numbers."""
-    return _plain_json(value) if isinstance(value, Hashable) else json.dumps(value)
+    try:
+        return _plain_json(value)
+    except TypeError:  # it holds a mapping, as a tuple of operands may
+        return json.dumps(value)
 
 
 @lru_cache(maxsize=4096, typed=True)
