@@ -158,6 +158,10 @@ def complete(spec: TensorSpec, buffer: BufferType, sharding: Sharding, board: Bo
         if cores > columns * rows:
             raise InvalidCase(f"{cores} cores for shards; {board.name} has {columns * rows} for {buffer}")
         cores = Cores.first(cores, grid, sharding.orientation)
+    elif cores is not None and sharding.kind is ShardKind.BLOCK and (cores.bounds[0] > columns or cores.bounds[1] > rows):
+        # TTNN places them if the cores that get one exist, but its programs then run on the complete grid.
+        reach, limit = "{}x{}".format(*cores.bounds), f"{columns}x{rows}"
+        raise InvalidCase(f"shards {buffer}:{sharding}: they reach over {reach} cores; {board.name} has {limit} for {buffer}")
     if sharding.kind is ShardKind.ND and sharding.shape is None:
         raise InvalidCase(f"shards {buffer}:{sharding}: nd shards need a shape, as l1:nd@8x8:1x64x64")
     shape = sharding.shape or _chosen_shape(plain, sharding, cores or Cores.grid(columns, rows), board)

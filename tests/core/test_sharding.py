@@ -154,6 +154,8 @@ def test_dram_shards_use_the_banks_of_the_board(board, expected: str) -> None:
     [
         ("l1:height@65", (64, 64), "65 cores for shards; n150 has 64 for l1"),
         ("l1:height@9x8", (64, 64), "they reach over 9x8 cores; n150 has 8x8 for l1"),
+        ("l1:block@9x9", (32, 32), "they reach over 9x9 cores; n150 has 8x8 for l1"),
+        ("l1:block@7,0-8,0:32x32", (32, 32), "they reach over 9x1 cores; n150 has 8x8 for l1"),
         ("dram:width@13", (64, 64), "13 cores for shards; n150 has 12 for dram"),
         ("dram:height@6x2", (64, 64), "DRAM banks form one row"),
         ("l1:block@12", (128, 128), "needs one rectangle of cores"),
