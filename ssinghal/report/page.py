@@ -110,8 +110,8 @@ def _group(report: GroupReport, placement_view: PlacementView | None = None) -> 
 
 
 def _placements(view: PlacementView) -> dict[str, Any]:
-    """Returns the placement view: of each model its counts, and its calls with [case, what stops it, headroom, whether that is
-    exact] for each placement."""
+    """Returns the placement view: of each model its counts, and its calls with [case, what stops it, headroom, reason] for
+    each placement."""
     return {
         "memories": list(view.memories),
         "models": [
@@ -141,7 +141,6 @@ def _placed(placed: Placed | None) -> list[Any] | None:
         f"{record.op}:{record.key}",
         placed.stopper.value if placed.stopper else "",
         placed.headroom_bytes,
-        placed.exact,
         placed.reason,
     ]
 

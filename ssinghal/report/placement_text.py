@@ -37,7 +37,7 @@ def in_words(model: ModelPlacements) -> str:
 def _counts(view: PlacementView, model: ModelPlacements) -> list[list[str]]:
     stopped = {memory: model.stopped(memory) for memory in view.memories}
     shown = [stopper for stopper in Stopper if any(counts[stopper] for counts in stopped.values())]
-    rows = [["placement", "fit", *map(str, shown), "least headroom per core"]]
+    rows = [["placement", "fit", *map(str, shown), "least known headroom per core"]]
     for memory in view.memories:
         counts = [f"{count:,}" if count else "" for count in (stopped[memory][stopper] for stopper in shown)]
         least = model.least_room(memory)
@@ -53,13 +53,19 @@ def document(run: Run, views: Sequence[PlacementView]) -> str:
         for model in view.models:
             header, *rows = _counts(view, model)
             cells = [[code(row[0]), *map(Number, row[1:])] for row in rows]
-            parts += [f"### {text(model.name)}\n", table(header, cells), f"{text(in_words(model))}\n", calls_table(view, model)]
+            parts += [
+                f"### {text(model.name)}\n",
+                table(header, cells),
+                f"{text(in_words(model).rstrip(':'))}.\n",
+                calls_table(view, model),
+            ]
     return "\n".join(parts)
 
 
-HEAD = """A call fits with the headroom that its cell states: the bytes of a core's L1 that neither tensors nor program buffers
-take at the peak of the call. Before a number, ≤ means that intermediate tensors may leave less in one piece. Another cell
-states what stops the call: its tensors, its program buffers, the L1_SMALL region, or a rule of the operator.
+HEAD = """A call fits with the headroom that its cell states: the bytes of each core's L1 that neither tensors nor program
+buffers take at the peak of the call. It is unknown where intermediate tensors were in L1, where TTNN chooses the program by the
+L1 that is free (matrix products, convolutions, norms of rows, roll), and without a capture. Another cell states what stops the
+call: its tensors, its program buffers, the L1_SMALL region, or a rule of the operator.
 """
 
 
@@ -72,4 +78,8 @@ def calls_table(view: PlacementView, model: ModelPlacements) -> Markup:
 def _cell(placed: Placed | None) -> Markup | None:
     if placed is None:
         return None
-    return text(placed.reason) if placed.stopper else Markup(f"**fits**, {placed.room}")
+    return (
+        text(placed.reason)
+        if placed.stopper
+        else Markup("**fits**" if placed.headroom_bytes is None else f"**fits**, {placed.room}")
+    )

@@ -10,15 +10,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ssinghal.core.record import Record, Resource, Status
+from ssinghal.core.record import Record, Resource, Status, Usage
 from ssinghal.core.tensors import Board, BufferType, TextEnum, format_shape
 from ssinghal.errors import InvalidCase, cut
 from ssinghal.operators import find_operator
 from ssinghal.report.bank_occupancy import board_of
-from ssinghal.runs.reader import RecordGroup, Run, identity_of
+from ssinghal.runs.placements import call_of
+from ssinghal.runs.reader import RecordGroup, Run
 from ssinghal.runs.selection import Selection
 
 REPORTS_DATAFLOW = (0, 80)  # TTNN's release since which a capture has dataflow buffers and scratch
+# TTNN chooses their programs, or the blocks of these, by the L1 that is free.
+CHOOSE_BY_ROOM = {
+    *("matmul", "linear", "addmm", "conv1d", "conv2d", "conv_transpose2d", "experimental.conv3d"),
+    *("layer_norm", "rms_norm", "roll"),
+}
 REASON_CHARS = 200
 
 
@@ -46,22 +52,18 @@ class Placed:
     record: Record
     # None where it fits.
     stopper: Stopper | None
-    # Of the L1 of the fullest core, what neither tensors nor program buffers take at the peak of the call; None: not known.
+    # Of the L1 of each core, what neither tensors nor program buffers take at the peak of the call: so much may be taken by
+    # other buffers meanwhile. None: not known.
     headroom_bytes: int | None = None
-    # Whether another buffer of so many bytes may stay in each bank meanwhile. Not known where TTNN makes intermediate tensors,
-    # which may leave holes, or does not report all program buffers.
-    exact: bool = False
 
     @classmethod
     def of(cls, record: Record, board: Board | None) -> Placed:
         if record.status is not Status.FITS:
             return cls(record, _stopper(record))
-        usage = record.usage
-        if usage is None or board is None:
+        if record.usage is None or board is None or not _peak_is_exact(record, record.usage):
             return cls(record, None)
         bank_bytes = board.with_l1_small(record.l1_small_size or 0).l1.bank_bytes
-        reported = tuple(int(part) for part in record.ttnn.split(".")[:2] if part.isdigit()) >= REPORTS_DATAFLOW
-        return cls(record, None, bank_bytes - usage.l1_total_bytes, reported and not _has_intermediates(record))
+        return cls(record, None, bank_bytes - record.usage.l1_total_bytes)
 
     @property
     def fits(self) -> bool:
@@ -75,14 +77,11 @@ class Placed:
     @property
     def room(self) -> str:
         """The headroom for people."""
-        if self.headroom_bytes is None:
-            return "unknown"
-        return f"{'' if self.exact else '≤ '}{self.headroom_bytes:,} B"
+        return "unknown" if self.headroom_bytes is None else f"{self.headroom_bytes:,} B"
 
     def to_json(self) -> dict[str, Any]:
         if self.stopper is None:
-            fits = {"fits": True, "headroom_bytes": self.headroom_bytes, "headroom_exact": self.exact}
-            return {**fits, "key": self.record.key}
+            return {"fits": True, "headroom_bytes": self.headroom_bytes, "key": self.record.key}
         return {"fits": False, "stopped_by": self.stopper.value, "reason": self.record.sentence, "key": self.record.key}
 
 
@@ -214,7 +213,7 @@ class PlacementView:
         calls: dict[str, dict[str, Placed]] = {}
         for record in group.records:
             if record.memory in memories:
-                calls.setdefault(_call(record), {})[record.memory] = Placed.of(record, board)
+                calls.setdefault(call_of(record), {})[record.memory] = Placed.of(record, board)
         models: dict[tuple[str, str, str], list[tuple[PlacedCall, int]]] = {}
         for found in calls.values():
             row = PlacedCall({memory: found[memory] for memory in memories if memory in found})
@@ -259,14 +258,18 @@ def _stopper(record: Record) -> Stopper:
     return Stopper.NO_VERDICT
 
 
-def _has_intermediates(record: Record) -> bool:
+def _peak_is_exact(record: Record, usage: Usage) -> bool:
+    """Whether the peak of a captured call is what it takes of L1, so that the rest of the bank is free.
+
+    Not where intermediate tensors were in L1 (the peak then exceeds operands and results), as freed ones leave holes. Not of
+    operators whose programs TTNN chooses by the L1 that is free; program buffers of matrix products may also be a sharded
+    tensor's own, which a capture counts twice. ``benchmarks/placements.py --headroom`` checks it on the allocator.
+    """
+    release = tuple(int(part) for part in record.ttnn.split(".")[:2] if part.isdigit())
+    if release < REPORTS_DATAFLOW or usage.l1_bytes != record.resident.get(BufferType.L1, 0):
+        return False
     try:
-        return find_operator(record.operator).traits.temporaries
+        functions = set(find_operator(record.operator).functions)
     except InvalidCase:  # of another version
-        return True
-
-
-def _call(record: Record) -> str:
-    """Returns the call without its placement."""
-    identity: dict[str, Any] = {key: value for key, value in identity_of(record).items() if key != "memory"}
-    return json.dumps(identity, sort_keys=True)
+        return False
+    return not functions & CHOOSE_BY_ROOM

@@ -108,9 +108,16 @@ def by_memories(calls: Iterable[PlacedCall]) -> list[MemoryComparison]:
     return [MemoryComparison(*memories, tuple(listed)) for memories, listed in sorted(grouped.items())]
 
 
+def call_of(record: Record) -> str:
+    """Returns what records of one call in several placements share: all but the memory, and the layouts of single operands,
+    which go with it (the map of a convolution comes in tiles if it is sharded)."""
+    identity = {key: value for key, value in identity_of(record).items() if key not in ("memory", "operands")}
+    own = [{k: v for k, v in (operand or {}).items() if k != "layout"} for operand in record.operands]
+    return json.dumps({**identity, "operands": own if any(own) else []}, sort_keys=True)
+
+
 def _by_call(records: Iterable[Record]) -> dict[str, Record]:
     found: dict[str, list[Record]] = {}
     for record in records:
-        identity = {key: value for key, value in identity_of(record).items() if key != "memory"}
-        found.setdefault(json.dumps(identity, sort_keys=True), []).append(record)
+        found.setdefault(call_of(record), []).append(record)
     return {call: alike[0] for call, alike in found.items() if len(alike) == 1}

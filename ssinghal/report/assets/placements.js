@@ -15,7 +15,7 @@ function placementPanel(model, memories) {
   const rows = model.rows.map(([calls, op, text, placed]) => ({ calls, op, text, placed }));
   return panel(
     title,
-    `${model.text}. A cell has the bytes of a core's L1 that the call leaves free at its peak, or what stops it; ≤: intermediate tensors may leave less in one piece.`,
+    `${model.text}. A cell has the bytes of each core's L1 that the call leaves free at its peak, where known, or what stops it.`,
     scrolling(`Placements of ${title}`, [
       el("thead", el("tr", ["Placement", "Fit", "What stops the other calls"].map((text) => el("th", { scope: "col" }, text)))),
       el(
@@ -50,7 +50,7 @@ function placementColumns(memories) {
 
 function placementCell(placed) {
   if (!placed) return null;
-  const [name, stopper, headroom, exact, reason] = placed;
-  const text = stopper || (headroom === null ? "fits" : `fits, ${exact ? "" : "≤ "}${bytes(headroom)}`);
+  const [name, stopper, headroom, reason] = placed;
+  const text = stopper || (headroom === null ? "fits" : `fits, ${bytes(headroom)}`);
   return link({ case: name }, text, { title: reason || null, "data-focus": `placed ${name}` });
 }
