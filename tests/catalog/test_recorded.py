@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ssinghal.catalog.expansion import expand
 from ssinghal.catalog.loader import load_catalog
@@ -325,6 +327,54 @@ def test_equal_calls_are_merged_with_their_callers(tmp_path, imported):
     source = only(recording, tmp_path).sources[0]
     assert (recording.calls, recording.lines, source.count, source.model) == (3, 1, 3, "recording")
     assert [(module.path, module.calls) for module in source.modules] == [("models/unet.py:12", 2), ("models/unet.py:99", 1)]
+
+
+# Anything --------------------------------------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "an argument of a trace": lambda value: {"operation_name": "ttnn.add", "args": [value, value], "kwargs": {"dtype": value}},
+    "a memory of a trace": lambda value: {"operation_name": "ttnn.relu", "args": [{**flat_tensor(value)}], "kwargs": {}},
+    "shards of a trace": lambda value: {
+        "operation_name": "ttnn.relu",
+        "args": [flat_tensor({**SHARDS_OBJECT, "shard_spec": value})],
+        "kwargs": {"memory_config": {**SHARDS_OBJECT, "shard_spec": {"grid": value, "shape": value}}},
+    },
+    "a result of a trace": lambda value: {
+        "operation_name": "ttnn.relu",
+        "args": [flat_tensor(DRAM_OBJECT)],
+        "return_value": value,
+    },
+    "arguments of a master": lambda value: {"operations": {"ttnn::add": {"configurations": [{"arguments": value}]}}},
+    "an argument of a master": lambda value: {
+        "operations": {"ttnn::conv2d": {"configurations": {"1": {"arguments": {"arg0": value, "arg1": value}}}}}
+    },
+    "tensors of a line": lambda value: line("ttnn.matmul", [value, value], [value]),
+    "one of a tensor of a line": lambda value: line("ttnn.relu", [[[1, 32], "BFLOAT16", "TILE", value, value, value]], []),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=JSON)
+def test_whatever_is_recorded_is_a_case_or_has_a_reason(place, imported, value):
+    try:
+        recording = imported(PLACES[place](value))
+    except CatalogError:  # JSON that no format begins with
+        return
+    refused = sum(count for _, _, count in recording.reasons)
+    assert refused + recording.lines == recording.calls
+    assert recording.calls + len(recording.faults) == 1
+
+
+@given(text=st.text(alphabet="ab0123456789.:=,()[]{}<>-\"' \n_xy", max_size=60))
+def test_no_text_is_too_strange_to_read(text):
+    read_text(text)
+    core_ranges(text)
 
 
 # Damage -------------------------------------------------------------------------------------------------------------------
