@@ -453,8 +453,14 @@ DRAWS: dict[str, Callable[[Draw], Call]] = {
 }
 
 
-def calls(count: int, seed: int, grid: tuple[int, int], dram_banks: int, names: Sequence[str] = tuple(DRAWS)) -> Iterator[Call]:
+def calls(
+    count: int,
+    seed: int,
+    grid: tuple[int, int],
+    dram_banks: int,
+    draws: Sequence[Callable[[Draw], Call]] = tuple(DRAWS.values()),
+) -> Iterator[Call]:
     """Yields ``count`` calls, as many of each kind."""
     draw = Draw(Random(seed), grid, dram_banks)
     for number in range(count):
-        yield DRAWS[names[number % len(names)]](draw)
+        yield draws[number % len(draws)](draw)

@@ -20,6 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from configured_calls import CONFIGURED
 from random_calls import DRAWS, Call, calls
 
 PLAIN = Path(__file__).with_name("plain_calls.py")
@@ -83,7 +84,7 @@ def memory_text(config: str) -> str:
     if len(ranges) == 1 and ranges[0][0] == [0, 0]:
         cores = f"{ranges[0][1][0] + 1}x{ranges[0][1][1] + 1}"
     else:
-        cores = "+".join(f"{a[0]},{a[1]}-{b[0]},{b[1]}" for a, b in ranges)
+        cores = "+".join(f"{a[0]},{a[1]}" + (f"-{b[0]},{b[1]}" if a != b else "") for a, b in ranges)
     return f"{buffer}:{kind}@{cores}:{'x'.join(map(str, shape))}{':col_major' if orientation == 'col_major' else ''}"
 
 
@@ -132,12 +133,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--board", choices=BOARDS, default="n150")
     parser.add_argument("--ttnn")
+    parser.add_argument("--configured", action="store_true", help="calls with settings: those of configured_calls.py")
     parser.add_argument("--only", default="", help="kinds of calls, separated by commas")
     words = parser.parse_args()
-    names = [name for name in words.only.split(",") if name] or list(DRAWS)
+    kinds = CONFIGURED if words.configured else DRAWS
+    draws = [kinds[name] for name in words.only.split(",") if name] or list(kinds.values())
     grid, banks = BOARDS[words.board]
     options = ["--board", words.board, *(["--ttnn", words.ttnn] if words.ttnn else [])]
-    listed = sorted(calls(words.calls, words.seed, grid, banks, names), key=lambda call: call.l1_small)
+    listed = sorted(calls(words.calls, words.seed, grid, banks, draws), key=lambda call: call.l1_small)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cases = folder / "cases.jsonl"

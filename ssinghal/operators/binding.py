@@ -103,7 +103,10 @@ class BoundCall:
     @property
     def in_place(self) -> bool:
         """Whether the result is input 0."""
-        return self.info.traits.in_place or any(name in self.settings for name in self.info.traits.in_place_with)
+        if self.info.traits.in_place or any(name in self.settings for name in self.info.traits.in_place_with):
+            return True
+        configs = [self.settings, *(value for value in self.settings.values() if isinstance(value, dict))]
+        return any(config.get("inplace") for config in configs)
 
     @property
     def fabric(self) -> str | None:

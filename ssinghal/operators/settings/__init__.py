@@ -42,7 +42,7 @@ def check_name(info: OperatorInfo, name: str, *, typed: str = "") -> None:
         return
     nearest = difflib.get_close_matches(name, settings, cutoff=0.6) and not difflib.get_close_matches(name, info.attrs)
     takers = [function for function, taken in table().functions.items() if name in taken and taken[name].is_config]
-    if takers and not nearest:
+    if takers and not difflib.get_close_matches(name, settings, cutoff=0.9):
         near = difflib.get_close_matches(info.functions[0] if info.functions else name, takers, n=4, cutoff=0)
         listed = ", ".join(f"ttnn.{function}" for function in near) + (" and others" if len(takers) > 4 else "")
         raise InvalidCase(f"{info.name}: {name} is a setting of {listed}; {info.ttnn} does not take it")

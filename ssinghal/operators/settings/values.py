@@ -187,10 +187,7 @@ def _cores(value: Any, where: str) -> str | list[Any] | None:
         return None
     if len(value) == 2 and all(isinstance(size, int) for size in value):
         return str(Cores.grid(*value))
-    if len(value) == 1 and isinstance(value[0], list) and all(isinstance(item, (list, Mapping)) for item in value[0]):
-        ends = value[0]
-        value = value if len(ends) == 2 and all(_coordinates(end) for end in ends) else ends
-    ranges = [_range(item, where) for item in value]
+    ranges = [_range(item[0] if isinstance(item, list) and len(item) == 1 else item, where) for item in value]
     return str(Cores(tuple(ranges))) if ranges else []
 
 
