@@ -1,13 +1,16 @@
-"""Counts how many of the calls of models are cases, and why the others are not."""
+"""Counts how many of the calls of models, and of recordings of ports, are cases, and why the others are not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ssinghal.catalog.aten_calls import Unmapped
 from ssinghal.catalog.expansion import catalog_cases
+from ssinghal.catalog.recorded import operation_traces, profile_records
+from ssinghal.catalog.recorded.importer import is_recording, read_recording
 from ssinghal.catalog.schema import CapturedCatalog, Catalog
 
 
@@ -31,9 +34,12 @@ class Share:
         return f"{self.mapped_calls:,} of {self.calls:,} calls{part}, {self.mapped_lines:,} of {self.lines:,} lines"
 
 
+RECORDED = "recorded"  # the level of calls of TTNN
+
+
 @dataclass
 class Missing:
-    """Calls of one overload that are no cases for one reason, over all catalogs."""
+    """Calls of one overload, or of one function of TTNN, that are no cases for one reason, over all catalogs or recordings."""
 
     overload: str
     reason: str
@@ -47,17 +53,22 @@ class Missing:
 
 @dataclass
 class Coverage:
-    """``total``: all captured calls; ``levels``: those of each capture level. ``missing``: most calls first."""
+    """``total``: all captured calls; ``levels``: those of each capture level. ``missing``: most calls first.
+
+    ``faults``: damaged lines of recordings, as ``file:line: what``.
+    """
 
     total: Share
     levels: dict[str, Share]
     missing: list[Missing]
+    faults: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
             "total": vars(self.total),
             "levels": {level: vars(share) for level, share in self.levels.items()},
             "missing": [entry.to_json() for entry in self.missing],
+            **({"faults": list(self.faults)} if self.faults else {}),
         }
 
 
@@ -80,5 +91,38 @@ def coverage(catalogs: Iterable[Catalog]) -> Coverage:
                 count = call.sources[0].count
             for share in (total, level):
                 share.add(count, mapped=not isinstance(call, Unmapped))
-    ordered = sorted(missing.values(), key=lambda entry: (-entry.calls, entry.overload, entry.reason))
-    return Coverage(total, dict(sorted(levels.items())), ordered)
+    return Coverage(total, dict(sorted(levels.items())), _ordered(missing.values()))
+
+
+def _ordered(missing: Iterable[Missing]) -> list[Missing]:
+    return sorted(missing, key=lambda entry: (-entry.calls, entry.overload, entry.reason))
+
+
+def recorded_coverage(paths: Iterable[Path]) -> Coverage:
+    """Counts the calls of TTNN in recordings. A line is a call that differs from others; a folder stands for its recordings.
+
+    Raises:
+        CatalogError: A recording is damaged, or in no known form.
+    """
+    total, missing, faults = Share(), dict[tuple[str, str], Missing](), list[str]()
+    for path in (file for given in paths for file in _recordings(given)):
+        recording = read_recording(path)
+        faults += recording.faults
+        total.calls += recording.calls
+        total.mapped_calls += recording.calls - sum(refused.count for refused in recording.refused)
+        total.lines += recording.lines + len(recording.refused)
+        total.mapped_lines += recording.lines
+        for refused in recording.refused:
+            key = (refused.function, refused.reason)
+            entry = missing.setdefault(key, Missing(*key))
+            entry.calls += refused.count
+            entry.lines += 1
+            entry.models.add(path.name.partition(".")[0])
+    return Coverage(total, {RECORDED: total}, _ordered(missing.values()), tuple(faults))
+
+
+def _recordings(path: Path) -> list[Path]:
+    """Returns the recordings in a folder, unless it is one as a whole: a profile, or the traces of an operation tracer."""
+    if not path.is_dir() or any(path.glob(profile_records.PATTERN)) or operation_traces.trace_files(path):
+        return [path]
+    return sorted(file for file in path.iterdir() if file.is_file() and is_recording(file)) or [path]

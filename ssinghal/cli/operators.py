@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,27 +25,36 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("recordings", type=options.PATH, nargs=-1, metavar="[RECORDING]...")
 @options.json("As JSON, with attributes, ATen overloads and what each operator lacks.")
 @click.option(
     "--missing", is_flag=True, help="List instead what captured models call and no operator here covers, with reasons."
 )
 @click.option("--golden", is_flag=True, help="Compare the torch references with TTNN's golden functions instead. Needs torch.")
 @options.catalogs("Only this catalog [default: all]")
-def operators(as_json: bool, missing: bool, golden: bool, catalogs: tuple[str, ...]) -> None:
+def operators(recordings: tuple[Path, ...], as_json: bool, missing: bool, golden: bool, catalogs: tuple[str, ...]) -> None:
     """List the operators, their layouts and limitations.
 
     The support matrix: operator, TTNN function, layouts, limitations, number of catalog cases.
 
+    With --missing, RECORDING is what 'catalog import' reads: a profile, traces of operations, or lines of tensors. Counted are
+    its calls of TTNN instead of those of captured models; a folder stands for the recordings in it.
+
     --golden makes every way that the catalogs call an operator once more, as small as its attributes allow: in torch, and by
     the golden functions that TTNN registers for its own tests. Exit code 1 where they differ without a declared reason.
     """
-    from ssinghal.catalog.coverage import coverage
+    from ssinghal.catalog.coverage import coverage, recorded_coverage
     from ssinghal.catalog.expansion import expand
     from ssinghal.catalog.loader import load_catalogs
 
-    loaded = load_catalogs(catalogs or None)
     if missing and golden:
         raise click.UsageError("--missing and --golden are two lists: give one of them")
+    if recordings:
+        if not missing or catalogs:
+            raise click.UsageError("a recording goes with --missing, and without --catalog")
+        _show_missing(recorded_coverage(recordings), as_json)
+        return
+    loaded = load_catalogs(catalogs or None)
     if missing:
         _show_missing(coverage(loaded), as_json)
         return
@@ -66,7 +76,7 @@ def operators(as_json: bool, missing: bool, golden: bool, catalogs: tuple[str, .
 
 
 def _show_missing(calls: Coverage, as_json: bool) -> None:
-    """Prints the calls of captured catalogs without an operator, most frequent first, and the share of those with one."""
+    """Prints the calls without an operator, most frequent first, and the share of those with one."""
     if as_json:
         click.echo(json.dumps(calls.to_json(), indent=2))
         return
@@ -76,6 +86,8 @@ def _show_missing(calls: Coverage, as_json: bool) -> None:
     click.echo(f"\nmapped: {calls.total}")
     for level, share in calls.levels.items():
         click.echo(f"  {level} level: {share}")
+    for fault in calls.faults:
+        click.echo(f"fault: {fault}")
 
 
 def _compare_with_golden(cases: Sequence[Case], as_json: bool) -> int:

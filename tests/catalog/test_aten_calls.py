@@ -289,3 +289,38 @@ def test_missing_on_the_command_line(tmp_path: Path) -> None:
         "mapped: 3 of 10 calls (30.00%), 1 of 4 lines",
         "  torch level: 3 of 10 calls (30.00%), 1 of 4 lines",
     ]
+
+
+RECORDED = (
+    {"op": "ttnn.relu", "in": [[[32, 64], "BFLOAT16", "TILE", "DRAM", "INTERLEAVED", None, 0]]},
+    {"op": "ttnn.frobnicate", "in": [[[32, 64], "BFLOAT16", "TILE", "DRAM", "INTERLEAVED", None, 0]]},
+    {"op": "ttnn.deallocate", "in": [[[32, 64], "BFLOAT16", "TILE", "DRAM", "INTERLEAVED", None, 0]]},
+)
+
+
+def test_missing_functions_of_a_recording(tmp_path: Path) -> None:
+    """Twice the same three calls, of which one is a case: as a file, and in a folder."""
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    lines = [json.dumps({"i": i, **call, "out": call["in"], "ev": [], "programs": []}) for i, call in enumerate(RECORDED * 2)]
+    file = folder / "port.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    answers = [
+        json.loads(CliRunner().invoke(cli, ["operators", "--missing", str(path), "--json"], catch_exceptions=False).output)
+        for path in (file, folder)
+    ]
+    share = {"calls": 6, "mapped_calls": 2, "lines": 5, "mapped_lines": 1}
+    assert answers[0] == answers[1]
+    assert (answers[0]["total"], answers[0]["levels"]) == (share, {"recorded": share})
+    assert [(m["overload"], m["calls"], m["models"], m["reason"]) for m in answers[0]["missing"]] == [
+        ("ttnn.deallocate", 2, ["port"], "frees a tensor: nothing is allocated"),
+        ("ttnn.frobnicate", 2, ["port"], "no operator here makes this call"),
+    ]
+
+
+def test_a_recording_goes_with_missing_alone(tmp_path: Path) -> None:
+    file = tmp_path / "port.jsonl"
+    file.write_text("{}\n")
+    for arguments in ([str(file)], ["--missing", "--catalog", "x", str(file)]):
+        done = CliRunner().invoke(cli, ["operators", *arguments])
+        assert (done.exit_code, "a recording goes with --missing, and without --catalog" in done.output) == (2, True)

@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.core.operand_words import operand_words
 from ssinghal.core.record import Resource, Status
 from ssinghal.device.modes import choose_device
-from ssinghal.operators import case_name, families
+from ssinghal.errors import InvalidCase
+from ssinghal.operators import case_name, families, find_operator
+from ssinghal.operators.binding import bind
 from ssinghal.operators.case_json import case_from_json
 from ssinghal.runner.pool import Pool
 
@@ -78,6 +81,7 @@ ASKED = {
         "interleaved_to_sharded", "1,1,3136,64/l1", "l1:height@7x7:64x64", "bfloat8_b"
     ),
     "sharded_to_interleaved": Asked.of("ttnn.sharded_to_interleaved", "1,1,3136,64/l1:height@7x7:64x64", "l1"),
+    "sharded_to_interleaved of what is": Asked.of("sharded_to_interleaved", "1,1,3136,64/l1"),
     "reshard": Asked.of("ttnn.reshard", "8,197,768/l1:block@8x8:224x96", "l1:block@6x8:224x128"),
     "move": Asked.of("ttnn.move", "1,1,256,128/l1:height@8x1"),
     "move to L1": Asked.of("move", "1,1,256,128", "l1"),
@@ -243,3 +247,98 @@ def test_a_call_takes_what_the_plain_program_takes(name: str, plain: dict[str, A
     results = [[list(t.shape), t.dtype, t.layout] for t in record.tensors if t.label.startswith("output")]
     assert results == expected["results"]
     assert record.verdict.message == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (Asked.of("interleaved_to_sharded", "64,64", "l1"), "output memory l1 has no shards; expected for example l1:height"),
+        (Asked.of("interleaved_to_sharded", "64,64/l1:height", "l1:block"), "is in l1:height; expected an interleaved one"),
+        (Asked.of("sharded_to_interleaved", "64,64/l1:height"), "output memory l1:height is sharded; expected dram or l1"),
+        (Asked.of("sharded_to_interleaved", "64,64", "l1"), "an interleaved operand stays in dram"),
+        (Asked.of("reshard", "64,64", "l1:height"), "the operand is in dram; expected a sharded one"),
+        (Asked.of("reshard", "64,64/l1:height", "l1"), "output memory l1 has no shards"),
+        (Asked.of("fold", "1,63,64,4", stride_h=2, stride_w=2), "a map of 63x64 .* is no multiple of 2x2"),
+        (Asked.of("fold", "1,64,64,4", "l1", stride_h=2, stride_w=2), "output memory l1: TTNN takes one with use_transpose_as"),
+        (Asked.of("fold", "1,64,64,4", stride_h=2, stride_w=2, padding=[1, 2, 3]), r"padding \[1, 2, 3\]"),
+        (Asked.of("untilize_with_unpadding", "32,100", output_tensor_end=[15, 128]), r"is no last element of \[32, 128\]"),
+        (Asked.of("tilize_with_val_padding", "30,100", output_tensor_shape=[30, 128]), "has no whole tiles of 32x32"),
+        (Asked.of("convert_to_chw", "1,1,1024,40"), "at most 32 channels"),
+        (Asked.of("unsqueeze_to_4D", "1,1,1,32,32"), "expected rank 4 at most"),
+        (Asked.of("add_", "1,64 64,64"), r"\[64, 64\] does not broadcast to \[1, 64\], which the result replaces"),
+        (Asked.of("nlp_concat_heads", "12,197,64"), r"takes \[batch, heads, rows, head size\], not \[12, 197, 64\]"),
+        (Asked.of("nlp_create_qkv_heads", "2,1,224,2304", num_heads=11), "width 2304 has no 11 heads of queries"),
+        (Asked.of("nlp_create_qkv_heads_vit", "2,1,224,768"), "takes a width of 2304, not 768"),
+        (Asked.of("nlp_create_qkv_heads_decode", "1,1,64,768", num_heads=12), "one token of up to 32 users"),
+        (Asked.of("rotary_embedding", "1,32,128,64 1,1,64,64 1,1,64,64"), r"expected two of \[1, 1, 128 or more, 64\]"),
+        (Asked.of("rotary_embedding", "1,32,128,96 1,1,128,96 1,1,128,96"), "expected 32, or a multiple of 64"),
+        (Asked.of("scale_mask_softmax", "2,12,64,64 1,1,1,64"), r"mask \[1, 1, 1, 64\]; expected \[2, 1, 1 or 32, 64\]"),
+        (Asked.of("scale_mask_softmax", "2,12,64,64", scale=0.1), "a scale goes with a mask"),
+        (
+            Asked.of("scaled_dot_product_attention_decode", f"1,8,32,64 {CACHE} {CACHE}"),
+            r"the attribute cur_pos, or an operand \[8\] of positions, one of them",
+        ),
+        (Asked.of("fill_cache", f"{CACHE} 1,1,128,64", batch_idx=8), "batch_idx 8 of a cache for 8 users"),
+        (Asked.of("fill_cache", f"{CACHE} 1,1,128,64", batch_idx=0, update_idx=5), "expected whole tiles of 32 within them"),
+        (Asked.of("update_cache", f"{CACHE} 1,1,32,32", update_idx=0), "has other heads than the cache"),
+        (Asked.of("paged_update_cache", f"{CACHE} {SHARDS}"), "expected the attribute update_idxs, or an operand"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Asked) else "",
+)
+def test_a_call_that_nothing_can_make_is_refused_in_one_line(asked: Asked, message: str) -> None:
+    with pytest.raises(InvalidCase, match=message) as caught:
+        bind(asked.case, load_board("n150")).specs()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if "too large" not in name])
+def test_a_reference_has_the_shapes_that_are_inferred(name: str, torch: Any) -> None:
+    """With the rows and columns that TTNN's results have beyond torch's."""
+    case = ASKED[name].case
+    call = bind(case, load_board("n150"))
+    names = [operand.rstrip("?*") for operand in call.info.operands]
+    values = [
+        torch.zeros(s, dtype=torch.int64) if "page" in n or "idxs" in n or "cur_pos" in n else torch.rand(s)
+        for n, s in zip(names, case.inputs, strict=False)
+    ]
+    if case.operator == "scaled_dot_product_attention_decode" and not call.attrs["is_causal"]:
+        values[3] = torch.rand(case.inputs[3])
+    assert [tuple(result.shape) for result in call.reference(torch, values)] == call.results
+
+
+def test_heads_are_split_and_joined_as_tt_metal_documents(torch: Any) -> None:
+    """Queries, keys and values follow each other in the width, each of [heads, head size]; joined, they are as before."""
+    x = torch.arange(2 * 4 * 18.0).reshape(2, 4, 18)
+    split = find_operator("split_query_key_value_and_split_heads")
+    attrs = split.complete_attrs({"num_heads": 2, "num_kv_heads": 2})
+    query, key, value = split.torch(torch, [x], attrs)
+    assert torch.equal(query[1, 1, 3], x[1, 3, 3:6])
+    assert torch.equal(key[1, 1, :, 3], x[1, 3, 9:12])
+    assert torch.equal(value[1, 1, 3], x[1, 3, 15:18])
+    joined = find_operator("concatenate_heads").torch(torch, [query], {})
+    assert torch.equal(joined, x[:, :, :6])
+
+
+def test_a_fold_packs_neighbours_into_channels(torch: Any) -> None:
+    """The pixel of row 2 and column 3 of a map of 2 channels is in row 1, column 1 of the folded one, in its second half."""
+    x = torch.arange(1 * 4 * 6 * 2.0).reshape(1, 4, 6, 2)
+    fold = find_operator("fold")
+    attrs = fold.complete_attrs({"stride_h": 2, "stride_w": 2})
+    folded = fold.torch(torch, [x], attrs)
+    assert torch.equal(folded[0, 1, 1, 2:4], x[0, 2, 3])
+    channels_first = x.permute(0, 3, 1, 2)
+    assert torch.equal(fold.torch(torch, [channels_first], {**attrs, "use_transpose_as_fold": True}), folded)
+
+
+def test_rows_are_written_to_their_pages(torch: Any) -> None:
+    """Page 3 holds rows 4 to 7 of user 1: row 5 is its second."""
+    cache, rows = torch.zeros(6, 1, 4, 2), torch.ones(1, 2, 1, 2)
+    pages, at = torch.tensor([[0, 1], [2, 3]]), torch.tensor([0, 5])
+    update = find_operator("paged_update_cache")
+    written = update.torch(torch, [cache, rows, at, pages], update.complete_attrs({}))
+    assert torch.nonzero(written[..., 0]).tolist() == [[0, 0, 0], [3, 0, 1]]

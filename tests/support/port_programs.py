@@ -59,6 +59,10 @@ CALLS: dict[str, tuple[Callable[[], list[Any]], Callable[..., Any]]] = {
         lambda: [empty((1, 1, 3136, 64), sharded("height", 7, 7, 64, 64))],
         lambda x: ttnn.sharded_to_interleaved(x, L1),
     ),
+    "sharded_to_interleaved of what is": (
+        lambda: [empty((1, 1, 3136, 64), L1)],
+        lambda x: ttnn.sharded_to_interleaved(x, L1),
+    ),
     "reshard": (
         lambda: [empty((8, 197, 768), sharded("block", 8, 8, 224, 96))],
         lambda x: ttnn.reshard(x, sharded("block", 6, 8, 224, 128)),
