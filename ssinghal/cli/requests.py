@@ -127,7 +127,7 @@ def case_options(operator: Named = OperatorName()) -> Decorator:
         CaseRequest,
         "case",
         click.argument("operator", type=operator, required=False),
-        click.argument("shapes", nargs=-1, metavar="[SHAPE[/DTYPE][/LAYOUT][/MEMORY]]..."),
+        click.argument("shapes", nargs=-1, metavar="[SHAPE[/DTYPE][/LAYOUT][/MEMORY][/shard=DIM]]..."),
         click.option("--attr", "attrs", multiple=True, metavar="NAME=VALUE", help=_ATTR_HELP),
         options.dtype,
         options.layout,
