@@ -214,8 +214,8 @@ class BoundCall:
             layout = form_layout or layout
         elif traits.nhwc:
             shape = to_nhwc(shape) if traits.nhwc is MapResult.NHWC else flat_nhwc(shape)
-        if self.settings and not dtype.is_block_float:
-            layout = self.layout_setting or layout
+        if self.settings:
+            layout = Layout.TILE if dtype.is_block_float else self.layout_setting or layout
         memory = placement.output_config
         if memory is None or traits.output_fixed:
             memory = MemoryConfig(traits.ttnn_output) if traits.ttnn_output else placement.memory_config
