@@ -81,10 +81,11 @@ class Allocation:
             padded_height = spec.padded_shape[-2]
             name = "second last dim" if len(spec.shape) > 1 else "rank 1, height"
             paddings.append((padded_height / height, f"{name} {height} padded to {padded_height}"))
-        stored = ceil_div(self.allocated_bytes, spec.num_pages)
         if spec.memory.shard is not None:
-            paddings.append((stored / spec.page_bytes, "shards filled in part, or rows aligned"))
+            stored_factor = self.allocated_bytes / (spec.num_pages * spec.page_bytes)
+            paddings.append((stored_factor, "shards filled in part, or rows aligned"))
         else:
+            stored = ceil_div(self.allocated_bytes, spec.num_pages)
             paddings.append((stored / spec.page_bytes, f"rows of {spec.page_bytes} B stored as {stored} B"))
         return paddings
 
@@ -251,7 +252,7 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     is_alias = is_plain and traits.alias is not None and traits.alias(inputs, outputs)
     temporaries = traits.temporaries and not is_alias
     program_bytes = 0 if is_alias else None
-    if not is_plain:
+    if not is_plain and outputs:
         program_bytes = None  # shards, mixed dtypes and settings have programs of their own
     elif traits.program is not None:
         program_bytes = traits.program(inputs, outputs)

@@ -225,7 +225,8 @@ class BoundCall:
         if placement.is_plain or traits.output_fixed or placement.output_config is None:
             return spec
         if placement.output_memory is not OutputMemory.SAME:
-            return self._in_shards(spec, MemoryRequest(memory.buffer, self._output_shards(alike=alike)))
+            request = MemoryRequest(memory.buffer, self._output_shards(alike=alike))
+            return self._in_shards(spec, self._on_leaders_cores(request))
         return self._like_first(spec)
 
     @property
@@ -253,8 +254,20 @@ class BoundCall:
             plain = replace(first, memory=spec.memory)  # shards pad rows, so that only unsharded specs compare
             if (plain.layout, plain.padded_2d) == (spec.layout, spec.padded_2d):
                 return replace(spec, memory=first.memory)
-        cores = request.sharding.cores
-        return self._in_shards(spec, MemoryRequest(request.buffer, replace(request.sharding, cores=cores, shape=None)))
+        request = replace(request, sharding=replace(request.sharding, shape=None))
+        return self._in_shards(spec, self._on_leaders_cores(request))
+
+    def _on_leaders_cores(self, request: MemoryRequest) -> MemoryRequest:
+        """Returns the request for a result on the cores of the operand that it follows, where that is sharded alike and the
+        case leaves them open: many operators refuse other cores. A convolution chooses those of its result by itself."""
+        sharding, leader = request.sharding, self.inputs[self._leader].memory if self.inputs else None
+        if sharding is None or leader is None or leader.shard is None or self.info.traits.own_shards is not None:
+            return request
+        alike = (request.buffer, sharding.kind) == (leader.buffer, leader.shard.kind)
+        if not alike or sharding.cores is not None or sharding.shape is not None:
+            return request
+        chosen = replace(sharding, cores=leader.shard.cores, orientation=leader.shard.orientation)
+        return replace(request, sharding=chosen)
 
     @property
     def requested_output(self) -> RequestedOutput:
