@@ -17,7 +17,7 @@ from ssinghal.core.case import Case, Placement, Source
 from ssinghal.core.tensors import DType
 from ssinghal.errors import InvalidCase, RegistryError
 from ssinghal.operators import families, find_operator, make_case
-from ssinghal.operators.binding import BoundCall
+from ssinghal.operators.binding import BoundCall, unsharded
 from ssinghal.operators.operator_info import PLACED_DTYPES, OperatorInfo
 from ssinghal.operators.unsupported import unmapped_reason
 
@@ -61,7 +61,7 @@ def _case(overload: str, line: CapturedLine, base: Placement, source: Source) ->
     dtype = _dtype(info, line, base.dtype)
     placement = base if dtype is base.dtype else replace(base, dtype=dtype)
     case = make_case(info.name, line.shapes(), line.args, placement, (source,))
-    call = BoundCall(case, info)
+    call = BoundCall(unsharded(case), info)
     attrs = call.attrs
     info.check_operands(case.inputs)
     try:

@@ -40,7 +40,7 @@ from ssinghal.core.files import write_whole
 from ssinghal.core.tensors import Shape
 from ssinghal.errors import CatalogError, InvalidCase, unknown
 from ssinghal.operators import find_operator
-from ssinghal.operators.binding import bind
+from ssinghal.operators.binding import bind, unsharded_specs
 
 SHAPES_FOLDER = Path(__file__).parents[1] / "shapes"
 SUFFIXES = (".yaml", ".yml")
@@ -292,10 +292,7 @@ class _FileReader:
                 location: Location = ("operators", name, i)
                 try:
                     case = crossed_case(name, line, base, Source(self.file.stem))
-                    call = bind(case)
-                    call.check()
-                    if not (case.placement.sharding or case.placement.output_sharding or case.placement.operands):
-                        call.specs()  # with shards it takes a board
+                    unsharded_specs(case)
                 except InvalidCase as error:
                     self._fault(location, str(error))
                 else:
@@ -352,7 +349,7 @@ class _FileReader:
         compared: Callable[[Iterable[Shape]], list[Shape]] = _without_ones if line.has_scalar else list
         if compared(inferred) != compared(line.out):
             self._fault(location, f"out is {_listed(line.out)}, but {call.info.name} gives {_listed(inferred)}")
-        call.specs()
+        unsharded_specs(case)
 
     def _check_counts(self, counts: Counts, lines: Sequence[CapturedLine]) -> None:
         calls = sum(line.n for line in lines)

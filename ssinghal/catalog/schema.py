@@ -162,7 +162,6 @@ def _operands_json(value: tuple[OperandPlacement, ...]) -> list[Any]:
 
 
 ShapeField = Annotated[Shape, PlainValidator(_shape)]
-Memory = Annotated[BufferType, BeforeValidator(_tensor_memory)]
 Count = Annotated[StrictInt, Field(ge=1)]
 Amount = Annotated[StrictInt, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
@@ -183,19 +182,33 @@ class CatalogModel(BaseModel):
 
 
 class PlacementModel(CatalogModel):
-    """How the shapes of a catalog go to the device. Without ``channels_last``, and without ``l1_small_size``, the bytes of each
-    core's L1_SMALL region, each operator decides for itself."""
+    """How the shapes of a catalog go to the device. Memories may have shards, as ``l1:block@8x8``.
+
+    Without ``channels_last``, and without ``l1_small_size``, the bytes of each core's L1_SMALL region, each operator decides
+    for itself.
+    """
 
     dtype: DType
     layout: Layout
-    memory: Memory
-    output_memory: OutputMemory
+    memory: Request
+    output_memory: Result
+    output_dtype: DType | None = None
     channels_last: StrictBool | None = None
     l1_small_size: Amount | None = None
 
     def placement(self) -> Placement:
-        fields = dict(self)
-        return Placement(l1_small_bytes=fields.pop("l1_small_size"), **fields)
+        output_memory, output_sharding = self.output_memory
+        return Placement(
+            self.dtype,
+            self.layout,
+            self.memory.buffer,
+            output_memory,
+            self.channels_last,
+            self.l1_small_size,
+            self.memory.sharding,
+            output_sharding,
+            self.output_dtype,
+        )
 
 
 class PlacementChange(CatalogModel):

@@ -121,13 +121,8 @@ def import_list(
         return
     if refused is not None:
         raise InvalidCase("--refused is for recordings; unreadable rows of an operator list are printed")
-    placement = PlacementModel(
-        dtype=dtype,
-        layout=layout,
-        memory=memory,
-        output_memory=OutputMemory.SAME,
-        channels_last=channels_last,
-    )
+    stated = {"dtype": dtype, "layout": layout, "memory": memory, "output_memory": OutputMemory.SAME}
+    placement = PlacementModel.model_validate({**stated, "channels_last": channels_last})
     import_csv(file, target, placement, skip_unreadable)
 
 

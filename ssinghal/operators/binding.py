@@ -372,13 +372,18 @@ def specs_of(case: Case, board: Board | None = None) -> tuple[list[TensorSpec], 
     return bind(case, board).specs()
 
 
-def unsharded_specs(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Operands and results as of ``specs_of``, interleaved: shards, which depend on the board, change no logical bytes."""
+def unsharded(case: Case) -> Case:
+    """The case with all tensors interleaved, whose specs need no board."""
     placement = case.placement
     if placement.is_plain:
-        return specs_of(case)
+        return case
     operands = tuple(replace(own, memory=own.memory and MemoryRequest(own.memory.buffer)) for own in placement.operands)
-    return specs_of(replace(case, placement=replace(placement, sharding=None, output_sharding=None, operands=operands)))
+    return replace(case, placement=replace(placement, sharding=None, output_sharding=None, operands=operands))
+
+
+def unsharded_specs(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Operands and results as of ``specs_of``, interleaved: shards, which depend on the board, change no logical bytes."""
+    return specs_of(unsharded(case))
 
 
 def largest_bytes(case: Case) -> int:

@@ -23,6 +23,7 @@ from ssinghal.catalog.located_yaml import MarkedYaml
 from ssinghal.catalog.schema import CapturedCatalog, Catalog, CrossedCatalog
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, ModuleCalls, Source
+from ssinghal.core.sharding import FORM
 from ssinghal.core.tensors import BufferType, MemoryConfig, Shape, TensorSpec
 from ssinghal.errors import CatalogError, InvalidCase
 from ssinghal.operators import find_operator, operators, suite_name
@@ -174,13 +175,13 @@ FILES: dict[str, tuple[str | bytes, list[str]]] = {
         RIGHT.replace("crossed", "crosed").replace("l1,", "l2,").replace("add:", "sillu:"),
         [
             "2: kind: unknown kind 'crosed'; did you mean crossed? Known: captured, crossed, imported",
-            "4: placement.memory: unknown memory 'l2'; did you mean l1? Known: dram, l1, l1_small",
+            f"4: placement.memory: unknown memory 'l2'; did you mean l1? Known: dram, l1; expected {FORM}",
             "8: operators.sillu: unknown operator 'sillu'; did you mean silu? N names are known",
         ],
     ),
     "placement, which decides what goes together": (
         RIGHT.replace("memory: l1,", "memory: l2,") + "  - {in: [[1, 64, 640, 400], [64]]}\n",
-        ["4: placement.memory: unknown memory 'l2'; did you mean l1? Known: dram, l1, l1_small"],
+        [f"4: placement.memory: unknown memory 'l2'; did you mean l1? Known: dram, l1; expected {FORM}"],
     ),
     "head in YAML, and more below it": (
         RIGHT.replace("title: a test", "title: yes").replace("operators:", "- {shape: [7, 7], none: unused}\noperators:"),
