@@ -262,6 +262,26 @@ LINES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "l1",
     ),
     "permute": (line("ttnn.permute", [tensor([2, 32, 64, 96])], [tensor([2, 64, 96, 32])]), {"dims": [0, 2, 3, 1]}, "l1"),
+    "split": (
+        line("ttnn.split", [tensor([4, 12, 96, 64])], [tensor([4, 12, 32, 64]), tensor([4, 12, 64, 64])]),
+        {"split_size": [32, 64], "dim": 2},
+        "l1",
+    ),
+    "squeeze": (line("ttnn.squeeze", [tensor([1, 64, 1, 32])], [tensor([1, 64, 32])]), {"dim": [2]}, "l1"),
+    "unpadding": (
+        line("ttnn.untilize_with_unpadding", [tensor([1, 1, 32, 64])], [tensor([1, 1, 16, 60], layout="ROW_MAJOR")]),
+        {"output_tensor_end": [0, 0, 15, 59]},
+        "l1",
+    ),
+    "heads": (
+        line(
+            "ttnn.transformer.split_query_key_value_and_split_heads",
+            [tensor([2, 64, 768])],
+            [tensor([2, 8, 64, 32]), tensor([2, 8, 32, 64]), tensor([2, 8, 64, 32])],
+        ),
+        {"num_heads": 8, "num_kv_heads": 8, "transpose_key": True},
+        "l1",
+    ),
     "concat": (line("ttnn.concat", [tensor([1, 2, 32, 32])] * 3, [tensor([1, 6, 32, 32])]), {"dim": 1}, "l1"),
     "1 x 1 convolution": (
         line(

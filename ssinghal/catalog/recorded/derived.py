@@ -103,6 +103,43 @@ def _repeated(operands: Tensors, results: Tensors) -> Values:
     return {"input_tensor": operands[0], "repeat_dims": [b // a for a, b in zip(shape, result, strict=True)]}
 
 
+def _unpadded(operands: Tensors, results: Tensors) -> Values:
+    return {"input_tensor": operands[0], "output_tensor_end": [size - 1 for size in results[0].shape]}
+
+
+def _squeezed(operands: Tensors, results: Tensors) -> Values:
+    shape = operands[0].shape
+    fits = [dim for dim, size in enumerate(shape) if size == 1 and shape[:dim] + shape[dim + 1 :] == results[0].shape]
+    return {"input_tensor": operands[0], "dim": _one(fits, "dim")}
+
+
+def _parted(operands: Tensors, results: Tensors) -> Values:
+    shape, parts = operands[0].shape, [one.shape for one in results]
+    fits = [
+        dim
+        for dim in range(len(shape))
+        if all(one == (*shape[:dim], one[dim], *shape[dim + 1 :]) for one in parts if len(one) == len(shape))
+        and sum(one[dim] for one in parts if len(one) == len(shape)) == shape[dim]
+    ]
+    dim = _one(fits, "dim")
+    return {"input_tensor": operands[0], "split_size": [one[dim] for one in parts], "dim": dim}
+
+
+def _headed(operands: Tensors, results: Tensors) -> Values:
+    """Heads are those of the results: [batch, heads, rows, size], of keys with the last two swapped where they differ."""
+    if len(operands) != 1 or len(results) != 3 or any(len(one.shape) != 4 for one in results):
+        raise InvalidCase("num_heads is not recorded, and the results are not those of queries, keys and values")
+    query, key, value = (one.shape for one in results)
+    if key[2] == key[3]:
+        raise InvalidCase("transpose_key is not recorded, and keys are square")
+    return {
+        "input_tensor": operands[0],
+        "num_heads": query[1],
+        "num_kv_heads": key[1],
+        "transpose_key": key[2:] != value[2:],
+    }
+
+
 def _convolved(operands: Tensors, results: Tensors) -> Values:
     """Kernel and channels are those of a weight as torch has it. Of a flat map only the product of batch, height and width is
     known: enough where the kernel is 1 x 1 and keeps all pixels, which is a product of matrices."""
@@ -159,6 +196,10 @@ _RULES: Mapping[str, Callable[[Tensors, Tensors], Values]] = {
     "ttnn.layer_norm": _normalized,
     "ttnn.rms_norm": _normalized,
     "ttnn.repeat": _repeated,
+    "ttnn.untilize_with_unpadding": _unpadded,
+    "ttnn.squeeze": _squeezed,
+    "ttnn.split": _parted,
+    "ttnn.transformer.split_query_key_value_and_split_heads": _headed,
     "ttnn.conv2d": _convolved,
 }
 _UNKNOWN: Mapping[str, str] = {
@@ -166,7 +207,6 @@ _UNKNOWN: Mapping[str, str] = {
     "ttnn.slice": "the start of the slice",
     "ttnn.Tensor.__getitem__": "the start of the slice",
     "ttnn.pad": "the side of the padding",
-    "ttnn.split": "split_size",
     "ttnn.max_pool2d": "kernel_size",
     "ttnn.avg_pool2d": "kernel_size",
     "ttnn.conv_transpose2d": "stride",
