@@ -374,7 +374,7 @@ def test_import(run: Any, tmp_path: Path) -> None:
     assert result.stderr == "ops.csv: ignored columns: notes\n"
     catalog = load_catalog("ops.yaml")
     assert (catalog.title, catalog.line_count) == ("Calls listed in ops.csv", 6)
-    assert catalog.head.placement.memory is BufferType.L1
+    assert catalog.head.placement.memory.buffer is BufferType.L1
     assert catalog.head.placement.channels_last is True
     assert refusal(run("ops.csv")) == "ops.yaml exists already: name a file with -o"
     assert run("ops.csv", "-o", "ops.yaml", "--dtype", "float32").exit_code == 0
