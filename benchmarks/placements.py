@@ -3,8 +3,8 @@
     python benchmarks/placements.py [--board n150] [--weights bfloat8_b] [--model resnet50] [--results FOLDER] [--headroom 60]
 
 Runs ``ssinghal run --placements`` once for each model. A model without a built-in catalog at its input is captured first, which
-needs its package. Prints Markdown: a row for each model, then its first three calls that fit nowhere but in DRAM, with what
-stops them elsewhere. With --results, the runs stay there, for ``ssinghal report``.
+needs its package. Prints Markdown: a row for each model, then its first three calls that fit nowhere but in DRAM, and those
+that fit in L1 but not in shards, with what stops them elsewhere. With --results, the runs stay there, for ``ssinghal report``.
 
 --headroom N checks the headroom of N of the calls, chosen by a seed, on the allocator: beside a buffer that takes as much of
 each bank, the call must fit, and beside a larger one it must not.
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ from ssinghal.device.modes import choose_device
 from ssinghal.device.session import Session
 from ssinghal.device.virtual import apply_environment, environment_for
 from ssinghal.operators.binding import BoundCall, bind
-from ssinghal.render.markdown import Markup, code, table, text
+from ssinghal.render.markdown import code, table, text
 from ssinghal.report.placement_text import SHOWN
-from ssinghal.report.placement_view import ModelPlacements, Placed, placement_views
+from ssinghal.report.placement_view import ModelPlacements, Placed, PlacedCall, placement_views
 from ssinghal.runs.reader import case_of, read_run
 
 # A built-in catalog, or the model and the input to capture.
@@ -83,6 +84,12 @@ def row_of(name: str, model: ModelPlacements, seconds: float) -> list[object]:
     alone = sum(calls for _, calls in model.dram_alone)
     counts = (model.fitting(memory) for memory in memories)
     return [name, model.calls, *counts, model.sharded, alone, round(seconds)]
+
+
+def examples(title: str, found: Mapping[str, Sequence[tuple[PlacedCall, int]]]) -> str:
+    """Returns a table of the first calls of each model, with what stops them elsewhere."""
+    rows = [[name, calls, code(row.text), text(row.reasons)] for name, of in found.items() for row, calls in of[:SHOWN]]
+    return table(["model", "calls", title, "elsewhere"], rows)
 
 
 def known_headrooms(models: list[ModelPlacements], count: int) -> list[Placed]:
@@ -145,14 +152,8 @@ def main() -> None:
         models = {name: placed(catalog_of(source, results), results, arguments) for name, source in chosen.items()}
     header = ["model", "calls", *parse_placements(PLACEMENTS), "L1 sharded", "DRAM alone", "s"]
     print(table(header, [row_of(name, *measured) for name, measured in models.items()]))
-    rows = [
-        [name, calls, code(row.text), text(row.reasons)]
-        for name, (model, _) in models.items()
-        for row, calls in model.dram_alone[:SHOWN]
-    ]
-    print(
-        table(["model", "calls", "fits in DRAM alone", "elsewhere"], rows) if rows else Markup("No call fits in DRAM alone.\n")
-    )
+    print(examples("fits in DRAM alone", {name: model.dram_alone for name, (model, _) in models.items()}))
+    print(examples("fits in L1, but not sharded", {name: model.unsharded for name, (model, _) in models.items()}))
     if arguments.headroom:
         found = known_headrooms([model for model, _ in models.values()], arguments.headroom)
         wrong = wrong_headrooms(found, arguments.board)

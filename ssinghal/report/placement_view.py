@@ -171,6 +171,12 @@ class ModelPlacements:
         """The calls that fit nowhere but in DRAM, the most frequent first."""
         return tuple(sorted(((row, calls) for row, calls in self.rows if row.fits_in_dram_alone), key=lambda pair: -pair[1]))
 
+    @cached_property
+    def unsharded(self) -> tuple[tuple[PlacedCall, int], ...]:
+        """The calls that fit in L1, but not in shards, the most frequent first."""
+        found = ((row, calls) for row, calls in self.rows if row.fits_in(BufferType.L1) and not row.fits_sharded)
+        return tuple(sorted(found, key=lambda pair: -pair[1]))
+
     def to_json(self, memories: Sequence[str]) -> dict[str, Any]:
         return {
             "model": self.model,

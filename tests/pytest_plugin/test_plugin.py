@@ -388,6 +388,10 @@ RELU_TESTS = ["relu[1x32x64-l1-nhwc]", "relu[1x64x96-l1-nhwc]"]
         (("--oom-max-bytes", "4096"), ["add[1x32x64+1x32x64-l1-nhwc]", "oom_add[1x32x64+1x32x64-l1-nhwc]", RELU_TESTS[0]]),
         (("--oom-sample", "1"), [ADD_TESTS[0], *ADDMM_TESTS, "oom_" + ADD_TESTS[0], RELU_TESTS[0]]),
         (("--oom-memory", "dram", "test_relu.py"), ["relu[1x32x64-dram-nhwc]", "relu[1x64x96-dram-nhwc]"]),
+        (
+            ("--oom-placements", "l1,block@4x4", "--oom-sample", "1", "test_relu.py"),
+            ["relu[1x32x64-l1-nhwc]", "relu[1x32x64-l1:block@4x4-nhwc]"],
+        ),
     ],
 )
 def test_selection(run, pytester, arguments, tests):
@@ -440,6 +444,9 @@ def test_ini_options_are_read_and_the_command_line_overrides_them(run, pytester)
         (("--oom-op", "rleu"), "unknown operator 'rleu'; did you mean"),
         (("--oom-catalog", "mochee"), "unknown catalog 'mochee'; did you mean mochi?"),
         (("--oom-workers", "0"), "--oom-workers: expected a whole number from 1, got '0'"),
+        (("--oom-placements", "dram,l2"), "--oom-placements: unknown placement 'l2'"),
+        (("--oom-weights", "bf9"), "--oom-weights: unknown dtype 'bf9'"),
+        (("--oom-placements", "dram", "--oom-memory", "l1"), "--oom-memory and --oom-placements both place the operands"),
         (("--oom-sample", "0"), "--oom-sample: expected a whole number from 1, got '0'"),
         (("--oom-max-bytes", "1.5"), "--oom-max-bytes: expected a whole number from 1, got '1.5'"),
         (("--oom-timeout", "nan"), "--oom-timeout: expected a number of seconds above 0 and up to 1,000,000, got 'nan'"),
