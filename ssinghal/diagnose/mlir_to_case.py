@@ -349,7 +349,7 @@ OP_MAPPINGS: Mapping[str, OpMapping] = {
     # memory, layout, shape, order
     "empty": OpMapping("place", puts_result=True),
     "to_device": OpMapping("place", puts_result=True),
-    "to_memory_config": OpMapping("clone"),  # a copy of an interleaved tensor
+    "to_memory_config": OpMapping("to_memory_config"),
     "to_layout": OpMapping("to_layout", _layout),
     "tilize": OpMapping("tilize"),
     "untilize": OpMapping("untilize"),
@@ -368,6 +368,16 @@ OP_MAPPINGS: Mapping[str, OpMapping] = {
     "matmul": OpMapping("matmul"),
     "linear": OpMapping("linear", shapes=_linear),
     "scaled_dot_product_attention": OpMapping("scaled_dot_product_attention", _attrs(is_causal=_a_flag("is_causal", True))),
+    "paged_scaled_dot_product_attention_decode": OpMapping(
+        "paged_scaled_dot_product_attention_decode", _attrs(is_causal=_a_flag("is_causal", True))
+    ),
+    # heads and caches
+    "concatenate_heads": OpMapping("concatenate_heads"),
+    "nlp_concat_heads": OpMapping("nlp_concat_heads"),
+    "nlp_concat_heads_decode": OpMapping("nlp_concat_heads_decode", _attrs(num_heads=_an_int("num_heads"))),
+    "rotary_embedding": OpMapping("rotary_embedding"),
+    "rotary_embedding_llama": OpMapping("rotary_embedding_llama", _attrs(is_decode_mode=_a_flag("is_decode_mode"))),
+    "paged_update_cache": OpMapping("paged_update_cache", _attrs(share_cache=_a_flag("share_cache"))),
     # rows
     "softmax": OpMapping("softmax", _attrs(dim=_an_int("dimension"))),
     "mean": OpMapping("mean", _reduced),

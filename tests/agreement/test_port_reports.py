@@ -60,6 +60,13 @@ BLOCKS = " ".join(["3072,9216{0} 3072,3072{0} 3072,12288{0} 12288,3072{0}"] * 50
 PER_BANK_5169 = {"total_bytes": 150_994_944, "banks": 12, "bytes_per_bank": 12_582_912}
 PER_BANK_5440 = {"total_bytes": 48_742_400, "banks": 100, "bytes_per_bank": 487_424}
 GATHER = "all_gather 128,201088/shard=1 --attr dim=1 --dtype float32"
+TO_DRAM_SHARDS = "to_memory_config 2048,2240 --output-memory dram:width@7:2048x320"
+TO_EIGHT_BANKS = "to_memory_config 2048,2560 --output-memory dram:width@8:2048x320"
+CLASH_54621 = {"tensor_address": 1_376_256, "program_bytes": 1_430_528}
+DECODE = "paged_scaled_dot_product_attention_decode 1,1,{0},{2} 128,{1},64,{2} 128,{1},64,{2} 1,128 1"
+EXPLICIT = (
+    "--attr 'program_config=ttnn.SDPAProgramConfig(compute_with_storage_grid_size=(11, 10), q_chunk_size=0, k_chunk_size=0)'"
+)
 PER_BANK_8044 = {"total_bytes": 26_542_080, "banks": 48, "bytes_per_bank": 552_960}
 PROGRAM_36426 = {"program_bytes": 1_721_472, "limit_bytes": 1_499_136, "cores": "0-0..7-7"}
 
@@ -78,6 +85,16 @@ ROWS = (
         OLD,
     ),
     Row("tt-mlir#8044 (tt-xla#4394)", f"{WIDE} --l1-small 65536", PER_BANK_8044, OLD, live=827_392),
+    Row("tt-metal#54621", TO_DRAM_SHARDS, CLASH_54621, MIDDLE, "p100", 196_608),
+    Row("tt-metal#54621", TO_DRAM_SHARDS, FITS, NEW, "p100", 196_608),
+    # on eight banks a shard of the same matrix is 288 wide, and one of 320 clashes too, also in the plain program
+    Row("tt-metal#54621", "to_memory_config 2048,2240 --output-memory dram:width@8", FITS, MIDDLE, "p150", 196_608),
+    Row("tt-metal#54621", TO_EIGHT_BANKS, CLASH_54621, MIDDLE, "p150", 196_608),
+    Row("tt-mlir#9039 / tt-metal#44311", DECODE.format(8, 2, 512), {"program_bytes": 2_312_576}, OLD, "p150"),
+    Row("tt-mlir#9039 / tt-metal#44311", f"{DECODE.format(8, 2, 512)} {EXPLICIT}", {"program_bytes": 1_593_728}, OLD, "p150"),
+    Row("tt-mlir#9039 / tt-metal#44311", DECODE.format(32, 4, 512), {"program_bytes": 2_403_712}, OLD, "p150"),
+    Row("tt-mlir#9039 / tt-metal#44311", DECODE.format(32, 8, 128), FITS, OLD, "p150"),
+    Row("tt-mlir#9039 / tt-metal#44311", DECODE.format(8, 2, 512), FITS, NEW, "p150"),
     Row("tt-metal#41546", f"{CAST} {PART}", {"program_bytes": 3_249_280}, OLD),
     Row("tt-metal#41546", CAST, FITS, OLD),
     Row("tt-metal#41546", f"{CAST} {PART}", FITS),

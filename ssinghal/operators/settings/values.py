@@ -274,8 +274,9 @@ def _config(value: Mapping[str, Any], classes: list[str], kinds: Iterable[str], 
         raise InvalidCase(f"{where}: {', '.join(missing)} is missing")
     least = 1 if name.endswith("ProgramConfig") else 0
     for key, item in read_fields.items():
-        if isinstance(item, int) and not isinstance(item, bool) and item < least:
-            raise InvalidCase(f"{where}: {key}={item}; expected at least {least}")
+        lowest = 0 if key.endswith("_chunk_size") else least  # 0: TTNN chooses, in decoding
+        if isinstance(item, int) and not isinstance(item, bool) and item < lowest:
+            raise InvalidCase(f"{where}: {key}={item}; expected at least {lowest}")
     return {"type": name, **{key: item for key, item in read_fields.items() if item is not None}}
 
 
