@@ -229,6 +229,29 @@ def operators() -> str:
     return "\n\n".join(parts)
 
 
+def settings() -> str:
+    """The config classes of TTNN that operators take, with their fields."""
+    from ssinghal.operators import families
+    from ssinghal.operators.settings.table import table as settings_table
+
+    known = settings_table()
+    called = {function for members in families().values() for info in members for function in info.functions}
+    parts = []
+    for name, fields in known.classes.items():
+        if fields and called & set(known.takers(name)):
+            rows = [
+                [
+                    code(field),
+                    having.text,
+                    "required" if having.required else "",
+                    "" if having.releases == known.releases else ", ".join(having.releases),
+                ]
+                for field, having in fields.items()
+            ]
+            parts.append(f"### {name}\n\n" + table(["field", "kind", "", "releases, unless all"], rows))
+    return "\n\n".join(parts)
+
+
 def packages() -> str:
     """Every package with its layer and what it does."""
     rows = [[number, code(name), purpose(name)] for number, level in enumerate(layers()) for name in level]
@@ -258,6 +281,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "pytest_options": pytest_options,
     "record_schema": record_schema,
     "releases": releases,
+    "settings": settings,
     "statuses": statuses,
 }
 
