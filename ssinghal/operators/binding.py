@@ -48,6 +48,8 @@ class BoundCall:
     # Decides what is left open of shards. Without one, ``inputs`` and ``outputs`` of a call with shards are not known, and
     # operands that are cut over chips are complete.
     board: Board | None = None
+    # Leaves the shards out of ``inputs`` and ``outputs``.
+    is_unsharded: bool = False
 
     @cached_property
     def on_chip(self) -> Case:
@@ -176,6 +178,8 @@ class BoundCall:
     def _in_shards(self, spec: TensorSpec, request: MemoryRequest) -> TensorSpec:
         if request.sharding is None:
             return spec
+        if self.is_unsharded:
+            return replace(spec, memory=request.interleaved)
         if self.board is None:
             raise RegistryError(f"{self.info.name}: the shards of {self.case.id} depend on the board")
         return complete(spec, request.buffer, request.sharding, self.board)
@@ -383,7 +387,9 @@ def unsharded(case: Case) -> Case:
 
 def unsharded_specs(case: Case) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Operands and results as of ``specs_of``, interleaved: shards, which depend on the board, change no logical bytes."""
-    return specs_of(unsharded(case))
+    if any(operand.shard_dim is not None for operand in case.placement.operands):
+        return specs_of(unsharded(case))
+    return BoundCall(case, find_operator(case.operator), is_unsharded=True).specs()
 
 
 def largest_bytes(case: Case) -> int:

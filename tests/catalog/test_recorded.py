@@ -273,6 +273,15 @@ LINES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"output_tensor_end": [0, 0, 15, 59]},
         "l1",
     ),
+    "reshard": (
+        line(
+            "ttnn.reshard",
+            [tensor([1, 1, 3136, 64], *HEIGHT)],
+            [tensor([1, 1, 3136, 64], "L1", "BLOCK_SHARDED", [[448, 32], 14], 1024)],
+        ),
+        {},
+        "l1:height@49:64x64",
+    ),
     "heads": (
         line(
             "ttnn.transformer.split_query_key_value_and_split_heads",
