@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from ssinghal.core.boards import load_board
-from ssinghal.core.case import Placement
+from ssinghal.core.case import RequestedOutput
 from ssinghal.core.device_facts import DeviceFacts, DeviceMode
 from ssinghal.core.mesh import ShardDim
 from ssinghal.core.tensors import Board, BufferType, Layout, TensorSpec
@@ -67,7 +67,7 @@ class GoldenSession(Session):
     def to_torch(self, tensor: Any) -> Any:
         return self._module.to_torch(tensor)
 
-    def output_argument(self, placement: Placement, ttnn: Any = None) -> dict[str, Any]:
+    def output_arguments(self, output: RequestedOutput, ttnn: Any = None) -> dict[str, Any]:
         """Returns no memory config: there is no memory."""
         return {}
 
