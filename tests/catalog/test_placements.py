@@ -154,4 +154,4 @@ def test_calls_without_such_weights_are_as_they_were(case):
 def test_a_map_in_shards_comes_flat_as_the_convolution_before_returns_it():
     (placed,) = in_placements([CONVOLUTION], ["l1:height"])
     image, *_ = bind(placed, load_board("n150")).inputs
-    assert (image.shape, str(image.layout), str(image.memory)) == ((1, 1, 3136, 64), "tile", "l1:height@0,0-7,5+0,6-0,6:64x64")
+    assert (image.shape, str(image.layout), str(image.memory)) == ((1, 1, 3136, 64), "tile", "l1:height@0,0-7,5+0,6:64x64")
