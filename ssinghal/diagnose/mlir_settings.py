@@ -92,7 +92,7 @@ def _value(value: Any, field: Field) -> tuple[Any, list[str]]:
     if match is None:
         return _plain(text), []
     name, inner = match[1] or "", split(match[2])
-    if name == "core_coord" or (not name and all(part.isdigit() for part in inner)):
+    if inner and all(part.isascii() and part.isdigit() and len(part) < 10 for part in inner):
         return [int(part) for part in inner], []
     kind = _class(name, field)
     if kind is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ssinghal.catalog.recorded.tensors import fields_of, read_memory, read_tensor
 from ssinghal.core.memory_config import BufferType, Cores, MemoryRequest, Orientation, Sharding, ShardKind
+from ssinghal.core.parsing import one_of
 from ssinghal.core.sharding import core_ranges, memory_request
 from ssinghal.core.tensors import TensorSpec
 from ssinghal.diagnose.model import MlirValue
@@ -81,7 +82,7 @@ def _made(value: Mapping[str, Any]) -> MemoryRequest:
         raise InvalidCase("a memory config without a buffer type")
     if not layout.endswith("_SHARDED"):
         return MemoryRequest(BufferType(buffer.lower()))
-    kind, spec = ShardKind(layout.removesuffix("_SHARDED").lower()), parts.get("shard_spec")
+    kind, spec = one_of(ShardKind, "shard kind", layout.removesuffix("_SHARDED").lower()), parts.get("shard_spec")
     if not isinstance(spec, Mapping):
         return _checked(BufferType(buffer.lower()), Sharding(kind))
     shard = dict(zip(("grid", "shard_shape", "shard_orientation"), spec.get("args", ()), strict=False), **spec)

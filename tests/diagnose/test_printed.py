@@ -118,3 +118,17 @@ def test_a_call_that_ttnn_printed_before_its_error(head: str) -> None:
 def test_a_tensor_in_part_makes_no_call() -> None:
     cut = TENSORS.replace("DataType::BFLOAT8_B", "DataType::OF_THE_FUTURE")
     assert diagnosed(f"DEBUG | Op | ttnn::prim::matmul() on {cut}{ERROR}").case is None
+
+
+@pytest.mark.parametrize(
+    ("whole", "cut"),
+    [
+        ("ShardOrientation::ROW_MAJOR", "ShardOrientation::ROW_"),
+        ('"end":{"x":7,"y":7}', '"end":{"x":7,"y"'),
+        ('"start":{"x":0,"y":0}', '"start":{"x":o,"y":0}'),
+        ("HEIGHT_SHARDED", "HEIG_SHARDED"),
+    ],
+)
+def test_a_damaged_print_makes_no_call_and_no_crash(whole: str, cut: str) -> None:
+    assert whole in TENSORS
+    assert diagnosed(f"DEBUG | Op | ttnn::prim::matmul() on {TENSORS.replace(whole, cut)}{ERROR}").case is None

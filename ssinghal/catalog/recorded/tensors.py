@@ -9,7 +9,7 @@ from typing import Any
 from ssinghal.catalog.recorded.calls import Member, RecordedTensor, Setting
 from ssinghal.catalog.recorded.texts import core_ranges, read_text
 from ssinghal.core.memory_config import BufferType, Cores, MemoryRequest, Orientation, Sharding, ShardKind
-from ssinghal.core.parsing import dtype_named
+from ssinghal.core.parsing import dtype_named, one_of
 from ssinghal.core.tensors import Layout, check_shape
 from ssinghal.errors import InvalidCase, cut
 
@@ -144,15 +144,15 @@ def _sharded(buffer: BufferType, kind: ShardKind, sizes: Any, spec: Mapping[str,
     ranges = grid if isinstance(grid, list) and all(isinstance(one, tuple) for one in grid) else core_ranges(_ordered(grid))
     if not ranges:
         raise InvalidCase(f"core ranges {cut(str(grid), _SHOWN)}: expected first and last cores")
-    orientation = Orientation(_named(spec.get("orientation", 0), _ORIENTATIONS).lower())
+    orientation = one_of(Orientation, "orientation", _named(spec.get("orientation", 0), _ORIENTATIONS).lower())
     return MemoryRequest(buffer, Sharding(kind, Cores(tuple(ranges)), _sizes(sizes), orientation))
 
 
 def _ordered(grid: Any) -> str:
     """Returns core ranges as text with the start of each before its end."""
     if isinstance(grid, list) and all(isinstance(one, dict) and {"start", "end"} <= one.keys() for one in grid):
-        return " ".join(json.dumps({"start": _xy(one["start"]), "end": _xy(one["end"])}) for one in grid)
-    return json.dumps(grid) if isinstance(grid, (list, dict)) else str(grid)
+        return " ".join(json.dumps({"start": _xy(one["start"]), "end": _xy(one["end"])}, default=str) for one in grid)
+    return json.dumps(grid, default=str) if isinstance(grid, (list, dict)) else str(grid)
 
 
 def _xy(core: Any) -> dict[str, Any]:

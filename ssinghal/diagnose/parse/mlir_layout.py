@@ -136,7 +136,7 @@ def shape_and_dtype(text: str) -> tuple[Shape | None, DType | None]:
         return None, None
     element = match[2]
     if "tile<" in element:
-        element = split(element[element.find("<") + 1 : -1])[-1]
+        element = (split(element[element.find("<") + 1 : -1]) or [""])[-1]
     return tuple(int(size) for size in match[1].split("x")[:-1]), DTYPES.get(element.strip())
 
 
