@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests.support.run_builder import a_record, write_run
+
 pytestmark = pytest.mark.virtual_device
 
 TILE = 2048
@@ -90,3 +92,16 @@ def test_precision_plans_parts(run):
     assert result.code == 0
     assert "[4096,8192]" not in result.out.split("\n", 1)[1]
     assert f"{4096 * 4096 * 2:,}" in result.out
+
+
+def test_reports_and_comparisons_keep_calls_on_parts_apart(run, tmp_path):
+    shapes = [[1, 1, 32, 4096], [4096, 14336]]
+    measured = {"board": "t3k_2x4", "measured": {"mesh": (2, 4)}}
+    copied = a_record("matmul", inputs=shapes, **measured)
+    cut = a_record("matmul", inputs=shapes, operands=[None, {"shard_dim": 1}], **measured)
+    before = write_run(tmp_path / "runs", [copied], "20260102T030405.000000Z")
+    after = write_run(tmp_path / "runs", [cut], "20260103T030405.000000Z")
+    assert run("report", str(after), "-o", "report").code == 0
+    assert "4096x14336-l1-in2=shard=1" in (tmp_path / "report" / "per_operator" / "matmul.md").read_text()
+    assert "no change" not in run("compare", str(before), str(after)).out
+    assert "no change" in run("compare", str(after), str(after)).out
