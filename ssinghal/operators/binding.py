@@ -31,6 +31,7 @@ from ssinghal.operators.operator_info import (
     working_shapes,
 )
 from ssinghal.operators.settings import check_board, check_name, settings_of, table
+from ssinghal.operators.settings.activations import of_operands, of_results
 from ssinghal.operators.settings.passing import Passing, built
 
 
@@ -358,7 +359,10 @@ class BoundCall:
 
     def reference(self, torch: Any, tensors: Sequence[Any]) -> list[Any]:
         """torch's results on tensors of ``shapes``."""
-        return _listed(self.info.torch(torch, tensors, self.attrs))
+        if not self.settings:
+            return _listed(self.info.torch(torch, tensors, self.attrs))
+        activated = of_operands(torch, self.settings, tensors)
+        return of_results(torch, self.settings, _listed(self.info.torch(torch, activated, self.attrs)))
 
 
 def _listed(returned: Any) -> list[Any]:

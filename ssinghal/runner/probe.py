@@ -183,6 +183,10 @@ class _Attempt:
             return replace(verdict, stage=_stage_of(verdict, self.expected, self.board))
         except AttributeError as error:
             return self._unsupported(error, "call")
+        except InvalidCase as error:  # a setting that this call has no use for
+            return Verdict(
+                Status.INVALID, stage="call", decided_by=DecidedBy.HARNESS, error_type="InvalidCase", message=str(error)
+            )
         else:
             return self._check_results(results)
         finally:
@@ -265,6 +269,8 @@ class _Attempt:
             comparison = compare_with_torch(self.call, self.session)
         except TTNN_ERRORS as error:
             return replace(translate_error(type(error).__name__, str(error)), stage="numerics"), None
+        except InvalidCase as error:  # an activation without a reference
+            return Verdict(Status.FITS, message=str(error)), None
         if comparison.fault:
             return Verdict(Status.MISMATCH, stage="output", decided_by=DecidedBy.TORCH, message=comparison.fault), comparison
         return Verdict(Status.FITS), comparison

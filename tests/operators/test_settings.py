@@ -301,6 +301,23 @@ def test_garbage_is_one_error() -> None:
         read("[" * 500)
 
 
+def test_references_have_the_fused_activations() -> None:
+    torch = pytest.importorskip("torch")
+    a, b = torch.tensor([[-2.0, 3.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    fused = {"program_config": {**CONFIG, "fused_activation": "relu"}}
+    for operator, tensors, attrs, expected in (
+        ("matmul", (a, b), {"activation": "relu"}, [[0.0, 3.0]]),
+        ("matmul", (a, b), fused, [[0.0, 3.0]]),
+        ("add", (a, a), {"activations": "relu"}, [[0.0, 6.0]]),
+        ("add", (a, a), {"input_tensor_a_activations": "relu"}, [[-2.0, 6.0]]),
+        ("add", (a, a), {"input_tensor_b_activations": "square,neg"}, [[-6.0, -6.0]]),
+    ):
+        call = bind(make_case(operator, tuple(tuple(x.shape) for x in tensors), attrs))
+        assert call.reference(torch, tensors)[0].tolist() == expected
+    with pytest.raises(InvalidCase, match="activation xielu: its values are not known here"):
+        bind(make_case("matmul", ((1, 2), (2, 2)), {"activation": "ttnn.UnaryOpType.XIELU"})).reference(torch, (a, b))
+
+
 # On the device ----------------------------------------------------------------------------------------------------------
 
 
