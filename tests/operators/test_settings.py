@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from ssinghal.operators.binding import bind
 from ssinghal.operators.case_json import case_from_json
 from ssinghal.operators.settings.notation import read
 from ssinghal.operators.settings.table import table
-from ssinghal.operators.settings.values import shown
+from ssinghal.operators.settings.values import canonical, shown
 
 PRODUCT = {"op": "matmul", "inputs": [[256, 256], [256, 512]]}
 CONFIG = {
@@ -156,6 +157,12 @@ def test_lists_of_activations() -> None:
         ("matmul", {"compute_kernel_config": {"math_fidelity": "HiFi5"}}, "unknown MathFidelity 'HiFi5'; did you mean HiFi4"),
         ("matmul", {"compute_kernel_config": {"math_fidelity": "ttnn.bfloat16"}}, "ttnn.bfloat16 is a DataType; expected a"),
         ("matmul", {"activation": "ttnn.UnaryOpType.RELUU"}, "unknown UnaryOpType 'RELUU'"),
+        ("matmul", {"program_config": {}}, "MatmulMultiCoreReuseMultiCastProgramConfig and 3 others"),
+        (
+            "matmul",
+            {"program_config": "ttnn.LayerNormDefaultProgramConfig()"},
+            " others; expected MatmulMultiCoreReuseProgramConfig",
+        ),
         ("relu", {"sub_core_grids": "4"}, "expected 8x8, or ranges such as"),
         ("relu", {"sub_core_grids": "0,0-3,3+2,2"}, "overlap"),
     ],
@@ -167,6 +174,7 @@ def test_bad_input_is_one_line_with_the_rule(op: str, attrs: dict, fault: str) -
     assert fault in str(raised.value)
     assert "\n" not in str(raised.value)
     assert str(raised.value).startswith(f"{op}: ")
+    assert len(str(raised.value)) <= 300
 
 
 def test_a_grid_beyond_the_board() -> None:
@@ -316,6 +324,45 @@ def test_references_have_the_fused_activations() -> None:
         assert call.reference(torch, tensors)[0].tolist() == expected
     with pytest.raises(InvalidCase, match="activation xielu: its values are not known here"):
         bind(make_case("matmul", ((1, 2), (2, 2)), {"activation": "ttnn.UnaryOpType.XIELU"})).reference(torch, (a, b))
+
+
+def test_json_of_any_form_is_a_value_or_one_error() -> None:
+    """No value of JSON or text in place of a setting ends in another error, in any kind of setting that TTNN has."""
+    r = random.Random(4)
+    texts = [
+        "²x8",
+        "9" * 5000,
+        f"{'9' * 5000}x8",
+        "8,",
+        "ttnn.CoreRangeSet(1, 2)",
+        "f(f(f(",
+        "ttnn.UnaryWithParam(1)",
+        "'a'",
+        "{name: 1}",
+    ]
+    keys = ["args", "name", "x", "y", "start", "end", "op_type", "params"]
+    types = [*table().classes, "CoreGrid", "CoreCoord", "CoreRange", "CoreRangeSet", "UnaryWithParam", 5, None, [], {}]
+    owners = [*table().functions.values(), *table().classes.values()]
+    fields = {field.kinds: field for owner in owners for field in owner.values()}
+
+    def drawn(depth: int) -> Any:
+        form = r.random() if depth else 0
+        if form < 0.45:
+            return r.choice([None, True, -1, 0, 8, 2**40, 1.5, *texts])
+        if form < 0.65:
+            return [drawn(depth - 1) for _ in range(r.randrange(4))]
+        members = {r.choice(keys): drawn(depth - 1) for _ in range(r.randrange(4))}
+        return {"type": r.choice(types), **members} if r.random() < 0.7 else members
+
+    refused = 0
+    for field in fields.values():
+        for _ in range(300):
+            try:
+                json.dumps(canonical(drawn(3), field, "relu: setting"))
+            except InvalidCase as error:
+                refused += 1
+                assert len(str(error)) <= 300, str(error)  # noqa: PT017
+    assert refused > 1000
 
 
 # On the device ----------------------------------------------------------------------------------------------------------

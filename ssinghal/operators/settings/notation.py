@@ -27,6 +27,7 @@ _WORDS = {"None": None, "True": True, "False": False, "std::nullopt": None, "nul
 _CLOSE = {"(": ")", "[": "]", "{": "}", "<": ">"}
 MAX_DEPTH = 12
 MAX_CHARACTERS = 20_000
+MAX_DIGITS = 40  # Python refuses to read integers of thousands of digits
 
 
 class _Token(NamedTuple):
@@ -113,7 +114,9 @@ class _Reader:
         if token.kind == "text":
             return token.text[1:-1]
         if token.kind == "number":
-            return int(token.text) if token.text.isdigit() else float(token.text)
+            if len(token.text) > MAX_DIGITS:
+                raise InvalidCase(f"column {token.position + 1}: a number of {len(token.text):,} characters")
+            return int(token.text) if token.text.isdecimal() else float(token.text)
         if token.kind == "name":
             return self._named(token.text)
         if token.kind == "sign" and token.text in "([{":

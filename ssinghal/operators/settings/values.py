@@ -7,6 +7,7 @@ members of enums have TTNN's names, dtypes ours.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,8 @@ CONSTANTS = {  # of config classes
     name: {"type": "Conv2dSliceConfig", "slice_type": "L1Full"} for name in ("Conv2dL1FullSliceConfig", "Op2DL1FullSliceConfig")
 }
 MAX_INT = 2**31 - 1
+_DIGITS = re.compile(r" *[0-9]{1,20} *")
+_FEW = 2  # names in one line of an error
 
 
 def canonical(value: Any, field: Field, where: str) -> Any:
@@ -65,8 +68,8 @@ def _one(value: Any, kinds: tuple[str, ...], where: str) -> Any:
         if reader is not None and (found := reader(value, where)) is not None:
             return found
     for kind in kinds:
-        if kind in table().enums and isinstance(value, (str, Mapping)) and "type" not in value:
-            return _member(value, kind, where)
+        if kind in table().enums and (path := _path(value)) is not None:
+            return _member(path, kind, where)
     classes = [kind for kind in kinds if kind in table().classes]
     if classes and isinstance(value, Mapping) and "name" not in value:
         return _config(value, classes, kinds, where)
@@ -107,7 +110,20 @@ _EXPECTED = {
 
 
 def _expected(kinds: Iterable[str]) -> str:
-    return ", ".join(_EXPECTED.get(kind, kind) for kind in kinds)
+    classes = [kind for kind in kinds if kind.endswith("ProgramConfig")]
+    words = [_EXPECTED.get(kind, kind) for kind in kinds if kind not in classes]
+    return ", ".join([*([_few(classes)] if classes else []), *words])
+
+
+def _few(names: Iterable[str]) -> str:
+    """Returns some names in one line.
+
+    >>> _few(["a", "b", "c", "d", "e"])
+    'a, b and 3 others'
+    """
+    listed = list(names)
+    more = len(listed) - _FEW
+    return ", ".join(listed) if more <= 1 else f"{', '.join(listed[:_FEW])} and {more} others"
 
 
 def shown(value: Any) -> str:
@@ -157,12 +173,12 @@ def _text(value: Any, where: str) -> str | None:
 def _grid(value: Any, where: str) -> list[int] | None:
     """Reads columns and rows: 8x8, [8, 8], CoreCoord(8, 8), CoreGrid(y=8, x=8)."""
     if isinstance(value, str):
-        value = [int(n) if n.strip().isdigit() else n for n in value.replace("x", ",").split(",")]
+        value = [int(n) if _DIGITS.fullmatch(n) else n for n in value.replace("x", ",").split(",")]
     if isinstance(value, Mapping) and value.get("type") in ("CoreCoord", "CoreGrid"):
         fields = {name: item for name, item in value.items() if name not in ("type", "args")}
         if set(fields) - {"x", "y"}:
             return None
-        value = [*value.get("args", ()), *(fields[name] for name in ("x", "y") if name in fields)]
+        value = [*_args(value), *(fields[name] for name in ("x", "y") if name in fields)]
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         return None
     if not all(isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= MAX_INT for size in value):
@@ -178,7 +194,8 @@ def _cores(value: Any, where: str) -> str | list[Any] | None:
         if value.get("type") == "CoreRange":
             value = [value]
         elif value.get("type") == "CoreRangeSet":
-            (value,) = value.get("args") or ([],)
+            args = _args(value) or [[]]
+            value = args[0] if len(args) == 1 else None
         elif value.get("type") == "CoreGrid" and (grid := _grid(value, where)):
             return str(Cores.grid(*grid))
         else:
@@ -192,7 +209,9 @@ def _cores(value: Any, where: str) -> str | list[Any] | None:
 
 
 def _range(value: Any, where: str) -> CoreRange:
-    ends = value.get("args", [value.get("start"), value.get("end")]) if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        value = _args(value) or [value.get("start"), value.get("end")]
+    ends = value
     if isinstance(ends, (list, tuple)) and len(ends) == 2:
         first, last = map(_coordinates, ends)
         if first and last:
@@ -202,7 +221,7 @@ def _range(value: Any, where: str) -> CoreRange:
 
 def _coordinates(value: Any) -> tuple[int, int] | None:
     if isinstance(value, Mapping) and value.get("type") == "CoreCoord":
-        value = [*value.get("args", ()), *(value[name] for name in ("x", "y") if name in value)]
+        value = [*_args(value), *(value[name] for name in ("x", "y") if name in value)]
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         return None
     x, y = value
@@ -212,9 +231,15 @@ def _coordinates(value: Any) -> tuple[int, int] | None:
 # Enums and classes ------------------------------------------------------------------------------------------------------
 
 
-def _member(value: Any, enum: str, where: str) -> str:
+def _path(value: Any) -> str | None:
+    """Returns the name that a value is: a text, or the {"name": …} of Python notation."""
+    if isinstance(value, Mapping) and set(value) == {"name"}:
+        value = value["name"]
+    return value if isinstance(value, str) else None
+
+
+def _member(path: str, enum: str, where: str) -> str:
     """Returns a member of an enum by TTNN's name; of DataType the name that we have."""
-    path = value if isinstance(value, str) else value["name"]
     name = _short(path)
     if name in table().constants:
         owner, name = table().constants[name]
@@ -232,10 +257,10 @@ def _member(value: Any, enum: str, where: str) -> str:
 def _activation(value: Any, where: str) -> dict[str, Any] | None:
     """Reads GELU, ttnn.UnaryOpType.GELU, (ttnn.UnaryOpType.GELU, 1.0), UnaryWithParam(…)."""
     if isinstance(value, Mapping) and "type" in value:
-        if table().aliases.get(value["type"], value["type"]) != ACTIVATION:
+        if _class_name(value) != ACTIVATION:
             return None
-        left = {name: item for name, item in value.items() if name != "type"}
-        args = list(left.pop("args", ()))
+        left = {name: item for name, item in value.items() if name not in ("type", "args")}
+        args = _args(value)
         operation = left.pop("op_type", None)
         parameters = left.pop("params", left.pop("param", []))
         if left:
@@ -243,18 +268,30 @@ def _activation(value: Any, where: str) -> dict[str, Any] | None:
         args = args[0] if len(args) == 1 and isinstance(args[0], list) else args
         value = [operation, *(parameters if isinstance(parameters, list) else [parameters])] if operation else args
     parts = value if isinstance(value, (list, tuple)) else [value]
-    if not parts or not isinstance(parts[0], (str, Mapping)) or not all(isinstance(n, (int, float)) for n in parts[1:]):
+    path = _path(parts[0]) if parts else None
+    if path is None or not all(isinstance(n, (int, float)) for n in parts[1:]):
         return None
-    name = _member(parts[0], "UnaryOpType", where)
+    name = _member(path, "UnaryOpType", where)
     return {"type": ACTIVATION, "op_type": name, **({"params": [float(n) for n in parts[1:]]} if parts[1:] else {})}
+
+
+def _class_name(value: Mapping[str, Any]) -> str:
+    written = str(value["type"])
+    return table().aliases.get(written, written)
+
+
+def _args(value: Mapping[str, Any]) -> list[Any]:
+    """Returns the positional arguments of a call in Python notation; of JSON that is no list, none that fits."""
+    args = value.get("args", [])
+    return list(args) if isinstance(args, (list, tuple)) else [args]
 
 
 def _config(value: Mapping[str, Any], classes: list[str], kinds: Iterable[str], where: str) -> dict[str, Any]:
     """Returns a config with its class and its fields in the order of the class; those that are None are left out."""
     written = value.get("type")
     if written is None and len(classes) > 1:
-        raise InvalidCase(f"{where}: type is missing; expected one of {', '.join(classes)}")
-    name = classes[0] if written is None else table().aliases.get(str(written), str(written))
+        raise InvalidCase(f"{where}: type is missing; expected one of {_few(classes)}")
+    name = classes[0] if written is None else _class_name(value)
     if name not in classes:
         raise _other_class(name, classes, where)
     given = {key: item for key, item in value.items() if key != "type"}
@@ -284,8 +321,8 @@ def _other_class(name: str, classes: list[str], where: str) -> InvalidCase:
     known = table().classes
     if name not in known:
         return InvalidCase(f"{where}: {unknown('config class', name, known)}")
-    takers = ", ".join(f"ttnn.{function}" for function in table().takers(name)) or "another call"
-    return InvalidCase(f"{where}: {name} is for {takers}; expected {', '.join(classes)}")
+    takers = _few(f"ttnn.{function}" for function in table().takers(name)) or "another call"
+    return InvalidCase(f"{where}: {name} is for {takers}; expected {_few(classes)}")
 
 
 _READERS: Mapping[str, Callable[[Any, str], Any]] = {
