@@ -49,7 +49,7 @@ CARRIED: list[tuple[str, str, dict[str, Any], str | None, DType | None]] = [
     (
         "ttnn.relu(x, memory_config=ttnn.create_sharded_memory_config([64, 128], ttnn.CoreGrid(y=2, x=3),"
         " ttnn.ShardStrategy.BLOCK, ttnn.ShardOrientation.COL_MAJOR, use_height_and_width_as_shard_shape=True))",
-        "relu", {}, "l1:block@3x2:64x128:col_major", None,
+        "relu", {}, "l1:block@3x2:128x64:col_major", None,
     ),
     ("ttnn.linear(x, w, activation='gelu', bias=b, program_config=None)", "linear", {"activation": "gelu"}, None, None),
     (

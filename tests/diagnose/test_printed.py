@@ -48,6 +48,30 @@ MADE = {
     f"ttnn.MemoryConfig(ttnn.BufferType.L1, ttnn.NdShardSpec([1, 1, 64, 32], {CORES.format('0, 0', '3, 1')},"
     " ttnn.ShardOrientation.ROW_MAJOR))": "l1:nd@4x2:1x1x64x32",
 }
+CHOSEN = "ttnn.create_sharded_memory_config({}, ttnn.CoreGrid(y=2, x=4), ttnn.ShardStrategy.{}, {})"
+SPEC = f"ttnn.ShardSpec({CORES.format('0, 0', '7, 7')}, (64, 64), ttnn.ShardOrientation.ROW_MAJOR)"
+ND_SPEC = f"ttnn.NdShardSpec([1, 1, 64, 32], {CORES.format('0, 0', '3, 1')}, ttnn.ShardOrientation.COL_MAJOR)"
+SPREAD = "shard_distribution_strategy=ttnn.ShardDistributionStrategy.GRID_2D"
+GRID_SPEC = f"ttnn.NdShardSpec(ttnn.Shape([64, 32]), {CORES.format('0, 0', '3, 1')}, {SPREAD})"
+# Python of a port whose every number is stated, so that TTNN makes and prints the same memory.
+PASTED = {
+    "ttnn.MemoryConfig(buffer_type=ttnn.BufferType.L1)": "l1",
+    "ttnn.MemoryConfig(ttnn.TensorMemoryLayout.INTERLEAVED, ttnn.BufferType.DRAM)": "dram",
+    f"ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, {SPEC})": "l1:height@8x8:64x64",
+    f"ttnn.MemoryConfig(ttnn.BufferType.L1, {ND_SPEC})": "l1:nd@4x2:1x1x64x32:col_major",
+    f"ttnn.MemoryConfig(ttnn.BufferType.L1, {GRID_SPEC})": "l1:nd@4x2:64x32:grid_2d",
+    CHOSEN.format("(1, 1, 64, 32)", "WIDTH", "use_height_and_width_as_shard_shape=True"): "l1:width@4x2:64x32",
+    CHOSEN.format("(96, 32)", "BLOCK", "ttnn.ShardOrientation.COL_MAJOR, True"): "l1:block@4x2:32x96:col_major",
+}
+UNSTATED = (
+    "self.block_sharded(rows, channels)",
+    "ttnn.MemoryConfig(layout, ttnn.BufferType.L1)",
+    "ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1, shard)",
+    "ttnn.MemoryConfig(ttnn.TensorMemoryLayout.HEIGHT_SHARDED, ttnn.BufferType.L1,"
+    f" ttnn.ShardSpec({CORES.format('0, 0', '7, 7')}, [64, 64], orientation))",
+    CHOSEN.format("(1, 1, 64, 32)", "HEIGHT", "orientation"),
+    CHOSEN.format("(rows, 32)", "HEIGHT", "use_height_and_width_as_shard_shape=True"),
+)
 PROGRAM = """
 import json, sys, ttnn
 
@@ -66,6 +90,19 @@ def test_memory_configs_that_this_ttnn_prints() -> None:
     printed = json.loads(done.stdout.splitlines()[-1])
     assert all(text.startswith("MemoryConfig(memory_layout=") for text in printed)
     assert [str(memory_in(text)) for text in printed] == list(MADE.values())
+
+
+@pytest.mark.virtual_device
+def test_memory_configs_of_a_port_are_what_ttnn_makes_of_them() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *PASTED], capture_output=True, text=True, check=True)
+    made = [str(memory_in(text)) for text in json.loads(done.stdout.splitlines()[-1])]
+    assert [str(memory_in(text)) for text in PASTED] == made == list(PASTED.values())
+
+
+@pytest.mark.parametrize("text", UNSTATED)
+def test_a_name_without_its_value_is_never_guessed(text: str) -> None:
+    with pytest.raises(InvalidCase):
+        memory_in(text)
 
 
 def tensor(shape: str, dtype: str, memory: str) -> str:

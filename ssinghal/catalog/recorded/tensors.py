@@ -8,7 +8,7 @@ from typing import Any
 
 from ssinghal.catalog.recorded.calls import Member, RecordedTensor, Setting
 from ssinghal.catalog.recorded.texts import core_ranges, read_text
-from ssinghal.core.memory_config import BufferType, Cores, MemoryRequest, Orientation, Sharding, ShardKind
+from ssinghal.core.memory_config import BufferType, Cores, Distribution, MemoryRequest, Orientation, Sharding, ShardKind
 from ssinghal.core.parsing import dtype_named, one_of
 from ssinghal.core.tensors import Layout, check_shape
 from ssinghal.errors import InvalidCase, cut
@@ -24,6 +24,7 @@ _MEMORY_LAYOUTS = {
 }
 _BUFFERS = {0: "DRAM", 1: "L1", 2: "SYSTEM_MEMORY", 3: "L1_SMALL", 4: "TRACE"}
 _ORIENTATIONS = {0: "ROW_MAJOR", 1: "COL_MAJOR"}
+_DISTRIBUTIONS = {0: "ROUND_ROBIN_1D", 1: "GRID_2D", 2: "CONTIGUOUS_1D"}
 _SHOWN = 80
 
 
@@ -145,7 +146,8 @@ def _sharded(buffer: BufferType, kind: ShardKind, sizes: Any, spec: Mapping[str,
     if not ranges:
         raise InvalidCase(f"core ranges {cut(str(grid), _SHOWN)}: expected first and last cores")
     orientation = one_of(Orientation, "orientation", _named(spec.get("orientation", 0), _ORIENTATIONS).lower())
-    return MemoryRequest(buffer, Sharding(kind, Cores(tuple(ranges)), _sizes(sizes), orientation))
+    spread = one_of(Distribution, "distribution", _named(spec.get("shard_distribution_strategy", 0), _DISTRIBUTIONS).lower())
+    return MemoryRequest(buffer, Sharding(kind, Cores(tuple(ranges)), _sizes(sizes), orientation, spread))
 
 
 def _ordered(grid: Any) -> str:
