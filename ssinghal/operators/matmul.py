@@ -226,7 +226,8 @@ def _infer_linear(shapes: Sequence[Shape], attrs: Attrs) -> list[Shape]:
     _ranks("linear", (weight,), 2)
     x = _transposed(x) if attrs["transpose_a"] and len(x) > 1 else x
     if x[-1] != weight[1]:
-        raise InvalidCase(f"linear: {list(x)} has {x[-1]} features, the weight {list(weight)} takes {weight[1]}")
+        turned = f"; a weight is [out, in], as in torch: {weight[1]},{weight[0]}" if x[-1] == weight[0] else ""
+        raise InvalidCase(f"linear: {list(x)} has {x[-1]} features, the weight {list(weight)} takes {weight[1]}{turned}")
     if bias and bias[0] != (weight[0],):
         raise InvalidCase(f"linear: bias {list(bias[0])} for {weight[0]} output features")
     return [(*x[:-1], weight[0])]
