@@ -9,10 +9,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from ssinghal.catalog.placements import PLACEMENTS, parse_placements
+from ssinghal.cli.memory_words import is_config, memory_text, module_name
 from ssinghal.core.boards import board_names, board_note, load_board
 from ssinghal.core.memory_config import ShardKind
 from ssinghal.core.parsing import dtype_named, seconds
-from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import DType
 from ssinghal.device.releases import Release, find_release, known_releases
 from ssinghal.errors import InvalidCase, unknown
@@ -69,7 +69,7 @@ class DTypeName(Named):
         return [dtype.value for dtype in DType]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DType:
-        return dtype_named(value)
+        return dtype_named(module_name(value) if isinstance(value, str) else value)
 
 
 class Memory(Named):
@@ -84,9 +84,9 @@ class Memory(Named):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value in self._others:
             return str(value)
-        if self._others and ":" not in value:
+        if self._others and ":" not in value and not is_config(value):
             raise InvalidCase(unknown(self._what, value, (*self._others, "l1:height", "l1:block@8x8")))
-        return str(memory_request(value, self._what))
+        return memory_text(value, self._what)
 
 
 class PlacementNames(Named):

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from ssinghal.cli import options
+from ssinghal.cli.memory_words import short_words
 from ssinghal.cli.options import Decorator
 from ssinghal.cli.parameter_types import DTypeName, Memory, Named, OperatorName
 from ssinghal.core.case import Case, OutputMemory
@@ -114,7 +115,7 @@ class CaseRequest:
         info = find_operator(operator)
         for name in attrs:
             check_name(info, name, typed=operator)
-        operands = [*map(operand_words, self.shapes)]
+        operands = [operand_words(short_words(text)) for text in self.shapes]
         fields: dict[str, Any] = {name: getattr(self, name) for name in PLACEMENT if getattr(self, name) is not None}
         if any(own for _, own in operands):
             fields["operands"] = [own for _, own in operands]

@@ -10,6 +10,11 @@ from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import BufferType, DType, Layout
 from ssinghal.errors import InvalidCase, unknown
 
+_EXPECTED = (
+    "expected a dtype (bfloat16, bf8, …), a layout (tile, row_major), a memory (dram, l1, l1:height, l1:block@8x8, …)"
+    " or shard=DIM"
+)
+
 
 def operand_words(text: str) -> tuple[list[int], dict[str, Any] | None]:
     """Returns the shape, and what differs for this operand as the JSON of a case has it; None where nothing does.
@@ -46,5 +51,6 @@ def _field(word: str, text: str) -> tuple[str, Any]:
     try:
         return "dtype", dtype_named(word).value
     except InvalidCase:
-        known = (*DType, *Layout, "l1", "dram", "l1:height", "l1:block@8x8", "shard=3")
-        raise InvalidCase(f"operand {text}: {unknown('word', word, known)}") from None
+        near = unknown("word", word, (*DType, *Layout, "l1", "dram", "l1:height", "l1:block@8x8", "shard=3")).partition("?")
+        hint = f"{near[0]}?" if near[1] else f"unknown word {word!r};"
+        raise InvalidCase(f"operand {text}: {hint} {_EXPECTED}") from None
