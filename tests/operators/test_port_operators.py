@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from ssinghal.catalog.expansion import expand
+from ssinghal.catalog.loader import load_catalogs
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.core.operand_words import operand_words
@@ -342,3 +344,15 @@ def test_rows_are_written_to_their_pages(torch: Any) -> None:
     update = find_operator("paged_update_cache")
     written = update.torch(torch, [cache, rows, at, pages], update.complete_attrs({}))
     assert torch.nonzero(written[..., 0]).tolist() == [[0, 0, 0], [3, 0, 1]]
+
+
+def test_the_catalog_of_the_examples_has_no_call_that_fails() -> None:
+    """The calls above, and for each operator in place one with shards. TTNN takes no shards of the last."""
+    cases = expand(load_catalogs([str(ROOT / "examples" / "ports" / "port_operators.yaml")])).cases
+    assert len(cases) > len(ASKED)
+    with Pool(choose_device("virtual", "n150")) as pool:
+        statuses = {case.id: record.status for case, record in zip(cases, pool.map(cases), strict=True)}
+    assert set(statuses.values()) <= {Status.FITS, Status.OOM, Status.UNSUPPORTED}
+    assert [case.name for case in cases if statuses[case.id] is Status.UNSUPPORTED] == [
+        "create_qkv_heads_from_separate_tensors"
+    ]
