@@ -289,12 +289,14 @@ _NO_RULE = re.compile(
     r"|exceed.*(?:\bL1\b|memory|bytes|\d B\b)",
     re.IGNORECASE,
 )
+# Rules in words that are also those of faults.
+_RULE = re.compile(r"should not be (?:provided|given|set|specified|passed)\b|not fit within \w+ grid\b")
 _SENTENCE_END = re.compile(r"[.!?](?=\s+[A-Z])")
 
 
 def _refusal(error: Verdict) -> Verdict:
     """Returns ``unsupported``, with the sentence of TTNN's check alone, where a check of the call's arguments failed."""
-    if not _CHECKS.match(error.thrown_at) or _NO_RULE.search(error.message):
+    if not _CHECKS.match(error.thrown_at) or _NO_RULE.search(_RULE.sub("", error.message)):
         return error
     end = _SENTENCE_END.search(error.message)
     return replace(error, status=Status.UNSUPPORTED, message=error.message[: end.end()] if end else error.message)

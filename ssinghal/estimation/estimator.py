@@ -263,6 +263,10 @@ def _allocations_of(case: Case, board: Board) -> _AllocationList:
     has_shards = any(spec.memory.shard for spec in (*inputs, *outputs))
     is_open = has_shards and any(spec.memory != inputs[0].memory for spec in outputs if inputs)
     open_result = "TTNN may refuse this memory, or choose other shards: it is known only from a probe" if is_open else ""
+    if not is_plain and outputs and traits.alias is not None and traits.alias(inputs, outputs):
+        open_result = "TTNN may return the operand itself: it is known only from a probe"
+    elif call.is_layout_open and outputs:
+        open_result = "TTNN may change the layout: it is known only from a probe"
     return _AllocationList(
         inputs,
         allocated,
@@ -279,6 +283,8 @@ def _sharded(case: Case, kind: ShardKind) -> Case:
     Raises:
         InvalidCase: Its operands are not in L1.
     """
+    if case.placement.sharding is not None:
+        raise InvalidCase(f"sharding {kind} contradicts memory {case.placement.memory_text}; expected one of them")
     if case.placement.memory is not BufferType.L1:
         raise InvalidCase(f"sharding ({kind}) is for tensors in L1, and this call has none there; expected memory l1")
     return replace(case, placement=replace(case.placement, sharding=Sharding(kind)))

@@ -194,7 +194,10 @@ class BoundCall:
 
     def _output_dtypes(self) -> list[DType]:
         placement, declared = self.on_chip.placement, self.info.traits.output_dtypes
-        usual = (None if placement.is_plain else placement.operand(self._leader).dtype) or placement.dtype
+        typed = [
+            position for position in range(self._leader, len(self.on_chip.inputs)) if position not in self.info.traits.untyped
+        ]
+        usual = (None if placement.is_plain or not typed else placement.operand(typed[0]).dtype) or placement.dtype
         results = self.results  # first: the dtypes are those of shapes that go together
         dtypes = declared(usual, self.shapes, self.attrs) if callable(declared) else declared
         return [placement.output_dtype or (dtypes[i] if i < len(dtypes) else None) or usual for i in range(len(results))]
@@ -240,6 +243,13 @@ class BoundCall:
         configs = [self.settings, *(value for value in self.settings.values() if isinstance(value, dict))]
         named = [config["output_layout"] for config in configs if config.get("output_layout")]
         return Layout(named[0].lower()) if named else None
+
+    @property
+    def is_layout_open(self) -> bool:
+        """Whether TTNN decides the layout of the result: a setting requests it, or an operand has another than the case's."""
+        placement = self.on_chip.placement
+        own = {operand.layout or placement.layout for operand in placement.operands}
+        return self.layout_setting is not None or not own <= {placement.layout}
 
     def _output_shards(self, *, alike: bool) -> Sharding | None:
         """Returns the requested shards of a result. Their shape is the first one's: a result that is not ``alike`` is in shards

@@ -57,7 +57,7 @@ MASKS = (
         place=_placed_alike,
         sample=lambda shape: Sample((shape, shape, shape), {}),
         dims=BY_ELEMENT,
-        traits=Traits(program=equal_shapes_program, whole=True),
+        traits=Traits(program=equal_shapes_program, whole=True, untyped=(0,)),
         limitations=(Limitation("ttnn.where takes tile layout only", layouts=(Layout.ROW_MAJOR,)),),
     ),
     OperatorInfo(

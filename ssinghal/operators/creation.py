@@ -144,7 +144,7 @@ def creation(
         attrs={**size, **(attrs or {}), **IGNORED},
         sample=sampled,
         dims=DimRule() if like else DimRule(_no_operand, subject=None, resize=_resize_size),
-        traits=Traits(program=_fill_program if like else _no_program, ttnn_output=BufferType.DRAM),
+        traits=Traits(program=_fill_program if like else _no_program, ttnn_output=BufferType.DRAM, untyped=(0,)),
     )
 
 

@@ -70,7 +70,7 @@ def _sharded_to_interleaved(c: Call) -> Any:
 
 
 def _reshard(c: Call) -> Any:
-    """TTNN's function has no dtype: a requested other one is a mismatch of the result."""
+    """TTNN's function has no dtype: a request for another one is `unsupported`."""
     return c.ttnn.reshard(c.inputs[0], c.out["memory_config"])
 
 

@@ -148,6 +148,8 @@ class Traits:
     output_fixed: bool = False
     # of each result, None: the case's; or (dtype, shapes, attrs) -> dtypes where they depend on the call
     output_dtypes: DTypes | Callable[[DType, Sequence[Shape], Attrs], DTypes] = ()
+    # operands whose dtype the result does not follow: a condition, the pattern of a tensor of one value
+    untyped: tuple[int, ...] = ()
     # operands that are parameters of a layer: not sharded with the others, as ports keep them interleaved in DRAM
     weights: tuple[int, ...] = ()
     # operands that go to the device with their last two dims swapped (the weight of a linear layer)

@@ -20,6 +20,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
 from ssinghal.operators.binding import bind
 from ssinghal.operators.settings.passing import lacking
+from ssinghal.operators.settings.signatures import parameters
 
 # What TTNN's Python bindings raise; MemoryError is host memory. Anything else is a bug of the harness and is not caught.
 TTNN_ERRORS = (RuntimeError, TypeError, ValueError, IndexError, MemoryError)
@@ -179,6 +180,8 @@ class _Attempt:
         try:
             results += self._invoke(tensors)
         except TTNN_ERRORS as error:
+            if untaken := self._untaken_dtype(error):
+                return Verdict(Status.UNSUPPORTED, stage="call", decided_by=DecidedBy.REGISTRY, message=untaken)
             verdict = self._translated(error)
             return replace(verdict, stage=_stage_of(verdict, self.expected, self.board))
         except AttributeError as error:
@@ -199,6 +202,21 @@ class _Attempt:
         out = self.session.output_arguments(self.call.requested_output)
         return self.call.run(self.session.ttnn, self.session.device, tensors, out)
 
+    def _called(self) -> str:
+        return " or ".join(f"ttnn.{function}" for function in self.call.functions)
+
+    def _untaken_dtype(self, error: Exception) -> str:
+        """Returns that the function takes no dtype for its result, if one is requested and that caused ``error``, else ""."""
+        requested = self.case.placement.output_dtype
+        if requested is None or not isinstance(error, TypeError):
+            return ""
+        path, found, _ = str(error).strip().partition("(): incompatible function arguments")
+        function: Any = self.session.ttnn
+        for part in path.removeprefix("ttnn.").split("."):
+            function = getattr(function, part, None)
+        taken = parameters(function) if found and function is not None else {}
+        return f"{path} takes no dtype for its result; {requested} is requested" if taken and "dtype" not in taken else ""
+
     def _unsupported(self, error: AttributeError, stage: str) -> Verdict:
         """Returns what this release lacks; raises ``error`` where it has another cause."""
         missing = self.session.missing_function(error)
@@ -218,7 +236,7 @@ class _Attempt:
         ttnn_chooses = self.call.is_output_open
         for wanted, got in zip(self.expected, actual, strict=True):
             facts = {name: (getattr(got, name), getattr(wanted, name)) for name in ("shape", "dtype", "layout")}
-            if self.call.layout_setting:
+            if self.call.is_layout_open:
                 del facts["layout"]
             if not ttnn_chooses:
                 facts["memory"] = (got.memory.buffer, wanted.memory.buffer)
@@ -227,6 +245,10 @@ class _Attempt:
                 for name, (actually, expected) in facts.items()
                 if actually != expected
             ]
+            requested = self.case.placement.output_dtype
+            if requested not in (None, got.dtype) and len(differ) == 1:
+                message = f"{self._called()} does not keep to dtype {requested}: the result is {got.dtype}"
+                return Verdict(Status.UNSUPPORTED, stage="call", message=message)
             if differ:
                 return _mismatch(f"TTNN returned {', '.join(differ)}")
         return Verdict(Status.FITS, message=self._moved(actual))
@@ -243,8 +265,9 @@ class _Attempt:
 
     def _resharded(self, specs: Sequence[TensorSpec]) -> str:
         """Returns the shards of a result for which the call requested others; empty where TTNN kept to the request."""
-        if self.call.layout_setting and specs[0].layout is not self.expected[0].layout:
-            return f"the result is in {specs[0].layout} layout, not {self.expected[0].layout} as requested"
+        if self.call.is_layout_open and specs[0].layout is not self.expected[0].layout:
+            requested = " as requested" if self.call.layout_setting else ""
+            return f"the result is in {specs[0].layout} layout, not {self.expected[0].layout}{requested}"
         placement = self.case.placement
         if placement.is_plain or placement.output_config is None or self.call.info.traits.output_fixed:
             return ""

@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from ssinghal.core.case import OutputMemory, Placement
-from ssinghal.core.record import Resource, Status
-from ssinghal.core.tensors import BufferType, Layout
+from ssinghal.core.case import OperandPlacement, OutputMemory, Placement
+from ssinghal.core.memory_config import Sharding
+from ssinghal.core.record import Prediction, Resource, Status
+from ssinghal.core.tensors import BufferType, DType, Layout, ShardKind
 from ssinghal.device.modes import choose_device
+from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import make_case
 from ssinghal.runner.pool import Pool
 from tests.device.test_session import in_process
@@ -301,3 +303,58 @@ def test_rows_that_an_operator_pads_are_counted_as_stored(pool):
     assert output.allocated_bytes == 2 * 6 * 6 * 64
     booked = sum(tensor.booked_bytes or 0 for tensor in record.tensors)
     assert record.resident["dram"] - booked == -(-2 * 6 * 6 // 12) * 64
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "sentence"),
+    [
+        ("relu", {}, "ttnn.relu takes no dtype for its result; float32 is requested"),
+        ("permute", {"dims": [1, 0]}, "ttnn.permute takes no dtype for its result; float32 is requested"),
+        ("zero_", {}, "float32: the result is bfloat16"),
+    ],
+)
+def test_a_dtype_that_the_function_does_not_take_is_unsupported(pool, name, attrs, sentence):
+    record = probe(pool, name, (64, 96), placement=Placement(output_dtype=DType.FLOAT32), **attrs)
+    assert record.status is Status.UNSUPPORTED
+    assert record.verdict.message.endswith(sentence)
+
+
+def test_a_dtype_that_the_function_takes_is_that_of_the_result(pool):
+    record = probe(pool, "add", (64, 96), (64, 96), placement=Placement(output_dtype=DType.FLOAT32))
+    assert record.status is Status.FITS
+    assert record.tensors[-1].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "attrs", "operands", "dtype"),
+    [
+        ("where", 3, {}, ("float32",), "bfloat16"),  # a condition
+        ("where", 3, {}, (None, "float32", "float32"), "float32"),
+        ("full_like", 1, {"fill_value": 1.0}, ("bfloat8_b",), "bfloat16"),  # the call states its dtype
+        ("relu", 1, {}, ("bfloat8_b",), "bfloat8_b"),
+    ],
+)
+def test_which_operand_gives_the_result_its_dtype(pool, name, count, attrs, operands, dtype):
+    own = tuple(OperandPlacement(dtype=DType(text) if text else None) for text in operands)
+    record = probe(pool, name, *((64, 96),) * count, placement=Placement(operands=own), **attrs)
+    assert (record.status, record.tensors[-1].dtype) == (Status.FITS, dtype)
+
+
+@pytest.mark.parametrize("name", ["add", "maximum", "logical_and"])
+def test_the_layout_of_a_result_of_mixed_layouts_is_recorded(pool, name):
+    placement = Placement(operands=(OperandPlacement(layout=Layout.ROW_MAJOR),))
+    record = probe(pool, name, (64, 96), (64, 96), placement=placement)
+    assert (record.status, record.tensors[-1].layout) == (Status.FITS, "tile")
+    assert record.verdict.message == "the result is in tile layout, not row_major"
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs"),
+    [("cat", {"dim": 1}), ("expand", {"size": [1, 512, 20, 20]}), ("view", {"size": [512, 20, 20]}), ("slice", {"dim": 1})],
+)
+def test_the_estimate_claims_no_copy_where_ttnn_returns_a_sharded_operand(pool, name, attrs):
+    """16,384 rows of 32 in one core take 1 MiB, more than half of its L1, and the call allocates nothing."""
+    placement = Placement(memory=BufferType.L1, sharding=Sharding(ShardKind.WIDTH))
+    case = make_case(name, ((1, 512, 20, 20),), attrs, placement)
+    assert pool.submit(case).result().status is Status.FITS
+    assert estimate(case, pool.facts.opened_board).verdict is Prediction.UNKNOWN
