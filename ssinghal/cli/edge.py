@@ -93,6 +93,8 @@ def edge(case: CaseRequest, request: SearchRequest, device: DeviceRequest, as_js
       ssinghal edge convolution 1,3,2160,3840 64,3,7,7 --attr stride=2 --min slices -o slices.jsonl
       ssinghal edge max_pool2d 1,64,320,320 --attr kernel_size=3 --memory l1 --min l1_small
 
+    How shapes, memories and settings are written: ssinghal probe --help.
+
     The last value that fits and the next one, which does not, are both run on the device. Values around the edge are run as
     well: if there are several edges, all are reported. A value that was no trial of memory (a crash, a call that TTNN does not
     take) bounds nothing, and is named. Exit code 0 where something is known to fit on each board, else 1; 2 for bad input.

@@ -36,6 +36,8 @@ def estimate(case: CaseRequest, boards: tuple[str, ...], shard: ShardKind | None
       ssinghal estimate add 1,64,640,400 1,64,640,400 --memory l1 --channels-last --board n150
       ssinghal estimate softmax 4,12,1024,1024 --attr dim=-1 --memory l1 --board n150,p150
 
+    How shapes, memories and settings are written: ssinghal probe --help.
+
     No device is opened. The answer is fits, exceeds, or unknown. Exit code 0 fits or unknown, 1 exceeds on a board, 2 bad
     input.
     """

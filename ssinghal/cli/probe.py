@@ -45,7 +45,21 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
     \b
       ssinghal probe add 1,64,640,400 1,64,640,400 --memory l1 --channels-last
       ssinghal probe view 1,640,400,64 --attr size=1,64,640,400 --memory l1
+      ssinghal probe matmul 1,1,3136,64/l1:block@2x7 64,256/bf8/dram --output-memory l1:block --attr core_grid=2x7
       ssinghal probe --from cases.jsonl -o records.jsonl
+
+    Words behind a shape are of that operand alone, in any order: a dtype (bf8), a layout (row_major), a memory (l1:block@8x8),
+    and on a board of several chips how it is cut over them (shard=3). --dtype, --layout and --memory hold for operands without
+    such words.
+
+    A memory is dram or l1, interleaved, or sharded: BUFFER:KIND[@CORES][:SHAPE][:ORIENTATION]. KIND is height, width, block or
+    nd; CORES 8x8 (columns x rows), a number, or ranges as 0,0-7,2+0,3-2,3; SHAPE a shard in elements, as 64x32; ORIENTATION
+    row_major or col_major. What is left out is chosen, and printed. A memory config of a port is taken as well:
+    'ttnn.MemoryConfig(...)' with its numbers (docs/sharding.md).
+
+    Settings of TTNN's call are attributes, written as in a port: --attr 'program_config=ttnn.SDPAProgramConfig(...)',
+    core_grid, compute_kernel_config, conv_config, activation. 'ssinghal operators --json' lists those of each
+    operator (docs/settings.md).
 
     One case: exit code 0 fits (or agrees, with --device golden), 1 does not, 2 invalid. --from: one record a line, in the
     order of the cases, each written as soon as it and all before it are complete; exit code 1 if any ended in error, mismatch,

@@ -62,6 +62,8 @@ def remedy(case: CaseRequest, request: RemedyRequest, device: DeviceRequest) -> 
       ssinghal remedy --run latest -o remedies.jsonl
       ssinghal remedy view 160,100,512 --attr size=160,100,512,1,1 --script fits.py && ssinghal exec python fits.py
 
+    How shapes, memories and settings are written: ssinghal probe --help.
+
     Each change is tried on the device, once arithmetic has ruled out what cannot fit, the least change to the surrounding code
     first: same tensor, other memory, other layout, re-arranged, chunked, other dtype, other board or release; the first that
     works of each, three at most. Exit code 0 where each case has a remedy or fits, 1 where one has none or could not be run,

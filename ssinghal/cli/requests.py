@@ -138,9 +138,14 @@ def case_options(operator: Named = OperatorName()) -> Decorator:
             type=Memory("output_memory", OutputMemory),
             default="same",
             metavar="MEMORY",
-            help="same, l1, dram, as l1:block@8x8, or ttnn: where TTNN chooses.",
+            help="Memory of the result: same as --memory, ttnn (where TTNN puts it), or as for --memory.",
         ),
-        click.option("--output-dtype", type=DTypeName(), metavar="DTYPE", help="The call's dtype argument [default: none]."),
+        click.option(
+            "--output-dtype",
+            type=DTypeName(),
+            metavar="DTYPE",
+            help="Dtype of the result [default: TTNN's own].",
+        ),
         options.channels,
         click.option("--l1-small", "l1_small_size", type=int, metavar="BYTES", help=_L1_SMALL_HELP),
     )

@@ -29,7 +29,7 @@ TILE = 2048
         (("all_reduce", "64,64", "--attr", "fabric_config=1D", "--board", "n300_1x2"), "unknown fabric_config '1D'"),
         (("reduce_scatter", "64,63", "--attr", "dim=1", "--board", "n300_1x2"), "a dim of 63 does not divide over 2 chips"),
         (("broadcast", "64,64", "--attr", "sender_coord=1,0", "--board", "n300_1x2"), "sender_coord [1, 0]: the mesh has 1x2"),
-        (("all_gather", "64,64", "--attr", "mesh=1", "--attr", "dim=1"), "all_gather: unknown attribute 'mesh'"),
+        (("all_gather", "64,64", "--attr", "mesh=1", "--attr", "dim=1"), "unknown attribute of all_gather 'mesh'"),
     ],
 )
 def test_bad_input_is_one_line(run, words, line):

@@ -18,6 +18,7 @@ from ssinghal.operators.settings.table import Field, settings_of, table
 from ssinghal.operators.settings.values import canonical
 
 __all__ = ["check_board", "check_name", "settings_of", "table", "with_canonical_settings"]
+_LISTED = 12
 
 
 def with_canonical_settings(info: OperatorInfo, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +48,11 @@ def check_name(info: OperatorInfo, name: str, *, typed: str = "") -> None:
         listed = ", ".join(f"ttnn.{function}" for function in near) + (" and others" if len(takers) > 4 else "")
         raise InvalidCase(f"{info.name}: {name} is a setting of {listed}; {info.ttnn} does not take it")
     kind, known = ("setting", settings) if nearest else ("attribute", info.attrs)
-    raise InvalidCase(unknown(f"{kind} of {typed}", name, known) if typed else f"{info.name}: {unknown(kind, name, known)}")
+    text = unknown(f"{kind} of {typed}", name, known) if typed else f"{info.name}: {unknown(kind, name, known)}"
+    others = (
+        f"; settings: {', '.join(sorted(settings))}" if typed and settings and not nearest and len(settings) <= _LISTED else ""
+    )
+    raise InvalidCase(text + others)
 
 
 def check_board(operator: str, settings: Mapping[str, Any], fields: Mapping[str, Field], board: Board) -> None:
