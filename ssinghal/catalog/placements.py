@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ssinghal.core.case import AS_CASE, Case, OutputMemory
 from ssinghal.core.memory_config import MemoryRequest, ShardKind
-from ssinghal.core.sharding import memory_request
-from ssinghal.core.tensors import DType, Layout
+from ssinghal.core.sharding import check_cores, memory_request
+from ssinghal.core.tensors import Board, DType, Layout
 from ssinghal.errors import InvalidCase, unknown
 from ssinghal.operators import find_operator
 from ssinghal.operators.operator_info import WEIGHTS_DTYPE
@@ -82,6 +82,14 @@ def with_weights(case: Case, dtype: DType) -> Case:
     for position in weights:
         operands[position] = replace(operands[position], dtype=dtype)
     return replace(case, placement=replace(placement, operands=tuple(operands)), known_oom=None)
+
+
+def check_placements(placements: Sequence[str], board: Board) -> None:
+    """Raises InvalidCase for a placement on cores that ``board`` does not have."""
+    for text in placements:
+        request = memory_request(text, "placement")
+        if request.sharding is not None:
+            check_cores(request.buffer, request.sharding, board)
 
 
 def in_placements(cases: Sequence[Case], placements: Sequence[str], weights: DType | None = None) -> list[Case]:

@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from ssinghal.catalog.placements import in_placements
+from ssinghal.catalog.placements import check_placements, in_placements
 from ssinghal.catalog.sampling import sample
 from ssinghal.cli import options
 from ssinghal.cli.progress import VerdictProgress
 from ssinghal.cli.requests import DeviceRequest, device_options
 from ssinghal.cli.streams import show
+from ssinghal.core.boards import load_board
 from ssinghal.core.tensors import BufferType, DType, format_bytes
 from ssinghal.errors import InvalidCase
 from ssinghal.remedy.probing import probing
@@ -77,6 +78,7 @@ def run(
     if memory is not None and placements:
         raise InvalidCase("--memory and --placements both place the operands: give one of them")
     choice = device.choose(golden=True)
+    check_placements(placements, load_board(choice.board))
     expanded = expand(load_catalogs(catalogs or None), operators=operators or None, memory=memory, max_bytes=max_bytes)
     cases = expanded.cases if per_operator is None else sample(expanded.cases, per_operator)
     if placements or weights is not None:

@@ -140,6 +140,23 @@ def _cores(text: str, where: str) -> Cores | int:
         raise InvalidCase(f"{where}: {error}") from None
 
 
+def _grid_of(buffer: BufferType, board: Board) -> tuple[int, int]:
+    return (board.dram.num_banks, 1) if buffer is BufferType.DRAM else board.grid
+
+
+def check_cores(buffer: BufferType, sharding: Sharding, board: Board) -> None:
+    """Raises InvalidCase for cores that no tensor can be sharded over on this board."""
+    columns, rows = _grid_of(buffer, board)
+    cores = sharding.cores
+    if isinstance(cores, int):
+        if cores > columns * rows:
+            raise InvalidCase(f"{cores} cores for shards; {board.name} has {columns * rows} for {buffer}")
+    elif cores is not None and sharding.kind is ShardKind.BLOCK and (cores.bounds[0] > columns or cores.bounds[1] > rows):
+        # TTNN places them if the cores that get one exist, but its programs then run on the complete grid.
+        reach, limit = "{}x{}".format(*cores.bounds), f"{columns}x{rows}"
+        raise InvalidCase(f"shards {buffer}:{sharding}: they reach over {reach} cores; {board.name} has {limit} for {buffer}")
+
+
 def complete(spec: TensorSpec, buffer: BufferType, sharding: Sharding, board: Board) -> TensorSpec:
     """Returns ``spec`` in ``buffer``, sharded as requested.
 
@@ -151,17 +168,12 @@ def complete(spec: TensorSpec, buffer: BufferType, sharding: Sharding, board: Bo
     Raises:
         InvalidCase: No such shards hold the tensor, or the board lacks the cores.
     """
-    columns, rows = grid = (board.dram.num_banks, 1) if buffer is BufferType.DRAM else board.grid
+    columns, rows = grid = _grid_of(buffer, board)
+    check_cores(buffer, sharding, board)
     plain = replace(spec, memory=MemoryConfig(buffer))
     cores = sharding.cores
     if isinstance(cores, int):
-        if cores > columns * rows:
-            raise InvalidCase(f"{cores} cores for shards; {board.name} has {columns * rows} for {buffer}")
         cores = Cores.first(cores, grid, sharding.orientation)
-    elif cores is not None and sharding.kind is ShardKind.BLOCK and (cores.bounds[0] > columns or cores.bounds[1] > rows):
-        # TTNN places them if the cores that get one exist, but its programs then run on the complete grid.
-        reach, limit = "{}x{}".format(*cores.bounds), f"{columns}x{rows}"
-        raise InvalidCase(f"shards {buffer}:{sharding}: they reach over {reach} cores; {board.name} has {limit} for {buffer}")
     if sharding.kind is ShardKind.ND and sharding.shape is None:
         raise InvalidCase(f"shards {buffer}:{sharding}: nd shards need a shape, as l1:nd@8x8:1x64x64")
     shape = sharding.shape or _chosen_shape(plain, sharding, cores or Cores.grid(columns, rows), board)

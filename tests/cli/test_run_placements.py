@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ssinghal.cli import cli
+from ssinghal.errors import InvalidCase
 from ssinghal.runs.reader import read_run
 from ssinghal.runs.selection import Selection
 from tests.support.processes import catalog_text
@@ -95,4 +96,19 @@ def test_bad_input_is_one_line(tmp_path, arguments, message):
     text = result.output or str(result.exception)
     assert result.exit_code != 0
     assert message in text
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("board", "placements", "fault"),
+    [
+        ("n150", "dram,block@9x8", "shards l1:block@9x8: they reach over 9x8 cores; n150 has 8x8 for l1"),
+        ("n150", "height@65", "65 cores for shards; n150 has 64 for l1"),
+        ("p100", "dram:width@8", "8 cores for shards; p100 has 7 for dram"),
+    ],
+)
+def test_cores_that_the_board_lacks_are_one_error_before_the_run(tmp_path, board, placements, fault):
+    result = run(tmp_path, "--placements", placements, "--board", board)
+    assert isinstance(result.exception, InvalidCase)
+    assert str(result.exception) == fault
     assert not (tmp_path / "results").exists()

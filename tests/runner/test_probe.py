@@ -358,3 +358,20 @@ def test_the_estimate_claims_no_copy_where_ttnn_returns_a_sharded_operand(pool, 
     case = make_case(name, ((1, 512, 20, 20),), attrs, placement)
     assert pool.submit(case).result().status is Status.FITS
     assert estimate(case, pool.facts.opened_board).verdict is Prediction.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "attrs", "sentence"),
+    [
+        (
+            "rotary_embedding_llama",
+            ((1, 16, 128, 64), (1, 1, 128, 64), (1, 1, 128, 64), (1, 1, 64, 64)),
+            {},
+            "Transformation matrix must have 4th dim equal to TILE_WIDTH",
+        ),
+        ("nlp_concat_heads_decode", ((1, 8, 8, 64),), {"num_heads": 8}, "Input tensor must be sharded"),
+    ],
+)
+def test_a_rule_of_a_function_that_ttnn_alone_has_is_unsupported(pool, name, shapes, attrs, sentence):
+    record = probe(pool, name, *shapes, placement=Placement(), **attrs)
+    assert (record.status, record.verdict.message) == (Status.UNSUPPORTED, sentence)
