@@ -259,7 +259,9 @@ class OperatorInfo:
             if name not in self.attrs:
                 raise InvalidCase(f"{self.name}: {unknown('attribute', name, self.attrs)}")
             if not _is_kind(value, self.attrs[name].kind):
-                raise InvalidCase(f"{self.name}: attribute {name}={value!r} is not {self.attrs[name].kind}")
+                raise InvalidCase(
+                    f"{self.name}: attribute {name}={value!r} is not {self.attrs[name].kind}{_example(self.attrs[name].kind)}"
+                )
         missing = [n for n, a in self.attrs.items() if a.default is REQUIRED and n not in attrs]
         if missing:
             raise InvalidCase(f"{self.name}: attribute {', '.join(missing)} is missing")
@@ -282,6 +284,10 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "str": lambda v: isinstance(v, str),
     "none": lambda v: v is None,
 }
+
+
+def _example(kinds: str) -> str:
+    return ", as [768] or 3,3" if {"ints", "floats"} & set(kinds.split("|")) else ""
 
 
 def _is_kind(value: Any, kinds: str) -> bool:

@@ -403,3 +403,9 @@ def test_a_script_of_a_remedy_has_the_settings(run) -> None:
     found = run("remedy", "relu", "1,64,1280,800", "--memory", "l1", "--attr", "sub_core_grids=4x4")
     cores = "sub_core_grids=ttnn.CoreRangeSet([ttnn.CoreRange(ttnn.CoreCoord(0, 0), ttnn.CoreCoord(3, 3))])"
     assert f"ttnn.relu(a, memory_config=ttnn.DRAM_MEMORY_CONFIG, {cores})" in found.out
+
+
+@pytest.mark.parametrize("value", ["config", "self.config", "ttnn.SDPAProgramConfig(compute_with_storage_grid_size=grid)"])
+def test_a_variable_of_a_program_is_not_guessed(value: str) -> None:
+    with pytest.raises(InvalidCase, match="if that is a variable, write out its value"):
+        make_case("scaled_dot_product_attention", ((1, 8, 64, 64),) * 3, {"program_config": value})

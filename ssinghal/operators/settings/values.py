@@ -93,7 +93,9 @@ def _read(text: str, where: str) -> Any:
 
 
 def _wrong(value: Any, kinds: Iterable[str], where: str) -> InvalidCase:
-    return InvalidCase(f"{where}: expected {_expected(kinds)}, got {cut(shown(value), 80)}")
+    is_name = isinstance(value, Mapping) and "name" in value and not str(value["name"]).startswith("ttnn.")
+    hint = "; if that is a variable, write out its value" if is_name else ""
+    return InvalidCase(f"{where}: expected {_expected(kinds)}, got {cut(shown(value), 80)}{hint}")
 
 
 _EXPECTED = {
