@@ -409,3 +409,11 @@ def test_a_script_of_a_remedy_has_the_settings(run) -> None:
 def test_a_variable_of_a_program_is_not_guessed(value: str) -> None:
     with pytest.raises(InvalidCase, match="if that is a variable, write out its value"):
         make_case("scaled_dot_product_attention", ((1, 8, 64, 64),) * 3, {"program_config": value})
+
+
+def test_products_of_whole_numbers() -> None:
+    written = "ttnn.Conv2dConfig(act_block_h_override=32 * 5, act_block_w_div=2*3*4)"
+    assert read(written) == {"type": "Conv2dConfig", "act_block_h_override": 160, "act_block_w_div": 24}
+    for text in ("32 *", "32 * x", "x * 32", "C(*args)", "C(a=1, **kwargs)", "* 3", "1.5 * 2", "9" + "*9" * 9_000):
+        with pytest.raises(InvalidCase):
+            read(text)

@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, cut
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<comment>\#[^\n]*)
     |(?P<number>\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+|\d+(?:[eE][+-]?\d+)?)
     |(?P<name>[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)
     |(?P<text>"[^"\n]*"|'[^'\n]*')
-    |(?P<sign>[()\[\]{}<>,=:-]))""",
+    |(?P<sign>[()\[\]{}<>,=:*-]))""",
     re.VERBOSE,
 )
 _WORDS = {"None": None, "True": True, "False": False, "std::nullopt": None, "nullopt": None, "true": True, "false": False}
@@ -91,14 +91,14 @@ class _Reader:
         return found
 
     def _value(self) -> Any:
-        """Reads ``part [- part]*``: dashes join what TTNN prints of cores, as 8-7 and 0-0 - 7-6."""
+        """Reads ``product [- product]*``: dashes join what TTNN prints of cores, as 8-7 and 0-0 - 7-6."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise InvalidCase("nested too deep")
         negative = self._take("-")
-        parts = [self._part()]
+        parts = [self._product()]
         while not negative and self._take("-"):
-            parts.append(self._part())
+            parts.append(self._product())
         self.depth -= 1
         if negative:
             if isinstance(parts[0], bool) or not isinstance(parts[0], (int, float)):
@@ -107,6 +107,18 @@ class _Reader:
         if len(parts) == 4:
             return [parts[:2], parts[2:]]
         return parts if len(parts) > 1 else parts[0]
+
+    def _product(self) -> Any:
+        """Reads a part, or whole numbers multiplied as ports write them: ``act_block_h_override=32 * 5``."""
+        value = self._part()
+        while self._next.text == "*" and type(value) is int and self._take("*"):
+            factor = self._part()
+            if type(factor) is not int:
+                raise InvalidCase(f"{cut(str(factor), 40)} after *: expected a whole number")
+            value *= factor
+            if value >= 2**63:
+                raise InvalidCase("a product of 64 bits or more")
+        return value
 
     def _part(self) -> Any:
         token = self._next
