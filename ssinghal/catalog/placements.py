@@ -15,7 +15,7 @@ from ssinghal.operators import find_operator
 from ssinghal.operators.operator_info import WEIGHTS_DTYPE
 
 PLACEMENTS = ("dram", "l1", *(kind.value for kind in ShardKind if kind is not ShardKind.ND))
-_SEPARATOR = re.compile(r",(?=\s*[a-z])")  # of placements; those of core ranges are before numbers
+_SEPARATOR = re.compile(r",(?=\s*(?:[a-z,]|$))")  # of placements; those of core ranges are before numbers
 _VOLUME_RANK = 5  # ttnn.experimental.conv3d takes rows, and weights in the dtype of the volume
 
 

@@ -168,4 +168,6 @@ def parse_attr(text: str) -> tuple[str, Any]:
             return name, parse_json(text)
         except json.JSONDecodeError:
             continue
+        except InvalidCase as error:
+            raise InvalidCase(f"attribute {name}: {error}") from None
     return name, value

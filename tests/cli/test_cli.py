@@ -84,7 +84,7 @@ def test_help_needs_neither_torch_nor_ttnn_and_imports_nothing_slow(tmp_path):
         (["relu", "1,32", "--attr", "dim=1"], "unknown attribute of relu 'dim'; there is none"),
         (["add", "1,32", "1,32", "--attr", "alpha"], "attribute 'alpha': expected NAME=VALUE"),
         (["add", "1,32", "1,32", "--attr", "alpha=2", "--attr", "alpha=3"], "alpha is given twice"),
-        (["clamp", "1,32", "--attr", "min=NaN"], "NaN is not a finite number"),
+        (["clamp", "1,32", "--attr", "min=NaN"], "attribute min: NaN is not a finite number"),
         (["relu", ""], "shape '': expected whole numbers like 1,64,80,80"),
         (["relu", "[]"], "shape '[]': expected whole numbers like 1,64,80,80"),
         (["relu", "1,2,3,4,5,6,7,8,9"], "relu: input shape [1, 2, 3, 4, 5, 6, 7, 8, 9] has rank 9; expected 1 to 8"),

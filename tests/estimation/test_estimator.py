@@ -14,6 +14,7 @@ import pytest
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case, OutputMemory, Placement
 from ssinghal.core.device_facts import DeviceMode
+from ssinghal.core.memory_config import Sharding
 from ssinghal.core.record import Prediction, Record, Resource, Status
 from ssinghal.core.tensors import BufferType, DType, Layout, Shape, ShardKind
 from ssinghal.device.modes import DeviceChoice
@@ -490,3 +491,9 @@ def test_shards_of_an_estimate_use_all_cores() -> None:
     assert [a.bytes_per_bank for a in block.allocations] == [25 * 2 * 2048] * 2
     assert height.verdict is block.verdict is Prediction.UNKNOWN
     assert height.program_bytes is None
+
+
+def test_a_kind_of_shards_beside_a_memory_with_shards_is_a_contradiction() -> None:
+    case = make_case("relu", ((1, 1, 3136, 64),), {}, Placement(memory=BufferType.L1, sharding=Sharding(ShardKind.HEIGHT)))
+    with pytest.raises(InvalidCase, match="sharding block contradicts memory l1:height; expected one of them"):
+        estimate(case, load_board("n150"), ShardKind.BLOCK)

@@ -14,9 +14,10 @@ from ssinghal.core.record import Prediction
 from ssinghal.device.releases import known_releases
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import estimate
-from ssinghal.operators import make_case
+from ssinghal.operators import find_operator, make_case
 from ssinghal.operators.binding import bind
 from ssinghal.operators.case_json import case_from_json
+from ssinghal.operators.settings import check_name
 from ssinghal.operators.settings.notation import read
 from ssinghal.operators.settings.table import table
 from ssinghal.operators.settings.values import canonical, shown
@@ -126,6 +127,7 @@ def test_lists_of_activations() -> None:
     [
         ("matmul", {"core_gird": "8x8"}, "unknown setting 'core_gird'; did you mean core_grid?"),
         ("relu", {"core_grid": "8x8"}, "core_grid is a setting of ttnn."),
+        ("permute", {"dims": 1}, "attribute dims=1 is not ints"),
         ("matmul", {"core_grid": "8by8"}, "core_grid: expected a grid like 8x8"),
         ("matmul", {"core_grid": [8, 0]}, "core_grid: a grid of [8, 0]; expected columns and rows of at least 1"),
         ("matmul", {"core_grid": True}, "core_grid: expected a grid like 8x8 (columns x rows), none, got True"),
@@ -175,6 +177,11 @@ def test_bad_input_is_one_line_with_the_rule(op: str, attrs: dict, fault: str) -
     assert "\n" not in str(raised.value)
     assert str(raised.value).startswith(f"{op}: ")
     assert len(str(raised.value)) <= 300
+
+
+def test_a_setting_of_another_call_with_the_name_that_it_has_here() -> None:
+    with pytest.raises(InvalidCase, match=r"does not take it; did you mean dram_slice_config\?$"):
+        check_name(find_operator("conv_transpose2d"), "slice_config")
 
 
 def test_a_grid_beyond_the_board() -> None:

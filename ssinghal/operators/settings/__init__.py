@@ -46,7 +46,9 @@ def check_name(info: OperatorInfo, name: str, *, typed: str = "") -> None:
     if takers and not difflib.get_close_matches(name, settings, cutoff=0.9):
         near = difflib.get_close_matches(info.functions[0] if info.functions else name, takers, n=4, cutoff=0)
         listed = ", ".join(f"ttnn.{function}" for function in near) + (" and others" if len(takers) > 4 else "")
-        raise InvalidCase(f"{info.name}: {name} is a setting of {listed}; {info.ttnn} does not take it")
+        own = difflib.get_close_matches(name, settings, n=1, cutoff=0.8)
+        hint = f"; did you mean {own[0]}?" if own else ""
+        raise InvalidCase(f"{info.name}: {name} is a setting of {listed}; {info.ttnn} does not take it{hint}")
     kind, known = ("setting", settings) if nearest else ("attribute", info.attrs)
     text = unknown(f"{kind} of {typed}", name, known) if typed else f"{info.name}: {unknown(kind, name, known)}"
     others = (
