@@ -267,7 +267,7 @@ class _Attempt:
 
     def _resharded(self, specs: Sequence[TensorSpec]) -> str:
         """Returns the shards of a result for which the call requested others; empty where TTNN kept to the request."""
-        if self.call.is_layout_open and specs[0].layout is not self.expected[0].layout:
+        if specs and self.call.is_layout_open and specs[0].layout is not self.expected[0].layout:
             requested = " as requested" if self.call.layout_setting else ""
             return f"the result is in {specs[0].layout} layout, not {self.expected[0].layout}{requested}"
         placement = self.case.placement

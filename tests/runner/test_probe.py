@@ -340,6 +340,11 @@ def test_which_operand_gives_the_result_its_dtype(pool, name, count, attrs, oper
     assert (record.status, record.tensors[-1].dtype) == (Status.FITS, dtype)
 
 
+def test_placed_tensors_of_mixed_layouts_have_no_result(pool):
+    record = probe(pool, "place", (64, 96), placement=Placement(operands=(OperandPlacement(layout=Layout.ROW_MAJOR),)))
+    assert (record.status, [tensor.layout for tensor in record.tensors]) == (Status.FITS, ["row_major"])
+
+
 @pytest.mark.parametrize("name", ["add", "maximum", "logical_and"])
 def test_the_layout_of_a_result_of_mixed_layouts_is_recorded(pool, name):
     placement = Placement(operands=(OperandPlacement(layout=Layout.ROW_MAJOR),))
