@@ -148,7 +148,7 @@ def _place(case: Case, shapes: Sequence[Shape], attrs: Attrs) -> list[TensorSpec
     is_block_float = (own.dtype or dtype).is_block_float
     wide = DType.BFLOAT16 if dtype.is_block_float else dtype
     if len(shapes[0]) < VOLUME and (is_block_float or own.layout is Layout.TILE or case.placement.is_sharded(0)):
-        layout = own.layout or (Layout.TILE if is_block_float else Layout.ROW_MAJOR)
+        layout = own.layout or (case.placement.layout if is_block_float else Layout.ROW_MAJOR)
         image = operand_spec(case, flat_nhwc(shapes[0]), dtype=own.dtype or dtype, layout=layout)
     else:
         image = operand_spec(case, _channels_last(shapes[0]), layout=Layout.ROW_MAJOR)

@@ -353,7 +353,7 @@ def test_the_largest_batch_in_shards_that_are_chosen_for_each_size(pool):
             "batch: the shape of the shards height@8x8:64x64 is fixed; height@8x8 has one chosen for each size",
         ),
         ("l1:nd:1x1x64x64", "batch: the shape of the shards nd:1x1x64x64 is fixed"),
-        ("l1:height@9x8", "shards on cores 9x8; n150 has 8x8 for l1"),
+        ("l1:height@9x8", "shards l1:height@9x8:64x64: they reach over 9x8 cores; n150 has 8x8 for l1"),
     ],
 )
 def test_shards_that_cannot_follow_the_size(run, memory, message):

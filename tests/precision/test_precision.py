@@ -731,7 +731,7 @@ def test_shards_and_dtypes_of_single_operands():
         activation, weight, result = (tensor.allocation for tensor in plan.plans[dtype].tensors)
         assert (str(activation.spec.memory), activation.bytes_per_bank) == ("l1:block@2x7:448x32", 14 * tile)
         assert (weight.spec.dtype, weight.allocated_bytes) == (BF8, 2 * 8 * 1088)
-        assert (str(result.spec.memory), result.bytes_per_bank) == ("l1:height@0,0-7,5+0,6-0,6:64x256", 2 * 8 * tile)
+        assert (str(result.spec.memory), result.bytes_per_bank) == ("l1:height@0,0-7,5+0,6:64x256", 2 * 8 * tile)
 
 
 def test_block_floats_that_rows_in_shards_do_not_take_stay_with_a_reason():
