@@ -31,7 +31,7 @@ from ssinghal.estimation.estimator import estimate
 from ssinghal.operators import families, named
 from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import SAME_DTYPE, WEIGHTS_DTYPE, weights_dtype
-from ssinghal.remedy.config_changes import stated_weights_dtype, with_weights_in, without_program
+from ssinghal.remedy.config_changes import PROGRAM_CONFIG, stated_weights_dtype, with_weights_in, without_program
 from ssinghal.remedy.placements import NARROWER, narrowed, narrowed_operands
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import Impact, LiveSet, Resident, RewriteName, Trial, TrialResult
@@ -71,7 +71,8 @@ def once(problem: Problem, trial: Trial, note: str = "") -> StrategySearch:
     if reason := problem.ruled_out(trial.case):
         return StrategyResult(None, reason)
     result = yield trial
-    if not result.works and (free := without_program(trial.case)) is not None:
+    keeps_program = trial.case.attrs.get(PROGRAM_CONFIG) == problem.case.attrs.get(PROGRAM_CONFIG)
+    if not result.works and keeps_program and (free := without_program(trial.case)) is not None:
         again = yield replace(trial, case=free)  # a program config belongs to the shards and shapes that it was made for
         if again.works:
             return StrategyResult(again, note="; ".join(filter(None, (note, "without the program config"))))
