@@ -57,7 +57,7 @@ AS_CASE = OperandPlacement()
 
 @dataclass(frozen=True)
 class RequestedOutput:
-    """What a call is told of its result; None: TTNN chooses."""
+    """What a call requests of its result; None: TTNN chooses."""
 
     memory: MemoryConfig | None = None
     dtype: DType | None = None

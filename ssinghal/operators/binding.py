@@ -286,7 +286,7 @@ class BoundCall:
 
     @property
     def requested_output(self) -> RequestedOutput:
-        """What the call is told of its result."""
+        """What the call requests of its result."""
         placement = self.on_chip.placement
         config = placement.output_config
         if config is not None and not placement.is_plain and self.outputs:

@@ -92,7 +92,7 @@ def _function(name: str) -> Function:
 
 
 class _Output:
-    """What the call asks of its result."""
+    """What the call requests of its result."""
 
     def __init__(self, call: RecordedCall, arguments: Arguments, draft: Draft, info: OperatorInfo) -> None:
         result = call.results[0] if call.results else None
