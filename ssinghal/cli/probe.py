@@ -52,10 +52,10 @@ def probe(case: CaseRequest, device: DeviceRequest, as_json: bool, source: Path 
     and on a board of several chips how it is cut over them (shard=3). --dtype, --layout and --memory hold for operands without
     such words.
 
-    A memory is dram or l1, interleaved, or sharded: BUFFER:KIND, then @CORES, :SHAPE and :ORIENTATION as needed. KIND is height, width, block or
-    nd; CORES 8x8 (columns x rows), a number, or ranges as 0,0-7,2+0,3-2,3; SHAPE a shard in elements, as 64x32; ORIENTATION
-    row_major or col_major. What is left out is chosen, and printed. A memory config of a port is taken as well:
-    'ttnn.MemoryConfig(...)' with its numbers (docs/sharding.md).
+    A memory is dram or l1, interleaved, or sharded: BUFFER:KIND, then @CORES, :SHAPE and :ORIENTATION as needed. KIND is
+    height, width, block or nd; CORES 8x8 (columns x rows), a number, or ranges as 0,0-7,2+0,3-2,3; SHAPE a shard in elements,
+    as 64x32; ORIENTATION row_major or col_major. What is left out is chosen, and printed. A memory config of a port is
+    taken as well: 'ttnn.MemoryConfig(...)' with its numbers (docs/sharding.md).
 
     Settings of TTNN's call are attributes, written as in a port: --attr 'program_config=ttnn.SDPAProgramConfig(...)',
     core_grid, compute_kernel_config, conv_config, activation. 'ssinghal operators --json' lists those of each
