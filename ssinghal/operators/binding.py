@@ -108,8 +108,13 @@ class BoundCall:
         """Whether the result is input 0."""
         if self.info.traits.in_place or any(name in self.settings for name in self.info.traits.in_place_with):
             return True
-        configs = [self.settings, *(value for value in self.settings.values() if isinstance(value, dict))]
-        return any(config.get("inplace") for config in configs)
+        return any(self._configured("inplace"))
+
+    def _configured(self, name: str) -> Iterator[Any]:
+        """Yields the value of a setting of this name, and of a field of this name in a config."""
+        for config in (self.settings, *self.settings.values()):
+            if isinstance(config, Mapping) and config.get(name):
+                yield config[name]
 
     @property
     def fabric(self) -> str | None:
@@ -240,8 +245,7 @@ class BoundCall:
     @property
     def layout_setting(self) -> Layout | None:
         """The layout that a setting requests of the result. TTNN ignores it for block floats, and in some of its programs."""
-        configs = [self.settings, *(value for value in self.settings.values() if isinstance(value, dict))]
-        named = [config["output_layout"] for config in configs if config.get("output_layout")]
+        named = list(self._configured("output_layout"))
         return Layout(named[0].lower()) if named else None
 
     @property
