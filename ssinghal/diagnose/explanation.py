@@ -15,11 +15,19 @@ from ssinghal.core.sharding import complete
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, format_bytes, format_shape
 from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
 from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of, memory_of
-from ssinghal.diagnose.model import Failure, MlirValue, Operation
+from ssinghal.diagnose.model import Failure, FailureKind, MlirValue, Operation
 from ssinghal.diagnose.program_buffers import ProgramBuffers, program_buffers
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation
 
+_KINDS = {
+    FailureKind.MEMORY: "",
+    FailureKind.REFUSED: "refused, no memory ran out: ",
+    FailureKind.SUSPECT: "looks like a memory failure, but its wording is not known: ",
+    FailureKind.CUT: "unknown: the text is cut before its message",
+    FailureKind.CRASH: "not a memory failure, but a crash of native code: ",
+    FailureKind.OTHER: "not a memory failure: ",
+}
 PADDED_MUCH = 1.05  # allocated over logical bytes, from which padding is worth a line
 
 
@@ -128,13 +136,7 @@ def explain(failure: Failure) -> Explanation:
 
 def _headline(failure: Failure) -> str:
     message = sentence(failure.verdict)
-    if failure.verdict.resource is not None:
-        return message
-    if failure.is_cut:
-        return "unknown: the text is cut before its message"
-    if failure.verdict.status is Status.CRASH:
-        return f"not a memory failure, but a crash of native code: {message}"
-    return f"not a memory failure: {message}"
+    return f"{_KINDS[failure.kind]}{message}" if failure.kind is not FailureKind.CUT else _KINDS[failure.kind]
 
 
 def _tensors(operation: Operation, board: Board) -> Iterator[Tensor]:

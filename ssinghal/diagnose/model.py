@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssinghal.core.memory_config import MemoryRequest, Sharding
-from ssinghal.core.record import Verdict
-from ssinghal.core.tensors import TensorSpec, format_shape
+from ssinghal.core.record import Status, Verdict
+from ssinghal.core.tensors import TensorSpec, TextEnum, format_shape
 from ssinghal.errors import InvalidCase
 
 
@@ -78,6 +78,17 @@ class PythonCall:
     source: str
 
 
+class FailureKind(TextEnum):
+    """What a text about a failure is, as far as it is understood."""
+
+    MEMORY = "memory"  # a memory ran out
+    REFUSED = "refused"  # TTNN, or a compiler before it, refuses a placement or an argument: no memory ran out
+    SUSPECT = "suspect"  # it looks like a memory failure, but its wording is not known
+    CUT = "cut"  # only the start of the message is there
+    CRASH = "crash"  # native code ended the process
+    OTHER = "other"  # anything else
+
+
 @dataclass(frozen=True)
 class Failure:
     """One error that was raised, or a crash.
@@ -93,6 +104,7 @@ class Failure:
     ``printed``: the operands in order with their memory, where TTNN printed them.
     ``arguments``: those by name that the text shows, as it writes them.
     ``is_cut``: the text has only the start of the message, so what failed is unknown.
+    ``is_suspect``: the text looks like a memory failure and is not understood; ``verdict`` has its words alone.
     """
 
     verdict: Verdict
@@ -108,6 +120,18 @@ class Failure:
     printed: tuple[MlirValue, ...] = ()
     arguments: Mapping[str, str] = field(default_factory=dict)
     is_cut: bool = False
+    is_suspect: bool = False
+
+    @property
+    def kind(self) -> FailureKind:
+        if self.verdict.resource is not None:
+            return FailureKind.MEMORY
+        if self.is_suspect:
+            return FailureKind.SUSPECT
+        if self.is_cut:
+            return FailureKind.CUT
+        by_status = {Status.CRASH: FailureKind.CRASH, Status.UNSUPPORTED: FailureKind.REFUSED}
+        return by_status.get(self.verdict.status, FailureKind.OTHER)
 
 
 @dataclass(frozen=True)

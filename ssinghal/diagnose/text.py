@@ -12,7 +12,7 @@ from ssinghal.core.record import Resource, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.candidates import Candidate
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
-from ssinghal.diagnose.model import Operation
+from ssinghal.diagnose.model import FailureKind, Operation
 from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, requested_memory
 from ssinghal.diagnose.replay import Replay
 from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
@@ -172,15 +172,15 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Returns the diagnosis as the value of one failure in the JSON output."""
     failure, operation = diagnosis.failure, diagnosis.failure.operation
     verdict = failure.verdict
-    is_cut = failure.is_cut
     numbers = {k: v for k, v in vars(verdict).items() if isinstance(v, int) and not isinstance(v, bool)}
     return {
         "line": failure.line,
         "times": failure.times,
         "process": failure.process,
         "test": failure.test,
-        "memory_failure": None if is_cut and not diagnosis.is_memory else diagnosis.is_memory,
-        "cut": is_cut,
+        "kind": str(failure.kind),
+        "memory_failure": None if failure.kind in (FailureKind.CUT, FailureKind.SUSPECT) else diagnosis.is_memory,
+        "cut": failure.is_cut,
         "headline": diagnosis.explanation.headline,
         "functions": list(diagnosis.functions),
         "status": str(verdict.status),
