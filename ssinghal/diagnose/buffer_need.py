@@ -74,10 +74,9 @@ class BufferNeed:
 
     def _bank_lines(self) -> Iterator[str]:
         if self.bank_bytes is not None and self.allocated_bytes is not None and self.free_bytes is not None:
-            yield (
-                f"a bank has {format_bytes(self.bank_bytes)}: {self.allocated_bytes:,} B allocated, {self.free_bytes:,} B free,"
-                f" largest block {self.largest_free_bytes:,} B"
-            )
+            block = f", largest block {self.largest_free_bytes:,} B" if self.largest_free_bytes is not None else ""
+            used = f"{self.allocated_bytes:,} B allocated, {self.free_bytes:,} B free"
+            yield f"a bank has {format_bytes(self.bank_bytes)}: {used}{block}"
         elif self.bank_bytes is not None:
             yield f"a bank has {format_bytes(self.bank_bytes)}"
         elif self.memory is BufferType.L1 and self.bytes_per_bank > max(L1_END_BYTES):
@@ -89,7 +88,8 @@ class BufferNeed:
             yield f"missing in each bank: {format_bytes(self.shortfall_bytes)}"
         if self.fragmented:
             holes = f"in at least {self.least_holes} holes, " if self.least_holes else ""
-            yield f"fragmented: {self.free_bytes:,} B are free, but {holes}the largest of {self.largest_free_bytes:,} B"
+            largest = f"of {self.largest_free_bytes:,} B" if self.largest_free_bytes is not None else "smaller than this buffer"
+            yield f"fragmented: {self.free_bytes:,} B are free, but {holes}the largest {largest}"
         elif self.fits_empty_bank is False and self.bank_bytes:
             yield f"it exceeds an empty bank: it needs {self.bytes_per_bank / self.bank_bytes:.2f} times its size in each"
         elif self.fits_empty_bank and self.allocated_bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssinghal.core.record import Resource, Status, Verdict
-from ssinghal.device.error_patterns import HEAD_CHARS, MESSAGE_CHARS, PATTERNS, translate_error
+from ssinghal.device.error_patterns import HEAD_CHARS, MESSAGE_CHARS, OPENING, PATTERNS, known_wording, translate_error
 
 SAMPLES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "data" / "error_samples.yaml").read_text())
 
@@ -71,12 +72,84 @@ def test_one_row_matches_a_sample(sample: dict[str, Any]) -> None:
 
 def test_each_row_has_a_sample() -> None:
     messages = [(sample.get("type", "RuntimeError"), " ".join(sample_message(sample).split())) for sample in SAMPLES]
-    unused = [p.name for p in PATTERNS if not any(p.error_type == kind and p.regex.match(text) for kind, text in messages)]
+    rows = [pattern for pattern in PATTERNS if not pattern.shards]  # those are in SHARDS
+    unused = [p.name for p in rows if not any(p.error_type == kind and p.regex.match(text) for kind, text in messages)]
     assert unused == ["L1_SMALL buffer with dependencies", "TRACE buffer with dependencies"]  # one wording for all memories
 
 
 def test_each_row_has_its_own_name() -> None:
     assert len({pattern.name for pattern in PATTERNS}) == len(PATTERNS)
+
+
+# ---- the same wordings as people and tools print them ----
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=sample_id)
+@pytest.mark.parametrize("change", [str.lower, str.upper], ids=["lower", "upper"])
+def test_the_case_of_a_text_does_not_matter(sample: dict[str, Any], change: Callable[[str], str]) -> None:
+    error_type, text = sample.get("type", "RuntimeError"), sample_message(sample)
+    expected = translate_error(error_type, text)
+    verdict = translate_error(error_type, change(text))
+    assert replace(verdict, message="") == replace(expected, message="")
+    assert bool(OPENING.match(change(text))) == bool(OPENING.match(text))
+
+
+@pytest.mark.parametrize("separator", [",", "_", "'", " ", "\N{NARROW NO-BREAK SPACE}"])
+def test_separators_between_thousands(separator: str) -> None:
+    """A blank may also end a figure: it separates thousands only before a unit."""
+    grouped = re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}".replace(",", separator), OOM)
+    assert f"34{separator}078{separator}720 B" in grouped
+    verdict, expected = translate_error("RuntimeError", grouped), translate_error("RuntimeError", OOM)
+    assert replace(verdict, message="") == replace(expected, message="")
+
+
+@pytest.mark.parametrize("mask", ["<num>", "<N>", "<redacted>", "XXXX", "****"])
+def test_masked_figures_are_unset(mask: str) -> None:
+    """The memory is known, also where its name is masked like a figure; of the figures, only those that are there."""
+    masked = re.sub(r"\d+", mask, OOM)
+    verdict = translate_error("RuntimeError", masked)
+    assert verdict == Verdict(Status.OOM, Resource.L1_BUFFER, error_type="RuntimeError", message=masked)
+    beyond = "Statically allocated circular buffers on core range [(x={m},y={m}) - (x={m},y={m})] grow to {m} B which is beyond"
+    text = beyond.replace("{m}", mask) + " max L1 size of 1499136 B"
+    verdict = translate_error("RuntimeError", text)
+    assert (verdict.resource, verdict.cores, verdict.program_bytes) == (Resource.CIRCULAR_BUFFER, "", None)
+    assert verdict.limit_bytes == 1499136
+
+
+@pytest.mark.parametrize("text", ["{} B {} buffer across {} banks", "%d B %s buffer across %d banks", "N B L1 buffer across N"])
+def test_a_template_is_no_message(text: str) -> None:
+    """As in the source of TTNN, or in a manual."""
+    text = f"Out of Memory: Not enough space to allocate {text}, where each bank needs to store {{}} B"
+    assert translate_error("RuntimeError", text).status is Status.ERROR
+
+
+SHARDS = [
+    "Number of shards along width 8 must not exceed number of cores 7",
+    "Number of shards along height 12 must not exceed number of rows 8 for row major orientation!",
+    "Number of shards along width must not exceed core grid width!",
+    "The sharded tensor does not fit on the Mesh. Num shards in buffer 8, Num Devices 4",
+    "slice: BLOCK shard-grid (8x9 along x/y) exceeds compute grid (8x8); shard=(32,64) orientation=ROW_MAJOR",
+    "Shard grid bounding box must fit within compute grid size",
+    "num_shards <= num_cores",
+    "num_shards_along_height <= shard_grid.y",
+    "HeightSharded shard count 256 exceeds worker grid volume 64",
+    "Assertion `gridShape[0] <= workerGridVolume` failed, was `256 <= 64`",
+]
+
+
+@pytest.mark.parametrize("text", SHARDS)
+def test_more_shards_than_cores(text: str) -> None:
+    """A row of the table, but an error: whether the call requested the shards, the text does not say."""
+    pattern, _ = known_wording("RuntimeError", text)
+    assert pattern is not None
+    assert pattern.shards
+    assert OPENING.match(text)
+    assert translate_error("RuntimeError", text) == Verdict(Status.ERROR, error_type="RuntimeError", message=text)
+
+
+def test_each_row_about_shards_is_tested() -> None:
+    matched = {pattern.name for text in SHARDS for pattern in [known_wording("RuntimeError", text)[0]] if pattern}
+    assert matched == {pattern.name for pattern in PATTERNS if pattern.shards}
 
 
 # ---- arithmetic on the numbers ----
@@ -102,6 +175,23 @@ def test_fragmentation_is_enough_bytes_but_not_in_one_block(memory: str, free: i
     assert (verdict.status, verdict.resource) == (Status.OOM, resource)
 
 
+@pytest.mark.parametrize(
+    ("free", "resource"),
+    [
+        (999, Resource.L1_BUFFER),
+        (1000, Resource.L1_BUFFER),  # the allocator may have rounded 1000 up to 1024
+        (1064, Resource.FRAGMENTATION),  # it cannot have rounded 1000 up to that
+    ],
+)
+def test_enough_free_bytes_imply_fragmentation_where_no_block_is_named(free: int, resource: Resource) -> None:
+    text = (
+        "Out of Memory: Not enough space to allocate 64000 B L1 buffer across 64 banks, where each bank needs to store 1000 B,"
+        f" but bank size is 9000 B (allocated: {9000 - free} B, free: {free} B)"
+    )
+    verdict = translate_error("RuntimeError", text)
+    assert (verdict.resource, verdict.free_bytes, verdict.largest_free_bytes) == (resource, free, None)
+
+
 def test_shortfall_follows_from_the_numbers() -> None:
     """Buffer: 532480 - 328352 per bank. Program beyond L1: 9991296 - 1499136. Program over tensors: 114016 - 106496."""
     beyond = "Statically allocated circular buffers on core range [(x=7,y=6) - (x=7,y=6)] grow to 9991296 B"
@@ -122,6 +212,10 @@ def test_shortfall_follows_from_the_numbers() -> None:
         ("[10-9 - 10-9]", "10-9..10-9"),
         ("{[(x=0,y=0) - (x=7,y=3)], [(x=0,y=4) - (x=3,y=4)]}", "0-0..7-3 0-4..3-4"),
         ("{[0-0 - 7-3], [0-4 - 3-4]}", "0-0..7-3 0-4..3-4"),
+        ("[3-0]", "3-0..3-0"),
+        ("[(0,0) - (7,6)]", "0-0..7-6"),
+        ("(0, 0) to (7, 6)", "0-0..7-6"),
+        ("0-0..7-6", "0-0..7-6"),
     ],
 )
 def test_core_ranges_of_both_wordings_read_alike(printed: str, plain: str) -> None:
