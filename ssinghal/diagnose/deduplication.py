@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ssinghal.core.record import Status, Verdict
-from ssinghal.diagnose.model import Failure, PythonCall
+from ssinghal.diagnose.echoes import is_echo
+from ssinghal.diagnose.model import Failure, FailureKind, PythonCall
 from ssinghal.diagnose.parse.error_lines import error_key
 from ssinghal.diagnose.running_function import NamedFunctions, function_of_operation
+from ssinghal.diagnose.same_failure import (
+    figures,
+    fuller,
+    has_figures,
+    is_header_alone,
+    may_be_part,
+    may_be_start,
+    places_agree,
+)
 from ssinghal.diagnose.tracebacks import same_test
 
 MEMORY_LIMIT = 10_000  # different failures that are kept
 OTHER_LIMIT = 1_000
+NEAR_LINES = 60  # between the parts of one report, such as the summary line of a test and the message
+NEXT_LINES = 8  # between a condition that has no message and the message
+WORDS_NEAR_LINES = 400  # between a failure and its paraphrase in words that are not understood
+COMPARED = 20  # latest failures with a figure that a new one is compared with
+_UNDERSTOOD = (FailureKind.MEMORY, FailureKind.REFUSED)
+_CAUSES = (*_UNDERSTOOD, FailureKind.SUSPECT)
 
 
 @dataclass(frozen=True)
 class SeenFailure:
-    """A failure of ``process`` as one text shows it, whether it is known already or not."""
+    """A failure of ``process`` as one text on ``line`` shows it, whether it is known already or not.
+
+    ``follows``: position of the failure that was being handled when it was raised, or that it was raised from.
+    """
 
     verdict: Verdict
     process: str = ""
@@ -25,104 +45,257 @@ class SeenFailure:
     call: PythonCall | None = None
     named: NamedFunctions = field(default_factory=NamedFunctions)
     is_cut: bool = False
+    is_suspect: bool = False
+    line: int = 0
+    follows: int | None = None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the message itself may be elsewhere."""
+        return self.is_cut or is_header_alone(self.verdict)
+
+    @property
+    def is_echo(self) -> bool:
+        return not self.is_suspect and is_echo(self.verdict)
+
+
+@dataclass
+class _Known:
+    """A failure, and what its texts state of it. ``last``: the line of the latest. ``is_gone``: it is part of another."""
+
+    failure: Failure
+    named: NamedFunctions
+    last: int
+    processes: dict[str, None]
+    is_incomplete: bool = False
+    is_gone: bool = False
+
+    @property
+    def test(self) -> str:
+        return self.failure.test
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.failure.verdict
+
+    def may_be_of(self, test: str) -> bool:
+        return not (self.test and test) or same_test(self.test, test)
+
+    def complete(self, seen: SeenFailure, *, is_text: bool = True) -> None:
+        """Adds what another text states. ``is_text``: it is the failure's own text and not an echo's."""
+        known = self.failure
+        verdict = known.verdict
+        if is_text and not seen.is_incomplete and verdict.resource is not None:
+            verdict = fuller(verdict, seen.verdict)
+        elif is_text and not verdict.thrown_at and not seen.is_cut:
+            verdict = seen.verdict if seen.verdict.thrown_at and not self.is_incomplete else verdict
+        self.failure = replace(
+            known,
+            verdict=verdict,
+            times=known.times + is_text,
+            call=known.call or seen.call,
+            test=max(known.test, seen.test, key=len),
+        )
+        self.named = self.named.joined(seen.named)
+        self.last = max(self.last, seen.line)
+        if seen.process:
+            self.processes[seen.process] = None
+
+    def result(self) -> Failure:
+        functions = replace(self.named, operation=function_of_operation(self.failure.operation)).functions
+        return replace(self.failure, functions=functions, processes=tuple(self.processes))
 
 
 class Failures:
     """The different failures, in the order that they came. ``left_out``: how many were beyond the limits."""
 
     def __init__(self) -> None:
-        self._all: list[Failure] = []
-        self._named: list[NamedFunctions] = []
         self.left_out = 0
-        self._alike: dict[tuple[str, Verdict], list[int]] = {}  # positions of those of one process with equal numbers
-        self._thrown: dict[tuple[str, str], int] = {}  # position of the last complete one, by process and place in TTNN
+        self._known: list[_Known] = []
+        self._alike: defaultdict[Verdict, list[int]] = defaultdict(list)  # positions of those with equal numbers
+        self._by_figure: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self._thrown: dict[str, int] = {}  # position of the last complete one, by place in TTNN
         self._others = 0  # that are not about memory
 
     @property
     def all(self) -> Iterator[Failure]:
-        for failure, named in zip(self._all, self._named, strict=True):
-            functions = replace(named, operation=function_of_operation(failure.operation)).functions
-            yield replace(failure, functions=functions)
+        left = [known for known in self._known if not known.is_gone]
+        understood = [known for known in left if known.failure.kind in _UNDERSTOOD]
+        causes = [known for known in left if not known.failure.is_echo]
+        for known in left:
+            if not (_is_paraphrase(known, understood) or (known.failure.is_echo and _has_cause(known, causes))):
+                yield known.result()
 
     @property
     def cut(self) -> int:
         """The number of failures of which only a shortened text is known."""
-        return sum(failure.is_cut for failure in self._all)
+        return sum(known.failure.is_cut for known in self._known if not known.is_gone)
 
     def add(self, seen: SeenFailure, new: Callable[[], Failure]) -> int | None:
-        """Returns the position of the failure: a known one of equal numbers, process and test, else a ``new`` one.
+        """Returns the position of the failure: a known one that the text may be about, else a ``new`` one.
 
-        None where it is beyond the limits. The first text of a failure dates it; later ones may add the place in TTNN, the call
-        and the test.
+        None where it is beyond the limits. The first text of a failure dates it; later ones may add figures, the place in TTNN,
+        the call and the test.
         """
-        key = (seen.process, error_key(seen.verdict))
-        for at in self._complete_ones(seen) if seen.is_cut else self._alike.get(key, ()):
-            if self._may_be_of(at, seen.test):
-                self._complete(at, seen)
+        if (cause := self._cause_of(seen)) is not None:
+            self._known[cause].complete(seen, is_text=False)
+            return cause
+        for at in self._same_ones(seen):
+            if self._known[at].may_be_of(seen.test):
+                if not seen.is_incomplete:
+                    self._join_header(seen, at)
+                self._known[at].complete(seen)
                 return at
+        if not seen.is_incomplete and (header := self._header_before(seen)) is not None:
+            self._put_message(header, seen)
+            return header
         others = seen.verdict.resource is None
-        if self._others >= OTHER_LIMIT if others else len(self._all) - self._others >= MEMORY_LIMIT:
+        if self._others >= OTHER_LIMIT if others else len(self._known) - self._others >= MEMORY_LIMIT:
             self.left_out += 1
             return None
         self._others += others
-        self._alike.setdefault(key, []).append(len(self._all))
-        if not seen.is_cut:
-            self._thrown[seen.process, seen.verdict.thrown_at] = len(self._all)
-        self._all.append(new())
-        self._named.append(seen.named)
-        return len(self._all) - 1
+        at = len(self._known)
+        failure = replace(new(), is_echo=seen.is_echo)
+        processes = {seen.process: None} if seen.process else {}
+        self._known.append(_Known(failure, seen.named, seen.line, processes, seen.is_incomplete))
+        self._index(at, seen)
+        return at
+
+    def _index(self, at: int, seen: SeenFailure) -> None:
+        self._alike[error_key(seen.verdict)].append(at)
+        if seen.verdict.resource is not None:
+            for figure in figures(seen.verdict):
+                self._by_figure[figure].append(at)
+        if not seen.is_incomplete and not seen.is_echo:
+            self._thrown[seen.verdict.thrown_at] = at
+
+    def _same_ones(self, seen: SeenFailure) -> Iterator[int]:
+        """Yields the failures that the text may be about, the likeliest first."""
+        if seen.is_incomplete:
+            yield from self._complete_ones(seen)
+        yield from self._alike.get(error_key(seen.verdict), ())
+        if seen.verdict.resource is None:
+            return
+        alike = {at for figure in figures(seen.verdict) for at in self._by_figure.get(figure, ())[-COMPARED:]}
+        if not has_figures(seen.verdict):
+            alike = set(range(max(0, len(self._known) - COMPARED), len(self._known)))
+        for at in sorted(alike, reverse=True):
+            if not self._known[at].is_gone and may_be_part(seen.verdict, self._known[at].verdict):
+                yield at
 
     def _complete_ones(self, seen: SeenFailure) -> Iterator[int]:
         """Yields the failures that a text without its message may be about.
 
         They were thrown at the same place, or are about memory and their place is unknown.
         """
-        last = self._thrown.get((seen.process, seen.verdict.thrown_at))
+        last = self._thrown.get(seen.verdict.thrown_at) if seen.verdict.thrown_at else None
         if last is not None:
             yield last
-        unplaced = self._thrown.get((seen.process, ""))
-        if unplaced is not None and self._all[unplaced].verdict.resource is not None:
+        unplaced = self._thrown.get("")
+        if unplaced is None or not (seen.is_cut or self._is_near(unplaced, seen)):
+            return
+        if self._known[unplaced].verdict.resource is not None:
             yield unplaced
-        yield from self._alike.get((seen.process, error_key(seen.verdict)), ())
 
-    def _may_be_of(self, at: int, test: str) -> bool:
-        known = self._all[at].test
-        return not (known and test) or same_test(known, test)
+    def _is_near(self, at: int, seen: SeenFailure, lines: int = NEAR_LINES) -> bool:
+        return abs(seen.line - self._known[at].last) <= lines
 
-    def _complete(self, at: int, seen: SeenFailure) -> None:
-        known = self._all[at]
-        fuller = known.verdict if seen.is_cut or known.verdict.thrown_at or not seen.verdict.thrown_at else seen.verdict
-        longer = max(known.test, seen.test, key=len)
-        self._all[at] = replace(known, verdict=fuller, times=known.times + 1, call=known.call or seen.call, test=longer)
-        self._named[at] = self._named[at].joined(seen.named)
+    def _header_before(self, seen: SeenFailure) -> int | None:
+        """Returns the last failure if only its header is known and the text may be its message."""
+        at = self._last()
+        if at is None or seen.is_echo or seen.is_suspect:
+            return None
+        known = self._known[at]
+        lines = NEAR_LINES if known.failure.is_cut else NEXT_LINES
+        is_before = known.is_incomplete and self._is_near(at, seen, lines) and places_agree(known.verdict, seen.verdict)
+        return at if is_before and known.may_be_of(seen.test) else None
+
+    def _last(self) -> int | None:
+        return next((at for at in range(len(self._known) - 1, -1, -1) if not self._known[at].is_gone), None)
+
+    def _join_header(self, seen: SeenFailure, to: int) -> None:
+        """Drops the header before the text, which is a known failure's; its test is that of the failure."""
+        at = self._header_before(seen)
+        if at is None or at == to or not self._known[to].may_be_of(self._known[at].test):
+            return
+        header = self._known[at]
+        header.is_gone = True
+        self._known[to].complete(replace(seen, test=header.test, call=header.failure.call, named=header.named), is_text=False)
+
+    def _put_message(self, at: int, seen: SeenFailure) -> None:
+        """Sets the verdict of a failure of which only the header was known."""
+        known = self._known[at]
+        verdict = replace(seen.verdict, thrown_at=seen.verdict.thrown_at or known.verdict.thrown_at)
+        was_other, is_other = known.verdict.resource is None, verdict.resource is None
+        self._others += is_other - was_other
+        known.failure = replace(known.failure, verdict=verdict, is_cut=False)
+        known.is_incomplete = False
+        known.complete(seen, is_text=False)
+        self._index(at, replace(seen, verdict=verdict))
+
+    def _cause_of(self, seen: SeenFailure) -> int | None:
+        """Returns the failure that a text is a consequence of: an echo, an error while it was handled, or an abort after it."""
+        if seen.is_echo:
+            latest = range(len(self._known) - 1, max(-1, len(self._known) - 1 - COMPARED), -1)
+            return next((at for at in latest if self._is_cause(at, seen)), None)
+        status, last = seen.verdict.status, self._last()
+        is_abort = status is Status.CRASH and seen.verdict.error_type == "SIGABRT"
+        at: int | None = None
+        if status is Status.ERROR and not seen.is_suspect:
+            at = seen.follows
+        elif is_abort and last is not None and self._is_near(last, seen):
+            at = last
+        if at is None or not self._is_cause(at, seen):
+            return None
+        return at if self._known[at].failure.kind in _CAUSES else None
+
+    def _is_cause(self, at: int, seen: SeenFailure) -> bool:
+        known = self._known[at]
+        return not known.is_gone and not known.failure.is_echo and known.may_be_of(seen.test)
 
     def place(self, at: int, call: PythonCall) -> None:
         """Sets the call of a failure whose place follows the error in the log."""
-        self._all[at] = replace(self._all[at], call=call)
+        self._known[at].failure = replace(self._known[at].failure, call=call)
 
     def name_functions(self, at: int, named: NamedFunctions) -> None:
         """Adds the functions that lines after the error name."""
-        self._named[at] = self._named[at].joined(named)
+        self._known[at].named = self._known[at].named.joined(named)
 
-    def name(self, node: str, verdict: Verdict | None, line: int, *, is_cut: bool) -> None:
-        """Adds a line of pytest's summary, which has the complete name of a test but only the start of the message.
+    def name(self, node: str, seen: SeenFailure | None, new: Callable[[], Failure]) -> int | None:
+        """Adds a line of pytest's summary, which has the complete name of a test and perhaps the start of the message.
 
-        It belongs to a failure of that test, or to one with that start of a message; else it is a new failure.
+        It belongs to a failure of that test, or to one with that start of a message; else it is a new failure. Returns its
+        position.
         """
-        for at, known in enumerate(self._all):
-            if known.test and same_test(known.test, node):
-                self._all[at] = replace(known, test=max(known.test, node, key=len))
-                return
-        if verdict is None:
-            return
-        for at, known in enumerate(self._all):
-            if not known.test and _may_be_same(verdict, known.verdict):
-                self._all[at] = replace(known, test=node, times=known.times + 1)
-                return
-        self.add(SeenFailure(verdict, test=node, is_cut=is_cut), lambda: Failure(verdict, line, test=node, is_cut=is_cut))
+        for at, known in enumerate(self._known):
+            if not known.is_gone and known.test and same_test(known.test, node) and _agrees(known, seen):
+                known.failure = replace(known.failure, test=max(known.test, node, key=len))
+                return at
+        if seen is None:
+            return None
+        for at, known in enumerate(self._known):
+            if not known.is_gone and not known.test and may_be_start(seen.verdict, known.verdict):
+                known.failure = replace(known.failure, test=node, times=known.failure.times + 1)
+                return at
+        return self.add(seen, new)
 
 
-def _may_be_same(shortened: Verdict, known: Verdict) -> bool:
-    if shortened.status is not Status.ERROR:
-        return error_key(shortened) == error_key(known)
-    return shortened.error_type == known.error_type
+def _agrees(known: _Known, seen: SeenFailure | None) -> bool:
+    """Returns whether a line of a test's summary may be about a failure of that test."""
+    if seen is None or seen.verdict.resource is None or known.verdict.resource is None:
+        return True
+    return error_key(seen.verdict) == error_key(known.verdict) or may_be_part(seen.verdict, known.verdict)
+
+
+def _is_paraphrase(known: _Known, understood: Sequence[_Known]) -> bool:
+    """Returns whether words that are not understood stand near a failure that is."""
+    failure = known.failure
+    return failure.is_suspect and any(
+        one.may_be_of(known.test)
+        and one.failure.line - WORDS_NEAR_LINES <= failure.line <= max(one.last, one.failure.line) + WORDS_NEAR_LINES
+        for one in understood
+    )
+
+
+def _has_cause(known: _Known, causes: Sequence[_Known]) -> bool:
+    return any(one.may_be_of(known.test) for one in causes)

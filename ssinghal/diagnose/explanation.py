@@ -25,6 +25,7 @@ _KINDS = {
     FailureKind.REFUSED: "refused, no memory ran out: ",
     FailureKind.SUSPECT: "looks like a memory failure, but its wording is not known: ",
     FailureKind.CUT: "unknown: the text is cut before its message",
+    FailureKind.ECHO: "unknown: it repeats an error that the text does not have: ",
     FailureKind.CRASH: "not a memory failure, but a crash of native code: ",
     FailureKind.OTHER: "not a memory failure: ",
 }

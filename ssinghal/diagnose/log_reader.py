@@ -50,12 +50,16 @@ ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"O
            b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal",
            b"Tensor(storage")  # fmt: skip
 STARTS_LIMIT = 100  # of errors on one line
+RESULT_LINES = 3  # from a line of pytest's summary without a message to the message
 PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
 
 EMPTY = "the input is empty: was standard error redirected too (2>&1)?"
 
 _EXECUTING = "Executing operation:"
 _BACKTRACE = "--- "
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+# Raised while another error was handled, these are faults of the handler.
+_OWN_FAULTS = ("TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "IndexError", "ImportError")
 _SOURCE_MARK = re.compile(r">   +$")  # put by pytest before a line of source
 
 
@@ -89,11 +93,15 @@ class _PendingStatement(_PendingText):
 
 @dataclass
 class _PendingError(_PendingText):
-    """The message of an error. ``marked``: by pytest, as an exception. ``added``: characters of the lines after the first."""
+    """The message of an error. ``marked``: by pytest, as an exception. ``added``: characters of the lines after the first.
+
+    ``test``: the one whose summary line it begins in.
+    """
 
     start: Start = field(kw_only=True)
     marked: bool = False
     added: int = 0
+    test: str = ""
 
     def accepts(self, words: str, entry: _Entry) -> bool:
         line, prefix = entry.line, entry.prefix
@@ -125,6 +133,9 @@ class _Process:
     signalled: int | None = None  # the line that reports a signal whose name is still to come
     printed: PrintedCall = field(default_factory=PrintedCall)  # by TTNN, last
     has_ended: bool = False  # with a C++ exception, which aborts
+    named_test: tuple[str, int] = ("", 0)  # by a line of pytest's summary without a message, and that line
+    kept_at: int = 0  # the last line of the failure kept last
+    follows: int | None = None  # the failure that was being handled when the next one was raised
 
 
 class _Entry(NamedTuple):
@@ -280,13 +291,17 @@ class _Reader:
         entry.process.traceback.close()
         node, text = result
         start = next(error_starts(text, Prefix.of(text)), None)
-        verdict = None
-        is_cut = text.endswith("...")
-        if start is not None:
-            message = read_message(replace(start, short=True), [text[start.at :]], [len(text)])
-            verdict = message.verdict if message else translate_error(start.error_type, text[start.at :])
-            is_cut = verdict.status is Status.ERROR and (is_cut or (message is not None and message.is_cut))
-        self.failures.name(node, verdict, entry.line.number, is_cut=is_cut)
+        if start is None:
+            if self.failures.name(node, None, _none) is None:
+                entry.process.named_test = (node, entry.line.number)
+            return True
+        words = text[start.at :]
+        start = replace(start, short=True)
+        error = _PendingError(entry.line.number, [words], [len(entry.line.text)], entry.quoted, start=start, test=node)
+        if text.endswith("..."):
+            self._keep_error(entry.process, error)
+        else:
+            self._pending[entry.process.name] = error
         return True
 
     def _take_crash(self, entry: _Entry) -> bool:
@@ -316,6 +331,8 @@ class _Reader:
     def _follow_traceback(self, entry: _Entry) -> bool:
         """Shows the line to the traceback of its process, but leaves it to the next recogniser: an error may start in it."""
         process, line, prefix = entry
+        if entry.body.startswith(_CHAINED) and line.number - process.kept_at <= 2 * MESSAGE_LINES:
+            process.follows = process.traced
         marked = _SOURCE_MARK.search(line.text, 0, prefix.end) is not None
         process.traceback.feed(entry.body, prefix.end, marked=marked)
         self._has_open_arguments = process.traceback.arguments.is_open
@@ -333,7 +350,7 @@ class _Reader:
             for start in error_starts(line.text, prefix, inside=line.inside)
             if (start.at < line.own or not line.cut)
             and (
-                start.error_type == "RuntimeError"
+                start.error_type.endswith("RuntimeError")  # and XlaRuntimeError
                 or start.error_type.endswith(FRAMEWORK_MEMORY)
                 or process.traceback.active
                 or prefix.marked
@@ -361,7 +378,10 @@ class _Reader:
 
     def _keep_error(self, process: _Process, error: _PendingError) -> None:
         message = read_message(error.start, error.lines, error.widths)
-        if message is not None:
+        if error.test:
+            message = message or Message(translate_error(error.start.error_type, error.lines[0]), 1)
+            self._keep_result(process, error, message)
+        elif message is not None:
             self._keep(process, error.number, message)
             process.has_ended = process.has_ended or error.start.ends_process
         for at in range(message.lines if message else 1, len(error.lines)):  # the lines taken may have more errors
@@ -369,6 +389,13 @@ class _Reader:
             if start is not None:
                 rest = _PendingError(error.number + at, error.lines[at:], error.widths[at:], start=start)
                 return self._keep_error(process, rest)
+
+    def _keep_result(self, process: _Process, error: _PendingError, message: Message) -> None:
+        """Keeps the message of a line of pytest's summary."""
+        verdict, number, test = message.verdict, error.number, error.test
+        is_cut = verdict.status is Status.ERROR and (message.is_cut or error.lines[message.lines - 1].endswith("..."))
+        seen = SeenFailure(verdict, process.name, test, is_cut=is_cut, line=number)
+        self.failures.name(test, seen, lambda: Failure(verdict, number, process=process.name, test=test, is_cut=is_cut))
 
     def _keep_unnamed_signal(self, process: _Process) -> None:
         """Keeps the crash whose signal was never named."""
@@ -378,7 +405,8 @@ class _Reader:
 
     def _keep(self, process: _Process, number: int, message: Message) -> None:
         traceback, verdict, is_cut = process.traceback, message.verdict, message.is_cut
-        call, test, tensors = traceback.call, traceback.test, traceback.tensors
+        call, tensors = traceback.call, traceback.tensors
+        test = traceback.test or (process.named_test[0] if number - process.named_test[1] <= RESULT_LINES else "")
         printed, keywords = process.printed, traceback.arguments.keywords
         logged = process.functions.names or printed.functions
         named = NamedFunctions(source=traceback.functions, own=traceback.own, log=logged)
@@ -401,12 +429,18 @@ class _Reader:
                 is_cut=is_cut,
             )
 
-        at = self.failures.add(SeenFailure(verdict, process.name, test, call, named, is_cut), new_failure)
+        follows = None if verdict.error_type in _OWN_FAULTS else process.follows
+        seen = SeenFailure(verdict, process.name, test, call, named, is_cut, line=number, follows=follows)
+        at = self.failures.add(seen, new_failure)
         process.unplaced = at if call is not None and not call.where else None
-        process.traced = at
+        process.traced, process.kept_at, process.follows = at, number + message.lines, None
         process.functions.fail()
         process.printed = PrintedCall()
         traceback.end()
+
+
+def _none() -> Failure:
+    raise AssertionError("a line without a message makes no failure")
 
 
 def _operation(statement: _PendingStatement, aliases: Mapping[str, str]) -> Operation | None:

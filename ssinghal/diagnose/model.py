@@ -8,7 +8,7 @@ from typing import Any
 
 from ssinghal.core.memory_config import MemoryRequest, Sharding
 from ssinghal.core.record import Status, Verdict
-from ssinghal.core.tensors import TensorSpec, TextEnum, format_shape
+from ssinghal.core.tensors import DType, Shape, TensorSpec, TextEnum, format_shape
 from ssinghal.errors import InvalidCase
 
 
@@ -85,8 +85,18 @@ class FailureKind(TextEnum):
     REFUSED = "refused"  # TTNN, or a compiler before it, refuses a placement or an argument: no memory ran out
     SUSPECT = "suspect"  # it looks like a memory failure, but its wording is not known
     CUT = "cut"  # only the start of the message is there
+    ECHO = "echo"  # it only reports that another error happened, which the text does not have
     CRASH = "crash"  # native code ended the process
     OTHER = "other"  # anything else
+
+
+@dataclass(frozen=True)
+class PrintedShape:
+    """A tensor of which a text prints the shape and perhaps the dtype, on ``line``: an operand, a result, or another one."""
+
+    shape: Shape
+    dtype: DType | None = None
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,15 +106,18 @@ class Failure:
     ``verdict``: from ``translate_error`` (``oom`` with its numbers, ``unsupported``, ``error``), or ``crash`` of a process that
     a signal ended, which says nothing about memory.
     ``line``: where its text starts. ``times``: how often the text occurs (a log repeats an error on its way up the stack).
-    ``process``: the rank or process that a prefix of the line names, "" where none does.
+    ``process``: the rank or process that a prefix of the line names, "" where none does. ``processes``: all that failed alike.
     ``operation``: the last one that the same process started before it. ``started``: how many it had started by then.
     ``test``: the pytest node id that the failure belongs to, where the log has it.
     ``functions``: those of TTNN, without ``ttnn.``, that may have been running according to the text, the likeliest first.
+    ``mentioned``: those that it only mentions: near the message, or in the name of the test. They may not have run.
+    ``shapes``: of tensors, printed near the message, in the text's order.
     ``tensors``: the operands in order, where the text shows all of them; their memory is assumed.
     ``printed``: the operands in order with their memory, where TTNN printed them.
     ``arguments``: those by name that the text shows, as it writes them.
     ``is_cut``: the text has only the start of the message, so what failed is unknown.
     ``is_suspect``: the text looks like a memory failure and is not understood; ``verdict`` has its words alone.
+    ``is_echo``: the text only reports that another error happened, and the text does not have that one.
     """
 
     verdict: Verdict
@@ -121,6 +134,10 @@ class Failure:
     arguments: Mapping[str, str] = field(default_factory=dict)
     is_cut: bool = False
     is_suspect: bool = False
+    is_echo: bool = False
+    processes: tuple[str, ...] = ()
+    mentioned: tuple[str, ...] = ()
+    shapes: tuple[PrintedShape, ...] = ()
 
     @property
     def kind(self) -> FailureKind:
@@ -130,6 +147,8 @@ class Failure:
             return FailureKind.SUSPECT
         if self.is_cut:
             return FailureKind.CUT
+        if self.is_echo:
+            return FailureKind.ECHO
         by_status = {Status.CRASH: FailureKind.CRASH, Status.UNSUPPORTED: FailureKind.REFUSED}
         return by_status.get(self.verdict.status, FailureKind.OTHER)
 

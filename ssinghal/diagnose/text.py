@@ -12,7 +12,7 @@ from ssinghal.core.record import Resource, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.candidates import Candidate
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
-from ssinghal.diagnose.model import FailureKind, Operation
+from ssinghal.diagnose.model import Failure, FailureKind, Operation
 from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, requested_memory
 from ssinghal.diagnose.replay import Replay
 from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
@@ -21,6 +21,8 @@ from ssinghal.remedy.text import RemedyReport, to_json
 from ssinghal.remedy.text import lines as remedy_lines
 from ssinghal.remedy.trial import LiveSet
 
+_UNKNOWN = (FailureKind.CUT, FailureKind.ECHO, FailureKind.SUSPECT)  # kinds that do not show whether a memory ran out
+MAX_PROCESSES = 8  # that are named
 OF_CALL = ("total_bytes", "banks", "bytes_per_bank", "program_bytes")  # numbers of a message that depend on the call alone
 
 
@@ -28,7 +30,7 @@ def explanation_lines(diagnosis: Diagnosis) -> list[str]:
     """Formats what needs no device: what failed, where, why, and which call it was."""
     failure = diagnosis.failure
     times = f", {failure.times} times" if failure.times > 1 else ""
-    process = f" (process {failure.process})" if failure.process else ""
+    process = _processes(failure)
     headline = diagnosis.explanation.headline
     is_one = len(diagnosis.functions) == 1 or _is_in_source(diagnosis)
     within = f"{diagnosis.functions[0]}: " if diagnosis.functions and is_one and failure.operation is None else ""
@@ -37,6 +39,15 @@ def explanation_lines(diagnosis: Diagnosis) -> list[str]:
     why = [f"  {line}" for line in diagnosis.explanation.lines() if line != headline]
     out += ["why:", *why] if why else []
     return [*out, *_call_lines(diagnosis)] if diagnosis.is_memory else out
+
+
+def _processes(failure: Failure) -> str:
+    """Returns the processes that failed alike, in parentheses."""
+    names = failure.processes or ((failure.process,) if failure.process else ())
+    if len(names) < 2:
+        return f" (process {names[0]})" if names else ""
+    more = f" and {len(names) - MAX_PROCESSES} more" if len(names) > MAX_PROCESSES else ""
+    return f" (processes {', '.join(names[:MAX_PROCESSES])}{more})"
 
 
 def replay_lines(diagnosis: Diagnosis) -> list[str]:
@@ -177,9 +188,12 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "line": failure.line,
         "times": failure.times,
         "process": failure.process,
+        "processes": list(failure.processes),
         "test": failure.test,
         "kind": str(failure.kind),
-        "memory_failure": None if failure.kind in (FailureKind.CUT, FailureKind.SUSPECT) else diagnosis.is_memory,
+        "memory_failure": None
+        if failure.kind in (FailureKind.CUT, FailureKind.ECHO, FailureKind.SUSPECT)
+        else diagnosis.is_memory,
         "cut": failure.is_cut,
         "headline": diagnosis.explanation.headline,
         "functions": list(diagnosis.functions),

@@ -1,0 +1,211 @@
+"""One failure is reported once, whatever repeats it; failures that differ stay apart."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from ssinghal.core.record import Resource
+from ssinghal.diagnose.echoes import is_echo
+from ssinghal.diagnose.log_reader import read_log
+from ssinghal.diagnose.model import Failure, FailureKind
+
+HEADER = "TT_FATAL @ /project/tt_metal/impl/allocator/bank_manager.cpp:462: address.has_value()"
+SHORT = "Out of Memory: Not enough space to allocate {0} B L1 buffer across 64 banks, where each bank needs to store {1} B"
+OOM = SHORT.format(41943040, 655360) + ", but bank size is 1393312 B"
+STATS = " (allocated: 917504 B, free: 475808 B, largest free block: 475808 B)"
+CLASH = (
+    "Statically allocated circular buffers in program {program} clash with L1 buffers on core range [0-0 - 7-7]."
+    " L1 buffer allocated at 709760 and static circular buffer region ends at {end}"
+)
+LOGGED = "2026-03-04 10:00:00.000 | critical |          Always | TT_FATAL: {} (assert.hpp:104)\n"
+CALL = 'Traceback (most recent call last):\n  File "/home/me/model.py", line 12, in f\n    y = ttnn.matmul(a, b)\n'
+STATUS = "Bad StatusOr access: INTERNAL: Error code: 13"
+
+
+def failures(text: str) -> tuple[Failure, ...]:
+    return read_log(io.BytesIO(text.encode()), "log").failures
+
+
+def only(text: str) -> Failure:
+    (failure,) = failures(text)
+    return failure
+
+
+# ---- echoes ----
+
+ECHOES = [
+    f"RuntimeError: {STATUS}\n",
+    f"E       RuntimeError: {STATUS}\n",
+    "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: Error code: 13\n",
+    "jax.errors.JaxRuntimeError: INTERNAL: Error code: 13\n",
+    "(APIServer pid=11) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n",
+    "(EngineCore_DP0 pid=340) ERROR 04-20 18:51:38 [core.py:700] RuntimeError: EngineCore failed to start.\n",
+    "Traceback (most recent call last):\nvllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack"
+    " trace (above) for the root cause.\n",
+    "Traceback (most recent call last):\nsubprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit"
+    " status 1.\n",
+    "Traceback (most recent call last):\nWorkerException: WorkerProc initialization failed due to an exception in a background"
+    " process. See stack trace for root cause.\n",
+]
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+@pytest.mark.parametrize("before", [False, True])
+def test_an_echo_is_no_failure_beside_its_cause(echo: str, before: bool) -> None:
+    failure = only(echo + LOGGED.format(OOM) if before else LOGGED.format(OOM) + echo)
+    assert (failure.kind, failure.verdict.bytes_per_bank, failure.times) == (FailureKind.MEMORY, 655360, 1)
+
+
+@pytest.mark.parametrize("echo", ECHOES)
+def test_an_echo_alone_leaves_the_cause_open(echo: str) -> None:
+    failure = only(echo)
+    assert failure.kind is FailureKind.ECHO
+    assert only(echo * 3).times == 3
+
+
+def test_the_traceback_of_an_echo_is_that_of_the_failure() -> None:
+    failure = only(LOGGED.format(OOM) + CALL + f"RuntimeError: {STATUS}\n")
+    assert failure.call is not None
+    assert (failure.call.where, failure.functions) == ("/home/me/model.py:12", ("matmul",))
+
+
+def test_an_echo_of_another_test_stays() -> None:
+    parts = [
+        f"_____ test_a _____\n{CALL}RuntimeError: {STATUS}\n",
+        f"_____ test_b _____\n{CALL}RuntimeError: {HEADER}\ninfo:\n{OOM}\n",
+    ]
+    for order in (parts, parts[::-1]):
+        kinds = {failure.test: failure.kind for failure in failures("".join(order))}
+        assert kinds == {"test_a": FailureKind.ECHO, "test_b": FailureKind.MEMORY}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Task was killed due to the node running low on memory.",
+        "Worker process died: out of memory",
+        "INTERNAL: conv2d has no program for this grid",
+        "Failed to execute: shape mismatch",
+        "Engine V1 does not support this model",
+        "Process group is not initialized",
+        "bad input",
+    ],
+)
+def test_a_message_with_a_cause_is_no_echo(message: str) -> None:
+    failure = only(f"RuntimeError: {message}\n")
+    assert not is_echo(failure.verdict)
+    assert len(failures(f"{LOGGED.format(OOM)}RuntimeError: {message}\n")) == 2
+
+
+def test_an_error_raised_from_the_failure_is_a_consequence() -> None:
+    raised = f"{CALL}RuntimeError: {HEADER}\ninfo:\n{OOM}\nbacktrace:\n --- f()\n\n"
+    direct = "The above exception was the direct cause of the following exception:\n\n"
+    during = "During handling of the above exception, another exception occurred:\n\n"
+    end = 'Traceback (most recent call last):\n  File "/home/me/run.py", line 3, in g\n    run()\n'
+    assert only(f"{raised}{direct}{end}RuntimeError: cannot run layer 3\n").kind is FailureKind.MEMORY
+    assert only(f"{raised}{during}{end}ModelError: cannot run layer 3\n").kind is FailureKind.MEMORY
+    handler = failures(f"{raised}{during}{end}TypeError: report() missing 1 required positional argument: 'out'\n")
+    assert [failure.kind for failure in handler] == [FailureKind.MEMORY, FailureKind.OTHER]
+    unrelated = failures(f"{raised}{end}RuntimeError: cannot run layer 3\n")
+    assert [failure.kind for failure in unrelated] == [FailureKind.MEMORY, FailureKind.OTHER]
+
+
+def test_an_abort_after_the_failure_is_its_end() -> None:
+    abort = "Fatal Python error: Aborted\n"
+    assert only(LOGGED.format(OOM) + abort).kind is FailureKind.MEMORY
+    apart = LOGGED.format(OOM) + "step done\n" * 100 + abort
+    assert [failure.kind for failure in failures(apart)] == [FailureKind.MEMORY, FailureKind.CRASH]
+    fault = LOGGED.format(OOM) + "Segmentation fault (core dumped)\n"
+    assert [failure.kind for failure in failures(fault)] == [FailureKind.MEMORY, FailureKind.CRASH]
+
+
+# ---- a message in parts ----
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"FAILED tests/test_a.py::test_b[1] - RuntimeError: {HEADER}\ninfo:\n{OOM}\nbacktrace:\n --- f()\n1 failed in 3.21s\n",
+        f"FAILED tests/test_a.py::test_b[1] - RuntimeError: {HEADER}\ninfo:\n{OOM[:87]}\n{OOM[88:]}\n",
+        f"FAILED tests/test_a.py::test_b[1]\n    - RuntimeError: {HEADER}\n\n{LOGGED.format(OOM)}",
+        f"FAILED tests/test_a.py::test_b[1] - RuntimeError: {HEADER[:40]}...\n\n{LOGGED.format(OOM)}",
+        f"{LOGGED.format(OOM)}FAILED tests/test_a.py::test_b[1] - RuntimeError: {HEADER}\n",
+        f"E   RuntimeError: {HEADER}\nE   info:\nE   {OOM}\nE   backtrace:\n\na.py:9: RuntimeError\n"
+        f"FAILED tests/test_a.py::test_b[1] - RuntimeError: {HEADER}\n",
+        f"FAILED tests/test_a.py::test_b[1] - RuntimeError: {OOM}\n{LOGGED.format(OOM)}",
+        f"FAILED tests/test_a.py::test_b[1] - RuntimeError: {HEADER}\nE   RuntimeError: {HEADER}\nE   info:\nE   {OOM}\n",
+    ],
+)
+def test_summary_and_message_are_one_failure(text: str) -> None:
+    failure = only(text)
+    assert failure.test == "tests/test_a.py::test_b[1]"
+    assert (failure.verdict.resource, failure.verdict.total_bytes) == (Resource.L1_BUFFER, 41943040)
+    assert not failure.is_cut
+
+
+def test_summary_of_another_place_is_another_failure() -> None:
+    other = HEADER.replace("bank_manager.cpp:462", "program.cpp:917")
+    text = f"RuntimeError: {HEADER}\ninfo:\n{OOM}\nFAILED a.py::b - RuntimeError: {other}\n"
+    assert [failure.is_cut for failure in failures(text)] == [False, True]
+
+
+def test_summary_lines_of_two_tests_are_not_joined() -> None:
+    text = f"FAILED a.py::b - RuntimeError: {HEADER}\nFAILED a.py::c - RuntimeError: {HEADER}\ninfo:\n{OOM}\n"
+    assert [(failure.test, failure.is_cut) for failure in failures(text)] == [("a.py::b", True), ("a.py::c", False)]
+
+
+def test_a_header_far_from_a_message_is_not_its_header() -> None:
+    text = f"RuntimeError: {HEADER}\n" + "step\n" * 200 + LOGGED.format(OOM)
+    assert len(failures(text)) == 2
+    near = f"RuntimeError: {HEADER}\n| pod-7 |\n{LOGGED.format(OOM)}"
+    assert only(near).verdict.thrown_at == "tt_metal/impl/allocator/bank_manager.cpp:462"
+
+
+# ---- equal figures ----
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_text_with_fewer_figures_is_the_same_failure(first: int) -> None:
+    texts = [f"RuntimeError: {SHORT.format(41943040, 655360)}\n", LOGGED.format(OOM + STATS)]
+    failure = only(texts[first] + "step\n" + texts[1 - first])
+    assert (failure.verdict.free_bytes, failure.verdict.largest_free_bytes, failure.times) == (475808, 475808, 2)
+
+
+def test_failures_of_other_figures_stay_apart() -> None:
+    texts = [
+        OOM + STATS,
+        (OOM + STATS).replace("475808", "475776"),
+        OOM.replace("64 banks", "56 banks"),
+        OOM.replace("L1", "DRAM"),
+    ]
+    assert len(failures("".join(map(LOGGED.format, texts)))) == len(texts)
+    clashes = [CLASH.format(program=7, end=end) for end in (1364672, 1364704)]
+    assert len(failures("".join(map(LOGGED.format, clashes)))) == 2
+
+
+def test_a_retry_in_another_program_is_counted() -> None:
+    text = "".join(LOGGED.format(CLASH.format(program=program, end=1364672)) for program in (10594, 10652, 10710))
+    assert only(text).times == 3
+
+
+def test_ranks_that_fail_alike_are_one_failure() -> None:
+    lines = [
+        f"[1,{rank}]<stderr>: RuntimeError: {HEADER}\n[1,{rank}]<stderr>: info:\n[1,{rank}]<stderr>: {OOM}\n"
+        for rank in range(4)
+    ]
+    failure = only("".join(lines))
+    assert (failure.times, failure.process, failure.processes) == (4, "1,0", ("1,0", "1,1", "1,2", "1,3"))
+    other = lines[3].replace("41943040", "20971520").replace("655360", "327680")
+    assert [f.processes for f in failures("".join(lines[:3]) + other)] == [("1,0", "1,1", "1,2"), ("1,3",)]
+
+
+def test_a_log_without_prefixes_and_the_engines_traceback_are_one_failure() -> None:
+    engine = "".join(
+        f"(EngineCore_DP0 pid=340) ERROR 04-20 18:51:38 [core.py:940] {line}\n"
+        for line in f"{CALL}RuntimeError: {OOM}".split("\n")
+    )
+    failure = only(LOGGED.format(OOM) + engine)
+    assert failure.call is not None
+    assert (failure.times, failure.functions, failure.processes) == (2, ("matmul",), ("EngineCore_DP0 pid=340",))
