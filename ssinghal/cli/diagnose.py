@@ -158,6 +158,6 @@ def _write_script(path: Path, diagnoses: Sequence[Diagnosis]) -> None:
     result = replay.result
     about = [
         f"{call_text(result.trial.case)}, reported: {diagnosis.failure.verdict.message}",
-        f"on {result.device_mode} {result.board}, ttnn {result.ttnn}: {replay.outcome(())}",
+        f"on {result.device_mode} {result.board}, ttnn {result.ttnn}: {replay.outcome()}",
     ]
     write_whole(path, script(result, about))

@@ -229,11 +229,11 @@ def _replays(
     case: Case, diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None
 ) -> tuple[tuple[Replay, ...], tuple[str, ...]]:
     """Returns a replay on each release, and why there is none on the others."""
-    reported, trace = diagnosis.failure.verdict, diagnosis.explanation.fingerprint.trace_region_bytes
+    reported, fingerprint = diagnosis.failure.verdict, diagnosis.explanation.fingerprint
     replays, why_not = [], []
     for release in releases:
         try:
-            replayed = replay(case, reported, pools, release, live, trace)
+            replayed = replay(case, reported, pools, release, live, fingerprint.trace_region_bytes, fingerprint.bases)
         except InvalidCase as error:
             why_not.append(f"no replay on ttnn {release}: {error}")
             continue

@@ -3,54 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource, Status, Verdict, sentence
-from ssinghal.core.tensors import Board, BufferType, round_up
+from ssinghal.core.tensors import TextEnum
+from ssinghal.diagnose.comparison import OF_CALL, BaseShift, ComparedNumber, base_shift, compared
 from ssinghal.diagnose.fingerprint import memory_of
+from ssinghal.diagnose.live_sets import implied_live_sets, least_live_set
 from ssinghal.diagnose.mlir_to_case import case_of
 from ssinghal.diagnose.model import Operation
 from ssinghal.errors import InvalidCase
-from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
-from ssinghal.remedy.trial import LiveSet, Resident, TrialResult
-
-NUMBERS = (
-    "total_bytes", "banks", "bytes_per_bank", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
-    "program_bytes", "limit_bytes", "tensor_address", "cores",
-)  # fmt: skip
-AT_ADDRESS = ("program_bytes", "tensor_address")  # grow with the bytes that a build reserves; the rest of a bank shrinks
-MAX_HOLES = 16
+from ssinghal.remedy.trial import LiveSet, TrialResult
 
 
-@dataclass(frozen=True)
-class ComparedNumber:
-    """A number of the message, as reported and as replayed (None where the replay's message lacks it)."""
+class LiveSource(TextEnum):
+    """Where the buffers that a replay places before the call come from."""
 
-    name: str
-    reported: int | str
-    replayed: int | str | None
-
-    @property
-    def equal(self) -> bool:
-        return self.reported == self.replayed
-
-    def __str__(self) -> str:
-        name = self.name.replace("_", " ")
-        if isinstance(self.reported, int) and isinstance(self.replayed, int):
-            return f"{name} {self.replayed:,}, reported {self.reported:,} ({self.replayed - self.reported:+,})"
-        return f"{name} {self.replayed}, reported {self.reported}"
+    NONE = "none"
+    GIVEN = "given"  # by the user
+    IMPLIED = "implied"  # by the numbers of the message, which the call alone does not have
+    LEAST = "least"  # the message does not show what was allocated; with less the call would fit
 
 
 @dataclass(frozen=True)
 class Replay:
     """The result of the call on one board and release, with ``live`` allocated before.
 
-    ``live_is_least``: the message does not show what was allocated, and with less the call would fit. ``numbers``: those of the
-    reported message. ``later``: results of operations that never ran, tried where the call itself fits.
+    ``numbers``: those of the reported message. ``later``: results of operations that never ran, tried where the call itself
+    fits. ``shift``: the difference of reserved bases that explains the numbers that are not equal.
     """
 
     result: TrialResult
@@ -58,20 +42,34 @@ class Replay:
     live: LiveSet
     numbers: tuple[ComparedNumber, ...]
     later: tuple[LaterOperation, ...] = ()
-    live_is_least: bool = False
+    live_from: LiveSource = LiveSource.NONE
+    shift: BaseShift | None = None
 
     @property
     def same_kind(self) -> bool:
         """Whether the replay ran out of the same resource as reported."""
-        return self.result.verdict.status is Status.OOM and self.result.verdict.resource is self.reported.resource
+        verdict = self.result.verdict
+        memory = memory_of(verdict)
+        same = verdict.resource is self.reported.resource or (memory is not None and memory is memory_of(self.reported))
+        return verdict.status is Status.OOM and same
 
     @property
     def same_numbers(self) -> bool:
         """Whether the replay failed with all numbers of the reported message."""
         return self.same_kind and all(number.equal for number in self.numbers)
 
-    def outcome(self, bases: Sequence[int]) -> str:
-        """Describes in a line whether it fails here, and with the same numbers. ``bases``: reserved by the report's builds."""
+    @property
+    def is_exact(self) -> bool:
+        """Whether the replay failed with the numbers of the message, up to one difference of reserved bases."""
+        return self.same_numbers or (self.same_kind and self.shift is not None)
+
+    @property
+    def explains(self) -> bool:
+        """Whether the call requests what the message has; what else was allocated, and the bank, may differ."""
+        return self.is_exact or (self.same_kind and all(n.equal for n in self.numbers if n.name in OF_CALL))
+
+    def outcome(self) -> str:
+        """Describes in a line whether it fails here, and with the same numbers."""
         verdict = self.result.verdict
         if verdict.status is Status.FITS:
             return "it fits"
@@ -83,22 +81,8 @@ class Replay:
             return f"it fails with the same numbers, all {len(self.numbers)}"
         differing = [number for number in self.numbers if not number.equal]
         equal = f"{len(self.numbers) - len(differing)} of {len(self.numbers)} numbers equal"
-        return f"it fails in the same way, {equal}: {'; '.join(map(str, differing))}{self._cause(differing, bases)}"
-
-    def _cause(self, differing: Sequence[ComparedNumber], bases: Sequence[int]) -> str:
-        """Names the reserved bases as the cause where all numbers differ by the difference of those."""
-        here = self.result.reserved_base_bytes
-        if here is None or not differing:
-            return ""
-        gaps = {
-            number.replayed - number.reported if number.name in AT_ADDRESS else number.reported - number.replayed
-            for number in differing
-            if isinstance(number.replayed, int) and isinstance(number.reported, int)
-        }
-        for base in bases:
-            if gaps == {here - base}:
-                return f"; that is the difference of the reserved bases, {here:,} here and {base:,} B there"
-        return ""
+        cause = f"; {self.shift.line()}" if self.shift else ""
+        return f"it fails in the same way, {equal}: {'; '.join(map(str, differing))}{cause}"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the replay as plain values."""
@@ -112,7 +96,9 @@ class Replay:
             "same_figures": self.same_numbers,
             "figures": [asdict(number) | {"equal": number.equal} for number in self.numbers],
             "live": [{"memory": str(r.memory), "bytes_per_bank": r.bytes_per_bank, "freed": r.freed} for r in self.live],
-            "live_is_least": self.live_is_least,
+            "live_from": str(self.live_from),
+            "live_is_least": self.live_from is LiveSource.LEAST,
+            "base_shift": None if self.shift is None else {"here": self.shift.here_bytes, "there": self.shift.there_bytes},
             "later": [later.to_json() for later in self.later],
             "code": list(self.result.code),
         }
@@ -145,11 +131,13 @@ def replay(
     release: str = "",
     live: LiveSet | None = None,
     trace_region_bytes: int = 0,
+    bases: Sequence[int] = (),
 ) -> Replay:
     """Runs ``case`` on the board of ``pools`` with ``release`` (their own where empty).
 
-    ``live``: buffers allocated before it. Without them the call first runs alone, which shows what it takes by itself, and then
-    with the buffers that the message implies.
+    ``live``: buffers allocated before it. Without them the call first runs alone, which shows what it takes by itself. Where it
+    then has other numbers than the message, it runs again with the buffers that the message implies, and these stand only if
+    the call then requests what the message has. ``bases``: reserved by the builds that the report points to.
 
     Raises:
         InvalidCase: the call cannot be made at all.
@@ -157,24 +145,27 @@ def replay(
     board = pools.board_of(release, trace_region_bytes)
     problem = Problem.of(case, reported, board, trace_region_bytes=trace_region_bytes)
 
-    def replay_with(residents: LiveSet) -> Replay:
+    def replay_with(residents: LiveSet, source: LiveSource) -> Replay:
         result = pools.run(pools.on(release, problem.trial(live=residents)))
-        return Replay(result, reported, residents, tuple(_numbers(reported, result.verdict)))
+        numbers = tuple(compared(reported, result.verdict))
+        shift = base_shift(reported, numbers, result.reserved_base_bytes, problem.board, bases)
+        return Replay(result, reported, residents, numbers, live_from=source, shift=shift)
 
     if live is not None:
-        return replay_with(live)
-    alone = replay_with(())
-    if alone.same_numbers:
+        return replay_with(live, LiveSource.GIVEN if live else LiveSource.NONE)
+    alone = replay_with((), LiveSource.NONE)
+    if alone.is_exact:
         return alone
     replays: list[Replay] = []
     for residents in implied_live_sets(reported, problem.case, problem.board, alone.result.verdict):
-        replays.append(replay_with(residents))
-        if replays[-1].same_numbers:
+        replays.append(replay_with(residents, LiveSource.IMPLIED))
+        if replays[-1].is_exact:
             return replays[-1]
     if replays and reported.resource is not Resource.CLASH:  # in a clash, the call's own tensors may reach as low as live ones
-        return max(replays, key=lambda replayed: sum(number.equal for number in replayed.numbers))
+        best = max(replays, key=lambda replayed: sum(number.equal for number in replayed.numbers))
+        return best if best.explains or not alone.explains else alone
     least = least_live_set(reported, problem.case, problem.board) if alone.result.works else ()
-    return replace(replay_with(least), live_is_least=True) if least else alone
+    return replay_with(least, LiveSource.LEAST) if least else alone
 
 
 def replay_later(operations: Sequence[Operation], pools: DevicePools, release: str = "") -> Iterator[LaterOperation]:
@@ -190,80 +181,3 @@ def replay_later(operations: Sequence[Operation], pools: DevicePools, release: s
         yield LaterOperation(operation, verdict)
         if verdict.status is Status.OOM:
             return
-
-
-def _numbers(reported: Verdict, replayed: Verdict) -> Iterator[ComparedNumber]:
-    for name in NUMBERS:
-        value = getattr(reported, name)
-        if value not in (None, ""):
-            yield ComparedNumber(name, value, getattr(replayed, name))
-
-
-def implied_live_sets(verdict: Verdict, case: Case, board: Board, alone: Verdict) -> Iterator[LiveSet]:
-    """Yields what else may have been allocated for the numbers of the message: none where it shows only the call's own tensors.
-
-    It is what was allocated less what the call itself had placed by then. That is known from the call ``alone``, if it fails
-    for the same buffer; otherwise each tensor of the size that failed may have been the one. Equal holes are left where the
-    largest free block was smaller than all free bytes.
-    """
-    if verdict.resource is Resource.CLASH:
-        yield from filter(None, [_live_above(verdict, case, board)])
-        return
-    memory = memory_of(verdict)
-    if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is None or verdict.free_bytes is None:
-        return
-    same_buffer = (alone.total_bytes, alone.bytes_per_bank) == (verdict.total_bytes, verdict.bytes_per_bank)
-    shown = [alone.allocated_bytes] if same_buffer and alone.allocated_bytes is not None else []
-    largest = verdict.largest_free_bytes if verdict.largest_free_bytes is not None else verdict.free_bytes
-    for own in dict.fromkeys([*shown, *_own_bytes(verdict, estimate(case, board), memory)]):
-        other = verdict.allocated_bytes - own
-        if other > 0:
-            yield tuple(_with_holes(memory, other, verdict.free_bytes - largest, largest, board.granule_bytes))
-
-
-def _live_above(verdict: Verdict, case: Case, board: Board) -> LiveSet:
-    """Returns the L1 tensors that reach from the address of the message to the end of the bank, without the call's own."""
-    if verdict.tensor_address is None:
-        return ()
-    top = board.l1_end_bytes - board.l1_small_bytes
-    own = sum(a.booked_bytes_per_bank for a in estimate(case, board).allocations if a.spec.memory.buffer is BufferType.L1)
-    other = top - verdict.tensor_address - own
-    return (Resident(BufferType.L1, other),) if other > 0 else ()
-
-
-def least_live_set(verdict: Verdict, case: Case, board: Board) -> LiveSet:
-    """Returns the minimum with which the buffer just does not fit, for a message that has only the size of the banks.
-
-    Empty where the buffer exceeds a complete bank.
-    """
-    memory, bank, need = memory_of(verdict), verdict.bank_bytes, verdict.bytes_per_bank
-    if memory not in (BufferType.L1, BufferType.DRAM) or verdict.allocated_bytes is not None or bank is None or need is None:
-        return ()
-    room = bank - _own_bytes(verdict, estimate(case, board), memory)[0] - need
-    return () if room < 0 else (Resident(memory, round_up(room + 1, board.granule_bytes)),)
-
-
-def _own_bytes(verdict: Verdict, estimated: MemoryEstimate, memory: BufferType) -> list[int]:
-    """Returns the bytes of the call's tensors that are placed before each that may be the one that failed.
-
-    Results of its size come first, then operands of it; where there is neither, all operands are placed.
-    """
-    placed = [a for a in estimated.allocations if a.spec.memory.buffer is memory]
-    operands = [a for a in placed if a.label.startswith("input")]
-    failed = (verdict.total_bytes, verdict.bytes_per_bank)
-    alike = [i for i, a in enumerate(placed) if (a.allocated_bytes, a.bytes_per_bank) == failed]
-    order = [*(i for i in alike if placed[i] not in operands), *(i for i in alike if placed[i] in operands)]
-    return [sum(a.booked_bytes_per_bank for a in placed[:at]) for at in order or [len(operands)]]
-
-
-def _with_holes(memory: BufferType, total: int, holes: int, largest: int, granule: int) -> Iterator[Resident]:
-    """Yields residents of ``total`` bytes, between which ``holes`` bytes are left in blocks no larger than ``largest``."""
-    count = -(-holes // largest) if holes and largest else 0
-    if not 0 < count <= MAX_HOLES or total < (count + 1) * granule:
-        yield Resident(memory, total)
-        return
-    each, more = divmod(holes // granule, count)
-    for number in range(count):
-        yield Resident(memory, (each + (number < more)) * granule, freed=True)
-        yield Resident(memory, granule)
-    yield Resident(memory, total - count * granule)

@@ -14,16 +14,20 @@ from ssinghal.diagnose.candidates import Candidate
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
 from ssinghal.diagnose.model import Failure, FailureKind, Operation
 from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, requested_memory
-from ssinghal.diagnose.replay import Replay
+from ssinghal.diagnose.replay import LiveSource, Replay
 from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
 from ssinghal.operators.case_words import probe_command
 from ssinghal.remedy.text import RemedyReport, to_json
 from ssinghal.remedy.text import lines as remedy_lines
-from ssinghal.remedy.trial import LiveSet
 
 _UNKNOWN = (FailureKind.CUT, FailureKind.ECHO, FailureKind.SUSPECT)  # kinds that do not show whether a memory ran out
 MAX_PROCESSES = 8  # that are named
-OF_CALL = ("total_bytes", "banks", "bytes_per_bank", "program_bytes")  # numbers of a message that depend on the call alone
+_LIVE_SOURCES = {
+    LiveSource.NONE: "",
+    LiveSource.GIVEN: "",
+    LiveSource.IMPLIED: ", implied by the message",
+    LiveSource.LEAST: ", the minimum for this failure",
+}
 
 
 def explanation_lines(diagnosis: Diagnosis) -> list[str]:
@@ -128,19 +132,17 @@ def _call_to_specify(functions: Sequence[str]) -> str:
 
 def _replays(diagnosis: Diagnosis) -> list[str]:
     out = []
-    bases = diagnosis.explanation.fingerprint.bases
     kind = "replay of the candidate" if diagnosis.candidate else "replay"
     for replay in diagnosis.replays:
         result = replay.result
-        least = ", the minimum for this failure" if replay.live_is_least else ""
-        live = f" with {_live_text(replay.live)} allocated before{least}" if replay.live else ""
-        out.append(f"{kind} on {result.device_mode} {result.board}, ttnn {result.ttnn}{live}: {replay.outcome(bases)}")
+        live = f" with {_live_text(replay)}" if replay.live else ""
+        out.append(f"{kind} on {result.device_mode} {result.board}, ttnn {result.ttnn}{live}: {replay.outcome()}")
         out += [f"  then {later.line()}" for later in replay.later]
     if diagnosis.candidate is not None and diagnosis.candidate.case is not None:
         doubt = _no_proof(diagnosis.candidate, diagnosis.candidate_count)
         out.append(f"  the candidate: {call_text(diagnosis.candidate.case)}; {doubt}")
         out.append(f"  {probe_command(diagnosis.candidate.case)}")
-    if diagnosis.case_given and diagnosis.replays and not any(_explains(replay, bases) for replay in diagnosis.replays):
+    if diagnosis.case_given and diagnosis.replays and not any(replay.explains for replay in diagnosis.replays):
         out.append(f"the given call does not explain the numbers: {_contradiction(diagnosis.replays[0])}")
     return [*out, *diagnosis.not_replayed]
 
@@ -152,31 +154,20 @@ def _no_proof(candidate: Candidate, count: int) -> str:
     return f"not proven: it was chosen for these bytes, {among} them"
 
 
-def _explains(replay: Replay, bases: Sequence[int]) -> bool:
-    """Returns whether the call requests what the message has, except for bytes that another release reserves in an L1."""
-    here = replay.result.reserved_base_bytes
-    shifts = {0, *(here - base for base in bases if here is not None and replay.reported.ends_at_address)}
-    return replay.same_kind and all(
-        number.equal
-        or (
-            isinstance(number.reported, int)
-            and isinstance(number.replayed, int)
-            and number.replayed - number.reported in shifts
-        )
-        for number in replay.numbers
-        if number.name in OF_CALL
-    )
-
-
 def _contradiction(replay: Replay) -> str:
     if replay.result.works:
         return "it fits"
     return "it requests other bytes" if replay.same_kind else "it ends differently"
 
 
-def _live_text(live: LiveSet) -> str:
+def _live_text(replay: Replay) -> str:
+    """Describes what was allocated before the call, and who says so."""
+    live = replay.live
     sizes = {r.memory: sum(x.bytes_per_bank for x in live if x.memory is r.memory and not x.freed) for r in live}
-    return " and ".join(f"{size:,} B of each {str(memory).upper()} bank" for memory, size in sizes.items())
+    holes = sum(resident.freed for resident in live)
+    taken = " and ".join(f"{size:,} B of each {str(memory).upper()} bank" for memory, size in sizes.items())
+    between = f" around {holes} free block{'s' if holes > 1 else ''}, placed by assumption" if holes else ""
+    return f"{taken} allocated before{between}{_LIVE_SOURCES[replay.live_from]}"
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:

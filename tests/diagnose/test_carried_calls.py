@@ -82,7 +82,7 @@ def log_of(statement: str, error: str) -> str:
 def test_a_call_of_mlir_fails_with_the_numbers_of_its_log(pools: DevicePools, statement: str, error: str) -> None:
     (replay,) = replayed(pools, log_of(statement, error)).replays
     assert len(replay.numbers) == 3
-    assert replay.same_numbers, replay.outcome(())
+    assert replay.same_numbers, replay.outcome()
 
 
 def test_without_its_program_config_it_does_not(pools: DevicePools) -> None:

@@ -12,7 +12,9 @@ from ssinghal.core.case import Case, Placement
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
-from ssinghal.diagnose.replay import ComparedNumber, Replay, implied_live_sets, replay
+from ssinghal.diagnose.comparison import ComparedNumber
+from ssinghal.diagnose.live_sets import implied_live_sets
+from ssinghal.diagnose.replay import Replay, replay
 from ssinghal.operators import make_case
 from ssinghal.operators.dims import as_placed
 from ssinghal.remedy.device_pools import DevicePools
