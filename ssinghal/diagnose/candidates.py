@@ -7,7 +7,7 @@ those of the TTNN function that the text names, where it names one. Then follows
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -38,6 +38,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
 from ssinghal.operators.binding import specs_of
 
+PROGRAM = "program"  # the label of a candidate whose program buffers have the bytes
 MAX_SHAPES = 2  # of models, named as examples in a candidate by arithmetic
 
 
@@ -98,18 +99,20 @@ def candidates(
     limit: int = 5,
     catalogs: Iterable[Catalog] | None = None,
     functions: Sequence[str] = (),
+    supports: Callable[[Candidate], bool] = lambda _: True,
 ) -> list[Candidate]:
     """Returns at most ``limit`` calls that may have the numbers of ``verdict``, the likeliest first.
 
     ``catalogs``: all built-in ones where None. ``functions``: those of TTNN that may have been called, the likeliest first;
-    empty where any may have been.
+    empty where any may have been. ``supports``: whether the text points to a call of a catalog.
     """
     board = fingerprint.board(verdict)
     results_only = bool(functions)  # the operands of a function exist before it is called
     search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, fingerprint)) if board else None
     if search is None or limit < 1:
         return []
-    ranked = search.ranked(_cases(_catalogs() if catalogs is None else catalogs, search.volumes))
+    known = () if fingerprint.sharded else _catalogs() if catalogs is None else catalogs  # their tensors are not in shards
+    ranked = [one for one in search.ranked(_cases(known, search.volumes)) if supports(one)]
     calls = list(_calls_to(functions, ranked)) if functions else ranked
     return [*calls, *search.by_arithmetic([] if calls else ranked)][:limit]
 
@@ -311,7 +314,7 @@ class _Columns:
                 placement = Placement(self.widths[width][0], channels_last=False)
                 change = make_case("to_layout", ((size, volume // size),), {"layout": "row_major"}, placement)
                 folded = f"{format_shape(shape)} of {case.name} with all dims but dim {kept} in one row"
-                yield Candidate(f"{_description(change)}: {folded}", "program", change, sources=case.sources)
+                yield Candidate(f"{_description(change)}: {folded}", PROGRAM, change, sources=case.sources)
 
     def by_arithmetic(self, of_models: Sequence[Candidate]) -> Iterator[Candidate]:
         for dtypes in _CHANGES:

@@ -9,6 +9,7 @@ from ssinghal.core.case import Case, call_text
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.call_arguments import CallArguments, call_arguments
+from ssinghal.diagnose.candidate_evidence import Evidence
 from ssinghal.diagnose.candidates import Candidate, candidates
 from ssinghal.diagnose.explanation import Explanation, explain
 from ssinghal.diagnose.lowered_gather import Gather, gather_of
@@ -165,7 +166,10 @@ def _with_candidates(diagnosis: Diagnosis) -> Diagnosis:
         *(source_calls(failure.call, memory, failure.arguments) if failure.call else ()),
         *calls_on(operands, functions, memory, texts),
     ]
-    by_bytes = candidates(failure.verdict, diagnosis.explanation.fingerprint, MAX_SOUGHT, functions=functions)
+    evidence = Evidence.of(failure, functions)
+    by_bytes = candidates(
+        failure.verdict, diagnosis.explanation.fingerprint, MAX_SOUGHT, functions=functions, supports=evidence.supports
+    )
     return replace(
         diagnosis,
         arguments=call_arguments(texts, info) if info else None,

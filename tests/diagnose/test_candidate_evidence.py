@@ -1,0 +1,85 @@
+"""Calls of the catalogs are named where the text supports them by more than the bytes of the message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ssinghal.core.tensors import DType, TensorSpec
+from ssinghal.device.error_patterns import translate_error
+from ssinghal.diagnose.model import Failure, LogReading
+from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
+from ssinghal.diagnose.text import explanation_lines
+from ssinghal.operators.binding import specs_of
+
+# 16,640 tiles of 2,048 B, which 38 calls of several models request.
+BYTES = (
+    "Out of Memory: Not enough space to allocate 34078720 B L1 buffer across 64 banks, where each bank needs to store 532480 B"
+)
+# Two tensors of it take 1,064,960 B of each bank; any other number is of other tensors.
+TWO_TAKEN = ", but bank size is 1393312 B (allocated: 1064960 B, free: 328352 B, largest free block: 328352 B)"
+OTHERS_TAKEN = ", but bank size is 1393312 B (allocated: 1064928 B, free: 328384 B, largest free block: 328384 B)"
+
+
+def diagnosed(text: str, **known: Any) -> Diagnosis:
+    (one,) = diagnose_failures(LogReading("log", 9, (Failure(translate_error("RuntimeError", text), line=7, **known),)))
+    return one
+
+
+def names(diagnosis: Diagnosis) -> set[str]:
+    return {one.case.name for one in diagnosis.candidates if one.case}
+
+
+@pytest.mark.parametrize("taken", ["", OTHERS_TAKEN])
+def test_bytes_alone_support_no_call(taken: str) -> None:
+    one = diagnosed(BYTES + taken)
+    assert (names(one), one.candidate_count) == (set(), 0)
+    (line,) = [line for line in explanation_lines(one) if line.startswith("by arithmetic alone")]
+    assert "a tensor of 16,640 tiles of 2,048 B (bfloat16)" in line
+    assert not any("unet" in line or "[1," in line for line in explanation_lines(one))
+
+
+def test_operands_that_are_what_is_allocated_support_a_call() -> None:
+    one = diagnosed(BYTES + TWO_TAKEN)
+    assert "add" in names(one)
+    assert all(candidate.as_allocated for candidate in one.candidates if candidate.case)
+
+
+def test_a_function_supports_its_calls_alone() -> None:
+    assert names(diagnosed(BYTES, functions=("silu",))) == {"silu"}
+
+
+@pytest.mark.parametrize(
+    ("test", "named"), [("tests/test_hrnet.py::test_block[0]", True), ("tests/test_llama.py::test", False)]
+)
+def test_the_model_in_the_name_of_a_test_supports_its_calls(test: str, *, named: bool) -> None:
+    one = diagnosed(BYTES, test=test)
+    assert bool(names(one)) is named
+    assert all(any("hrnet" in source.model for source in c.sources) for c in one.candidates if c.case)
+
+
+def test_a_shape_in_the_text_supports_the_calls_that_have_it_and_no_others() -> None:
+    """Leading dims of 1 do not count: [64, 640, 400] is [1, 64, 640, 400]."""
+    known = TensorSpec((64, 640, 400), DType.BFLOAT16)
+    supported = [c.case for c in diagnosed(BYTES, tensors=(known,)).candidates if c.case and not c.sizes_from]
+    assert supported
+    assert all(any(spec.shape == (1, 64, 640, 400) for specs in specs_of(case) for spec in specs) for case in supported)
+    other = replace(known, shape=(1, 1, 32_000, 2_048))
+    assert not [c for c in diagnosed(BYTES, tensors=(other,), functions=("add",)).candidates if c.case and not c.sizes_from]
+
+
+def test_a_buffer_in_shards_is_no_tensor_of_a_catalog() -> None:
+    """No known chip has 48 banks of L1: shards are on 48 of its cores."""
+    text = BYTES.replace("34078720 B L1 buffer across 64", "25559040 B L1 buffer across 48")
+    assert names(diagnosed(text, functions=("add", "relu", "silu"))) == set()
+
+
+def test_what_shows_the_call_next_time_is_stated_where_it_is_unknown() -> None:
+    lines = explanation_lines(diagnosed(BYTES))
+    assert any(line.startswith("to know the call: ssinghal exec -- python ") for line in lines)
+    assert any(
+        'TTNN_CONFIG_OVERRIDES=\'{"enable_fast_runtime_mode": false, "enable_logging": true}\'' in line for line in lines
+    )
+    assert not any("TTNN_CONFIG_OVERRIDES" in line for line in explanation_lines(diagnosed(BYTES, functions=("add",))))
