@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
-from ssinghal.core.tensors import BufferType, ceil_div, format_bytes, round_up
-from ssinghal.diagnose.fingerprint import memory_of
+from ssinghal.core.record import L1_END_BYTES, Verdict
+from ssinghal.core.tensors import BufferType, ceil_div, format_bytes
+from ssinghal.diagnose.fingerprint import L1_ENDS, MAX_L1_SMALL, Fingerprint, memory_of
+from ssinghal.diagnose.odd_figures import odd_lines
+from ssinghal.diagnose.shard_sizes import Shard, shard_of
+from ssinghal.diagnose.small_region import region_lines, sufficient_size
 from ssinghal.estimation.estimator import Allocation
-
-GRANULE = 32  # bytes of a Wormhole's L1_SMALL region are allocated in multiples of it
 
 
 @dataclass(frozen=True)
 class BufferNeed:
     """The numbers of the message, per bank except ``total_bytes``; None where its wording lacks them.
 
-    ``owner``: the tensors of the call that have exactly these bytes; "" where none has. ``owner_sought``: the call's tensors
-    are known. ``resident_bytes``: per bank, allocated before the call, without its operands; None where those are unknown or
-    incomplete.
+    ``fragmented``: a bank has enough free bytes, but in no single block. ``owner``: the tensors of the call that have exactly
+    these bytes; "" where none has. ``owner_sought``: the call's tensors are known. ``resident_bytes``: per bank, allocated
+    before the call, without its operands; None where those are unknown or incomplete. ``l1_small_size``: of an L1_SMALL buffer,
+    a region with room for it. ``empty_banks``: the smallest and the largest bank that is possible, where the message lacks it.
+    ``remarks``: on an L1_SMALL region, and what is odd about the numbers.
     """
 
     memory: BufferType
@@ -34,6 +37,10 @@ class BufferNeed:
     owner: str = ""
     owner_sought: bool = False
     resident_bytes: int | None = None
+    l1_small_size: int | None = None
+    empty_banks: tuple[int, int] | None = None
+    shard: Shard | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def shortfall_bytes(self) -> int | None:
@@ -49,21 +56,25 @@ class BufferNeed:
         return self.bytes_per_bank <= self.bank_bytes if self.bank_bytes is not None else None
 
     @property
-    def least_holes(self) -> int | None:
-        """The minimum number of holes that the free bytes are in."""
-        if not self.fragmented or not self.free_bytes or not self.largest_free_bytes:
+    def least_taken_bytes(self) -> int | None:
+        """What is allocated in a bank at least, where the message has only its size: one byte more and the buffer fits."""
+        if self.bank_bytes is None or not self.fits_empty_bank:
             return None
-        return ceil_div(self.free_bytes, self.largest_free_bytes)
+        is_known = self.allocated_bytes is not None or self.free_bytes is not None
+        return self.bank_bytes - self.bytes_per_bank + 1 if not is_known else None
 
     @property
-    def l1_small_size(self) -> int | None:
-        """The L1_SMALL region that has room for this buffer after all that is in it now."""
-        if self.memory is not BufferType.L1_SMALL or self.allocated_bytes is None:
+    def least_holes(self) -> int | None:
+        """The minimum number of holes that the free bytes are in."""
+        largest = self.bytes_per_bank - 1 if self.largest_free_bytes is None else self.largest_free_bytes
+        if not self.fragmented or not self.free_bytes or largest <= 0:
             return None
-        return round_up(self.allocated_bytes + self.bytes_per_bank, GRANULE)
+        return ceil_div(self.free_bytes, largest)
 
     def lines(self) -> list[str]:
-        return [*self._need_lines(), *self._bank_lines(), *self._owner_lines()]
+        cause = [] if self.memory is BufferType.L1_SMALL else self._cause_lines()
+        shards = self.shard.lines() if self.shard else ()
+        return [*self._need_lines(), *self._bank_lines(), *cause, *self.remarks, *shards, *self._owner_lines()]
 
     def _need_lines(self) -> Iterator[str]:
         name = self.memory.value.upper()
@@ -73,27 +84,51 @@ class BufferNeed:
             yield f"its pages do not divide evenly: the other banks together hold {self.uneven_bytes:,} B less"
 
     def _bank_lines(self) -> Iterator[str]:
-        if self.bank_bytes is not None and self.allocated_bytes is not None and self.free_bytes is not None:
-            block = f", largest block {self.largest_free_bytes:,} B" if self.largest_free_bytes is not None else ""
-            used = f"{self.allocated_bytes:,} B allocated, {self.free_bytes:,} B free"
-            yield f"a bank has {format_bytes(self.bank_bytes)}: {used}{block}"
-        elif self.bank_bytes is not None:
-            yield f"a bank has {format_bytes(self.bank_bytes)}"
-        elif self.memory is BufferType.L1 and self.bytes_per_bank > max(L1_END_BYTES):
+        figures = {"allocated": self.allocated_bytes, "free": self.free_bytes}
+        parts = [f"{size:,} B {name}" for name, size in figures.items() if size is not None]
+        if self.largest_free_bytes is not None:
+            parts.append(f"largest block {self.largest_free_bytes:,} B")
+        size = format_bytes(self.bank_bytes) if self.bank_bytes is not None else "an unknown size"
+        if parts or self.bank_bytes is not None:
+            yield f"a bank has {size}{': ' if parts else ''}{', '.join(parts)}"
+
+    def _cause_lines(self) -> Iterator[str]:
+        need, free, largest = self.bytes_per_bank, self.free_bytes, self.largest_free_bytes
+        if self.bank_bytes is None and self.memory is BufferType.L1 and need > max(L1_END_BYTES):
             yield f"no core has that much: an L1 ends at {max(L1_END_BYTES):,} B at most"
-        if self.l1_small_size is not None:
-            yield f"l1_small_size {self.l1_small_size:,} has room for this buffer; the programs that follow add their own"
-            return
         if self.shortfall_bytes is not None and self.shortfall_bytes > 0:
             yield f"missing in each bank: {format_bytes(self.shortfall_bytes)}"
-        if self.fragmented:
-            holes = f"in at least {self.least_holes} holes, " if self.least_holes else ""
-            largest = f"of {self.largest_free_bytes:,} B" if self.largest_free_bytes is not None else "smaller than this buffer"
-            yield f"fragmented: {self.free_bytes:,} B are free, but {holes}the largest {largest}"
-        elif self.fits_empty_bank is False and self.bank_bytes:
-            yield f"it exceeds an empty bank: it needs {self.bytes_per_bank / self.bank_bytes:.2f} times its size in each"
+        elif free is not None and free < need:
+            yield f"missing in each bank: {format_bytes(need - free)}, or more where the free bytes are in several holes"
+        if self.fits_empty_bank is False and self.bank_bytes:
+            yield f"it exceeds an empty bank: it needs {need / self.bank_bytes:,.2f} times its size in each"
+        elif self.fragmented:
+            holes = f"in at least {self.least_holes:,} holes, " if self.least_holes else ""
+            biggest = f"the largest of {largest:,} B" if largest is not None else f"none of {need:,} B"
+            yield f"fragmented: {free:,} B are free, but {holes}{biggest}"
         elif self.fits_empty_bank and self.allocated_bytes:
             yield "it fits into an empty bank: the cause is what is already allocated"
+            if free is not None and largest is not None and largest < free < need:
+                yield f"it is no fragmentation: all free bytes in one block would be {need - free:,} B too few"
+        elif self.least_taken_bytes:
+            yield (
+                f"it fits into an empty bank: at least {self.least_taken_bytes:,} B of it are taken, by what was allocated"
+                " before or by the call itself, unless what is free is in several holes"
+            )
+        yield from self._empty_bank_lines()
+
+    def _empty_bank_lines(self) -> Iterator[str]:
+        if self.empty_banks is None or self.bytes_per_bank > max(L1_END_BYTES):
+            return
+        least, most = self.empty_banks
+        size = f"{least:,} B" if least == most else f"{least:,} to {most:,} B"
+        known = f"an empty L1 bank of the builds known here has {size}"
+        if self.bytes_per_bank + MAX_L1_SMALL <= least:
+            yield f"{known}: the buffer fits into it, the cause is what is already allocated"
+        elif self.bytes_per_bank > most:
+            yield f"{known}: the buffer exceeds it"
+        else:
+            yield f"{known}, less any L1_SMALL region: the buffer may fit into it"
 
     def _owner_lines(self) -> Iterator[str]:
         if self.owner:
@@ -104,7 +139,9 @@ class BufferNeed:
             yield f"allocated in each bank before the call: {format_bytes(self.resident_bytes)}"
 
 
-def buffer_need(verdict: Verdict, tensors: Sequence[Allocation], *, placed: bool) -> BufferNeed | None:
+def buffer_need(
+    verdict: Verdict, tensors: Sequence[Allocation], fingerprint: Fingerprint, *, placed: bool
+) -> BufferNeed | None:
     """Returns the buffer that ``verdict`` names; None where it names none, or no size.
 
     ``tensors``: of the call, on the banks of the message. ``placed``: their memory is known, not only assumed.
@@ -126,6 +163,7 @@ def buffer_need(verdict: Verdict, tensors: Sequence[Allocation], *, placed: bool
     if placed and tensors and verdict.allocated_bytes is not None and verdict.allocated_bytes >= operands:
         resident = verdict.allocated_bytes - operands
         owners = [label for label in owners if label.startswith("output")] or owners  # the operands are already allocated
+    is_small = memory is BufferType.L1_SMALL
     return BufferNeed(
         memory=memory,
         total_bytes=verdict.total_bytes,
@@ -135,8 +173,28 @@ def buffer_need(verdict: Verdict, tensors: Sequence[Allocation], *, placed: bool
         allocated_bytes=verdict.allocated_bytes,
         free_bytes=verdict.free_bytes,
         largest_free_bytes=verdict.largest_free_bytes,
-        fragmented=verdict.resource is Resource.FRAGMENTATION,
+        fragmented=not is_small and is_fragmented(verdict),
         owner=" or ".join(owners),
         owner_sought=bool(tensors),
         resident_bytes=resident,
+        l1_small_size=sufficient_size(verdict) if is_small else None,
+        empty_banks=_empty_banks(verdict, fingerprint) if memory is BufferType.L1 else None,
+        shard=shard_of(verdict, fingerprint),
+        remarks=(*(region_lines(verdict) if is_small else ()), *odd_lines(verdict)),
     )
+
+
+def is_fragmented(verdict: Verdict) -> bool:
+    """Whether the free bytes of a bank would do in one block. Where the message lacks the largest block, no block did: the
+    allocator's free bytes are multiples of what it rounds a size up to."""
+    need, free, largest = verdict.bytes_per_bank, verdict.free_bytes, verdict.largest_free_bytes
+    return need is not None and free is not None and need <= free and (largest is None or largest < need)
+
+
+def _empty_banks(verdict: Verdict, fingerprint: Fingerprint) -> tuple[int, int] | None:
+    """Returns the range of an empty L1 bank in the builds that are possible, where the message has no bank's size."""
+    if verdict.bank_bytes is not None or not fingerprint.arch:
+        return None
+    bases = [match.base_bytes for match in fingerprint.matches if match.base_bytes is not None]
+    end = L1_ENDS[fingerprint.arch]
+    return (end - max(bases), end - min(bases)) if bases else None

@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import Resource, Status, Verdict, sentence
+from ssinghal.core.record import Verdict, sentence
 from ssinghal.core.sharding import complete
-from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, format_bytes, format_shape
-from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
+from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, BufferType, Layout, TensorSpec, format_bytes, format_shape
+from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need, is_fragmented
 from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of, memory_of
 from ssinghal.diagnose.model import Failure, FailureKind, MlirValue, Operation
+from ssinghal.diagnose.other_resources import other_lines
 from ssinghal.diagnose.program_buffers import ProgramBuffers, program_buffers
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation
@@ -96,7 +97,7 @@ class Explanation:
             return [self.headline]
         facts = self.program or self.buffer
         return [
-            *(facts.lines() if facts else (self.headline, *_other_lines(self.verdict))),
+            *(facts.lines() if facts else (self.headline, *other_lines(self.verdict))),
             *(line for tensor in self.tensors for line in tensor.lines()),
             *self.fingerprint.lines(),
         ]
@@ -104,7 +105,7 @@ class Explanation:
     def to_json(self) -> dict[str, Any]:
         """Returns all numbers as plain values."""
         program = asdict(self.program) | {"overflow_bytes": self.program.overflow_bytes} if self.program else None
-        buffer = asdict(self.buffer) | {"shortfall_bytes": self.buffer.shortfall_bytes} if self.buffer else None
+        buffer = asdict(self.buffer) | _derived(self.buffer) if self.buffer else None
         return {
             "resource": self.verdict.resource.value if self.verdict.resource else None,
             "program": program,
@@ -131,13 +132,27 @@ def explain(failure: Failure) -> Explanation:
     if program is not None and len(program.needs) == 1 and (build := program.needs[0].build) is not None:
         fingerprint = fingerprint.narrowed(build)
     placed = all(tensor.known_layout for tensor in tensors)
-    buffer = buffer_need(verdict, allocations, placed=placed)
+    buffer = buffer_need(verdict, allocations, fingerprint, placed=placed)
     return Explanation(verdict, _headline(failure), fingerprint, operation, program, buffer, tensors)
 
 
+def _derived(buffer: BufferNeed) -> dict[str, int | None]:
+    """Returns the numbers of a buffer that follow from the others, for JSON."""
+    return {"shortfall_bytes": buffer.shortfall_bytes, "least_taken_bytes": buffer.least_taken_bytes}
+
+
 def _headline(failure: Failure) -> str:
-    message = sentence(failure.verdict)
+    message = _of_buffer(failure.verdict, sentence(failure.verdict))
     return f"{_KINDS[failure.kind]}{message}" if failure.kind is not FailureKind.CUT else _KINDS[failure.kind]
+
+
+def _of_buffer(verdict: Verdict, message: str) -> str:
+    """Returns ``message`` with the memory that is fragmented, and without the air of enough room where no block is in it."""
+    memory = memory_of(verdict)
+    if memory in (BufferType.L1, BufferType.DRAM) and is_fragmented(verdict):
+        message = f"{memory.value.upper()} bank{message[message.index(' needs') :]}"
+        return message if verdict.largest_free_bytes is not None else f"{message}, in no block of that size"
+    return message
 
 
 def _tensors(operation: Operation, board: Board) -> Iterator[Tensor]:
@@ -160,22 +175,3 @@ def _tensor(label: str, value: MlirValue, board: Board) -> Tensor | None:
         return Tensor(Allocation.of(label, spec, board), value.known_layout or value.sharding is not None)
     except InvalidCase:
         return None
-
-
-def _other_lines(verdict: Verdict) -> Iterator[str]:
-    """Yields the explanation of a resource that is neither a tensor's buffer nor a program's."""
-    need, limit = verdict.program_bytes, verdict.limit_bytes
-    if verdict.resource is Resource.TRACE_BUFFER and verdict.total_bytes is not None:
-        of = f" of a region of {format_bytes(limit)}" if limit is not None else ""
-        yield f"the trace needs {format_bytes(verdict.total_bytes)}{of}"
-        yield f"a device opened with trace_region_size {verdict.total_bytes:,} has room for this trace alone"
-    elif verdict.resource is Resource.KERNEL_CONFIG and need is not None and limit is not None:
-        yield f"the program's arguments and code need {format_bytes(need)} of {format_bytes(limit)} per core"
-        yield f"missing: {format_bytes(need - limit)}; a smaller worker_l1_size leaves more for them"
-    elif verdict.resource is Resource.HOST:
-        requested = f": {format_bytes(verdict.total_bytes)} were requested" if verdict.total_bytes is not None else ""
-        yield f"the memory of the host ran out, not that of a device{requested}"
-    elif memory_of(verdict) is not None or verdict.resource is Resource.CIRCULAR_BUFFER:
-        yield "the message has no sizes"
-    if verdict.status is Status.OOM and verdict.bytes_per_bank is not None and verdict.resource is Resource.L1_BUFFER:
-        yield f"requested: {format_bytes(verdict.bytes_per_bank)}"

@@ -4,69 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 
 from ssinghal.core.record import Resource, Verdict
-from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Layout, TensorSpec, ceil_div, format_bytes, round_up
-from ssinghal.diagnose.fingerprint import L1_ENDS, Core, Fingerprint, KnownBuild, core_ranges
+from ssinghal.core.tensors import format_bytes
+from ssinghal.diagnose.clash import Side, cause_line
+from ssinghal.diagnose.fingerprint import BUILDS, L1_ENDS, BuildMatch, Core, Fingerprint, KnownBuild, core_ranges
 from ssinghal.diagnose.model import Operation
+from ssinghal.diagnose.odd_figures import BITS_OF_ADDRESS, BITS_OF_SIZE, wrapped_line
+from ssinghal.diagnose.program_contents import ColumnShare, Content, StoredRows, Tiles, content_of
 
-ROW_ALIGNMENTS = (1, 16, 32, 64)  # bytes to which a row-major page is rounded up, by memory and board
-MAX_ROWS = 4
-# Operations whose program is known to hold complete tiles. For any other, a multiple of tiles may be a coincidence.
-LAYOUT_CHANGES = ("to_layout", "tilize", "tilize_with_val_padding", "tilize_with_zero_padding", "untilize",
-                  "untilize_with_unpadding")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class ColumnShare:
-    """The columns of tiles of a tensor, dealt out to cores in the order of the grid's columns.
-
-    ``cores`` - 1 cores get ``tiles_each`` of ``tiles_wide``, the last one ``tiles_here``, in both layouts at once.
-    """
-
-    tiles_wide: int
-    cores: int
-    tiles_each: int
-    tiles_here: int
-    bytes_in: int
-    bytes_out: int
-
-    def line(self) -> str:
-        parts = f"{self.tiles_here:,} tiles x ({self.bytes_in:,} B in + {self.bytes_out:,} B out)"
-        if self.cores == 1:
-            return f"they are exactly {parts}: one core has the complete row of {self.tiles_wide:,} tiles"
-        return (
-            f"they are exactly {parts}: of the row of {self.tiles_wide:,} tiles each of {self.cores - 1} cores gets"
-            f" {self.tiles_each:,}, and this one, the last, the other {self.tiles_here:,}"
-        )
-
-
-@dataclass(frozen=True)
-class StoredRows:
-    """``count`` complete rows of a row-major tensor, each of ``row_bytes`` stored as ``stored_bytes``."""
-
-    count: int
-    row_bytes: int
-    stored_bytes: int
-
-    def line(self) -> str:
-        stored = f", stored as {self.stored_bytes:,} B" if self.stored_bytes != self.row_bytes else ""
-        return f"they are exactly {self.count} x one row of {self.row_bytes:,} B{stored}"
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """``count`` complete tiles of the tensor that is tiled before or after a change of layout."""
-
-    count: int
-    tile_bytes: int
-
-    def line(self) -> str:
-        return f"they are exactly {self.count:,} tiles of {self.tile_bytes:,} B"
-
-
-Content = ColumnShare | StoredRows | Tiles
+_CHIPS = {"wormhole_b0": "Wormhole", "blackhole": "Blackhole"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +21,7 @@ class Need:
     """The program buffers per core if TTNN reserves ``base_bytes``: ``program_bytes`` of ``budget_bytes``.
 
     ``build``: None where the message has the size itself. ``made``: what they hold exactly; None where nothing adds up.
-    ``others``: the number of other builds that fit, but for which nothing adds up.
+    ``others``: the number of other builds that fit, but for which nothing adds up. ``l1_end_bytes``: of the build's chip.
     """
 
     program_bytes: int
@@ -83,6 +30,7 @@ class Need:
     build: KnownBuild | None = None
     made: Content | None = None
     others: int = 0
+    l1_end_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +39,7 @@ class ProgramBuffers:
 
     Where the message has sizes (``is_address`` False) they take ``end_bytes`` of ``limit_bytes``. ``needs``: one for each build
     that fits, or only the one for which they add up exactly. ``tensors_bytes``: from the tensor that they run into to the end
-    of L1, including an L1_SMALL region.
+    of L1, including an L1_SMALL region; None where the chip is unknown, and ``tensors_by_chip`` has each that is possible.
     """
 
     end_bytes: int
@@ -102,6 +50,7 @@ class ProgramBuffers:
     needs: tuple[Need, ...]
     runs_into_tensor: bool = False
     tensors_bytes: int | None = None
+    tensors_by_chip: tuple[tuple[str, int], ...] = ()
 
     @property
     def overflow_bytes(self) -> int | None:
@@ -116,7 +65,7 @@ class ProgramBuffers:
         return sum((x1 - x0 + 1) * (y1 - y0 + 1) for (x0, y0), (x1, y1) in self._ranges)
 
     def lines(self) -> list[str]:
-        return [*self._where(), *self._overflow(), *self._needs()]
+        return [*self._where(), *self._overflow(), *self._needs(), *filter(None, [self._cause()])]
 
     def _where(self) -> Iterator[str]:
         if self.cores:
@@ -137,8 +86,14 @@ class ProgramBuffers:
             yield f"{self.kind} buffers end at {format_bytes(end)}, L1 at {format_bytes(limit)}{_times(end, limit)}"
         if over > 0:
             yield f"{'overlap' if self.runs_into_tensor else 'overflow'}: {format_bytes(over)} per core"
-        if self.tensors_bytes is not None:
-            yield f"from that tensor to the end of L1: {format_bytes(self.tensors_bytes)}, including any L1_SMALL region"
+        elif self.is_address:
+            yield "contradictory: they end before that"
+        if wrapped := wrapped_line(end, BITS_OF_ADDRESS) or wrapped_line(end, BITS_OF_SIZE):
+            yield wrapped
+        if self.tensors_by_chip:
+            size = " or ".join(f"{format_bytes(size)} on a {chip}" for chip, size in self.tensors_by_chip)
+            size = size if self.tensors_bytes is None else format_bytes(self.tensors_bytes)
+            yield f"from that tensor to the end of L1: {size}, including any L1_SMALL region"
 
     def _needs(self) -> Iterator[str]:
         if not self.is_address:
@@ -146,16 +101,30 @@ class ProgramBuffers:
         if not self.needs:
             yield "the bytes that TTNN reserves below them are unknown for this board: they are smaller than the address"
         elif len(self.needs) == 1:
-            yield from _need_lines(self.needs[0])
+            yield from _need_lines(self.needs[0], "that the tensor leaves" if self.runs_into_tensor else "that a core has")
         else:
             sizes = sorted(need.program_bytes for need in self.needs)
             bases = sorted(need.base_bytes or 0 for need in self.needs)
             yield f"program buffers alone: {sizes[0]:,} to {sizes[-1]:,} B, as TTNN reserves {bases[0]:,} to {bases[-1]:,} B"
 
+    def _cause(self) -> str:
+        if not self.is_address or self.limit_bytes is None or self.end_bytes <= self.limit_bytes:
+            return ""
+        if not self.runs_into_tensor:
+            return "no tensor has a part in it: they exceed an L1 in which nothing else is allocated"
+        known = [(need, need.base_bytes, need.l1_end_bytes) for need in self.needs]
+        return cause_line(
+            [
+                Side(base, end, self.limit_bytes, need.program_bytes)
+                for need, base, end in known
+                if base is not None and end is not None
+            ]
+        )
 
-def _need_lines(need: Need) -> Iterator[str]:
+
+def _need_lines(need: Need, budget_of: str) -> Iterator[str]:
     budget = need.budget_bytes
-    of = f" of {format_bytes(budget)} that a core has{_times(need.program_bytes, budget)}" if budget else ""
+    of = f" of {format_bytes(budget)} {budget_of}{_times(need.program_bytes, budget)}" if budget else ""
     name = f" of {need.build.name}" if need.build else ""
     yield f"program buffers alone: {format_bytes(need.program_bytes)}{of}, above the reserved base{name}, {need.base_bytes:,} B"
     if need.made is not None:
@@ -170,7 +139,7 @@ def _core(core: Core) -> str:
 
 
 def _times(need: int, limit: int) -> str:
-    return f", {need / limit:.2f} times" if limit and need > limit else ""
+    return f", {need / limit:,.2f} times" if limit and need > limit else ""
 
 
 def program_buffers(verdict: Verdict, fingerprint: Fingerprint, operation: Operation | None = None) -> ProgramBuffers | None:
@@ -179,10 +148,10 @@ def program_buffers(verdict: Verdict, fingerprint: Fingerprint, operation: Opera
         return None
     into_tensor = verdict.resource is Resource.CLASH
     limit = verdict.tensor_address if into_tensor else verdict.limit_bytes
-    l1_end = L1_ENDS.get(fingerprint.arch)
     needs: tuple[Need, ...] = (Need(verdict.program_bytes, limit),)
     if verdict.ends_at_address:
         needs = _likeliest(tuple(_needs(verdict, fingerprint, operation, limit)))
+    by_chip = tuple(_tensors_by_chip(fingerprint, limit)) if into_tensor and limit is not None else ()
     return ProgramBuffers(
         end_bytes=verdict.program_bytes,
         limit_bytes=limit,
@@ -191,8 +160,27 @@ def program_buffers(verdict: Verdict, fingerprint: Fingerprint, operation: Opera
         cores=verdict.cores,
         needs=needs,
         runs_into_tensor=into_tensor,
-        tensors_bytes=l1_end - limit if into_tensor and l1_end is not None and limit is not None else None,
+        tensors_bytes=by_chip[0][1] if len(by_chip) == 1 else None,
+        tensors_by_chip=by_chip,
     )
+
+
+def _tensors_by_chip(fingerprint: Fingerprint, address: int) -> Iterator[tuple[str, int]]:
+    """Yields what an L1 has from ``address`` on, for each chip that is possible: no tensor is below what a build reserves."""
+    arches = {match.arch for match in fingerprint.matches if _least_base(match) <= address}
+    for arch, end in L1_ENDS.items():
+        if address < end and (arch == fingerprint.arch if fingerprint.arch else arch in arches or not arches):
+            yield _CHIPS[arch], end - address
+
+
+def _least_base(match: BuildMatch) -> int:
+    """Returns what the build reserves at least: what it is known to, else an older one. No build was seen to reserve less than
+    an older one, or less on a Blackhole than on a Wormhole."""
+    if match.base_bytes is not None:
+        return match.base_bytes
+    older = BUILDS[: BUILDS.index(match.build)] if match.build in BUILDS else ()
+    known = [base for build in older if (base := build.base_bytes(match.arch)) is not None]
+    return max(known, default=match.build.wormhole_base)
 
 
 def _needs(verdict: Verdict, fingerprint: Fingerprint, operation: Operation | None, limit: int | None) -> Iterator[Need]:
@@ -201,10 +189,11 @@ def _needs(verdict: Verdict, fingerprint: Fingerprint, operation: Operation | No
         if base is None or verdict.program_bytes is None:
             continue
         need = verdict.program_bytes - base
-        if need <= 0:
+        if need <= 0 or (verdict.tensor_address is not None and verdict.tensor_address < base):  # no tensor is below the base
             continue
-        content = _content(need, verdict, fingerprint, operation) if operation else None
-        yield Need(need, limit - base if limit is not None else None, base, match.build, content)
+        content = content_of(need, verdict, fingerprint, operation) if operation else None
+        budget = limit - base if limit is not None else None
+        yield Need(need, budget, base, match.build, content, l1_end_bytes=L1_ENDS.get(match.arch))
 
 
 def _likeliest(needs: tuple[Need, ...]) -> tuple[Need, ...]:
@@ -214,49 +203,3 @@ def _likeliest(needs: tuple[Need, ...]) -> tuple[Need, ...]:
         if len(exact) == 1:
             return (replace(exact[0], others=len(needs) - 1),)
     return needs
-
-
-def _content(need: int, verdict: Verdict, fingerprint: Fingerprint, operation: Operation) -> Content | None:
-    """Returns the part of the call's tensors that has exactly ``need`` bytes."""
-    operands = [value.spec for value in operation.operands if value.spec is not None]
-    results = [value.spec for value in operation.results if value.spec is not None]
-    heights = {chip.grid[1] for chip in fingerprint.chips} or {8}
-    ranges = core_ranges(verdict.cores)
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        for source, target, height in product(operands, results, sorted(heights)):
-            if share := _column_share(need, ranges[0][0], height, source, target):
-                return share
-    for spec in (*operands, *results):
-        if spec.layout is Layout.ROW_MAJOR and (rows := _rows(need, spec)):
-            return rows
-    is_change = operation.name.removeprefix("ttnn.") in LAYOUT_CHANGES
-    return _tiles(need, operands[0], results[0]) if is_change and operands and results else None
-
-
-def _column_share(need: int, core: Core, grid_rows: int, source: TensorSpec, target: TensorSpec) -> ColumnShare | None:
-    """Returns ``need`` as the share of ``core``, the last one, in a change of layout from ``source`` to ``target``."""
-    if source.layout is target.layout or source.shape[-1] != target.shape[-1] or core[1] >= grid_rows:
-        return None
-    tiles_wide = ceil_div(source.shape[-1], TILE_EDGE)
-    cores = core[0] * grid_rows + core[1] + 1
-    each = ceil_div(tiles_wide, cores)
-    here = tiles_wide - (cores - 1) * each
-    sizes = source.dtype.tile_bytes, target.dtype.tile_bytes
-    return ColumnShare(tiles_wide, cores, each, here, *sizes) if here > 0 and need == here * sum(sizes) else None
-
-
-def _tiles(need: int, source: TensorSpec, target: TensorSpec) -> Tiles | None:
-    """Returns ``need`` as tiles of the one of the two tensors that is tiled, where the other is not."""
-    if source.layout is target.layout:
-        return None
-    size = (source if source.layout is Layout.TILE else target).dtype.tile_bytes
-    return Tiles(need // size, size) if need % size == 0 else None
-
-
-def _rows(need: int, spec: TensorSpec) -> StoredRows | None:
-    row = spec.shape[-1] * spec.dtype.tile_bytes // TILE_ELEMENTS
-    for alignment, count in product(ROW_ALIGNMENTS, range(1, MAX_ROWS + 1)):
-        stored = round_up(row, alignment)
-        if need == count * stored:
-            return StoredRows(count, row, stored)
-    return None

@@ -12,6 +12,7 @@ from ssinghal.core.case import call_text
 from ssinghal.core.record import Resource, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.candidates import Candidate
+from ssinghal.diagnose.kernel_config import is_on_ethernet_core
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
 from ssinghal.diagnose.model import Failure, FailureKind, Operation
 from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, requested_memory
@@ -107,8 +108,8 @@ def _call_lines(diagnosis: Diagnosis) -> list[str]:
         command = [] if diagnosis.case_given else [f"  {probe_command(diagnosis.case)}"]
         return [f"call: {call_text(diagnosis.case)}{without}", *command]
     out = [f"call: unknown; {diagnosis.why_no_case}", *_candidate_lines(diagnosis)]
-    functions = diagnosis.functions
-    if diagnosis.failure.verdict.resource not in (Resource.HOST, Resource.TRACE_BUFFER):
+    functions, verdict = diagnosis.functions, diagnosis.failure.verdict
+    if verdict.resource not in (Resource.HOST, Resource.TRACE_BUFFER) and not is_on_ethernet_core(verdict):
         words = "".join(f" {shlex.quote(word)}" for word in diagnosis.arguments.words()) if diagnosis.arguments else ""
         if diagnosis.arguments and diagnosis.arguments.left_out:
             out.append(f"arguments that are not carried: {'; '.join(diagnosis.arguments.left_out)}")
