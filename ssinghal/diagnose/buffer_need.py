@@ -112,8 +112,8 @@ class BufferNeed:
                 yield f"it is no fragmentation: all free bytes in one block would be {need - free:,} B too few"
         elif self.least_taken_bytes:
             yield (
-                f"it fits into an empty bank: at least {self.least_taken_bytes:,} B of it are taken, by what was allocated"
-                " before or by the call itself, unless what is free is in several holes"
+                f"it fits into an empty bank: at least {self.least_taken_bytes:,} B of it are taken, by the call's own tensors"
+                " or by others, unless what is free is in several holes"
             )
         yield from self._empty_bank_lines()
 
