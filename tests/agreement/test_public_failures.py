@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.fingerprint import fingerprint_of
 from ssinghal.diagnose.log_reader import read_log
+from ssinghal.diagnose.pipeline import diagnose_failures
 from ssinghal.diagnose.replay import Replay, replay
+from ssinghal.diagnose.text import explanation_lines
 from ssinghal.errors import HarnessError
 from ssinghal.operators.case_json import case_from_json
 from ssinghal.remedy.device_pools import DevicePools
@@ -41,6 +44,12 @@ MESSAGES = [
     pytest.param(message, id=f"{report['ref']}-{i}")
     for report in REPORTS
     for i, message in enumerate(report.get("messages", []))
+]
+OF_CHIPS = [
+    pytest.param(report["chip"], message, id=f"{report['ref']}-{i}")
+    for report in REPORTS
+    for i, message in enumerate(report.get("messages", []))
+    if "chip" in report
 ]
 CALLS = [(report, i, call) for report in REPORTS for i, call in enumerate(report.get("calls", []))]
 REPLAYS = [
@@ -106,6 +115,21 @@ def test_message_is_read(message: dict[str, Any], wrapping: str) -> None:
     (verdict,) = read(message["text"], wrapping)
     assert (verdict.status, verdict.resource) == (Status.OOM, Resource(message["resource"]))
     assert figures(verdict, message["numbers"]) == message["numbers"]
+
+
+# What a diagnosis would say of a board with another chip.
+OTHER_CHIPS = {
+    "wormhole": r"points to an? (Blackhole|p1[05]0|p300)",
+    "blackhole": r"points to (an?|one chip of an?) (Wormhole|n150|n300)",
+    "grayskull": r"board: points to",
+}
+
+
+@pytest.mark.parametrize(("chip", "message"), OF_CHIPS)
+def test_board_is_not_contradicted(chip: str, message: dict[str, Any]) -> None:
+    reading = read_log(io.BytesIO(WRAPPINGS["traceback"]({"text": message["text"]}).encode()), "log")
+    (diagnosis,) = diagnose_failures(reading)
+    assert not re.search(OTHER_CHIPS[chip], "\n".join(explanation_lines(diagnosis)))
 
 
 # ---- replayed ----
