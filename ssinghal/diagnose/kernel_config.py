@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes, round_up
 
+ALIGNMENT = 64  # bytes; of the kernel config buffer's size on a Blackhole, and a multiple of a Wormhole's
 # MEM_ERISC_KERNEL_CONFIG_SIZE of a Blackhole in dev_mem_map.h of the wheels 0.66.0, 0.75.0 and 0.81.1.
 ETHERNET_UNTIL_0_75_0, ETHERNET_0_81_1 = 25 * 1024, 26 * 1024
 _CONSTANT = "a constant of the build: no option of open_device changes it, worker_l1_size included"
@@ -42,11 +43,14 @@ def kernel_config_lines(verdict: Verdict) -> Iterator[str]:
             newer = f"0.81.1 has {ETHERNET_0_81_1:,} B, enough for a program of this size"
             yield f"0.66.0 and 0.75.0 have {limit:,} B there on a Blackhole; {newer}"
     elif need is not None and limit is not None and need > limit:
-        smaller = round_up(need - limit, 64)
+        smaller, room = round_up(need - limit, ALIGNMENT), round_up(need, ALIGNMENT)
+        size = (
+            f"a worker_l1_size of ttnn.device.get_max_worker_l1_unreserved_size() - {room:,}, {smaller:,} B smaller than now,"
+        )
         if "tensix" in message:
-            yield f"a device opened with a worker_l1_size that is {smaller:,} B smaller has that room, and smaller L1 banks"
+            yield f"{size} makes that room, at the cost of the L1 banks"
         else:
-            yield f"on a Tensix core, a worker_l1_size that is {smaller:,} B smaller makes that room; else no setting does"
+            yield f"on a Tensix core, {size} makes that room; else no setting does"
 
 
 def _fixed_room(message: str, *, arguments: bool) -> Iterator[str]:

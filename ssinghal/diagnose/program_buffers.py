@@ -99,7 +99,8 @@ class ProgramBuffers:
         if not self.is_address:
             return
         if not self.needs:
-            yield "the bytes that TTNN reserves below them are unknown for this board: they are smaller than the address"
+            most = f", at most {self.limit_bytes:,} B" if self.runs_into_tensor and self.limit_bytes is not None else ""
+            yield f"the bytes that TTNN reserves below them are unknown for this board{most}: they are smaller than the address"
         elif len(self.needs) == 1:
             yield from _need_lines(self.needs[0], "that the tensor leaves" if self.runs_into_tensor else "that a core has")
         else:

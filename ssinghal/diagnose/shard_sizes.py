@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.record import L1_END_BYTES, Verdict
 from ssinghal.core.tensors import DType
 from ssinghal.diagnose.fingerprint import CHIPS, Core, Fingerprint
 
@@ -40,7 +40,7 @@ class Shard:
 def shard_of(verdict: Verdict, fingerprint: Fingerprint) -> Shard | None:
     """Returns the shards of the buffer that ``verdict`` names; None where it may be interleaved, or its cores differ."""
     total, cores, size = verdict.total_bytes, verdict.banks, verdict.bytes_per_bank
-    if not fingerprint.sharded or not cores or not size or total != cores * size:
+    if not fingerprint.sharded or not cores or not size or total != cores * size or size > max(L1_END_BYTES):
         return None
     tiles = tuple((dtype, size // dtype.tile_bytes) for dtype in TILED if size % dtype.tile_bytes == 0)
     grids = [chip.grid for chip in CHIPS if chip.arch == fingerprint.arch]

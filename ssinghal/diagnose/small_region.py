@@ -44,7 +44,11 @@ def least_taken(need: int, region: int) -> tuple[int, int]:
 def region_lines(verdict: Verdict) -> Iterator[str]:
     """Yields what the figures imply for the region of a device that was opened with ``l1_small_size``."""
     need, region = verdict.bytes_per_bank, verdict.bank_bytes
-    if need is None or region is None:
+    if need is None:
+        return
+    if region is None:
+        yield f"the size of the region is not in the text: it has no free block of {need:,} B, a larger l1_small_size may"
+        yield _IN_DRAM
         return
     if region == 0:
         yield "the device was opened without an L1_SMALL region, as by default: l1_small_size is 0"

@@ -175,6 +175,12 @@ def test_a_region_of_the_advised_size_has_room(need: int, region: int, stats: di
     assert f"l1_small_size {size:,} has room for this buffer" in text_of(verdict)
 
 
+def test_a_region_of_unknown_size_is_not_called_full() -> None:
+    text = text_of(buffer("L1_SMALL", 12, 22_720))
+    assert "the size of the region is not in the text: it has no free block of 22,720 B" in text
+    assert "taken" not in text
+
+
 def test_no_region_at_all() -> None:
     text = text_of(buffer("L1_SMALL", 64, 16, 0))
     assert "without an L1_SMALL region" in text
@@ -255,9 +261,9 @@ def test_another_release_is_named_only_where_it_has_room(core: str) -> None:
 
 
 def test_the_room_on_a_tensix_core_grows_with_a_smaller_worker_l1_size() -> None:
-    """79,760 - 70,656 = 9,104, in multiples of 64 B 9,152."""
+    """79,760 - 70,656 = 9,104, in multiples of 64 B 9,152; 79,760 itself is 79,808."""
     text = text_of(translate_error("RuntimeError", "Program size (79760) too large for kernel config buffer (70656) on TENSIX"))
-    assert "worker_l1_size that is 9,152 B smaller" in text
+    assert "worker_l1_size of ttnn.device.get_max_worker_l1_unreserved_size() - 79,808, 9,152 B smaller than now" in text
     assert "constant" not in text
 
 
@@ -295,6 +301,7 @@ def test_what_a_shard_can_be(cores: int, size: int, bank: int, tiles: dict[DType
 def test_a_buffer_on_all_banks_of_a_board_or_in_uneven_parts_is_given_no_shards() -> None:
     assert "sharded" not in text_of(buffer("L1", 64, 552_960, 1_329_888))
     assert "if it is sharded" not in text_of(buffer("L1", 48, 552_960, 1_329_888, total=48 * 552_960 - 2_048))
+    assert "if it is sharded" not in text_of(buffer("L1", 50, 20_655_277_568))  # more than any core has
 
 
 # ---- figures that cannot be ----
