@@ -33,7 +33,7 @@ class Evidence:
     @classmethod
     def of(cls, failure: Failure, functions: Sequence[str]) -> Evidence:
         where = failure.call.where if failure.call else ""
-        shapes = (spec.shape for spec in failure.tensors)
+        shapes = (*(tensor.shape for tensor in failure.tensors), *(printed.shape for printed in failure.shapes))
         return cls(tuple(functions), frozenset(map(_plain, shapes)), _words(f"{failure.test} {where}"), failure.verdict.cores)
 
     def supports(self, candidate: Candidate) -> bool:

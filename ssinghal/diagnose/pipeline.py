@@ -16,6 +16,7 @@ from ssinghal.diagnose.lowered_gather import Gather, gather_of
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS, case_of, left_out
 from ssinghal.diagnose.model import Failure, LogReading, MlirValue, Operation
 from ssinghal.diagnose.parse.mlir_module import Places
+from ssinghal.diagnose.printed_shapes import MatchingShape, matching_shapes
 from ssinghal.diagnose.replay import Replay, replay, replay_later
 from ssinghal.diagnose.source_calls import SourceCall, arguments_in, calls_on, source_calls
 from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
@@ -64,6 +65,7 @@ class Diagnosis:
         left_out: What the operation has that the call does not.
         candidates: Where the call is not known, calls with the sizes of the text, then the first of the catalogs'.
         candidate_count: Number of calls of the catalogs that fit the numbers.
+        shapes: Those that the text prints near the message and that have its bytes.
         arguments: Where the call is not known, what the text states of its settings and its result.
         replays: One for each requested release, of ``candidate`` where the call is not known.
         candidate: The one that fails with the same numbers.
@@ -84,6 +86,7 @@ class Diagnosis:
     left_out: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     candidate_count: int = 0
+    shapes: tuple[MatchingShape, ...] = ()
     arguments: CallArguments | None = None
     replays: tuple[Replay, ...] = ()
     candidate: Candidate | None = None
@@ -157,7 +160,7 @@ def _functions(failure: Failure) -> tuple[str, ...]:
 
 def _with_candidates(diagnosis: Diagnosis) -> Diagnosis:
     """Adds candidates: calls whose sizes are in the text, then calls of the catalogs."""
-    failure, functions = diagnosis.failure, diagnosis.functions
+    failure, functions, fingerprint = diagnosis.failure, diagnosis.functions, diagnosis.explanation.fingerprint
     memory = requested_memory(diagnosis)
     texts = {**arguments_in(failure.call, functions), **failure.arguments}
     operands = tuple(MlirValue("", spec) for spec in failure.tensors)
@@ -167,11 +170,10 @@ def _with_candidates(diagnosis: Diagnosis) -> Diagnosis:
         *calls_on(operands, functions, memory, texts),
     ]
     evidence = Evidence.of(failure, functions)
-    by_bytes = candidates(
-        failure.verdict, diagnosis.explanation.fingerprint, MAX_SOUGHT, functions=functions, supports=evidence.supports
-    )
+    by_bytes = candidates(failure.verdict, fingerprint, MAX_SOUGHT, functions=functions, supports=evidence.supports)
     return replace(
         diagnosis,
+        shapes=tuple(matching_shapes(failure.shapes, failure.verdict, fingerprint.board(failure.verdict))),
         arguments=call_arguments(texts, info) if info else None,
         candidates=(*map(Candidate.from_source, in_text), *by_bytes[:MAX_CANDIDATES]),
         candidate_count=sum(not candidate.by_arithmetic for candidate in by_bytes),

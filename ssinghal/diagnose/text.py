@@ -127,7 +127,8 @@ def _candidate_lines(diagnosis: Diagnosis) -> list[str]:
     if of_models := [c for c in diagnosis.candidates if not c.sizes_from and not c.by_arithmetic]:
         more = f", {MAX_CANDIDATES} of {count} calls" if count > MAX_CANDIDATES else ""
         out += [f"candidates, not proven: what requests exactly these bytes{more}", *(f"  {c.line()}" for c in of_models)]
-    if tensors := [c.description for c in diagnosis.candidates if c.by_arithmetic]:
+    out += [shape.line() for shape in diagnosis.shapes]
+    if not diagnosis.shapes and (tensors := [c.description for c in diagnosis.candidates if c.by_arithmetic]):
         out.append(f"by arithmetic alone, these bytes may be {', or '.join(tensors)}")
     if functions and not count and not in_text and requested_memory(diagnosis) in (BufferType.L1, BufferType.DRAM):
         out.append(f"no call of the catalogs to {' or '.join(functions)} requests these bytes")
@@ -223,6 +224,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "case_given": diagnosis.case_given,
         "candidates": [_candidate_json(candidate) for candidate in diagnosis.candidates],
         "candidate_count": diagnosis.candidate_count,
+        "shapes": [shape.line() for shape in diagnosis.shapes],
         "replays": [replay.to_json() for replay in diagnosis.replays],
         "of_candidate": diagnosis.candidate is not None,
         "not_replayed": list(diagnosis.not_replayed),

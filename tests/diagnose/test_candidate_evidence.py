@@ -9,7 +9,7 @@ import pytest
 
 from ssinghal.core.tensors import DType, TensorSpec
 from ssinghal.device.error_patterns import translate_error
-from ssinghal.diagnose.model import Failure, LogReading
+from ssinghal.diagnose.model import Failure, LogReading, PrintedShape
 from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
 from ssinghal.diagnose.text import explanation_lines
 from ssinghal.operators.binding import specs_of
@@ -83,3 +83,37 @@ def test_what_shows_the_call_next_time_is_stated_where_it_is_unknown() -> None:
         'TTNN_CONFIG_OVERRIDES=\'{"enable_fast_runtime_mode": false, "enable_logging": true}\'' in line for line in lines
     )
     assert not any("TTNN_CONFIG_OVERRIDES" in line for line in explanation_lines(diagnosed(BYTES, functions=("add",))))
+
+
+# Shapes that the text prints near the message --------------------------------------------------------------------------------
+
+REDUCED = (
+    "Out of Memory: Not enough space to allocate 131072000 B DRAM buffer across 12 banks, where each bank needs to store"
+    " 10924032 B, but bank size is only 1073741792 B"
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        (
+            PrintedShape((1, 1, 32_000, 2_048), line=4),
+            "line 4 prints [1,1,32000,2048], which has exactly these bytes as bfloat16 tile",
+        ),
+        (
+            PrintedShape((1, 1, 32_000, 2_048), DType.BFLOAT16),
+            "the text prints [1,1,32000,2048] bfloat16, which has exactly these bytes as tile",
+        ),
+        (PrintedShape((1, 1, 32_000, 2_048), DType.FLOAT32), ""),
+        (
+            PrintedShape((1, 1, 32_000, 1_024)),
+            "the text prints [1,1,32000,1024], which has exactly these bytes as float32 tile",
+        ),
+        (PrintedShape((1, 1, 32_000, 4_096)), ""),
+    ],
+)
+def test_a_printed_shape_with_the_bytes_of_the_message(printed: PrintedShape, expected: str) -> None:
+    """1,000 x 64 tiles of 2,048 B are 131,072,000 B; 5,334 of them in the fullest of 12 banks are 10,924,032 B."""
+    lines = explanation_lines(diagnosed(REDUCED, shapes=(printed, printed)))
+    assert [line for line in lines if "exactly these bytes" in line] == ([expected] if expected else [])
+    assert any(line.startswith("by arithmetic alone") for line in lines) is not bool(expected)
