@@ -97,6 +97,11 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
 
     @property
+    def is_explained(self) -> bool:
+        """Whether a replay requests what the message has."""
+        return any(replay.explains for replay in self.replays)
+
+    @property
     def is_memory(self) -> bool:
         return self.failure.verdict.resource is not None
 
@@ -193,10 +198,8 @@ def _with_l1_small(case: Case, explanation: Explanation) -> Case:
     return case if size is None else replace(case, placement=replace(case.placement, l1_small_bytes=size))
 
 
-def with_replays(
-    diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None, budget: Budget | None
-) -> Diagnosis:
-    """Adds replays on each of ``releases``, and remedies on the first one (none without a budget)."""
+def with_replays(diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
+    """Adds replays on each of ``releases``."""
     if not diagnosis.is_memory:
         return diagnosis
     if diagnosis.case is not None:
@@ -204,12 +207,11 @@ def with_replays(
         diagnosis = replace(diagnosis, replays=replays, not_replayed=why_not)
     else:
         diagnosis = _with_candidate(diagnosis, pools, releases, live)
-    padded = tuple(_padded(diagnosis.gather, pools, releases)) if diagnosis.gather else ()
-    return _with_remedies(replace(diagnosis, padded=padded), pools, budget)
+    return replace(diagnosis, padded=tuple(_padded(diagnosis.gather, pools, releases)) if diagnosis.gather else ())
 
 
-def _with_remedies(diagnosis: Diagnosis, pools: DevicePools, budget: Budget | None) -> Diagnosis:
-    """Adds remedies for the first replay, if that fails."""
+def with_remedies(diagnosis: Diagnosis, pools: DevicePools, budget: Budget | None) -> Diagnosis:
+    """Adds remedies for the first replay, if that fails; none without a budget."""
     replays = diagnosis.replays
     case = diagnosis.candidate.case if diagnosis.candidate else diagnosis.case
     failing = next((r for r in replays if r.result.verdict.resource is not None), None)

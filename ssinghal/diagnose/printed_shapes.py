@@ -32,7 +32,7 @@ class MatchingShape:
 
 
 def matching_shapes(shapes: Iterable[PrintedShape], verdict: Verdict, board: Board | None) -> Iterator[MatchingShape]:
-    """Yields each of ``shapes`` once, in the first dtype and layout in which it takes as much as ``verdict`` in all and per bank.
+    """Yields each of ``shapes`` once, in the first dtype and layout in which it takes the bytes of ``verdict``.
 
     ``board``: with the banks of the message; the buffer is interleaved over them.
     """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from ssinghal.core.boards import load_board
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import added_releases, find_release, installed_release
-from ssinghal.diagnose.pipeline import Diagnosis, with_replays
+from ssinghal.diagnose.fingerprint import Fingerprint
+from ssinghal.diagnose.pipeline import Diagnosis, with_remedies, with_replays
 from ssinghal.errors import HarnessError
 from ssinghal.remedy.device_pools import DevicePools, why_no_values
 from ssinghal.remedy.equivalence import MAX_ELEMENTS_ALONE
@@ -14,6 +16,8 @@ from ssinghal.remedy.resident_buffers import live_set
 from ssinghal.remedy.search import Budget
 from ssinghal.runner.pool_cache import PoolCache
 from ssinghal.runner.tasks import DEFAULT_TIMEOUT_S, PoolOptions
+
+MAX_BOARDS = 4  # that are tried where the numbers leave several
 
 
 class ReplayPools(PoolCache[DevicePools]):
@@ -37,12 +41,22 @@ class ReplayPools(PoolCache[DevicePools]):
         self._mode, self._ttnn_log, self._timeout_s = mode, ttnn_log, timeout_s
 
     def replayed(self, diagnosis: Diagnosis, budget: Budget | None) -> Diagnosis:
-        """Adds the replays of a failure, and its remedies where there is a budget for the search."""
+        """Adds the replays of a failure, and its remedies where there is a budget for the search.
+
+        Where the numbers leave several boards, the first one on which the call explains them counts, else the likeliest.
+        """
         fingerprint = diagnosis.explanation.fingerprint
-        releases = self._releases or _releases_for(fingerprint.nearest_release)
-        pools = self._on(self._board or next(iter(fingerprint.boards), None), releases[0])
-        live = live_set(self._live, pools.board) if self._live else None
-        return with_replays(diagnosis, pools, releases, live, budget)
+        releases = self._releases or _releases_for(fingerprint)
+        boards: list[str | None] = [self._board] if self._board else [*_unlike(fingerprint.boards)] or [None]
+        tried: list[tuple[Diagnosis, DevicePools]] = []
+        for board in boards[:MAX_BOARDS]:
+            pools = self._on(board, releases[0])
+            live = live_set(self._live, pools.board) if self._live else None
+            tried.append((with_replays(diagnosis, pools, releases, live), pools))
+            if tried[-1][0].is_explained or not tried[-1][0].replays:
+                break
+        replayed, pools = tried[-1] if tried[-1][0].is_explained else tried[0]
+        return with_remedies(replayed, pools, budget)
 
     def _on(self, board: str | None, release: str) -> DevicePools:
         choice = choose_device(self._mode, board, ttnn_log=self._ttnn_log)
@@ -54,12 +68,27 @@ class ReplayPools(PoolCache[DevicePools]):
         return self.pool((choice.board, release), create)
 
 
-def _releases_for(nearest: str) -> list[str]:
-    """Returns the release that the numbers point to, where it is available, and the installed one."""
+def _unlike(boards: Iterable[str]) -> Iterator[str]:
+    """Yields the first of the boards whose chips are alike."""
+    seen = set()
+    for name in boards:
+        board = load_board(name)
+        if (chip := (board.arch, board.grid, board.dram.num_banks)) not in seen:
+            seen.add(chip)
+            yield name
+
+
+def _releases_for(fingerprint: Fingerprint) -> list[str]:
+    """Returns the releases that the numbers point to, the nearest first, as far as they are here, and the installed one.
+
+    Raises:
+        HarnessError: no release is here.
+    """
     here = installed_release()
     installed = [here.version] if here else []
-    added = [r.version for r in added_releases() if r.version == nearest]
-    releases = list(dict.fromkeys([*added, *installed]))
+    known = {*installed, *(release.version for release in added_releases())}
+    pointed_to = [version for version in (fingerprint.nearest_release, *fingerprint.releases) if version in known]
+    releases = list(dict.fromkeys([*pointed_to, *installed]))
     if not releases:
         raise HarnessError("no TTNN release is here to replay on; --no-replay reads and explains without one")
     return releases

@@ -70,7 +70,7 @@ def pools() -> Iterator[DevicePools]:
 
 def replayed(pools: DevicePools, log: str) -> Diagnosis:
     (diagnosis,) = diagnose_failures(read_log(io.BytesIO(log.encode()), "log"))
-    return with_replays(diagnosis, pools, [find_release("0.81.1").version], None, None)
+    return with_replays(diagnosis, pools, [find_release("0.81.1").version], None)
 
 
 def log_of(statement: str, error: str) -> str:

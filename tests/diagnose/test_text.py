@@ -205,7 +205,7 @@ def replayed(request: pytest.FixtureRequest) -> Any:
     choice = choose_device("virtual", "n150")
     bench = DevicePools(choice, PoolOptions.of(choice, workers=1, timeout_s=120, release=here), no_values="not asked")
     with bench:
-        yield lambda known: with_replays(known, bench, [here.version], None, None)
+        yield lambda known: with_replays(known, bench, [here.version], None)
 
 
 Replayed = Callable[[Diagnosis], Diagnosis]
