@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource, Verdict
-from ssinghal.core.tensors import Board, BufferType, round_up
+from ssinghal.core.tensors import Board, BufferType, ceil_div, round_up
 from ssinghal.diagnose.fingerprint import memory_of
 from ssinghal.estimation.estimator import MemoryEstimate, estimate
 from ssinghal.remedy.trial import LiveSet, Resident
@@ -49,7 +49,8 @@ def _largest_free_bytes(verdict: Verdict, granule: int) -> int:
         return verdict.largest_free_bytes
     if need is None or free < need:
         return free
-    return free // (free // need + 1) // granule * granule
+    fewest = free // need + 1
+    return next(block for n in (fewest, fewest + 1) if (block := round_up(ceil_div(free, n), granule)) < need or n > fewest)
 
 
 def _live_above(verdict: Verdict, case: Case, board: Board) -> LiveSet:

@@ -218,7 +218,10 @@ def with_remedies(diagnosis: Diagnosis, pools: DevicePools, budget: Budget | Non
     if case is None or budget is None or failing is None:
         return diagnosis
     if failing is not replays[0]:
-        return replace(diagnosis, notes=(f"no search for remedies: on ttnn {replays[0].result.ttnn} the call fits as it is",))
+        return replace(
+            diagnosis,
+            notes=(*diagnosis.notes, f"no search for remedies: on ttnn {replays[0].result.ttnn} the call fits as it is"),
+        )
     trace = diagnosis.explanation.fingerprint.trace_region_bytes
     return replace(diagnosis, remedies=solve(case, pools, budget, failing.live, failing.result.verdict, trace, measured=True))
 
@@ -238,10 +241,11 @@ def _replays(
 ) -> tuple[tuple[Replay, ...], tuple[str, ...]]:
     """Returns a replay on each release, and why there is none on the others."""
     reported, fingerprint = diagnosis.failure.verdict, diagnosis.explanation.fingerprint
+    bases = [m.base_bytes for m in fingerprint.matches if m.arch == pools.board.arch and m.base_bytes is not None]
     replays, why_not = [], []
     for release in releases:
         try:
-            replayed = replay(case, reported, pools, release, live, fingerprint.trace_region_bytes, fingerprint.bases)
+            replayed = replay(case, reported, pools, release, live, fingerprint.trace_region_bytes, bases)
         except InvalidCase as error:
             why_not.append(f"no replay on ttnn {release}: {error}")
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ssinghal.core.boards import load_board
 from ssinghal.device.modes import choose_device
@@ -56,6 +57,9 @@ class ReplayPools(PoolCache[DevicePools]):
             if tried[-1][0].is_explained or not tried[-1][0].replays:
                 break
         replayed, pools = tried[-1] if tried[-1][0].is_explained else tried[0]
+        if not replayed.is_explained and len(tried) > 1 and diagnosis.case is not None:
+            others = ", ".join(other.board.name for _, other in tried[1:])
+            replayed = replace(replayed, notes=(f"nor does it have the numbers of the message on {others}",))
         return with_remedies(replayed, pools, budget)
 
     def _on(self, board: str | None, release: str) -> DevicePools:

@@ -14,7 +14,7 @@ from ssinghal.core.tensors import BufferType
 from ssinghal.device.modes import choose_device
 from ssinghal.diagnose.comparison import ComparedNumber
 from ssinghal.diagnose.live_sets import implied_live_sets
-from ssinghal.diagnose.replay import Replay, replay
+from ssinghal.diagnose.replay import LiveSource, Replay, replay
 from ssinghal.operators import make_case
 from ssinghal.operators.dims import as_placed
 from ssinghal.remedy.device_pools import DevicePools
@@ -94,3 +94,71 @@ def test_a_failure_with_other_tensors_is_replayed(pools: DevicePools, call: Case
     replayed = replay(call, reported, pools)
     assert (replayed.same_numbers, len(replayed.numbers)) == (True, 7)
     assert sum(resident.bytes_per_bank for resident in replayed.live) == implied
+
+
+# Fragmented banks -------------------------------------------------------------------------------------------------------------
+
+DRAM_BANK = 1_072_693_184  # of an n150 under ttnn 0.81.1
+MATMUL = make_case("matmul", ((32, 2_048, 2_048), (2_048, 6_144)))
+# Tiles over 12 banks: 32 x 64 x 64 of the first operand, 64 x 192 of the second, 32 x 64 x 192 of the result.
+FIRST, SECOND, RESULT = 10_923 * 2_048, 1_024 * 2_048, 32_768 * 2_048
+assert (32 * 64 * 64, 64 * 192, 32 * 64 * 192) == (131_072, 12_288, 393_216)
+assert (-(-131_072 // 12), 12_288 // 12, 393_216 // 12) == (10_923, 1_024, 32_768)
+
+
+def fragmented(allocated: int, largest: int | None) -> Verdict:
+    return Verdict(
+        Status.OOM, Resource.FRAGMENTATION, total_bytes=393_216 * 2_048, banks=12, bytes_per_bank=RESULT,
+        bank_bytes=DRAM_BANK, allocated_bytes=allocated, free_bytes=DRAM_BANK - allocated, largest_free_bytes=largest,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("largest", "holes"), [(64_000_000, 3), (None, 3)])
+def test_blocks_that_are_free_in_a_fragmented_bank(largest: int | None, holes: int) -> None:
+    """200,000,000 B are free, in 4 blocks at most of 64,000,000 B each. Without the largest block in the message it may be any
+    that is too small for 67,108,864 B: 3 blocks, one of which is the end of the bank. Each operand gets a block of its own."""
+    reported = fragmented(DRAM_BANK - 200_000_000, largest)
+    (live,) = implied_live_sets(reported, as_placed(MATMUL), load_board("n150"), Verdict(Status.FITS))
+    freed = [resident.bytes_per_bank for resident in live if resident.freed]
+    assert freed[:2] == [FIRST, SECOND]
+    assert len(freed) - 2 == (holes if largest else holes - 1)
+    assert all(block < RESULT for block in freed)
+    assert sum(r.bytes_per_bank for r in live if not r.freed) == DRAM_BANK - 200_000_000 - FIRST - SECOND
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize("largest", [64_000_000, None])
+def test_a_fragmented_bank_is_replayed_with_its_free_bytes(pools: DevicePools, largest: int | None) -> None:
+    """Free in sum are three times the result's bytes; it fails all the same, and where the message names it with that block."""
+    bank = pools.board.dram.bank_bytes
+    reported = replace(fragmented(bank - 200_000_000, largest), bank_bytes=bank)
+    replayed = replay(MATMUL, reported, pools)
+    assert replayed.result.verdict.resource is Resource.FRAGMENTATION
+    assert replayed.same_numbers, replayed.outcome()
+    assert replayed.live_from is LiveSource.IMPLIED
+    assert len(replayed.numbers) == (7 if largest else 6)
+
+
+# Where the buffers before the call come from ---------------------------------------------------------------------------------
+
+
+@pytest.mark.virtual_device
+def test_buffers_are_implied_only_where_the_call_alone_has_other_numbers(pools: DevicePools) -> None:
+    alone = pools.run(Problem.of(SUM, no_room(0), pools.board).trial()).verdict
+    assert (replay(SUM, alone, pools).live, replay(SUM, alone, pools).live_from) == ((), LiveSource.NONE)
+    more = pools.run(Problem.of(SUM, no_room(0), pools.board).trial(live=(Resident(BufferType.L1, 64_000),))).verdict
+    assert replay(SUM, more, pools).live_from is LiveSource.IMPLIED
+    given = replay(SUM, more, pools, live=(Resident(BufferType.L1, 64_000),))
+    assert (given.same_numbers, given.live_from) == (True, LiveSource.GIVEN)
+
+
+@pytest.mark.virtual_device
+def test_a_bank_that_another_build_left_larger_implies_no_buffers(pools: DevicePools) -> None:
+    """All figures of a build that reserves 352 B less in each L1: a base of 105,472 B, which no known build has."""
+    here = pools.run(Problem.of(SUM, no_room(0), pools.board).trial()).verdict
+    larger = {name: getattr(here, name) + 352 for name in ("bank_bytes", "free_bytes", "largest_free_bytes")}
+    replayed = replay(SUM, replace(here, **larger), pools)
+    assert (replayed.same_numbers, replayed.is_exact, replayed.live) == (False, True, ())
+    assert replayed.shift is not None
+    assert replayed.shift.there_bytes == pools.board.reserved_base_bytes - 352
+    assert "one difference explains it" in replayed.outcome()
