@@ -20,7 +20,8 @@ from ssinghal.core.tensors import ONE_CHIP, BufferType, DType, Layout, Shape, Te
 from ssinghal.errors import cut
 
 SCHEMA_VERSION = 1
-L1_END_BYTES = frozenset({1_499_136, 1_572_864})  # of a Wormhole and a Blackhole core: "max L1 size" in TTNN's words
+# Of a Grayskull, a Wormhole and a Blackhole core: "max L1 size" in TTNN's words.
+L1_END_BYTES = frozenset({1_048_576, 1_499_136, 1_572_864})
 
 _MEMORY = r"(dram|l1)(:(height|width|block|nd)(@[0-9x,+-]+)?(:[0-9]+(x[0-9]+)*)?(:col_major)?)?"
 MemoryText = Annotated[str, Bounds(pattern=f"^{_MEMORY}$")]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ssinghal.core.json_values import Dims
 from ssinghal.diagnose.candidates import PROGRAM, Candidate
-from ssinghal.diagnose.fingerprint import core_ranges
+from ssinghal.diagnose.chips import core_ranges
 from ssinghal.diagnose.model import Failure
 from ssinghal.diagnose.ttnn_functions import operators_calling
 from ssinghal.operators.binding import specs_of

@@ -31,7 +31,8 @@ from ssinghal.core.tensors import (
     format_shape,
     round_up,
 )
-from ssinghal.diagnose.fingerprint import Fingerprint, core_ranges, memory_of
+from ssinghal.diagnose.chips import core_ranges
+from ssinghal.diagnose.fingerprint import Fingerprint, memory_of
 from ssinghal.diagnose.source_calls import SourceCall
 from ssinghal.diagnose.ttnn_functions import operators_calling
 from ssinghal.errors import InvalidCase
@@ -285,7 +286,7 @@ class _Columns:
         ranges = core_ranges(verdict.cores)
         if not verdict.ends_at_address or verdict.program_bytes is None or len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
             return None
-        (column, row), rows = ranges[0][0], {load_board(name).grid[1] for name in fingerprint.boards}
+        (column, row), rows = ranges[0][0], {load_board(name).grid[1] for name in fingerprint.boards[:1]}  # the likeliest
         widths = {
             width: dtypes
             for base in fingerprint.bases

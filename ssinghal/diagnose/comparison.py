@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Board, BufferType, DType
-from ssinghal.diagnose.fingerprint import BUILDS, memory_of
+from ssinghal.diagnose.builds import BUILDS
+from ssinghal.diagnose.fingerprint import memory_of
 
 NUMBERS = (
     "total_bytes", "banks", "bytes_per_bank", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",

@@ -114,7 +114,7 @@ class Explanation:
                 {**plain(t.allocation.stored()), "known_layout": t.known_layout, "tiles": t.tiles} for t in self.tensors
             ],
             "boards": list(self.fingerprint.boards),
-            "builds": [match.build.name for match in self.fingerprint.matches],
+            "builds": [match.name for match in self.fingerprint.matches],
             "lines": self.lines(),
         }
 
@@ -124,13 +124,13 @@ def explain(failure: Failure) -> Explanation:
     verdict, operation = failure.verdict, failure.operation
     if verdict.resource is None:
         return Explanation(verdict, _headline(failure), Fingerprint(), operation)
-    fingerprint = fingerprint_of(verdict)
+    fingerprint = fingerprint_of(verdict, failure.test, failure.dated)
     board = fingerprint.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
     allocations = [tensor.allocation for tensor in tensors]
     program = program_buffers(verdict, fingerprint, operation)
-    if program is not None and len(program.needs) == 1 and (build := program.needs[0].build) is not None:
-        fingerprint = fingerprint.narrowed(build)
+    if program is not None and len(program.needs) == 1 and (need := program.needs[0]).made and need.build is not None:
+        fingerprint = fingerprint.narrowed(need.build)
     placed = all(tensor.known_layout for tensor in tensors)
     buffer = buffer_need(verdict, allocations, fingerprint, placed=placed)
     return Explanation(verdict, _headline(failure), fingerprint, operation, program, buffer, tensors)

@@ -1,7 +1,8 @@
 """Infers the board and the builds of TTNN that the numbers of a failure point to.
 
-What a build keeps at the bottom of each L1 (the reserved base), the size of a DRAM bank and the wording date it. They point to
-a build but do not prove it: all that fit are listed, none where none is known.
+What a build keeps at the bottom of each L1 (the reserved base), the size of a DRAM bank, the line of source and the wording
+date it. They point to a build but do not prove it: all that fit are listed, with what supports and what contradicts them, and
+none where none is known.
 """
 
 from __future__ import annotations
@@ -12,178 +13,142 @@ from dataclasses import dataclass, replace
 from ssinghal.core.boards import load_board
 from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
 from ssinghal.core.tensors import Board, BufferType, MemoryRegion
+from ssinghal.diagnose.builds import (
+    BUILDS,
+    DRAM_BANKS,
+    NEWER,
+    KnownBuild,
+    TraceRegion,
+    clues,
+    in_words,
+    least_base,
+    trace_regions,
+)
+from ssinghal.diagnose.chips import (
+    CHIPS,
+    L1_ENDS,
+    LEAST_BASE,
+    Chip,
+    Core,
+    arch_in_words,
+    arch_named,
+    are_galaxy_workers,
+    boards_of,
+    by_likelihood,
+    chips_in_words,
+    chips_of,
+    core_ranges,
+    names_of,
+)
 
 MAX_NAMED = 3  # more point to nothing
-L1_ENDS = {"wormhole_b0": 1_499_136, "blackhole": 1_572_864}
-_ARCH_NAMES = {"wormhole_b0": "a Wormhole chip (n150, n300, …)", "blackhole": "a Blackhole chip (p100, p150, …)"}
 
-Core = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class KnownBuild:
-    """Releases, or builds between them, that reserve the same bytes at the bottom of an L1; None where unknown.
-
-    ``wheels``: the first and the last of the releases. ``month``: of the builds. ``releases``: those that open a virtual board
-    and check all that a card does. ``measured``: on a virtual board, else derived from users' reports.
-    """
-
-    wheels: tuple[str, ...]
-    month: str
-    wormhole_base: int
-    blackhole_base: int | None = None
-    releases: tuple[str, ...] = ()
-    measured: bool = True
-
-    @property
-    def name(self) -> str:
-        if not self.wheels:
-            return self.first
-        return " to ".join(self.wheels) + (f" (or builds of {self.month})" if self.month else "")
-
-    @property
-    def first(self) -> str:
-        return self.wheels[0] if self.wheels else f"builds of {self.month}"
-
-    @property
-    def last(self) -> str:
-        return self.wheels[-1] if self.wheels else f"builds of {self.month}"
-
-    def base_bytes(self, arch: str) -> int | None:
-        return {"wormhole_b0": self.wormhole_base, "blackhole": self.blackhole_base}.get(arch)
-
-
-# Oldest first. Wormhole: L1 end - L1 bank of a board opened without an L1_SMALL region. Blackhole: of 0.66.0, 0.75.0, 0.80.0
-# and 0.81.1.
-BUILDS = (
-    KnownBuild((), "December 2025", 102_656, measured=False),
-    KnownBuild(("0.66.0",), "January 2026", 103_552, 105_280, ("0.66.0",)),
-    KnownBuild(("0.67.0", "0.70.1"), "March 2026", 103_712),
-    KnownBuild((), "May 2026", 103_744, measured=False),
-    KnownBuild(("0.72.0",), "", 103_840),
-    KnownBuild((), "June 2026", 104_224, measured=False),
-    KnownBuild(("0.74.0", "0.75.0"), "", 105_536, 111_360, ("0.75.0",)),
-    KnownBuild(("0.76.0",), "", 105_664, None, ("0.76.0",)),
-    KnownBuild(("0.78.0", "0.80.0"), "", 105_696, 111_616, ("0.78.0", "0.80.0")),
-    KnownBuild(("0.81.1",), "", 105_824, 111_744, ("0.81.1",)),
-)
-_BASES = {build.wormhole_base: i for i, build in enumerate(BUILDS)}
-
-# A wording, and the first and last build (by reserved base) that were seen to use it.
-_WORDINGS = (
-    ("[(x=", None, 103_712, "core ranges are written [(x=7,y=6) - (x=7,y=6)]"),
-    ("on core range [0-0 ", 103_744, None, "core ranges are written [0-0 - 7-7]"),
-    ("Statically allocated dataflow buffers", 105_664, None, "program buffers are called dataflow buffers"),
-    ("required DFB ", 105_696, None, "program buffers are called DFB"),
-    ("required CB ", 103_840, 105_664, "program buffers are called CB"),
-)
-_NO_PERIOD, _PERIOD = (None, 105_696), (105_824, None)  # after the numbers of a buffer that does not fit
-
-
-@dataclass(frozen=True)
-class Chip:
-    """A chip, by the numbers in its messages.
-
-    ``boards``: the built-in boards that are one such chip. ``kind``: of boards whose chips differ only in their grid.
-    """
-
-    arch: str
-    grid: Core
-    dram_banks: int
-    what: str
-    boards: tuple[str, ...] = ()
-    kind: str = ""
-
-    @property
-    def l1_banks(self) -> int:
-        return self.grid[0] * self.grid[1]
-
-
-# Grids: opened on a virtual board, except the 8x7 one, which is an N300's in users' reports.
-CHIPS = (
-    Chip("wormhole_b0", (8, 8), 12, "an n150 or one chip of an n300 or T3000", ("n150", "n300")),
-    Chip("wormhole_b0", (8, 7), 12, "one chip of an n300 that keeps a row of cores for dispatch"),
-    Chip("wormhole_b0", (8, 9), 12, "one chip of a Wormhole Galaxy (or slow dispatch)"),
-    Chip("blackhole", (11, 10), 7, "a p100", ("p100",)),
-    Chip("blackhole", (11, 10), 8, "a p150 with firmware 19.5.0 or later", ("p150",), "a p150 or p300"),
-    Chip("blackhole", (12, 10), 8, "a p150 or p300 with 12 columns of cores", ("p150_12x10",), kind="a p150 or p300"),
-    Chip("blackhole", (13, 10), 8, "a p150 with firmware before 19.5.0", ("p150_13x10",), kind="a p150 or p300"),
-)
-
-
-@dataclass(frozen=True)
-class DramBank:
-    """A complete DRAM bank of ``builds``, those of ``BUILDS`` from ``first`` to ``last`` (by their base on a Wormhole).
-
-    ``trace_per_bank``: ``trace_region_size`` is taken from each bank, else it is the total of all banks.
-    """
-
-    arch: str
-    bank_bytes: int
-    builds: str
-    first: int | None
-    last: int | None
-    trace_per_bank: bool
-
-
-DRAM_BANKS = (
-    DramBank("wormhole_b0", 1_073_741_792, "0.66 and 0.67", None, 103_712, True),
-    DramBank("wormhole_b0", 1_072_693_184, "0.75.0 and later", 105_536, None, False),
-    DramBank("blackhole", 4_278_190_016, "0.66.0", None, 103_712, True),
-    DramBank("blackhole", 4_277_141_376, "0.75.0 and later", 105_536, None, False),
-)
-
-
-@dataclass(frozen=True)
-class TraceRegion:
-    """A DRAM bank's size, read as a complete bank less a trace region of ``region_bytes``."""
-
-    bank: DramBank
-    region_bytes: int
+MAX_L1_SMALL = 256 * 1024
+L1_SMALL_STEP = 8 * 1024
+USUAL_L1_SMALL = frozenset({1024, 2048, 4096, 79_104})  # requested by demos and tests, in addition to multiples of the step
+# Around the reserved bases of known builds (102,656 to 105,824 and 105,280 to 111,744) and those that reports of 2025 imply
+# (101,440 and 103,040). A base is a multiple of the granule that L1 is allocated in.
+_UNKNOWN_BASES = {"wormhole_b0": range(100_000, 106_500, 32), "blackhole": range(102_016, 112_512, 64)}
 
 
 @dataclass(frozen=True)
 class BuildMatch:
-    """A build that fits the numbers, with its reserved base, and the L1_SMALL region that a number implies."""
+    """A build that fits the numbers, with its reserved base, and the L1_SMALL region that a number implies.
+
+    ``build``: None for one that is not known, but whose base the numbers imply.
+    """
 
     arch: str
-    build: KnownBuild
+    build: KnownBuild | None
     base_bytes: int | None
     l1_small_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.build.name if self.build else f"unknown, with a reserved base of {self.base_bytes:,} B"
+
+    @property
+    def positions(self) -> range:
+        """Among ``BUILDS``; an unknown build is between those with the next smaller and the next larger base."""
+        if self.build is not None:
+            return range(at := BUILDS.index(self.build), at + 1)
+        bases = [(at, base) for at, build in enumerate(BUILDS) if (base := build.base_bytes(self.arch)) is not None]
+        smaller = [at for at, base in bases if base < (self.base_bytes or 0)]
+        larger = [at for at, base in bases if base > (self.base_bytes or 0)]
+        return range(smaller[-1] if smaller else 0, larger[0] + 1 if larger else len(BUILDS))
+
+    def is_in(self, allowed: frozenset[int]) -> bool:
+        return not allowed.isdisjoint(self.positions)
+
+    def between(self) -> str:
+        """Returns where the base of an unknown build lies, in words."""
+        known = [build for build in BUILDS if build.base_bytes(self.arch) is not None]
+        smaller = [build for build in known if (build.base_bytes(self.arch) or 0) < (self.base_bytes or 0)]
+        larger = [build for build in known if (build.base_bytes(self.arch) or 0) > (self.base_bytes or 0)]
+        if not smaller:
+            return f"below those of all known builds, the first of which is {larger[0].name}"
+        return f"between those of {smaller[-1].name} and {larger[0].name}" if larger else f"above that of {smaller[-1].name}"
 
 
 @dataclass(frozen=True)
 class Fingerprint:
     """The boards and builds that the numbers of a failure point to; empty where nothing is known.
 
-    ``arch``: the one of all that fits, "" where several fit. ``evidence``: what the wording shows. ``sharded``: no known board
-    has as many L1 banks as the buffer is on. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
+    ``arch``: the one of all that fits, "" where several fit. ``chips``: the likeliest first. ``board_evidence``: what supports
+    them, and ``board_notes``: what else the cores show. ``evidence``: what supports the builds. ``contradictions``: what does
+    not fit the board or the builds. ``sharded``: no known board has as many L1 banks as the buffer is on. ``is_placed``: the
+    message has an address or cores. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
+    ``region_bytes``: of the L1_SMALL region, where the message is about it.
     """
 
     arch: str = ""
     chips: tuple[Chip, ...] = ()
     matches: tuple[BuildMatch, ...] = ()
     trace_regions: tuple[TraceRegion, ...] = ()
+    board_evidence: tuple[str, ...] = ()
+    board_notes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
     sharded: bool = False
+    is_placed: bool = False
     unexplained_bytes: int | None = None
+    region_bytes: int | None = None
 
     @property
     def boards(self) -> tuple[str, ...]:
         """The built-in boards that are such a chip, the likeliest first."""
-        return _boards_of(self.chips or _chips_of(self.arch))
+        return boards_of(self.chips or chips_of(self.arch))
+
+    @property
+    def why_not_replayable(self) -> str:
+        """Why no virtual board is one of the message, so that a replay's verdict would be another board's; "" where one is.
+
+        A buffer on a number of banks that no board has may still be one in shards on a complete board: then a replay of the
+        call with its shards is on as many banks as the message has, and counts.
+        """
+        if self.arch == "grayskull":
+            return "no release that opens a virtual board supports Grayskull"
+        if self.chips and not self.chips[0].boards:
+            return f"no virtual board is {self.chips[0].what}: {self.chips[0].why_no_board}"
+        if self.sharded:
+            return "no virtual board has as many L1 banks; a call with shards on as many cores can be replayed with --call"
+        if self.board_evidence and not self.boards:
+            return "no virtual board has these cores"
+        return ""
 
     @property
     def releases(self) -> tuple[str, ...]:
         """The releases that fit and can replay a call, the newest first."""
-        return tuple(dict.fromkeys(r for match in reversed(self.matches) for r in reversed(match.build.releases)))
+        builds = [match.build for match in reversed(self.matches) if match.build]
+        return tuple(dict.fromkeys(release for build in builds for release in reversed(build.releases)))
 
     @property
     def nearest_release(self) -> str:
         """The release to replay on: the newest that fits, else that of the nearest build; "" where none is known."""
         if not self.matches or self.releases:
             return self.releases[0] if self.releases else ""
-        at = BUILDS.index(self.matches[-1].build)
+        last = self.matches[-1].positions
+        at = (last[0] + last[-1]) / 2
         _, nearest = min((abs(i - at), build.releases[-1]) for i, build in enumerate(BUILDS) if build.releases)
         return nearest
 
@@ -193,8 +158,17 @@ class Fingerprint:
         return tuple(sorted({match.base_bytes for match in self.matches if match.base_bytes is not None}))
 
     @property
+    def unknown_bases(self) -> tuple[str, ...]:
+        """The builds that fit and whose reserved base is not known, but for those newer than all known ones."""
+        known = {match.build for match in self.matches if match.base_bytes is not None}
+        unknown = [match.build for match in self.matches if match.build is not None and match.build not in known | {NEWER}]
+        return tuple(dict.fromkeys(build.name for build in unknown))
+
+    @property
     def l1_small_bytes(self) -> int | None:
-        """The size of the L1_SMALL region, where all matches agree."""
+        """The size of the L1_SMALL region: the message's, or the one that all matches imply."""
+        if self.region_bytes is not None:
+            return self.region_bytes
         sizes = {match.l1_small_bytes for match in self.matches}
         return sizes.pop() if len(sizes) == 1 else None
 
@@ -210,73 +184,59 @@ class Fingerprint:
 
     def board(self, verdict: Verdict) -> Board | None:
         """Returns a board of this kind with the banks of the message, for arithmetic on tensors; None for an unknown kind."""
-        if not self.arch or verdict.banks == 0:
+        names = self.boards or boards_of(chips_of(self.arch))
+        if not self.arch or not names or verdict.banks == 0:
             return None
-        board = load_board((self.boards or _boards_of(_chips_of(self.arch)))[0])
+        board = load_board(names[0])
+        if len(self.chips) == 1:
+            board = replace(board, grid=self.chips[0].grid)
         memory, banks = memory_of(verdict), verdict.banks
-        if memory is None or banks is None:
+        if memory not in (BufferType.L1, BufferType.DRAM) or banks is None:
             return board
         known = board.region(memory)
         region = MemoryRegion(banks, verdict.bank_bytes or known.bank_bytes, known.alignment_bytes)
         return replace(board, dram=region) if memory is BufferType.DRAM else replace(board, l1=region)
 
     def lines(self) -> list[str]:
-        return [*self._board_lines(), *self._build_lines(), *map(_trace_line, self.trace_regions)]
+        against = [f"contradicts that: {what}" for what in self.contradictions]
+        return [*self._board_lines(), *self._build_lines(), *against, *(trace.line() for trace in self.trace_regions)]
 
     def _board_lines(self) -> Iterator[str]:
-        is_any_of_arch = len(self.chips) in (0, len(_chips_of(self.arch)))
-        if self.arch and is_any_of_arch:
-            yield f"board: points to {_ARCH_NAMES[self.arch]}"
-        elif 0 < len(self.chips) <= MAX_NAMED:
-            yield f"board: points to {_chips_in_words(self.chips)}"
+        support = f", by {' and '.join(self.board_evidence)}" if self.board_evidence else ""
+        names = names_of(self.chips)
+        if support and names and (self.arch or (len(names) < MAX_NAMED and len(self.chips) < len(CHIPS))):
+            yield f"board: points to {chips_in_words(self.chips)}{support}"
+        elif self.arch:
+            yield f"board: points to {arch_in_words(self.arch)}{support}"
+        elif self.matches and self.is_placed:
+            yield "board: not shown by the message: a Wormhole or a Blackhole chip"
+        yield from self.board_notes
         if self.sharded:
-            yield "no known board has as many L1 banks: the buffer is sharded, or the board is not known here"
+            yield "no known board has as many L1 banks: the buffer is in shards, or the board is one with other cores"
 
     def _build_lines(self) -> Iterator[str]:
-        builds = sorted({match.build for match in self.matches}, key=BUILDS.index)
-        by_size = any(match.l1_small_bytes is not None for match in self.matches)
-        evidence = f", by its wording: {'; '.join(self.evidence)}" if self.evidence and not by_size else ""
-        evidence = ", by the size of a DRAM bank" if self.trace_regions else evidence
-        if len(self.matches) == 1 and self.matches[0].base_bytes is not None and not evidence:
+        by_base = [match for match in self.matches if match.l1_small_bytes is not None]
+        positions = sorted({BUILDS.index(match.build) for match in self.matches if match.build})
+        evidence = f", by {'; '.join(self.evidence)}" if self.evidence and not by_base else ""
+        if by_base and len(by_base) <= MAX_NAMED and all(match.build is None for match in by_base):
+            bases = [f"{m.base_bytes:,} B with l1_small_size {m.l1_small_bytes:,}, {m.between()}" for m in by_base]
+            yield f"release: unknown; its L1 would have a reserved base of {', or of '.join(bases)}"
+        elif len(self.matches) == 1 and self.matches[0].base_bytes is not None and self.matches[0].build and not evidence:
             (match,) = self.matches
-            source = "as measured" if match.build.measured else "by users' reports"
+            source = "as measured" if self.matches[0].build.measured else "by users' reports"
             small = f" with l1_small_size {match.l1_small_bytes:,}" if match.l1_small_bytes is not None else ""
-            yield f"release: a reserved base of {match.base_bytes:,} B{small} points to {match.build.name}, {source}"
-        elif builds and (evidence or len(builds) <= MAX_NAMED):
-            yield f"release: {_builds_in_words(builds)}{evidence}"
+            yield f"release: a reserved base of {match.base_bytes:,} B{small} points to {match.name}, {source}"
+        elif positions and (evidence or len(positions) <= MAX_NAMED):
+            yield f"release: {in_words(positions)}{evidence}"
         elif self.unexplained_bytes is not None:
             unknown = f"no known build reserves {self.unexplained_bytes:,} B of each L1"
             yield f"release: unknown; {unknown}, with or without L1_SMALL"
 
 
-def _chips_in_words(chips: Sequence[Chip]) -> str:
-    """Returns the names of the chips, or the kind that they all are."""
-    kind = chips[0].kind
-    if len(chips) == 1 or not kind or any(chip.kind != kind for chip in chips):
-        return ", or ".join(chip.what for chip in chips)
-    is_any_of_kind = len(chips) == sum(chip.kind == kind for chip in CHIPS)
-    columns = " or ".join(str(chip.grid[0]) for chip in chips)
-    return f"{kind} ({'grid unknown' if is_any_of_kind else f'{columns} columns of cores'})"
-
-
-def _builds_in_words(builds: Sequence[KnownBuild]) -> str:
-    """Returns the first and the last of consecutive builds, else each; ``builds`` are in the order of ``BUILDS``."""
-    at = [BUILDS.index(build) for build in builds]
-    if len(builds) > 1 and at == list(range(at[0], at[-1] + 1)):
-        return f"from {builds[0].first} to {builds[-1].last}"
-    return f"points to {', or '.join(build.name for build in builds)}"
-
-
-def _chips_of(arch: str) -> tuple[Chip, ...]:
-    return tuple(chip for chip in CHIPS if chip.arch == arch)
-
-
-def _boards_of(chips: Sequence[Chip]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for chip in chips for name in chip.boards))
-
-
-def fingerprint_of(verdict: Verdict) -> Fingerprint:
+def fingerprint_of(verdict: Verdict, test: str = "", dated: str = "") -> Fingerprint:
     """Returns what the numbers and the wording of ``verdict`` point to; numbers outweigh words where they disagree.
+
+    ``test``: the name of the test that failed. ``dated``: the month of the log, "2025-11".
 
     Each step narrows what is possible. An L1 buffer over 64 banks of 1,393,312 B, for example:
     architecture: such a bank fits into either L1; chip: only a Wormhole has 64 banks of L1;
@@ -285,25 +245,42 @@ def fingerprint_of(verdict: Verdict) -> Fingerprint:
     memory = memory_of(verdict)
     if memory is None and verdict.resource not in (Resource.CIRCULAR_BUFFER, Resource.CLASH):
         return Fingerprint()
-    possible = _arches(verdict)
-    chips = tuple(chip for chip in CHIPS if chip.arch in possible and _has_numbers(chip, verdict))
-    arches = list(dict.fromkeys(chip.arch for chip in chips)) or possible
-    trace_regions = tuple(_trace_regions(verdict, arches)) if memory is BufferType.DRAM else ()
-    worded, evidence = _builds_by_wording(verdict)
-    matches = _matches(arches, verdict, worded) or _matches(arches, verdict, BUILDS)
-    matches = _matches_of_banks(matches, trace_regions) or matches
+    possible, named, against = _arches(verdict), arch_named(test), []
+    if named in possible:
+        possible = [named]
+    elif named:
+        against.append(f"the test is named after {arch_in_words(named)}")
+    ranges = core_ranges(verdict.cores)
+    chips = by_likelihood([c for c in CHIPS if c.arch in possible and _has_numbers(c, verdict)], ranges)
+    arches = [arch for arch in possible if arch in {chip.arch for chip in chips}] or possible
+    regions = list(trace_regions(verdict.bank_bytes, verdict.banks, arches)) if memory is BufferType.DRAM else []
+    matches = _matches(arches, verdict)
+    evidence = []
+    for clue in clues(verdict, regions, dated):
+        narrowed = tuple(match for match in matches if match.is_in(clue.allowed))
+        if not narrowed:
+            against.append(clue.by)
+        elif len(narrowed) < len(matches):
+            evidence.append(clue.by)
+        matches = narrowed or matches
     if matches:
         arches = [arch for arch in arches if arch in {match.arch for match in matches}]
     arch = arches[0] if len(arches) == 1 else ""
     free_l1 = _free_l1_bytes(verdict)
+    sharded = memory is BufferType.L1 and verdict.banks is not None and not chips
     return Fingerprint(
         arch=arch,
         chips=tuple(chip for chip in chips if chip.arch in arches),
         matches=matches,
-        trace_regions=trace_regions,
-        evidence=evidence,
-        sharded=memory is BufferType.L1 and verdict.banks is not None and not chips,
+        trace_regions=tuple(r for r in regions if any(match.is_in(r.allowed) for match in matches)) or tuple(regions),
+        board_evidence=tuple(_board_evidence(verdict, chips, named if named in arches else "")),
+        board_notes=tuple(_board_notes(verdict, chips, arch)),
+        evidence=tuple(evidence),
+        contradictions=tuple(against),
+        sharded=sharded,
+        is_placed=memory is None and (verdict.program_bytes is not None or bool(ranges)),
         unexplained_bytes=L1_ENDS[arch] - free_l1 if arch and free_l1 is not None and not matches else None,
+        region_bytes=verdict.bank_bytes if memory is BufferType.L1_SMALL else None,
     )
 
 
@@ -319,36 +296,28 @@ def memory_of(verdict: Verdict) -> BufferType | None:
     return by_resource.get(verdict.resource) if verdict.resource else None
 
 
-def core_ranges(cores: str) -> list[tuple[Core, Core]]:
-    """Returns the first and last (column, row) of each range of ``Verdict.cores``.
-
-    >>> core_ranges("0-0..7-6 0-7..3-7")
-    [((0, 0), (7, 6)), ((0, 7), (3, 7))]
-    """
-    ranges = []
-    for part in cores.split():
-        ends = [tuple(map(int, end.split("-"))) for end in part.split("..")]
-        ranges.append(((ends[0][0], ends[0][1]), (ends[-1][0], ends[-1][1])))
-    return ranges
-
-
 # Board --------------------------------------------------------------------------------------------------------------------
 
 
 def _arches(verdict: Verdict) -> list[str]:
-    """Returns the architectures whose L1 and DRAM are large enough for the numbers, Wormhole first."""
+    """Returns the architectures whose L1 and DRAM are large enough for the numbers, Wormhole first.
+
+    Grayskull only where the end of its L1 is in the message: its memories are smaller than the others', so all fits those too.
+    """
     if verdict.limit_bytes in L1_END_BYTES:
         return [arch for arch, end in L1_ENDS.items() if end == verdict.limit_bytes]
-    memory = memory_of(verdict)
+    current, memory = ["wormhole_b0", "blackhole"], memory_of(verdict)
     if memory is BufferType.DRAM and verdict.bank_bytes is not None:
-        largest = {arch: max(b.bank_bytes for b in DRAM_BANKS if b.arch == arch) for arch in L1_ENDS}
+        largest = {arch: max(b.bank_bytes for b in DRAM_BANKS if b.arch == arch) for arch in current}
         is_small = verdict.bank_bytes <= largest["wormhole_b0"]
         return ["wormhole_b0"] if is_small else ["blackhole"] if verdict.bank_bytes <= largest["blackhole"] else []
+    if memory is BufferType.L1 and verdict.banks is not None:
+        current = [arch for arch in current if verdict.banks <= max(chip.l1_banks for chip in chips_of(arch))]
     if verdict.resource is Resource.CLASH and verdict.tensor_address is not None:
-        return [arch for arch, end in L1_ENDS.items() if verdict.tensor_address < end]
+        return [arch for arch in current if verdict.tensor_address < L1_ENDS[arch]]
     if memory is BufferType.L1 and verdict.bank_bytes is not None:
-        return [arch for arch, end in L1_ENDS.items() if verdict.bank_bytes < end]
-    return list(L1_ENDS)
+        return [arch for arch in current if verdict.bank_bytes <= L1_ENDS[arch] - LEAST_BASE]
+    return current
 
 
 def _has_numbers(chip: Chip, verdict: Verdict) -> bool:
@@ -356,18 +325,56 @@ def _has_numbers(chip: Chip, verdict: Verdict) -> bool:
     memory = memory_of(verdict)
     if memory is BufferType.DRAM and verdict.banks is not None:
         return chip.dram_banks == verdict.banks
-    if memory is BufferType.L1 and verdict.banks is not None:
+    if memory in (BufferType.L1, BufferType.L1_SMALL) and verdict.banks is not None:
         return chip.l1_banks == verdict.banks
     if memory is not None or not (verdict.cores or verdict.limit_bytes in L1_END_BYTES):
         return False
-    return all(x < chip.grid[0] and y < chip.grid[1] for _, (x, y) in core_ranges(verdict.cores))
+    return chip.has_cores(core_ranges(verdict.cores))
+
+
+def _board_evidence(verdict: Verdict, chips: Sequence[Chip], named: str) -> Iterator[str]:
+    """Yields the numbers of the message that point to ``chips``, or to the architecture alone."""
+    memory = memory_of(verdict)
+    if memory is not None and chips:
+        yield f"its {verdict.banks} {memory.value.upper()} banks"
+    elif memory in (BufferType.L1, BufferType.DRAM) and verdict.bank_bytes is not None:
+        yield f"the size of {'an' if memory is BufferType.L1 else 'a'} {memory.value.upper()} bank"
+    if verdict.limit_bytes in L1_END_BYTES:
+        yield f"the end of L1 at {verdict.limit_bytes:,} B"
+    elif memory is None and verdict.tensor_address is not None:
+        yield f"a tensor at {verdict.tensor_address:,} B of L1"
+    last = _last_core(core_ranges(verdict.cores))
+    if last is not None and chips and len(chips) < len(CHIPS) and not all(chip.has_cores([(last, last)]) for chip in CHIPS):
+        yield f"cores up to {_core(last)}"
+    if named:
+        yield "the name of the test"
+
+
+def _board_notes(verdict: Verdict, chips: Sequence[Chip], arch: str) -> Iterator[str]:
+    ranges = core_ranges(verdict.cores)
+    last = _last_core(ranges)
+    if last is None:
+        return
+    if arch in {chip.arch for chip in CHIPS} and not chips:
+        yield f"no known grid of such a chip has core {_core(last)}"
+    if are_galaxy_workers(ranges) and any(chip.grid == (7, 10) for chip in chips):
+        yield "Llama and Qwen on a Wormhole Galaxy have such columns of cores as workers: a sub-device, not the complete grid"
+    elif all(x or y for (x, y), _ in ranges) and ranges[0][0] != ranges[0][1]:
+        yield "the cores do not begin at (0,0): a sub-device or a sub core grid, not the complete grid"
+    elif 0 < len(filled := [chip for chip in chips if chip.is_filled_by(ranges)]) < len(chips):
+        yield f"these are all cores of {chips_in_words(filled)}"
+
+
+def _last_core(ranges: Sequence[tuple[Core, Core]]) -> Core | None:
+    """Returns the largest column and row."""
+    return (max(x for _, (x, _) in ranges), max(y for _, (_, y) in ranges)) if ranges else None
+
+
+def _core(core: Core) -> str:
+    return f"({core[0]},{core[1]})"
 
 
 # Release ------------------------------------------------------------------------------------------------------------------
-
-MAX_L1_SMALL = 256 * 1024
-L1_SMALL_STEP = 8 * 1024
-USUAL_L1_SMALL = frozenset({1024, 2048, 4096, 79_104})  # requested by demos and tests, in addition to multiples of the step
 
 
 def _free_l1_bytes(verdict: Verdict) -> int | None:
@@ -379,60 +386,29 @@ def _free_l1_bytes(verdict: Verdict) -> int | None:
     return None
 
 
-def _matches(arches: Sequence[str], verdict: Verdict, builds: Sequence[KnownBuild]) -> tuple[BuildMatch, ...]:
-    """Returns those of ``builds`` whose reserved base, with a usual L1_SMALL region, leaves the free L1 of the message."""
+def _matches(arches: Sequence[str], verdict: Verdict) -> tuple[BuildMatch, ...]:
+    """Returns the builds whose reserved base, with a usual L1_SMALL region, leaves the free L1 of the message: known ones,
+    else unknown ones with a base like theirs. Where it lacks that number, the builds that reserve less than its addresses."""
     free_l1 = _free_l1_bytes(verdict)
     if free_l1 is None:
-        return tuple(BuildMatch(arch, build, build.base_bytes(arch)) for arch in arches for build in builds)
-    known = [(arch, build, base) for arch in arches for build in builds if (base := build.base_bytes(arch)) is not None]
-    sized = [(arch, build, base, L1_ENDS[arch] - base - free_l1) for arch, build, base in known]
-    return tuple(BuildMatch(*match) for match in sized if _is_usual(match[-1]))
+        lowest = min(verdict.tensor_address or max(L1_ENDS.values()), (verdict.program_bytes or max(L1_ENDS.values())) - 1)
+        all_builds = [(arch, at, build) for arch in arches for at, build in enumerate(BUILDS)]
+        possible = [(arch, build) for arch, at, build in all_builds if least_base(at, arch) <= lowest]
+        return tuple(BuildMatch(arch, build, build.base_bytes(arch)) for arch, build in possible)
+    known = [(arch, build, base) for arch in arches for build in BUILDS if (base := build.base_bytes(arch)) is not None]
+    sized = [BuildMatch(arch, build, base, L1_ENDS[arch] - base - free_l1) for arch, build, base in known]
+    return tuple(match for match in sized if _is_usual(match.l1_small_bytes)) or tuple(_unknown_matches(arches, free_l1))
 
 
-def _matches_of_banks(matches: Sequence[BuildMatch], regions: Sequence[TraceRegion]) -> tuple[BuildMatch, ...]:
-    """Returns the matches whose build has one of the DRAM banks of ``regions``."""
-    return tuple(m for m in matches if any(m.build in _between(r.bank.first, r.bank.last) for r in regions))
+def _unknown_matches(arches: Sequence[str], free_l1: int) -> Iterator[BuildMatch]:
+    for arch in arches:
+        for size in range(0, MAX_L1_SMALL + 1, L1_SMALL_STEP):
+            base = L1_ENDS[arch] - free_l1 - size
+            if base in _UNKNOWN_BASES.get(arch, ()):
+                yield BuildMatch(arch, None, base, size)
 
 
-def _is_usual(l1_small_bytes: int) -> bool:
-    return l1_small_bytes in USUAL_L1_SMALL or (0 <= l1_small_bytes <= MAX_L1_SMALL and l1_small_bytes % L1_SMALL_STEP == 0)
-
-
-def _between(first: int | None, last: int | None) -> tuple[KnownBuild, ...]:
-    """Returns the builds from one to another, both given by their base on a Wormhole."""
-    start = _BASES[first] if first is not None else 0
-    return BUILDS[start : _BASES[last] + 1 if last is not None else None]
-
-
-def _builds_by_wording(verdict: Verdict) -> tuple[tuple[KnownBuild, ...], tuple[str, ...]]:
-    """Returns the builds that use the wording of the message, oldest first, and what in it shows them."""
-    wordings = [(start, end, what) for mark, start, end, what in _WORDINGS if mark in verdict.message]
-    if verdict.largest_free_bytes is not None and verdict.message.endswith(" B)"):
-        wordings.append((*_NO_PERIOD, "no period after the numbers"))
-    elif verdict.largest_free_bytes is not None and " B)." in verdict.message:
-        wordings.append((*_PERIOD, "a period after the numbers"))
-    builds = [build for build in BUILDS if all(build in _between(start, end) for start, end, _ in wordings)]
-    return tuple(builds), tuple(what for *_, what in wordings)
-
-
-# Trace region -------------------------------------------------------------------------------------------------------------
-
-
-def _trace_regions(verdict: Verdict, arches: list[str]) -> Iterator[TraceRegion]:
-    """Yields the regions of a size that someone would request: multiples of 1000 or of a KiB. Others show nothing."""
-    if verdict.bank_bytes is None or verdict.banks is None:
-        return
-    for bank in DRAM_BANKS:
-        missing = bank.bank_bytes - verdict.bank_bytes
-        region = missing if bank.trace_per_bank else missing * verdict.banks
-        is_round = region % 1000 == 0 or region % 1024 == 0
-        if bank.arch in arches and 0 <= missing < bank.bank_bytes // 4 and is_round:
-            yield TraceRegion(bank, region)
-
-
-def _trace_line(trace: TraceRegion) -> str:
-    complete = f"a complete DRAM bank of {trace.bank.builds} has {trace.bank.bank_bytes:,} B"
-    if not trace.region_bytes:
-        return f"trace region: none, {complete}"
-    taken = "taken from each bank" if trace.bank.trace_per_bank else "taken from all banks together"
-    return f"trace region: points to trace_region_size {trace.region_bytes:,}, {taken}; {complete}"
+def _is_usual(l1_small_bytes: int | None) -> bool:
+    if l1_small_bytes is None or l1_small_bytes < 0:
+        return False
+    return l1_small_bytes in USUAL_L1_SMALL or (l1_small_bytes <= MAX_L1_SMALL and l1_small_bytes % L1_SMALL_STEP == 0)

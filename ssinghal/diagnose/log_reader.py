@@ -16,6 +16,7 @@ from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
 from ssinghal.diagnose.deduplication import Failures, SeenFailure
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
 from ssinghal.diagnose.parse.crashes import UNNAMED, crash_verdict, is_unnamed_crash
+from ssinghal.diagnose.parse.dates import month_of
 from ssinghal.diagnose.parse.error_lines import (
     FRAMEWORK_MEMORY,
     MESSAGE_LINES,
@@ -181,6 +182,7 @@ class _Reader:
         self.processes: dict[str, _Process] = {"": _Process()}
         self.failures = Failures()
         self.skipped = 0
+        self._dated = ""  # the line with a date that was read last
         self._pending: dict[str, _PendingText] = {}  # by process
         self._has_open_arguments = False
         self._recognisers = (
@@ -200,6 +202,8 @@ class _Reader:
 
     def read(self, line: Line) -> None:
         """Takes the next line of the log."""
+        if line.text.startswith(("20", "[20")):
+            self._dated = line.text
         if self._take_executed(line) or self._take_printed_call(line) or self._take_logged_function(line):
             return
         if not self._pending and is_quiet_line(line.text):
@@ -357,6 +361,8 @@ class _Reader:
             )
         ]
         self.skipped += len(starts[STARTS_LIMIT:])
+        if starts and month_of(line.text):
+            self._dated = line.text
         ends = [*(start.at for start in starts[1:]), len(line.text)]
         for start, end in zip(starts[:STARTS_LIMIT], ends, strict=False):
             self._end(process)
@@ -409,6 +415,7 @@ class _Reader:
         test = traceback.test or (process.named_test[0] if number - process.named_test[1] <= RESULT_LINES else "")
         printed, keywords = process.printed, traceback.arguments.keywords
         logged = process.functions.names or printed.functions
+        dated = month_of(self._dated)
         named = NamedFunctions(source=traceback.functions, own=traceback.own, log=logged)
 
         def new_failure() -> Failure:
@@ -427,6 +434,7 @@ class _Reader:
                 printed=printed.tensors,
                 arguments={**printed.arguments, **keywords},
                 is_cut=is_cut,
+                dated=dated,
             )
 
         follows = None if verdict.error_type in _OWN_FAULTS else process.follows

@@ -115,6 +115,7 @@ class Failure:
     ``tensors``: the operands in order, where the text shows all of them; their memory is assumed.
     ``printed``: the operands in order with their memory, where TTNN printed them.
     ``arguments``: those by name that the text shows, as it writes them.
+    ``dated``: the month of the log there, "2025-11"; "" where the text lacks it.
     ``is_cut``: the text has only the start of the message, so what failed is unknown.
     ``is_suspect``: the text looks like a memory failure and is not understood; ``verdict`` has its words alone.
     ``is_echo``: the text only reports that another error happened, and the text does not have that one.
@@ -132,6 +133,7 @@ class Failure:
     tensors: tuple[TensorSpec, ...] = ()
     printed: tuple[MlirValue, ...] = ()
     arguments: Mapping[str, str] = field(default_factory=dict)
+    dated: str = ""
     is_cut: bool = False
     is_suspect: bool = False
     is_echo: bool = False

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes
+from ssinghal.diagnose.builds import KnownBuild
+from ssinghal.diagnose.chips import L1_ENDS, Core, core_ranges
 from ssinghal.diagnose.clash import Side, cause_line
-from ssinghal.diagnose.fingerprint import BUILDS, L1_ENDS, BuildMatch, Core, Fingerprint, KnownBuild, core_ranges
+from ssinghal.diagnose.fingerprint import Fingerprint
 from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.odd_figures import BITS_OF_ADDRESS, BITS_OF_SIZE, wrapped_line
 from ssinghal.diagnose.program_contents import ColumnShare, Content, StoredRows, Tiles, content_of
@@ -40,6 +42,7 @@ class ProgramBuffers:
     Where the message has sizes (``is_address`` False) they take ``end_bytes`` of ``limit_bytes``. ``needs``: one for each build
     that fits, or only the one for which they add up exactly. ``tensors_bytes``: from the tensor that they run into to the end
     of L1, including an L1_SMALL region; None where the chip is unknown, and ``tensors_by_chip`` has each that is possible.
+    ``unknown_bases``: the builds that fit too, but whose reserved base is not known.
     """
 
     end_bytes: int
@@ -51,6 +54,7 @@ class ProgramBuffers:
     runs_into_tensor: bool = False
     tensors_bytes: int | None = None
     tensors_by_chip: tuple[tuple[str, int], ...] = ()
+    unknown_bases: tuple[str, ...] = ()
 
     @property
     def overflow_bytes(self) -> int | None:
@@ -101,12 +105,16 @@ class ProgramBuffers:
         if not self.needs:
             most = f", at most {self.limit_bytes:,} B" if self.runs_into_tensor and self.limit_bytes is not None else ""
             yield f"the bytes that TTNN reserves below them are unknown for this board{most}: they are smaller than the address"
-        elif len(self.needs) == 1:
+        elif len(self.needs) == 1 and (self.needs[0].made or not self.unknown_bases):
             yield from _need_lines(self.needs[0], "that the tensor leaves" if self.runs_into_tensor else "that a core has")
         else:
             sizes = sorted(need.program_bytes for need in self.needs)
             bases = sorted(need.base_bytes or 0 for need in self.needs)
-            yield f"program buffers alone: {sizes[0]:,} to {sizes[-1]:,} B, as TTNN reserves {bases[0]:,} to {bases[-1]:,} B"
+            size = f"{sizes[0]:,} B" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,} B"
+            base = f"{bases[0]:,} B" if len(bases) == 1 else f"{bases[0]:,} to {bases[-1]:,} B"
+            yield f"program buffers alone: {size}, as TTNN reserves {base}"
+            if self.unknown_bases:
+                yield f"other builds fit too, and what they reserve is not known: {', '.join(self.unknown_bases)}"
 
     def _cause(self) -> str:
         if not self.is_address or self.limit_bytes is None or self.end_bytes <= self.limit_bytes:
@@ -163,25 +171,16 @@ def program_buffers(verdict: Verdict, fingerprint: Fingerprint, operation: Opera
         runs_into_tensor=into_tensor,
         tensors_bytes=by_chip[0][1] if len(by_chip) == 1 else None,
         tensors_by_chip=by_chip,
+        unknown_bases=fingerprint.unknown_bases,
     )
 
 
 def _tensors_by_chip(fingerprint: Fingerprint, address: int) -> Iterator[tuple[str, int]]:
-    """Yields what an L1 has from ``address`` on, for each chip that is possible: no tensor is below what a build reserves."""
-    arches = {match.arch for match in fingerprint.matches if _least_base(match) <= address}
-    for arch, end in L1_ENDS.items():
-        if address < end and (arch == fingerprint.arch if fingerprint.arch else arch in arches or not arches):
-            yield _CHIPS[arch], end - address
-
-
-def _least_base(match: BuildMatch) -> int:
-    """Returns what the build reserves at least: what it is known to, else an older one. No build was seen to reserve less than
-    an older one, or less on a Blackhole than on a Wormhole."""
-    if match.base_bytes is not None:
-        return match.base_bytes
-    older = BUILDS[: BUILDS.index(match.build)] if match.build in BUILDS else ()
-    known = [base for build in older if (base := build.base_bytes(match.arch)) is not None]
-    return max(known, default=match.build.wormhole_base)
+    """Yields what an L1 has from ``address`` on, for each chip that is possible."""
+    arches = {match.arch for match in fingerprint.matches}
+    for arch, chip in _CHIPS.items():
+        if address < L1_ENDS[arch] and (arch == fingerprint.arch if fingerprint.arch else arch in arches or not arches):
+            yield chip, L1_ENDS[arch] - address
 
 
 def _needs(verdict: Verdict, fingerprint: Fingerprint, operation: Operation | None, limit: int | None) -> Iterator[Need]:
@@ -190,7 +189,7 @@ def _needs(verdict: Verdict, fingerprint: Fingerprint, operation: Operation | No
         if base is None or verdict.program_bytes is None:
             continue
         need = verdict.program_bytes - base
-        if need <= 0 or (verdict.tensor_address is not None and verdict.tensor_address < base):  # no tensor is below the base
+        if need <= 0:
             continue
         content = content_of(need, verdict, fingerprint, operation) if operation else None
         budget = limit - base if limit is not None else None

@@ -7,7 +7,8 @@ from itertools import product
 
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Layout, TensorSpec, ceil_div, round_up
-from ssinghal.diagnose.fingerprint import Core, Fingerprint, core_ranges
+from ssinghal.diagnose.chips import Core, core_ranges
+from ssinghal.diagnose.fingerprint import Fingerprint
 from ssinghal.diagnose.model import Operation
 
 ROW_ALIGNMENTS = (1, 16, 32, 64)  # bytes to which a row-major page is rounded up, by memory and board

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ssinghal.core.record import L1_END_BYTES, Verdict
 from ssinghal.core.tensors import DType
-from ssinghal.diagnose.fingerprint import CHIPS, Core, Fingerprint
+from ssinghal.diagnose.chips import CHIPS, Core
+from ssinghal.diagnose.fingerprint import Fingerprint
 
 TILED = (DType.BFLOAT16, DType.FLOAT32, DType.BFLOAT8_B, DType.BFLOAT4_B)  # one of each size of a tile in use
 MAX_RECTANGLES = 4

@@ -332,7 +332,7 @@ def test_the_same_numbers_as_json() -> None:
     assert document["program"]["overflow_bytes"] == 8_492_160
     assert document["program"]["needs"][0]["made"]["tiles_here"] == 2_414
     assert document["tensors"][0]["tiles"] == (152_640, 1)
-    assert document["boards"] == ["n150", "n300"]
+    assert document["boards"] == ["n150", "n300", "n300_8x7", "wh_galaxy_8x9"]
 
 
 NUMBERS = st.integers(0, 2**34) | st.sampled_from([0, 1, 8, 12, 56, 64, 110, 130, 2_048, 1_499_136, 1_572_864, 10**19])

@@ -8,7 +8,9 @@ from ssinghal.core.boards import board_names, load_board
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import ONE_CHIP
 from ssinghal.device.error_patterns import translate_error
-from ssinghal.diagnose.fingerprint import BUILDS, CHIPS, L1_ENDS, Fingerprint, core_ranges, fingerprint_of
+from ssinghal.diagnose.builds import BUILDS
+from ssinghal.diagnose.chips import CHIPS, L1_ENDS, arch_named, core_ranges
+from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of
 
 
 def buffer(
@@ -25,6 +27,8 @@ def programs(cores: str, end: int, limit: int, kind: str = "circular") -> Finger
     text = f"Statically allocated {kind} buffers on core range {cores} grow to {end} B which is beyond max L1 size of {limit} B"
     return fingerprint_of(translate_error("RuntimeError", text))
 
+
+WORMHOLES = ("n150", "n300", "n300_8x7", "wh_galaxy_8x9")
 
 # The bank of the message, the base it leaves, the L1_SMALL region that must have been requested, and the build.
 L1_BANKS = [
@@ -65,28 +69,73 @@ def test_the_same_bank_on_few_cores_is_sharded_and_may_be_either_board() -> None
     assert fingerprint.arch == ""
 
 
-def test_an_n300_that_lacks_a_row_has_56_banks() -> None:
-    fingerprint = buffer("L1", 56, 1_395_584)
-    assert [chip.grid for chip in fingerprint.chips] == [(8, 7)]
+@pytest.mark.parametrize(
+    ("banks", "grid", "boards"),
+    [(56, (8, 7), ("n300_8x7",)), (72, (8, 9), ("wh_galaxy_8x9",)), (70, (7, 10), ()), (120, (12, 10), ("p150_12x10",))],
+)
+def test_l1_banks_are_the_cores_of_a_grid(banks: int, grid: tuple[int, int], boards: tuple[str, ...]) -> None:
+    fingerprint = buffer("L1", banks, 1_395_584)
+    assert [chip.grid for chip in fingerprint.chips] == [grid]
+    assert (fingerprint.boards, bool(fingerprint.why_not_replayable)) == (boards, not boards)
+
+
+@pytest.mark.parametrize(
+    ("banks", "bank", "arch"),
+    [
+        (20, 1_437_056, "blackhole"),  # 1,499,136 - 1,437,056 = 62,080: less than the 70,656 B for arguments and code alone
+        (100, 1_395_968, "blackhole"),  # no Wormhole has 100 cores
+        (48, 1_329_888, "wormhole_b0"),  # - 103,712 - 65,536; a Blackhole would have 242,976 left, which no build leaves
+    ],
+)
+def test_banks_of_no_grid_are_shards_and_never_judged_on_a_complete_board(banks: int, bank: int, arch: str) -> None:
+    fingerprint = buffer("L1", banks, bank)
+    assert (fingerprint.arch, fingerprint.sharded) == (arch, True)
+    assert "banks" in fingerprint.why_not_replayable
 
 
 def test_a_bank_that_no_build_leaves_stays_unknown() -> None:
-    """1,499,136 - 1,364,928 = 134,208, which is 28,672 more than 105,536 and not a size that anyone requests."""
-    fingerprint = buffer("L1", 64, 1_364_928)
-    assert (fingerprint.matches, fingerprint.unexplained_bytes) == ((), 134_208)
+    """1,499,136 - 1,350,592 = 148,544: with any L1_SMALL region of 8 KiB steps a base below 100,000 or above 106,500."""
+    fingerprint = buffer("L1", 64, 1_350_592)
+    assert (fingerprint.matches, fingerprint.unexplained_bytes) == ((), 148_544)
     assert fingerprint.nearest_release == ""
-    assert any("unknown" in line and "134,208" in line for line in fingerprint.lines())
+    assert any("unknown" in line and "148,544" in line for line in fingerprint.lines())
+
+
+FIRST = "below those of all known builds, the first of which is builds of December 2025"
+
+
+@pytest.mark.parametrize(
+    ("banks", "bank", "base", "l1_small", "where"),
+    [
+        (64, 1_364_928, 101_440, 32_768, FIRST),  # 1,499,136 - 32,768 - 101,440
+        (64, 1_331_936, 101_664, 65_536, FIRST),
+        (64, 1_395_904, 103_232, 0, "between those of builds of December 2025 and 0.66.0 (or builds of January 2026)"),
+    ],
+)
+def test_a_base_between_known_ones_is_of_an_unknown_build(banks: int, bank: int, base: int, l1_small: int, where: str) -> None:
+    fingerprint = buffer("L1", banks, bank)
+    assert (fingerprint.bases, fingerprint.l1_small_bytes) == ((base,), l1_small)
+    (line,) = [line for line in fingerprint.lines() if line.startswith("release: ")]
+    assert line == f"release: unknown; its L1 would have a reserved base of {base:,} B with l1_small_size {l1_small:,}, {where}"
+    assert fingerprint.nearest_release == "0.66.0"
+
+
+def test_several_bases_that_an_unknown_build_may_have_are_all_named() -> None:
+    """1,572,864 - 1,461,888 = 110,976 = 102,784 + 8,192: a base of either may be one of a Blackhole."""
+    fingerprint = buffer("L1", 110, 1_461_888)
+    assert (fingerprint.bases, fingerprint.l1_small_bytes) == ((102_784, 110_976), None)
+    assert "110,976 B with l1_small_size 0, between those of 0.66.0" in "".join(fingerprint.lines())
 
 
 @pytest.mark.parametrize(
     ("banks", "bank", "region", "boards"),
     [
-        (12, 1_073_741_792, 0, ("n150", "n300")),
-        (12, 1_071_821_792, 1_920_000, ("n150", "n300")),  # 1,073,741,792 - 1,920,000
-        (12, 1_046_181_792, 27_560_000, ("n150", "n300")),
+        (12, 1_073_741_792, 0, WORMHOLES),
+        (12, 1_071_821_792, 1_920_000, WORMHOLES),  # 1,073,741,792 - 1,920,000
+        (12, 1_046_181_792, 27_560_000, WORMHOLES),
         (8, 4_273_390_016, 4_800_000, ("p150", "p150_12x10", "p150_13x10")),  # 4,278,190,016 - 4,800,000
         (7, 4_277_141_376, 0, ("p100",)),
-        (12, 1_072_693_184, 0, ("n150", "n300")),
+        (12, 1_072_693_184, 0, WORMHOLES),
     ],
 )
 def test_a_dram_bank_shows_the_trace_region(banks: int, bank: int, region: int, boards: tuple[str, ...]) -> None:
@@ -132,11 +181,11 @@ def test_cores_show_the_grid(cores: str, limit: int, grids: set[tuple[int, int]]
 
 # A range of builds has one first and one last, however many they are and whatever they are called.
 RANGES = {
-    "x and y": (programs("[(x=7,y=6) - (x=7,y=6)]", 9_990_400, 1_499_136), "from builds of December 2025 to 0.70.1, by its"),
-    "hyphens": (programs("[0-0 - 7-7]", 9_990_400, 1_499_136), "from builds of May 2026 to 0.81.1, by its"),
-    "DFB": (programs("[0-0 - 7-7]", 9_990_400, 1_499_136, "dataflow"), "from 0.76.0 to 0.81.1, by its"),
-    "no period": (buffer("L1_SMALL", 64, 64), "from builds of December 2025 to 0.80.0, by its"),
-    "a DRAM bank": (buffer("DRAM", 12, 1_071_821_792), "from builds of December 2025 to 0.70.1, by the size of a DRAM bank"),
+    "x and y": (programs("[(x=7,y=6) - (x=7,y=6)]", 9_990_400, 1_499_136), "up to 0.70.1, by its"),
+    "hyphens": (programs("[0-0 - 7-7]", 9_990_400, 1_499_136), "from builds of May 2026 on, by its"),
+    "DFB": (programs("[0-0 - 7-7]", 9_990_400, 1_499_136, "dataflow"), "from 0.76.0 on, by its"),
+    "no period": (buffer("L1_SMALL", 64, 64), "up to 0.80.0, by its"),
+    "a DRAM bank": (buffer("DRAM", 12, 1_071_821_792), "up to 0.70.1, by the size of a DRAM bank"),
     "an L1 bank": (
         buffer("L1", 64, 1_395_584),
         "a reserved base of 103,552 B with l1_small_size 0 points to 0.66.0 (or builds",
@@ -163,7 +212,7 @@ def test_releases_are_named_by_the_first_and_the_last(fingerprint: Fingerprint, 
 )  # fmt: skip
 def test_chips_of_one_kind_of_board_are_named_once(fingerprint: Fingerprint, expected: str) -> None:
     (line,) = [line for line in fingerprint.lines() if line.startswith("board: ")]
-    assert line == f"board: points to {expected}"
+    assert line.startswith(f"board: points to {expected}, by ")
 
 
 def test_an_operators_own_limit_is_a_bank() -> None:
@@ -193,7 +242,7 @@ def test_built_in_boards_are_among_the_chips_and_the_builds() -> None:
         (chip,) = (chip for chip in CHIPS if name in chip.boards)
         assert (chip.arch, chip.grid, chip.l1_banks) == (board.arch, board.grid, board.l1.num_banks)
         assert chip.dram_banks == board.dram.num_banks
-        assert BUILDS[-1].base_bytes(board.arch) == board.reserved_base_bytes
+        assert BUILDS[-2].base_bytes(board.arch) == board.reserved_base_bytes
         assert L1_ENDS[board.arch] == board.l1_end_bytes
 
 
@@ -201,3 +250,135 @@ def test_core_ranges() -> None:
     assert core_ranges("") == []
     assert core_ranges("1-2") == [((1, 2), (1, 2))]
     assert core_ranges("0-0..7-6 0-7..3-7") == [((0, 0), (7, 6)), ((0, 7), (3, 7))]
+
+
+def thrown(text: str, dated: str = "", test: str = "") -> Fingerprint:
+    return fingerprint_of(translate_error("RuntimeError", text), test, dated)
+
+
+def release_of(fingerprint: Fingerprint) -> str:
+    return next(line for line in fingerprint.lines() if line.startswith("release: "))
+
+
+BEYOND = "Statically allocated circular buffers on core range {} grow to 2463520 B which is beyond max L1 size of 1499136 B"
+CLASH = (
+    "Statically allocated circular buffers in program 9 clash with L1 buffers on core range {}. L1 buffer allocated at {} and"
+    " static circular buffer region ends at {}"
+)
+HEADER = "TT_THROW @ /src/tt_metal/impl/program/program.cpp:{}: tt::exception\ninfo:\n"
+OLD, NEW = "[(x=0,y=0) - (x=0,y=0)]", "[0-0 - 0-0]"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "bases"),
+    [
+        (782, BEYOND.format(OLD), {102_656}),  # 0.66.0 throws it at 908: an older build
+        (908, BEYOND.format(OLD), {102_656, 103_552, 103_712}),
+        (1492, BEYOND.format(NEW), {103_744, 103_840, 104_224}),  # 0.75.0 throws it at 1555
+        (1555, BEYOND.format(NEW), {103_744, 103_840, 104_224, 105_536}),
+        (2001, BEYOND.format(NEW), {105_696}),  # 1875 of 0.78.0 to 2470 of 0.80.0
+        (2567, BEYOND.format(NEW), {105_824}),
+        (2900, BEYOND.format(NEW), set()),  # a newer build than all known ones
+        (897, CLASH.format(OLD, 916_480, 937_856), {102_656}),  # 0.66.0 throws it at 917
+    ],
+)
+def test_the_line_of_source_dates_a_build(line: int, text: str, bases: set[int]) -> None:
+    fingerprint = thrown(HEADER.format(line) + text, test="test_a[wormhole_b0]")
+    assert set(fingerprint.bases) == bases
+    assert f"program.cpp:{line}" in release_of(fingerprint)
+
+
+def test_a_line_of_source_that_contradicts_the_numbers_is_stated() -> None:
+    """A base of 105,824 is that of 0.81.1, which throws from line 514."""
+    text = (
+        "TT_FATAL @ /src/tt_metal/impl/allocator/bank_manager.cpp:462: false\ninfo:\nOut of Memory: Not enough space to"
+        " allocate 34078720 B L1 buffer across 64 banks, where each bank needs to store 532480 B, but bank size is 1393312 B"
+    )
+    assert thrown(text).bases == (105_824,)
+    assert any(line.startswith("contradicts that: bank_manager.cpp:462, the line of 0.75.0") for line in thrown(text).lines())
+
+
+@pytest.mark.parametrize(
+    ("dated", "first", "last"),
+    [("2025-08", "before December 2025", "before December 2025"), ("2025-11", "", "December 2025"), ("2026-11", "", "0.70.1")],
+)
+def test_no_build_is_newer_than_its_log(dated: str, first: str, last: str) -> None:
+    line = release_of(thrown(BEYOND.format(OLD), dated))
+    assert first in line
+    assert last in line.split(", by")[0]
+    assert (dated in line) == (dated < "2026")
+
+
+def test_a_log_that_is_older_than_the_build_of_its_numbers_contradicts_them() -> None:
+    text = (
+        "Out of Memory: Not enough space to allocate 8192000 B L1 buffer across 64 banks, where each bank needs to store 128000"
+    )
+    fingerprint = thrown(f"{text} B, but bank size is 1393312 B", "2025-08")
+    assert fingerprint.bases == (105_824,)
+    assert "contradicts that: the date of the log, 2025-08" in fingerprint.lines()
+
+
+def test_a_tensor_lies_above_what_a_build_reserves() -> None:
+    """104,448 is less than the 105,280 of the first known Blackhole, and than the 105,536 of 0.75.0."""
+    fingerprint = thrown(CLASH.format("[0-0 - 7-7]", 104_448, 107_936))
+    assert (fingerprint.arch, fingerprint.bases) == ("wormhole_b0", (103_744, 103_840, 104_224))
+
+
+def test_what_a_blackhole_of_2025_reserves_is_not_known() -> None:
+    """The only known base of this wording is 0.66.0's; it dates no build by itself."""
+    fingerprint = programs("[(x=0,y=0) - (x=12,y=9)]", 2_101_768, 1_572_864)
+    assert fingerprint.boards == ("p150_13x10",)
+    assert fingerprint.unknown_bases[0] == "builds before December 2025"
+    assert release_of(fingerprint).startswith("release: up to 0.70.1")
+
+
+def test_cores_that_begin_elsewhere_are_a_sub_device() -> None:
+    galaxy = thrown(CLASH.format("[(x=1,y=0) - (x=3,y=9)]", 567_488, 754_528))
+    assert [chip.grid for chip in galaxy.chips] == [(7, 10), (11, 10), (11, 10), (12, 10), (13, 10)]
+    assert any("sub-device" in line for line in galaxy.lines())
+    assert "7x10" in galaxy.why_not_replayable
+    other = thrown(CLASH.format("[0-2 - 5-6]", 567_488, 754_528))
+    assert any("do not begin at (0,0)" in line for line in other.lines())
+
+
+@pytest.mark.parametrize(
+    ("cores", "limit", "boards"),
+    [
+        ("[(x=0,y=0) - (x=7,y=6)]", 1_499_136, "n300_8x7"),
+        ("[0-0 - 7-8]", 1_499_136, "wh_galaxy_8x9"),
+        ("[0-0 - 11-9]", 1_572_864, "p150_12x10"),
+        ("[0-0 - 7-7]", 1_499_136, "n150"),
+    ],
+)
+def test_the_chip_whose_complete_grid_it_is_comes_first(cores: str, limit: int, boards: str) -> None:
+    assert programs(cores, 2_463_520, limit).boards[0] == boards
+
+
+def test_a_core_that_no_known_grid_has() -> None:
+    lines = programs("[0-0 - 7-9]", 2_463_520, 1_499_136).lines()
+    assert "no known grid of such a chip has core (7,9)" in lines
+
+
+@pytest.mark.parametrize(
+    ("test", "arch"),
+    [
+        ("tests/t.py::test_block[wormhole_b0-4x8]", "wormhole_b0"),
+        ("tests/t.py::test_block[p150-True]", "blackhole"),
+        ("tests/t.py::test_n150_and_p150", ""),
+        ("tests/t.py::test_en1500", ""),
+    ],
+)
+def test_the_name_of_a_test_shows_the_architecture(test: str, arch: str) -> None:
+    assert arch_named(test) == arch
+    assert thrown(CLASH.format("[0-0 - 7-7]", 709_760, 1_364_672), test=test).arch == arch
+
+
+def test_a_grayskull_is_named_and_never_replayed() -> None:
+    fingerprint = programs("[(x=0,y=0) - (x=11,y=8)]", 1_100_000, 1_048_576)
+    assert (fingerprint.arch, fingerprint.boards) == ("grayskull", ())
+    assert "Grayskull" in fingerprint.why_not_replayable
+
+
+def test_the_region_of_an_l1_small_buffer_is_that_of_the_message() -> None:
+    fingerprint = buffer("L1_SMALL", 64, 65_536, total=1_267_712, per_bank=19_808)
+    assert (fingerprint.l1_small_bytes, fingerprint.boards) == (65_536, ("n150", "n300"))

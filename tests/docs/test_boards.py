@@ -11,7 +11,7 @@ OLDEST = "0.66.0"
 
 
 @pytest.mark.virtual_device
-@pytest.mark.parametrize("board", ["p150_13x10", "t3k_2x4"])
+@pytest.mark.parametrize("board", ["p150_13x10", "t3k_2x4", "n300_8x7", "wh_galaxy_8x9"])
 def test_board_opens_on_the_oldest_release(board: str) -> None:
     if OLDEST not in [release.version for release in known_releases()]:
         pytest.skip(f"ttnn {OLDEST} is not here: ssinghal releases add {OLDEST}")

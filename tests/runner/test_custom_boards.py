@@ -86,7 +86,8 @@ def on_n150() -> list[dict[str, Any]]:
 def test_boards_for_remedies_are_current_single_chips():
     assert current_boards() == ["n150", "n300", "p100", "p150"]
     assert {name: load_board(name).mesh for name in board_names() if "x" in name} == {
-        "n300_1x2": (1, 2), "p150_12x10": (1, 1), "p150_13x10": (1, 1), "t3k_1x8": (1, 8), "t3k_2x4": (2, 4),
+        "n300_1x2": (1, 2), "n300_8x7": (1, 1), "p150_12x10": (1, 1), "p150_13x10": (1, 1), "t3k_1x8": (1, 8),
+        "t3k_2x4": (2, 4), "wh_galaxy_8x9": (1, 1),
     }  # fmt: skip
 
 
