@@ -17,6 +17,9 @@ from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need, is_fragmented
 from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of, memory_of
 from ssinghal.diagnose.model import Failure, FailureKind, MlirValue, Operation
 from ssinghal.diagnose.other_resources import other_lines
+from ssinghal.diagnose.parse.crashes import KILL_SIGNAL
+from ssinghal.diagnose.parse.refused_shards import plain_words
+from ssinghal.diagnose.parse.suspects import is_of_another_device
 from ssinghal.diagnose.program_buffers import ProgramBuffers, program_buffers
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation
@@ -142,8 +145,16 @@ def _derived(buffer: BufferNeed) -> dict[str, int | None]:
 
 
 def _headline(failure: Failure) -> str:
-    message = _of_buffer(failure.verdict, sentence(failure.verdict))
-    return f"{_KINDS[failure.kind]}{message}" if failure.kind is not FailureKind.CUT else _KINDS[failure.kind]
+    kind, verdict = failure.kind, failure.verdict
+    message = _of_buffer(verdict, sentence(verdict))
+    if kind is FailureKind.CUT:
+        return _KINDS[kind]
+    if kind is FailureKind.CRASH and verdict.error_type == KILL_SIGNAL:
+        return f"no device's memory: {message}"
+    if kind is FailureKind.OTHER and is_of_another_device(message):
+        return f"no memory of a Tenstorrent device: {message}"
+    counts = plain_words(verdict.message) if kind is FailureKind.REFUSED else ""
+    return f"{_KINDS[kind]}{counts}{': ' if counts else ''}{message}"
 
 
 def _of_buffer(verdict: Verdict, message: str) -> str:

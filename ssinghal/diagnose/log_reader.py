@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, NamedTuple
 
-from ssinghal.core.record import Status
+from ssinghal.core.record import Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
 from ssinghal.diagnose.deduplication import Failures, SeenFailure
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
@@ -41,6 +41,7 @@ from ssinghal.diagnose.parse.mlir import (
     without_remark,
 )
 from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, known_facts
+from ssinghal.diagnose.parse.suspects import LINE_CHARS, understood
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, functions_of_frame, logged_function
 from ssinghal.diagnose.tracebacks import Traceback, summary_result
@@ -56,6 +57,7 @@ PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
 
 EMPTY = "the input is empty: was standard error redirected too (2>&1)?"
 
+_ASSERTION = "Assertion "  # of C or C++, which aborts
 _EXECUTING = "Executing operation:"
 _BACKTRACE = "--- "
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
@@ -193,6 +195,7 @@ class _Reader:
             self._take_backtrace,
             self._follow_traceback,
             self._take_errors,
+            self._take_suspect,
         )
 
     @property
@@ -295,6 +298,9 @@ class _Reader:
         entry.process.traceback.close()
         node, text = result
         start = next(error_starts(text, Prefix.of(text)), None)
+        if start is None and (message := _in_other_words(text, raised=True)) is not None:
+            self._keep_result(entry.process, entry.line.number, node, message)
+            return True
         if start is None:
             if self.failures.name(node, None, _none) is None:
                 entry.process.named_test = (node, entry.line.number)
@@ -372,6 +378,18 @@ class _Reader:
             )
         return bool(starts)
 
+    def _take_suspect(self, entry: _Entry) -> bool:
+        """Takes a line about a memory failure in words of its own, or the refusal of shards by a compiler."""
+        process, line, prefix = entry
+        if prefix.is_quiet:
+            return False
+        message = _in_other_words(entry.body, raised=prefix.marked or prefix.level != "")
+        if message is None:
+            return False
+        self._keep(process, line.number, message)
+        process.has_ended = process.has_ended or _ASSERTION in entry.body
+        return True
+
     # ---- what ended ----
 
     def _end(self, process: _Process) -> None:
@@ -386,8 +404,9 @@ class _Reader:
         message = read_message(error.start, error.lines, error.widths)
         if error.test:
             message = message or Message(translate_error(error.start.error_type, error.lines[0]), 1)
-            self._keep_result(process, error, message)
-        elif message is not None:
+            is_cut = message.is_cut or error.lines[message.lines - 1].endswith("...")
+            self._keep_result(process, error.number, error.test, replace(message, is_cut=is_cut))
+        elif (message := message or _in_other_words(error.lines[0], raised=error.start.loud)) is not None:
             self._keep(process, error.number, message)
             process.has_ended = process.has_ended or error.start.ends_process
         for at in range(message.lines if message else 1, len(error.lines)):  # the lines taken may have more errors
@@ -396,12 +415,13 @@ class _Reader:
                 rest = _PendingError(error.number + at, error.lines[at:], error.widths[at:], start=start)
                 return self._keep_error(process, rest)
 
-    def _keep_result(self, process: _Process, error: _PendingError, message: Message) -> None:
+    def _keep_result(self, process: _Process, number: int, test: str, message: Message) -> None:
         """Keeps the message of a line of pytest's summary."""
-        verdict, number, test = message.verdict, error.number, error.test
-        is_cut = verdict.status is Status.ERROR and (message.is_cut or error.lines[message.lines - 1].endswith("..."))
-        seen = SeenFailure(verdict, process.name, test, is_cut=is_cut, line=number)
-        self.failures.name(test, seen, lambda: Failure(verdict, number, process=process.name, test=test, is_cut=is_cut))
+        verdict, is_suspect = _judged(message)
+        is_cut = verdict.status is Status.ERROR and message.is_cut and not is_suspect
+        seen = SeenFailure(verdict, process.name, test, is_cut=is_cut, is_suspect=is_suspect, line=number)
+        failure = Failure(verdict, number, process=process.name, test=test, is_cut=is_cut, is_suspect=is_suspect)
+        self.failures.name(test, seen, lambda: failure)
 
     def _keep_unnamed_signal(self, process: _Process) -> None:
         """Keeps the crash whose signal was never named."""
@@ -410,7 +430,8 @@ class _Reader:
             process.signalled = None
 
     def _keep(self, process: _Process, number: int, message: Message) -> None:
-        traceback, verdict, is_cut = process.traceback, message.verdict, message.is_cut
+        traceback, is_cut = process.traceback, message.is_cut
+        verdict, is_suspect = _judged(message)
         call, tensors = traceback.call, traceback.tensors
         test = traceback.test or (process.named_test[0] if number - process.named_test[1] <= RESULT_LINES else "")
         printed, keywords = process.printed, traceback.arguments.keywords
@@ -435,10 +456,11 @@ class _Reader:
                 arguments={**printed.arguments, **keywords},
                 is_cut=is_cut,
                 dated=dated,
+                is_suspect=is_suspect,
             )
 
         follows = None if verdict.error_type in _OWN_FAULTS else process.follows
-        seen = SeenFailure(verdict, process.name, test, call, named, is_cut, line=number, follows=follows)
+        seen = SeenFailure(verdict, process.name, test, call, named, is_cut, is_suspect, number, follows)
         at = self.failures.add(seen, new_failure)
         process.unplaced = at if call is not None and not call.where else None
         process.traced, process.kept_at, process.follows = at, number + message.lines, None
@@ -449,6 +471,18 @@ class _Reader:
 
 def _none() -> Failure:
     raise AssertionError("a line without a message makes no failure")
+
+
+def _judged(message: Message) -> tuple[Verdict, bool]:
+    """Returns the verdict of a message as far as its words are understood, and whether it is a suspect."""
+    return (message.verdict, False) if message.is_cut else understood(message.verdict)
+
+
+def _in_other_words(text: str, *, raised: bool) -> Message | None:
+    """Returns a line as a message if it looks like a memory failure or a refusal, in words that no table has."""
+    verdict = Verdict(Status.ERROR, message=" ".join(text[:LINE_CHARS].split()))
+    judged, is_suspect = understood(verdict, raised=raised)
+    return Message(verdict, 1) if is_suspect or judged is not verdict else None
 
 
 def _operation(statement: _PendingStatement, aliases: Mapping[str, str]) -> Operation | None:

@@ -1,0 +1,117 @@
+"""Understands memory failures in people's own words: a memory, and two figures of which the first exceeds the second.
+
+"Circular buffers exceed L1 size (1880640 B > 1572864 B)", "L1 OOM: needs 1,880,640 of 1,572,864". Only where it is unmistakable
+what the two figures are of; anything else that looks like a memory failure is a suspect (see ``suspects``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from ssinghal.core.record import L1_END_BYTES, Resource, Status, Verdict
+
+LEAST_BYTES = 1_000  # smaller figures are counts, dims and indices
+L1_BYTES = range(500_000, max(L1_END_BYTES) + 1)  # what may be the L1 of one core that is left for tensors and programs
+
+_FIGURE = re.compile(
+    r"(?<![\w.,:-])(?P<digits>\d{1,3}(?:[,_]\d{3}){1,6}|\d{1,3}(?: \d{3}){1,6}(?= ?B\b)|\d{1,15})"
+    r"(?: ?(?P<unit>B|bytes?)\b|(?![\w%]|[.,]\d| ?[KMGT]i?B\b))",
+    re.IGNORECASE,
+)
+_OPERATOR = re.compile(
+    r"[\s)\]|`*]*(?:(?:needed|required|requested|used) )?(?:>|&gt;|exceeds?(?: the| its)?(?: [A-Za-z_]\w*){0,4})[\s(\[|`*]*",
+    re.IGNORECASE,
+)
+_BELOW = re.compile(r"[\s)\]|`*]*(?:<|&lt;)[\s(\[|`*]*")
+_OVER = re.compile(
+    r"\bof\b|\bbut\b|\bonly\b|avail|limit|\bmax|\bha(?:ve|s)\b|\bvs\b|versus|exceed|than|beyond|\bover\b|fit|capacity|budget|\bsize\b|/"
+    r"|\bL1 (?:at|is|ends)\b",
+    re.IGNORECASE,
+)
+_CLASH = re.compile(r"clash|overlap|collid|tensor (?:begins|starts) at", re.IGNORECASE)
+_MEMORIES = re.compile(
+    r"(?P<trace>\btrace)|(?P<small>\bL1[_ ]?SMALL\b)|(?P<config>\bkernel[-_ ]config|\bprogram size)"
+    r"|(?P<args>\bruntime[-_ ]?arg)"
+    r"|(?P<program>\b(?:circular|dataflow|static) buffer|\bCBs?\b|\bDFBs?\b)|(?P<dram>\bDRAM\b)|(?P<l1>\bL1\b)",
+    re.IGNORECASE,
+)
+_DATAFLOW = re.compile(r"dataflow|\bDFBs?\b", re.IGNORECASE)
+_PER_BANK = re.compile(r"\bbanks?\b|\bper[- ]core\b", re.IGNORECASE)
+_FREE = re.compile(r"\bfree\b|avail", re.IGNORECASE)
+
+
+class _Figure(NamedTuple):
+    value: int
+    start: int
+    end: int
+    has_unit: bool
+
+
+def paraphrase(text: str) -> Verdict | None:
+    """Returns the memory failure that one line states, None where it states none, or not unmistakably."""
+    named = {kind for match in _MEMORIES.finditer(text) for kind, found in match.groupdict().items() if found}
+    figures = list(_figures(text)) if named else []
+    if len(figures) < 2:
+        return None
+    if _CLASH.search(text) and len(figures) == 2 and named <= {"program", "l1"}:
+        low, high = sorted(figure.value for figure in figures)
+        fields: dict[str, Any] = {"program_bytes": high, "tensor_address": low, "buffer_kind": _kind(text)}
+        return Verdict(Status.OOM, Resource.CLASH, error_type="RuntimeError", message=text, **fields)
+    compared = _compared(text, figures)
+    meaning = _meaning(text, named, *compared) if compared else None
+    if meaning is None:
+        return None
+    resource, fields = meaning
+    return Verdict(Status.OOM, resource, error_type="RuntimeError", message=text, **fields)
+
+
+def _figures(text: str) -> Iterator[_Figure]:
+    for match in _FIGURE.finditer(text):
+        value = int(re.sub(r"[,_ ]", "", match["digits"]))
+        if value >= LEAST_BYTES or match["unit"]:
+            yield _Figure(value, match.start(), match.end(), match["unit"] is not None)
+
+
+def _compared(text: str, figures: list[_Figure]) -> tuple[_Figure, _Figure] | None:
+    """Returns the figure that is needed and the smaller one that there is."""
+    direct = [(a, b) for a, b in pairwise(figures) if _OPERATOR.fullmatch(text, a.end, b.start)]
+    direct += [(b, a) for a, b in pairwise(figures) if _BELOW.fullmatch(text, a.end, b.start)]
+    if not direct and len(figures) == 2:
+        need, limit = figures
+        if need.value in L1_END_BYTES:
+            direct = [(limit, need)]
+        elif limit.start - need.end <= 80 and _OVER.search(text, need.end):
+            direct = [(need, limit)]
+    direct = [(need, limit) for need, limit in direct if need.value > limit.value]
+    return direct[0] if len(direct) == 1 else None
+
+
+def _meaning(text: str, named: set[str], need: _Figure, limit: _Figure) -> tuple[Resource, dict[str, Any]] | None:
+    """Returns what ran out, and the fields of the two figures."""
+    program = {"program_bytes": need.value, "limit_bytes": limit.value}
+    if "trace" in named:
+        return Resource.TRACE_BUFFER, {"total_bytes": need.value, "limit_bytes": limit.value}
+    if "small" in named:
+        return Resource.L1_SMALL_BUFFER, {"bytes_per_bank": need.value, "bank_bytes": limit.value}
+    if "config" in named:
+        return Resource.KERNEL_CONFIG, program
+    if "args" in named:  # they are counted too
+        return Resource.KERNEL_CONFIG, program if need.has_unit and limit.has_unit else {}
+    if "program" in named:
+        return Resource.CIRCULAR_BUFFER, {**program, "buffer_kind": _kind(text)}
+    if named == {"l1"} and limit.value in L1_END_BYTES and "tensor" not in text.lower():
+        return Resource.CIRCULAR_BUFFER, program  # only TTNN's check of programs has the end of L1 as its limit
+    if len(named & {"l1", "dram"}) != 1:
+        return None
+    resource = Resource.L1_BUFFER if "l1" in named else Resource.DRAM_BUFFER
+    if _PER_BANK.search(text) or ("l1" in named and limit.value in L1_BYTES and "tensor" not in text.lower()):
+        room = "free_bytes" if _FREE.search(text, need.end) else "bank_bytes"
+        return resource, {"bytes_per_bank": need.value, room: limit.value}
+    return None
+
+
+def _kind(text: str) -> str:
+    return "dataflow" if _DATAFLOW.search(text) else "circular"

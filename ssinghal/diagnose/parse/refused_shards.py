@@ -1,0 +1,66 @@
+"""Recognises refusals of more shards than there are cores, banks or devices, and states both counts in plain words.
+
+No memory ran out: TTNN, or a compiler's assertion before it, refuses the placement itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ssinghal.core.record import Status, Verdict
+from ssinghal.device.error_patterns import PATTERNS
+
+_OF_TTNN = tuple(re.compile(pattern.regex.pattern.removesuffix("$"), re.IGNORECASE) for pattern in PATTERNS if pattern.shards)
+_ROOM = r"(?P<room>\d{1,7}) ?(?:\w+ )?"
+_COUNTS = (  # 8 shards … 7 cores; shards: 8 … cores: 7
+    re.compile(
+        r"\b(?P<shards>\d{1,7}) (?:\w+ )?shards?\b[^.;\d]{1,60}?" + _ROOM + r"(?P<what>banks?|cores?|devices?)\b", re.IGNORECASE
+    ),
+    re.compile(
+        r"\b(?:num_)?shards?\b(?P<side> along (?:height|width))?[^.;\d]{0,40}?(?P<shards>\d{1,7})\b[^.;\d]{1,60}?"
+        r"(?P<what>banks?|cores?|devices?|columns?|rows?|worker grid)[^.;\d]{0,20}?(?P<room>\d{1,7})\b",
+        re.IGNORECASE,
+    ),
+)
+_GRIDS = re.compile(r"shard-?grid \((?P<grid>\d+x\d+)[^)]*\) exceeds compute grid \((?P<room>\d+x\d+)\)", re.IGNORECASE)
+_MORE = re.compile(r"exceed|more .{1,40}than|>|only|too (?:many|few)|not fit|not enough|<=", re.IGNORECASE)
+
+
+def refusal(verdict: Verdict) -> Verdict:
+    """Returns ``verdict`` as ``unsupported`` if its message refuses shards anywhere, with the text from there on."""
+    message = verdict.message
+    if verdict.status is not Status.ERROR or not ("shard" in message or "Shard" in message or "gridShape" in message):
+        return verdict
+    found = next((match for regex in _OF_TTNN if (match := regex.search(message))), None)
+    if found is not None:
+        return replace(verdict, status=Status.UNSUPPORTED, message=message[found.start() :])
+    return replace(verdict, status=Status.UNSUPPORTED) if _counts(message) and _MORE.search(message) else verdict
+
+
+def plain_words(message: str) -> str:
+    """Returns how many shards are too many for what, "" where the message lacks either count.
+
+    >>> plain_words("Number of shards along width 8 must not exceed number of cores 7")
+    '8 shards along the width for 7 cores (of a tensor in DRAM: banks)'
+    """
+    grids = _GRIDS.search(message)
+    if grids is not None:
+        return f"shards on {grids['grid']} cores of a grid of {grids['room']}"
+    counts = _counts(message)
+    if counts is None:
+        return ""
+    what = counts["what"].lower().removesuffix("s")
+    side = (counts.groupdict().get("side") or "").replace("along ", "along the ")
+    room = f"{counts['room']} {what}s"
+    if what == "core":
+        room = f"{room} (of a tensor in DRAM: banks)"
+    elif what == "worker grid":
+        room = f"a grid of {counts['room']} cores"
+    return f"{counts['shards']} shards{side} for {room}"
+
+
+def _counts(message: str) -> re.Match[str] | None:
+    """Returns the counts of a sentence in which there are more shards than room."""
+    found = (match for regex in _COUNTS if (match := regex.search(message)))
+    return next((match for match in found if int(match["shards"]) > int(match["room"])), None)
