@@ -20,13 +20,14 @@ from ssinghal.core.case import Case, call_text
 from ssinghal.core.files import write_whole
 from ssinghal.device.releases import find_release
 from ssinghal.diagnose.parse.mlir import read_module
+from ssinghal.diagnose.parse.own_reports import call_of
 from ssinghal.errors import InvalidCase
 from ssinghal.remedy.strategies.placement import HOST_TILES
 
 MOST_FAILURES = 20  # a replay takes up to seconds, with remedies up to ten
 
 if TYPE_CHECKING:
-    from ssinghal.diagnose.model import LogReading
+    from ssinghal.diagnose.model import Failure, LogReading
     from ssinghal.diagnose.pipeline import Diagnosis
 
 
@@ -88,7 +89,8 @@ def diagnose(
     budget = None if no_remedies else Budget(host_tiles=device.host_tiles or HOST_TILES)
     diagnoses = []
     with ReplayPools(releases, live, device.board, device.mode, ttnn_log=device.ttnn_log, timeout_s=device.timeout) as pools:
-        for number, diagnosis in enumerate(islice(diagnose_failures(reading, known_call), most)):
+        found = diagnose_failures(reading, known_call, lambda failure: _reported(failure, reading))
+        for number, diagnosis in enumerate(islice(found, most)):
             print_lines([*([""] if number else []), *text.explanation_lines(diagnosis)])
             if diagnosis.is_memory and not no_replay:
                 diagnosis = pools.replayed(diagnosis, budget)
@@ -133,6 +135,15 @@ def _case_of(text: str) -> Case:
     except (ValueError, click.ClickException) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else error
         raise InvalidCase(f"--call {text!r}: {message}") from None
+
+
+def _reported(failure: Failure, reading: LogReading) -> Case | None:
+    """Returns the call that ``ssinghal exec`` reported for a failure in the same log."""
+    words = call_of(failure, reading.own_calls)
+    try:
+        return None if words is None else _case_of(words)
+    except InvalidCase:
+        return None
 
 
 def _opened(path: Path, stack: ExitStack) -> BinaryIO:

@@ -15,18 +15,24 @@ from typing import NamedTuple
 
 import click
 
+from ssinghal import tracker
 from ssinghal.cli import options
+from ssinghal.cli.exec_report import report_run
 from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.device.virtual import apply_environment, environment_for
 from ssinghal.device.virtual_cache import scratch_folder
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import HarnessError, InvalidCase
+
+INJECTED = Path(tracker.__file__).with_name("inject")  # a folder that comes first on a program's PYTHONPATH
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
 @collected(DeviceRequest, "device", options.board(None, "Virtual board to open"), options.release, options.ttnn_log)
+@click.option("--plain", is_flag=True, help="Set the environment alone: no report of a call that runs out of memory.")
+@click.option("--no-trace", is_flag=True, help="Leave out traces and waiting on events, which crash a virtual device.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def execute(device: DeviceRequest, command: tuple[str, ...]) -> None:
+def execute(device: DeviceRequest, plain: bool, no_trace: bool, command: tuple[str, ...]) -> None:
     """Run any TTNN program on the virtual device.
 
     \b
@@ -34,11 +40,28 @@ def execute(device: DeviceRequest, command: tuple[str, ...]) -> None:
       ssinghal exec --ttnn 0.66.0 python repro.py
       ssinghal exec -- pytest my_tests
 
-    Works for any program, pytest included. Only the environment is set, nothing is patched: the program sees TTNN's own memory
-    verdicts, as on a card. Every value read back is meaningless. python and pytest are those of the environment that ssinghal
-    runs in. The exit code is the program's.
+    Works for any program, pytest included: it sees TTNN's own memory verdicts, as on a card. Every value read back is
+    meaningless. python and pytest are those of the environment that ssinghal runs in. The exit code is the program's.
+
+    Only the environment is set; no call of TTNN is changed. If the program ends because a call ran out of memory, its line, the
+    call in the words of probe and changes that make it fit follow on standard error; if native code crashes, its line.
+
+    TTNN crashes where a trace is captured or replayed on a virtual device. With --no-trace begin_trace_capture,
+    end_trace_capture, execute_trace, release_trace and wait_for_event do nothing: what is captured runs once, as it is called.
     """
-    sys.exit(run_program("exec", device, command).exit_code)
+    if plain and no_trace:
+        raise click.UsageError("--plain sets the environment alone, which --no-trace excludes")
+    if plain:
+        sys.exit(run_program("exec", device, command).exit_code)
+    variables = {"PYTHONPATH": str(INJECTED), tracker.NO_TRACE_VARIABLE: "1" if no_trace else ""}
+    with scratch_folder() as notes:
+        ended = run_program("exec", device, command, {**variables, tracker.FAILURES_VARIABLE: str(notes)})
+        if ended.stopped_by is None:
+            try:
+                report_run(notes, ended.exit_code, device)
+            except (HarnessError, OSError) as error:  # the exit code stays the program's
+                click.echo(f"ssinghal: {error}", err=True)
+    sys.exit(ended.exit_code)
 
 
 class Ended(NamedTuple):

@@ -14,7 +14,7 @@ from packaging.version import Version
 from ssinghal import tracker
 from ssinghal.cli import options
 from ssinghal.cli.default_group import RUN
-from ssinghal.cli.exec_command import Ended, find_program, run_program
+from ssinghal.cli.exec_command import INJECTED, Ended, find_program, run_program
 from ssinghal.cli.profile_report import make_report
 from ssinghal.cli.requests import DeviceRequest, collected
 from ssinghal.core.boards import DEFAULT_BOARD
@@ -134,8 +134,7 @@ def _name(request: DeviceRequest) -> str:
 def _profiled(request: DeviceRequest, folder: Path, program: _Program, stdout: Path | None) -> tuple[Ended, Sequence[Profile]]:
     """Runs the program once. One that opens no device has no report, and keeps its exit code."""
     folder.mkdir(parents=True, exist_ok=True)
-    inject = Path(tracker.__file__).with_name("inject")
-    variables = {**program.variables, "PYTHONPATH": str(inject), tracker.FOLDER_VARIABLE: str(folder.resolve())}
+    variables = {**program.variables, "PYTHONPATH": str(INJECTED), tracker.FOLDER_VARIABLE: str(folder.resolve())}
     ended = run_program("profile", request, program.command, variables, stdout)
     try:
         return ended, make_report(folder, request if ended.stopped_by is None else None)

@@ -41,6 +41,7 @@ from ssinghal.diagnose.parse.mlir import (
     without_remark,
 )
 from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, known_facts
+from ssinghal.diagnose.parse.own_reports import OwnReports
 from ssinghal.diagnose.parse.suspects import LINE_CHARS, understood
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, functions_of_frame, logged_function
@@ -183,6 +184,7 @@ class _Reader:
         self.module = ModuleText()
         self.processes: dict[str, _Process] = {"": _Process()}
         self.failures = Failures()
+        self.own_reports = OwnReports()
         self.skipped = 0
         self._dated = ""  # the line with a date that was read last
         self._pending: dict[str, _PendingText] = {}  # by process
@@ -207,6 +209,8 @@ class _Reader:
         """Takes the next line of the log."""
         if line.text.startswith(("20", "[20")):
             self._dated = line.text
+        if self.own_reports.take(line.text, line.number):
+            return
         if self._take_executed(line) or self._take_printed_call(line) or self._take_logged_function(line):
             return
         if not self._pending and is_quiet_line(line.text):
@@ -499,6 +503,7 @@ def _operation(statement: _PendingStatement, aliases: Mapping[str, str]) -> Oper
 def _reading(reader: _Reader, name: str, lines: Lines, module_file: Module | None) -> LogReading:
     module = (module_file.operations if module_file else ()) or reader.module.operations()
     failures = list(reader.failures.all)
+    failures += reader.own_reports.without_message(failures)
     places = list(map(Places(module).of, (failure.operation for failure in failures)))
     for i, (failure, place) in enumerate(zip(failures, places, strict=True)):
         if failure.operation is not None and place.at is not None:
@@ -520,7 +525,7 @@ def _reading(reader: _Reader, name: str, lines: Lines, module_file: Module | Non
         *dict.fromkeys(_module_remarks(module_file, failures, places, has_operations)),
         *(f"{count:,} {what}" for what, count in counts.items() if count),
     ]
-    return LogReading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks))
+    return LogReading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks), reader.own_reports.calls)
 
 
 def _module_remarks(

@@ -160,7 +160,8 @@ class LogReading:
     """The content of a complete log.
 
     ``never_ran``: operations of the module, in its order, after the one that failed first; empty without a module.
-    ``remarks``: what was odd in the text (bytes that are not text, lines that were cut).
+    ``remarks``: what was odd in the text (bytes that are not text, lines that were cut). ``own_calls``: those that ``ssinghal
+    exec`` reported in it, in the words of ``probe``, by what ran out.
     """
 
     name: str
@@ -169,6 +170,7 @@ class LogReading:
     module: tuple[Operation, ...] = ()
     never_ran: tuple[Operation, ...] = ()
     remarks: tuple[str, ...] = ()
+    own_calls: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def memory_failures(self) -> tuple[Failure, ...]:

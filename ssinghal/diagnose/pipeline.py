@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.core.case import Case, call_text
@@ -106,12 +106,15 @@ class Diagnosis:
         return self.failure.verdict.resource is not None
 
 
-def diagnose_failures(reading: LogReading, call: Case | None = None) -> Iterator[Diagnosis]:
+def diagnose_failures(
+    reading: LogReading, call: Case | None = None, reported: Callable[[Failure], Case | None] = lambda failure: None
+) -> Iterator[Diagnosis]:
     """Yields a diagnosis of each failure, without a device.
 
-    The call is ``call``, or the one in the text; otherwise candidates are searched for, which takes about a second.
+    The call is ``call``, one ``reported`` by ``ssinghal exec``, or the one in the text; otherwise candidates are searched for,
+    which takes about a second.
     """
-    return (_diagnosis(failure, reading, call) for failure in reading.failures)
+    return (_diagnosis(failure, reading, call or reported(failure)) for failure in reading.failures)
 
 
 def _diagnosis(failure: Failure, reading: LogReading, call: Case | None) -> Diagnosis:

@@ -9,6 +9,7 @@ hangs costs one case. Cases are probed ahead of the tests that need them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
         activate(config)
     except HarnessError as error:
         raise pytest.UsageError(*str(error).splitlines()) from error
+
+
+def pytest_exception_interact(call: pytest.CallInfo[object]) -> None:
+    """Notes an exception that a test failed by, where ``ssinghal exec`` watches TTNN."""
+    failing_calls = sys.modules.get("ssinghal.tracker.failing_calls")
+    if failing_calls is not None and call.excinfo is not None:
+        failing_calls.note_uncaught(call.excinfo.value)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

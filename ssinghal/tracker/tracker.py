@@ -29,6 +29,11 @@ ERROR_LIMIT = 4000
 T = TypeVar("T")
 
 
+def described_device(ttnn: Any, device: Any) -> dict[str, Any]:
+    """Returns the values of a ``device`` record."""
+    return device_record(ttnn, ttnn._ttnn.reports, device)
+
+
 @dataclass
 class _Made:
     """A call that is being made."""
@@ -67,7 +72,7 @@ class Tracker:
             self._safely(self._start)
 
     def _start(self) -> None:
-        described = device_record(self._module, self._module._ttnn.reports, self.device)
+        described = described_device(self._module, self.device)
         banks = {name: memory[0] for name, memory in described["memories"].items()}
         programs = getattr(self.device, "num_program_cache_entries", lambda: 1)()
         self._reader = EventReader(banks, described["granule"], described["l1_base"], knows_all_programs=programs == 0)

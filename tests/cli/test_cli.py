@@ -551,7 +551,7 @@ def test_exec_runs_a_ttnn_program_on_a_virtual_board_and_leaves_nothing(tmp_path
     pid, *printed = done.stdout.split()
     assert printed == ["True", "11", "10", "--board", "x"]
     notice = "ssinghal: virtual p150: memory verdicts are TTNN's own, every value read back is meaningless\n"
-    assert done.stderr == notice
+    assert done.stderr.startswith(notice)  # then the report of the call that the program handled
     assert [*work.iterdir(), *temporary.iterdir()] == []
     left = {path.name for path in set(shared.iterdir()) - before}
     assert not [name for name in left if pid in name or name.startswith("tt_device")]

@@ -26,7 +26,7 @@ class ArgumentReader:
             args = [self._value(value) for value in arguments["args"]]
             return args, {name: self._value(value) for name, value in arguments["kwargs"].items()}
         except (AttributeError, ImportError, TypeError) as error:
-            raise InvalidCase(f"an argument cannot be made again: {error}") from error
+            raise InvalidCase(f"an argument cannot be made again: {' '.join(str(error).split())}") from error
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -61,7 +61,8 @@ class ArgumentReader:
         try:
             made = kind()
         except TypeError:  # it has no defaults
-            return kind(**fields)
+            taken = kind.__init__.__doc__ or ""  # its signature; what is derived from other fields is not in it
+            return kind(**{name: field for name, field in fields.items() if f"{name}: " in taken or not taken})
         for name, field in fields.items():
             if getattr(made, name) != field:
                 setattr(made, name, field)

@@ -186,6 +186,13 @@ def chosen_by_ttnn(call: FailedCall, failure: Failure) -> Field:
         )
 
 
+def cores_of_ttnn(call: FailedCall, failure: Failure) -> Field:
+    """Without a grid of its own, a call runs on the cores that TTNN chooses."""
+    for name in ("core_grid", "sub_core_grids"):
+        if call.arguments["kwargs"].get(name) is not None:
+            yield Change(f"no {name}", "in the call, {line}", with_argument(call, name, None), "TTNN chooses the cores")
+
+
 CONFIGURED: tuple[Lever, ...] = (
     moved_halo,
     rows_in_parts,
@@ -194,6 +201,7 @@ CONFIGURED: tuple[Lever, ...] = (
     narrower_blocks,
     lower_blocks,
     chosen_by_ttnn,
+    cores_of_ttnn,
     tables_in_dram,
     sliced_by_ttnn,
     freed_input,

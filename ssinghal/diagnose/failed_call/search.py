@@ -55,7 +55,14 @@ def try_changes(profile: Profile, choice: DeviceChoice, options: PoolOptions, li
         DeviceError: no device opens.
     """
     failure = explain(profile)
-    if failure is None or failure.resource is Resource.HOST:
+    return None if failure is None else changes_of(failure, profile, choice, options, limits)
+
+
+def changes_of(
+    failure: Failure, profile: Profile, choice: DeviceChoice, options: PoolOptions, limits: Limits = Limits()
+) -> TriedChanges | None:
+    """Makes the call of ``failure`` again, then with changes: see ``try_changes``."""
+    if failure.resource is Resource.HOST:
         return None
     try:
         call = failed_call(profile, failure)

@@ -10,7 +10,7 @@ from ssinghal.core.record import Verdict
 from ssinghal.errors import InvalidCase
 from ssinghal.profile.address_map import bank
 from ssinghal.profile.failure import Failure
-from ssinghal.profile.model import Buffer, Device, Profile, Spec, Tensor
+from ssinghal.profile.model import Buffer, Call, Device, Profile, Spec, Tensor
 
 _PLACED = ("dram", "l1", "l1_small")
 
@@ -60,7 +60,7 @@ def failed_call(profile: Profile, failure: Failure) -> FailedCall:
     if call.verdict is None:
         raise InvalidCase("it did not fail")
     device = next(device for device in reversed(profile.devices) if device.first_call <= call.number)
-    occupied = [name for name, memory in device.memories.items() if memory.base_bytes]
+    occupied = [name for name, memory in device.memories.items() if memory.base_bytes != _held_before(call, name)]
     if occupied:
         raise InvalidCase(f"what was in {' and '.join(occupied)} before the recording is not known")
     if any(buffer.memory not in _PLACED for buffer in call.before):
@@ -72,6 +72,11 @@ def failed_call(profile: Profile, failure: Failure) -> FailedCall:
     return FailedCall(
         call.name, call.arguments, call.operands, held, device, small, peak, dram.low if dram else 0, call.verdict
     )
+
+
+def _held_before(call: Call, memory: str) -> int:
+    """Returns the bytes per bank of the known buffers that were on the device when the recording began, and still are."""
+    return sum(buffer.bank_bytes for buffer in call.before if buffer.made_before and buffer.memory == memory)
 
 
 def _spec(profile: Profile, buffer: Buffer) -> Spec | None:

@@ -15,14 +15,15 @@ from types import ModuleType
 from typing import Any
 from weakref import ref
 
-FOLDER_VARIABLE = "SSINGHAL_PROFILE"  # as in ssinghal.tracker, which is not imported here
+FOLDER_VARIABLE = "SSINGHAL_PROFILE"  # these two as in ssinghal.tracker, which is not imported here
+FAILURES_VARIABLE = "SSINGHAL_FAILURES"
 
 
 class TtnnFinder(MetaPathFinder):
-    """Finds ttnn as Python would, and has its module followed once it is imported."""
+    """Finds ttnn as Python would, and has its module followed once it is imported; or only watched for calls that fail."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str, *, only_failures: bool = False) -> None:
+        self.folder, self._only_failures = folder, only_failures
         self._follower: Callable[[], Any] = lambda: None  # a weak reference: ttnn complains at exit about what is still alive
         self._is_searching = False
 
@@ -32,6 +33,11 @@ class TtnnFinder(MetaPathFinder):
         return self._follower()
 
     def follow(self, module: ModuleType) -> None:
+        if self._only_failures:
+            from ssinghal.tracker.failing_calls import watch
+
+            watch(module, self.folder)
+            return
         from ssinghal.tracker.start import Follower
 
         self._follower = ref(Follower(module, self.folder))
@@ -67,4 +73,6 @@ def run_users_own() -> None:
 if __name__ == "sitecustomize":  # not where the pytest plugin takes the finder from here
     if os.environ.get(FOLDER_VARIABLE):
         sys.meta_path.insert(0, TtnnFinder(os.environ[FOLDER_VARIABLE]))
+    elif os.environ.get(FAILURES_VARIABLE):
+        sys.meta_path.insert(0, TtnnFinder(os.environ[FAILURES_VARIABLE], only_failures=True))
     run_users_own()

@@ -1,0 +1,130 @@
+"""What ``ssinghal exec`` prints of a program's own run: the call that failed, or that crashed the virtual device."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import sysconfig
+from collections.abc import Iterator, Sequence
+from linecache import getline
+from pathlib import Path
+
+from ssinghal.core.case import Case
+from ssinghal.core.record import Resource
+from ssinghal.core.tensors import format_bytes
+from ssinghal.diagnose.failed_call.own_run import Capture, OwnFailure, OwnRun
+from ssinghal.diagnose.parse.own_reports import call_line, head
+from ssinghal.errors import LINE_LIMIT, cut, printable
+from ssinghal.operators.case_words import probe_command, probe_words
+from ssinghal.profile.failure import Failure, Role
+from ssinghal.profile.model import Site
+from ssinghal.profile.names import MEMORY_NAMES
+
+_CALLERS = 3
+_BEGIN, _END = "ttnn.begin_trace_capture", "ttnn.end_trace_capture"
+_FUNCTION = re.compile(r"\bttnn(?:\.[A-Za-z_]\w*)+(?=\()")
+_LIBRARIES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
+_OWN = str(Path(__file__).parents[2]) + os.sep
+
+
+def failure_lines(failure: OwnFailure) -> list[str]:
+    """Returns what ran out, the line of the program, what was resident, and the call in the words of ``probe``."""
+    name = failure.name or "ttnn.Tensor"
+    lines = [head(name, failure.verdict, printable(failure.test)), *_place("at", failure.stack)]
+    if failure.times > 1:
+        lines.append(f"  {failure.times:,} times")
+    if failure.explained is not None:
+        lines += [f"  {line}" for line in _resident(failure.explained)]
+    if isinstance(failure.case, Case):
+        lines.append(call_line(name, probe_command(failure.case)))
+    elif failure.case:
+        lines.append(f"  no call of ssinghal probe is this one: {cut(failure.case, LINE_LIMIT)}")
+    return lines
+
+
+def remedy_line(failure: OwnFailure, board: str, release: str) -> list[str]:
+    """Returns the command that tries other releases and boards as well, among as many bytes as were resident."""
+    if not isinstance(failure.case, Case):
+        return []
+    words = ["ssinghal", "remedy", *probe_words(failure.case), "--board", board, *(["--ttnn", release] if release else [])]
+    explained = failure.explained
+    if explained is not None and explained.memory in ("l1", "dram") and explained.resource is not Resource.FRAGMENTATION:
+        others = [one.buffer.total_bytes for one in explained.residents if one.role is not Role.OPERAND]
+        words += ["--live", f"{sum(others)}B@{explained.memory}"] if others else []
+    return [f"  other releases and boards: {shlex.join(words)}"]
+
+
+def _place(what: str, stack: Sequence[Site]) -> Iterator[str]:
+    for number, site in enumerate(stack[: _CALLERS + 1]):
+        text = site.text or getline(site.file, site.line).strip()
+        start = "    called from" if number else f"  {what},".replace("at,", "at")
+        yield cut(f"{start} {site}" + (f": {printable(text)}" if text else ""), LINE_LIMIT)
+
+
+def _resident(failure: Failure) -> Iterator[str]:
+    """Yields how much was resident, and what of it the call itself uses; where the rest comes from is not recorded."""
+    memory = failure.memory or "l1"
+    sizes = [resident.buffer.bank_bytes for resident in failure.residents]
+    operands = [resident for resident in failure.residents if resident.role is Role.OPERAND]
+    if not sizes:
+        yield f"nothing was resident then in {MEMORY_NAMES[memory]}"
+        return
+    if len(sizes) == 1:
+        of_call = "an operand of the call" if operands else "no operand of the call"
+    else:
+        of_call = f"{f'{len(operands):,}' if operands else 'none'} of them operands of the call"
+    yield f"resident then, {MEMORY_NAMES[memory]}: {format_bytes(sum(sizes))} in {_buffers(len(sizes))}, {of_call}"
+
+
+def _buffers(number: int) -> str:
+    return f"{number:,} buffer{'' if number == 1 else 's'}"
+
+
+def crash_lines(run: OwnRun, exit_code: int, release: str) -> list[str]:
+    """Returns where native code ended the program, if it did, and whether that is a trace or an event, which a virtual device
+    does not have."""
+    number = exit_code - 128
+    name = signal.Signals(number).name if number in {int(one) for one in _FATAL} else ""
+    if not (name or run.crashed):
+        return []
+    stack = [site for site in run.crashed if not _is_library(site.file)]
+    innermost = stack[0] if stack else None
+    text = getline(innermost.file, innermost.line) if innermost else ""
+    functions = set(_FUNCTION.findall(text))
+    what = f"in {functions.pop()}" if len(functions) == 1 else "at"
+    lines = [f"native code ended the program{f' by {name}' if name else ''}: no memory verdict"]
+    lines += _place(what, stack)
+    return lines + [f"  {line}" for line in _trace_lines(run.captures, innermost, release)]
+
+
+_FATAL = (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL)
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((*_LIBRARIES, _OWN, "<frozen")) or f"{os.sep}ttnn{os.sep}" in file
+
+
+def _trace_lines(captures: Sequence[Capture], crashed: Site | None, release: str) -> list[str]:
+    last = captures[-1] if captures else None
+    if last is None or not last.stack:
+        return []
+    cure = "ssinghal exec --no-trace runs the program with these calls left out: what is captured runs once, as it is called"
+    if last.name == _BEGIN:
+        asked = f"{last.name} of {last.stack[0]} began a trace, and the virtual device of ttnn {release} crashes at the first"
+        why = "operation that is captured: TTNN looks up where the kernels are in DRAM, and a mock has none there"
+        return [f"{asked} {why}", "the bytes that the trace takes of trace_region_size are not known here", cure]
+    at_last = crashed is None or (crashed.file, crashed.line) == (last.stack[0].file, last.stack[0].line)
+    if last.name != _END and at_last:
+        return [f"{last.name} of {last.stack[0]} crashes the virtual device of ttnn {release}: it has no queue that runs", cure]
+    return []
+
+
+def capture_lines(run: OwnRun, release: str) -> list[str]:
+    """Returns what is not known of traces that were captured without a crash."""
+    site = next((one.stack[0] for one in run.captures if one.name == _END and one.stack), None)
+    if site is None:
+        return []
+    text = f"a virtual device of ttnn {release} stores no commands of a trace: whether that fits trace_region_size is not known"
+    return [f"{text} ({site})"]
