@@ -76,10 +76,14 @@ def least_base(at: int, arch: str) -> int:
 
 @dataclass(frozen=True)
 class Clue:
-    """What in a message shows that it is of some of ``BUILDS`` (their positions): ``by`` what, in words."""
+    """What in a message shows that it is of some of ``BUILDS`` (their positions): ``by`` what, in words.
+
+    ``is_weak``: it is easily lost in a copy, and so contradicts nothing.
+    """
 
     allowed: frozenset[int]
     by: str
+    is_weak: bool = False
 
 
 def between(first: int | None, last: int | None) -> frozenset[int]:
@@ -188,21 +192,16 @@ def clues(verdict: Verdict, regions: Sequence[TraceRegion], dated: str) -> Itera
     if regions:
         yield Clue(frozenset().union(*(region.allowed for region in regions)), "the size of a DRAM bank")
     yield from _by_line(verdict)
-    worded = [(between(start, end), what) for start, end, what in _wordings(verdict)]
+    worded = [(between(start, end), what) for mark, start, end, what in _WORDINGS if mark in verdict.message]
     if worded:
         yield Clue(frozenset.intersection(*(w for w, _ in worded)), f"its wording: {', '.join(what for _, what in worded)}")
+    if verdict.largest_free_bytes is not None and verdict.message.endswith(" B)"):
+        yield Clue(between(*_NO_PERIOD), "its wording: no period after the numbers", is_weak=True)
+    elif verdict.largest_free_bytes is not None and " B)." in verdict.message:
+        yield Clue(between(*_PERIOD), "its wording: a period after the numbers")
     before = frozenset(at for at, build in enumerate(BUILDS) if build.since <= dated)
     if dated and before != ALL:
         yield Clue(before, f"the date of the log, {dated}")
-
-
-def _wordings(verdict: Verdict) -> Iterator[tuple[int | None, int | None, str]]:
-    """Yields the wordings of the message."""
-    yield from ((start, end, what) for mark, start, end, what in _WORDINGS if mark in verdict.message)
-    if verdict.largest_free_bytes is not None and verdict.message.endswith(" B)"):
-        yield *_NO_PERIOD, "no period after the numbers"
-    elif verdict.largest_free_bytes is not None and " B)." in verdict.message:
-        yield *_PERIOD, "a period after the numbers"
 
 
 def _by_line(verdict: Verdict) -> Iterator[Clue]:

@@ -258,9 +258,9 @@ def fingerprint_of(verdict: Verdict, test: str = "", dated: str = "") -> Fingerp
     evidence = []
     for clue in clues(verdict, regions, dated):
         narrowed = tuple(match for match in matches if match.is_in(clue.allowed))
-        if not narrowed:
+        if not narrowed and not clue.is_weak:
             against.append(clue.by)
-        elif len(narrowed) < len(matches):
+        elif 0 < len(narrowed) < len(matches):
             evidence.append(clue.by)
         matches = narrowed or matches
     if matches:
