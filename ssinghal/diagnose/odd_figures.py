@@ -8,6 +8,8 @@ from ssinghal.core.record import Verdict
 
 BITS_OF_SIZE, BITS_OF_ADDRESS = 64, 32  # in which TTNN computes sizes of buffers and addresses in an L1
 _NEAR = 8  # a number this many powers of two closer to the wrap than to 0 is a negative one, printed without its sign
+# What the allocator adds where other buffers' lifetimes keep free bytes from being used: what is left of them, and in what.
+_OF_DEPENDENCIES = "After subtracting "
 
 
 def signed(value: int, bits: int) -> int | None:
@@ -42,4 +44,13 @@ def odd_lines(verdict: Verdict) -> Iterator[str]:
     if free is not None and largest is not None and largest > free:
         yield f"contradictory: the largest free block exceeds all free bytes by {largest - free:,} B"
     elif largest is not None and each is not None and largest >= each:
-        yield "odd: the largest free block would hold it, and the message does not state why it cannot be used"
+        why = "and the message does not state why it cannot be used"
+        why = (
+            "but not where dependencies on other buffers allow it"
+            if "considering dependencies" in verdict.message.lower()
+            else why
+        )
+        yield f"odd: the largest free block would hold it, {why}"
+    _, subtracting, rest = verdict.message.partition(_OF_DEPENDENCIES)
+    if subtracting:
+        yield f"{_OF_DEPENDENCIES.lower()}{rest}"

@@ -26,6 +26,7 @@ _NAMES = {
 
 def other_lines(verdict: Verdict) -> Iterator[str]:
     """Yields the explanation of a resource that is neither a tensor's buffer nor a program's."""
+    address, limit = verdict.tensor_address, verdict.limit_bytes
     if verdict.resource is Resource.TRACE_BUFFER:
         yield from _trace_lines(verdict)
     elif verdict.resource is Resource.KERNEL_CONFIG:
@@ -33,17 +34,19 @@ def other_lines(verdict: Verdict) -> Iterator[str]:
     elif verdict.resource is Resource.HOST:
         requested = f": {format_bytes(verdict.total_bytes)} were requested" if verdict.total_bytes is not None else ""
         yield f"the memory of the host ran out, not that of a device{requested}"
+    elif verdict.resource is Resource.L1_BUFFER and address is not None and limit is not None:
+        yield f"the buffer would begin at address {address:,}, {limit - address:,} B below {limit:,}, the lowest allowed"
     elif figures := [f"{_NAMES[name]} {value:,}" for name in _NAMES if (value := getattr(verdict, name)) is not None]:
         where = f" on cores {verdict.cores}" if verdict.cores else ""
         yield f"of the text: {', '.join(figures)}{where}"
     else:
-        yield "the message has no sizes"
+        yield "the text has no sizes"
 
 
 def _trace_lines(verdict: Verdict) -> Iterator[str]:
     need, limit = verdict.total_bytes, verdict.limit_bytes
     if need is None:
-        yield "the message has no sizes"
+        yield "the text has no sizes"
         return
     of = f" of a region of {format_bytes(limit)}" if limit is not None else ""
     yield f"the trace needs {format_bytes(need)}{of}"

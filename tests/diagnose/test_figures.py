@@ -337,3 +337,23 @@ def test_the_figures_of_real_messages_do_not_contradict_each_other(sample: dict[
     if sample["origin"] == "captured":
         assert "contradictory" not in text_of(verdict)
         assert "odd:" not in text_of(verdict)
+
+
+def test_what_dependencies_leave_of_the_free_bytes_is_kept() -> None:
+    """The largest block would hold the 65,536 B, but not where dependencies forbid it."""
+    message = (
+        "Out of Memory: Not enough space after considering dependencies to allocate 4194304 B L1 across 64 banks (65536 B per"
+        " bank), bank size is 1393312 B (allocated: 1300000 B, free: 93312 B, largest free block: 93312 B). After subtracting 2"
+        " dependency range(s) and 1 additional occupied range(s), 9000 B remained placeable across 3 window(s), largest 4096 B."
+    )
+    text = text_of(translate_error("RuntimeError", message))
+    assert "the largest free block would hold it, but not where dependencies on other buffers allow it" in text
+    assert "9000 B remained placeable across 3 window(s), largest 4096 B" in text
+    assert "does not state why" not in text
+
+
+def test_an_address_below_the_floor() -> None:
+    text = text_of(
+        translate_error("RuntimeError", "Out of Memory: Cannot allocate at an address below 105824. Allocation at 105600")
+    )
+    assert "would begin at address 105,600, 224 B below 105,824, the lowest allowed" in text
