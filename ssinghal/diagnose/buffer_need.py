@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ssinghal.core.record import L1_END_BYTES, Verdict
 from ssinghal.core.tensors import BufferType, ceil_div, format_bytes
+from ssinghal.diagnose.builds import DRAM_BANKS
 from ssinghal.diagnose.chips import L1_ENDS
 from ssinghal.diagnose.fingerprint import MAX_L1_SMALL, Fingerprint, memory_of
 from ssinghal.diagnose.odd_figures import odd_lines
@@ -119,17 +120,18 @@ class BufferNeed:
         yield from self._empty_bank_lines()
 
     def _empty_bank_lines(self) -> Iterator[str]:
-        if self.empty_banks is None or self.bytes_per_bank > max(L1_END_BYTES):
+        if self.empty_banks is None or (self.memory is BufferType.L1 and self.bytes_per_bank > max(L1_END_BYTES)):
             return
         least, most = self.empty_banks
         size = f"{least:,} B" if least == most else f"{least:,} to {most:,} B"
-        known = f"an empty L1 bank of the builds known here has {size}"
-        if self.bytes_per_bank + MAX_L1_SMALL <= least:
+        region, largest = ("trace", least // 4) if self.memory is BufferType.DRAM else ("L1_SMALL", MAX_L1_SMALL)
+        known = f"an empty {self.memory.value.upper()} bank of the builds known here has {size}"
+        if self.bytes_per_bank + largest <= least:
             yield f"{known}: the buffer fits into it, the cause is what is already allocated"
         elif self.bytes_per_bank > most:
             yield f"{known}: the buffer exceeds it"
         else:
-            yield f"{known}, less any L1_SMALL region: the buffer may fit into it"
+            yield f"{known}, less any {region} region: the buffer may fit into it"
 
     def _owner_lines(self) -> Iterator[str]:
         if self.owner:
@@ -179,7 +181,7 @@ def buffer_need(
         owner_sought=bool(tensors),
         resident_bytes=resident,
         l1_small_size=sufficient_size(verdict) if is_small else None,
-        empty_banks=_empty_banks(verdict, fingerprint) if memory is BufferType.L1 else None,
+        empty_banks=_empty_banks(verdict, memory, fingerprint),
         shard=shard_of(verdict, fingerprint),
         remarks=(*(region_lines(verdict) if is_small else ()), *odd_lines(verdict)),
     )
@@ -192,10 +194,14 @@ def is_fragmented(verdict: Verdict) -> bool:
     return need is not None and free is not None and need <= free and (largest is None or largest < need)
 
 
-def _empty_banks(verdict: Verdict, fingerprint: Fingerprint) -> tuple[int, int] | None:
-    """Returns the range of an empty L1 bank in the builds that are possible, where the message has no bank's size."""
-    if verdict.bank_bytes is not None or not fingerprint.arch:
+def _empty_banks(verdict: Verdict, memory: BufferType, fingerprint: Fingerprint) -> tuple[int, int] | None:
+    """Returns the range of an empty bank in the builds that are possible, where the message has no bank's size."""
+    if verdict.bank_bytes is not None or memory not in (BufferType.L1, BufferType.DRAM):
         return None
-    bases = [match.base_bytes for match in fingerprint.matches if match.base_bytes is not None]
-    end = L1_ENDS[fingerprint.arch]
-    return (end - max(bases), end - min(bases)) if bases else None
+    arch = fingerprint.arch
+    if memory is BufferType.L1:
+        bases = [match.base_bytes for match in fingerprint.matches if match.base_bytes is not None]
+        banks = [L1_ENDS[arch] - base for base in bases] if arch else []
+    else:
+        banks = [bank.bank_bytes for bank in DRAM_BANKS if bank.arch == arch]
+    return (min(banks), max(banks)) if banks else None

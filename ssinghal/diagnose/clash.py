@@ -35,23 +35,27 @@ class Side:
         return self.end_bytes - self.tensor_address
 
 
-def cause_line(sides: Sequence[Side]) -> str:
-    """Returns what takes up the core, where all possible ``sides`` agree; "" for none."""
+def cause_line(sides: Sequence[Side], bounds: Sequence[Side] = ()) -> str:
+    """Returns what takes up the core, where all possible ``sides`` agree; "" for none.
+
+    ``bounds``: those of the least that builds may reserve of which nothing else is known: they must agree, but show no numbers.
+    """
     sides = [side for side in sides if side.room_bytes > 0]
     if not sides:
         return ""
+    possible = [*sides, *bounds]
     need, left = _bytes(sides, lambda side: side.program_bytes), _bytes(sides, lambda side: side.left_bytes)
     program, tensors = _percent(sides, lambda side: side.program_bytes), _percent(sides, lambda side: side.tensors_bytes)
-    if all(side.program_bytes > side.room_bytes for side in sides):
+    if all(side.program_bytes > side.room_bytes for side in possible):
         return f"the program is the cause: its buffers exceed a core without any tensor, {program} of what one has"
-    if all(side.program_bytes * 100 <= SMALL * side.room_bytes for side in sides):
+    if all(side.program_bytes * 100 <= SMALL * side.room_bytes for side in possible):
         return (
             f"the tensors in L1 are the cause, not the program: they leave {left} of a core for programs, and this one needs"
             f" only {need}, {program} of what a core has"
         )
-    if all(side.tensors_bytes * 100 <= SMALL * side.room_bytes for side in sides):
+    if all(side.tensors_bytes * 100 <= SMALL * side.room_bytes for side in possible):
         return f"the program takes up the core: its buffers need {program} of what one has, the tensors reach over {tensors}"
-    if all(side.program_bytes <= side.room_bytes for side in sides):
+    if all(side.program_bytes <= side.room_bytes for side in possible):
         return (
             f"together they exceed a core, neither does alone: the program needs {program} of what one has, the tensors reach"
             f" over {tensors} and leave {left}"

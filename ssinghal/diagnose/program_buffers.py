@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import format_bytes
 from ssinghal.diagnose.builds import KnownBuild
-from ssinghal.diagnose.chips import L1_ENDS, Core, core_ranges
+from ssinghal.diagnose.chips import L1_ENDS, LEAST_BASE, Core, core_ranges
 from ssinghal.diagnose.clash import Side, cause_line
 from ssinghal.diagnose.fingerprint import Fingerprint
 from ssinghal.diagnose.model import Operation
@@ -121,14 +121,11 @@ class ProgramBuffers:
             return ""
         if not self.runs_into_tensor:
             return "no tensor has a part in it: they exceed an L1 in which nothing else is allocated"
-        known = [(need, need.base_bytes, need.l1_end_bytes) for need in self.needs]
-        return cause_line(
-            [
-                Side(base, end, self.limit_bytes, need.program_bytes)
-                for need, base, end in known
-                if base is not None and end is not None
-            ]
-        )
+        address, end = self.limit_bytes, self.end_bytes
+        known = {(need.base_bytes, need.l1_end_bytes) for need in self.needs}
+        sides = [Side(base, l1, address, end - base) for base, l1 in known if base is not None and l1 is not None]
+        ends = {side.end_bytes for side in sides} if self.unknown_bases else ()
+        return cause_line(sides, [Side(LEAST_BASE, l1, address, end - LEAST_BASE) for l1 in ends])
 
 
 def _need_lines(need: Need, budget_of: str) -> Iterator[str]:

@@ -357,3 +357,26 @@ def test_an_address_below_the_floor() -> None:
         translate_error("RuntimeError", "Out of Memory: Cannot allocate at an address below 105824. Allocation at 105600")
     )
     assert "would begin at address 105,600, 224 B below 105,824, the lowest allowed" in text
+
+
+@pytest.mark.parametrize(
+    ("each", "says"),
+    [
+        (455_751_680, "1,072,693,184 to 1,073,741,792 B: the buffer fits into it"),
+        (1_000_000_000, "less any trace region: the buffer may fit into it"),
+        (1_073_741_793, "the buffer exceeds it"),
+    ],
+)
+def test_without_a_bank_s_size_a_dram_bank_is_one_of_the_known_builds(each: int, says: str) -> None:
+    """Of a Wormhole, by 12 banks: 0.75.0 and later, and 0.66.0."""
+    assert says in text_of(buffer("DRAM", 12, each))
+    assert "of the builds known here" not in text_of(buffer("DRAM", 12, each, 2**31))
+
+
+def test_a_build_of_unknown_base_must_agree_on_the_cause() -> None:
+    """Builds before December 2025 reserve 70,656 B at least. With 102,656 the program has 135,000 - 102,656 = 32,344 B of
+    1,396,480; with 70,656 it would have 64,344 B of 1,428,480: less than a tenth either way. With an end of 215,000 it is
+    112,344 B (8.0 %) by the known base, but may be 144,344 B (10.1 %)."""
+    cores = "[(x=0,y=0) - (x=7,y=7)]"
+    assert "the tensors in L1 are the cause" in text_of(clash(120_000, 135_000, cores))
+    assert "neither does alone" in text_of(clash(120_000, 215_000, cores))
