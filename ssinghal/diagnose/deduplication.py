@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ssinghal.core.record import Status, Verdict
+from ssinghal.diagnose.cpp_names import functions_of_test
 from ssinghal.diagnose.echoes import is_echo
 from ssinghal.diagnose.model import Failure, FailureKind, PythonCall
+from ssinghal.diagnose.nearby import MENTIONS_LIMIT, NOTHING, Mentions
 from ssinghal.diagnose.parse.error_lines import error_key
-from ssinghal.diagnose.running_function import NamedFunctions, function_of_operation
+from ssinghal.diagnose.running_function import NamedFunctions, function_of_operation, functions_of_verdict
 from ssinghal.diagnose.same_failure import (
     figures,
     fuller,
@@ -37,6 +39,7 @@ class SeenFailure:
     """A failure of ``process`` as one text on ``line`` shows it, whether it is known already or not.
 
     ``follows``: position of the failure that was being handled when it was raised, or that it was raised from.
+    ``near``: what the lines before mention.
     """
 
     verdict: Verdict
@@ -48,6 +51,7 @@ class SeenFailure:
     is_suspect: bool = False
     line: int = 0
     follows: int | None = None
+    near: Mentions = NOTHING
 
     @property
     def is_incomplete(self) -> bool:
@@ -67,7 +71,10 @@ class _Known:
     named: NamedFunctions
     last: int
     processes: dict[str, None]
+    near: Mentions
     is_incomplete: bool = False
+    after: Mentions = NOTHING
+    has_backtrace: bool = False
     is_gone: bool = False
 
     @property
@@ -97,13 +104,25 @@ class _Known:
             test=max(known.test, seen.test, key=len),
         )
         self.named = self.named.joined(seen.named)
+        self.has_backtrace = bool(self.named.frames)
+        self.near = self.near.completed(seen.near)
         self.last = max(self.last, seen.line)
         if seen.process:
             self.processes[seen.process] = None
 
     def result(self) -> Failure:
-        functions = replace(self.named, operation=function_of_operation(self.failure.operation)).functions
-        return replace(self.failure, functions=functions, processes=tuple(self.processes))
+        failure = self.failure
+        of_message = functions_of_verdict(failure.verdict)
+        named = replace(self.named.joined(of_message), operation=function_of_operation(failure.operation))
+        near = self.near.completed(self.after)
+        mentioned = near.functions if len(near.functions) <= MENTIONS_LIMIT else ()
+        return replace(
+            failure,
+            functions=named.functions,
+            processes=tuple(self.processes),
+            mentioned=() if named.functions else tuple(dict.fromkeys((*mentioned, *functions_of_test(failure.test)))),
+            shapes=near.shapes,
+        )
 
 
 class Failures:
@@ -157,7 +176,7 @@ class Failures:
         at = len(self._known)
         failure = replace(new(), is_echo=seen.is_echo)
         processes = {seen.process: None} if seen.process else {}
-        self._known.append(_Known(failure, seen.named, seen.line, processes, seen.is_incomplete))
+        self._known.append(_Known(failure, seen.named, seen.line, processes, seen.near, seen.is_incomplete))
         self._index(at, seen)
         return at
 
@@ -257,9 +276,21 @@ class Failures:
         """Sets the call of a failure whose place follows the error in the log."""
         self._known[at].failure = replace(self._known[at].failure, call=call)
 
-    def name_functions(self, at: int, named: NamedFunctions) -> None:
-        """Adds the functions that lines after the error name."""
-        self._known[at].named = self._known[at].named.joined(named)
+    def complete_call(self, at: int, call: PythonCall, functions: tuple[str, ...]) -> None:
+        """Adds the call of a traceback after the error, which no other error ended."""
+        known = self._known[at]
+        known.failure = replace(known.failure, call=known.failure.call or call)
+        known.named = known.named.joined(NamedFunctions(source=functions))
+
+    def add_frame(self, at: int, text: str) -> None:
+        """Adds a line of the backtrace after the error; one after a later text of the error is the same again."""
+        known = self._known[at]
+        if not known.has_backtrace:
+            known.named = known.named.with_frame(text)
+
+    def mention(self, at: int, mentions: Mentions) -> None:
+        """Adds what a line after the error mentions."""
+        self._known[at].after = self._known[at].after.joined(mentions)
 
     def name(self, node: str, seen: SeenFailure | None, new: Callable[[], Failure]) -> int | None:
         """Adds a line of pytest's summary, which has the complete name of a test and perhaps the start of the message.

@@ -13,8 +13,10 @@ from typing import BinaryIO, NamedTuple
 
 from ssinghal.core.record import Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
+from ssinghal.diagnose.cpp_names import frames_in, is_frame
 from ssinghal.diagnose.deduplication import Failures, SeenFailure
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
+from ssinghal.diagnose.nearby import NEAR_LINES, Nearby, mentions_in
 from ssinghal.diagnose.parse.crashes import UNNAMED, crash_verdict, is_unnamed_crash
 from ssinghal.diagnose.parse.dates import month_of
 from ssinghal.diagnose.parse.error_lines import (
@@ -44,7 +46,7 @@ from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, follow
 from ssinghal.diagnose.parse.own_reports import OwnReports
 from ssinghal.diagnose.parse.suspects import LINE_CHARS, understood
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
-from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, functions_of_frame, logged_function
+from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged_function
 from ssinghal.diagnose.tracebacks import Traceback, summary_result
 
 # A line that has none of these changes nothing, unless a text is pending (a bare message has no mark: "Out of").
@@ -53,6 +55,7 @@ ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"O
            b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal",
            b"Tensor(storage")  # fmt: skip
 STARTS_LIMIT = 100  # of errors on one line
+FRAMES_LINES = 200  # from a message to the end of its backtrace
 RESULT_LINES = 3  # from a line of pytest's summary without a message to the message
 PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
 
@@ -60,7 +63,6 @@ EMPTY = "the input is empty: was standard error redirected too (2>&1)?"
 
 _ASSERTION = "Assertion "  # of C or C++, which aborts
 _EXECUTING = "Executing operation:"
-_BACKTRACE = "--- "
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 # Raised while another error was handled, these are faults of the handler.
 _OWN_FAULTS = ("TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "IndexError", "ImportError")
@@ -114,6 +116,7 @@ class _PendingError(_PendingText):
             or len(self.lines) >= MESSAGE_LINES
             or not may_continue(words.strip())
             or (self.marked and not prefix.marked and line.text[:1].isspace() and words.strip() != "info:")
+            or is_frame(entry.body)
             or is_unnamed_crash(entry.body)
             or crash_verdict(entry.body, unprefixed=not prefix.end) is not None
             or any(not start.bare for start in error_starts(line.text[: line.own], prefix))
@@ -139,6 +142,8 @@ class _Process:
     has_ended: bool = False  # with a C++ exception, which aborts
     named_test: tuple[str, int] = ("", 0)  # by a line of pytest's summary without a message, and that line
     kept_at: int = 0  # the last line of the failure kept last
+    frames: NamedFunctions = field(default_factory=NamedFunctions)  # of a backtrace whose error is still to come
+    frames_at: int = 0  # the last line of it
     follows: int | None = None  # the failure that was being handled when the next one was raised
 
 
@@ -189,6 +194,8 @@ class _Reader:
         self._dated = ""  # the line with a date that was read last
         self._pending: dict[str, _PendingText] = {}  # by process
         self._has_open_arguments = False
+        self._nearby = Nearby()
+        self._kept = (-1, 0)  # position of the failure kept last, and its line
         self._recognisers = (
             self._take_blank,
             self._take_statement,
@@ -213,6 +220,8 @@ class _Reader:
             return
         if self._take_executed(line) or self._take_printed_call(line) or self._take_logged_function(line):
             return
+        if self._nearby.feed(line.number, line.text):
+            self._mention(line)
         if not self._pending and is_quiet_line(line.text):
             return
         prefix = Prefix() if line.inside else Prefix.of(line.text)
@@ -229,6 +238,15 @@ class _Reader:
         for process in self.processes.values():
             self._end(process)
             self._keep_unnamed_signal(process)
+            call, traced = process.traceback.call, process.traced
+            if traced is not None and process.traceback.active and call is not None and call.where:
+                self.failures.complete_call(traced, call, process.traceback.functions)
+
+    def _mention(self, line: Line) -> None:
+        """Adds what a line after a failure mentions to that failure."""
+        at, number = self._kept
+        if at >= 0 and number < line.number <= number + NEAR_LINES:
+            self.failures.mention(at, mentions_in(line.text, line.number))
 
     def _process(self, name: str) -> _Process:
         if name not in self.processes:
@@ -335,11 +353,14 @@ class _Reader:
 
     def _take_backtrace(self, entry: _Entry) -> bool:
         """Takes a line of a C++ backtrace."""
-        body = entry.body
-        if not body.startswith(_BACKTRACE) or "::" not in body:
+        process, line, _ = entry
+        if not is_frame(entry.body):
             return False
-        if entry.process.traced is not None:
-            self.failures.name_functions(entry.process.traced, NamedFunctions(backtrace=functions_of_frame(body)))
+        if process.traced is not None and line.number - process.kept_at <= FRAMES_LINES:
+            self.failures.add_frame(process.traced, entry.body)
+        else:
+            before = process.frames if line.number - process.frames_at <= 1 else NamedFunctions()
+            process.frames, process.frames_at = before.with_frame(entry.body), line.number
         return True
 
     def _follow_traceback(self, entry: _Entry) -> bool:
@@ -412,6 +433,9 @@ class _Reader:
             self._keep_result(process, error.number, error.test, replace(message, is_cut=is_cut))
         elif (message := message or _in_other_words(error.lines[0], raised=error.start.loud)) is not None:
             self._keep(process, error.number, message)
+            if process.traced is not None:
+                for frame in frames_in("\n".join(error.lines)):
+                    self.failures.add_frame(process.traced, frame)
             process.has_ended = process.has_ended or error.start.ends_process
         for at in range(message.lines if message else 1, len(error.lines)):  # the lines taken may have more errors
             start = bare_start(error.lines[at].lstrip())
@@ -441,7 +465,9 @@ class _Reader:
         printed, keywords = process.printed, traceback.arguments.keywords
         logged = process.functions.names or printed.functions
         dated = month_of(self._dated)
-        named = NamedFunctions(source=traceback.functions, own=traceback.own, log=logged)
+        has_frames = number - process.frames_at <= MESSAGE_LINES and process.frames_at > process.kept_at
+        frames = process.frames.frames if has_frames else ()
+        named = NamedFunctions(source=traceback.functions, own=traceback.own, log=logged, frames=frames)
 
         def new_failure() -> Failure:
             operation = _operation(process.running, self.module.aliases) if process.running else None
@@ -464,10 +490,12 @@ class _Reader:
             )
 
         follows = None if verdict.error_type in _OWN_FAULTS else process.follows
-        seen = SeenFailure(verdict, process.name, test, call, named, is_cut, is_suspect, number, follows)
+        near = self._nearby.before(number)
+        seen = SeenFailure(verdict, process.name, test, call, named, is_cut, is_suspect, number, follows, near)
         at = self.failures.add(seen, new_failure)
         process.unplaced = at if call is not None and not call.where else None
         process.traced, process.kept_at, process.follows = at, number + message.lines, None
+        self._kept = (at if at is not None else -1, number + message.lines - 1)
         process.functions.fail()
         process.printed = PrintedCall()
         traceback.end()

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ssinghal.diagnose.cpp_names import functions_of_frame
 from ssinghal.diagnose.model import MlirValue
 from ssinghal.diagnose.parse.brackets import bracketed
 from ssinghal.diagnose.printed import tensors_in, with_closed_ranges
-from ssinghal.diagnose.running_function import functions_called, functions_of_frame
+from ssinghal.diagnose.running_function import functions_called
 
 TENSOR = "Tensor(storage="
 _OPERATION = re.compile(r"(?<!::)\b(\w+DeviceOperation)\b")

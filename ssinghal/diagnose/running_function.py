@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
+from ssinghal.core.record import Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS
+from ssinghal.diagnose.cpp_names import functions_in_sentence, functions_of_frame, functions_of_source, narrowed
 from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.parse.brackets import bracketed, split
-from ssinghal.diagnose.ttnn_functions import operators_calling
 
+FRAMES_LIMIT = 32  # of a backtrace that name functions
 NESTED_LIMIT = 4  # functions that run inside one another, by a log that may not show which of them finished
 
 _CALL = re.compile(r"(?<![\w\"'#!./])ttnn\.(?P<name>[a-z_]\w*(?:\.\w+)*)\s*\(")
@@ -23,27 +25,6 @@ _KEYWORD = re.compile(r"\w+\s*=(?!=)")
 _OWN_OPERATION = re.compile(r"\w*Operation\(python_fully_qualified_name='ttnn\.(?P<name>[\w.]+)'")
 _LOG_WORDS = ("Started ", "Finished ")
 _LOGGED = re.compile(r" *(?:C\+\+ ttnn operation: *)?ttnn(?:\.|::)(?P<name>[a-z_][\w.:]*)")
-_CPP_NAME = re.compile(r"\bttnn(?:::\w+)+")
-_NEW_WORD = re.compile(r"(?<=[a-z\d])(?=[A-Z][a-z])")
-
-_CONVOLUTIONS = ("conv2d", "conv1d", "conv_transpose2d")
-_POOLS = ("max_pool2d", "avg_pool2d")
-# The functions that a part of TTNN in C++ works for, where it is not itself the only function.
-_FUNCTIONS_OF_PART = {
-    "conv2d": _CONVOLUTIONS,
-    "halo": (*_CONVOLUTIONS, *_POOLS, "upsample"),
-    "pool": _POOLS,
-    "pool2d": _POOLS,
-    "matmul": ("matmul", "linear"),
-    "layernorm": ("layer_norm", "rms_norm"),
-    "layer_norm": ("layer_norm", "rms_norm"),
-    "groupnorm": ("group_norm",),
-    "reshape_view": ("reshape",),
-    "tilize": ("to_layout", "tilize"),
-    "tilize_with_val_padding": ("to_layout", "tilize_with_val_padding"),
-    "untilize": ("to_layout", "untilize"),
-    "untilize_with_unpadding": ("to_layout", "untilize_with_unpadding"),
-}
 
 
 def calls_ttnn(source: str) -> bool:
@@ -90,25 +71,6 @@ def function_of_operation(operation: Operation | None) -> tuple[str, ...]:
     return (operation.name.removeprefix("ttnn."),) if operation and operation.name.startswith("ttnn.") else ()
 
 
-def functions_of_frame(text: str) -> tuple[str, ...]:
-    """Returns the functions that a line of a C++ backtrace may work for.
-
-    >>> functions_of_frame(" --- ttnn::operations::conv::conv2d::Conv2dDeviceOperation::create(...)")
-    ('conv2d', 'conv1d', 'conv_transpose2d')
-    """
-    return narrowed(*(_functions_of_cpp_name(name) for name in _CPP_NAME.findall(text)))
-
-
-def _functions_of_cpp_name(name: str) -> tuple[str, ...]:
-    for part in reversed(name.split("::")):
-        python_name = _NEW_WORD.sub("_", part.removesuffix("DeviceOperation")).lower()
-        if python_name in _FUNCTIONS_OF_PART:
-            return _FUNCTIONS_OF_PART[python_name]
-        if operators_calling(python_name):
-            return (python_name,)
-    return ()
-
-
 class LoggedFunction(NamedTuple):
     """A function that a line of a log reports, from ``at`` on, as started (``starts``) or finished."""
 
@@ -126,35 +88,43 @@ def logged_function(text: str) -> LoggedFunction | None:
     return None
 
 
-def narrowed(*parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the names of the first part without those that later ones exclude; a part may name different ones altogether."""
-    names: tuple[str, ...] = ()
-    for part in parts:
-        names = tuple(name for name in names if name in part) or names or part
-    return names
-
-
 @dataclass(frozen=True)
 class NamedFunctions:
     """The functions that each part of the text names, the most trusted part first.
 
-    They are the operation of a compiler's runtime, the user's line of Python, TTNN's own Python, the log and a backtrace.
+    They are the operation of a compiler's runtime, the user's line of Python, TTNN's own Python, the log, a backtrace with the
+    innermost frame first, the message itself and the source file that threw it.
     """
 
     operation: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
-    backtrace: tuple[str, ...] = ()
+    frames: tuple[tuple[str, ...], ...] = ()
+    message: tuple[str, ...] = ()
+    place: tuple[str, ...] = ()
 
     def joined(self, other: NamedFunctions) -> NamedFunctions:
-        """Returns these names, completed by ``other`` of the same failure. Lines of a backtrace narrow one another."""
+        """Returns these names, completed by ``other`` of the same failure."""
         parts = {part.name: getattr(self, part.name) or getattr(other, part.name) for part in fields(self)}
-        return NamedFunctions(**parts | {"backtrace": narrowed(self.backtrace, other.backtrace)})
+        return NamedFunctions(**parts)
+
+    def with_frame(self, text: str) -> NamedFunctions:
+        """Returns these names with those of the next frame of the backtrace."""
+        names = functions_of_frame(text)
+        new = bool(names) and names not in self.frames[-1:] and len(self.frames) < FRAMES_LIMIT
+        return replace(self, frames=(*self.frames, names)) if new else self
 
     @property
     def functions(self) -> tuple[str, ...]:
-        return narrowed(self.operation, self.source, self.own, self.log, self.backtrace)
+        """The names. The outermost frame is the user's function, which may have called others."""
+        frames = narrowed(*reversed(self.frames))
+        return narrowed(self.operation, self.source, self.own, self.log, frames, self.message, self.place)
+
+
+def functions_of_verdict(verdict: Verdict) -> NamedFunctions:
+    """Returns the functions that a message and its place in TTNN's source name."""
+    return NamedFunctions(message=functions_in_sentence(verdict.message), place=functions_of_source(verdict.thrown_at))
 
 
 @dataclass

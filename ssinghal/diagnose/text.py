@@ -87,6 +87,9 @@ def _where(diagnosis: Diagnosis) -> list[str]:
     elif diagnosis.functions:
         source = "the source line" if _is_in_source(diagnosis) else "the log"
         out.append(f"function: {', or '.join(diagnosis.functions)}, according to {source}")
+    elif failure.mentioned:
+        mentioned = " or ".join(PREFIX + name for name in failure.mentioned)
+        out.append(f"function: not shown; perhaps {mentioned}, which the text mentions")
     if diagnosis.gather is not None:
         out.append(diagnosis.gather.line())
     if failure.call is not None:
@@ -208,6 +211,8 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "cut": failure.is_cut,
         "headline": diagnosis.explanation.headline,
         "functions": list(diagnosis.functions),
+        "mentioned": [PREFIX + name for name in failure.mentioned],
+        "printed_shapes": [{"shape": list(s.shape), "dtype": s.dtype and str(s.dtype), "line": s.line} for s in failure.shapes],
         "status": str(verdict.status),
         "resource": str(verdict.resource) if verdict.resource else None,
         "message": verdict.message,
