@@ -125,11 +125,11 @@ class BufferNeed:
         least, most = self.empty_banks
         size = f"{least:,} B" if least == most else f"{least:,} to {most:,} B"
         region, largest = ("trace", least // 4) if self.memory is BufferType.DRAM else ("L1_SMALL", MAX_L1_SMALL)
-        known = f"an empty {self.memory.value.upper()} bank of the builds known here has {size}"
+        known = f"an empty {self.memory.value.upper()} bank has {size} in the builds known here, which are later ones"
         if self.bytes_per_bank + largest <= least:
-            yield f"{known}: the buffer fits into it, the cause is what is already allocated"
+            yield f"{known}: the buffer would fit into it, and then the cause is what is already allocated"
         elif self.bytes_per_bank > most:
-            yield f"{known}: the buffer exceeds it"
+            yield f"{known}: the buffer would exceed it"
         else:
             yield f"{known}, less any {region} region: the buffer may fit into it"
 
@@ -195,13 +195,16 @@ def is_fragmented(verdict: Verdict) -> bool:
 
 
 def _empty_banks(verdict: Verdict, memory: BufferType, fingerprint: Fingerprint) -> tuple[int, int] | None:
-    """Returns the range of an empty bank in the builds that are possible, where the message has no bank's size."""
+    """Returns the range of an empty bank in the known builds, where the message has no bank's size.
+
+    Messages without it are of 2024 and 2025, when there were Grayskulls, whose L1 is smaller: only of a Wormhole's L1.
+    """
     if verdict.bank_bytes is not None or memory not in (BufferType.L1, BufferType.DRAM):
         return None
     arch = fingerprint.arch
     if memory is BufferType.L1:
         bases = [match.base_bytes for match in fingerprint.matches if match.base_bytes is not None]
-        banks = [L1_ENDS[arch] - base for base in bases] if arch else []
+        banks = [L1_ENDS[arch] - base for base in bases] if arch == "wormhole_b0" else []
     else:
         banks = [bank.bank_bytes for bank in DRAM_BANKS if bank.arch == arch]
     return (min(banks), max(banks)) if banks else None
