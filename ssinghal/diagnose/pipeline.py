@@ -97,6 +97,11 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
 
     @property
+    def is_replayable(self) -> bool:
+        """Whether a call is known, or a candidate for it, or the gather that was being made."""
+        return self.case is not None or self.gather is not None or any(not one.by_arithmetic for one in self.candidates)
+
+    @property
     def is_explained(self) -> bool:
         """Whether a replay requests what the message has."""
         return any(replay.explains for replay in self.replays)

@@ -44,8 +44,23 @@ class ReplayPools(PoolCache[DevicePools]):
     def replayed(self, diagnosis: Diagnosis, budget: Budget | None) -> Diagnosis:
         """Adds the replays of a failure, and its remedies where there is a budget for the search.
 
-        Where the numbers leave several boards, the first one on which the call explains them counts, else the likeliest.
+        Where the numbers leave several boards, the first one on which the call explains them counts, else the likeliest. Where
+        no virtual board has those numbers, there is no replay: it would be another board's. A buffer on fewer cores than a
+        board has may be in shards; then only a replay that requests the same bytes on as many cores counts.
         """
+        fingerprint = diagnosis.explanation.fingerprint
+        why_not = "" if self._board else fingerprint.why_not_replayable
+        if not diagnosis.is_replayable:
+            return diagnosis
+        if why_not and not (fingerprint.sharded and diagnosis.case is not None):
+            return replace(diagnosis, not_replayed=(f"no replay: {why_not}",))
+        replayed, pools = self._likeliest(diagnosis)
+        if why_not and not replayed.is_explained:
+            return replace(diagnosis, not_replayed=(f"no replay counts: {why_not}",))
+        return with_remedies(replayed, pools, budget)
+
+    def _likeliest(self, diagnosis: Diagnosis) -> tuple[Diagnosis, DevicePools]:
+        """Returns the replays on the board that counts, and its devices."""
         fingerprint = diagnosis.explanation.fingerprint
         releases = self._releases or _releases_for(fingerprint)
         boards: list[str | None] = [self._board] if self._board else [*_unlike(fingerprint.boards)] or [None]
@@ -56,11 +71,12 @@ class ReplayPools(PoolCache[DevicePools]):
             tried.append((with_replays(diagnosis, pools, releases, live), pools))
             if tried[-1][0].is_explained or not tried[-1][0].replays:
                 break
-        replayed, pools = tried[-1] if tried[-1][0].is_explained else tried[0]
-        if not replayed.is_explained and len(tried) > 1 and diagnosis.case is not None:
-            others = ", ".join(other.board.name for _, other in tried[1:])
-            replayed = replace(replayed, notes=(f"nor does it have the numbers of the message on {others}",))
-        return with_remedies(replayed, pools, budget)
+        if tried[-1][0].is_explained:
+            return tried[-1]
+        likeliest, pools = tried[0]
+        others = ", ".join(other.board.name for _, other in tried[1:])
+        notes = (f"nor does it have the numbers of the message on {others}",) if others and diagnosis.case is not None else ()
+        return replace(likeliest, notes=(*likeliest.notes, *notes)), pools
 
     def _on(self, board: str | None, release: str) -> DevicePools:
         choice = choose_device(self._mode, board, ttnn_log=self._ttnn_log)

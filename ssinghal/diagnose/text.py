@@ -159,7 +159,8 @@ def _replays(diagnosis: Diagnosis) -> list[str]:
     for replay in diagnosis.replays:
         result = replay.result
         live = f" with {_live_text(replay)}" if replay.live else ""
-        out.append(f"{kind} on {result.device_mode} {result.board}, ttnn {result.ttnn}{live}: {replay.outcome()}")
+        alone = "" if replay.live or not (replay.explains or result.works) else ", with nothing else allocated"
+        out.append(f"{kind} on {result.device_mode} {result.board}, ttnn {result.ttnn}{live}: {replay.outcome()}{alone}")
         out += [f"  then {later.line()}" for later in replay.later]
     if diagnosis.candidate is not None and diagnosis.candidate.case is not None:
         doubt = _no_proof(diagnosis.candidate, diagnosis.candidate_count)
@@ -189,8 +190,8 @@ def _live_text(replay: Replay) -> str:
     sizes = {r.memory: sum(x.bytes_per_bank for x in live if x.memory is r.memory and not x.freed) for r in live}
     holes = sum(resident.freed for resident in live)
     taken = " and ".join(f"{size:,} B of each {str(memory).upper()} bank" for memory, size in sizes.items())
-    between = f" around {holes} free block{'s' if holes > 1 else ''}, placed by assumption" if holes else ""
-    return f"{taken} allocated before{between}{_LIVE_SOURCES[replay.live_from]}"
+    between = f", around {holes} free block{'s' if holes > 1 else ''} placed by assumption" if holes else ""
+    return f"{taken} allocated before{_LIVE_SOURCES[replay.live_from]}{between}"
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""On which boards and releases a failure is replayed, and where none counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ssinghal.core.case import Case, Placement
+from ssinghal.core.sharding import memory_request
+from ssinghal.core.tensors import BufferType
+from ssinghal.device.error_patterns import translate_error
+from ssinghal.diagnose.model import Failure, LogReading
+from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
+from ssinghal.diagnose.replay_pools import ReplayPools
+from ssinghal.diagnose.text import replay_lines
+from ssinghal.operators import make_case
+
+pytestmark = pytest.mark.virtual_device
+
+CLASH = (
+    "Statically allocated dataflow buffers in program 3 clash with L1 buffers on core range [{cores}]."
+    " L1 buffer allocated at {tensor} and static dataflow buffer region ends at {end}"
+)
+SHARDS = (
+    "Out of Memory: Not enough space to allocate {total} B L1 buffer across {banks} banks, where each bank needs to store {each}"
+    " B, but bank size is 1393312 B (allocated: {taken} B, free: {free} B, largest free block: {free} B)."
+)
+RELU = make_case("relu", ((1, 1, 32, 32),))
+
+
+@pytest.fixture(scope="module")
+def pools() -> Iterator[ReplayPools]:
+    with ReplayPools() as opened:
+        yield opened
+
+
+def diagnosed(text: str, call: Case) -> Diagnosis:
+    failure = Failure(translate_error("RuntimeError", text), line=1)
+    assert failure.verdict.resource is not None
+    (one,) = diagnose_failures(LogReading("log", 1, (failure,)), call)
+    return one
+
+
+def test_cores_that_no_virtual_board_has_are_not_replayed(pools: ReplayPools) -> None:
+    """Columns 1 to 3 and rows 0 to 9 are workers of a Wormhole Galaxy, of which no virtual board has the 7x10 cores."""
+    one = pools.replayed(diagnosed(CLASH.format(cores="1-0 - 3-9", tensor=567_488, end=754_528), RELU), None)
+    assert one.replays == ()
+    (line,) = replay_lines(one)
+    assert line.startswith("no replay: no virtual board is one chip of a Wormhole Galaxy")
+
+
+def in_shards(cores: int, call: Case) -> Diagnosis:
+    """270 tiles on each of 48 cores, beside 1,000,000 B."""
+    each, taken = 270 * 2_048, 1_000_000
+    return diagnosed(SHARDS.format(total=cores * each, banks=cores, each=each, taken=taken, free=1_393_312 - taken), call)
+
+
+def test_a_buffer_in_shards_counts_on_as_many_cores_alone(pools: ReplayPools) -> None:
+    """[576, 23040] in 48 widths of 15 tiles: 18 x 15 tiles on each of 8x6 cores. Interleaved it is on all 64."""
+    sharded = make_case(
+        "relu", ((576, 23_040),), {}, Placement(memory=BufferType.L1, sharding=memory_request("l1:width@8x6").sharding)
+    )
+    one = pools.replayed(in_shards(48, sharded), None)
+    assert one.is_explained
+    assert {number.name for number in one.replays[0].numbers if number.equal} >= {"total_bytes", "banks", "bytes_per_bank"}
+    everywhere = replace(sharded, placement=Placement(memory=BufferType.L1))
+    (line,) = replay_lines(pools.replayed(in_shards(48, everywhere), None))
+    assert line.startswith("no replay counts: no virtual board has as many L1 banks")
