@@ -24,8 +24,8 @@ CLASH = (
     " L1 buffer allocated at {tensor} and static dataflow buffer region ends at {end}"
 )
 SHARDS = (
-    "Out of Memory: Not enough space to allocate {total} B L1 buffer across {banks} banks, where each bank needs to store {each}"
-    " B, but bank size is 1393312 B (allocated: {taken} B, free: {free} B, largest free block: {free} B)."
+    "Out of Memory: Not enough space to allocate {total} B L1 buffer across {banks} banks, where each bank needs to store"
+    " {each} B, but bank size is 1393312 B (allocated: {taken} B, free: {free} B, largest free block: {free} B)."
 )
 RELU = make_case("relu", ((1, 1, 32, 32),))
 
