@@ -15,7 +15,7 @@ from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.odd_figures import BITS_OF_ADDRESS, BITS_OF_SIZE, wrapped_line
 from ssinghal.diagnose.program_contents import ColumnShare, Content, StoredRows, Tiles, content_of
 
-_CHIPS = {"wormhole_b0": "Wormhole", "blackhole": "Blackhole"}
+_CHIPS = {"wormhole_b0": "Wormhole", "blackhole": "Blackhole", "grayskull": "Grayskull"}
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,11 @@ class ProgramBuffers:
         if not self.is_address:
             return
         if not self.needs:
-            most = f", at most {self.limit_bytes:,} B" if self.runs_into_tensor and self.limit_bytes is not None else ""
-            yield f"the bytes that TTNN reserves below them are unknown for this board{most}: they are smaller than the address"
+            yield "the bytes that TTNN reserves below them are unknown for this board: they are smaller than the address"
+            if self.end_bytes > LEAST_BASE:
+                least = f"{self.end_bytes - self.limit_bytes:,} to " if self.runs_into_tensor and self.limit_bytes else ""
+                most = f"{least or 'at most '}{self.end_bytes - LEAST_BASE:,} B"
+                yield f"program buffers alone: {most}, as no build is known to reserve less than {LEAST_BASE:,} B by default"
         elif len(self.needs) == 1 and (self.needs[0].made or not self.unknown_bases):
             yield from _need_lines(self.needs[0], "that the tensor leaves" if self.runs_into_tensor else "that a core has")
         else:
@@ -124,8 +127,11 @@ class ProgramBuffers:
         address, end = self.limit_bytes, self.end_bytes
         known = {(need.base_bytes, need.l1_end_bytes) for need in self.needs}
         sides = [Side(base, l1, address, end - base) for base, l1 in known if base is not None and l1 is not None]
-        ends = {side.end_bytes for side in sides} if self.unknown_bases else ()
-        return cause_line(sides, [Side(LEAST_BASE, l1, address, end - LEAST_BASE) for l1 in ends])
+        ends = {address + size for _, size in self.tensors_by_chip}
+        least = [Side(LEAST_BASE, l1, address, end - LEAST_BASE) for l1 in ends if address > LEAST_BASE]
+        if not sides:  # the reserved base is unknown: between the least of all builds and the tensor
+            return cause_line([*least, *(Side(address, l1, address, end - address) for l1 in ends)] if least else [])
+        return cause_line(sides, least if self.unknown_bases else ())
 
 
 def _need_lines(need: Need, budget_of: str) -> Iterator[str]:
@@ -174,9 +180,9 @@ def program_buffers(verdict: Verdict, fingerprint: Fingerprint, operation: Opera
 
 def _tensors_by_chip(fingerprint: Fingerprint, address: int) -> Iterator[tuple[str, int]]:
     """Yields what an L1 has from ``address`` on, for each chip that is possible."""
-    arches = {match.arch for match in fingerprint.matches}
+    arches = {match.arch for match in fingerprint.matches} or {"wormhole_b0", "blackhole"}
     for arch, chip in _CHIPS.items():
-        if address < L1_ENDS[arch] and (arch == fingerprint.arch if fingerprint.arch else arch in arches or not arches):
+        if address < L1_ENDS[arch] and (arch == fingerprint.arch or (arch in arches and not fingerprint.arch)):
             yield chip, L1_ENDS[arch] - address
 
 

@@ -387,3 +387,13 @@ def test_a_build_of_unknown_base_must_agree_on_the_cause() -> None:
     cores = "[(x=0,y=0) - (x=7,y=7)]"
     assert "the tensors in L1 are the cause" in text_of(clash(120_000, 135_000, cores))
     assert "neither does alone" in text_of(clash(120_000, 215_000, cores))
+
+
+def test_a_clash_below_every_known_base_is_bounded_by_the_tensor_and_the_least_base() -> None:
+    """120,000 - 98,304 = 21,696 and 120,000 - 70,656 = 49,344; the tensors leave at most 98,304 - 70,656 = 27,648."""
+    explanation = explained(clash(98_304, 120_000, "[(x=0,y=0) - (x=7,y=7)]"))
+    assert explanation.program is not None
+    assert explanation.program.needs == ()
+    text = "\n".join(explanation.lines())
+    assert "program buffers alone: 21,696 to 49,344 B, as no build is known to reserve less than 70,656 B by default" in text
+    assert "the tensors in L1 are the cause, not the program: they leave 0 to 27,648 B of a core" in text
