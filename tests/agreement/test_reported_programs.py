@@ -54,6 +54,13 @@ shards = ttnn.MemoryConfig(ttnn.TensorMemoryLayout.WIDTH_SHARDED, ttnn.BufferTyp
 ttnn.to_memory_config(empty([2048, 7 * 320]), shards)
 """
 
+# tt-metal#21419: eight shards for the DRAM banks of a board
+EIGHT_SHARDS = """\
+spec = ttnn.ShardSpec(row_of_cores(device.dram_grid_size().x), [8192, 128], ttnn.ShardOrientation.ROW_MAJOR)
+shards = ttnn.MemoryConfig(ttnn.TensorMemoryLayout.WIDTH_SHARDED, ttnn.BufferType.DRAM, spec)
+weight = empty([8192, 1024], ttnn.bfloat8_b, memory=shards)
+"""
+
 # tt-mlir#8044: 417,792 B of each bank stay where a larger buffer was below them
 FRAGMENTED = """\
 hole = empty([32 * 64, 32 * 254], memory=ttnn.L1_MEMORY_CONFIG)
@@ -166,3 +173,11 @@ def test_failure_of_a_program(tmp_path: Path, report: Report) -> None:
 def test_a_later_release_runs_it(tmp_path: Path, ref: str) -> None:
     report = REPORTS[ref]
     assert run(tmp_path, report.program, "0.81.1", report.board) == (0, ())
+
+
+def test_shards_of_a_board_with_seven_banks(tmp_path: Path) -> None:
+    code, (failure,) = run(tmp_path, EIGHT_SHARDS, "0.81.1", "p100")
+    assert (code, failure.kind) == (1, FailureKind.REFUSED)
+    assert "8" in failure.verdict.message
+    assert "7" in failure.verdict.message
+    assert run(tmp_path, EIGHT_SHARDS, "0.81.1", "p150") == (0, ())
