@@ -92,13 +92,14 @@ class _Known:
         """Adds what another text states. ``is_text``: it is the failure's own text and not an echo's."""
         known = self.failure
         verdict = known.verdict
-        if is_text and not seen.is_incomplete and verdict.resource is not None:
+        if is_text and verdict.resource is not None and seen.verdict.resource is not None:
             verdict = fuller(verdict, seen.verdict)
-        elif is_text and not verdict.thrown_at and not seen.is_cut:
-            verdict = seen.verdict if seen.verdict.thrown_at and not self.is_incomplete else verdict
+        elif is_text and not verdict.thrown_at:
+            verdict = replace(verdict, thrown_at=seen.verdict.thrown_at)
         self.failure = replace(
             known,
             verdict=verdict,
+            line=min(known.line, seen.line) if is_text else known.line,
             times=known.times + is_text,
             call=known.call or seen.call,
             test=max(known.test, seen.test, key=len),
@@ -126,7 +127,7 @@ class _Known:
 
 
 class Failures:
-    """The different failures, in the order that they came. ``left_out``: how many were beyond the limits."""
+    """The different failures, by line. ``left_out``: how many were beyond the limits."""
 
     def __init__(self) -> None:
         self.left_out = 0
@@ -138,7 +139,7 @@ class Failures:
 
     @property
     def all(self) -> Iterator[Failure]:
-        left = [known for known in self._known if not known.is_gone]
+        left = sorted((known for known in self._known if not known.is_gone), key=lambda known: known.failure.line)
         understood = [known for known in left if known.failure.kind in _UNDERSTOOD]
         causes = [known for known in left if not known.failure.is_echo]
         for known in left:

@@ -17,6 +17,7 @@ _MESSAGES = (
     rf"(?:Bad StatusOr access:? *)?{_CODE}$",
     r"Bad StatusOr access:? *$",
     rf"{_CODE}?Failed to (?:execute|submit|launch) (?:the )?(?:computation|executable|program|binary|graph)\b[^:]*$",
+    r"(?:Failed|Unable) to (?:compile|run|execute|legalize|lower)(?: \w+){0,4}\W*$",
     # vLLM
     r"(?:EngineCore|Engine core|Engine process|Engine loop|Background loop|AsyncLLM|MQLLMEngine|LLMEngine)\b.{0,120}?"
     r"\b(?:fail(?:ed)?|fatal error|issue|died|dead|not running|stopped|errored)\b",

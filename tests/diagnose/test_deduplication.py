@@ -200,6 +200,25 @@ def test_ranks_that_fail_alike_are_one_failure() -> None:
     assert [f.processes for f in failures("".join(lines[:3]) + other)] == [("1,0", "1,1", "1,2"), ("1,3",)]
 
 
+def test_lines_with_levels_of_an_engine_keep_the_message() -> None:
+    """The header alone is read of such lines, and the log's own line had the message."""
+    pid = "(EngineCore_0 pid=412) "
+    level = f"{pid}ERROR 11-02 08:14:51 [core.py:700] "
+    lines = f"{CALL}RuntimeError: {HEADER}\ninfo:\n{OOM}\nbacktrace:\n --- f()".split("\n")
+    text = pid + LOGGED.format(OOM) + "".join(f"{level}{line}\n" for line in lines)
+    text += "".join(f"{pid}{line}\n" for line in lines) + f"(APIServer pid=1) {ECHOES[4]}"
+    failure = only(text)
+    assert (failure.verdict.bytes_per_bank, failure.functions, failure.line) == (655360, ("matmul",), 1)
+    assert failure.verdict.thrown_at == "tt_metal/impl/allocator/bank_manager.cpp:462"
+
+
+def test_the_first_line_dates_a_failure_of_several_processes() -> None:
+    """A process whose lines end first is not the first that failed."""
+    ranks = [f"({name} pid=8) RuntimeError: {HEADER}\n({name} pid=8) info:\n({name} pid=8) {OOM}\n" for name in ("A", "B")]
+    failure = only(f"{''.join(ranks)}RuntimeError: {HEADER}\ninfo:\n{OOM}\ndone\n")
+    assert (failure.line, failure.times) == (1, 3)
+
+
 def test_a_log_without_prefixes_and_the_engines_traceback_are_one_failure() -> None:
     engine = "".join(
         f"(EngineCore_DP0 pid=340) ERROR 04-20 18:51:38 [core.py:940] {line}\n"
