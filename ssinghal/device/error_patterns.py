@@ -126,6 +126,11 @@ def translate_error(error_type: str, text: str, *, plain: bool = True) -> Verdic
     pattern, match = known_wording(error_type, message)
     if pattern is None or match is None or pattern.shards:
         return unknown if plain or not thrown else _refusal(unknown)
+    return understood(pattern, match, unknown)
+
+
+def understood(pattern: Pattern, match: re.Match[str], unknown: Verdict) -> Verdict:
+    """Returns ``unknown``, the verdict of a text that was not understood, with the meaning and the numbers of its wording."""
     fields = _fields(match)
     return replace(unknown, status=pattern.status, resource=_resource(pattern, fields), **fields)
 

@@ -19,21 +19,10 @@ from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
 from ssinghal.diagnose.nearby import NEAR_LINES, Nearby, mentions_in
 from ssinghal.diagnose.parse.crashes import UNNAMED, crash_verdict, is_unnamed_crash
 from ssinghal.diagnose.parse.dates import month_of
-from ssinghal.diagnose.parse.error_lines import (
-    FRAMEWORK_MEMORY,
-    MESSAGE_LINES,
-    Message,
-    Prefix,
-    Start,
-    bare_start,
-    continuation,
-    error_starts,
-    is_quiet_line,
-    may_continue,
-    process_of,
-    read_message,
-)
+from ssinghal.diagnose.parse.error_lines import MESSAGE_LINES, Start, error_starts, is_quiet_line, may_be_torn, may_continue
 from ssinghal.diagnose.parse.line_reader import Line, Lines, joined
+from ssinghal.diagnose.parse.markup import plainly
+from ssinghal.diagnose.parse.messages import Message, has_another, lacks_message, read_message
 from ssinghal.diagnose.parse.mlir import (
     STATEMENT_CHARS,
     ModuleText,
@@ -44,6 +33,7 @@ from ssinghal.diagnose.parse.mlir import (
 )
 from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, known_facts
 from ssinghal.diagnose.parse.own_reports import OwnReports
+from ssinghal.diagnose.parse.prefixes import Prefix, continuation, process_of, shape_of
 from ssinghal.diagnose.parse.suspects import LINE_CHARS, understood
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged_function
@@ -54,6 +44,8 @@ from ssinghal.diagnose.tracebacks import Traceback, summary_result
 ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically", b"^",
            b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal",
            b"Tensor(storage")  # fmt: skip
+HEADER_LINES = 8  # of TTNN's header, with blank ones, before its message
+TORN_LINES = 5  # at the start of the log, where the start of a message may be missing
 STARTS_LIMIT = 100  # of errors on one line
 FRAMES_LINES = 200  # from a message to the end of its backtrace
 RESULT_LINES = 3  # from a line of pytest's summary without a message to the message
@@ -66,6 +58,7 @@ _EXECUTING = "Executing operation:"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 # Raised while another error was handled, these are faults of the handler.
 _OWN_FAULTS = ("TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "IndexError", "ImportError")
+_ELLIPSIS = ("...", "…")
 _SOURCE_MARK = re.compile(r">   +$")  # put by pytest before a line of source
 
 
@@ -77,6 +70,7 @@ class _PendingText:
     lines: list[str]
     widths: list[int]
     quoted: bool = False
+    shape: re.Pattern[str] | None = None  # of the prefix of the first line
 
     def accepts(self, words: str, entry: _Entry) -> bool:
         """Returns whether ``entry`` continues this text; ``words``: the line without the prefix of a continued line."""
@@ -99,22 +93,30 @@ class _PendingStatement(_PendingText):
 
 @dataclass
 class _PendingError(_PendingText):
-    """The message of an error. ``marked``: by pytest, as an exception. ``added``: characters of the lines after the first.
-
-    ``test``: the one whose summary line it begins in.
+    """The message of an error. ``marked``: by pytest, as an exception. ``added``: the lines after the ``first``, with
+    ``added_chars``. ``lacks_message``: only TTNN's header is there so far. ``test``: the one whose summary line it begins in.
     """
 
     start: Start = field(kw_only=True)
+    first: _Entry = field(kw_only=True)
     marked: bool = False
-    added: int = 0
+    added: list[_Entry] = field(default_factory=list)
+    added_chars: int = 0
+    lacks_message: bool = False
     test: str = ""
+
+    def __post_init__(self) -> None:
+        self.lacks_message = lacks_message(self.lines)
 
     def accepts(self, words: str, entry: _Entry) -> bool:
         line, prefix = entry.line, entry.prefix
+        if self.lacks_message and not words.strip() and len(self.lines) <= HEADER_LINES:
+            return True
         return not (
-            self.added > HEAD_CHARS
+            self.added_chars > HEAD_CHARS
             or len(self.lines) >= MESSAGE_LINES
             or not may_continue(words.strip())
+            or (not self.lacks_message and has_another(words))
             or (self.marked and not prefix.marked and line.text[:1].isspace() and words.strip() != "info:")
             or is_frame(entry.body)
             or is_unnamed_crash(entry.body)
@@ -124,7 +126,9 @@ class _PendingError(_PendingText):
 
     def add(self, words: str, entry: _Entry) -> None:
         super().add(words, entry)
-        self.added += len(words)
+        self.added.append(entry)
+        self.added_chars += len(words)
+        self.lacks_message = self.lacks_message and lacks_message(self.lines)
         self.marked = self.marked and entry.prefix.marked  # a report with one line per error marks the first only
 
 
@@ -192,6 +196,7 @@ class _Reader:
         self.own_reports = OwnReports()
         self.skipped = 0
         self._dated = ""  # the line with a date that was read last
+        self.worded = 0  # lines with words, up to one more than a message may be torn in
         self._pending: dict[str, _PendingText] = {}  # by process
         self._has_open_arguments = False
         self._nearby = Nearby()
@@ -226,12 +231,16 @@ class _Reader:
             return
         prefix = Prefix() if line.inside else Prefix.of(line.text)
         entry = _Entry(self._process(prefix.process), line, prefix)
-        if not self._continue(entry):
-            self._end(entry.process)
-            recognisers = (self._take_errors,) if line.inside else self._recognisers
-            any(recognise(entry) for recognise in recognisers)
+        self._take(entry)
         if line.cut:  # what follows was in the look ahead
             self._end(entry.process)
+
+    def _take(self, entry: _Entry) -> None:
+        """Continues the pending text with a line, or ends that and starts what the line starts."""
+        if not self._continue(entry):
+            self._end(entry.process)
+            recognisers = (self._take_errors,) if entry.line.inside else self._recognisers
+            any(recognise(entry) for recognise in recognisers)
 
     def finish(self) -> None:
         """Ends all pending texts, at the end of the log."""
@@ -258,9 +267,12 @@ class _Reader:
     def _continue(self, entry: _Entry) -> bool:
         """Adds the line to the pending text of its process if it continues that; returns whether it does."""
         pending = self._pending.get(entry.process.name)
-        if pending is None or entry.prefix.level or entry.line.inside:
+        if pending is None or entry.line.inside:
             return False
-        words = continuation(entry.line.text[: 2 * HEAD_CHARS], quoted=pending.quoted)
+        text = entry.line.text[: 2 * HEAD_CHARS]
+        if entry.prefix.level and not (pending.shape and pending.shape.match(text)):
+            return False
+        words = continuation(text, quoted=pending.quoted, shape=pending.shape)
         if not pending.accepts(words, entry):
             return False
         pending.add(words, entry)
@@ -329,7 +341,9 @@ class _Reader:
             return True
         words = text[start.at :]
         start = replace(start, short=True)
-        error = _PendingError(entry.line.number, [words], [len(entry.line.text)], entry.quoted, start=start, test=node)
+        error = _PendingError(
+            entry.line.number, [words], [len(entry.line.text)], entry.quoted, start=start, first=entry, test=node
+        )
         if text.endswith("..."):
             self._keep_error(entry.process, error)
         else:
@@ -380,26 +394,23 @@ class _Reader:
     def _take_errors(self, entry: _Entry) -> bool:
         """Takes a line in which errors start; the last of them stays pending."""
         process, line, prefix = entry
-        starts = [
-            start
-            for start in error_starts(line.text, prefix, inside=line.inside)
-            if (start.at < line.own or not line.cut)
-            and (
-                start.error_type.endswith("RuntimeError")  # and XlaRuntimeError
-                or start.error_type.endswith(FRAMEWORK_MEMORY)
-                or process.traceback.active
-                or prefix.marked
-            )
-        ]
+        text, starts = self._starts(entry)
         self.skipped += len(starts[STARTS_LIMIT:])
         if starts and month_of(line.text):
             self._dated = line.text
-        ends = [*(start.at for start in starts[1:]), len(line.text)]
+        ends = [*(start.at for start in starts[1:]), len(text)]
         for start, end in zip(starts[:STARTS_LIMIT], ends, strict=False):
             self._end(process)
-            words = line.text[start.at : min(end, start.at + 2 * HEAD_CHARS)]
+            words = text[start.at : min(end, start.at + 2 * HEAD_CHARS)]
             self._pending[process.name] = _PendingError(
-                line.number, [words], [len(line.text)], entry.quoted, start=start, marked=prefix.marked
+                line.number,
+                [words],
+                [len(line.text)],
+                entry.quoted,
+                shape_of(text[: start.at]),
+                start=start,
+                first=entry,
+                marked=prefix.marked,
             )
         return bool(starts)
 
@@ -415,33 +426,53 @@ class _Reader:
         process.has_ended = process.has_ended or _ASSERTION in entry.body
         return True
 
+    def _starts(self, entry: _Entry) -> tuple[str, list[Start]]:
+        """Returns where errors start in a line, and the line: without its mark-up and escapes if more of them start there."""
+        process, line, prefix = entry
+        others = process.traceback.active or prefix.marked
+        texts = dict.fromkeys((line.text, plainly(line.text)))
+        found = [(text, list(error_starts(text, prefix, inside=line.inside, others=others))) for text in texts]
+        text, starts = max(found, key=lambda one: len(one[1]))
+        own = len(plainly(line.text[: line.own])) if text is not line.text else line.own
+        starts = [start for start in starts if start.at < own or not line.cut]
+        if not starts and self._may_be_torn(entry):
+            starts = [Start(prefix.end, bare=True, torn=True)]
+        return text, starts
+
+    def _may_be_torn(self, entry: _Entry) -> bool:
+        """Returns whether a line may continue a message whose start is not in the log."""
+        body = entry.body
+        self.worded += self.worded <= TORN_LINES
+        is_first = self.worded <= TORN_LINES or body.startswith(_ELLIPSIS)
+        return is_first and not (entry.line.inside or entry.line.cut) and may_be_torn(body)
+
     # ---- what ended ----
 
     def _end(self, process: _Process) -> None:
         """Ends the pending text of the process: an error is read, a statement joins the module."""
-        pending = self._pending.pop(process.name, None)
-        if isinstance(pending, _PendingError):
-            self._keep_error(process, pending)
-        elif isinstance(pending, _PendingStatement) and not pending.is_executed:
-            self.module.add(pending.lines, pending.widths, pending.number)
+        while (pending := self._pending.pop(process.name, None)) is not None:
+            if isinstance(pending, _PendingError):
+                self._keep_error(process, pending)
+            elif isinstance(pending, _PendingStatement) and not pending.is_executed:
+                self.module.add(pending.lines, pending.widths, pending.number)
 
     def _keep_error(self, process: _Process, error: _PendingError) -> None:
+        """Keeps the error, and takes the lines that its message did not need once more: they may have others."""
         message = read_message(error.start, error.lines, error.widths)
         if error.test:
             message = message or Message(translate_error(error.start.error_type, error.lines[0]), 1)
             is_cut = message.is_cut or error.lines[message.lines - 1].endswith("...")
             self._keep_result(process, error.number, error.test, replace(message, is_cut=is_cut))
+        elif message is None and error.start.bare:
+            self._take_suspect(error.first)
         elif (message := message or _in_other_words(error.lines[0], raised=error.start.loud)) is not None:
             self._keep(process, error.number, message)
             if process.traced is not None:
                 for frame in frames_in("\n".join(error.lines)):
                     self.failures.add_frame(process.traced, frame)
             process.has_ended = process.has_ended or error.start.ends_process
-        for at in range(message.lines if message else 1, len(error.lines)):  # the lines taken may have more errors
-            start = bare_start(error.lines[at].lstrip())
-            if start is not None:
-                rest = _PendingError(error.number + at, error.lines[at:], error.widths[at:], start=start)
-                return self._keep_error(process, rest)
+        for entry in error.added[message.lines - 1 if message else 0 :]:
+            self._take(entry)
 
     def _keep_result(self, process: _Process, number: int, test: str, message: Message) -> None:
         """Keeps the message of a line of pytest's summary."""

@@ -364,6 +364,46 @@ def test_prose_about_memory_is_not_a_failure() -> None:
     assert [(failure.kind, failure.line) for failure in read_file("talk.log").failures] == [(FailureKind.SUSPECT, 4)]
 
 
+STATED = (
+    "Statically allocated circular buffers on core range [0-0 - 7-7] grow to 2520320 B which is beyond max L1 size of 1499136 B"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"Unet Failure: {STATED}",
+        f"Error: Error: {STATED}",
+        f'The message says "{STATED}".',
+        f"2026-01-01 10:00:00.000 | info     |            Test | attempt 1: {STATED}, trying DRAM",
+        f"| test_a | n150 | {STATED} |",
+        f'{{"level": "info", "msg": "worker 3: {STATED}", "ts": 1}}',
+        f"I 2026-01-05 10:00:00 pod/vllm-0 app: {STATED}",
+        f"assert 'TT_THROW: {STATED}' == ''",
+    ],
+)
+def test_a_complete_message_counts_wherever_it_is(line: str) -> None:
+    (failure,) = read(f"a line\n{line}\nanother 5 lines\n").failures
+    assert (failure.line, failure.verdict.program_bytes, failure.verdict.limit_bytes) == (2, 2520320, 1499136)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'with pytest.raises(RuntimeError, match="{STATED}"):',
+        f'@pytest.mark.xfail(reason="{STATED}")',
+        f"grep -n '{STATED}' run.log",
+        f"tests/test_a.py::test_a XFAIL ({STATED})",
+        f"SKIPPED [1] test_a.py:3: {STATED}",
+        f"E   Skipped: {STATED}",
+        'TT_FATAL(address.has_value(), "Out of Memory: Not enough space to allocate {} B buffer across {} banks", size, 8);',
+        "Look for `Out of Memory: Not enough space to allocate N B L1 buffer across M banks` in the log, 3 lines above.",
+    ],
+)
+def test_a_message_that_a_program_or_a_skipped_test_quotes_is_none(line: str) -> None:
+    assert read(f"{line}\n").failures == ()
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"all fine\n", bytes(range(256)) * 50, b"\0" * 9999, b"\x7fELF\x02\x01" + b"\0" * 500]
 )

@@ -1,0 +1,241 @@
+"""Reads the message of an error from the lines that may be its: however they are broken, escaped or marked up.
+
+Where a message ends is unknown: it is read from the fewest lines that give the most numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ssinghal.core.record import Status, Verdict
+from ssinghal.device.error_patterns import HEAD_CHARS, OPENING, known_wording, translate_error, understood
+from ssinghal.diagnose.parse.broken_wordings import (
+    has_figures,
+    is_beginning,
+    squeezed_wording,
+    without_end,
+    without_start,
+)
+from ssinghal.diagnose.parse.error_lines import Start, complete_messages, number_count
+from ssinghal.diagnose.parse.line_reader import joined, terminal_width
+from ssinghal.diagnose.parse.markup import plainly, without_separators
+
+_NO_CONDITION = ("false", "tt::exception")  # printed by TTNN before "info:" where only the message has information
+# Where TTNN throws for a memory alone: a condition without a message says too little to deny that.
+_MEMORY_SOURCES = re.compile(r"/(?:allocator|bank_manager|mesh_trace|mesh_buffer|program|kernel)\.cpp:")
+_BARE_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*(?:[@:]\s*)?(?:\S{1,400})?$")
+_HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)\s*@\s*(?P<file>\S.{0,400}?)\s*:(?P<line>\d{1,7}):\s*(?P<rest>.*)", re.DOTALL)
+_PLAIN_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*:\s*")
+_ONLY_HEADER = re.compile(r"TT_(?:FATAL|THROW)\b")
+_INFO = re.compile(
+    r"(?:^|\s|(?<=\S)E\s{2,})info:(?:E(?=\s{2,}))?"
+)  # also where pytest's marks are all that is left of a line end
+_END = re.compile(r"\s(?:backtrace:|Traceback \(most recent call last\))")
+_ASSERTED = re.compile(r"\s*\(assert\.[ch]pp:\d+\)\s*$")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A verdict and the number of lines it was read from. ``is_cut``: the message itself, or a part of it, is missing."""
+
+    verdict: Verdict
+    lines: int
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What one line of text says. ``has_message``: TTNN's message and not only the condition before it."""
+
+    verdict: Verdict
+    has_message: bool
+
+    @property
+    def score(self) -> tuple[bool, bool, int]:
+        return (self.verdict.status is not Status.ERROR, self.has_message, number_count(self.verdict))
+
+
+def read_message(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Message | None:
+    """Returns the message of an error whose first line begins at ``start``; None where it is no message of TTNN after all.
+
+    ``widths`` are those of the complete lines, with their prefixes.
+    """
+    return _message(replace(start, at=0), tuple(lines), tuple(widths))
+
+
+def lacks_message(lines: Sequence[str]) -> bool:
+    """Returns whether the lines are TTNN's header alone, perhaps with the condition that failed: its message is to come."""
+    text = " ".join(line.strip() for line in lines)
+    if _ONLY_HEADER.match(text) is None:
+        return False
+    parts = _header_and_message(text)
+    return parts is None or (parts[0] != "" and not parts[0].endswith("\n")) or not parts[1].strip()
+
+
+def has_another(words: str) -> bool:
+    """Returns whether a line has a complete message of its own."""
+    return next(complete_messages(words[:HEAD_CHARS]), None) is not None
+
+
+@lru_cache(maxsize=256)  # a log repeats itself
+def _message(start: Start, lines: tuple[str, ...], widths: tuple[int, ...]) -> Message | None:
+    if start.bare and not any(_read(start, text) for count in {1, len(lines)} for text in joined(lines[:count], widths)):
+        return _broken(start, lines, widths)
+    best: Message | None = None
+    best_score = (False, False, 0)
+    for count in (count for count in range(1, len(lines) + 1) if not _breaks_number(lines, widths, count)):
+        for text in joined(lines[:count], widths[:count]):
+            read = _read(start, text)
+            if read is not None and (best is None or read.score > best_score):
+                best, best_score = Message(read.verdict, count, _is_cut(start, read)), read.score
+    if best is not None and best.verdict.status is not Status.ERROR:
+        return best
+    return _broken(start, lines, widths) or best or _header_alone(lines)
+
+
+def _is_cut(start: Start, read: _Reading) -> bool:
+    if read.has_message or read.verdict.status is not Status.ERROR:
+        return False
+    verdict = read.verdict
+    is_of_memory = _MEMORY_SOURCES.search(f"/{verdict.thrown_at}") is not None
+    return start.short or verdict.message in _NO_CONDITION or is_of_memory
+
+
+def _header_alone(lines: Sequence[str]) -> Message | None:
+    """Returns the message of an error whose text ends within TTNN's header."""
+    if _BARE_HEADER.match(lines[0].strip()) is None:
+        return None
+    return Message(Verdict(Status.ERROR, error_type="RuntimeError", message=lines[0].strip()), 1, is_cut=True)
+
+
+def _breaks_number(lines: Sequence[str], widths: Sequence[int], count: int) -> bool:
+    """Returns whether a terminal may have broken a number after the first ``count`` lines."""
+    if count >= len(lines) or widths[count - 1] != terminal_width(widths[:count]):
+        return False
+    return lines[count - 1][-1:].isdigit() and lines[count][:1].isdigit()
+
+
+# One text -------------------------------------------------------------------------------------------------------------------
+
+
+def _variants(text: str) -> Iterator[str]:
+    """Yields the text as the program may have printed it, then as it is."""
+    plain = plainly(text)
+    yield from dict.fromkeys((without_separators(plain), plain, text))
+
+
+def _read(start: Start, text: str) -> _Reading | None:
+    """Returns what one line of text says, None where it is no message of TTNN."""
+    for variant in _variants(text):
+        parts = _header_and_message(variant)
+        if parts is not None and (read := _known(start, *parts)) is not None:
+            return read
+    parts = None if start.bare else _header_and_message(text)
+    return None if parts is None else _Reading(translate_error(start.error_type, "".join(parts)), _has_message(*parts))
+
+
+def _has_message(header: str, message: str) -> bool:
+    return bool(message) and (not header or header.endswith("\n"))
+
+
+def _known(start: Start, header: str, message: str) -> _Reading | None:
+    """Returns the reading of a message that is a known wording or has one with its numbers in it."""
+    verdict = translate_error(start.error_type, header + message)
+    if verdict.status is not Status.ERROR:
+        _, wording = known_wording(start.error_type, " ".join(message[:HEAD_CHARS].split()))
+        is_message = wording is not None and (start.loud or _is_complete(wording))
+        if not start.bare or is_message:
+            return _Reading(verdict, has_message=True)
+    head = message[:HEAD_CHARS]
+    for opening in OPENING.finditer(head):
+        rest = " ".join(head[opening.start() :].split())
+        row, wording = known_wording("RuntimeError", rest)
+        if row is not None and wording is not None and has_figures(wording):
+            return _Reading(translate_error("RuntimeError", _thrown(header) + rest), has_message=True)
+    return None
+
+
+def _thrown(header: str) -> str:
+    """Returns a header so that a message may follow it, whatever stood between them."""
+    return header if not header or header.endswith("\n") else f"{header}\ninfo:\n"
+
+
+def _header_and_message(text: str) -> tuple[str, str] | None:
+    """Returns TTNN's header as it is thrown, "" where there is none, and the message after it.
+
+    None where ``text`` only begins like a header.
+    """
+    end = _END.search(text)
+    text = _ASSERTED.sub("", text[: end.start()] if end else text)
+    header = _HEADER.match(text)
+    if header is None:
+        plain = _PLAIN_HEADER.match(text)
+        return None if _ONLY_HEADER.match(text) and not plain else ("", text[plain.end() :] if plain else text)
+    file = "".join(header["file"].split())
+    thrown = f"TT_{header['kind']} @ {file}:{header['line']}: "
+    info = _INFO.search(header["rest"])
+    condition, message = (
+        (header["rest"], "") if info is None else (header["rest"][: info.start()], header["rest"][info.end() :])
+    )
+    if not message.strip():
+        return thrown, condition.strip()
+    return f"{thrown}{condition.strip()}\ninfo:\n", message.strip()
+
+
+def _is_complete(wording: re.Match[str]) -> bool:
+    """Returns whether words that nothing introduces are a message, not prose: they have its numbers, or are all of it."""
+    rest = wording.string[wording.end() :].strip(" .`")
+    return has_figures(wording) or " " not in rest or wording[0].endswith(".")
+
+
+# Texts that are broken or cut -----------------------------------------------------------------------------------------------
+
+_SQUEEZED_HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)@(?P<file>\S{1,400}?):(?P<line>\d{1,7}):")
+
+
+def _broken(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Message | None:
+    """Returns the message of lines whose white space is not TTNN's, or that lack its start or end."""
+    for count in range(2, len(lines) + 1):
+        if not _breaks_number(lines, widths, count) and (verdict := _squeezed_verdict(start, lines[:count])) is not None:
+            return Message(verdict, count)
+    for count in range(len(lines), 0, -1):
+        for text in joined(lines[:count], widths[:count]):
+            for variant in _variants(text):
+                verdict = _cut_verdict(start, variant)
+                if verdict is not None:
+                    return Message(verdict, count, is_cut=True)
+    return None
+
+
+def _squeezed_verdict(start: Start, lines: Sequence[str]) -> Verdict | None:
+    text = without_separators(plainly(" ".join(lines)))[:HEAD_CHARS]
+    squeezed = "".join(text.split())
+    found = squeezed_wording(squeezed)
+    if found is None:
+        return None
+    header = _SQUEEZED_HEADER.match(squeezed)
+    thrown = f"TT_{header['kind']} @ {header['file']}:{header['line']}: false\ninfo:\n" if header else ""
+    message = _INFO.split(text, maxsplit=1)[-1]
+    return understood(*found, translate_error(start.error_type, thrown + " ".join(message.split())))
+
+
+def _cut_verdict(start: Start, text: str) -> Verdict | None:
+    parts = _header_and_message(text)
+    if parts is None:
+        return None
+    header, message = parts
+    message = " ".join(message.split())
+    opening = OPENING.search(message)
+    if opening is None and not start.torn:
+        return None
+    at = opening.start() if opening else 0
+    unknown = translate_error("RuntimeError", _thrown(header) + message[at:])
+    found = without_end(message[at:], unknown) if opening else None
+    if found is None and start.torn:
+        found = without_start(message, unknown)
+    if found is None and not start.bare and at == 0 and is_beginning(message):
+        return unknown
+    return found
