@@ -17,7 +17,7 @@ from ssinghal.diagnose.cpp_names import frames_in, is_frame
 from ssinghal.diagnose.deduplication import Failures, SeenFailure
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
 from ssinghal.diagnose.nearby import NEAR_LINES, Nearby, mentions_in
-from ssinghal.diagnose.parse.crashes import UNNAMED, crash_verdict, is_unnamed_crash
+from ssinghal.diagnose.parse.crashes import KILL_SIGNAL, UNNAMED, crash_verdict, is_unnamed_crash
 from ssinghal.diagnose.parse.dates import month_of
 from ssinghal.diagnose.parse.error_lines import MESSAGE_LINES, Start, error_starts, is_quiet_line, may_be_torn, may_continue
 from ssinghal.diagnose.parse.line_reader import Line, Lines, joined
@@ -48,6 +48,7 @@ HEADER_LINES = 8  # of TTNN's header, with blank ones, before its message
 TORN_LINES = 5  # at the start of the log, where the start of a message may be missing
 STARTS_LIMIT = 100  # of errors on one line
 FRAMES_LINES = 200  # from a message to the end of its backtrace
+KILL_LINES = 40  # between lines that report that a process was killed
 RESULT_LINES = 3  # from a line of pytest's summary without a message to the message
 PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
 
@@ -143,6 +144,7 @@ class _Process:
     traced: int | None = None  # the failure whose backtrace may follow
     signalled: int | None = None  # the line that reports a signal whose name is still to come
     printed: PrintedCall = field(default_factory=PrintedCall)  # by TTNN, last
+    killed_at: int = -KILL_LINES  # the line that reports so
     has_ended: bool = False  # with a C++ exception, which aborts
     named_test: tuple[str, int] = ("", 0)  # by a line of pytest's summary without a message, and that line
     kept_at: int = 0  # the last line of the failure kept last
@@ -361,6 +363,10 @@ class _Reader:
         if verdict is None:
             return False
         number, process.signalled = process.signalled or line.number, None
+        if verdict.error_type == KILL_SIGNAL:  # a container's state, its reason and its exit code are on lines of their own
+            known, process.killed_at = process.killed_at, number
+            if 0 < number - known <= KILL_LINES:
+                return True
         if not (process.has_ended and verdict.error_type == "SIGABRT"):
             self._keep(process, number, Message(verdict, 1))
         return True

@@ -52,7 +52,7 @@ STATED: list[tuple[str, Resource, dict[str, int]]] = [
         CB,
         {"program_bytes": 1400000, "limit_bytes": 1393312},
     ),
-    ("required L1 memory usage exceeds capacity: 1600000 > 1368096", L1, {"bytes_per_bank": 1600000, "bank_bytes": 1368096}),
+    ("required L1 memory usage exceeds capacity: 1600000 > 1368096", L1, {"bytes_per_bank": 1600000, "limit_bytes": 1368096}),
     ("L1 OOM: each bank needs 700000 B, only 500000 B are free", L1, {"bytes_per_bank": 700000, "free_bytes": 500000}),
     (
         "DRAM out of memory: each bank needs 35651584 B, bank size 10250880 B",
@@ -175,6 +175,8 @@ ORDINARY = [
     "Sequence length 8192 exceeds the model maximum 4096; truncating",
     "INFO: out of memory is handled",
     "2026-01-01 10:00:00.000 | warning  |          Metal | L1 usage exceeds 90 %",
+    "tests/test_a.py::test_b[num_shards (8) > num_banks (7)] PASSED",
+    "refused, no memory ran out: CB 2097152 > 1572864",
     "Sharded over 8 banks, 64 cores",
     "shard spec with 64 shards on 64 cores",
 ]

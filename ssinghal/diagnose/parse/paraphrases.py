@@ -27,10 +27,11 @@ _OPERATOR = re.compile(
 )
 _BELOW = re.compile(r"[\s)\]|`*]*(?:<|&lt;)[\s(\[|`*]*")
 _OVER = re.compile(
-    r"\bof\b|\bbut\b|\bonly\b|avail|limit|\bmax|\bha(?:ve|s)\b|\bvs\b|versus|exceed|than|beyond|\bover\b|fit|capacity|budget|\bsize\b|/"
+    r"\bof\b|\bbut\b|\bonly\b|avail|limit|\bmax|\bha(?:ve|s)\b|\bvs\b|versus|exceed|than|beyond|\bover\b|fit|capacity|budget|\bfree\b|\bsize\b|/"
     r"|\bL1 (?:at|is|ends)\b",
     re.IGNORECASE,
 )
+_NO_HOST_MEMORY = re.compile(r"\bCannot allocate memory\b|\bENOMEM\b")  # of the operating system
 _CLASH = re.compile(r"clash|overlap|collid|tensor (?:begins|starts) at", re.IGNORECASE)
 _MEMORIES = re.compile(
     r"(?P<trace>\btrace)|(?P<small>\bL1[_ ]?SMALL\b)|(?P<config>\bkernel[-_ ]config|\bprogram size)"
@@ -52,6 +53,8 @@ class _Figure(NamedTuple):
 
 def paraphrase(text: str) -> Verdict | None:
     """Returns the memory failure that one line states, None where it states none, or not unmistakably."""
+    if _NO_HOST_MEMORY.search(text):
+        return Verdict(Status.OOM, Resource.HOST, message=text)
     named = {kind for match in _MEMORIES.finditer(text) for kind, found in match.groupdict().items() if found}
     figures = list(_figures(text)) if named else []
     if len(figures) < 2:
@@ -92,10 +95,12 @@ def _compared(text: str, figures: list[_Figure]) -> tuple[_Figure, _Figure] | No
 def _meaning(text: str, named: set[str], need: _Figure, limit: _Figure) -> tuple[Resource, dict[str, Any]] | None:
     """Returns what ran out, and the fields of the two figures."""
     program = {"program_bytes": need.value, "limit_bytes": limit.value}
-    if "trace" in named:
+    if "trace" in named and "dram" not in named:
         return Resource.TRACE_BUFFER, {"total_bytes": need.value, "limit_bytes": limit.value}
-    if "small" in named:
+    if "small" in named and "l1" not in named:
         return Resource.L1_SMALL_BUFFER, {"bytes_per_bank": need.value, "bank_bytes": limit.value}
+    if named & {"trace", "small"}:  # the size of a region, compared with the memory that it is in
+        return None
     if "config" in named:
         return Resource.KERNEL_CONFIG, program
     if "args" in named:  # they are counted too
@@ -107,8 +112,10 @@ def _meaning(text: str, named: set[str], need: _Figure, limit: _Figure) -> tuple
     if len(named & {"l1", "dram"}) != 1:
         return None
     resource = Resource.L1_BUFFER if "l1" in named else Resource.DRAM_BUFFER
-    if _PER_BANK.search(text) or ("l1" in named and limit.value in L1_BYTES and "tensor" not in text.lower()):
-        room = "free_bytes" if _FREE.search(text, need.end) else "bank_bytes"
+    per_bank = _PER_BANK.search(text) is not None
+    if per_bank or ("l1" in named and limit.value in L1_BYTES and "tensor" not in text.lower()):
+        # Not the bank's size where no bank is named: a compiler has a limit of its own.
+        room = "free_bytes" if _FREE.search(text, need.end) else "bank_bytes" if per_bank else "limit_bytes"
         return resource, {"bytes_per_bank": need.value, room: limit.value}
     return None
 

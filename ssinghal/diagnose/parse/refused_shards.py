@@ -24,13 +24,14 @@ _COUNTS = (  # 8 shards … 7 cores; shards: 8 … cores: 7
     ),
 )
 _GRIDS = re.compile(r"shard-?grid \((?P<grid>\d+x\d+)[^)]*\) exceeds compute grid \((?P<room>\d+x\d+)\)", re.IGNORECASE)
+_CHEAP = re.compile(r"shard|gridshape", re.IGNORECASE)
 _MORE = re.compile(r"exceed|more .{1,40}than|>|only|too (?:many|few)|not fit|not enough|<=", re.IGNORECASE)
 
 
 def refusal(verdict: Verdict) -> Verdict:
     """Returns ``verdict`` as ``unsupported`` if its message refuses shards anywhere, with the text from there on."""
     message = verdict.message
-    if verdict.status is not Status.ERROR or not ("shard" in message or "Shard" in message or "gridShape" in message):
+    if verdict.status is not Status.ERROR or not _CHEAP.search(message):
         return verdict
     found = next((match for regex in _OF_TTNN if (match := regex.search(message))), None)
     if found is not None:

@@ -10,13 +10,14 @@ import re
 from dataclasses import replace
 
 from ssinghal.core.record import Status, Verdict
+from ssinghal.device.error_patterns import OPENING, translate_error
 from ssinghal.diagnose.parse.paraphrases import paraphrase
 from ssinghal.diagnose.parse.refused_shards import refusal
 
 LINE_CHARS = 1_000  # of a line that are looked at
 
 _WORDS = ("memory", "l1", "dram", "sram", "oom", "exhausted", "circular", "cb", "dfb", "dataflow", "kernel", "runtime",
-          "trace", "cache", "alloc")  # fmt: skip
+          "trace", "cache", "alloc", "shard", "gridshape")  # fmt: skip
 _NOUN = (
     r"(?:\b(?:L1(?:_SMALL)?|SRAM|KV[- ]cache|heap)\b|\bDRAM\b(?! (?:bandwidth|BW|util\w*|channels?|reads?|writes?|cores?)\b)"
     r"|\bmemory\b(?![- _]?(?:layout|config|bandwidth|barrier))|\b(?:circular|dataflow) buffers?\b|\bCBs?\b|\bDFBs?\b"
@@ -24,8 +25,9 @@ _NOUN = (
 )
 _NOT = r"(?:\b(?:can|could|do|does|did|will|would)(?: ?not|n['\u2019]?t)|\bcan['\u2019]t|\bunable to|\bfail(?:ed|s|ure)? to)"
 _LACK = (
-    r"(?:\bnot enough\b|\binsufficient\b|\bno (?:more |free |available )*(?:space|room|memory)\b|\br[au]n(?:s|ning)? out\b"
-    r"|\btoo (?:small|large|big)\b|\bbut only\b|\bonly [^;]{0,40}?\b(?:available|free|left)\b"
+    r"(?:\bnot enough\b|\binsufficient\b|\bno (?:more |free |available )*(?:space(?! left on device)|room|memory)\b"
+    r"|\br[au]n(?:s|ning)? out\b"
+    r"|\btoo (?:small|large|big|much)\b|\bbut only\b|\bneeds? [^;]{1,40}?\bbut\b|\bonly [^;]{0,40}?\b(?:available|free|left)\b"
     rf"|{_NOT} (?:be )?(?:alloc\w*|reserve|place|fit)|\ballocation (?:\w+ ){{0,4}}?fail|\bfailed (?:\w+ )?allocation"
     r"|\bnot fit\b"
     r"|\bexceed(?:s|ed|ing)?\b|\boverflow(?:s|ed)?\b|\bbeyond\b|\b(?:larger|greater|bigger) than\b|\bclash(?:es|ed)?\b"
@@ -50,29 +52,33 @@ _ERROR = re.compile(
 # What is no failure, also where a line has the mark of an error.
 _PASSED = re.compile(r"\b(?:PASSED|SKIPPED|SKIP|XFAIL|XPASS|XFAILED|XPASSED|skipped|xfailed)\b|\bexpected OOM\b")
 _COUNT = re.compile(
-    r"\b\d+ (?:oom|out[ -]of[ -]memory)s?\b|\b(?:ooms?|out[ -]of[ -]memory)[\"']? ?[:=|] ?\d{1,6}(?![\d,_]| ?(?:B\b|bytes|>))",
+    r"\b\d[\d,]* (?:L1 |DRAM )?(?:oom|out[ -]of[ -]memory)s?\b"
+    r"|\b(?:ooms?|out[ -]of[ -]memory)[\"']? ?[:=|] ?\d{1,6}(?![\d,_]| ?(?:B\b|bytes|>))",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
     r"\b(?:no|not|non|without|zero|never|avoids?|is(?: not|n't)|d(?:id|oes|o)(?: not|n't)|wo(?:n't)|will not)\b[ -]"
-    r"(?:an? |any |runs? |running |more |further |longer |being )*"
+    r"(?:an? |any |L1 |DRAM |runs? |running |more |further |longer |being )*"
     r"(?:OOMs?\b|out[ -]of[ -]|memory (?:error|failure|leak)|exceed|beyond|overflow|clash|larger than|greater than)"
-    r"|\b(?:must|can|may|should|shall)(?: ?not|n't) (?:be )?(?:exceed|larger|greater|bigger)",
+    r"|\bno memory ran out\b|\b(?:must|can|may|should|shall)(?: ?not|n't) (?:be )?(?:exceed|larger|greater|bigger)",
     re.IGNORECASE,
 )
 _GPU = re.compile(r"\b(?:CUDA|HIP|ROCm|XPU|MPS backend)\b")
 # Source code, commands, and what prose about failures has and a report of one has not.
 _CODE = re.compile(
     r"\s*(?:#|//|/\*|<!--|\"\"\"|\'\'\'|(?:def|class|import|from|return|raise|assert|with|except|if|elif|else|while|for|throw|catch"
-    r"|print|grep|rg|sed|git|pytest|@pytest)\b[ (:.]|>>> |\$ |[+-]{3} |\w+(?:\.\w+)*\(|\w+ = )"
+    r"|print|yield|grep|rg|sed|git|pytest|@pytest)\b[ (:.]"
+    r"|>>> |\$ |[+-]{3} |(?!loc\()\w+(?:\.\w+)*\(|\w+ = |[rf]?\"[^\"]*\"[,)]+$)"
     r"|.*?(?:pytest\.(?:raises|skip|xfail|mark|param)|\bmatch=|\bre\.(?:search|match|compile)\(|\bin str\(|\bgrep\b)"
 )
 _GENERAL = re.compile(
     r"\b(?:if|may|might|(?:could|would)(?! ?not|n't)|should|must|avoid\w*|prevent\w*|reduc\w+|how to|in case|unless|instead"
     r"|can(?= (?:also )?(?:cause|lead|result|exceed|run|overflow|OOM|happen|fail|occur|help))|without|whether|never|longer|todo"
     r"|fix\w*|risk\w*|possibl\w+|potential\w*|likely|handl\w+|check\w*|expect\w*|ignor\w+|guard\w*|skip\w*|e\.g\.|example"
-    r"|so that|says|manual|tests|means?|usually|often|typically|whenever|tested|testing|warn\w*|downgrad\w+|fall\w* back"
-    r"|fallback)\b"
+    r"|so that|says|manual|tests|means?|usually|often|typically|whenever|tested|testing|warn\w*|downgrad\w+|spill\w*|known"
+    r"|fall\w* back|fallback"
+    r"|(?:that|which|what|calls|cases|operators|models|programs|tensors) (?:\w+ )?(?:r[au]ns?|do(?:es)?|did|exceeds?"
+    r"|OOMs?|(?:is|are|was) out))\b"
     r"|^\W*(?:when|note|tip|set|use|see|make|try|increase|lower)\b",
     re.IGNORECASE,
 )
@@ -83,31 +89,40 @@ def is_of_another_device(text: str) -> bool:
     return _GPU.search(text, 0, LINE_CHARS) is not None and _LOOKS.search(text, 0, LINE_CHARS) is not None
 
 
-def looks_like_memory(text: str, *, raised: bool) -> bool:
-    """Returns whether a line looks like a memory failure. ``raised``: it is the message of an error, or marked as one."""
-    text = text[:LINE_CHARS]
-    lower = text.lower()
-    if not any(word in lower for word in _WORDS):
-        return False
+def _looks_like_memory(text: str, *, raised: bool) -> bool:
     counted = _COUNT.sub(" ", text)
-    if not _LOOKS.search(counted) or _PASSED.search(text) or _NEGATED.search(text):
+    if not _LOOKS.search(counted) or _NEGATED.search(text) or is_of_another_device(text):
         return False
-    return raised or not (_CODE.match(text) or (_GENERAL.search(text) and not _ERROR.search(text)))
+    return raised or _ERROR.search(text) is not None or _GENERAL.search(text) is None
+
+
+def _quoted(text: str) -> Verdict | None:
+    """Returns the memory failure whose message, with figures, stands after other words, None where none does."""
+    for opening in OPENING.finditer(text):
+        quoted = translate_error("RuntimeError", text[opening.start() :])
+        if quoted.status is Status.OOM and any(isinstance(value, int) for value in vars(quoted).values()):
+            return quoted
+    return None
 
 
 def understood(verdict: Verdict, *, raised: bool = True) -> tuple[Verdict, bool]:
     """Returns what the words of an error that no table has are, and whether they are a suspect.
 
-    A memory failure where they state memory and figures unmistakably, ``unsupported`` where they refuse shards.
+    A memory failure where they state memory and figures unmistakably, ``unsupported`` where they refuse shards, a suspect where
+    they look like a memory failure. ``raised``: they are the message of an error, or marked as one.
     """
-    if verdict.status is not Status.ERROR or verdict.resource is not None:
+    text = verdict.message[:LINE_CHARS]
+    lower = text.lower()
+    if verdict.status is not Status.ERROR or not any(word in lower for word in _WORDS):
+        return verdict, False
+    if _PASSED.search(text) or (not raised and _CODE.match(text)):
         return verdict, False
     refused = refusal(verdict)
     if refused.status is Status.UNSUPPORTED:
         return refused, False
-    if not looks_like_memory(verdict.message, raised=raised) or is_of_another_device(verdict.message):
+    if not _looks_like_memory(text, raised=raised):
         return verdict, False
-    stated = paraphrase(verdict.message[:LINE_CHARS])
+    stated = _quoted(text) or paraphrase(text)
     if stated is None:
         return verdict, True
-    return replace(stated, error_type=verdict.error_type, thrown_at=verdict.thrown_at, message=verdict.message), False
+    return replace(stated, error_type=verdict.error_type, thrown_at=verdict.thrown_at), False
