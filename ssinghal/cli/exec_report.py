@@ -46,8 +46,7 @@ def report_run(folder: Path, exit_code: int, device: DeviceRequest) -> None:
     crash = text.crash_lines(run, exit_code, version) if exit_code else []
     output.print(crash or text.capture_lines(run, version))
     if exit_code and run.failures and not (ended or crash):
-        output.print([f"the program ended with exit code {exit_code}; before that it handled a call that ran out of memory:"])
-        output.print(text.failure_lines(run.failures[-1]))
+        output.print(text.handled_lines(run.failures[-1], exit_code))
 
 
 def _tried(failure: OwnFailure, device: DeviceRequest) -> list[str]:

@@ -29,7 +29,7 @@ def test_a_program_that_handles_its_failures_is_not_reported(tmp_path):
     done = executed(tmp_path, OPENED + HANDLED + "sys.exit(3)\n")
     assert done.returncode == 3
     lines = report(done.stderr)
-    assert lines[0] == "the program ended with exit code 3; before that it handled a call that ran out of memory:"
+    assert lines[0] == "the program handled a memory failure, and ended with exit code 3:"
     assert lines[1] == f"ttnn.empty ran out of memory: L1 bank needs {700 * TILE_BYTES:,} B, {BANK_BYTES:,} B free"
 
 

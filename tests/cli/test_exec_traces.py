@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from importlib.metadata import version
 
 import pytest
 
@@ -20,6 +21,7 @@ ttnn.execute_trace(device, trace, cq_id=0, blocking=True)
 ttnn.release_trace(device, trace)
 print("ran", held())
 """
+CRASHED = f"native code ended the program by SIGSEGV of ttnn {version('ttnn')}: no memory verdict"
 SEGMENTATION_FAULT = 128 + signal.SIGSEGV
 
 
@@ -29,7 +31,7 @@ def test_a_captured_trace(tmp_path):
     assert done.returncode == SEGMENTATION_FAULT
     lines = report(done.stderr)
     assert lines[:2] == [
-        "native code ended the program by SIGSEGV: no memory verdict",
+        CRASHED,
         f"  in ttnn.relu, {path}:12 (<module>): y = ttnn.relu(x)",
     ]
     assert lines[2].startswith(f"  ttnn.begin_trace_capture of {path}:11 (<module>) began a trace")
@@ -59,7 +61,7 @@ def test_another_crash_has_its_line_and_no_trace(tmp_path):
     assert done.returncode == SEGMENTATION_FAULT
     path = tmp_path / "program.py"
     head, line, caller = report(done.stderr)
-    assert head == "native code ended the program by SIGSEGV: no memory verdict"
+    assert head == CRASHED
     assert line == f"  at {path}:10 (crash): ctypes.string_at(0)"
     assert caller == f"    called from {path}:11 (<module>): crash()"
 
@@ -68,7 +70,7 @@ def test_a_program_that_asks_python_for_the_stack_has_it(tmp_path):
     crash = "import faulthandler, ctypes\nfaulthandler.enable()\nctypes.string_at(0)\n"
     done = executed(tmp_path, OPENED + crash)
     assert "Fatal Python error: Segmentation fault" in done.stderr
-    assert report(done.stderr)[0] == "native code ended the program by SIGSEGV: no memory verdict"
+    assert report(done.stderr)[0] == CRASHED
 
 
 def test_the_environment_alone_excludes_traces_that_are_left_out(tmp_path):

@@ -15,7 +15,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import format_bytes
 from ssinghal.diagnose.failed_call.own_run import Capture, OwnFailure, OwnRun
-from ssinghal.diagnose.parse.own_reports import call_line, head
+from ssinghal.diagnose.parse.own_reports import HANDLED, MESSAGE, TRACES, call_line, crash_line, head
 from ssinghal.errors import LINE_LIMIT, cut, printable
 from ssinghal.operators.case_words import probe_command, probe_words
 from ssinghal.profile.failure import Failure, Role
@@ -42,6 +42,13 @@ def failure_lines(failure: OwnFailure) -> list[str]:
     elif failure.case:
         lines.append(f"  no call of ssinghal probe is this one: {cut(failure.case, LINE_LIMIT)}")
     return lines
+
+
+def handled_lines(failure: OwnFailure, exit_code: int) -> list[str]:
+    """Returns the lines of a failure that the program handled, with TTNN's message, which it need not have printed."""
+    message = MESSAGE + cut(printable(failure.verdict.message), LINE_LIMIT)
+    first, *rest = failure_lines(failure)
+    return [f"{HANDLED}{exit_code}:", first, message, *rest]
 
 
 def remedy_line(failure: OwnFailure, board: str, release: str) -> list[str]:
@@ -94,8 +101,7 @@ def crash_lines(run: OwnRun, exit_code: int, release: str) -> list[str]:
     text = getline(innermost.file, innermost.line) if innermost else ""
     functions = set(_FUNCTION.findall(text))
     what = f"in {functions.pop()}" if len(functions) == 1 else "at"
-    lines = [f"native code ended the program{f' by {name}' if name else ''}: no memory verdict"]
-    lines += _place(what, stack)
+    lines = [crash_line(name, release), *_place(what, stack)]
     return lines + [f"  {line}" for line in _trace_lines(run.captures, innermost, release)]
 
 
@@ -110,14 +116,15 @@ def _trace_lines(captures: Sequence[Capture], crashed: Site | None, release: str
     last = captures[-1] if captures else None
     if last is None or not last.stack:
         return []
-    cure = "ssinghal exec --no-trace runs the program with these calls left out: what is captured runs once, as it is called"
+    cure = f"{TRACES}: what is captured runs once, as it is called"
     if last.name == _BEGIN:
-        asked = f"{last.name} of {last.stack[0]} began a trace, and the virtual device of ttnn {release} crashes at the first"
-        why = "operation that is captured: TTNN looks up where the kernels are in DRAM, and a mock has none there"
-        return [f"{asked} {why}", "the bytes that the trace takes of trace_region_size are not known here", cure]
+        asked = f"{last.name} of {last.stack[0]} began a trace, and ttnn {release} crashes at the first operation in it"
+        why = "it looks up where the kernels are in DRAM, and a mock has none there"
+        return [f"{asked}: {why}", "the bytes that the trace takes of trace_region_size are not known here", cure]
     at_last = crashed is None or (crashed.file, crashed.line) == (last.stack[0].file, last.stack[0].line)
     if last.name != _END and at_last:
-        return [f"{last.name} of {last.stack[0]} crashes the virtual device of ttnn {release}: it has no queue that runs", cure]
+        crashes = f"{last.name} of {last.stack[0]} crashes ttnn {release}: a mock has no queue that runs"
+        return [crashes, cure if "trace" in last.name else "ssinghal exec --no-trace leaves it out"]
     return []
 
 

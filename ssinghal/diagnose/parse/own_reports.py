@@ -7,15 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.model import Failure
 from ssinghal.errors import LINE_LIMIT, cut
 
 MARK = "ssinghal: "  # before each line of a report
 RAN_OUT = " ran out of memory: "
 COMMAND = "ssinghal probe "
+CRASHED = "native code ended the program"
+HANDLED = "the program handled a memory failure, and ended with exit code "
+TRACES = "the virtual device captures and replays no traces: ssinghal exec --no-trace runs the program without"
+MESSAGE = "  TTNN: "  # before TTNN's message, which the program has not printed
 # Both lines have the name of the function, and so the anchor of what is read of a large log.
 _HEAD = re.compile(r"(?P<name>ttnn\.\S{1,200})" + RAN_OUT + r"(?P<sentence>.{1,600}?)(?: in test (?P<test>\S{1,400}))?$")
 _CALL = re.compile(r"  the call of ttnn\.\S{1,200}: " + COMMAND + r"(?P<words>.{1,4000})$")
+_CRASH = re.compile(CRASHED + r"(?: by (?P<signal>SIG[A-Z]{2,8}))?(?: of .{1,300}?)?: no memory verdict$")
 _KNOWN = 1_000  # reports
 
 
@@ -29,6 +35,11 @@ def call_line(name: str, command: str) -> str:
     return f"  the call of {name}: {command}"
 
 
+def crash_line(name: str, release: str) -> str:
+    """Returns the first line of the report of a crash; ``name``: of its signal, empty where it is not known."""
+    return f"{CRASHED}{f' by {name}' if name else ''} of ttnn {release}: no memory verdict"
+
+
 @dataclass
 class OwnReports:
     """``calls``: the words of ``probe`` by what ran out, as ``core.record.sentence`` writes it."""
@@ -36,6 +47,9 @@ class OwnReports:
     calls: dict[str, str] = field(default_factory=dict)
     _lines: dict[str, int] = field(default_factory=dict)
     _last: str = ""
+    _messages: dict[str, Verdict] = field(default_factory=dict)
+    _crashes: dict[int, list[str]] = field(default_factory=dict)  # by line: signal, and the lines of the report
+    _crash: int = 0
 
     def take(self, text: str, number: int) -> bool:
         """Takes a line of a report; returns whether it is one."""
@@ -43,25 +57,51 @@ class OwnReports:
         if at < 0:
             return False
         words = text[at + len(MARK) :].rstrip()
-        found = _HEAD.match(words)
+        if words.startswith("  "):
+            self._continue(words)
+            return True
+        self._crash = 0
+        found, crash = _HEAD.match(words), _CRASH.match(words)
         if found is not None:
             self._last = found["sentence"]
             if len(self._lines) < _KNOWN:
                 self._lines.setdefault(self._last, number)
-            return True
+        elif crash is not None and len(self._crashes) < _KNOWN:
+            self._crash = number
+            self._crashes[number] = [crash["signal"] or ""]
+        return found is not None or crash is not None or words.startswith(HANDLED)
+
+    def _continue(self, words: str) -> None:
         call = _CALL.match(words)
-        if call is not None and self._last in self._lines:
+        if self._crash:
+            if len(self._crashes[self._crash]) < _CRASH_LINES:
+                self._crashes[self._crash].append(words.strip())
+        elif self._last not in self._lines:
+            return
+        elif words.startswith(MESSAGE):
+            self._messages[self._last] = translate_error("RuntimeError", words.removeprefix(MESSAGE))
+        elif call is not None:
             self.calls.setdefault(self._last, call["words"])
-        return words.startswith("  ")
 
     def without_message(self, failures: Sequence[Failure]) -> list[Failure]:
-        """Returns what the reports state to have run out, where the text lacks TTNN's message."""
+        """Returns what the reports state where the text lacks it otherwise: what ran out, and crashes."""
         known = {cut(sentence(failure.verdict), LINE_LIMIT) for failure in failures}
-        return [
-            Failure(Verdict(Status.ERROR, message=text), line, is_suspect=True)
-            for text, line in self._lines.items()
-            if text not in known
-        ]
+        found = []
+        for text, line in self._lines.items():
+            if text not in known:
+                verdict = self._messages.get(text, Verdict(Status.ERROR, message=text))
+                found.append(Failure(verdict, line, is_suspect=verdict.resource is None))
+        crashed = {failure.verdict.error_type for failure in failures if failure.verdict.status is Status.CRASH}
+        for line, (signal, *where) in self._crashes.items():
+            if signal not in crashed:
+                place = next(iter(where), "")
+                traced = f"; {TRACES}" if any(TRACES in words for words in where) else ""
+                message = f"{place}{traced}" or CRASHED
+                found.append(Failure(Verdict(Status.CRASH, error_type=signal, message=message), line))
+        return found
+
+
+_CRASH_LINES = 6
 
 
 def call_of(failure: Failure, calls: Mapping[str, str]) -> str | None:
