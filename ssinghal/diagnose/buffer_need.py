@@ -9,8 +9,9 @@ from ssinghal.core.record import L1_END_BYTES, Verdict
 from ssinghal.core.tensors import BufferType, ceil_div, format_bytes
 from ssinghal.diagnose.builds import DRAM_BANKS
 from ssinghal.diagnose.chips import L1_ENDS
-from ssinghal.diagnose.fingerprint import MAX_L1_SMALL, Fingerprint, memory_of
+from ssinghal.diagnose.fingerprint import Fingerprint, memory_of
 from ssinghal.diagnose.odd_figures import odd_lines
+from ssinghal.diagnose.reserved_bases import MAX_L1_SMALL
 from ssinghal.diagnose.shard_sizes import Shard, shard_of
 from ssinghal.diagnose.small_region import region_lines, sufficient_size
 from ssinghal.estimation.estimator import Allocation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 Core = tuple[int, int]
@@ -16,11 +16,13 @@ _ARCH_NAMES = {
     "blackhole": "a Blackhole chip (p100, p150, …)",
     "grayskull": "a Grayskull chip (e75, e150)",
 }
-_ARCH_WORDS = {
-    "wormhole_b0": re.compile(r"wormhole|(?<![a-z0-9])(?:n150|n300|t3k|t3000)(?![0-9])", re.IGNORECASE),
-    "blackhole": re.compile(r"blackhole|(?<![a-z0-9])(?:p100|p150|p300)(?![0-9])", re.IGNORECASE),
-    "grayskull": re.compile(r"grayskull|(?<![a-z0-9])(?:e75|e150)(?![0-9])", re.IGNORECASE),
+# Names of boards and architectures in a text, and whose they are. A Galaxy is of either.
+_ARCH_OF = {
+    **dict.fromkeys(("wormhole", "n150", "n300", "t3k", "t3000"), "wormhole_b0"),
+    **dict.fromkeys(("blackhole", "p100", "p150", "p300"), "blackhole"),
+    **dict.fromkeys(("grayskull", "e75", "e150"), "grayskull"),
 }
+_NAMED = re.compile(rf"(?<![a-z0-9])({'|'.join(_ARCH_OF)})(?![0-9])", re.IGNORECASE)
 _NO_7X10 = (
     "a grid of 7x10 cores comes from a setting of the program that opens the device (DispatchCoreAxis.COL), with which TTNN's "
     "mock still checks programs against 8x9 cores"
@@ -32,7 +34,7 @@ class Chip:
     """A chip, by the numbers in its messages.
 
     ``boards``: the built-in boards that are one such chip. ``kind``: of boards whose chips differ only in their grid.
-    ``why_no_board``: why a virtual board does not have its grid.
+    ``why_no_board``: why a virtual board does not have its grid. ``names``: of boards that are or have such chips.
     """
 
     arch: str
@@ -42,6 +44,7 @@ class Chip:
     boards: tuple[str, ...] = ()
     kind: str = ""
     why_no_board: str = ""
+    names: tuple[str, ...] = ()
 
     @property
     def l1_banks(self) -> int:
@@ -56,16 +59,17 @@ class Chip:
 
 
 # Grids: opened on a virtual board, but 7x10 for the reasons there.
+_N300, _P150 = ("n300", "t3k", "t3000"), ("p150", "p300")
 CHIPS = (
-    Chip("wormhole_b0", (8, 8), 12, "an n150 or one chip of an n300 or T3000", ("n150", "n300")),
-    Chip("wormhole_b0", (8, 7), 12, "one chip of an n300 that keeps a row of cores for dispatch", ("n300_8x7",)),
+    Chip("wormhole_b0", (8, 8), 12, "an n150 or one chip of an n300 or T3000", ("n150", "n300"), names=("n150", *_N300)),
+    Chip("wormhole_b0", (8, 7), 12, "one chip of an n300 that keeps a row of cores for dispatch", ("n300_8x7",), names=_N300),
     Chip("wormhole_b0", (8, 9), 12, "one chip of a Wormhole Galaxy (or slow dispatch)", ("wh_galaxy_8x9",)),
     Chip("wormhole_b0", (7, 10), 12, "one chip of a Wormhole Galaxy with 7x10 cores (a column is kept for dispatch)",
          why_no_board=_NO_7X10),
-    Chip("blackhole", (11, 10), 7, "a p100", ("p100",)),
-    Chip("blackhole", (11, 10), 8, "a p150 with firmware 19.5.0 or later", ("p150",), "a p150 or p300"),
-    Chip("blackhole", (12, 10), 8, "a p150 or p300 with 12 columns of cores", ("p150_12x10",), kind="a p150 or p300"),
-    Chip("blackhole", (13, 10), 8, "a p150 with firmware before 19.5.0", ("p150_13x10",), kind="a p150 or p300"),
+    Chip("blackhole", (11, 10), 7, "a p100", ("p100",), names=("p100",)),
+    Chip("blackhole", (11, 10), 8, "a p150 with firmware 19.5.0 or later", ("p150",), "a p150 or p300", names=_P150),
+    Chip("blackhole", (12, 10), 8, "a p150 or p300 with 12 columns of cores", ("p150_12x10",), "a p150 or p300", names=_P150),
+    Chip("blackhole", (13, 10), 8, "a p150 with firmware before 19.5.0", ("p150_13x10",), "a p150 or p300", names=_P150),
 )  # fmt: skip
 
 # Cores that programs of known models are on, as evidence. Llama and Qwen for a Galaxy put their workers on columns 1 to 3 and
@@ -81,14 +85,25 @@ def boards_of(chips: Sequence[Chip]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for chip in chips for name in chip.boards))
 
 
-def arch_named(text: str) -> str:
-    """Returns the only architecture that ``text`` names; "" for none or several.
+def boards_named(text: str) -> frozenset[str]:
+    """Returns the boards and architectures that ``text`` names, as tests and logs of TT-Metalium do.
 
-    >>> arch_named("test_block[wormhole_b0-4x8]")
-    'wormhole_b0'
+    >>> sorted(boards_named("test_block[wormhole_b0-4x8]: n300L, tt_metal/hw/inc/wormhole"))
+    ['n300', 'wormhole']
     """
-    named = [arch for arch, words in _ARCH_WORDS.items() if words.search(text)]
-    return named[0] if len(named) == 1 else ""
+    return frozenset(name.lower() for name in _NAMED.findall(text))
+
+
+def arch_named(names: Collection[str]) -> str:
+    """Returns the only architecture of ``boards_named``; "" for none or several."""
+    arches = {_ARCH_OF[name] for name in names}
+    return arches.pop() if len(arches) == 1 else ""
+
+
+def with_names(chips: Sequence[Chip], names: Collection[str]) -> Sequence[Chip]:
+    """Returns those of ``chips`` that are of a named board; all where no board is named, or only others are."""
+    named = [chip for chip in chips if any(name in names for name in chip.names)]
+    return named or chips
 
 
 def arch_in_words(arch: str) -> str:

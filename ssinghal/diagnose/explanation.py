@@ -127,7 +127,7 @@ def explain(failure: Failure) -> Explanation:
     verdict, operation = failure.verdict, failure.operation
     if verdict.resource is None:
         return Explanation(verdict, _headline(failure), Fingerprint(), operation)
-    fingerprint = fingerprint_of(verdict, failure.test, failure.dated)
+    fingerprint = fingerprint_of(verdict, failure.boards, failure.dated)
     board = fingerprint.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
     allocations = [tensor.allocation for tensor in tensors]

@@ -7,87 +7,39 @@ none where none is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from ssinghal.core.boards import load_board
 from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
 from ssinghal.core.tensors import Board, BufferType, MemoryRegion
+from ssinghal.diagnose.board_clues import arches_of, board_evidence, board_notes, has_numbers
 from ssinghal.diagnose.builds import (
     BUILDS,
-    DRAM_BANKS,
     NEWER,
     KnownBuild,
     TraceRegion,
     clues,
     in_words,
-    least_base,
     trace_regions,
 )
 from ssinghal.diagnose.chips import (
     CHIPS,
     L1_ENDS,
-    LEAST_BASE,
     Chip,
-    Core,
     arch_in_words,
     arch_named,
-    are_galaxy_workers,
     boards_of,
     by_likelihood,
     chips_in_words,
     chips_of,
     core_ranges,
     names_of,
+    with_names,
 )
+from ssinghal.diagnose.reserved_bases import BuildMatch, matches_of
 
 MAX_NAMED = 3  # more point to nothing
-
-MAX_L1_SMALL = 256 * 1024
-L1_SMALL_STEP = 8 * 1024
-USUAL_L1_SMALL = frozenset({1024, 2048, 4096, 79_104})  # requested by demos and tests, in addition to multiples of the step
-# Around the reserved bases of known builds (102,656 to 105,824 and 105,280 to 111,744) and those that reports of 2025 imply
-# (101,440 and 103,040). A base is a multiple of the granule that L1 is allocated in.
-_UNKNOWN_BASES = {"wormhole_b0": range(100_000, 106_500, 32), "blackhole": range(102_016, 112_512, 64)}
-
-
-@dataclass(frozen=True)
-class BuildMatch:
-    """A build that fits the numbers, with its reserved base, and the L1_SMALL region that a number implies.
-
-    ``build``: None for one that is not known, but whose base the numbers imply.
-    """
-
-    arch: str
-    build: KnownBuild | None
-    base_bytes: int | None
-    l1_small_bytes: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self.build.name if self.build else f"unknown, with a reserved base of {self.base_bytes:,} B"
-
-    @property
-    def positions(self) -> range:
-        """Among ``BUILDS``; an unknown build is between those with the next smaller and the next larger base."""
-        if self.build is not None:
-            return range(at := BUILDS.index(self.build), at + 1)
-        bases = [(at, base) for at, build in enumerate(BUILDS) if (base := build.base_bytes(self.arch)) is not None]
-        smaller = [at for at, base in bases if base < (self.base_bytes or 0)]
-        larger = [at for at, base in bases if base > (self.base_bytes or 0)]
-        return range(smaller[-1] if smaller else 0, larger[0] + 1 if larger else len(BUILDS))
-
-    def is_in(self, allowed: frozenset[int]) -> bool:
-        return not allowed.isdisjoint(self.positions)
-
-    def between(self) -> str:
-        """Returns where the base of an unknown build lies, in words."""
-        known = [build for build in BUILDS if build.base_bytes(self.arch) is not None]
-        smaller = [build for build in known if (build.base_bytes(self.arch) or 0) < (self.base_bytes or 0)]
-        larger = [build for build in known if (build.base_bytes(self.arch) or 0) > (self.base_bytes or 0)]
-        if not smaller:
-            return f"below those of all known builds, the first of which is {larger[0].name}"
-        return f"between those of {smaller[-1].name} and {larger[0].name}" if larger else f"above that of {smaller[-1].name}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +48,7 @@ class Fingerprint:
 
     ``arch``: the one of all that fits, "" where several fit. ``chips``: the likeliest first. ``board_evidence``: what supports
     them, and ``board_notes``: what else the cores show. ``evidence``: what supports the builds. ``contradictions``: what does
-    not fit the board or the builds. ``sharded``: no known board has as many L1 banks as the buffer is on. ``is_placed``: the
+    not fit the board or the builds. ``sharded``: no known board has as many banks as the buffer is on. ``is_placed``: the
     message has an address or cores. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
     ``region_bytes``: of the L1_SMALL region, where the message is about it.
     """
@@ -131,7 +83,7 @@ class Fingerprint:
         if self.chips and not self.chips[0].boards:
             return f"no virtual board is {self.chips[0].what}: {self.chips[0].why_no_board}"
         if self.sharded:
-            return "no virtual board has as many L1 banks; a call with shards on as many cores can be replayed with --call"
+            return "no virtual board has as many banks; a call with shards on as many cores can be replayed with --call"
         if self.board_evidence and not self.boards:
             return "no virtual board has these cores"
         return ""
@@ -212,7 +164,7 @@ class Fingerprint:
             yield "board: not shown by the message: a Wormhole or a Blackhole chip"
         yield from self.board_notes
         if self.sharded:
-            yield "no known board has as many L1 banks: the buffer is in shards, or the board is one with other cores"
+            yield "no known board has as many banks: the buffer is in shards, or the board is one with other cores"
 
     def _build_lines(self) -> Iterator[str]:
         by_base = [match for match in self.matches if match.l1_small_bytes is not None]
@@ -233,10 +185,11 @@ class Fingerprint:
             yield f"release: unknown; {unknown}, with or without L1_SMALL"
 
 
-def fingerprint_of(verdict: Verdict, test: str = "", dated: str = "") -> Fingerprint:
+def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "") -> Fingerprint:
     """Returns what the numbers and the wording of ``verdict`` point to; numbers outweigh words where they disagree.
 
-    ``test``: the name of the test that failed. ``dated``: the month of the log, "2025-11".
+    ``named``: boards and architectures that the text names (``boards_named``). They choose among what fits the numbers, and
+    contradict nothing: a text may name what it is not about. ``dated``: the month of the log, "2025-11".
 
     Each step narrows what is possible. An L1 buffer over 64 banks of 1,393,312 B, for example:
     architecture: such a bank fits into either L1; chip: only a Wormhole has 64 banks of L1;
@@ -245,17 +198,17 @@ def fingerprint_of(verdict: Verdict, test: str = "", dated: str = "") -> Fingerp
     memory = memory_of(verdict)
     if memory is None and verdict.resource not in (Resource.CIRCULAR_BUFFER, Resource.CLASH):
         return Fingerprint()
-    possible, named, against = _arches(verdict), arch_named(test), []
-    if named in possible:
-        possible = [named]
-    elif named:
-        against.append(f"the test is named after {arch_in_words(named)}")
+    by_numbers, arch = arches_of(verdict, memory), arch_named(named)
+    possible = [arch] if arch in by_numbers else by_numbers
     ranges = core_ranges(verdict.cores)
-    chips = by_likelihood([c for c in CHIPS if c.arch in possible and _has_numbers(c, verdict)], ranges)
+    fitting = [chip for chip in CHIPS if chip.arch in possible and has_numbers(chip, verdict, memory)]
+    chips = by_likelihood(with_names(fitting, named), ranges)
+    is_named = possible != by_numbers or len(chips) < len(fitting)
     arches = [arch for arch in possible if arch in {chip.arch for chip in chips}] or possible
     regions = list(trace_regions(verdict.bank_bytes, verdict.banks, arches)) if memory is BufferType.DRAM else []
-    matches = _matches(arches, verdict)
-    evidence = []
+    free_l1 = _free_l1_bytes(verdict)
+    matches = matches_of(verdict, arches, free_l1)
+    evidence, against = [], []
     for clue in clues(verdict, regions, dated):
         narrowed = tuple(match for match in matches if match.is_in(clue.allowed))
         if not narrowed and not clue.is_weak:
@@ -266,15 +219,14 @@ def fingerprint_of(verdict: Verdict, test: str = "", dated: str = "") -> Fingerp
     if matches:
         arches = [arch for arch in arches if arch in {match.arch for match in matches}]
     arch = arches[0] if len(arches) == 1 else ""
-    free_l1 = _free_l1_bytes(verdict)
-    sharded = memory is BufferType.L1 and verdict.banks is not None and not chips
+    sharded = memory in (BufferType.L1, BufferType.DRAM) and verdict.banks is not None and not fitting
     return Fingerprint(
         arch=arch,
         chips=tuple(chip for chip in chips if chip.arch in arches),
         matches=matches,
         trace_regions=tuple(r for r in regions if any(match.is_in(r.allowed) for match in matches)) or tuple(regions),
-        board_evidence=tuple(_board_evidence(verdict, chips, named if named in arches else "")),
-        board_notes=tuple(_board_notes(verdict, chips, arch)),
+        board_evidence=tuple(board_evidence(verdict, memory, chips, is_named=is_named)),
+        board_notes=tuple(board_notes(verdict, chips, arch)),
         evidence=tuple(evidence),
         contradictions=tuple(against),
         sharded=sharded,
@@ -296,87 +248,6 @@ def memory_of(verdict: Verdict) -> BufferType | None:
     return by_resource.get(verdict.resource) if verdict.resource else None
 
 
-# Board --------------------------------------------------------------------------------------------------------------------
-
-
-def _arches(verdict: Verdict) -> list[str]:
-    """Returns the architectures whose L1 and DRAM are large enough for the numbers, Wormhole first.
-
-    Grayskull only where the end of its L1 is in the message: its memories are smaller than the others', so all fits those too.
-    """
-    if verdict.limit_bytes in L1_END_BYTES:
-        return [arch for arch, end in L1_ENDS.items() if end == verdict.limit_bytes]
-    current, memory = ["wormhole_b0", "blackhole"], memory_of(verdict)
-    if memory is BufferType.DRAM and verdict.bank_bytes is not None:
-        largest = {arch: max(b.bank_bytes for b in DRAM_BANKS if b.arch == arch) for arch in current}
-        is_small = verdict.bank_bytes <= largest["wormhole_b0"]
-        return ["wormhole_b0"] if is_small else ["blackhole"] if verdict.bank_bytes <= largest["blackhole"] else []
-    if memory is BufferType.L1 and verdict.banks is not None:
-        current = [arch for arch in current if verdict.banks <= max(chip.l1_banks for chip in chips_of(arch))]
-    if verdict.resource is Resource.CLASH and verdict.tensor_address is not None:
-        return [arch for arch in current if verdict.tensor_address < L1_ENDS[arch]]
-    if memory is BufferType.L1 and verdict.bank_bytes is not None:
-        return [arch for arch in current if verdict.bank_bytes <= L1_ENDS[arch] - LEAST_BASE]
-    return current
-
-
-def _has_numbers(chip: Chip, verdict: Verdict) -> bool:
-    """Returns whether ``verdict`` has a number of banks or cores, and ``chip`` has that many."""
-    memory = memory_of(verdict)
-    if memory is BufferType.DRAM and verdict.banks is not None:
-        return chip.dram_banks == verdict.banks
-    if memory in (BufferType.L1, BufferType.L1_SMALL) and verdict.banks is not None:
-        return chip.l1_banks == verdict.banks
-    if memory is not None or not (verdict.cores or verdict.limit_bytes in L1_END_BYTES):
-        return False
-    return chip.has_cores(core_ranges(verdict.cores))
-
-
-def _board_evidence(verdict: Verdict, chips: Sequence[Chip], named: str) -> Iterator[str]:
-    """Yields the numbers of the message that point to ``chips``, or to the architecture alone."""
-    memory = memory_of(verdict)
-    if memory is not None and chips:
-        yield f"its {verdict.banks} {memory.value.upper()} banks"
-    elif memory in (BufferType.L1, BufferType.DRAM) and verdict.bank_bytes is not None:
-        yield f"the size of {'an' if memory is BufferType.L1 else 'a'} {memory.value.upper()} bank"
-    if verdict.limit_bytes in L1_END_BYTES:
-        yield f"the end of L1 at {verdict.limit_bytes:,} B"
-    elif memory is None and verdict.tensor_address is not None:
-        yield f"a tensor at {verdict.tensor_address:,} B of L1"
-    last = _last_core(core_ranges(verdict.cores))
-    if last is not None and chips and len(chips) < len(CHIPS) and not all(chip.has_cores([(last, last)]) for chip in CHIPS):
-        yield f"cores up to {_core(last)}"
-    if named:
-        yield "the name of the test"
-
-
-def _board_notes(verdict: Verdict, chips: Sequence[Chip], arch: str) -> Iterator[str]:
-    ranges = core_ranges(verdict.cores)
-    last = _last_core(ranges)
-    if last is None:
-        return
-    if arch in {chip.arch for chip in CHIPS} and not chips:
-        yield f"no known grid of such a chip has core {_core(last)}"
-    if are_galaxy_workers(ranges) and any(chip.grid == (7, 10) for chip in chips):
-        yield "Llama and Qwen on a Wormhole Galaxy have such columns of cores as workers: a sub-device, not the complete grid"
-    elif all(x or y for (x, y), _ in ranges) and ranges[0][0] != ranges[0][1]:
-        yield "the cores do not begin at (0,0): a sub-device or a sub core grid, not the complete grid"
-    elif 0 < len(filled := [chip for chip in chips if chip.is_filled_by(ranges)]) < len(chips):
-        yield f"these are all cores of {chips_in_words(filled)}"
-
-
-def _last_core(ranges: Sequence[tuple[Core, Core]]) -> Core | None:
-    """Returns the largest column and row."""
-    return (max(x for _, (x, _) in ranges), max(y for _, (_, y) in ranges)) if ranges else None
-
-
-def _core(core: Core) -> str:
-    return f"({core[0]},{core[1]})"
-
-
-# Release ------------------------------------------------------------------------------------------------------------------
-
-
 def _free_l1_bytes(verdict: Verdict) -> int | None:
     """Returns the number in the message that is all of an L1 above the reserved base and below the L1_SMALL region."""
     if memory_of(verdict) is BufferType.L1:
@@ -384,31 +255,3 @@ def _free_l1_bytes(verdict: Verdict) -> int | None:
     if verdict.resource is Resource.CIRCULAR_BUFFER and not verdict.ends_at_address:
         return verdict.limit_bytes
     return None
-
-
-def _matches(arches: Sequence[str], verdict: Verdict) -> tuple[BuildMatch, ...]:
-    """Returns the builds whose reserved base, with a usual L1_SMALL region, leaves the free L1 of the message: known ones,
-    else unknown ones with a base like theirs. Where it lacks that number, the builds that reserve less than its addresses."""
-    free_l1 = _free_l1_bytes(verdict)
-    if free_l1 is None:
-        lowest = min(verdict.tensor_address or max(L1_ENDS.values()), (verdict.program_bytes or max(L1_ENDS.values())) - 1)
-        all_builds = [(arch, at, build) for arch in arches for at, build in enumerate(BUILDS)]
-        possible = [(arch, build) for arch, at, build in all_builds if least_base(at, arch) <= lowest]
-        return tuple(BuildMatch(arch, build, build.base_bytes(arch)) for arch, build in possible)
-    known = [(arch, build, base) for arch in arches for build in BUILDS if (base := build.base_bytes(arch)) is not None]
-    sized = [BuildMatch(arch, build, base, L1_ENDS[arch] - base - free_l1) for arch, build, base in known]
-    return tuple(match for match in sized if _is_usual(match.l1_small_bytes)) or tuple(_unknown_matches(arches, free_l1))
-
-
-def _unknown_matches(arches: Sequence[str], free_l1: int) -> Iterator[BuildMatch]:
-    for arch in arches:
-        for size in range(0, MAX_L1_SMALL + 1, L1_SMALL_STEP):
-            base = L1_ENDS[arch] - free_l1 - size
-            if base in _UNKNOWN_BASES.get(arch, ()):
-                yield BuildMatch(arch, None, base, size)
-
-
-def _is_usual(l1_small_bytes: int | None) -> bool:
-    if l1_small_bytes is None or l1_small_bytes < 0:
-        return False
-    return l1_small_bytes in USUAL_L1_SMALL or (l1_small_bytes <= MAX_L1_SMALL and l1_small_bytes % L1_SMALL_STEP == 0)

@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from ssinghal.core.record import Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
+from ssinghal.diagnose.chips import boards_named
 from ssinghal.diagnose.cpp_names import frames_in, is_frame
 from ssinghal.diagnose.deduplication import Failures, SeenFailure
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
@@ -50,6 +51,7 @@ STARTS_LIMIT = 100  # of errors on one line
 FRAMES_LINES = 200  # from a message to the end of its backtrace
 KILL_LINES = 40  # between lines that report that a process was killed
 RESULT_LINES = 3  # from a line of pytest's summary without a message to the message
+NAMING_LINES = 5_000  # in which the board of a log is looked for: it is named when a device is opened
 PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
 
 EMPTY = "the input is empty: was standard error redirected too (2>&1)?"
@@ -197,6 +199,7 @@ class _Reader:
         self.failures = Failures()
         self.own_reports = OwnReports()
         self.skipped = 0
+        self.boards: frozenset[str] = frozenset()
         self._dated = ""  # the line with a date that was read last
         self.worded = 0  # lines with words, up to one more than a message may be torn in
         self._pending: dict[str, _PendingText] = {}  # by process
@@ -223,6 +226,8 @@ class _Reader:
         """Takes the next line of the log."""
         if line.text.startswith(("20", "[20")):
             self._dated = line.text
+        if line.number <= NAMING_LINES:
+            self.boards |= boards_named(line.text[:HEAD_CHARS])
         if self.own_reports.take(line.text, line.number):
             return
         if self._take_executed(line) or self._take_printed_call(line) or self._take_logged_function(line):
@@ -567,7 +572,7 @@ def _operation(statement: _PendingStatement, aliases: Mapping[str, str]) -> Oper
 
 def _reading(reader: _Reader, name: str, lines: Lines, module_file: Module | None) -> LogReading:
     module = (module_file.operations if module_file else ()) or reader.module.operations()
-    failures = list(reader.failures.all)
+    failures = [replace(failure, boards=reader.boards | boards_named(failure.test)) for failure in reader.failures.all]
     failures += reader.own_reports.without_message(failures)
     places = list(map(Places(module).of, (failure.operation for failure in failures)))
     for i, (failure, place) in enumerate(zip(failures, places, strict=True)):

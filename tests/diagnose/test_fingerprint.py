@@ -9,7 +9,7 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import ONE_CHIP
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.builds import BUILDS
-from ssinghal.diagnose.chips import CHIPS, L1_ENDS, arch_named, core_ranges
+from ssinghal.diagnose.chips import CHIPS, L1_ENDS, arch_named, boards_named, core_ranges
 from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of
 
 
@@ -101,7 +101,7 @@ def test_a_bank_that_no_build_leaves_stays_unknown() -> None:
     assert any("unknown" in line and "148,544" in line for line in fingerprint.lines())
 
 
-FIRST = "below those of all known builds, the first of which is builds of December 2025"
+FIRST = "below 102,656 B, the smallest that is known (builds of December 2025)"
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,8 @@ def test_core_ranges() -> None:
     assert core_ranges("0-0..7-6 0-7..3-7") == [((0, 0), (7, 6)), ((0, 7), (3, 7))]
 
 
-def thrown(text: str, dated: str = "", test: str = "") -> Fingerprint:
-    return fingerprint_of(translate_error("RuntimeError", text), test, dated)
+def thrown(text: str, dated: str = "", names: str = "") -> Fingerprint:
+    return fingerprint_of(translate_error("RuntimeError", text), boards_named(names), dated)
 
 
 def release_of(fingerprint: Fingerprint) -> str:
@@ -283,7 +283,7 @@ OLD, NEW = "[(x=0,y=0) - (x=0,y=0)]", "[0-0 - 0-0]"
     ],
 )
 def test_the_line_of_source_dates_a_build(line: int, text: str, bases: set[int]) -> None:
-    fingerprint = thrown(HEADER.format(line) + text, test="test_a[wormhole_b0]")
+    fingerprint = thrown(HEADER.format(line) + text, names="test_a[wormhole_b0]")
     assert set(fingerprint.bases) == bases
     assert f"program.cpp:{line}" in release_of(fingerprint)
 
@@ -360,17 +360,33 @@ def test_a_core_that_no_known_grid_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "arch"),
+    ("text", "arch"),
     [
         ("tests/t.py::test_block[wormhole_b0-4x8]", "wormhole_b0"),
         ("tests/t.py::test_block[p150-True]", "blackhole"),
-        ("tests/t.py::test_n150_and_p150", ""),
-        ("tests/t.py::test_en1500", ""),
+        ("2026-01-01 | info | UMD | Opened a P150b", "blackhole"),
+        ("runs on n150 and p150", ""),
+        ("test_en1500 of n1500", ""),
     ],
 )
-def test_the_name_of_a_test_shows_the_architecture(test: str, arch: str) -> None:
-    assert arch_named(test) == arch
-    assert thrown(CLASH.format("[0-0 - 7-7]", 709_760, 1_364_672), test=test).arch == arch
+def test_a_name_in_the_text_chooses_among_the_boards_that_fit(text: str, arch: str) -> None:
+    assert arch_named(boards_named(text)) == arch
+    fingerprint = thrown(CLASH.format("[0-0 - 7-7]", 709_760, 1_364_672), names=text)
+    assert fingerprint.arch == arch
+    assert "the boards that the text names" in fingerprint.board_evidence or not arch
+
+
+def test_a_name_chooses_among_chips_of_one_grid_and_contradicts_no_number() -> None:
+    of_110 = CLASH.format("[0-0 - 10-9]", 1_520_000, 1_560_000)
+    assert thrown(of_110, names="on p100a").boards == ("p100",)
+    assert thrown(of_110, names="on n150").boards == thrown(of_110).boards
+    assert thrown(of_110, names="on n150").contradictions == ()
+
+
+def test_banks_of_dram_that_no_board_has_are_shards() -> None:
+    fingerprint = buffer("DRAM", 8, 1_073_741_792, total=8 * 357_916_672, per_bank=357_916_672)
+    assert (fingerprint.arch, fingerprint.sharded) == ("wormhole_b0", True)
+    assert fingerprint.why_not_replayable
 
 
 def test_a_grayskull_is_named_and_never_replayed() -> None:
