@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ssinghal.core.record import Status, Verdict
-from ssinghal.diagnose.cpp_names import functions_of_test
-from ssinghal.diagnose.echoes import is_echo
 from ssinghal.diagnose.model import Failure, FailureKind, PythonCall
-from ssinghal.diagnose.nearby import MENTIONS_LIMIT, NOTHING, Mentions
+from ssinghal.diagnose.nearby import Mentions
 from ssinghal.diagnose.parse.error_lines import error_key
-from ssinghal.diagnose.running_function import NamedFunctions, function_of_operation, functions_of_verdict
+from ssinghal.diagnose.running_function import NamedFunctions
 from ssinghal.diagnose.same_failure import (
     figures,
-    fuller,
     has_figures,
-    is_header_alone,
     may_be_part,
     may_be_start,
     places_agree,
 )
+from ssinghal.diagnose.seen_failures import KnownFailure, SeenFailure
 from ssinghal.diagnose.tracebacks import same_test
 
 MEMORY_LIMIT = 10_000  # different failures that are kept
@@ -34,104 +31,12 @@ _UNDERSTOOD = (FailureKind.MEMORY, FailureKind.REFUSED)
 _CAUSES = (*_UNDERSTOOD, FailureKind.SUSPECT)
 
 
-@dataclass(frozen=True)
-class SeenFailure:
-    """A failure of ``process`` as one text on ``line`` shows it, whether it is known already or not.
-
-    ``follows``: position of the failure that was being handled when it was raised, or that it was raised from.
-    ``near``: what the lines before mention.
-    """
-
-    verdict: Verdict
-    process: str = ""
-    test: str = ""
-    call: PythonCall | None = None
-    named: NamedFunctions = field(default_factory=NamedFunctions)
-    is_cut: bool = False
-    is_suspect: bool = False
-    line: int = 0
-    follows: int | None = None
-    near: Mentions = NOTHING
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether the message itself may be elsewhere."""
-        return self.is_cut or is_header_alone(self.verdict)
-
-    @property
-    def is_echo(self) -> bool:
-        return not self.is_suspect and is_echo(self.verdict)
-
-
-@dataclass
-class _Known:
-    """A failure, and what its texts state of it. ``last``: the line of the latest. ``is_gone``: it is part of another."""
-
-    failure: Failure
-    named: NamedFunctions
-    last: int
-    processes: dict[str, None]
-    near: Mentions
-    is_incomplete: bool = False
-    after: Mentions = NOTHING
-    has_backtrace: bool = False
-    is_gone: bool = False
-
-    @property
-    def test(self) -> str:
-        return self.failure.test
-
-    @property
-    def verdict(self) -> Verdict:
-        return self.failure.verdict
-
-    def may_be_of(self, test: str) -> bool:
-        return not (self.test and test) or same_test(self.test, test)
-
-    def complete(self, seen: SeenFailure, *, is_text: bool = True) -> None:
-        """Adds what another text states. ``is_text``: it is the failure's own text and not an echo's."""
-        known = self.failure
-        verdict = known.verdict
-        if is_text and verdict.resource is not None and seen.verdict.resource is not None:
-            verdict = fuller(verdict, seen.verdict)
-        elif is_text and not verdict.thrown_at:
-            verdict = replace(verdict, thrown_at=seen.verdict.thrown_at)
-        self.failure = replace(
-            known,
-            verdict=verdict,
-            line=min(known.line, seen.line) if is_text else known.line,
-            times=known.times + is_text,
-            call=known.call or seen.call,
-            test=max(known.test, seen.test, key=len),
-        )
-        self.named = self.named.joined(seen.named)
-        self.has_backtrace = bool(self.named.frames)
-        self.near = self.near.completed(seen.near)
-        self.last = max(self.last, seen.line)
-        if seen.process:
-            self.processes[seen.process] = None
-
-    def result(self) -> Failure:
-        failure = self.failure
-        of_message = functions_of_verdict(failure.verdict)
-        named = replace(self.named.joined(of_message), operation=function_of_operation(failure.operation))
-        near = self.near.completed(self.after)
-        mentioned = near.functions if len(near.functions) <= MENTIONS_LIMIT else ()
-        return replace(
-            failure,
-            functions=named.functions,
-            processes=tuple(self.processes),
-            mentioned=() if named.functions else tuple(dict.fromkeys((*mentioned, *functions_of_test(failure.test)))),
-            shapes=near.shapes,
-        )
-
-
 class Failures:
     """The different failures, by line. ``left_out``: how many were beyond the limits."""
 
     def __init__(self) -> None:
         self.left_out = 0
-        self._known: list[_Known] = []
+        self._known: list[KnownFailure] = []
         self._alike: defaultdict[Verdict, list[int]] = defaultdict(list)  # positions of those with equal numbers
         self._by_figure: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         self._thrown: dict[str, int] = {}  # position of the last complete one, by place in TTNN
@@ -161,7 +66,7 @@ class Failures:
             self._known[cause].complete(seen, is_text=False)
             return cause
         for at in self._same_ones(seen):
-            if self._known[at].may_be_of(seen.test):
+            if self._known[at].may_be(seen):
                 if not seen.is_incomplete:
                     self._join_header(seen, at)
                 self._known[at].complete(seen)
@@ -177,7 +82,7 @@ class Failures:
         at = len(self._known)
         failure = replace(new(), is_echo=seen.is_echo)
         processes = {seen.process: None} if seen.process else {}
-        self._known.append(_Known(failure, seen.named, seen.line, processes, seen.near, seen.is_incomplete))
+        self._known.append(KnownFailure(failure, seen.named, seen.line, processes, seen.near, seen.is_incomplete))
         self._index(at, seen)
         return at
 
@@ -312,14 +217,14 @@ class Failures:
         return self.add(seen, new)
 
 
-def _agrees(known: _Known, seen: SeenFailure | None) -> bool:
+def _agrees(known: KnownFailure, seen: SeenFailure | None) -> bool:
     """Returns whether a line of a test's summary may be about a failure of that test."""
     if seen is None or seen.verdict.resource is None or known.verdict.resource is None:
         return True
     return error_key(seen.verdict) == error_key(known.verdict) or may_be_part(seen.verdict, known.verdict)
 
 
-def _is_paraphrase(known: _Known, understood: Sequence[_Known]) -> bool:
+def _is_paraphrase(known: KnownFailure, understood: Sequence[KnownFailure]) -> bool:
     """Returns whether words that are not understood stand near a failure that is."""
     failure = known.failure
     return failure.is_suspect and any(
@@ -329,5 +234,5 @@ def _is_paraphrase(known: _Known, understood: Sequence[_Known]) -> bool:
     )
 
 
-def _has_cause(known: _Known, causes: Sequence[_Known]) -> bool:
+def _has_cause(known: KnownFailure, causes: Sequence[KnownFailure]) -> bool:
     return any(one.may_be_of(known.test) for one in causes)

@@ -15,7 +15,7 @@ from ssinghal.core.record import Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
 from ssinghal.diagnose.chips import boards_named
 from ssinghal.diagnose.cpp_names import frames_in, is_frame
-from ssinghal.diagnose.deduplication import Failures, SeenFailure
+from ssinghal.diagnose.deduplication import Failures
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
 from ssinghal.diagnose.nearby import NEAR_LINES, Nearby, mentions_in
 from ssinghal.diagnose.parse.crashes import KILL_SIGNAL, UNNAMED, crash_verdict, is_unnamed_crash
@@ -38,6 +38,7 @@ from ssinghal.diagnose.parse.prefixes import Prefix, continuation, process_of, s
 from ssinghal.diagnose.parse.suspects import LINE_CHARS, understood
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged_function
+from ssinghal.diagnose.seen_failures import SeenFailure
 from ssinghal.diagnose.tracebacks import Traceback, summary_result
 
 # A line that has none of these changes nothing, unless a text is pending (a bare message has no mark: "Out of").

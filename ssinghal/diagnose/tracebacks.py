@@ -21,6 +21,12 @@ _OWN = re.compile(r"(?:site|dist)-packages/ttnn/|ttnn/ttnn/")  # TTNN's own Pyth
 _SECTION = re.compile(r"_{3,} (?:ERROR at \w+ of )?(?P<test>[^_ ].*?|_\w.*?) _{3,}$")
 _RESULT = re.compile(r"(?:FAILED|ERROR) (?P<node>\S+?::.+?)(?: - (?P<text>.*))?$")
 _RUNNING = re.compile(r"(?P<node>\S+\.py::\S+)(?: |$)")
+_ARROW = re.compile(r"-{2,}> *(?P<line>\d{1,6}) (?P<source>.*)")  # put by IPython before a line of source
+_CELL = re.compile(
+    r"(?:File )?(?P<file>(?:Cell )?In ?\[\d{1,6}\]|\S{1,400}\.py|<ipython-input-[\w-]{1,80}>)(?::\d{1,7})?,? (?:in|line) "
+)
+_GTEST = re.compile(r"\[ (?P<what>RUN     |      OK|  FAILED ) *\] (?P<test>[\w./]{1,200})")
+_UNITTEST = re.compile(r"(?:(?:ERROR|FAIL): )?(?P<test>test\w{0,200}) \((?P<of>[\w.]{1,300})\)$")
 _OUTCOME = re.compile(r"\b(?:PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
 
 
@@ -46,6 +52,7 @@ class Traceback:
     own: tuple[str, ...] = ()
     arguments: Arguments = field(default_factory=Arguments)
     _frame: str = ""
+    _cell: str = ""  # the file or cell of IPython's traceback
     _placed: _CallLine | None = None
     _unplaced: _CallLine | None = None  # pytest shows the place of a source line after it
     _after_source: bool = False  # the line before this one was a source line
@@ -86,8 +93,18 @@ class Traceback:
             self._frame = where if self.active else ""
             if self._unplaced and not self.active:
                 self._add(where, self._unplaced)
+        elif arrow := _ARROW.match(body):
+            self._take_arrow(arrow, column + arrow.start("source"))
+        elif cell := _CELL.match(body):
+            self._cell = cell["file"]
         elif after_source and body[0] in "^~":
             self._point(column)
+        elif body.startswith("[ ") and (case := _GTEST.match(body)):
+            self._restart()
+            self.test = case["test"] if case["what"].startswith("RUN") else ""
+        elif "test" in body[:16] and (case := _UNITTEST.match(body)):
+            self._restart()
+            self.test = f"{case['of']}.{case['test']}" if not case["of"].endswith(f".{case['test']}") else case["of"]
         elif (running := _RUNNING.match(body)) and "::" in body:
             self.test = "" if _OUTCOME.search(body) else running["node"]
         elif "ttnn." in body and (own := own_operation(body)):
@@ -95,6 +112,13 @@ class Traceback:
         elif "ttnn." in body and calls_ttnn(body) and "Executing operation" not in body:
             text = body.strip()[:SOURCE_CHARS]
             self._take_source(_CallLine(text, column, functions_called(text)), marked)
+
+    def _take_arrow(self, arrow: re.Match[str], column: int) -> None:
+        """Takes a source line that IPython marks as running."""
+        self.active = True
+        if calls_ttnn(arrow["source"]):
+            text = arrow["source"].strip()[:SOURCE_CHARS]
+            self._add(f"{self._cell or 'line'}:{arrow['line']}", _CallLine(text, column, functions_called(text)))
 
     def _take_source(self, line: _CallLine, marked: bool) -> None:
         if self._frame:
@@ -132,7 +156,7 @@ class Traceback:
 
     def end(self) -> None:
         """Ends the traceback once its error has been read; the place of its source line may follow."""
-        self.active, self._frame, self.own, self._after_source = False, "", (), False
+        self.active, self._frame, self._cell, self.own, self._after_source = False, "", "", (), False
         self.arguments.clear()
         if self._unplaced is None:
             self._placed = None

@@ -184,6 +184,13 @@ def test_failures_of_other_figures_stay_apart() -> None:
     assert len(failures("".join(map(LOGGED.format, clashes)))) == 2
 
 
+def test_two_calls_that_fail_alike_are_two_failures() -> None:
+    raised = [f"{CALL.replace('matmul', name)}RuntimeError: {HEADER}\ninfo:\n{OOM}\n" for name in ("add", "multiply")]
+    texts = [LOGGED.format(OOM) + text for text in raised]
+    assert [(f.functions, f.times) for f in failures("".join(texts))] == [(("add",), 3), (("multiply",), 1)]
+    assert only("".join(texts[:1] * 2)).times == 4
+
+
 def test_a_retry_in_another_program_is_counted() -> None:
     text = "".join(LOGGED.format(CLASH.format(program=program, end=1364672)) for program in (10594, 10652, 10710))
     assert only(text).times == 3

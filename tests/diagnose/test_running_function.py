@@ -166,3 +166,28 @@ def test_ttnns_own_python_names_the_function_where_the_users_line_does_not() -> 
     )
     failure = only(report)
     assert (failure.functions, failure.call) == (("reshape",), None)
+
+
+@pytest.mark.parametrize(
+    ("frames", "where"),
+    [
+        ("Cell In[5], line 3\n      1 a = x\n      2 b = y\n----> 3 c = ttnn.matmul(a, b)\n", "Cell In[5]:3"),
+        ("<ipython-input-5-0f1e2d> in <module>\n      1 a = x\n----> 2 c = ttnn.matmul(a, b)\n", "<ipython-input-5-0f1e2d>:2"),
+        ("File ~/model.py:12, in f(x)\n     11 y = x\n---> 12 return ttnn.matmul(x, self.w)\n     13 \n", "~/model.py:12"),
+    ],
+)
+def test_ipython_marks_the_line_that_was_running(frames: str, where: str) -> None:
+    own = "File /venv/site-packages/ttnn/decorators.py:1245, in f(*args)\n-> 1245 return ttnn.graph.f(self.function(*args))\n"
+    failure = only(f"{'-' * 75}\nRuntimeError      Traceback (most recent call last)\n{frames}\n{own}\n{RAISED}")
+    assert failure.call is not None
+    assert (failure.call.where, failure.functions) == (where, ("matmul",))
+
+
+def test_tests_of_other_frameworks() -> None:
+    gtest = f'[ RUN      ] MatmulTest.Wide/3\nunknown file: Failure\nC++ exception with description "{RAISED[14:]}" thrown.\n'
+    assert only(gtest + "[  FAILED  ] MatmulTest.Wide/3 (12 ms)\n").test == "MatmulTest.Wide/3"
+    after = "[       OK ] MatmulTest.Wide/3 (12 ms)\n"
+    assert only(gtest.splitlines()[0] + "\n" + after + RAISED).test == ""
+    for head in ("ERROR: test_wide (tests.test_a.TestA)", "FAIL: test_wide (tests.test_a.TestA.test_wide)"):
+        failure = only(f"{'=' * 70}\n{head}\n{'-' * 70}\n{raised_from('y = ttnn.add(a, b)')}")
+        assert (failure.test, failure.functions) == ("tests.test_a.TestA.test_wide", ("add",))
