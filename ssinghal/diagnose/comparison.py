@@ -72,13 +72,11 @@ class BaseShift:
     def line(self) -> str:
         if self.is_known:
             return f"that is the difference of the reserved bases, {self.here_bytes:,} here and {self.there_bytes:,} B there"
-        if self.below and self.above:
-            known = f"between {_build(*self.below)} and {_build(*self.above)}"
-        else:
-            known = f"above {_build(*self.below)}" if self.below else f"below {_build(*self.above)}" if self.above else ""
+        nearest = [_build(*known) for known in (self.below, self.above) if known]
+        side = "between" if len(nearest) > 1 else "above" if self.below else "below"
         return (
             f"one difference explains it: {self.here_bytes:,} B are reserved in each L1 here, {self.there_bytes:,} B there,"
-            f" a base {known}, the nearest known"
+            f" {side} what {' and '.join(nearest)} reserve{'' if len(nearest) > 1 else 's'}"
         )
 
 

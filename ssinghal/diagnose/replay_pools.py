@@ -75,8 +75,10 @@ class ReplayPools(PoolCache[DevicePools]):
             return tried[-1]
         likeliest, pools = tried[0]
         others = ", ".join(other.board.name for _, other in tried[1:])
-        notes = (f"nor does it have the numbers of the message on {others}",) if others and diagnosis.case is not None else ()
-        return replace(likeliest, notes=(*likeliest.notes, *notes)), pools
+        if not others or diagnosis.case is None:
+            return likeliest, pools
+        also = f"nor has it the numbers of the message on {others}"
+        return replace(likeliest, not_replayed=(*likeliest.not_replayed, also)), pools
 
     def _on(self, board: str | None, release: str) -> DevicePools:
         choice = choose_device(self._mode, board, ttnn_log=self._ttnn_log)

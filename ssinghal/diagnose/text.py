@@ -159,7 +159,7 @@ def _replays(diagnosis: Diagnosis) -> list[str]:
     for replay in diagnosis.replays:
         result = replay.result
         live = f" with {_live_text(replay)}" if replay.live else ""
-        alone = "" if replay.live or not (replay.explains or result.works) else ", with nothing else allocated"
+        alone = "" if replay.live or not (replay.explains or result.works) else "; nothing else was allocated here"
         out.append(f"{kind} on {result.device_mode} {result.board}, ttnn {result.ttnn}{live}: {replay.outcome()}{alone}")
         out += [f"  then {later.line()}" for later in replay.later]
     if diagnosis.candidate is not None and diagnosis.candidate.case is not None:

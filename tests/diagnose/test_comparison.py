@@ -33,7 +33,7 @@ def test_a_base_between_two_known_builds_is_implied() -> None:
     found = shift(clash(1_348_480, 963_584), clash(1_348_800, 963_584))
     assert found is not None
     assert (found.here_bytes, found.there_bytes, found.is_known) == (BASE_066, 103_232, False)
-    assert "103,232 B there, a base between builds of December 2025 (102,656 B) and 0.66.0 (103,552 B)" in found.line()
+    assert "103,232 B there, between what builds of December 2025 (102,656 B) and 0.66.0 (103,552 B) reserve" in found.line()
 
 
 @pytest.mark.parametrize(("bank", "there"), [(1_393_312, 105_824), (1_395_424, 103_712), (1_395_232, 103_904)])

@@ -209,7 +209,10 @@ def test_a_call_that_the_user_names_is_replayed_and_its_script_fails_alike(run, 
         "diagnose", "-", "--call", "add 1,64,640,400 1,64,640,400 --memory l1 --channels-last", "--script", "repro.py",
         "--no-remedies", stdin=RAN_OUT.encode(),
     )  # fmt: skip
-    assert "replay on virtual n150, ttnn 0.81.1: it fails with the same numbers, all 7" in done.out
+    assert (
+        "replay on virtual n150, ttnn 0.81.1: it fails with the same numbers, all 7; nothing else was allocated here"
+        in done.out
+    )
     ran = subprocess.run(
         [sys.executable, "-m", "ssinghal", "exec", "python", str(tmp_path / "repro.py")],
         capture_output=True,
