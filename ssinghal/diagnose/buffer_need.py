@@ -19,7 +19,7 @@ from ssinghal.estimation.estimator import Allocation
 
 @dataclass(frozen=True)
 class BufferNeed:
-    """The numbers of the message, per bank except ``total_bytes``; None where its wording lacks them.
+    """The numbers of the message, per bank except ``total_bytes``; None where the text lacks them.
 
     ``fragmented``: a bank has enough free bytes, but in no single block. ``owner``: the tensors of the call that have exactly
     these bytes; "" where none has. ``owner_sought``: the call's tensors are known. ``resident_bytes``: per bank, allocated
@@ -29,8 +29,8 @@ class BufferNeed:
     """
 
     memory: BufferType
-    total_bytes: int
-    banks: int
+    total_bytes: int | None
+    banks: int | None
     bytes_per_bank: int
     bank_bytes: int | None = None
     allocated_bytes: int | None = None
@@ -52,6 +52,8 @@ class BufferNeed:
     @property
     def uneven_bytes(self) -> int:
         """The bytes by which all banks together hold less than if each were as full as the fullest: pages are not divided."""
+        if self.total_bytes is None or self.banks is None:
+            return 0
         return self.banks * self.bytes_per_bank - self.total_bytes
 
     @property
@@ -81,8 +83,9 @@ class BufferNeed:
 
     def _need_lines(self) -> Iterator[str]:
         name = self.memory.value.upper()
-        size = format_bytes(self.total_bytes)
-        yield f"{name} buffer of {size} over {self.banks} banks: {self.bytes_per_bank:,} B in the fullest"
+        size = f" of {format_bytes(self.total_bytes)}" if self.total_bytes is not None else ""
+        banks = f" over {self.banks} banks" if self.banks is not None else ""
+        yield f"{name} buffer{size}{banks}: {self.bytes_per_bank:,} B in the fullest{'' if banks else ' bank'}"
         if self.uneven_bytes > 0:
             yield f"its pages do not divide evenly: the other banks together hold {self.uneven_bytes:,} B less"
 
@@ -91,9 +94,10 @@ class BufferNeed:
         parts = [f"{size:,} B {name}" for name, size in figures.items() if size is not None]
         if self.largest_free_bytes is not None:
             parts.append(f"largest block {self.largest_free_bytes:,} B")
-        size = format_bytes(self.bank_bytes) if self.bank_bytes is not None else "an unknown size"
-        if parts or self.bank_bytes is not None:
-            yield f"a bank has {size}{': ' if parts else ''}{', '.join(parts)}"
+        if self.bank_bytes is not None:
+            yield f"a bank has {format_bytes(self.bank_bytes)}{': ' if parts else ''}{', '.join(parts)}"
+        elif parts:
+            yield f"a bank, whose size is not in the text: {', '.join(parts)}"
 
     def _cause_lines(self) -> Iterator[str]:
         need, free, largest = self.bytes_per_bank, self.free_bytes, self.largest_free_bytes
@@ -151,7 +155,7 @@ def buffer_need(
     ``tensors``: of the call, on the banks of the message. ``placed``: their memory is known, not only assumed.
     """
     memory = memory_of(verdict)
-    if memory is None or verdict.total_bytes is None or verdict.banks is None or verdict.bytes_per_bank is None:
+    if memory is None or verdict.bytes_per_bank is None or not (verdict.banks or verdict.bank_bytes or verdict.free_bytes):
         return None
     owners = [
         tensor.label

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ssinghal.core.record import Resource, Verdict
-from ssinghal.core.tensors import format_bytes
+from ssinghal.core.tensors import ceil_div, format_bytes
 from ssinghal.diagnose.kernel_config import kernel_config_lines
 from ssinghal.diagnose.odd_figures import odd_lines
 
@@ -39,6 +39,8 @@ def other_lines(verdict: Verdict) -> Iterator[str]:
     elif figures := [f"{_NAMES[name]} {value:,}" for name in _NAMES if (value := getattr(verdict, name)) is not None]:
         where = f" on cores {verdict.cores}" if verdict.cores else ""
         yield f"of the text: {', '.join(figures)}{where}"
+        if verdict.total_bytes is not None and verdict.banks and verdict.bytes_per_bank is None:
+            yield f"the fullest bank needs at least {ceil_div(verdict.total_bytes, verdict.banks):,} B"
     else:
         yield "the text has no sizes"
 

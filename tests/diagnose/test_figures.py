@@ -397,3 +397,31 @@ def test_a_clash_below_every_known_base_is_bounded_by_the_tensor_and_the_least_b
     text = "\n".join(explanation.lines())
     assert "program buffers alone: 21,696 to 49,344 B, as no build is known to reserve less than 70,656 B by default" in text
     assert "the tensors in L1 are the cause, not the program: they leave 0 to 27,648 B of a core" in text
+
+
+# ---- texts that lack a part of the message ----
+
+
+def test_a_text_without_the_total_is_explained_by_the_rest() -> None:
+    verdict = Verdict(
+        Status.OOM, Resource.FRAGMENTATION, bytes_per_bank=552_960, bank_bytes=1_329_888,
+        allocated_bytes=417_792, free_bytes=912_096, largest_free_bytes=522_240,
+    )  # fmt: skip
+    text = text_of(verdict)
+    assert "L1 buffer: 552,960 B in the fullest bank" in text
+    assert "fragmented: 912,096 B are free, but in at least 2 holes, the largest of 522,240 B" in text
+    assert "None" not in text
+
+
+def test_a_text_without_the_bank_is_explained_by_the_rest() -> None:
+    """813,568 - 431,936 = 381,632."""
+    text = text_of(Verdict(Status.OOM, Resource.L1_BUFFER, bytes_per_bank=813_568, free_bytes=431_936))
+    assert "a bank, whose size is not in the text: 431,936 B free" in text
+    assert "missing in each bank: 372.7 KiB (381,632 B), or more" in text
+
+
+def test_a_text_that_ends_at_the_banks_shows_what_the_fullest_needs_at_least() -> None:
+    """50,000,000 / 48 = 1,041,666.7."""
+    text = text_of(Verdict(Status.OOM, Resource.L1_BUFFER, total_bytes=50_000_000, banks=48))
+    assert "of the text: bytes requested 50,000,000, banks 48" in text
+    assert "the fullest bank needs at least 1,041,667 B" in text
