@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
 from ssinghal.core.tensors import BufferType
-from ssinghal.diagnose.builds import DRAM_BANKS
+from ssinghal.diagnose.builds import BUILDS, DRAM_BANKS, least_base
 from ssinghal.diagnose.chips import (
     CHIPS,
     L1_ENDS,
@@ -18,6 +18,8 @@ from ssinghal.diagnose.chips import (
     chips_of,
     core_ranges,
 )
+
+GRAYSKULL_CORES = (12, 10)
 
 
 def arches_of(verdict: Verdict, memory: BufferType | None) -> list[str]:
@@ -41,6 +43,25 @@ def arches_of(verdict: Verdict, memory: BufferType | None) -> list[str]:
     return current
 
 
+def may_be_grayskull(verdict: Verdict, memory: BufferType | None, fitting: Sequence[Chip]) -> bool:
+    """Returns whether the message may be of 2024, of a Grayskull. ``fitting``: the newer chips that have its numbers.
+
+    Messages without a bank's size, or with x and y of cores, are that old or newer. Its cores are 12x9 and 12x10.
+    """
+    if memory in (BufferType.L1, BufferType.L1_SMALL):
+        return verdict.bank_bytes is None and not fitting
+    last = _last_core(core_ranges(verdict.cores))
+    is_old = verdict.resource is Resource.CLASH and "[(x=" in verdict.message and last is not None
+    return (
+        is_old
+        and (verdict.tensor_address or 0) < L1_ENDS["grayskull"]
+        and not any(chip.arch == "wormhole_b0" for chip in fitting)
+        and last is not None
+        and last[0] < GRAYSKULL_CORES[0]
+        and last[1] < GRAYSKULL_CORES[1]
+    )
+
+
 def has_numbers(chip: Chip, verdict: Verdict, memory: BufferType | None) -> bool:
     """Returns whether ``verdict`` has a number of banks or cores, and ``chip`` has that many."""
     if memory is BufferType.DRAM and verdict.banks is not None:
@@ -61,7 +82,11 @@ def board_evidence(verdict: Verdict, memory: BufferType | None, chips: Sequence[
     if verdict.limit_bytes in L1_END_BYTES:
         yield f"the end of L1 at {verdict.limit_bytes:,} B"
     elif memory is None and verdict.tensor_address is not None:
-        yield f"a tensor at {verdict.tensor_address:,} B of L1"
+        address, arches = verdict.tensor_address, {chip.arch for chip in chips}
+        if address >= L1_ENDS["wormhole_b0"]:
+            yield f"a tensor at {address:,} B, beyond the L1 of a Wormhole"
+        elif arches == {"wormhole_b0"} and address < least_base(len(BUILDS) - 1, "blackhole"):
+            yield f"a tensor at {address:,} B, below what a Blackhole reserves"
     last = _last_core(core_ranges(verdict.cores))
     if last is not None and chips and len(chips) < len(CHIPS) and not all(chip.has_cores([(last, last)]) for chip in CHIPS):
         yield f"cores up to {_core(last)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ssinghal.core.boards import load_board
 from ssinghal.core.record import L1_END_BYTES, Resource, Verdict
 from ssinghal.core.tensors import Board, BufferType, MemoryRegion
-from ssinghal.diagnose.board_clues import arches_of, board_evidence, board_notes, has_numbers
+from ssinghal.diagnose.board_clues import arches_of, board_evidence, board_notes, has_numbers, may_be_grayskull
 from ssinghal.diagnose.builds import (
     BUILDS,
     NEWER,
@@ -48,8 +48,8 @@ class Fingerprint:
 
     ``arch``: the one of all that fits, "" where several fit. ``chips``: the likeliest first. ``board_evidence``: what supports
     them, and ``board_notes``: what else the cores show. ``evidence``: what supports the builds. ``contradictions``: what does
-    not fit the board or the builds. ``sharded``: no known board has as many banks as the buffer is on. ``is_placed``: the
-    message has an address or cores. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
+    not fit the board or the builds. ``sharded``: no known board has as many banks as the buffer is on. ``arches``: all
+    that fit. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
     ``region_bytes``: of the L1_SMALL region, where the message is about it.
     """
 
@@ -62,7 +62,7 @@ class Fingerprint:
     evidence: tuple[str, ...] = ()
     contradictions: tuple[str, ...] = ()
     sharded: bool = False
-    is_placed: bool = False
+    arches: tuple[str, ...] = ()
     unexplained_bytes: int | None = None
     region_bytes: int | None = None
 
@@ -156,12 +156,13 @@ class Fingerprint:
     def _board_lines(self) -> Iterator[str]:
         support = f", by {' and '.join(self.board_evidence)}" if self.board_evidence else ""
         names = names_of(self.chips)
-        if support and names and (self.arch or (len(names) < MAX_NAMED and len(self.chips) < len(CHIPS))):
+        is_known = self.arch or ("grayskull" not in self.arches and len(names) < MAX_NAMED and len(self.chips) < len(CHIPS))
+        if support and names and is_known:
             yield f"board: points to {chips_in_words(self.chips)}{support}"
         elif self.arch:
             yield f"board: points to {arch_in_words(self.arch)}{support}"
-        elif self.matches and self.is_placed:
-            yield "board: not shown by the message: a Wormhole or a Blackhole chip"
+        elif len(self.arches) > 1:
+            yield f"board: not shown by the message: {' or '.join(map(arch_in_words, self.arches))}"
         yield from self.board_notes
         if self.sharded:
             yield "no known board has as many banks: the buffer is in shards, or the board is one with other cores"
@@ -202,9 +203,11 @@ def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "
     possible = [arch] if arch in by_numbers else by_numbers
     ranges = core_ranges(verdict.cores)
     fitting = [chip for chip in CHIPS if chip.arch in possible and has_numbers(chip, verdict, memory)]
+    possible = [*possible, *(["grayskull"] if may_be_grayskull(verdict, memory, fitting) else [])]
     chips = by_likelihood(with_names(fitting, named), ranges)
-    is_named = possible != by_numbers or len(chips) < len(fitting)
-    arches = [arch for arch in possible if arch in {chip.arch for chip in chips}] or possible
+    is_named = not set(by_numbers) <= set(possible) or len(chips) < len(fitting)
+    with_chips = {"grayskull", *(chip.arch for chip in chips)} if chips else set(possible)
+    arches = [arch for arch in possible if arch in with_chips]
     regions = list(trace_regions(verdict.bank_bytes, verdict.banks, arches)) if memory is BufferType.DRAM else []
     free_l1 = _free_l1_bytes(verdict)
     matches = matches_of(verdict, arches, free_l1)
@@ -220,9 +223,10 @@ def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "
         arches = [arch for arch in arches if arch in {match.arch for match in matches}]
     arch = arches[0] if len(arches) == 1 else ""
     sharded = memory in (BufferType.L1, BufferType.DRAM) and verdict.banks is not None and not fitting
+    chips = tuple(chip for chip in chips if chip.arch in arches)
     return Fingerprint(
         arch=arch,
-        chips=tuple(chip for chip in chips if chip.arch in arches),
+        chips=chips,
         matches=matches,
         trace_regions=tuple(r for r in regions if any(match.is_in(r.allowed) for match in matches)) or tuple(regions),
         board_evidence=tuple(board_evidence(verdict, memory, chips, is_named=is_named)),
@@ -230,7 +234,7 @@ def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "
         evidence=tuple(evidence),
         contradictions=tuple(against),
         sharded=sharded,
-        is_placed=memory is None and (verdict.program_bytes is not None or bool(ranges)),
+        arches=tuple(arches) if verdict.banks is not None or verdict.program_bytes is not None or ranges else (),
         unexplained_bytes=L1_ENDS[arch] - free_l1 if arch and free_l1 is not None and not matches else None,
         region_bytes=verdict.bank_bytes if memory is BufferType.L1_SMALL else None,
     )

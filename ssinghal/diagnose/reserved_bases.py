@@ -61,8 +61,8 @@ def matches_of(verdict: Verdict, arches: Sequence[str], free_l1: int | None) -> 
     else unknown ones with a base like theirs. Where it lacks that number, the builds that reserve less than its addresses."""
     if free_l1 is None:
         lowest = min(verdict.tensor_address or max(L1_ENDS.values()), (verdict.program_bytes or max(L1_ENDS.values())) - 1)
-        all_builds = [(arch, at, build) for arch in arches for at, build in enumerate(BUILDS)]
-        possible = [(arch, build) for arch, at, build in all_builds if least_base(at, arch) <= lowest]
+        of_arch = [(arch, at) for arch in arches for at in range(1 if arch == "grayskull" else len(BUILDS))]
+        possible = [(arch, BUILDS[at]) for arch, at in of_arch if least_base(at, arch) <= lowest]
         return tuple(BuildMatch(arch, build, build.base_bytes(arch)) for arch, build in possible)
     known = [(arch, build, base) for arch in arches for build in BUILDS if (base := build.base_bytes(arch)) is not None]
     sized = [BuildMatch(arch, build, base, L1_ENDS[arch] - base - free_l1) for arch, build, base in known]

@@ -398,3 +398,28 @@ def test_a_grayskull_is_named_and_never_replayed() -> None:
 def test_the_region_of_an_l1_small_buffer_is_that_of_the_message() -> None:
     fingerprint = buffer("L1_SMALL", 64, 65_536, total=1_267_712, per_bank=19_808)
     assert (fingerprint.l1_small_bytes, fingerprint.boards) == (65_536, ("n150", "n300"))
+
+
+@pytest.mark.parametrize(
+    ("text", "arches"),
+    [
+        ("98304000 B L1 buffer across 100 banks, where each bank needs to store 983040 B", ("blackhole", "grayskull")),
+        (
+            "4571136 B L1 buffer across 8 banks, where each bank needs to store 571392 B",
+            ("wormhole_b0", "blackhole", "grayskull"),
+        ),
+        ("53477376 B L1 buffer across 64 banks, where each bank needs to store 835584 B", ("wormhole_b0",)),
+    ],
+)
+def test_a_message_without_the_size_of_a_bank_may_be_of_a_grayskull(text: str, arches: tuple[str, ...]) -> None:
+    """A Wormhole Galaxy has 72 cores at most; the wording without a bank's size is of the time when there were Grayskulls."""
+    fingerprint = thrown(f"Out of Memory: Not enough space to allocate {text}")
+    assert fingerprint.arches == arches
+    assert fingerprint.arch == (arches[0] if len(arches) == 1 else "")
+    assert any(line.startswith("board: not shown") for line in fingerprint.lines()) == (len(arches) > 1)
+
+
+def test_old_cores_beyond_a_wormhole_may_be_a_grayskulls() -> None:
+    old = thrown(CLASH.format("[(x=0,y=0) - (x=11,y=8)]", 567_488, 754_528))
+    assert old.arches == ("blackhole", "grayskull")
+    assert thrown(CLASH.format("[0-0 - 11-8]", 567_488, 754_528)).arches == ("blackhole",)
