@@ -13,6 +13,7 @@ from ssinghal.diagnose.ttnn_functions import python_name
 _CPP_NAME = re.compile(r"\bttnn(?:::\w+)+")
 _SUFFIX = re.compile(r"(?:MultiCore|SingleCore)\w*$|(?:Program)?Factory$|(?:Device)?Operation$|Op$")
 _DASHES = "--- "
+_SIGNS = ("::", "(+0x", "[0x")  # of a name, or of an address in a library
 _NUMBERS = r"(?:(?:---|#\d{1,3}|\d{1,3}[:)]|at|in|@|\(\d{1,3}\)|\||0x[0-9a-f]{4,16}) +){0,6}"
 _FRAME = re.compile(rf"{_NUMBERS}(?:(?:void|auto|bool) +)?(?:tt|ttnn)::[\w:~]+(?:$|[(<]| \+| \[)")
 _IN_SENTENCE = re.compile(r"(?<![\w/])ttnn(?:\.|::)(?P<name>[a-z_]\w*(?:(?:\.|::)\w+)*)")
@@ -117,7 +118,7 @@ def functions_of_part(part: str) -> tuple[str, ...]:
 
 def is_frame(body: str) -> bool:
     """Returns whether a line is one of a C++ backtrace: with TTNN's dashes, a debugger's numbers, or the name alone."""
-    return (body.startswith(_DASHES) and "::" in body) or _FRAME.match(body) is not None
+    return (body.startswith(_DASHES) and any(sign in body for sign in _SIGNS)) or _FRAME.match(body) is not None
 
 
 def frames_in(text: str) -> Iterator[str]:

@@ -83,7 +83,7 @@ class Traceback:
         elif body.startswith("___") and (section := _SECTION.match(body)):
             self._restart()
             self.test = section["test"]
-        elif body.startswith("===") or body.startswith("--- "):
+        elif body.startswith("==="):
             self.close()
         elif frame := _FRAME.match(body):
             self._frame, self.active = f"{frame['file']}:{frame['line']}", True

@@ -168,6 +168,16 @@ def test_ttnns_own_python_names_the_function_where_the_users_line_does_not() -> 
     assert (failure.functions, failure.call) == (("reshape",), None)
 
 
+def test_a_backtrace_does_not_end_the_report_of_a_test() -> None:
+    """pytest shows the place of the line that was running after TTNN's backtrace."""
+    trace = "backtrace:\n --- /work/lib/libtt_metal.so(+0x21eaab) [0x7f17e5aecaab]\n --- tt::tt_metal::f(x)\n"
+    report = "".join(f"E       {line}\n" for line in (RAISED + trace).splitlines())
+    failure = only(
+        f"____ test_a ____\n>       y = ttnn.add(a, b)\n{report}\ntests/test_a.py:51: RuntimeError\n--- Captured ---\n"
+    )
+    assert (failure.call, failure.test) == (PythonCall("tests/test_a.py:51", "y = ttnn.add(a, b)"), "test_a")
+
+
 @pytest.mark.parametrize(
     ("frames", "where"),
     [
