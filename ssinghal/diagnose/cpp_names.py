@@ -146,9 +146,15 @@ def functions_in_sentence(text: str) -> tuple[str, ...]:
     >>> functions_in_sentence("1760 Bytes runtime args targeting kernel reshard_reader on (x=0,y=0) are too large")
     ('reshard',)
     """
-    named = [_first(reversed(re.split(r"\.|::", match["name"]))) for match in _IN_SENTENCE.finditer(text)]
+    named = [_in_sentence(match["name"]) for match in _IN_SENTENCE.finditer(text)]
     kernels = [_functions_of_kernel(match["name"]) for match in _KERNEL.finditer(text)]
     return next(filter(None, (*named, *kernels, *_of_words(_WORD.findall(text)))), ())
+
+
+def _in_sentence(name: str) -> tuple[str, ...]:
+    """Returns the functions of a name after ``ttnn.`` or ``ttnn::``: a name of Python is that function alone."""
+    known = python_name(name.rpartition(".")[2]) if "::" not in name else None
+    return (known,) if known is not None else _first(reversed(re.split(r"\.|::", name)))
 
 
 def _of_words(words: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -186,7 +186,11 @@ class Failures:
         """Adds the call of a traceback after the error, which no other error ended."""
         known = self._known[at]
         known.failure = replace(known.failure, call=known.failure.call or call)
-        known.named = known.named.joined(NamedFunctions(source=functions))
+        self.name_functions(at, NamedFunctions(source=functions))
+
+    def name_functions(self, at: int, named: NamedFunctions) -> None:
+        """Adds functions that the text beside the error names."""
+        self._known[at].named = self._known[at].named.joined(named)
 
     def add_frame(self, at: int, text: str) -> None:
         """Adds a line of the backtrace after the error; one after a later text of the error is the same again."""

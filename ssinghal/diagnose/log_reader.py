@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 from ssinghal.core.record import Status, Verdict
 from ssinghal.device.error_patterns import HEAD_CHARS, translate_error
 from ssinghal.diagnose.chips import boards_named
-from ssinghal.diagnose.cpp_names import frames_in, is_frame
+from ssinghal.diagnose.cpp_names import frames_in, functions_in_sentence, is_frame
 from ssinghal.diagnose.deduplication import Failures
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
 from ssinghal.diagnose.nearby import NEAR_LINES, Nearby, mentions_in
@@ -51,6 +51,7 @@ TORN_LINES = 5  # at the start of the log, where the start of a message may be m
 STARTS_LIMIT = 100  # of errors on one line
 FRAMES_LINES = 200  # from a message to the end of its backtrace
 KILL_LINES = 40  # between lines that report that a process was killed
+BEFORE_CHARS = 300  # of a line, that may name the function before the message
 RESULT_LINES = 3  # from a line of pytest's summary without a message to the message
 NAMING_LINES = 5_000  # in which the board of a log is looked for: it is named when a device is opened
 PROCESS_LIMIT = 1_024  # more are not processes but something else in brackets
@@ -480,6 +481,8 @@ class _Reader:
         elif (message := message or _in_other_words(error.lines[0], raised=error.start.loud)) is not None:
             self._keep(process, error.number, message)
             if process.traced is not None:
+                before = error.first.line.text[max(0, error.start.at - BEFORE_CHARS) : error.start.at]
+                self.failures.name_functions(process.traced, NamedFunctions(message=functions_in_sentence(before)))
                 for frame in frames_in("\n".join(error.lines)):
                     self.failures.add_frame(process.traced, frame)
             process.has_ended = process.has_ended or error.start.ends_process

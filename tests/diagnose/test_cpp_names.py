@@ -142,6 +142,20 @@ def test_the_message_and_its_place_name_the_function_of_a_failure() -> None:
     assert only(CALL + placed).functions == ("matmul",)  # the user's line
 
 
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ('loc("matmul.44"): error: OpModel constraint: ttnn.matmul: ', ("matmul",)),
+        ("error: 'ttnn.conv2d' op failed: ", ("conv2d",)),
+        ("ttnn.concat of two inputs -> TT_FATAL: ", ("concat",)),
+        ("2026-01-01 10:00:00.000 | ERROR | ttnn.decorators:call:12 - RuntimeError: ", ()),
+        ("Unet Failure: ", ()),
+    ],
+)
+def test_words_before_the_message_name_the_function(before: str, expected: tuple[str, ...]) -> None:
+    assert only(f"{before}{CLASH}\n").functions == expected
+
+
 # ---- weak evidence ----
 
 
