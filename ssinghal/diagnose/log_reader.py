@@ -35,7 +35,7 @@ from ssinghal.diagnose.parse.mlir import (
 from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, known_facts
 from ssinghal.diagnose.parse.own_reports import OwnReports
 from ssinghal.diagnose.parse.prefixes import Prefix, continuation, process_of, shape_of
-from ssinghal.diagnose.parse.suspects import LINE_CHARS, understood
+from ssinghal.diagnose.parse.suspects import LINE_CHARS, may_be_about_memory, understood
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged_function
 from ssinghal.diagnose.seen_failures import SeenFailure
@@ -43,7 +43,7 @@ from ssinghal.diagnose.tracebacks import Traceback, summary_result
 
 # A line that has none of these changes nothing, unless a text is pending (a bare message has no mark: "Out of").
 # Each takes a second for a gigabyte, so they are few: of crashes those that come in the middle of a log.
-ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"Out of", b"Statically", b"^",
+ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"ut of", b"tatically", b"OOM", b"^",
            b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal",
            b"Tensor(storage")  # fmt: skip
 HEADER_LINES = 8  # of TTNN's header, with blank ones, before its message
@@ -558,6 +558,8 @@ def _judged(message: Message) -> tuple[Verdict, bool]:
 
 def _in_other_words(text: str, *, raised: bool) -> Message | None:
     """Returns a line as a message if it looks like a memory failure or a refusal, in words that no table has."""
+    if not may_be_about_memory(text):
+        return None
     verdict = Verdict(Status.ERROR, message=" ".join(text[:LINE_CHARS].split()))
     judged, is_suspect = understood(verdict, raised=raised)
     return Message(verdict, 1) if is_suspect or judged is not verdict else None

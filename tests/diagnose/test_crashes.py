@@ -38,6 +38,11 @@ OTHERS = [
     ("run.sh: line 12:  4711 Killed                  python model.py\n", "SIGKILL"),
     ("[12345.678901] Out of memory: Killed process 4711 (python) total-vm:1kB\n", "SIGKILL"),
     ("Nov 28 10:00:00 host kernel: Memory cgroup out of memory: Killed process 4711 (python)\n", "SIGKILL"),
+    ("      Reason:       OOMKilled\n      Exit Code:    137\n", "SIGKILL"),
+    ("python3 invoked oom-killer: gfp_mask=0x1\nOut of memory: Killed process 4711 (python)\nKilled\n", "SIGKILL"),
+    ("command terminated with exit code 137\n", "SIGKILL"),
+    ("make: *** [Makefile:3: test] Error 137\n", "SIGKILL"),
+    ("Worker 3 was killed by signal 9\n", "SIGKILL"),
     ("Bus error (core dumped)\n", "SIGBUS"),
     ("*** Process received signal ***\n[host:1] nothing more\n", ""),
 ]
@@ -77,6 +82,9 @@ def test_an_exception_that_ends_a_program_aborts_it() -> None:
         "see: Fatal Python error: Segmentation fault",
         "Signal: strong",
         "4711 killed",
+        '"OOMKilled": false,',
+        "exit status 1370",
+        "tests/test_137.py finished with exit code 0",
         "std::abort, Killed and Bus error are signals",
     ],
 )

@@ -79,6 +79,20 @@ def test_a_failure_in_peoples_own_words(text: str, resource: Resource, figures: 
     assert numbers(failure.verdict) == figures
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OSError: [Errno 12] Cannot allocate memory",
+        "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 12.0 GiB for an array with shape (32000, 50000)",
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi.",
+    ],
+)
+def test_the_hosts_memory(text: str) -> None:
+    failure = only(f"{text}\n")
+    assert (failure.kind, failure.verdict.resource, numbers(failure.verdict)) == (FailureKind.MEMORY, Resource.HOST, {})
+
+
 # ---- it looks like a memory failure ----
 
 SUSPECTS = [
@@ -94,8 +108,6 @@ SUSPECTS = [
     "Insufficient L1 memory on core (0,0)",
     "allocation failed: no space in L1_SMALL",
     "Total L1 usage 2.1 MB exceeds 1.4 MB",
-    "Cannot set circular buffer size to 4096. This is larger than the associated dynamically allocated L1 buffer bank size of"
-    " 1024 B",
     "runtime args: 402 exceed the maximum of 341",
     "L1 tensor of 2097152 B exceeds 1499136 B",  # of all cores, or of each?
     "DRAM OOM: needs 12582912 of 10250880",  # of a bank, or of all?
@@ -121,6 +133,13 @@ def test_a_suspect_in_a_tests_summary_has_its_test() -> None:
 def test_the_words_around_a_message_are_one_failure_with_it(text: str) -> None:
     failure = only(text.format(f"RuntimeError: {MESSAGE}\n"))
     assert (failure.kind, failure.verdict.program_bytes) == (FailureKind.MEMORY, 2520320)
+
+
+@pytest.mark.parametrize("text", ["L1 OOM on core 3-2", STATED[0][0], MESSAGE.lower()])
+def test_far_into_a_log(text: str) -> None:
+    """Beyond its start, only lines with certain words are read."""
+    text = f"RuntimeError: {text}" if "oom" not in text.lower() else text
+    assert only("nothing of interest here\n" * 60_000 + f"{text}\n").line == 60_001
 
 
 def test_equal_lines_are_one_suspect() -> None:
@@ -195,6 +214,7 @@ def test_an_ordinary_line_is_no_failure(text: str) -> None:
         "Input tensor memory config must match",
         "PCC 0.93 is too small",
         "fabric router sync timed out",
+        "index 40 exceeds number of circular buffers 32",
     ],
 )
 def test_another_error_is_no_suspect(text: str) -> None:
@@ -222,6 +242,15 @@ REFUSED = [
     (
         "slice: BLOCK shard-grid (10x12 along x/y) exceeds compute grid (8x8); shard=(1,1)",
         "shards on 10x12 cores of a grid of 8x8",
+    ),
+    (
+        "Cannot set circular buffer size to 4096. This is larger than the associated dynamically allocated L1 buffer bank size"
+        " of 1024 B",
+        "a program's buffer of 4,096 B for a shard of 1,024 B",
+    ),
+    (
+        "Cannot grow circular buffer to 4096 B. This is larger than associated dynamically allocated L1 buffer of size 2048 B",
+        "a program's buffer of 4,096 B for a shard of 2,048 B",
     ),
     ("The sharded tensor does not fit on the Mesh. Num shards in buffer 8, Num Devices 4", "8 shards for 4 devices"),
 ]

@@ -48,6 +48,7 @@ _OOM_KILL = re.compile(
 _KILLED = re.compile(
     r".{0,200}?(?:\b(?:exit(?:ed|s)?|terminated|returned|failed|failure|completed)\b.{0,40}?\b(?:code|status)\b"
     r"[ :=()]{0,12}137\b|\bexit(?: ?code|[ -]status)\b[ :=()]{0,12}(?:137|-9)\b|\bdied with <Signals\.SIGKILL"
+    r"|\*\*\* .{0,80}\bError 137\b"
     r"|\b(?:killed|terminated|died|exited).{0,30}?\b(?:by|with|on|from)\b.{0,12}?\b(?:signal 9\b|SIGKILL\b))",
     re.IGNORECASE,
 )
@@ -60,7 +61,7 @@ def crash_verdict(body: str, *, unprefixed: bool) -> Verdict | None:
 
     ``unprefixed``: the line had no prefix, so a signal's name by itself is what a shell prints.
     """
-    if not any(word in body for word in _WORDS):
+    if not any(map(body.__contains__, _WORDS)):
         return None
     if _OOM_KILL.match(body):
         return _OUT_OF_HOST_MEMORY

@@ -31,7 +31,10 @@ _OVER = re.compile(
     r"|\bL1 (?:at|is|ends)\b",
     re.IGNORECASE,
 )
-_NO_HOST_MEMORY = re.compile(r"\bCannot allocate memory\b|\bENOMEM\b")  # of the operating system
+_NO_HOST_MEMORY = re.compile(  # in the words of the operating system, NumPy, Ray and Kubernetes
+    r"\bCannot allocate memory\b|\bENOMEM\b|MemoryError: Unable to allocate [\d.]+ \w{1,5} for an array"
+    r"|\bnode running low on memory\b|\bnode was low on resource: memory\b"
+)
 _CLASH = re.compile(r"clash|overlap|collid|tensor (?:begins|starts) at", re.IGNORECASE)
 _MEMORIES = re.compile(
     r"(?P<trace>\btrace)|(?P<small>\bL1[_ ]?SMALL\b)|(?P<config>\bkernel[-_ ]config|\bprogram size)"

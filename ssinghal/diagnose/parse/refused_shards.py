@@ -1,6 +1,7 @@
-"""Recognises refusals of more shards than there are cores, banks or devices, and states both counts in plain words.
+"""Recognises refusals of shards, and states both counts or sizes in plain words.
 
-No memory ran out: TTNN, or a compiler's assertion before it, refuses the placement itself.
+There are more shards than cores, banks or devices, or a program's buffer is larger than the shard that it uses. No memory ran
+out: TTNN, or a compiler's assertion before it, refuses the placement itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ _COUNTS = (  # 8 shards … 7 cores; shards: 8 … cores: 7
     ),
 )
 _GRIDS = re.compile(r"shard-?grid \((?P<grid>\d+x\d+)[^)]*\) exceeds compute grid \((?P<room>\d+x\d+)\)", re.IGNORECASE)
-_CHEAP = re.compile(r"shard|gridshape", re.IGNORECASE)
+_SMALL_SHARD = re.compile(
+    r"Cannot (?:set|grow) circular buffer (?:size )?to (?P<need>\d{1,12}).{0,40}?\blarger than (?:the )?associated dynamically"
+    r" allocated L1 buffer (?:bank )?(?:of )?size (?:of )?(?P<room>\d{1,12})",
+    re.IGNORECASE,
+)
+_CHEAP = re.compile(r"shard|gridshape|dynamically", re.IGNORECASE)
 _MORE = re.compile(r"exceed|more .{1,40}than|>|only|too (?:many|few)|not fit|not enough|<=", re.IGNORECASE)
 
 
@@ -33,14 +39,14 @@ def refusal(verdict: Verdict) -> Verdict:
     message = verdict.message
     if verdict.status is not Status.ERROR or not _CHEAP.search(message):
         return verdict
-    found = next((match for regex in _OF_TTNN if (match := regex.search(message))), None)
+    found = next((match for regex in (*_OF_TTNN, _SMALL_SHARD) if (match := regex.search(message))), None)
     if found is not None:
         return replace(verdict, status=Status.UNSUPPORTED, message=message[found.start() :])
     return replace(verdict, status=Status.UNSUPPORTED) if _counts(message) and _MORE.search(message) else verdict
 
 
 def plain_words(message: str) -> str:
-    """Returns how many shards are too many for what, "" where the message lacks either count.
+    """Returns how many shards are too many for what, or how large they are, "" where the message lacks either figure.
 
     >>> plain_words("Number of shards along width 8 must not exceed number of cores 7")
     '8 shards along the width for 7 cores (of a tensor in DRAM: banks)'
@@ -48,6 +54,9 @@ def plain_words(message: str) -> str:
     grids = _GRIDS.search(message)
     if grids is not None:
         return f"shards on {grids['grid']} cores of a grid of {grids['room']}"
+    small = _SMALL_SHARD.search(message)
+    if small is not None:
+        return f"a program's buffer of {int(small['need']):,} B for a shard of {int(small['room']):,} B"
     counts = _counts(message)
     if counts is None:
         return ""

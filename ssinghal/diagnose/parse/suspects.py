@@ -27,7 +27,8 @@ _NOT = r"(?:\b(?:can|could|do|does|did|will|would)(?: ?not|n['\u2019]?t)|\bcan['
 _LACK = (
     r"(?:\bnot enough\b|\binsufficient\b|\bno (?:more |free |available )*(?:space(?! left on device)|room|memory)\b"
     r"|\br[au]n(?:s|ning)? out\b"
-    r"|\btoo (?:small|large|big|much)\b|\bbut only\b|\bneeds? [^;]{1,40}?\bbut\b|\bonly [^;]{0,40}?\b(?:available|free|left)\b"
+    r"|\btoo (?:small|large|big|much)\b|\bbut only\b|\bneeds? [^;]{1,40}?\b(?:but|has|have)\b"
+    r"|\bonly [^;]{0,40}?\b(?:available|free|left)\b"
     rf"|{_NOT} (?:be )?(?:alloc\w*|reserve|place|fit)|\ballocation (?:\w+ ){{0,4}}?fail|\bfailed (?:\w+ )?allocation"
     r"|\bnot fit\b"
     r"|\bexceed(?:s|ed|ing)?\b|\boverflow(?:s|ed)?\b|\bbeyond\b|\b(?:larger|greater|bigger) than\b|\bclash(?:es|ed)?\b"
@@ -40,7 +41,8 @@ _LOOKS = re.compile(
     r"|\bRESOURCE_EXHAUSTED\b|\bno (?:more |free |available )+memory\b|\b(?:not enough|insufficient) memory\b"
     r"|(?<![\w./=-])(?-i:OOM)(?:s|ed|'d|ing)?(?![\w/=]|-\w| killer)"
     r"|\b(?:got|gets?|hit|hits|ran into|caused?|causes|with|an?|L1|DRAM) ooms?\b|\booms? (?:error|when|on|in|at|during|while)\b"
-    rf"|{_NOUN}{_NEAR}{_LACK}|{_LACK}{_NEAR}{_NOUN}|{_NOT} alloc\w*{_NEAR}(?:\bbuffer|\bbytes|\d ?B\b)",
+    rf"|{_NOUN}{_NEAR}{_LACK}|{_LACK}{_NEAR}{_NOUN}|{_NOT} alloc\w*{_NEAR}(?:\bbuffer|\bbytes|\d ?(?:[KMGTP]i?)?B\b)"
+    r"|\blow on (?:resource: )?memory\b",
     re.IGNORECASE,
 )
 # The mark of a line that reports an error.
@@ -60,7 +62,8 @@ _NEGATED = re.compile(
     r"\b(?:no|not|non|without|zero|never|avoids?|is(?: not|n't)|d(?:id|oes|o)(?: not|n't)|wo(?:n't)|will not)\b[ -]"
     r"(?:an? |any |L1 |DRAM |runs? |running |more |further |longer |being )*"
     r"(?:OOMs?\b|out[ -]of[ -]|memory (?:error|failure|leak)|exceed|beyond|overflow|clash|larger than|greater than)"
-    r"|\bno memory ran out\b|\b(?:must|can|may|should|shall)(?: ?not|n't) (?:be )?(?:exceed|larger|greater|bigger)",
+    r"|\bno memory ran out\b|\bnumber of (?:\w+ )?(?:buffers|CBs|DFBs|banks|cores)\b"
+    r"|\b(?:must|can|may|should|shall)(?: ?not|n't) (?:be )?(?:exceed|larger|greater|bigger)",
     re.IGNORECASE,
 )
 _GPU = re.compile(r"\b(?:CUDA|HIP|ROCm|XPU|MPS backend)\b")
@@ -105,6 +108,11 @@ def _quoted(text: str) -> Verdict | None:
     return None
 
 
+def may_be_about_memory(text: str) -> bool:
+    """Returns whether a line has a word of memory: a cheap test that most lines of a log do not pass."""
+    return any(map(text[:LINE_CHARS].lower().__contains__, _WORDS))
+
+
 def understood(verdict: Verdict, *, raised: bool = True) -> tuple[Verdict, bool]:
     """Returns what the words of an error that no table has are, and whether they are a suspect.
 
@@ -112,8 +120,7 @@ def understood(verdict: Verdict, *, raised: bool = True) -> tuple[Verdict, bool]
     they look like a memory failure. ``raised``: they are the message of an error, or marked as one.
     """
     text = verdict.message[:LINE_CHARS]
-    lower = text.lower()
-    if verdict.status is not Status.ERROR or not any(word in lower for word in _WORDS):
+    if verdict.status is not Status.ERROR or not may_be_about_memory(text):
         return verdict, False
     if _PASSED.search(text) or (not raised and _CODE.match(text)):
         return verdict, False
