@@ -23,7 +23,7 @@ SECONDS = 8.0  # for changes
 def report_run(folder: Path, exit_code: int, device: DeviceRequest) -> None:
     """Prints which call of a program that failed ran out of memory, and what makes it fit; or where it crashed.
 
-    One that handled its memory failures and ended well is not reported.
+    Of one that handled its memory failures these are only noted.
     """
     if not any(file.stat().st_size for file in folder.iterdir()) and exit_code < 128:
         return
@@ -45,8 +45,8 @@ def report_run(folder: Path, exit_code: int, device: DeviceRequest) -> None:
         output.print([f"{len(ended) - SHOWN:,} more calls ran out of memory"])
     crash = text.crash_lines(run, exit_code, version) if exit_code else []
     output.print(crash or text.capture_lines(run, version))
-    if exit_code and run.failures and not (ended or crash):
-        output.print(text.handled_lines(run.failures[-1], exit_code))
+    if not (ended or crash):
+        output.print(text.handled_lines(run.failures, exit_code))
 
 
 def _tried(failure: OwnFailure, device: DeviceRequest) -> list[str]:

@@ -580,6 +580,7 @@ def _reading(reader: _Reader, name: str, lines: Lines, module_file: Module | Non
     module = (module_file.operations if module_file else ()) or reader.module.operations()
     failures = [replace(failure, boards=reader.boards | boards_named(failure.test)) for failure in reader.failures.all]
     failures += reader.own_reports.without_message(failures)
+    failures = [reader.own_reports.placed(failure) for failure in failures]
     places = list(map(Places(module).of, (failure.operation for failure in failures)))
     for i, (failure, place) in enumerate(zip(failures, places, strict=True)):
         if failure.operation is not None and place.at is not None:

@@ -47,6 +47,8 @@ class ArgumentWriter:
             return {"tensor": next(self._operands)}
         if value is self._device:
             return {"device": True}
+        if isinstance(value, self._module.Shape):
+            return list(value)
         if not depth:
             return {"unknown": repr(value)[:_TEXT]}
         if kind is list:

@@ -15,7 +15,9 @@ from ssinghal.catalog.recorded.profile_records import entries
 from ssinghal.core.boards import load_board
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.tensors import Board
 from ssinghal.device.error_patterns import translate_error
+from ssinghal.diagnose.failed_call.placed_tensor import placed_case
 from ssinghal.errors import HarnessError, InvalidCase
 from ssinghal.profile.failure import Failure, Role, explain
 from ssinghal.profile.model import Profile, Site
@@ -84,7 +86,7 @@ def read_own_run(folder: Path, board: str) -> OwnRun:
 
 def _read(file: Path, board: str, run: OwnRun) -> None:
     replay, named = Replay(), dict[int, Any]()
-    cases = _cases(file, board)
+    calls, chips = _calls(file), load_board(board)
     failures: dict[int, OwnFailure] = {}
     for record in _records(file):
         kind = record["k"]
@@ -101,7 +103,7 @@ def _read(file: Path, board: str, run: OwnRun) -> None:
             failure = OwnFailure(record["name"], named[record["stack"]], verdict, record["test"])
             if kind == "call":
                 replay.read(record)
-                failure = replace(failure, case=next(cases))
+                failure = replace(failure, case=_case(next(calls), verdict, chips))
             if verdict.status is Status.OOM:
                 failures[record["n"]] = _explained(failure, replay.profile) if kind == "call" else failure
         else:
@@ -116,17 +118,26 @@ def _records(file: Path) -> Iterator[Mapping[str, Any]]:
             yield json.loads(line)
 
 
-def _cases(file: Path, board: str) -> Iterator[Case | str]:
-    """Yields each call as a case, or why it is none."""
-    boards = [load_board(board)]
+def _calls(file: Path) -> Iterator[RecordedCall | str]:
+    """Yields each call, or why it cannot be read."""
     for entry in entries(file):
         if isinstance(entry, RecordedCall):
-            try:
-                yield case_of(entry, boards)
-            except InvalidCase as error:
-                yield str(error)
+            yield entry
         else:
             yield entry.reason if isinstance(entry, Refused) else str(entry)
+
+
+def _case(call: RecordedCall | str, verdict: Verdict, board: Board) -> Case | str:
+    """Returns a call as a case, or why it is none."""
+    if isinstance(call, str):
+        return call
+    try:
+        return case_of(call, [board])
+    except InvalidCase as error:
+        try:
+            return placed_case(call, verdict, board)
+        except InvalidCase:
+            return str(error)
 
 
 def _explained(failure: OwnFailure, profile: Profile) -> OwnFailure:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import sysconfig
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import format_bytes
 from ssinghal.diagnose.failed_call.own_run import Capture, OwnFailure, OwnRun
-from ssinghal.diagnose.parse.own_reports import HANDLED, MESSAGE, TRACES, call_line, crash_line, head
+from ssinghal.diagnose.parse.own_reports import HANDLED, MESSAGE, METHOD, TRACES, call_line, crash_line, head
 from ssinghal.errors import LINE_LIMIT, cut, printable
 from ssinghal.operators.case_words import probe_command, probe_words
 from ssinghal.profile.failure import Failure, Role
@@ -23,6 +24,7 @@ from ssinghal.profile.model import Site
 from ssinghal.profile.names import MEMORY_NAMES
 
 _CALLERS = 3
+_HANDLED = 3  # of the failures that a program handled
 _BEGIN, _END = "ttnn.begin_trace_capture", "ttnn.end_trace_capture"
 _FUNCTION = re.compile(r"\bttnn(?:\.[A-Za-z_]\w*)+(?=\()")
 _LIBRARIES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
@@ -31,7 +33,7 @@ _OWN = str(Path(__file__).parents[2]) + os.sep
 
 def failure_lines(failure: OwnFailure) -> list[str]:
     """Returns what ran out, the line of the program, what was resident, and the call in the words of ``probe``."""
-    name = failure.name or "ttnn.Tensor"
+    name = failure.name or METHOD
     lines = [head(name, failure.verdict, printable(failure.test)), *_place("at", failure.stack)]
     if failure.times > 1:
         lines.append(f"  {failure.times:,} times")
@@ -44,11 +46,18 @@ def failure_lines(failure: OwnFailure) -> list[str]:
     return lines
 
 
-def handled_lines(failure: OwnFailure, exit_code: int) -> list[str]:
-    """Returns the lines of a failure that the program handled, with TTNN's message, which it need not have printed."""
-    message = MESSAGE + cut(printable(failure.verdict.message), LINE_LIMIT)
-    first, *rest = failure_lines(failure)
-    return [f"{HANDLED}{exit_code}:", first, message, *rest]
+def handled_lines(failures: Sequence[OwnFailure], exit_code: int) -> list[str]:
+    """Returns a note on failures that the program handled, with TTNN's message, which it need not have printed."""
+    if not failures:
+        return []
+    count = sum(failure.times for failure in failures)
+    ended = f", and ended with exit code {exit_code}" if exit_code else ""
+    more = f"; the last {_HANDLED}" if len(failures) > _HANDLED else ""
+    lines = [f"{HANDLED}{count:,} call{'' if count == 1 else 's'} that ran out of memory{ended}{more}:"]
+    for failure in failures[-_HANDLED:]:
+        first, *rest = failure_lines(replace(failure, explained=None))
+        lines += [first, MESSAGE + cut(printable(failure.verdict.message), LINE_LIMIT), *rest]
+    return lines
 
 
 def remedy_line(failure: OwnFailure, board: str, release: str) -> list[str]:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.device.error_patterns import translate_error
-from ssinghal.diagnose.model import Failure
+from ssinghal.diagnose.model import Failure, PythonCall
 from ssinghal.errors import LINE_LIMIT, cut
 
 MARK = "ssinghal: "  # before each line of a report
 RAN_OUT = " ran out of memory: "
 COMMAND = "ssinghal probe "
 CRASHED = "native code ended the program"
-HANDLED = "the program handled a memory failure, and ended with exit code "
+HANDLED = "the program handled "
 TRACES = "the virtual device captures and replays no traces: ssinghal exec --no-trace runs the program without"
+METHOD = "ttnn.Tensor"  # in place of the name of a method
 MESSAGE = "  TTNN: "  # before TTNN's message, which the program has not printed
 # Both lines have the name of the function, and so the anchor of what is read of a large log.
 _HEAD = re.compile(r"(?P<name>ttnn\.\S{1,200})" + RAN_OUT + r"(?P<sentence>.{1,600}?)(?: in test (?P<test>\S{1,400}))?$")
 _CALL = re.compile(r"  the call of ttnn\.\S{1,200}: " + COMMAND + r"(?P<words>.{1,4000})$")
+_PLACE = re.compile(r"  at (?P<where>\S.{0,400}?:\d{1,7}) \(.{1,200}?\)(?:: (?P<source>.{1,500}))?$")
 _CRASH = re.compile(CRASHED + r"(?: by (?P<signal>SIG[A-Z]{2,8}))?(?: of .{1,300}?)?: no memory verdict$")
 _KNOWN = 1_000  # reports
 
@@ -47,6 +49,7 @@ class OwnReports:
     calls: dict[str, str] = field(default_factory=dict)
     _lines: dict[str, int] = field(default_factory=dict)
     _last: str = ""
+    _places: dict[str, tuple[str, PythonCall | None]] = field(default_factory=dict)  # the function of TTNN, and its line
     _messages: dict[str, Verdict] = field(default_factory=dict)
     _crashes: dict[int, list[str]] = field(default_factory=dict)  # by line: signal, and the lines of the report
     _crash: int = 0
@@ -66,6 +69,7 @@ class OwnReports:
             self._last = found["sentence"]
             if len(self._lines) < _KNOWN:
                 self._lines.setdefault(self._last, number)
+                self._places.setdefault(self._last, (found["name"], None))
         elif crash is not None and len(self._crashes) < _KNOWN:
             self._crash = number
             self._crashes[number] = [crash["signal"] or ""]
@@ -80,8 +84,17 @@ class OwnReports:
             return
         elif words.startswith(MESSAGE):
             self._messages[self._last] = translate_error("RuntimeError", words.removeprefix(MESSAGE))
+        elif (place := _PLACE.match(words)) is not None:
+            name, _ = self._places[self._last]
+            self._places[self._last] = name, PythonCall(place["where"], place["source"] or "")
         elif call is not None:
             self.calls.setdefault(self._last, call["words"])
+
+    def placed(self, failure: Failure) -> Failure:
+        """Returns a failure with the function and the line that a report has for it, where the text lacks them otherwise."""
+        name, call = self._places.get(cut(sentence(failure.verdict), LINE_LIMIT), ("", None))
+        functions = (name.removeprefix("ttnn."),) if name not in ("", METHOD) else ()
+        return replace(failure, functions=failure.functions or functions, call=failure.call or call)
 
     def without_message(self, failures: Sequence[Failure]) -> list[Failure]:
         """Returns what the reports state where the text lacks it otherwise: what ran out, and crashes."""
