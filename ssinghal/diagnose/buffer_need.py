@@ -22,10 +22,11 @@ class BufferNeed:
     """The numbers of the message, per bank except ``total_bytes``; None where the text lacks them.
 
     ``fragmented``: a bank has enough free bytes, but in no single block. ``owner``: the tensors of the call that have exactly
-    these bytes; "" where none has. ``owner_sought``: the call's tensors are known. ``resident_bytes``: per bank, allocated
-    before the call, without its operands; None where those are unknown or incomplete. ``l1_small_size``: of an L1_SMALL buffer,
-    a region with room for it. ``empty_banks``: the smallest and the largest bank that is possible, where the message lacks it.
-    ``remarks``: on an L1_SMALL region, and what is odd about the numbers.
+    these bytes; "" where none has. ``owner_sought``: the call's tensors are known; ``owner_assumed``: but not the layout of
+    each. ``resident_bytes``: per bank, allocated before the call, without its operands; None where those are unknown or
+    incomplete. ``l1_small_size``: of an L1_SMALL buffer, a region with room for it. ``empty_banks``: the smallest and the
+    largest bank that is possible, where the message lacks it. ``remarks``: on an L1_SMALL region, and what is odd about the
+    numbers.
     """
 
     memory: BufferType
@@ -39,6 +40,7 @@ class BufferNeed:
     fragmented: bool = False
     owner: str = ""
     owner_sought: bool = False
+    owner_assumed: bool = False
     resident_bytes: int | None = None
     l1_small_size: int | None = None
     empty_banks: tuple[int, int] | None = None
@@ -141,6 +143,11 @@ class BufferNeed:
     def _owner_lines(self) -> Iterator[str]:
         if self.owner:
             yield f"these are exactly the bytes of the {self.owner}"
+        elif self.memory is BufferType.L1_SMALL:
+            return  # tables of programs: neither operands nor results
+        elif self.owner_sought and self.owner_assumed:
+            unknown = "in the layouts that the text has or TTNN usually gives them"
+            yield f"no operand or result of the call has these bytes {unknown}: it may be a temporary tensor of TTNN"
         elif self.owner_sought:
             yield "no operand or result of the call has these bytes: it is a temporary tensor of TTNN"
         if self.resident_bytes is not None:
@@ -184,6 +191,7 @@ def buffer_need(
         fragmented=not is_small and is_fragmented(verdict),
         owner=" or ".join(owners),
         owner_sought=bool(tensors),
+        owner_assumed=not placed,
         resident_bytes=resident,
         l1_small_size=sufficient_size(verdict) if is_small else None,
         empty_banks=_empty_banks(verdict, memory, fingerprint),

@@ -101,9 +101,14 @@ class Explanation:
         facts = self.program or self.buffer
         return [
             *(facts.lines() if facts else (self.headline, *other_lines(self.verdict))),
-            *(line for tensor in self.tensors for line in tensor.lines()),
+            *(line for tensor in self._tensors_that_matter for line in tensor.lines()),
             *self.fingerprint.lines(),
         ]
+
+    @property
+    def _tensors_that_matter(self) -> tuple[Tensor, ...]:
+        """The call's tensors, but not for an L1_SMALL region: it has tables of programs, and no operand is in it."""
+        return () if self.buffer is not None and self.buffer.memory is BufferType.L1_SMALL else self.tensors
 
     def to_json(self) -> dict[str, Any]:
         """Returns all numbers as plain values."""

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from ssinghal.core.record import Resource, Status, Verdict
-from ssinghal.core.tensors import DType
+from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, TensorSpec
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.explanation import Explanation, explain
-from ssinghal.diagnose.model import Failure
+from ssinghal.diagnose.model import Failure, MlirValue, Operation
 from ssinghal.diagnose.odd_figures import signed
 from ssinghal.diagnose.small_region import sufficient_size
 
@@ -425,3 +425,26 @@ def test_a_text_that_ends_at_the_banks_shows_what_the_fullest_needs_at_least() -
     text = text_of(Verdict(Status.OOM, Resource.L1_BUFFER, total_bytes=50_000_000, banks=48))
     assert "of the text: bytes requested 50,000,000, banks 48" in text
     assert "the fullest bank needs at least 1,041,667 B" in text
+
+
+# ---- the call's tensors ----
+
+
+def pooled(known_layout: bool) -> Operation:
+    spec = TensorSpec((1, 1, 76_800, 64), DType.BFLOAT16, Layout.TILE, MemoryConfig(BufferType.DRAM))
+    value = MlirValue("%1", spec, known_layout=known_layout)
+    return Operation("ttnn.max_pool2d", (value,), (value,))
+
+
+def test_a_table_of_a_program_is_no_tensor_of_the_call() -> None:
+    explanation = explain(Failure(buffer("L1_SMALL", 64, 19_808, 65_536), line=1, operation=pooled(True)))
+    assert explanation.tensors
+    text = "\n".join(explanation.lines())
+    assert "temporary" not in text
+    assert "input 1" not in text
+
+
+@pytest.mark.parametrize(("known", "says"), [(True, "it is a temporary"), (False, "it may be a temporary")])
+def test_a_temporary_tensor_is_certain_only_where_all_layouts_are_known(known: bool, says: str) -> None:
+    failure = Failure(buffer("L1", 64, 780_800, 1_331_936), line=1, operation=pooled(known))
+    assert any(says in line for line in explain(failure).lines())
