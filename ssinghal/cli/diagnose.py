@@ -72,6 +72,7 @@ def diagnose(
     from ssinghal.diagnose.log_reader import read_log
     from ssinghal.diagnose.pipeline import diagnose_failures
     from ssinghal.diagnose.replay_pools import ReplayPools
+    from ssinghal.diagnose.unknown_call import ways_to_know
     from ssinghal.remedy.search import Budget
 
     if str(log) == str(module) == "-":
@@ -100,6 +101,8 @@ def diagnose(
     if more:
         memory = sum(failure.verdict.resource is not None for failure in more)
         print_lines(["", f"{len(more):,} more failures, {memory:,} of them of memory, were only counted: --most N explains N"])
+    if ways := ways_to_know(diagnoses):
+        print_lines(["", *ways])
     if as_json:
         failures = [text.as_json(diagnosis) for diagnosis in diagnoses]
         head = {"log": str(log), "lines": reading.lines, "remarks": reading.remarks}

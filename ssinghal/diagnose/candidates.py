@@ -33,8 +33,9 @@ from ssinghal.core.tensors import (
 )
 from ssinghal.diagnose.chips import core_ranges
 from ssinghal.diagnose.fingerprint import Fingerprint, memory_of
+from ssinghal.diagnose.program_contents import LAYOUT_CHANGES
 from ssinghal.diagnose.source_calls import SourceCall
-from ssinghal.diagnose.ttnn_functions import operators_calling
+from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import make_case
 from ssinghal.operators.binding import specs_of
@@ -109,7 +110,7 @@ def candidates(
     """
     board = fingerprint.board(verdict)
     results_only = bool(functions)  # the operands of a function exist before it is called
-    search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, fingerprint)) if board else None
+    search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, fingerprint, functions)) if board else None
     if search is None or limit < 1:
         return []
     known = () if fingerprint.sharded else _catalogs() if catalogs is None else catalogs  # their tensors are not in shards
@@ -282,8 +283,14 @@ class _Columns:
     widths: Mapping[int, tuple[DType, DType]]
 
     @classmethod
-    def of(cls, verdict: Verdict, fingerprint: Fingerprint) -> _Columns | None:
+    def of(cls, verdict: Verdict, fingerprint: Fingerprint, functions: Sequence[str]) -> _Columns | None:
+        """Returns None where nothing points to a change of layout: another function, or the first core alone, which has a part
+        in every program.
+        """
         ranges = core_ranges(verdict.cores)
+        changes = any(name.removeprefix(PREFIX) in LAYOUT_CHANGES for name in functions)
+        if not changes and (functions or ranges == [((0, 0), (0, 0))]):
+            return None
         if not verdict.ends_at_address or verdict.program_bytes is None or len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
             return None
         (column, row), rows = ranges[0][0], {load_board(name).grid[1] for name in fingerprint.boards[:1]}  # the likeliest

@@ -182,9 +182,8 @@ def _with_candidates(diagnosis: Diagnosis) -> Diagnosis:
         *(source_calls(failure.call, memory, failure.arguments) if failure.call else ()),
         *calls_on(operands, functions, memory, texts),
     ]
-    sought = functions or failure.mentioned
-    evidence = Evidence.of(failure, sought)
-    by_bytes = candidates(failure.verdict, fingerprint, MAX_SOUGHT, functions=sought, supports=evidence.supports)
+    evidence = Evidence.of(failure, functions or failure.mentioned)
+    by_bytes = candidates(failure.verdict, fingerprint, MAX_SOUGHT, functions=functions, supports=evidence.supports)
     return replace(
         diagnosis,
         shapes=tuple(matching_shapes(failure.shapes, failure.verdict, fingerprint.board(failure.verdict))),

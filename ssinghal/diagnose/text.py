@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ssinghal.core.case import call_text
-from ssinghal.core.record import Resource, sentence
-from ssinghal.core.tensors import BufferType
+from ssinghal.core.record import sentence
 from ssinghal.diagnose.candidates import Candidate
-from ssinghal.diagnose.kernel_config import is_on_ethernet_core
-from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS
 from ssinghal.diagnose.model import Failure, FailureKind, Operation
-from ssinghal.diagnose.pipeline import MAX_CANDIDATES, MAX_LATER, Diagnosis, requested_memory
+from ssinghal.diagnose.pipeline import MAX_LATER, Diagnosis
 from ssinghal.diagnose.replay import LiveSource, Replay
-from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
+from ssinghal.diagnose.ttnn_functions import PREFIX
+from ssinghal.diagnose.unknown_call import unknown_call_lines
 from ssinghal.operators.case_words import probe_command
 from ssinghal.remedy.text import RemedyReport, to_json
 from ssinghal.remedy.text import lines as remedy_lines
@@ -110,47 +105,7 @@ def _call_lines(diagnosis: Diagnosis) -> list[str]:
         without = f" (without {', '.join(diagnosis.left_out)}: program buffers may differ)" if diagnosis.left_out else ""
         command = [] if diagnosis.case_given else [f"  {probe_command(diagnosis.case)}"]
         return [f"call: {call_text(diagnosis.case)}{without}", *command]
-    out = [f"call: unknown; {diagnosis.why_no_case}", *_candidate_lines(diagnosis)]
-    functions, verdict = diagnosis.functions, diagnosis.failure.verdict
-    if verdict.resource not in (Resource.HOST, Resource.TRACE_BUFFER) and not is_on_ethernet_core(verdict):
-        words = "".join(f" {shlex.quote(word)}" for word in diagnosis.arguments.words()) if diagnosis.arguments else ""
-        if diagnosis.arguments and diagnosis.arguments.left_out:
-            out.append(f"arguments that are not carried: {'; '.join(diagnosis.arguments.left_out)}")
-        quote = '"' if "'" in words else "'"
-        call = f"{quote}{_call_to_specify(functions)}{words}{quote}"
-        out.append(f"specify the call with --call {call} (as for ssinghal probe)")
-        out += _ways_to_know(functions)
-    return out
-
-
-def _candidate_lines(diagnosis: Diagnosis) -> list[str]:
-    out, count, functions = [], diagnosis.candidate_count, diagnosis.functions
-    if in_text := [c for c in diagnosis.candidates if c.sizes_from]:
-        out += ["candidates, not proven: calls with sizes of the text", *(f"  {c.line()}" for c in in_text)]
-    if of_models := [c for c in diagnosis.candidates if not c.sizes_from and not c.by_arithmetic]:
-        more = f", {MAX_CANDIDATES} of {count} calls" if count > MAX_CANDIDATES else ""
-        out += [f"candidates, not proven: what requests exactly these bytes{more}", *(f"  {c.line()}" for c in of_models)]
-    out += [shape.line() for shape in diagnosis.shapes]
-    if not diagnosis.shapes and (tensors := [c.description for c in diagnosis.candidates if c.by_arithmetic]):
-        out.append(f"by arithmetic alone, these bytes may be {', or '.join(tensors)}")
-    if functions and not count and not in_text and requested_memory(diagnosis) in (BufferType.L1, BufferType.DRAM):
-        out.append(f"no call of the catalogs to {' or '.join(functions)} requests these bytes")
-    return out
-
-
-def _ways_to_know(functions: Sequence[str]) -> Iterator[str]:
-    """Yields what shows the call the next time. Checked in TTNN's wheels, in which TT_LOGGER_LEVEL=debug shows no calls."""
-    yield "to know the call: ssinghal exec -- python PROGRAM shows which one fails, with its tensors"
-    if not functions:
-        settings = json.dumps({"enable_fast_runtime_mode": False, "enable_logging": True})
-        yield f"  or log each function of TTNN before it runs: TTNN_CONFIG_OVERRIDES={shlex.quote(settings)}"
-    yield "  or, of tt-xla and tt-forge, each operation with its tensors: TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG"
-
-
-def _call_to_specify(functions: Sequence[str]) -> str:
-    name = functions[0].removeprefix(PREFIX) if functions else ""
-    operators = [OP_MAPPINGS[name].operator] if name in OP_MAPPINGS else sorted(operators_calling(name))
-    return f"{operators[0] if len(operators) == 1 else 'OPERATOR'} SHAPE … --memory dram|l1"
+    return unknown_call_lines(diagnosis)
 
 
 def _replays(diagnosis: Diagnosis) -> list[str]:

@@ -9,9 +9,10 @@ import pytest
 
 from ssinghal.core.tensors import DType, TensorSpec
 from ssinghal.device.error_patterns import translate_error
-from ssinghal.diagnose.model import Failure, LogReading, PrintedShape
+from ssinghal.diagnose.model import Failure, LogReading, PrintedShape, PythonCall
 from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
 from ssinghal.diagnose.text import explanation_lines
+from ssinghal.diagnose.unknown_call import ways_to_know
 from ssinghal.operators.binding import specs_of
 
 # 16,640 tiles of 2,048 B, which 38 calls of several models request.
@@ -76,13 +77,43 @@ def test_a_buffer_in_shards_is_no_tensor_of_a_catalog() -> None:
     assert names(diagnosed(text, functions=("add", "relu", "silu"))) == set()
 
 
-def test_what_shows_the_call_next_time_is_stated_where_it_is_unknown() -> None:
-    lines = explanation_lines(diagnosed(BYTES))
-    assert any(line.startswith("to know the call: ssinghal exec -- python ") for line in lines)
-    assert any(
-        'TTNN_CONFIG_OVERRIDES=\'{"enable_fast_runtime_mode": false, "enable_logging": true}\'' in line for line in lines
-    )
-    assert not any("TTNN_CONFIG_OVERRIDES" in line for line in explanation_lines(diagnosed(BYTES, functions=("add",))))
+def test_what_shows_the_calls_next_time_is_stated_once() -> None:
+    unknown, named = diagnosed(BYTES), diagnosed(BYTES, functions=("add",))
+    assert [line.partition(":")[0] for line in ways_to_know([unknown, named])] == [
+        "to know the call next time",
+        "  or log each function of TTNN before it runs",
+        "  or, of tt-xla and tt-forge, each operation with its tensors",
+    ]
+    assert not any("before it runs" in line for line in ways_to_know([named]))
+    assert not any("to know" in line for line in explanation_lines(unknown))
+
+
+ON_ETHERNET = "Program size (25680) too large for kernel config buffer (25600) on ACTIVE_ETH"
+
+
+@pytest.mark.parametrize("text", ["std::bad_alloc", "TT_FATAL @ a.cpp:1: false", ON_ETHERNET])
+def test_what_no_call_makes_different_needs_none(text: str) -> None:
+    assert ways_to_know([diagnosed(text)]) == []
+
+
+def test_cores_that_the_source_states_may_be_left_out() -> None:
+    """core_grid is a name that the text has no value of; transpose_a is no choice of TTNN's."""
+    grown = "grow to 1721472 B which is beyond max L1 size of 1499136 B"
+    text = f"Statically allocated circular buffers on core range [0-0 - 7-7] {grown}"
+    source = "c = ttnn.matmul(a, b, transpose_a=True, core_grid=grid)"
+    lines = explanation_lines(diagnosed(text, functions=("matmul",), call=PythonCall("mm.py:12", source)))
+    assert "not tested, as the call is unknown: without core_grid TTNN chooses cores and program itself" in lines
+    free = source.replace(", core_grid=grid", "")
+    lines = explanation_lines(diagnosed(text, functions=("matmul",), call=PythonCall("mm.py:12", free)))
+    assert not any("not tested" in line for line in lines)
+
+
+def test_a_program_on_the_first_core_alone_is_no_change_of_layout() -> None:
+    """2,463,520 - 104,224 B are 576 pairs of tiles of 2,048 B: as any program's bytes may be by chance."""
+    text = "Statically allocated circular buffers on core [0-0] grow to 2463520 B which is beyond max L1 size of 1499136 B"
+    assert not any("by arithmetic" in line for line in explanation_lines(diagnosed(text)))
+    assert any("by arithmetic" in line for line in explanation_lines(diagnosed(text, functions=("untilize",))))
+    assert not any("by arithmetic" in line for line in explanation_lines(diagnosed(text, functions=("matmul",))))
 
 
 # Shapes that the text prints near the message --------------------------------------------------------------------------------
