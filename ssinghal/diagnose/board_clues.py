@@ -15,11 +15,11 @@ from ssinghal.diagnose.chips import (
     Core,
     are_galaxy_workers,
     chips_in_words,
-    chips_of,
     core_ranges,
 )
 
 GRAYSKULL_CORES = (12, 10)
+CORES = {"wormhole_b0": 8 * 10, "blackhole": 14 * 10}  # of the chip, before any is harvested or kept for dispatch
 
 
 def arches_of(verdict: Verdict, memory: BufferType | None) -> list[str]:
@@ -35,7 +35,7 @@ def arches_of(verdict: Verdict, memory: BufferType | None) -> list[str]:
         is_small = verdict.bank_bytes <= largest["wormhole_b0"]
         return ["wormhole_b0"] if is_small else ["blackhole"] if verdict.bank_bytes <= largest["blackhole"] else []
     if memory is BufferType.L1 and verdict.banks is not None:
-        current = [arch for arch in current if verdict.banks <= max(chip.l1_banks for chip in chips_of(arch))]
+        current = [arch for arch in current if verdict.banks <= CORES[arch]]
     if verdict.resource is Resource.CLASH and verdict.tensor_address is not None:
         return [arch for arch in current if verdict.tensor_address < L1_ENDS[arch]]
     if memory is BufferType.L1 and verdict.bank_bytes is not None:
@@ -105,7 +105,7 @@ def board_notes(verdict: Verdict, chips: Sequence[Chip], arch: str) -> Iterator[
         yield "Llama and Qwen on a Wormhole Galaxy have such columns of cores as workers: a sub-device, not the complete grid"
     elif all(x or y for (x, y), _ in ranges) and ranges[0][0] != ranges[0][1]:
         yield "the cores do not begin at (0,0): a sub-device or a sub core grid, not the complete grid"
-    elif 0 < len(filled := [chip for chip in chips if chip.is_filled_by(ranges)]) < len(chips):
+    elif chips and chips[0].is_filled_by(ranges) and len(filled := [c for c in chips if c.is_filled_by(ranges)]) < len(chips):
         yield f"these are all cores of {chips_in_words(filled)}"
 
 

@@ -20,7 +20,7 @@ _ARCH_NAMES = {
 _ARCH_OF = {
     **dict.fromkeys(("wormhole", "n150", "n300", "t3k", "t3000"), "wormhole_b0"),
     **dict.fromkeys(("blackhole", "p100", "p150", "p300"), "blackhole"),
-    **dict.fromkeys(("grayskull", "e75", "e150"), "grayskull"),
+    "grayskull": "grayskull",
 }
 _NAMED = re.compile(rf"(?<![a-z0-9])({'|'.join(_ARCH_OF)})(?![0-9])", re.IGNORECASE)
 _NO_7X10 = (
@@ -124,9 +124,10 @@ def core_ranges(cores: str) -> list[tuple[Core, Core]]:
 
 
 def by_likelihood(chips: Sequence[Chip], ranges: Sequence[tuple[Core, Core]]) -> tuple[Chip, ...]:
-    """Returns the chips whose complete grid ``ranges`` are first, or those whose models are known to use these cores."""
+    """Returns the usual chips first, or those whose models are known to use these cores. A program on all cores of a small grid
+    may as well be on some of a larger one."""
     of_galaxy = are_galaxy_workers(ranges)
-    return tuple(sorted(chips, key=lambda chip: not (chip.is_filled_by(ranges) or (of_galaxy and chip.grid == (7, 10)))))
+    return tuple(sorted(chips, key=lambda chip: not (of_galaxy and chip.grid == (7, 10))))
 
 
 def are_galaxy_workers(ranges: Sequence[tuple[Core, Core]]) -> bool:

@@ -214,7 +214,7 @@ def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "
     evidence, against = [], []
     for clue in clues(verdict, regions, dated):
         narrowed = tuple(match for match in matches if match.is_in(clue.allowed))
-        if not narrowed and not clue.is_weak:
+        if matches and not narrowed and not clue.is_weak:
             against.append(clue.by)
         elif 0 < len(narrowed) < len(matches):
             evidence.append(clue.by)
