@@ -54,11 +54,11 @@ def cause_line(sides: Sequence[Side], bounds: Sequence[Side] = ()) -> str:
             f" only {need}, {program} of what a core has"
         )
     if all(side.tensors_bytes * 100 <= SMALL * side.room_bytes for side in possible):
-        return f"the program takes up the core: its buffers need {program} of what one has, the tensors reach over {tensors}"
+        return f"the program takes up the core: its buffers need {program} of what one has, the tensors take the top {tensors}"
     if all(side.program_bytes <= side.room_bytes for side in possible):
         return (
-            f"together they exceed a core, neither does alone: the program needs {program} of what one has, the tensors reach"
-            f" over {tensors} and leave {left}"
+            f"together they exceed a core, neither does alone: the program needs {program} of what one has, the tensors take"
+            f" the top {tensors} and leave {left}"
         )
     return ""
 

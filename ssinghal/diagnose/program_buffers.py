@@ -115,9 +115,13 @@ class ProgramBuffers:
             bases = sorted(need.base_bytes or 0 for need in self.needs)
             size = f"{sizes[0]:,} B" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,} B"
             base = f"{bases[0]:,} B" if len(bases) == 1 else f"{bases[0]:,} to {bases[-1]:,} B"
-            yield f"program buffers alone: {size}, as TTNN reserves {base}"
-            if self.unknown_bases:
-                yield f"other builds fit too, and what they reserve is not known: {', '.join(self.unknown_bases)}"
+            if not self.unknown_bases:
+                yield f"program buffers alone: {size}, as TTNN reserves {base}"
+                return
+            builds = list(dict.fromkeys(need.build.name for need in self.needs if need.build))
+            names = builds[0] if len(builds) == 1 else "the builds known here"
+            yield f"program buffers alone: {size} if TTNN reserves {base} ({names})"
+            yield f"other builds fit too, and what they reserve is not known: {', '.join(self.unknown_bases)}"
 
     def _cause(self) -> str:
         if not self.is_address or self.limit_bytes is None or self.end_bytes <= self.limit_bytes:

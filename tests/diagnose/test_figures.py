@@ -207,7 +207,7 @@ def test_a_tiny_program_is_not_the_cause() -> None:
 def test_a_program_that_takes_up_the_core_is_not_blamed_on_tensors() -> None:
     """1,563,264 - 111,744 = 1,451,520 of 1,461,120 B (99.3 %); above the tensor are 9,792 B (0.7 %)."""
     text = text_of(clash(1_563_072, 1_563_264))
-    assert "the program takes up the core: its buffers need 99.3 % of what one has, the tensors reach over 0.7 %" in text
+    assert "the program takes up the core: its buffers need 99.3 % of what one has, the tensors take the top 0.7 %" in text
 
 
 def test_a_program_that_exceeds_a_core_needs_no_tensor_to_fail() -> None:
