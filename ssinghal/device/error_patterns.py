@@ -33,14 +33,14 @@ class Pattern:
 
 
 # What a log or an issue has in place of figures that must not be known.
-_MASK = r"<(?:num|number|n|int|redacted|hidden|x+)>|\[(?:num|number|redacted|hidden)\]|[X*#]{2,20}"
+_MASK = r"<[A-Za-z]\w{0,11}>|\[(?:num|number|redacted|hidden)\]|[X*#]{2,20}"
 _NUMBER = rf"(?:\d{{1,3}}(?:[,_']\d{{3}}){{1,6}}(?!\d)|\d{{1,3}}(?:[ \u00a0\u202f]\d{{3}}){{1,6}}(?= ?B)|\d{{1,20}}|{_MASK})"
 _INDEX = rf"(?:\d{{1,4}}|{_MASK})"
 # As printed by 0.66, by releases since, and by people.
 _CORE = rf"(?:\(x ?= ?{_INDEX}, ?y ?= ?{_INDEX}\)|{_INDEX}-{_INDEX}|\({_INDEX}, ?{_INDEX}\))"
 _RANGE = rf"\[?{_CORE} ?(?:-|to|\.\.|\u2013) ?{_CORE}\]?|\[{_CORE}\]"
 _TOKENS = {
-    "cores": rf"\{{?(?:{_RANGE})(?:, (?:{_RANGE}))*\}}?|{_CORE}",
+    "cores": rf"\{{?(?:{_RANGE})(?:, (?:{_RANGE}))*\}}?|{_CORE}|\[?<[a-z_ ]{{1,20}}>\]?",
     "buffer_kind": "circular|dataflow|CB|DFB|staging",
     "mask": _MASK,
     "one": f"(?:1|{_MASK})",  # of "L1"

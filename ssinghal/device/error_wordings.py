@@ -61,7 +61,7 @@ OUT_OF_MEMORY: Mapping[Resource, Mapping[str, str]] = {
     },
     # The content of a program besides buffers: arguments, semaphores, code.
     Resource.KERNEL_CONFIG: {
-        "kernel config": r"Program size \({program_bytes}\) too large for kernel config buffer \({limit_bytes}\) on \w+"
+        "kernel config": r"Program size \({program_bytes}\) too large for kernel config buffer \({limit_bytes}\)(?: on \w+)?"
         r"(?:, \d+ B over:.{0,1500}? text-sizing group, cores {cores})?",
         "kernel config ring": r"hybrid_routed_expert_ffn needs the device opened with worker_l1_size <= \d+ .{1,60}? the union"
         r" program's kernel config does not fit the kernel-config ring",
@@ -207,5 +207,5 @@ PLACEMENTS = {
     "shards": r"Number of shards along (?:height|width)(?: {n})? must not exceed (?:number of|core grid) \w",
     "shards of a mesh": r"The sharded tensor does not fit on the Mesh\. Num shards in buffer {n}, Num Devices {n}",
     "shards without a message": r"num_shards(?:_along_\w{1,20})? <= (?:num_cores|\w*grid\.[\w().]{1,30})$",
-    "shards, in a compiler": r"Assertion \W?gridShape\[0\] <= workerGridVolume\W? failed|\w{1,20}Sharded shard count {n} ex",
+    "shards, in a compiler": r"Assertion \W?gridShape\[0\] <= workerGridVolume\W? failed",
 }

@@ -10,29 +10,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ssinghal.core.json_values import plain
-from ssinghal.core.record import Verdict, sentence
+from ssinghal.core.record import Verdict
 from ssinghal.core.sharding import complete
-from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, BufferType, Layout, TensorSpec, format_bytes, format_shape
-from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need, is_fragmented
-from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of, memory_of
-from ssinghal.diagnose.model import Failure, FailureKind, MlirValue, Operation
+from ssinghal.core.tensors import TILE_EDGE, TILE_ELEMENTS, Board, Layout, TensorSpec, format_bytes, format_shape
+from ssinghal.diagnose.buffer_need import BufferNeed, buffer_need
+from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of
+from ssinghal.diagnose.headlines import headline, refusal_lines
+from ssinghal.diagnose.model import Failure, MlirValue, Operation
 from ssinghal.diagnose.other_resources import other_lines
-from ssinghal.diagnose.parse.crashes import KILL_SIGNAL
-from ssinghal.diagnose.parse.refused_shards import plain_words
-from ssinghal.diagnose.parse.suspects import is_of_another_device
 from ssinghal.diagnose.program_buffers import ProgramBuffers, program_buffers
 from ssinghal.errors import InvalidCase
 from ssinghal.estimation.estimator import Allocation
 
-_KINDS = {
-    FailureKind.MEMORY: "",
-    FailureKind.REFUSED: "refused, no memory ran out: ",
-    FailureKind.SUSPECT: "looks like a memory failure, but its wording is not known: ",
-    FailureKind.CUT: "unknown: the text is cut before its message",
-    FailureKind.ECHO: "unknown: it repeats an error that the text does not have: ",
-    FailureKind.CRASH: "not a memory failure, but a crash of native code: ",
-    FailureKind.OTHER: "not a memory failure: ",
-}
 PADDED_MUCH = 1.05  # allocated over logical bytes, from which padding is worth a line
 
 
@@ -85,6 +74,7 @@ class Explanation:
 
     ``headline``: the failure in one line. ``program`` or ``buffer``: what ran out, where the message has sizes.
     ``fingerprint``: what its numbers point to. ``tensors``: the call's, where an operation with types is known.
+    ``refusal``: what else a refusal of shards implies.
     """
 
     verdict: Verdict
@@ -94,10 +84,11 @@ class Explanation:
     program: ProgramBuffers | None = None
     buffer: BufferNeed | None = None
     tensors: tuple[Tensor, ...] = ()
+    refusal: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         if self.verdict.resource is None:
-            return [self.headline]
+            return [self.headline, *self.refusal]
         facts = self.program or self.buffer
         return [
             *(facts.lines() if facts else (self.headline, *other_lines(self.verdict))),
@@ -131,7 +122,7 @@ def explain(failure: Failure) -> Explanation:
     """Explains ``failure`` by its numbers and its operation; one that is not about memory only gets a headline."""
     verdict, operation = failure.verdict, failure.operation
     if verdict.resource is None:
-        return Explanation(verdict, _headline(failure), Fingerprint(), operation)
+        return Explanation(verdict, headline(failure), Fingerprint(), operation, refusal=tuple(refusal_lines(failure)))
     fingerprint = fingerprint_of(verdict, failure.boards, failure.dated)
     board = fingerprint.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
@@ -141,34 +132,12 @@ def explain(failure: Failure) -> Explanation:
         fingerprint = fingerprint.narrowed(need.build)
     placed = all(tensor.known_layout for tensor in tensors)
     buffer = buffer_need(verdict, allocations, fingerprint, placed=placed)
-    return Explanation(verdict, _headline(failure), fingerprint, operation, program, buffer, tensors)
+    return Explanation(verdict, headline(failure), fingerprint, operation, program, buffer, tensors)
 
 
 def _derived(buffer: BufferNeed) -> dict[str, int | None]:
     """Returns the numbers of a buffer that follow from the others, for JSON."""
     return {"shortfall_bytes": buffer.shortfall_bytes, "least_taken_bytes": buffer.least_taken_bytes}
-
-
-def _headline(failure: Failure) -> str:
-    kind, verdict = failure.kind, failure.verdict
-    message = _of_buffer(verdict, sentence(verdict))
-    if kind is FailureKind.CUT:
-        return _KINDS[kind]
-    if kind is FailureKind.CRASH and verdict.error_type == KILL_SIGNAL:
-        return f"no device's memory: {message}"
-    if kind is FailureKind.OTHER and is_of_another_device(message):
-        return f"no memory of a Tenstorrent device: {message}"
-    counts = plain_words(verdict.message) if kind is FailureKind.REFUSED else ""
-    return f"{_KINDS[kind]}{counts}{': ' if counts else ''}{message}"
-
-
-def _of_buffer(verdict: Verdict, message: str) -> str:
-    """Returns ``message`` with the memory that is fragmented, and without the air of enough room where no block is in it."""
-    memory = memory_of(verdict)
-    if memory in (BufferType.L1, BufferType.DRAM) and is_fragmented(verdict):
-        message = f"{memory.value.upper()} bank{message[message.index(' needs') :]}"
-        return message if verdict.largest_free_bytes is not None else f"{message}, in no block of that size"
-    return message
 
 
 def _tensors(operation: Operation, board: Board) -> Iterator[Tensor]:

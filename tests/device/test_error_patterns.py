@@ -132,7 +132,6 @@ SHARDS = [
     "Shard grid bounding box must fit within compute grid size",
     "num_shards <= num_cores",
     "num_shards_along_height <= shard_grid.y",
-    "HeightSharded shard count 256 exceeds worker grid volume 64",
     "Assertion `gridShape[0] <= workerGridVolume` failed, was `256 <= 64`",
 ]
 

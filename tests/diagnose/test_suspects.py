@@ -157,6 +157,8 @@ ORDINARY = [
     "3 oom, 5 fits, 2 unsupported",
     "oom: 12",
     "OOM: 0",
+    "OOM events: 0",
+    "0 out-of-memory events",
     "OOM | 14",
     'with pytest.raises(RuntimeError, match="Out of Memory"):',
     "SKIPPED [1] tests/test_a.py:3: Out of memory on n150",
@@ -230,29 +232,35 @@ def test_a_gpus_memory_is_no_suspect() -> None:
 # ---- refused shards ----
 
 REFUSED = [
-    ("Number of shards along width 8 must not exceed number of cores 7", "8 shards along the width for 7 cores"),
-    ("num_shards <= num_coresE  info:E  Number of shards along height 128 must not exceed number of cores 64", "128 shards"),
+    (
+        "Number of shards along width 8 must not exceed number of cores 7",
+        "8 shards along the width, 7 cores to hold them (DRAM banks, if the tensor is in DRAM)",
+    ),
+    (
+        "num_shards <= num_coresE  info:E  Number of shards along height 128 must not exceed number of cores 64",
+        "128 shards along the height, 64 cores to hold them",
+    ),
     (
         "lib/a.cpp:1: Attr derive(...): Assertion `gridShape[0] <= workerGridVolume` failed, was `96 <= 56`, HeightSharded"
         " shard count 96 exceeds worker grid volume 56",
-        "96 shards for a grid of 56 cores",
+        "96 shards, a grid of 56 cores to hold them",
     ),
-    ("num_shards (8) > num_banks (7)", "8 shards for 7 banks"),
-    ("not enough room: 64 shards but only 56 cores", "64 shards for 56 cores"),
+    ("num_shards (8) > num_banks (7)", "8 shards, 7 banks to hold them"),
+    ("not enough room: 64 shards but only 56 cores", "64 shards, 56 cores to hold them"),
     (
         "slice: BLOCK shard-grid (10x12 along x/y) exceeds compute grid (8x8); shard=(1,1)",
-        "shards on 10x12 cores of a grid of 8x8",
+        "shards on 10x12 cores, a grid of 8x8",
     ),
     (
         "Cannot set circular buffer size to 4096. This is larger than the associated dynamically allocated L1 buffer bank size"
         " of 1024 B",
-        "a program's buffer of 4,096 B for a shard of 1,024 B",
+        "a program's buffer of 4,096 B in a shard of 1,024 B",
     ),
     (
         "Cannot grow circular buffer to 4096 B. This is larger than associated dynamically allocated L1 buffer of size 2048 B",
-        "a program's buffer of 4,096 B for a shard of 2,048 B",
+        "a program's buffer of 4,096 B in a shard of 2,048 B",
     ),
-    ("The sharded tensor does not fit on the Mesh. Num shards in buffer 8, Num Devices 4", "8 shards for 4 devices"),
+    ("The sharded tensor does not fit on the Mesh. Num shards in buffer 8, Num Devices 4", "8 shards, 4 devices to hold them"),
 ]
 
 
@@ -264,6 +272,41 @@ def test_more_shards_than_cores_are_refused(text: str, words: str, start: str) -
     failure = only(f"{start}{text}\n")
     assert (failure.kind, failure.verdict.status) == (FailureKind.REFUSED, Status.UNSUPPORTED)
     assert explain(failure).headline.startswith(f"refused, no memory ran out: {words}")
+
+
+def test_a_refusal_names_the_chips_with_as_many_banks_and_what_to_change() -> None:
+    assert explain(only(f"RuntimeError: {REFUSED[0][0]}\n")).lines()[1:] == [
+        "message: Number of shards along width 8 must not exceed number of cores 7",
+        "if the tensor is in DRAM: 7 DRAM banks are those of p100",
+        "to change: at most 7 shards, each so much larger, or no shards (interleaved)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "headline"),
+    [
+        (
+            "Out of Memory: Not enough space to allocate <num> B L<num> buffer across <num> banks, where each bank needs to"
+            " store <num> B",
+            "L1 buffer does not fit: figures masked in the text",
+        ),
+        (
+            "Statically allocated circular buffers on core range [<range>] grow to XXX B which is beyond max L1 size of XXX B",
+            "program buffers do not fit in L1: figures masked in the text",
+        ),
+        (
+            "2048 Bytes unique+common runtime args targeting kernel a on (x=0,y=0) are too large. Cannot be written as they"
+            " will run into memory region reserved for result. Max allowable size is 1024 Bytes",
+            "a kernel's runtime arguments need 2,048 B of 1,024 B",
+        ),
+        (
+            "Program size (71000) too large for kernel config buffer (70656)",
+            "arguments and code of kernels need 71,000 B of 70,656 B",
+        ),
+    ],
+)
+def test_a_headline_in_words(text: str, headline: str) -> None:
+    assert explain(only(f"RuntimeError: {text}\n")).headline == headline
 
 
 def test_an_assertion_and_its_abort_are_one_failure() -> None:

@@ -7,7 +7,7 @@ out: TTNN, or a compiler's assertion before it, refuses the placement itself.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ssinghal.core.record import Status, Verdict
 from ssinghal.device.error_patterns import PATTERNS
@@ -45,29 +45,40 @@ def refusal(verdict: Verdict) -> Verdict:
     return replace(verdict, status=Status.UNSUPPORTED) if _counts(message) and _MORE.search(message) else verdict
 
 
-def plain_words(message: str) -> str:
-    """Returns how many shards are too many for what, or how large they are, "" where the message lacks either figure.
+@dataclass(frozen=True)
+class Refused:
+    """What is refused, in words, and how many shards there is room for, where the message has that.
 
-    >>> plain_words("Number of shards along width 8 must not exceed number of cores 7")
-    '8 shards along the width for 7 cores (of a tensor in DRAM: banks)'
+    ``may_be_banks``: TTNN counts the DRAM banks as cores too.
+    """
+
+    words: str
+    room: int | None = None
+    may_be_banks: bool = False
+
+
+def refused_counts(message: str) -> Refused | None:
+    """Returns how many shards are too many for what, or how large they are; None where the message lacks either figure.
+
+    >>> refused_counts("Number of shards along width 8 must not exceed number of cores 7").words
+    '8 shards along the width, 7 cores to hold them (DRAM banks, if the tensor is in DRAM)'
     """
     grids = _GRIDS.search(message)
     if grids is not None:
-        return f"shards on {grids['grid']} cores of a grid of {grids['room']}"
+        return Refused(f"shards on {grids['grid']} cores, a grid of {grids['room']}")
     small = _SMALL_SHARD.search(message)
     if small is not None:
-        return f"a program's buffer of {int(small['need']):,} B for a shard of {int(small['room']):,} B"
+        return Refused(f"a program's buffer of {int(small['need']):,} B in a shard of {int(small['room']):,} B")
     counts = _counts(message)
     if counts is None:
-        return ""
-    what = counts["what"].lower().removesuffix("s")
+        return None
+    what, room = counts["what"].lower().removesuffix("s"), int(counts["room"])
     side = (counts.groupdict().get("side") or "").replace("along ", "along the ")
-    room = f"{counts['room']} {what}s"
-    if what == "core":
-        room = f"{room} (of a tensor in DRAM: banks)"
-    elif what == "worker grid":
-        room = f"a grid of {counts['room']} cores"
-    return f"{counts['shards']} shards{side} for {room}"
+    of = "a grid of " if what == "worker grid" else ""
+    what = "core" if of else what
+    note = " (DRAM banks, if the tensor is in DRAM)" if what == "core" and not of else ""
+    words = f"{int(counts['shards']):,} shards{side}, {of}{room:,} {what}s to hold them{note}"
+    return Refused(words, room, may_be_banks=what in ("core", "bank") and not of)
 
 
 def _counts(message: str) -> re.Match[str] | None:

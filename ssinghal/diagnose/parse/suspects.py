@@ -54,8 +54,9 @@ _ERROR = re.compile(
 # What is no failure, also where a line has the mark of an error.
 _PASSED = re.compile(r"\b(?:PASSED|SKIPPED|SKIP|XFAIL|XPASS|XFAILED|XPASSED|skipped|xfailed)\b|\bexpected OOM\b")
 _COUNT = re.compile(
-    r"\b\d[\d,]* (?:L1 |DRAM )?(?:oom|out[ -]of[ -]memory)s?\b"
-    r"|\b(?:ooms?|out[ -]of[ -]memory)[\"']? ?[:=|] ?\d{1,6}(?![\d,_]| ?(?:B\b|bytes|>))",
+    r"\b\d[\d,]* (?:L1 |DRAM )?(?:oom|out[ -]of[ -]memory)s?\b(?! on| in| at|:)"
+    r"|\b(?:ooms?|out[ -]of[ -]memory)"
+    r"(?: (?:events?|errors?|kills?|failures?|count|tests?|cases?))?[\"']? ?[:=|] ?\d{1,6}(?![\d,_]| ?(?:B\b|bytes|>))",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(
