@@ -20,7 +20,15 @@ from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
 from ssinghal.diagnose.nearby import NEAR_LINES, Nearby, mentions_in
 from ssinghal.diagnose.parse.crashes import KILL_SIGNAL, UNNAMED, crash_verdict, is_unnamed_crash
 from ssinghal.diagnose.parse.dates import month_of
-from ssinghal.diagnose.parse.error_lines import MESSAGE_LINES, Start, error_starts, is_quiet_line, may_be_torn, may_continue
+from ssinghal.diagnose.parse.error_lines import (
+    MESSAGE_LINES,
+    Start,
+    error_starts,
+    is_no_result,
+    is_quiet_line,
+    may_be_torn,
+    may_continue,
+)
 from ssinghal.diagnose.parse.line_reader import Line, Lines, joined
 from ssinghal.diagnose.parse.markup import plainly
 from ssinghal.diagnose.parse.messages import Message, has_another, lacks_message, read_message
@@ -430,9 +438,9 @@ class _Reader:
     def _take_suspect(self, entry: _Entry) -> bool:
         """Takes a line about a memory failure in words of its own, or the refusal of shards by a compiler."""
         process, line, prefix = entry
-        if prefix.is_quiet:
+        if prefix.is_quiet or is_no_result(entry.body):
             return False
-        message = _in_other_words(entry.body, raised=prefix.marked or prefix.level != "")
+        message = _in_other_words(plainly(entry.body), raised=prefix.marked or prefix.level != "")
         if message is None:
             return False
         self._keep(process, line.number, message)

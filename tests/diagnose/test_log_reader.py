@@ -361,7 +361,7 @@ def test_consecutive_messages_are_separate_failures() -> None:
 
 def test_prose_about_memory_is_not_a_failure() -> None:
     """Only the sentence "We hit Out of Memory yesterday" reports one, in words that are not understood."""
-    assert [(failure.kind, failure.line) for failure in read_file("talk.log").failures] == [(FailureKind.SUSPECT, 4)]
+    assert [(failure.kind, failure.line) for failure in read_file("talk.log").failures] == [(FailureKind.SUSPECT, 2)]
 
 
 STATED = (
@@ -397,7 +397,6 @@ def test_a_complete_message_counts_wherever_it_is(line: str) -> None:
         f"SKIPPED [1] test_a.py:3: {STATED}",
         f"E   Skipped: {STATED}",
         'TT_FATAL(address.has_value(), "Out of Memory: Not enough space to allocate {} B buffer across {} banks", size, 8);',
-        "Look for `Out of Memory: Not enough space to allocate N B L1 buffer across M banks` in the log, 3 lines above.",
     ],
 )
 def test_a_message_that_a_program_or_a_skipped_test_quotes_is_none(line: str) -> None:
