@@ -42,7 +42,7 @@ from ssinghal.diagnose.parse.mlir import (
 )
 from ssinghal.diagnose.parse.mlir_module import Place, Places, completed, following, known_facts
 from ssinghal.diagnose.parse.own_reports import OwnReports
-from ssinghal.diagnose.parse.prefixes import Prefix, continuation, process_of, shape_of
+from ssinghal.diagnose.parse.prefixes import Prefix, Shape, continuation, process_of
 from ssinghal.diagnose.parse.suspects import LINE_CHARS, may_be_about_memory, understood
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged_function
@@ -71,6 +71,7 @@ _EXECUTING = "Executing operation:"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 # Raised while another error was handled, these are faults of the handler.
 _OWN_FAULTS = ("TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "IndexError", "ImportError")
+_QUOTE = re.compile(r"(?:> ?)+")
 _ELLIPSIS = ("...", "…")
 _SOURCE_MARK = re.compile(r">   +$")  # put by pytest before a line of source
 
@@ -83,7 +84,8 @@ class _PendingText:
     lines: list[str]
     widths: list[int]
     quoted: bool = False
-    shape: re.Pattern[str] | None = None  # of the prefix of the first line
+    shape: Shape | None = None  # of the prefix of the first line
+    is_closed: bool = False  # the string that it is in ended: what follows is of another
 
     def accepts(self, words: str, entry: _Entry) -> bool:
         """Returns whether ``entry`` continues this text; ``words``: the line without the prefix of a continued line."""
@@ -91,7 +93,7 @@ class _PendingText:
 
     def add(self, words: str, entry: _Entry) -> None:
         self.lines.append(words)
-        self.widths.append(len(entry.line.text))
+        self.widths.append(entry.width if self.quoted else len(entry.line.text))
 
 
 @dataclass
@@ -131,7 +133,7 @@ class _PendingError(_PendingText):
             or not may_continue(words.strip())
             or (not self.lacks_message and has_another(words))
             or (self.marked and not prefix.marked and line.text[:1].isspace() and words.strip() != "info:")
-            or is_frame(entry.body)
+            or (not self.lacks_message and is_frame(entry.body))
             or is_unnamed_crash(entry.body)
             or crash_verdict(entry.body, unprefixed=not prefix.end) is not None
             or any(not start.bare for start in error_starts(line.text[: line.own], prefix))
@@ -178,6 +180,11 @@ class _Entry(NamedTuple):
         return self.line.text[self.prefix.end : self.prefix.end + HEAD_CHARS]
 
     @property
+    def width(self) -> int:
+        """The number of columns of the line, without the marks of a mail that quotes it."""
+        return len(_QUOTE.sub("", self.line.text, count=1)) if self.quoted else len(self.line.text)
+
+    @property
     def quoted(self) -> bool:
         return self.line.text.lstrip().startswith(">")
 
@@ -213,6 +220,7 @@ class _Reader:
         self._dated = ""  # the line with a date that was read last
         self.worded = 0  # lines with words, up to one more than a message may be torn in
         self._pending: dict[str, _PendingText] = {}  # by process
+        self._joined = ("", 0)  # process and number of the line that became part of a pending error last
         self._has_open_arguments = False
         self._nearby = Nearby()
         self._kept = (-1, 0)  # position of the failure kept last, and its line
@@ -283,16 +291,21 @@ class _Reader:
 
     def _continue(self, entry: _Entry) -> bool:
         """Adds the line to the pending text of its process if it continues that; returns whether it does."""
-        pending = self._pending.get(entry.process.name)
+        name, number = entry.process.name, entry.line.number
+        if not name and name not in self._pending and number == self._joined[1] + 1:  # only first lines have a prefix
+            name = self._joined[0]
+        pending = self._pending.get(name)
         if pending is None or entry.line.inside:
             return False
         text = entry.line.text[: 2 * HEAD_CHARS]
-        if entry.prefix.level and not (pending.shape and pending.shape.match(text)):
+        is_alike = pending.shape is not None and pending.shape.words(text) is not None
+        if (entry.prefix.level or pending.is_closed) and not is_alike:
             return False
         words = continuation(text, quoted=pending.quoted, shape=pending.shape)
         if not pending.accepts(words, entry):
             return False
         pending.add(words, entry)
+        self._joined = (name, number)
         return True
 
     # ---- recognisers: each returns whether it took the line ----
@@ -358,9 +371,7 @@ class _Reader:
             return True
         words = text[start.at :]
         start = replace(start, short=True)
-        error = _PendingError(
-            entry.line.number, [words], [len(entry.line.text)], entry.quoted, start=start, first=entry, test=node
-        )
+        error = _PendingError(entry.line.number, [words], [entry.width], entry.quoted, start=start, first=entry, test=node)
         if text.endswith("..."):
             self._keep_error(entry.process, error)
         else:
@@ -422,17 +433,22 @@ class _Reader:
         ends = [*(start.at for start in starts[1:]), len(text)]
         for start, end in zip(starts[:STARTS_LIMIT], ends, strict=False):
             self._end(process)
-            words = text[start.at : min(end, start.at + 2 * HEAD_CHARS)]
+            words, shape = text[start.at : min(end, start.at + 2 * HEAD_CHARS)], Shape.of(text[: start.at])
+            is_closed = shape is not None and text is line.text and shape.ends(words)
+            if shape is not None and is_closed:
+                words = shape.unquoted(words)
             self._pending[process.name] = _PendingError(
                 line.number,
                 [words],
-                [len(line.text)],
+                [entry.width],
                 entry.quoted,
-                shape_of(text[: start.at]),
+                shape,
+                is_closed,
                 start=start,
                 first=entry,
                 marked=prefix.marked,
             )
+            self._joined = (process.name, line.number)
         return bool(starts)
 
     def _take_suspect(self, entry: _Entry) -> bool:

@@ -12,11 +12,12 @@ from functools import cache
 from ssinghal.core.record import Verdict
 from ssinghal.device.error_patterns import OPENING, PATTERNS, Pattern, understood
 
+_DIGITS = re.compile(r"\d\d")  # of a figure, not of "L1"
 _FIGURE = re.compile(r"(?<![A-Za-z_\d])\d")
 _FIRST_WORDS = 2  # of a text whose start is missing, which may be parts of words
 _OF_DEVICE = ("cores", "limit_bytes", "bank_bytes", "banks")
 _FEWEST_FIGURES = 2  # of a message without its start
-_FEWEST_WORDS = 3  # of a message that has no figure yet
+_FEWEST_WORDS = 3  # of a message without its end
 _ELLIPSIS = ("...", "…", "[...", "[…", "<truncated", "(truncated", "[truncated")
 
 # In the second half of the commonest wordings.
@@ -52,7 +53,7 @@ def squeezed_wording(squeezed: str) -> Found | None:
     for start in opening.finditer(squeezed):
         for row, regex in rows:
             match = regex.match(squeezed, start.start())
-            if match and has_figures(match):
+            if match and _DIGITS.search(match[0]):
                 return row, match
     return None
 
@@ -118,15 +119,15 @@ def without_end(message: str, unknown: Verdict) -> Verdict | None:
 
 
 def is_beginning(message: str) -> bool:
-    """Returns whether a message ends within a wording of a memory failure, after at least three of its words."""
-    return any(len(match[0].split()) >= _FEWEST_WORDS for _, match in _beginnings(message))
+    """Returns whether a message ends within a wording of a memory failure."""
+    return any(True for _ in _beginnings(message))
 
 
 def _beginnings(message: str) -> Iterator[Found]:
     for row in PATTERNS:
         if row.resource is not None and row.regex.pattern and _first_word(row).match(message):
             match = _without_end(row).match(message)
-            if match and _is_end(message[match.end() :]):
+            if match and len(match[0].split()) >= _FEWEST_WORDS and _is_end(message[match.end() :]):
                 yield row, match
 
 

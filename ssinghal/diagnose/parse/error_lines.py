@@ -26,11 +26,13 @@ _THROWN = re.compile(r"(?<![\w/])TT_(?:FATAL|THROW)(?:\s{0,3}(?:@(?=[\s/]|$)|:(?
 _WHAT = re.compile(r"(?P<type>what)\(\): +")  # printed by a C++ program that ends with an exception
 _EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w{0,60}(?:Error|Exception))(?:: |:?$|\((?=['\"]))")
 _RUNTIME_ERROR = re.compile(r"(?<![\w'\"`])(?:[a-z_]\w*\.)*(?P<type>RuntimeError): ")
+# Of a string: it may be anything, so the message must be known.
+_QUOTED_ERROR = re.compile(r"(?<=['\"`])(?:[a-z_]\w*\.)*RuntimeError: (?!TT_)")
 _PLACED = re.compile(r"\S\.\w{1,4}:\d{1,7}: RuntimeError: $")
 # A test that was not to run, or a line of a program that only quotes a message.
 _NO_RESULT = re.compile(r"(?<!\S)(?:SKIPPED|XFAIL|XPASS)(?=\s|$)|\bSkipped: ")
 _QUOTES_ONE = re.compile(r"\bmatch\s?=|\breason\s?=|\bgrep\b|\bre\.\w+\(|(?:skip|xfail|raises)\w{0,10}\(")
-_HINTS = ("memory", "buffer", "l1", "cb", " args ", "l2cpu")  # each wording with figures has one, in any case
+_HINTS = ("memory", "buffer", "l1", "cb", "dfb", " args ", "exceed", "kernel")  # each wording with figures has one, in any case
 HEADER_CHARS = 1000  # more than TTNN's header
 OPENINGS_LIMIT = 100  # tried on one line
 _AFTER = re.compile(
@@ -84,6 +86,8 @@ def error_starts(text: str, prefix: Prefix, *, inside: bool = False, others: boo
     introduced = list(_introduced(text, body, inside=inside, others=others))
     complete = complete_messages(text, HEADER_CHARS if inside else body)  # the header may be in the part before
     bare = list(_uncovered(complete, introduced))
+    strings = (found for found in _QUOTED_ERROR.finditer(text, body) if not _QUOTES_ONE.search(text, body, found.start()))
+    introduced += [Start(found.end(), bare=True, loud=True) for found in strings if found.end() not in bare]
     loud = prefix.level != "" or prefix.marked
     if not (introduced or bare or inside or prefix.is_quiet):
         opening = OPENING.match(text, body) or _opening(text, body)

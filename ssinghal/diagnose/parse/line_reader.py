@@ -16,6 +16,7 @@ UNSKIPPED_BYTES = 1 << 20  # at the file's start, where every line is read: a pa
 LONG_LINE_BYTES = 1 << 18  # a longer line is read in pieces
 AHEAD_BYTES = 1 << 14  # a look ahead from one piece into the next: longer than any message
 TERMINAL_WIDTHS = (80, 100, 120, 132, 160)  # any other width counts only if two lines have it
+FEWEST_COLUMNS = 40  # of a terminal
 
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
@@ -200,4 +201,4 @@ def joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 def terminal_width(widths: Sequence[int]) -> int:
     """Returns the width at which a terminal broke lines of these widths, 0 where none seems to have."""
     widest = max(widths, default=0)
-    return widest if widest in TERMINAL_WIDTHS or (widest >= min(TERMINAL_WIDTHS) and widths.count(widest) > 1) else 0
+    return widest if widest in TERMINAL_WIDTHS or (widest >= FEWEST_COLUMNS and widths.count(widest) > 1) else 0

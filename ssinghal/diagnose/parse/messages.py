@@ -30,9 +30,9 @@ _BARE_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*(?:[@:]\s*)?(?:\S{1,400})?$")
 _HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)\s*@\s*(?P<file>\S.{0,400}?)\s*:(?P<line>\d{1,7}):\s*(?P<rest>.*)", re.DOTALL)
 _PLAIN_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*:\s*")
 _ONLY_HEADER = re.compile(r"TT_(?:FATAL|THROW)\b")
-_INFO = re.compile(
-    r"(?:^|\s|(?<=\S)E\s{2,})info:(?:E(?=\s{2,}))?"
-)  # also where pytest's marks are all that is left of a line end
+# Also where pytest's marks are all that is left of a line end, and in a list of strings.
+_INFO = re.compile(r"(?:^|[\s\"']|(?<=\S)E\s{2,})info:(?:E(?=\s{2,})|[\"'],\s{0,3}[\"'])?")
+_STATUS = re.compile(r"\s*(?:[A-Z][A-Z_]{3,40}:\s+){1,3}")  # "INTERNAL: ", of a framework
 _END = re.compile(r"\s(?:backtrace:|Traceback \(most recent call last\))")
 _ASSERTED = re.compile(r"\s*\(assert\.[ch]pp:\d+\)\s*$")
 
@@ -92,7 +92,8 @@ def _message(start: Start, lines: tuple[str, ...], widths: tuple[int, ...]) -> M
             if read is not None and (best is None or read.score > best_score):
                 best, best_score = Message(read.verdict, count, _is_cut(start, read)), read.score
     if best is not None and best.verdict.status is not Status.ERROR:
-        return best
+        fuller = _squeezed(start, lines, widths)
+        return fuller if fuller and number_count(fuller.verdict) > number_count(best.verdict) else best
     return _broken(start, lines, widths) or best or _header_alone(lines)
 
 
@@ -143,17 +144,20 @@ def _has_message(header: str, message: str) -> bool:
 
 def _known(start: Start, header: str, message: str) -> _Reading | None:
     """Returns the reading of a message that is a known wording or has one with its numbers in it."""
-    verdict = translate_error(start.error_type, header + message)
+    if not header and (status := _STATUS.match(message)):
+        message = message[status.end() :]
+    kind = "RuntimeError" if start.error_type.endswith("RuntimeError") else start.error_type  # XlaRuntimeError
+    verdict = translate_error(kind, header + message)
     if verdict.status is not Status.ERROR:
-        _, wording = known_wording(start.error_type, " ".join(message[:HEAD_CHARS].split()))
+        _, wording = known_wording(kind, " ".join(message[:HEAD_CHARS].split()))
         is_message = wording is not None and (start.loud or _is_complete(wording))
         if not start.bare or is_message:
             return _Reading(verdict, has_message=True)
     head = message[:HEAD_CHARS]
     for opening in OPENING.finditer(head):
         rest = " ".join(head[opening.start() :].split())
-        row, wording = known_wording("RuntimeError", rest)
-        if row is not None and wording is not None and has_figures(wording):
+        _, wording = known_wording("RuntimeError", rest)
+        if wording is not None and (has_figures(wording) or _thrown(header) != header):
             return _Reading(translate_error("RuntimeError", _thrown(header) + rest), has_message=True)
     return None
 
@@ -198,9 +202,9 @@ _SQUEEZED_HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)@(?P<file>\S{1,400}?):(?
 
 def _broken(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Message | None:
     """Returns the message of lines whose white space is not TTNN's, or that lack its start or end."""
-    for count in range(2, len(lines) + 1):
-        if not _breaks_number(lines, widths, count) and (verdict := _squeezed_verdict(start, lines[:count])) is not None:
-            return Message(verdict, count)
+    squeezed = _squeezed(start, lines, widths)
+    if squeezed is not None:
+        return squeezed
     for count in range(len(lines), 0, -1):
         for text in joined(lines[:count], widths[:count]):
             for variant in _variants(text):
@@ -208,6 +212,16 @@ def _broken(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Messag
                 if verdict is not None:
                     return Message(verdict, count, is_cut=True)
     return None
+
+
+def _squeezed(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Message | None:
+    """Returns the message of the fewest lines that have the most numbers without any white space."""
+    best: Message | None = None
+    for count in range(2, len(lines) + 1):
+        verdict = None if _breaks_number(lines, widths, count) else _squeezed_verdict(start, lines[:count])
+        if verdict is not None and (best is None or number_count(verdict) > number_count(best.verdict)):
+            best = Message(verdict, count)
+    return best
 
 
 def _squeezed_verdict(start: Start, lines: Sequence[str]) -> Verdict | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 _TIME = (
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:?"
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?:?"
-    r"|\d\d-\d\d \d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?= )|\[ *\d{1,7}\.\d{6}\]"
+    r"|\d\d-\d\d \d\d:\d\d:\d\d|\[ *\d{1,7}\.\d{6}\]"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [\w.-]{1,60} [\w./-]{1,60}(?:\[\d{1,9}\])?:)?(?= )"
 )
 _PROCESS = (
     r"\[(?P<mpi>\d{1,5}(?:,\d{1,5})?)\](?:<std(?:out|err|diag)>)?:?|\((?P<worker>(?:\w[\w.-]{0,40} )?pid=\d{1,9})[^()]{0,80}\)"
@@ -26,17 +28,23 @@ _PLACE = (
     r"\[?[\w./-]{1,200}\.\w{1,4}:\d{1,6}\](?=\s|$)|[\w.]{1,80}:[\w<>]{1,60}:\d{1,6} -(?=\s)"
     r"|[IWEF](?:\d{4})?(?= [\w./:-]{1,200}:\d{1,6}\])|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} +\d{1,9}(?=\s)"
 )
-_NAME = r"\[[A-Za-z][\w./:-]{0,60}\](?=\s)"
-_COLUMN = r"[\w.:/@ -]{0,60}\|(?!\w)"  # "2026-01-01 10:00:00.000 | critical |          Always | "
+_NAME = r"\[[A-Za-z][\w./:-]{0,60}\](?=\s)|std(?:out|err) [FP](?= )|(?<=\d )[\w.-]{1,60}/[\w.-]{1,60} [\w.-]{1,60}:(?= )"
+# A job's step, as GitHub's command line prints it.
+_STEP = r"[^\t\n]{1,80}\t[^\t\n]{1,80}\t(?=\d{4}-\d\d-\d\dT)"
+# "2026-01-01 10:00:00.000 | critical |          Always | ", but no cell of a table that has the words.
+_COLUMN = r"(?![^|\n]{0,60}(?:Error|Exception|TT_|emory|exceed|\bL1\b))[\w.:/@ -]{0,60}\|(?!\w)"
 _MARKS = r"\s+|E(?=\s{2,}|\s*$)|>(?!=)|`{1,3}|[*+•-](?=\s)|\d{1,3}[.)](?=\s)"
-_PREFIX = re.compile(rf"(?:{_TIME}|{_PROCESS}|{_LEVEL}|{_PLACE}|{_NAME}|{_COLUMN}|{_MARKS})*")
-_CONTINUED_PREFIX = re.compile(rf"(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$))*")  # of a line that continues the one before
-_QUOTED_CONTINUED_PREFIX = re.compile(rf"(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$)|>(?!=))*")
+_PREFIX = re.compile(rf"(?:{_STEP})?(?:{_TIME}|{_PROCESS}|{_LEVEL}|{_PLACE}|{_NAME}|{_COLUMN}|{_MARKS})*")
+_CONTINUED_PREFIX = re.compile(
+    rf"(?:{_STEP})?(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$))*"
+)  # of a line that continues the one before
+_QUOTED_CONTINUED_PREFIX = re.compile(rf"(?:{_STEP})?(?:{_TIME}|{_PROCESS}|\s+|E(?=\s{{2,}}|\s*$)|>(?!=))*")
 _LOUD = re.compile(rf"\b({_LEVEL_WORD})\b", re.IGNORECASE)
 _QUIET = ("WARNING", "WARN", "INFO", "DEBUG", "TRACE")
 
 SHAPE_CHARS = 300  # a longer text before a message is no prefix
 _INTRODUCTION = re.compile(r"[\w.]{0,80}(?:Error|Exception)\b\s?[:(]|what\(\):|TT_(?:FATAL|THROW)\b")
+_CLOSING = re.compile(r'(?:\\n)?(?<!\\)"(?=\s{0,9}(?:[}\]]|$|,\s{0,9}"[^"]{0,60}"\s{0,9}:))')  # not within a list of strings
 _VARYING = re.compile(r"(\s*\d+|\s+)")
 
 
@@ -81,20 +89,42 @@ def _process_tag(match: re.Match[str]) -> str:
     return match["mpi"] or match["worker"] or match["rank"] or ""
 
 
-@lru_cache(maxsize=256)
-def shape_of(before: str) -> re.Pattern[str] | None:
-    """Returns an expression for the prefix of a line, ``before`` its message, as the lines that continue it may have it.
+@dataclass(frozen=True)
+class Shape:
+    """The prefix of a line as the lines that continue its message may have it: the same words, but other digits.
 
-    Each kind of log puts the same words before every line; times, counters and process numbers differ in their digits. None
-    where nothing but marks is there.
+    ``in_quotes``: it ends with the quotation mark of a string, whose end is the end of the line's words.
     """
-    introduction = _INTRODUCTION.search(before[:SHAPE_CHARS])
-    own = before[: introduction.start()] if introduction else before
-    if len(own) > SHAPE_CHARS or not any(char.isalnum() or char in "│┃|" for char in own):
-        return None
+
+    regex: re.Pattern[str]
+    in_quotes: bool = False
+
+    @classmethod
+    def of(cls, before: str) -> Shape | None:
+        """Returns the shape of what stands before a message in its first line, None where nothing does."""
+        introduction = _INTRODUCTION.search(before[:SHAPE_CHARS])
+        own = before[: introduction.start()] if introduction else before
+        return _shape(own) if own.strip() and len(own) <= SHAPE_CHARS else None
+
+    def words(self, text: str) -> str | None:
+        """Returns the words of a line with a prefix of this shape, None for any other line."""
+        match = self.regex.match(text)
+        return text[match.end() :] if match else None
+
+    def ends(self, words: str) -> bool:
+        """Returns whether the string that the words of a line are in ends there."""
+        return self.in_quotes and _CLOSING.search(words) is not None
+
+    def unquoted(self, words: str) -> str:
+        """Returns the words of a line without what follows the string that they are in."""
+        return _CLOSING.split(words, maxsplit=1)[0] if self.in_quotes else words
+
+
+@lru_cache(maxsize=256)
+def _shape(own: str) -> Shape:
     parts = _VARYING.split(own.rstrip())
     shape = "".join(_varying(part) if at % 2 else re.escape(part) for at, part in enumerate(parts))
-    return re.compile(shape + r"(?:\s|$)?")
+    return Shape(re.compile(shape + (r"(?:\s|$)" if own[-1].isspace() else "")), own.endswith('"'))
 
 
 def _varying(part: str) -> str:
@@ -103,15 +133,15 @@ def _varying(part: str) -> str:
     return (r"\s{0,40}" if part[0].isspace() else "") + r"\d{1,40}"
 
 
-def continuation(text: str, *, quoted: bool, shape: re.Pattern[str] | None = None) -> str:
+def continuation(text: str, *, quoted: bool, shape: Shape | None = None) -> str:
     """Returns a line that continues the one before, without the prefix that its kind of log puts before each.
 
     ``shape``: of the prefix of the message's first line. A dash there belongs to the message, and so does ``>`` where the
     first line was not ``quoted``.
     """
-    alike = shape.match(text) if shape else None
-    if alike:
-        return text[alike.end() :]
+    words = shape.words(text) if shape else None
+    if shape is not None and words is not None:
+        return shape.unquoted(words)
     prefix = (_QUOTED_CONTINUED_PREFIX if quoted else _CONTINUED_PREFIX).match(text)
     if prefix is None or prefix[0] == " ":  # a terminal broke the line at a space
         return text
