@@ -464,12 +464,13 @@ class _Reader:
         return True
 
     def _starts(self, entry: _Entry) -> tuple[str, list[Start]]:
-        """Returns where errors start in a line, and the line: without its mark-up and escapes if more of them start there."""
+        """Returns where errors start in a line, and the line: without its mark-up and escapes if they start only there."""
         process, line, prefix = entry
         others = process.traceback.active or prefix.marked
-        texts = dict.fromkeys((line.text, plainly(line.text)))
-        found = [(text, list(error_starts(text, prefix, inside=line.inside, others=others))) for text in texts]
-        text, starts = max(found, key=lambda one: len(one[1]))
+        text = line.text
+        starts = list(error_starts(text, prefix, inside=line.inside, others=others))
+        if not starts and (plain := plainly(text)) != text:
+            text, starts = plain, list(error_starts(plain, prefix, inside=line.inside, others=others))
         own = len(plainly(line.text[: line.own])) if text is not line.text else line.own
         starts = [start for start in starts if start.at < own or not line.cut]
         if not starts and self._may_be_torn(entry):
