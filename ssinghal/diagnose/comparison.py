@@ -9,6 +9,7 @@ from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import Board, BufferType, DType
 from ssinghal.diagnose.builds import BUILDS
 from ssinghal.diagnose.fingerprint import memory_of
+from ssinghal.diagnose.reserved_bases import UNKNOWN_BASES
 
 NUMBERS = (
     "total_bytes", "banks", "bytes_per_bank", "bank_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes",
@@ -16,7 +17,6 @@ NUMBERS = (
 )  # fmt: skip
 OF_CALL = ("total_bytes", "banks", "bytes_per_bank", "program_bytes")  # numbers of a message that depend on the call alone
 OF_BANK = ("bank_bytes", "free_bytes", "largest_free_bytes", "limit_bytes")  # shrink by what a build reserves
-MOST_BEYOND = 4096  # bytes below or above all known bases, that a base of an unknown build may have
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,12 @@ def base_shift(
     there, known = here_bytes - gap, _known_bases(board.arch)
     if there in bases:
         return BaseShift(here_bytes, there)
-    if any(gap % dtype.tile_bytes == 0 for dtype in DType) or not known:
+    if any(gap % dtype.tile_bytes == 0 for dtype in DType) or there not in UNKNOWN_BASES.get(board.arch, ()):
         return None
     if there in dict(known):
         return BaseShift(here_bytes, there)
     below = [(base, name) for base, name in known if base < there]
     above = [(base, name) for base, name in known if base > there]
-    if not (known[0][0] - MOST_BEYOND < there < known[-1][0] + MOST_BEYOND):
-        return None
     return BaseShift(here_bytes, there, below[-1][::-1] if below else None, above[0][::-1] if above else None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ssinghal.core.case import Case, call_text
-from ssinghal.core.record import Status, Verdict, sentence
+from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.call_arguments import CallArguments, call_arguments
 from ssinghal.diagnose.candidate_evidence import Evidence
@@ -98,7 +98,9 @@ class Diagnosis:
 
     @property
     def is_replayable(self) -> bool:
-        """Whether a call is known, or a candidate for it, or the gather that was being made."""
+        """Whether a call is known, or a candidate for it, or the gather that was being made, and can show what ran out."""
+        if self.failure.verdict.resource in (Resource.HOST, Resource.TRACE_BUFFER):
+            return False
         return self.case is not None or self.gather is not None or any(not one.by_arithmetic for one in self.candidates)
 
     @property
@@ -201,9 +203,13 @@ def _operator_of(functions: Sequence[str]) -> OperatorInfo | None:
 
 
 def _with_l1_small(case: Case, explanation: Explanation) -> Case:
-    """Returns ``case`` with the L1_SMALL region that the size of the bank implies."""
+    """Returns ``case`` with the L1_SMALL region that the size of the bank implies, where it states none itself."""
     size = explanation.fingerprint.l1_small_bytes
-    return case if size is None else replace(case, placement=replace(case.placement, l1_small_bytes=size))
+    return (
+        case
+        if size is None or case.placement.l1_small_bytes is not None
+        else replace(case, placement=replace(case.placement, l1_small_bytes=size))
+    )
 
 
 def with_replays(diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:

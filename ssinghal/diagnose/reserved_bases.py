@@ -14,7 +14,7 @@ L1_SMALL_STEP = 8 * 1024
 USUAL_L1_SMALL = frozenset({1024, 2048, 4096, 79_104})  # requested by demos and tests, in addition to multiples of the step
 # Around the reserved bases of known builds (102,656 to 105,824 and 105,280 to 111,744) and those that reports of 2025 imply
 # (101,440 and 103,040). A base is a multiple of the granule that L1 is allocated in.
-_UNKNOWN_BASES = {"wormhole_b0": range(100_000, 106_500, 32), "blackhole": range(102_016, 112_512, 64)}
+UNKNOWN_BASES = {"wormhole_b0": range(100_000, 106_500, 32), "blackhole": range(102_016, 112_512, 64)}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _unknown_matches(arches: Sequence[str], free_l1: int) -> Iterator[BuildMatch
     for arch in arches:
         for size in range(0, MAX_L1_SMALL + 1, L1_SMALL_STEP):
             base = L1_ENDS[arch] - free_l1 - size
-            if base in _UNKNOWN_BASES.get(arch, ()):
+            if base in UNKNOWN_BASES.get(arch, ()):
                 yield BuildMatch(arch, None, base, size)
 
 

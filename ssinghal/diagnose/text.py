@@ -58,11 +58,18 @@ def replay_lines(diagnosis: Diagnosis) -> list[str]:
         out += [f"{diagnosis.gather.padding_line()}; as slices and concat in the model's own code:"]
         out += [f"  {line}" for padded in diagnosis.padded for line in padded.lines()]
     if isinstance(diagnosis.remedies, RemedyReport):
-        out += ["what would make it fit" + (", if it is the candidate" if diagnosis.candidate else "") + ":"]
+        out += [f"what would make it fit{_doubt(diagnosis)}:"]
         out += [f"  {line}" if line else "" for line in remedy_lines(diagnosis.remedies)[2:]]
     elif diagnosis.remedies is not None:
         out += [f"no search for remedies: {sentence(diagnosis.remedies.verdict)}"]
     return [*out, *diagnosis.notes]
+
+
+def _doubt(diagnosis: Diagnosis) -> str:
+    """Returns what the remedies depend on."""
+    if diagnosis.candidate:
+        return ", if it is the candidate"
+    return "" if diagnosis.is_explained else " as it fails here, not with the numbers of the message"
 
 
 def _is_in_source(diagnosis: Diagnosis) -> bool:

@@ -16,6 +16,7 @@ from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
 from ssinghal.diagnose.replay_pools import ReplayPools
 from ssinghal.diagnose.text import replay_lines
 from ssinghal.operators import make_case
+from ssinghal.remedy.search import Budget
 
 pytestmark = pytest.mark.virtual_device
 
@@ -68,3 +69,27 @@ def test_a_buffer_in_shards_counts_on_as_many_cores_alone(pools: ReplayPools) ->
     everywhere = replace(sharded, placement=Placement(memory=BufferType.L1))
     (line,) = replay_lines(pools.replayed(in_shards(48, everywhere), None))
     assert line.startswith("no replay counts: no virtual board has as many L1 banks")
+
+
+def test_remedies_of_a_call_that_fails_with_other_numbers_are_called_so(pools: ReplayPools) -> None:
+    """A sum in L1 of tensors twice as large as the message's buffer."""
+    text = SHARDS.format(total=64 * 532_480, banks=64, each=532_480, taken=1_064_960, free=1_393_312 - 1_064_960)
+    sizes = {"as the message": (640, 400), "twice": (640, 800)}
+    headings = {}
+    for name, (height, width) in sizes.items():
+        call = make_case("add", ((1, height, width, 64),) * 2, {}, Placement(memory=BufferType.L1))
+        lines = replay_lines(pools.replayed(diagnosed(text, call), Budget()))
+        (headings[name],) = [line for line in lines if line.startswith("what would make it fit")]
+    assert headings == {
+        "as the message": "what would make it fit:",
+        "twice": "what would make it fit as it fails here, not with the numbers of the message:",
+    }
+
+
+TRACE = "Creating trace buffers of size 237371392B on MeshDevice 0, but only 235929600B is allocated for trace region"
+
+
+@pytest.mark.parametrize("text", ["std::bad_alloc", TRACE])
+def test_what_no_call_alone_takes_is_not_replayed(text: str, pools: ReplayPools) -> None:
+    one = pools.replayed(diagnosed(text, RELU), None)
+    assert (one.replays, one.not_replayed) == ((), ())
