@@ -448,3 +448,10 @@ def test_a_table_of_a_program_is_no_tensor_of_the_call() -> None:
 def test_a_temporary_tensor_is_certain_only_where_all_layouts_are_known(known: bool, says: str) -> None:
     failure = Failure(buffer("L1", 64, 780_800, 1_331_936), line=1, operation=pooled(known))
     assert any(says in line for line in explain(failure).lines())
+
+
+def test_a_kernel_config_message_without_its_core_keeps_its_numbers_and_names_both_cores() -> None:
+    text = text_of(translate_error("RuntimeError", "Program size (25680) too large for kernel config buffer (25600)"))
+    assert "25.08 KiB (25,680 B) of 25 KiB (25,600 B) per core" in text
+    assert "on a Tensix core, a worker_l1_size" in text
+    assert "else no setting does" in text
