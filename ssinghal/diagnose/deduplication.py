@@ -19,7 +19,7 @@ from ssinghal.diagnose.same_failure import (
     places_agree,
 )
 from ssinghal.diagnose.seen_failures import KnownFailure, SeenFailure
-from ssinghal.diagnose.tracebacks import same_test
+from ssinghal.diagnose.tracebacks import same_test, test_key
 
 MEMORY_LIMIT = 10_000  # different failures that are kept
 OTHER_LIMIT = 1_000
@@ -40,6 +40,8 @@ class Failures:
         self._alike: defaultdict[Verdict, list[int]] = defaultdict(list)  # positions of those with equal numbers
         self._by_figure: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         self._thrown: dict[str, int] = {}  # position of the last complete one, by place in TTNN
+        self._of_test: defaultdict[str, list[int]] = defaultdict(list)
+        self._untested: dict[int, None] = {}  # positions of those of no test
         self._others = 0  # that are not about memory
 
     @property
@@ -63,13 +65,13 @@ class Failures:
         the call and the test.
         """
         if (cause := self._cause_of(seen)) is not None:
-            self._known[cause].complete(seen, is_text=False)
+            self._complete(cause, seen, is_text=False)
             return cause
         for at in self._same_ones(seen):
             if self._known[at].may_be(seen):
                 if not seen.is_incomplete:
                     self._join_header(seen, at)
-                self._known[at].complete(seen)
+                self._complete(at, seen)
                 return at
         if not seen.is_incomplete and (header := self._header_before(seen)) is not None:
             self._put_message(header, seen)
@@ -84,7 +86,19 @@ class Failures:
         processes = {seen.process: None} if seen.process else {}
         self._known.append(KnownFailure(failure, seen.named, seen.line, processes, seen.near, seen.is_incomplete))
         self._index(at, seen)
+        self._note_test(at)
         return at
+
+    def _complete(self, at: int, seen: SeenFailure, *, is_text: bool = True) -> None:
+        self._known[at].complete(seen, is_text=is_text)
+        self._note_test(at)
+
+    def _note_test(self, at: int) -> None:
+        test = self._known[at].test
+        if not test:
+            self._untested[at] = None
+        elif self._untested.pop(at, at) is None or at not in self._of_test[test_key(test)][-COMPARED:]:
+            self._of_test[test_key(test)].append(at)
 
     def _index(self, at: int, seen: SeenFailure) -> None:
         self._alike[error_key(seen.verdict)].append(at)
@@ -98,7 +112,10 @@ class Failures:
         """Yields the failures that the text may be about, the likeliest first."""
         if seen.is_incomplete:
             yield from self._complete_ones(seen)
-        yield from self._alike.get(error_key(seen.verdict), ())
+        for at in self._alike.get(error_key(seen.verdict), ()):
+            known = self._known[at]
+            if not (known.is_gone or (seen.is_incomplete and not places_agree(known.verdict, seen.verdict))):
+                yield at
         if seen.verdict.resource is None:
             return
         alike = {at for figure in figures(seen.verdict) for at in self._by_figure.get(figure, ())[-COMPARED:]}
@@ -145,7 +162,7 @@ class Failures:
             return
         header = self._known[at]
         header.is_gone = True
-        self._known[to].complete(replace(seen, test=header.test, call=header.failure.call, named=header.named), is_text=False)
+        self._complete(to, replace(seen, test=header.test, call=header.failure.call, named=header.named), is_text=False)
 
     def _put_message(self, at: int, seen: SeenFailure) -> None:
         """Sets the verdict of a failure of which only the header was known."""
@@ -155,7 +172,7 @@ class Failures:
         self._others += is_other - was_other
         known.failure = replace(known.failure, verdict=verdict, is_cut=False)
         known.is_incomplete = False
-        known.complete(seen, is_text=False)
+        self._complete(at, seen, is_text=False)
         self._index(at, replace(seen, verdict=verdict))
 
     def _cause_of(self, seen: SeenFailure) -> int | None:
@@ -208,15 +225,18 @@ class Failures:
         It belongs to a failure of that test, or to one with that start of a message; else it is a new failure. Returns its
         position.
         """
-        for at, known in enumerate(self._known):
-            if not known.is_gone and known.test and same_test(known.test, node) and _agrees(known, seen):
+        for at in self._of_test.get(test_key(node), ()):
+            known = self._known[at]
+            if not known.is_gone and same_test(known.test, node) and _agrees(known, seen):
                 known.failure = replace(known.failure, test=max(known.test, node, key=len))
                 return at
         if seen is None:
             return None
-        for at, known in enumerate(self._known):
+        for at in self._same_ones(seen) if seen.verdict.resource is not None else list(self._untested):
+            known = self._known[at]
             if not known.is_gone and not known.test and may_be_start(seen.verdict, known.verdict):
                 known.failure = replace(known.failure, test=node, times=known.failure.times + 1)
+                self._note_test(at)
                 return at
         return self.add(seen, new)
 

@@ -17,7 +17,7 @@ from ssinghal.diagnose.chips import boards_named
 from ssinghal.diagnose.cpp_names import frames_in, functions_in_sentence, is_frame
 from ssinghal.diagnose.deduplication import Failures
 from ssinghal.diagnose.model import Failure, LogReading, Module, Operation
-from ssinghal.diagnose.nearby import NEAR_LINES, Nearby, mentions_in
+from ssinghal.diagnose.nearby import NEAR_LINES, Nearby
 from ssinghal.diagnose.parse.crashes import KILL_SIGNAL, UNNAMED, crash_verdict, is_unnamed_crash
 from ssinghal.diagnose.parse.dates import month_of
 from ssinghal.diagnose.parse.error_lines import (
@@ -280,7 +280,7 @@ class _Reader:
         """Adds what a line after a failure mentions to that failure."""
         at, number = self._kept
         if at >= 0 and number < line.number <= number + NEAR_LINES:
-            self.failures.mention(at, mentions_in(line.text, line.number))
+            self.failures.mention(at, self._nearby.last)
 
     def _process(self, name: str) -> _Process:
         if name not in self.processes:

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from ssinghal.core.tensors import DType
@@ -67,24 +68,41 @@ NOTHING = Mentions()
 
 
 @dataclass
+class _NearLine:
+    """A line that is read once, when a failure is near."""
+
+    number: int
+    text: str
+
+    @cached_property
+    def mentions(self) -> Mentions:
+        return mentions_in(self.text, self.number)
+
+
+@dataclass
 class Nearby:
     """The latest lines of a log that may mention something."""
 
-    _lines: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=NEAR_LINES))
+    _lines: deque[_NearLine] = field(default_factory=lambda: deque(maxlen=NEAR_LINES))
 
     def feed(self, number: int, text: str) -> bool:
         """Takes a line; returns whether it may mention something."""
         if not any(sign in text for sign in _SIGNS) or any(sign in text for sign in _OF_COMPILER):
             return False
-        self._lines.append((number, text[:NEAR_CHARS]))
+        self._lines.append(_NearLine(number, text[:NEAR_CHARS]))
         return True
+
+    @property
+    def last(self) -> Mentions:
+        """What the line that was taken last mentions."""
+        return self._lines[-1].mentions if self._lines else NOTHING
 
     def before(self, line: int) -> Mentions:
         """Returns what the lines before ``line`` mention."""
         found = NOTHING
-        for number, text in self._lines:
-            if line - NEAR_LINES <= number < line:
-                found = found.joined(mentions_in(text, number))
+        for near in self._lines:
+            if line - NEAR_LINES <= near.number < line:
+                found = found.joined(near.mentions)
         return found
 
 

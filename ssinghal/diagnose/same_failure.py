@@ -84,4 +84,7 @@ def may_be_start(shortened: Verdict, known: Verdict) -> bool:
     """Returns whether a line of a test's summary may show the start of a message."""
     if shortened.status is not Status.ERROR:
         return error_key(shortened) == error_key(known) or may_be_part(shortened, known)
-    return shortened.error_type == known.error_type and places_agree(shortened, known)
+    if shortened.error_type != known.error_type or not places_agree(shortened, known):
+        return False
+    start = shortened.message.removesuffix("...").rstrip()
+    return shortened.thrown_at != "" or start.startswith("TT_") or known.message.startswith(start)

@@ -172,3 +172,13 @@ def same_test(one: str, other: str) -> bool:
     """Returns whether a node id and the heading of a test's report, which lacks the file, name one test."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     return longer == shorter or longer.replace("::", ".").endswith("." + shorter)
+
+
+def test_key(node: str) -> str:
+    """Returns the last part of a test's name with its parameters: equal for all names of one test.
+
+    >>> test_key("tests/test_a.py::TestA::test_b[1-2.5]"), test_key("TestA.test_b[1-2.5]")
+    ('test_b[1-2.5]', 'test_b[1-2.5]')
+    """
+    name, bracket, parameters = node.partition("[")
+    return re.split(r"::|\.", name)[-1] + bracket + parameters

@@ -155,6 +155,17 @@ def test_summary_lines_of_two_tests_are_not_joined() -> None:
     assert [(failure.test, failure.is_cut) for failure in failures(text)] == [("a.py::b", True), ("a.py::c", False)]
 
 
+def test_headers_of_two_places_are_two_failures() -> None:
+    text = "".join(f"RuntimeError: {HEADER.replace('462', str(line))}\nstep\n" for line in (462, 462, 514))
+    assert [(f.times, f.verdict.thrown_at[-3:]) for f in failures(text)] == [(2, "462"), (1, "514")]
+
+
+def test_a_summary_line_is_of_the_failure_whose_words_it_begins() -> None:
+    raised = f"{CALL}TypeError: f() takes no argument x\n{CALL}TypeError: g() takes no argument y\n"
+    named = failures(f"{raised}FAILED a.py::b - TypeError: g() takes no...\nFAILED a.py::c - TypeError: h() is missing\n")
+    assert [failure.test for failure in named] == ["", "a.py::b", "a.py::c"]
+
+
 def test_a_header_far_from_a_message_is_not_its_header() -> None:
     text = f"RuntimeError: {HEADER}\n" + "step\n" * 200 + LOGGED.format(OOM)
     assert len(failures(text)) == 2
