@@ -51,6 +51,7 @@ class Fingerprint:
     not fit the board or the builds. ``sharded``: no known board has as many banks as the buffer is on. ``arches``: all
     that fit. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
     ``region_bytes``: of the L1_SMALL region, where the message is about it.
+    ``memory``: of the buffer that does not fit.
     """
 
     arch: str = ""
@@ -65,6 +66,11 @@ class Fingerprint:
     arches: tuple[str, ...] = ()
     unexplained_bytes: int | None = None
     region_bytes: int | None = None
+    memory: BufferType | None = None
+
+    @property
+    def _memory(self) -> str:
+        return self.memory.value.upper() if self.memory else ""
 
     @property
     def boards(self) -> tuple[str, ...]:
@@ -83,7 +89,8 @@ class Fingerprint:
         if self.chips and not self.chips[0].boards:
             return f"no virtual board is {self.chips[0].what}: {self.chips[0].why_no_board}"
         if self.sharded:
-            return "no virtual board has as many banks; a call with shards on as many cores can be replayed with --call"
+            with_shards = "a call with shards on as many cores can be replayed with --call"
+            return f"no virtual board has as many {self._memory} banks; {with_shards}"
         if self.board_evidence and not self.boards:
             return "no virtual board has these cores"
         return ""
@@ -165,7 +172,7 @@ class Fingerprint:
             yield f"board: not shown by the message: {' or '.join(map(arch_in_words, self.arches))}"
         yield from self.board_notes
         if self.sharded:
-            yield "no known board has as many banks: the buffer is in shards, or the board is one with other cores"
+            yield f"no known board has as many {self._memory} banks: the buffer is in shards, or the board has other cores"
 
     def _build_lines(self) -> Iterator[str]:
         by_base = [match for match in self.matches if match.l1_small_bytes is not None]
@@ -237,6 +244,7 @@ def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "
         arches=tuple(arches) if verdict.banks is not None or verdict.program_bytes is not None or ranges else (),
         unexplained_bytes=L1_ENDS[arch] - free_l1 if arch and free_l1 is not None and not matches else None,
         region_bytes=verdict.bank_bytes if memory is BufferType.L1_SMALL else None,
+        memory=memory,
     )
 
 

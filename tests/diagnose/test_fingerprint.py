@@ -158,6 +158,18 @@ def test_wording_dates_a_build() -> None:
     assert buffer("L1_SMALL", 64, 64, end=". The L1_SMALL region is sized at device open").releases == ("0.81.1",)
 
 
+@pytest.mark.parametrize("cores", ["[0-0 - 7-7]", "[1-0 - 3-6]", "[2-3 - 2-3]"])
+def test_any_range_of_cores_dates_a_build(cores: str) -> None:
+    assert min(programs(cores, 9_990_400, 1_499_136).bases) == 103_744
+
+
+@pytest.mark.parametrize(("line", "base"), [(2509, 105_664), (2690, 105_696), (3087, 105_824)])
+def test_dataflow_buffers_have_lines_of_their_own(line: int, base: int) -> None:
+    header = f"TT_THROW @ /src/tt_metal/impl/dataflow_buffer/dataflow_buffer.cpp:{line}: tt::exception\ninfo:\n"
+    text = BEYOND.format("[0-0 - 7-7]").replace("circular", "dataflow")
+    assert fingerprint_of(translate_error("RuntimeError", header + text)).bases == (base,)
+
+
 def test_numbers_outweigh_words() -> None:
     """A message of 0.81.1, its period cut off by whoever pasted it."""
     assert buffer("L1", 64, 1_360_544).releases == ("0.81.1",)
@@ -281,6 +293,7 @@ OLD, NEW = "[(x=0,y=0) - (x=0,y=0)]", "[0-0 - 0-0]"
         (2567, BEYOND.format(NEW), {105_824}),
         (2900, BEYOND.format(NEW), set()),  # a newer build than all known ones
         (897, CLASH.format(OLD, 916_480, 937_856), {102_656}),  # 0.66.0 throws it at 917
+        (1913, CLASH.format("[1-0 - 3-6]", 916_480, 937_856), {105_664, 105_696}),  # 1763 of 0.76.0, 1932 of 0.78.0
     ],
 )
 def test_the_line_of_source_dates_a_build(line: int, text: str, bases: set[int]) -> None:
