@@ -62,7 +62,7 @@ def refusal_lines(failure: Failure) -> Iterator[str]:
         names = sorted({name for chip in CHIPS if chip.dram_banks == counts.room for name in chip.names})
         if names:
             yield f"if the tensor is in DRAM: {counts.room} DRAM banks are those of {', '.join(names)}"
-    yield f"to change: at most {counts.room} shards, each so much larger, or no shards (interleaved)"
+    yield f"to change: at most {counts.room} shards, each correspondingly larger, or no shards (interleaved)"
 
 
 def _of_memory(verdict: Verdict) -> str:

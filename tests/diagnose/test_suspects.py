@@ -217,6 +217,7 @@ def test_an_ordinary_line_is_no_failure(text: str) -> None:
         "PCC 0.93 is too small",
         "fabric router sync timed out",
         "index 40 exceeds number of circular buffers 32",
+        "CB index 40 does not fit the pack-precision mask",
     ],
 )
 def test_another_error_is_no_suspect(text: str) -> None:
@@ -260,6 +261,15 @@ REFUSED = [
         "Cannot grow circular buffer to 4096 B. This is larger than associated dynamically allocated L1 buffer of size 2048 B",
         "a program's buffer of 4,096 B in a shard of 2,048 B",
     ),
+    (
+        "DFB 'in0' (entry_size 2048 * num_entries 4 = 8192 bytes) is larger than its borrowed TensorParameter 'a' (4096 bytes).",
+        "a program's buffer of 8,192 B in a shard of 4,096 B",
+    ),
+    (
+        "Borrowed-memory DFB id 3 (from TensorParameter 'a') has total size 8192 B, which exceeds the borrowed Buffer's per-bank"
+        " size of 4096 B.",
+        "a program's buffer of 8,192 B in a shard of 4,096 B",
+    ),
     ("The sharded tensor does not fit on the Mesh. Num shards in buffer 8, Num Devices 4", "8 shards, 4 devices to hold them"),
 ]
 
@@ -278,7 +288,7 @@ def test_a_refusal_names_the_chips_with_as_many_banks_and_what_to_change() -> No
     assert explain(only(f"RuntimeError: {REFUSED[0][0]}\n")).lines()[1:] == [
         "message: Number of shards along width 8 must not exceed number of cores 7",
         "if the tensor is in DRAM: 7 DRAM banks are those of p100",
-        "to change: at most 7 shards, each so much larger, or no shards (interleaved)",
+        "to change: at most 7 shards, each correspondingly larger, or no shards (interleaved)",
     ]
 
 

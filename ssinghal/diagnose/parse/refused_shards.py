@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from ssinghal.core.record import Status, Verdict
 from ssinghal.device.error_patterns import PATTERNS
 
+MOST_BANKS = 12  # of DRAM, of any chip
+
 _OF_TTNN = tuple(re.compile(pattern.regex.pattern.removesuffix("$"), re.IGNORECASE) for pattern in PATTERNS if pattern.shards)
 _ROOM = r"(?P<room>\d{1,7}) ?(?:\w+ )?"
 _COUNTS = (  # 8 shards … 7 cores; shards: 8 … cores: 7
@@ -25,12 +27,18 @@ _COUNTS = (  # 8 shards … 7 cores; shards: 8 … cores: 7
     ),
 )
 _GRIDS = re.compile(r"shard-?grid \((?P<grid>\d+x\d+)[^)]*\) exceeds compute grid \((?P<room>\d+x\d+)\)", re.IGNORECASE)
-_SMALL_SHARD = re.compile(
-    r"Cannot (?:set|grow) circular buffer (?:size )?to (?P<need>\d{1,12}).{0,40}?\blarger than (?:the )?associated dynamically"
-    r" allocated L1 buffer (?:bank )?(?:of )?size (?:of )?(?P<room>\d{1,12})",
-    re.IGNORECASE,
+_SMALL_SHARD = tuple(
+    re.compile(expression, re.IGNORECASE)
+    for expression in (
+        r"Cannot (?:set|grow) circular buffer (?:size )?to (?P<need>\d{1,12}).{0,40}?\blarger than (?:the )?associated dynamically"
+        r" allocated L1 buffer (?:bank )?(?:of )?size (?:of )?(?P<room>\d{1,12})",
+        r"Borrowed-memory DFB .{1,200}? total size (?P<need>\d{1,12}) B, which exceeds the borrowed Buffer's per-bank size of"
+        r" (?P<room>\d{1,12})",
+        r"DFB .{1,200}? = (?P<need>\d{1,12}) bytes\) is larger than (?:the per-bank allocation of )?its borrowed TensorParameter"
+        r" .{1,100}?\((?P<room>\d{1,12}) bytes\)",
+    )
 )
-_CHEAP = re.compile(r"shard|gridshape|dynamically", re.IGNORECASE)
+_CHEAP = re.compile(r"shard|gridshape|dynamically|borrowed", re.IGNORECASE)
 _MORE = re.compile(r"exceed|more .{1,40}than|>|only|too (?:many|few)|not fit|not enough|<=", re.IGNORECASE)
 
 
@@ -39,7 +47,7 @@ def refusal(verdict: Verdict) -> Verdict:
     message = verdict.message
     if verdict.status is not Status.ERROR or not _CHEAP.search(message):
         return verdict
-    found = next((match for regex in (*_OF_TTNN, _SMALL_SHARD) if (match := regex.search(message))), None)
+    found = next((match for regex in (*_OF_TTNN, *_SMALL_SHARD) if (match := regex.search(message))), None)
     if found is not None:
         return replace(verdict, status=Status.UNSUPPORTED, message=message[found.start() :])
     return replace(verdict, status=Status.UNSUPPORTED) if _counts(message) and _MORE.search(message) else verdict
@@ -66,7 +74,7 @@ def refused_counts(message: str) -> Refused | None:
     grids = _GRIDS.search(message)
     if grids is not None:
         return Refused(f"shards on {grids['grid']} cores, a grid of {grids['room']}")
-    small = _SMALL_SHARD.search(message)
+    small = next((match for regex in _SMALL_SHARD if (match := regex.search(message))), None)
     if small is not None:
         return Refused(f"a program's buffer of {int(small['need']):,} B in a shard of {int(small['room']):,} B")
     counts = _counts(message)
@@ -76,9 +84,9 @@ def refused_counts(message: str) -> Refused | None:
     side = (counts.groupdict().get("side") or "").replace("along ", "along the ")
     of = "a grid of " if what == "worker grid" else ""
     what = "core" if of else what
-    note = " (DRAM banks, if the tensor is in DRAM)" if what == "core" and not of else ""
-    words = f"{int(counts['shards']):,} shards{side}, {of}{room:,} {what}s to hold them{note}"
-    return Refused(words, room, may_be_banks=what in ("core", "bank") and not of)
+    may_be_banks = room <= MOST_BANKS and what in ("core", "bank") and not of
+    note = " (DRAM banks, if the tensor is in DRAM)" if what == "core" and may_be_banks else ""
+    return Refused(f"{int(counts['shards']):,} shards{side}, {of}{room:,} {what}s to hold them{note}", room, may_be_banks)
 
 
 def _counts(message: str) -> re.Match[str] | None:

@@ -64,6 +64,7 @@ _NEGATED = re.compile(
     r"(?:an? |any |L1 |DRAM |runs? |running |more |further |longer |being )*"
     r"(?:OOMs?\b|out[ -]of[ -]|memory (?:error|failure|leak)|exceed|beyond|overflow|clash|larger than|greater than)"
     r"|\bno memory ran out\b|\bnumber of (?:\w+ )?(?:buffers|CBs|DFBs|banks|cores)\b"
+    r"|\b(?:index|id|count|slot) \(?\d+\)?(?: which)? (?:exceeds?|does not fit)\b"
     r"|\b(?:must|can|may|should|shall)(?: ?not|n't) (?:be )?(?:exceed|larger|greater|bigger)",
     re.IGNORECASE,
 )
@@ -79,7 +80,7 @@ _GENERAL = re.compile(
     r"\b(?:if|may|might|(?:could|would)(?! ?not|n't)|should|must|avoid\w*|prevent\w*|reduc\w+|how to|in case|unless|instead"
     r"|can(?= (?:also )?(?:cause|lead|result|exceed|run|overflow|OOM|happen|fail|occur|help))|without|whether|never|longer|todo"
     r"|fix\w*|risk\w*|possibl\w+|potential\w*|likely|handl\w+|check\w*|expect\w*|ignor\w+|guard\w*|skip\w*|e\.g\.|example"
-    r"|so that|says|manual|tests|means?|usually|often|typically|whenever|tested|testing|warn\w*|downgrad\w+|spill\w*|known"
+    r"|so that|says|manual|tests|means?|usually|often|typically|whenever|tested|testing|warn\w*|downgrad\w+|spill\w*|disabled|known"
     r"|fall\w* back|fallback"
     r"|(?:that|which|what|calls|cases|operators|models|programs|tensors) (?:\w+ )?(?:r[au]ns?|do(?:es)?|did|exceeds?"
     r"|OOMs?|(?:is|are|was) out))\b"
