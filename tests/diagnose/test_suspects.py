@@ -262,12 +262,13 @@ REFUSED = [
         "a program's buffer of 4,096 B in a shard of 2,048 B",
     ),
     (
-        "DFB 'in0' (entry_size 2048 * num_entries 4 = 8192 bytes) is larger than its borrowed TensorParameter 'a' (4096 bytes).",
+        "DFB 'in0' (entry_size 2048 * num_entries 4 = 8192 bytes) is larger than its borrowed TensorParameter 'a'"
+        " (4096 bytes).",
         "a program's buffer of 8,192 B in a shard of 4,096 B",
     ),
     (
-        "Borrowed-memory DFB id 3 (from TensorParameter 'a') has total size 8192 B, which exceeds the borrowed Buffer's per-bank"
-        " size of 4096 B.",
+        "Borrowed-memory DFB id 3 (from TensorParameter 'a') has total size 8192 B, which exceeds the borrowed Buffer's"
+        " per-bank size of 4096 B.",
         "a program's buffer of 8,192 B in a shard of 4,096 B",
     ),
     ("The sharded tensor does not fit on the Mesh. Num shards in buffer 8, Num Devices 4", "8 shards, 4 devices to hold them"),

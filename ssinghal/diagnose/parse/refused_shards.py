@@ -30,12 +30,12 @@ _GRIDS = re.compile(r"shard-?grid \((?P<grid>\d+x\d+)[^)]*\) exceeds compute gri
 _SMALL_SHARD = tuple(
     re.compile(expression, re.IGNORECASE)
     for expression in (
-        r"Cannot (?:set|grow) circular buffer (?:size )?to (?P<need>\d{1,12}).{0,40}?\blarger than (?:the )?associated dynamically"
-        r" allocated L1 buffer (?:bank )?(?:of )?size (?:of )?(?P<room>\d{1,12})",
+        r"Cannot (?:set|grow) circular buffer (?:size )?to (?P<need>\d{1,12}).{0,40}?\blarger than (?:the )?associated"
+        r" dynamically allocated L1 buffer (?:bank )?(?:of )?size (?:of )?(?P<room>\d{1,12})",
         r"Borrowed-memory DFB .{1,200}? total size (?P<need>\d{1,12}) B, which exceeds the borrowed Buffer's per-bank size of"
         r" (?P<room>\d{1,12})",
-        r"DFB .{1,200}? = (?P<need>\d{1,12}) bytes\) is larger than (?:the per-bank allocation of )?its borrowed TensorParameter"
-        r" .{1,100}?\((?P<room>\d{1,12}) bytes\)",
+        r"DFB .{1,200}? = (?P<need>\d{1,12}) bytes\) is larger than (?:the per-bank allocation of )?its borrowed"
+        r" TensorParameter .{1,100}?\((?P<room>\d{1,12}) bytes\)",
     )
 )
 _CHEAP = re.compile(r"shard|gridshape|dynamically|borrowed", re.IGNORECASE)

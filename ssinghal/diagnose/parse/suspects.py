@@ -80,8 +80,8 @@ _GENERAL = re.compile(
     r"\b(?:if|may|might|(?:could|would)(?! ?not|n't)|should|must|avoid\w*|prevent\w*|reduc\w+|how to|in case|unless|instead"
     r"|can(?= (?:also )?(?:cause|lead|result|exceed|run|overflow|OOM|happen|fail|occur|help))|without|whether|never|longer|todo"
     r"|fix\w*|risk\w*|possibl\w+|potential\w*|likely|handl\w+|check\w*|expect\w*|ignor\w+|guard\w*|skip\w*|e\.g\.|example"
-    r"|so that|says|manual|tests|means?|usually|often|typically|whenever|tested|testing|warn\w*|downgrad\w+|spill\w*|disabled|known"
-    r"|fall\w* back|fallback"
+    r"|so that|says|manual|tests|means?|usually|often|typically|whenever|tested|testing|warn\w*|downgrad\w+|spill\w*|known"
+    r"|disabled|fall\w* back|fallback"
     r"|(?:that|which|what|calls|cases|operators|models|programs|tensors) (?:\w+ )?(?:r[au]ns?|do(?:es)?|did|exceeds?"
     r"|OOMs?|(?:is|are|was) out))\b"
     r"|^\W*(?:when|note|tip|set|use|see|make|try|increase|lower)\b",
