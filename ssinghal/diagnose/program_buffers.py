@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ssinghal.core.record import Resource, Verdict
-from ssinghal.core.tensors import format_bytes
+from ssinghal.core.tensors import format_bytes, round_up
 from ssinghal.diagnose.builds import KnownBuild
 from ssinghal.diagnose.chips import L1_ENDS, LEAST_BASE, Core, core_ranges
 from ssinghal.diagnose.clash import Side, cause_line
@@ -14,8 +14,11 @@ from ssinghal.diagnose.fingerprint import Fingerprint
 from ssinghal.diagnose.model import Operation
 from ssinghal.diagnose.odd_figures import BITS_OF_ADDRESS, BITS_OF_SIZE, wrapped_line
 from ssinghal.diagnose.program_contents import ColumnShare, Content, StoredRows, Tiles, content_of
+from ssinghal.diagnose.small_region import GRANULES
 
 _CHIPS = {"wormhole_b0": "Wormhole", "blackhole": "Blackhole", "grayskull": "Grayskull"}
+
+SMALL_OVERLAP = 32 * 1024  # bytes; no more than L1_SMALL regions usually have
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class ProgramBuffers:
         return sum((x1 - x0 + 1) * (y1 - y0 + 1) for (x0, y0), (x1, y1) in self._ranges)
 
     def lines(self) -> list[str]:
-        return [*self._where(), *self._overflow(), *self._needs(), *filter(None, [self._cause()])]
+        return [*self._where(), *self._overflow(), *self._needs(), *filter(None, [self._cause(), self._lever()])]
 
     def _where(self) -> Iterator[str]:
         if self.cores:
@@ -136,6 +139,14 @@ class ProgramBuffers:
         if not sides:  # the reserved base is unknown: between the least of all builds and the tensor
             return cause_line([*least, *(Side(address, l1, address, end - address) for l1 in ends)] if least else [])
         return cause_line(sides, least if self.unknown_bases else ())
+
+    def _lever(self) -> str:
+        """Returns what moves the tensors out of the way: they are allocated downwards from the L1_SMALL region."""
+        over = self.overflow_bytes
+        if not self.runs_into_tensor or over is None or not 0 < over <= SMALL_OVERLAP:
+            return ""
+        smaller = round_up(over, max(GRANULES))
+        return f"an l1_small_size that is {smaller:,} B smaller, where that much is unused, moves the tensors out of the way"
 
 
 def _need_lines(need: Need, budget_of: str) -> Iterator[str]:

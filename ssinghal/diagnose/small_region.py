@@ -11,8 +11,8 @@ from ssinghal.core.tensors import round_up
 # and 0.81.1.
 GRANULES = (32, 64)
 _IN_DRAM = (
-    "a convolution with config_tensors_in_dram=True in its Conv2dConfig, or a pool with config_tensor_in_dram=True, keeps its"
-    " tables in DRAM instead"
+    "from 0.66.0 on, a convolution with config_tensors_in_dram=True in its Conv2dConfig, or a pool with"
+    " config_tensor_in_dram=True, keeps its tables in DRAM instead"
 )
 
 

@@ -455,3 +455,17 @@ def test_a_kernel_config_message_without_its_core_keeps_its_numbers_and_names_bo
     assert "25.08 KiB (25,680 B) of 25 KiB (25,600 B) per core" in text
     assert "on a Tensix core, a worker_l1_size" in text
     assert "else no setting does" in text
+
+
+@pytest.mark.parametrize(
+    ("address", "end", "says"),
+    [
+        (1_563_072, 1_563_264, "an l1_small_size that is 192 B smaller"),  # tt-metal#54876: from 4,096 to 2,048 it worked
+        (285_312, 296_160, "an l1_small_size that is 10,880 B smaller"),  # 10,848 in multiples of 64
+        (709_760, 1_364_672, ""),  # more than any such region has
+    ],
+)
+def test_a_small_overlap_may_be_taken_from_the_l1_small_region(address: int, end: int, says: str) -> None:
+    text = text_of(clash(address, end))
+    assert says in text
+    assert says or "l1_small_size" not in text

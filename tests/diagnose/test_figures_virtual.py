@@ -108,3 +108,18 @@ def test_a_worker_l1_size_as_advised_has_room_for_the_program(tmp_path: Path) ->
         room, smaller = (int(number.replace(",", "")) for number in re.findall(r"- ([\d,]+), ([\d,]+) B smaller", line)[0])
         advised += [largest - room, size - smaller]
     assert [text for _, text in printed(tmp_path, CONFIG.replace("SIZES", str(advised)), "p150")] == [None] * 4
+
+
+def test_a_smaller_l1_small_region_moves_tensors_up_by_as_much(tmp_path: Path) -> None:
+    source = """
+import json, ttnn
+for small in (4_096, 4_096 - 192):
+    device = ttnn.open_device(device_id=0, l1_small_size=small)
+    memory = ttnn.L1_MEMORY_CONFIG
+    tensor = ttnn.empty([1, 1, 64, 64], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, memory_config=memory)
+    print(json.dumps(tensor.buffer_address()), flush=True)
+    del tensor
+    ttnn.close_device(device)
+"""
+    before, after = printed(tmp_path, source, "p150")
+    assert after - before == 192
