@@ -119,7 +119,7 @@ def test_doctor_shows_the_mesh(run):
     result = run("doctor", "--device", "virtual", "--board", "n300_1x2")
     assert result.code == 0
     assert "grid: 8x8 cores on each chip of a 1x2 mesh, wormhole_b0, cluster N300" in result.out
-    assert "n150, n300, n300_1x2, p100" in result.out
+    assert "n150, n300, n300_1x2, n300_8x7, p100" in result.out
 
 
 # A machine's own descriptor ------------------------------------------------------------------------------------------------
