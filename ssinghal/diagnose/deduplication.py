@@ -76,6 +76,9 @@ class Failures:
         if not seen.is_incomplete and (header := self._header_before(seen)) is not None:
             self._put_message(header, seen)
             return header
+        if seen.is_echo and (echo := self._echo_before(seen)) is not None:
+            self._complete(echo, seen, is_text=False)
+            return echo
         others = seen.verdict.resource is None
         if self._others >= OTHER_LIMIT if others else len(self._known) - self._others >= MEMORY_LIMIT:
             self.left_out += 1
@@ -190,6 +193,12 @@ class Failures:
         if at is None or not self._is_cause(at, seen):
             return None
         return at if self._known[at].failure.kind in _CAUSES else None
+
+    def _echo_before(self, seen: SeenFailure) -> int | None:
+        """Returns the last failure if it is an echo too: both repeat one that the text does not have."""
+        at = self._last()
+        is_echo = at is not None and self._known[at].failure.is_echo and self._known[at].may_be_of(seen.test)
+        return at if at is not None and is_echo and self._is_near(at, seen, WORDS_NEAR_LINES) else None
 
     def _is_cause(self, at: int, seen: SeenFailure) -> bool:
         known = self._known[at]

@@ -34,6 +34,7 @@ _MESSAGE = re.compile("|".join(f"(?:{message})" for message in _MESSAGES), re.IG
 _POINTS_ELSEWHERE = re.compile(
     r"\bsee (?:the )?(?:root cause|stack ?trace|traceback|logs?|error)s? ?(?:\(?above\b|for the)", re.IGNORECASE
 )
+_BUILD = re.compile(r"\w{1,40} build failed\b")  # of a kernel: the compiler or the linker printed why
 _TYPES = (
     "EngineDeadError", "EngineGenerateError", "AsyncEngineDeadError", "MQEngineDeadError", "CalledProcessError",
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "RayTaskError", "ActorDiedError",
@@ -47,7 +48,11 @@ def is_echo(verdict: Verdict) -> bool:
     >>> is_echo(Verdict(Status.ERROR, error_type="RuntimeError", message="Bad StatusOr access: INTERNAL: Error code: 13"))
     True
     """
-    if verdict.status is not Status.ERROR or verdict.thrown_at or "memory" in verdict.message.lower():
-        return False
     message = verdict.message
-    return verdict.error_type in _TYPES or bool(_MESSAGE.match(message) or _POINTS_ELSEWHERE.search(message))
+    if verdict.status is not Status.ERROR or "memory" in message.lower():
+        return False
+    if verdict.thrown_at:
+        return _BUILD.match(message) is not None
+    return verdict.error_type in _TYPES or bool(
+        _BUILD.match(message) or _MESSAGE.match(message) or _POINTS_ELSEWHERE.search(message)
+    )

@@ -60,7 +60,7 @@ def _same_memory(one: Resource | None, other: Resource | None) -> bool:
 
 def is_header_alone(verdict: Verdict) -> bool:
     """Returns whether the text is what TTNN prints before a message: its place, with the condition that did not hold."""
-    if verdict.status is not Status.ERROR:
+    if verdict.resource is not None or verdict.status is Status.CRASH:
         return False
     message = verdict.message
     if _HEADER.match(message):

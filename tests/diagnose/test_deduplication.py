@@ -63,6 +63,23 @@ def test_an_echo_alone_leaves_the_cause_open(echo: str) -> None:
     failure = only(echo)
     assert failure.kind is FailureKind.ECHO
     assert only(echo * 3).times == 3
+    assert only("".join(ECHOES)).kind is FailureKind.ECHO
+
+
+def test_a_build_that_failed_is_no_failure_beside_the_linkers() -> None:
+    ld = "/opt/riscv-tt-elf/bin/ld: region `TRISC1_CODE' overflowed by 1284 bytes\ncollect2: error: ld returned 1 exit status\n"
+    build = "TT_THROW @ /work/tt_metal/jit_build/build.cpp:71: tt::exception\ninfo:\ntrisc1 build failed. Log: /root/x.log\n"
+    log = LOGGED.format("trisc1 build failed")
+    assert only(f"{ld}{log}RuntimeError: {build}").verdict.resource is Resource.KERNEL_CONFIG
+    assert only(f"{log}RuntimeError: {build}").kind is FailureKind.ECHO
+
+
+def test_a_refusal_and_its_condition_are_one_failure() -> None:
+    header = "TT_FATAL @ /src/ttnn/cpp/ttnn/tensor/tensor_spec.cpp:54: num_shards <= num_cores"
+    message = "Number of shards along width 8 must not exceed number of cores 7"
+    summary = f"FAILED t.py::test_x - RuntimeError: {header}\n"
+    for text in (f"RuntimeError: {header}\n{message}\n", f"{summary}E   RuntimeError: {header}\nE   info:\nE   {message}\n"):
+        assert only(text).verdict.message == message
 
 
 def test_the_traceback_of_an_echo_is_that_of_the_failure() -> None:
