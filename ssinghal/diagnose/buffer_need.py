@@ -86,6 +86,9 @@ class BufferNeed:
     def _need_lines(self) -> Iterator[str]:
         name = self.memory.value.upper()
         size = f" of {format_bytes(self.total_bytes)}" if self.total_bytes is not None else ""
+        if self.banks == 1:
+            yield f"{name} buffer{size} in one bank: {self.bytes_per_bank:,} B"
+            return
         banks = f" over {self.banks} banks" if self.banks is not None else ""
         yield f"{name} buffer{size}{banks}: {self.bytes_per_bank:,} B in the fullest{'' if banks else ' bank'}"
         if self.uneven_bytes > 0:

@@ -33,8 +33,9 @@ class Shard:
             content = f"possibly {counts}, or rows"
         else:
             content = "no number of tiles has as many, so rows or several tensors"
-        yield f"if it is sharded, each of the {self.cores} cores holds {self.shard_bytes:,} B: {content}"
-        if 0 < len(self.rectangles) <= MAX_RECTANGLES:
+        where = f"each of the {self.cores} cores" if self.cores > 1 else "the one core"
+        yield f"if it is sharded, {where} holds {self.shard_bytes:,} B: {content}"
+        if self.cores > 1 and 0 < len(self.rectangles) <= MAX_RECTANGLES:
             yield f"{self.cores} cores are a rectangle of {' or '.join(f'{x}x{y}' for x, y in self.rectangles)}"
 
 

@@ -469,3 +469,10 @@ def test_a_small_overlap_may_be_taken_from_the_l1_small_region(address: int, end
     text = text_of(clash(address, end))
     assert says in text
     assert says or "l1_small_size" not in text
+
+
+def test_one_bank_is_one_core() -> None:
+    text = text_of(buffer("L1", 1, 552_960, 1_329_888))
+    assert "L1 buffer of 540 KiB (552,960 B) in one bank: 552,960 B" in text
+    assert "if it is sharded, the one core holds 552,960 B" in text
+    assert "rectangle" not in text
