@@ -5,6 +5,8 @@ from __future__ import annotations
 import faulthandler
 import os
 
+from ssinghal.tracker.records import opened_high
+
 PREFIX = "crash-"  # of the files, one for each process; they stay empty unless it crashes
 
 
@@ -12,8 +14,4 @@ def note_crashes(folder: str) -> None:
     """Writes the stack of a crash to a file of ``folder``; a program that has Python print it already keeps that."""
     if faulthandler.is_enabled():
         return
-    try:
-        descriptor = os.open(os.path.join(folder, f"{PREFIX}{os.getpid()}.txt"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    except OSError:
-        return
-    faulthandler.enable(descriptor, all_threads=False)
+    faulthandler.enable(opened_high(os.path.join(folder, f"{PREFIX}{os.getpid()}.txt")), all_threads=False)

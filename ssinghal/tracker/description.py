@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from linecache import getline
+from types import MappingProxyType
 from typing import Any
 
 from ssinghal.tracker.records import RecordFile
@@ -67,13 +68,14 @@ class Description:
         text = getline(file, line).strip()[:TEXT_LIMIT]
         return self._file.number("site", key, file=file, line=line, function=function, text=text)
 
-    def stack(self, frame: Any) -> int:
-        """Returns the number of the user's frames around a call: those that no library has."""
+    def stack(self, frame: Any, lines: Mapping[Any, int] = MappingProxyType({})) -> int:
+        """Returns the number of the user's frames around a call: those that no library has. ``lines``: of frames that have gone
+        on since."""
         sites = []
         while frame is not None:
             code = frame.f_code
             if not code.co_filename.startswith(self._foreign):
-                key = (code.co_filename, frame.f_lineno, code.co_name)
+                key = (code.co_filename, lines.get(frame, frame.f_lineno), code.co_name)
                 sites.append(self._site(key))
             frame = frame.f_back
         return self._file.number("stack", tuple(sites), sites=sites)

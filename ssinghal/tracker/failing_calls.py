@@ -9,8 +9,9 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Iterator, Mapping
+from traceback import walk_tb
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from ssinghal.tracker import NO_TRACE_VARIABLE
@@ -21,8 +22,9 @@ from ssinghal.tracker.records import VERSION, RecordFile
 from ssinghal.tracker.traces import MOCK_VARIABLE, note_captures, stand_ins
 from ssinghal.tracker.tracker import ERROR_LIMIT, described_device
 
-_LIMIT = 200  # calls that are described where they fail: a sweep may catch thousands
+_LIMIT = 100  # calls that are described where they fail: a sweep may catch thousands
 _HEADS = ("TT_FATAL", "TT_THROW", "std::bad_alloc")  # of what TTNN raises
+_NOW: Mapping[FrameType, int] = MappingProxyType({})
 _CHAIN = 20  # exceptions that led to one another
 
 _watchers: list[Watcher] = []  # of this process: one, once ttnn is imported
@@ -99,11 +101,9 @@ class Watcher:
         for one in _chain(error):
             text = str(one)[:ERROR_LIMIT]
             if text not in self._numbers and type(one) in (RuntimeError, MemoryError):
-                trace = one.__traceback__
-                while trace is not None and trace.tb_next is not None:
-                    trace = trace.tb_next
-                if trace is not None:
-                    self._safely(one, trace.tb_frame)
+                passed = list(walk_tb(one.__traceback__))
+                if passed:
+                    self._safely(one, passed[-1][0], dict(passed))
             if text in self._numbers:
                 self._opened_file().write("failed", n=self._numbers[text])
                 return
@@ -122,19 +122,21 @@ class Watcher:
         if isinstance(error, BaseException):
             self.uncaught(error)
 
-    def _safely(self, error: BaseException, frame: FrameType) -> None:
+    def _safely(self, error: BaseException, frame: FrameType, lines: Mapping[FrameType, int] = _NOW) -> None:
+        """Describes the call that ``frame`` is in. ``lines``: of frames that have gone on since."""
         try:
             text = str(error)
             found = _operation(frame, self._package)
             if text.startswith(_HEADS) or (found is not None and isinstance(error, MemoryError)):
-                self._describe(type(error).__name__, text[:ERROR_LIMIT], frame, found)
+                described = Description(self._module, self._opened_file(), ())
+                noted = {"stack": described.stack(frame, lines), "error": [type(error).__name__, text[:ERROR_LIMIT]]}
+                self._describe(noted, described, found)
         except Exception:  # noqa: BLE001 (a fault of the notes never reaches the program)
             return
 
-    def _describe(self, kind: str, text: str, frame: FrameType, operation: FrameType | None) -> None:
+    def _describe(self, noted: dict[str, Any], described: Description, operation: FrameType | None) -> None:
         file = self._opened_file()
-        described = Description(self._module, file, ())
-        noted: dict[str, Any] = {"n": self._calls, "name": "", "stack": described.stack(frame), "error": [kind, text]}
+        noted.update(n=self._calls, name="")
         is_test = "_pytest.runner" in sys.modules  # of this process, not of one that started it
         noted["test"] = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0] if is_test else ""
         values = operation.f_locals if operation is not None else {}
@@ -142,15 +144,22 @@ class Watcher:
         device = next(_devices(self._module, (args, kwargs)), None)
         if operation is not None:
             noted["name"] = values["self"].python_fully_qualified_name
-        if device is None:
-            file.write("raised", **noted)  # a method, or a call of host tensors alone: no device is known from it
+        facts = self._facts(device)
+        if facts is None:
+            file.write("raised", **noted)  # a method, a call of host tensors alone, or a device that is closed by now
         else:
-            file.write("device", **described_device(self._module, device))
+            file.write("device", **facts)
             noted["in"] = described.tensors((args, kwargs))
             noted["arguments"] = ArgumentWriter(self._module, device).written(args, kwargs)
             file.write("call", **noted, gap=[], ev=[], view={}, others=0)
-        self._numbers[text] = self._calls
+        self._numbers[noted["error"][1]] = self._calls
         self._calls += 1
+
+    def _facts(self, device: Any) -> dict[str, Any] | None:
+        try:
+            return None if device is None else described_device(self._module, device)
+        except RuntimeError:
+            return None
 
     def _opened_file(self) -> RecordFile:
         if self._file is None or self._file.pid != os.getpid():

@@ -66,14 +66,7 @@ class RecordFile:
                     self._file = self._opened()  # the program closed all that it had inherited
 
     def _opened(self) -> int:
-        """Returns a high descriptor, which the program does not get for a file of its own once it has closed it."""
-        low = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR)
-        except OSError:  # the limit of open files is lower
-            return low
-        os.close(low)
-        return high
+        return opened_high(self._path)
 
     def number(self, kind: str, key: Any, **values: Any) -> int:
         """Returns the number of what ``key`` identifies, after writing it if it is new."""
@@ -82,3 +75,15 @@ class RecordFile:
             number = self._numbers[kind, key] = len(self._numbers)
             self.write(kind, n=number, **values)
         return number
+
+
+def opened_high(path: str) -> int:
+    """Opens a file to append to it; its descriptor is a high one, which the program does not get for a file of its own once it
+    has closed it."""
+    low = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR)
+    except OSError:  # the limit of open files is lower
+        return low
+    os.close(low)
+    return high

@@ -61,7 +61,7 @@ def test_another_failure_has_another_call():
 def test_a_handled_failure_has_its_message_in_the_note():
     head, *rest = REPORT.splitlines()
     message = MESSAGE.splitlines()[2]
-    note = "\n".join(["the program handled 1 call that ran out of memory:", head, f"  TTNN: {message}", *rest[:1]])
+    note = "\n".join(["the program went on after 1 call that ran out of memory:", head, f"  TTNN: {message}", *rest[:1]])
     (failure,) = reading("all done\n" + marked(note)).failures
     assert failure.kind is FailureKind.MEMORY
     assert (failure.verdict.program_bytes, failure.verdict.limit_bytes) == (1_721_472, 1_499_136)

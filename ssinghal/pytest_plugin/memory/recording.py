@@ -40,8 +40,8 @@ def follow(folder: Path) -> TtnnFinder:
     ``ssinghal profile`` may have arranged this already: its folder stays.
     """
     for finder in sys.meta_path:
-        if type(finder).__name__ == TtnnFinder.__name__:  # of sitecustomize, which is another module
-            return finder  # type: ignore[return-value]
+        if type(finder).__name__ == TtnnFinder.__name__ and not finder.only_failures:  # type: ignore[attr-defined]
+            return finder  # type: ignore[return-value]  # of sitecustomize, which is another module
     own = TtnnFinder(str(folder))
     if why_not():
         return own

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -23,7 +24,7 @@ class TtnnFinder(MetaPathFinder):
     """Finds ttnn as Python would, and has its module followed once it is imported; or only watched for calls that fail."""
 
     def __init__(self, folder: str, *, only_failures: bool = False) -> None:
-        self.folder, self._only_failures = folder, only_failures
+        self.folder, self.only_failures = folder, only_failures
         self._follower: Callable[[], Any] = lambda: None  # a weak reference: ttnn complains at exit about what is still alive
         self._is_searching = False
 
@@ -33,10 +34,11 @@ class TtnnFinder(MetaPathFinder):
         return self._follower()
 
     def follow(self, module: ModuleType) -> None:
-        if self._only_failures:
-            from ssinghal.tracker.failing_calls import watch
+        if self.only_failures:
+            with suppress(Exception):  # the program runs as without
+                from ssinghal.tracker.failing_calls import watch
 
-            watch(module, self.folder)
+                watch(module, self.folder)
             return
         from ssinghal.tracker.start import Follower
 
