@@ -68,7 +68,7 @@ def test_a_buffer_in_shards_counts_on_as_many_cores_alone(pools: ReplayPools) ->
     assert {number.name for number in one.replays[0].numbers if number.equal} >= {"total_bytes", "banks", "bytes_per_bank"}
     everywhere = replace(sharded, placement=Placement(memory=BufferType.L1))
     (line,) = replay_lines(pools.replayed(in_shards(48, everywhere), None))
-    assert line.startswith("no replay counts: no virtual board has as many L1 banks")
+    assert line.startswith("no replay counts: no virtual board has as many")
 
 
 def test_remedies_of_a_call_that_fails_with_other_numbers_are_called_so(pools: ReplayPools) -> None:
