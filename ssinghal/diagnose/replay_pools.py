@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from packaging.version import Version
+
 from ssinghal.core.boards import load_board
 from ssinghal.device.modes import choose_device
 from ssinghal.device.releases import added_releases, find_release, installed_release
@@ -44,7 +46,8 @@ class ReplayPools(PoolCache[DevicePools]):
     def replayed(self, diagnosis: Diagnosis, budget: Budget | None) -> Diagnosis:
         """Adds the replays of a failure, and its remedies where there is a budget for the search.
 
-        Where the numbers leave several boards, the first one on which the call explains them counts, else the likeliest. Where
+        Where the numbers leave several boards, the first one on which the call explains them counts, else the likeliest. Then
+        releases count too to which the numbers do not point, as the report's build may lie between them and the others. Where
         no virtual board has those numbers, there is no replay: it would be another board's. A buffer on fewer cores than a
         board has may be in shards; then only a replay that requests the same bytes on as many cores counts.
         """
@@ -71,13 +74,15 @@ class ReplayPools(PoolCache[DevicePools]):
             tried.append((with_replays(diagnosis, pools, releases, live), pools))
             if tried[-1][0].is_explained or not tried[-1][0].replays:
                 break
-        if tried[-1][0].is_explained:
-            return tried[-1]
+        if tried[-1][0].is_explained or diagnosis.case is None:
+            return tried[-1] if tried[-1][0].is_explained else tried[0]
         likeliest, pools = tried[0]
-        others = ", ".join(other.board.name for _, other in tried[1:])
-        if not others or diagnosis.case is None:
-            return likeliest, pools
-        also = f"nor has it the numbers of the message on {others}"
+        others = [] if self._releases else [version for version in _available() if version not in releases]
+        live = live_set(self._live, pools.board) if self._live else None
+        elsewhere = [one for one in with_replays(diagnosis, pools, others, live).replays if one.explains]
+        if elsewhere or len(tried) == 1:
+            return replace(likeliest, replays=(*likeliest.replays, *elsewhere)), pools
+        also = f"nor does it on {', '.join(other.board.name for _, other in tried[1:])}"
         return replace(likeliest, not_replayed=(*likeliest.not_replayed, also)), pools
 
     def _on(self, board: str | None, release: str) -> DevicePools:
@@ -106,11 +111,16 @@ def _releases_for(fingerprint: Fingerprint) -> list[str]:
     Raises:
         HarnessError: no release is here.
     """
-    here = installed_release()
-    installed = [here.version] if here else []
-    known = {*installed, *(release.version for release in added_releases())}
-    pointed_to = [version for version in (fingerprint.nearest_release, *fingerprint.releases) if version in known]
-    releases = list(dict.fromkeys([*pointed_to, *installed]))
-    if not releases:
+    known = _available()
+    if not known:
         raise HarnessError("no TTNN release is here to replay on; --no-replay reads and explains without one")
-    return releases
+    here = installed_release()
+    pointed_to = [version for version in (fingerprint.nearest_release, *fingerprint.releases) if version in known]
+    return list(dict.fromkeys([*pointed_to, *([here.version] if here else known[-1:])]))
+
+
+def _available() -> list[str]:
+    """Returns the releases that are here, the oldest first."""
+    here = installed_release()
+    versions = {*([here.version] if here else []), *(release.version for release in added_releases())}
+    return sorted(versions, key=Version)

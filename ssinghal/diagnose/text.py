@@ -128,8 +128,8 @@ def _replays(diagnosis: Diagnosis) -> list[str]:
         doubt = _no_proof(diagnosis.candidate, diagnosis.candidate_count)
         out.append(f"  the candidate: {call_text(diagnosis.candidate.case)}; {doubt}")
         out.append(f"  {probe_command(diagnosis.candidate.case)}")
-    if diagnosis.case_given and diagnosis.replays and not any(replay.explains for replay in diagnosis.replays):
-        out.append(f"the given call does not explain the numbers: {_contradiction(diagnosis.replays[0])}")
+    if diagnosis.case_given and diagnosis.replays and not diagnosis.is_explained:
+        out.append(_contradiction(diagnosis))
     return [*out, *diagnosis.not_replayed]
 
 
@@ -140,10 +140,14 @@ def _no_proof(candidate: Candidate, count: int) -> str:
     return f"not proven: it was chosen for these bytes, {among} them"
 
 
-def _contradiction(replay: Replay) -> str:
-    if replay.result.works:
-        return "it fits"
-    return "it requests other bytes" if replay.same_kind else "it ends differently"
+def _contradiction(diagnosis: Diagnosis) -> str:
+    """Returns that the given call is not the one; of a report whose build may be none of those here, that it is not shown."""
+    first, here = diagnosis.replays[0], {replay.result.ttnn for replay in diagnosis.replays}
+    does = "it requests other bytes" if first.same_kind else "it fits" if first.result.works else "it ends differently"
+    builds = [match.build for match in diagnosis.explanation.fingerprint.matches]
+    if builds and all(build is not None and not here.isdisjoint(build.releases) for build in builds):
+        return f"the given call does not explain the numbers: {does}"
+    return f"the given call does not explain the numbers on these releases ({does}); the report may be of another build"
 
 
 def _live_text(replay: Replay) -> str:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from ssinghal.core.case import Case, Placement
+from ssinghal.core.case import Case, OutputMemory, Placement
 from ssinghal.core.sharding import memory_request
 from ssinghal.core.tensors import BufferType
 from ssinghal.device.error_patterns import translate_error
+from ssinghal.device.releases import added_releases
 from ssinghal.diagnose.model import Failure, LogReading
 from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
 from ssinghal.diagnose.replay_pools import ReplayPools
@@ -93,3 +94,40 @@ TRACE = "Creating trace buffers of size 237371392B on MeshDevice 0, but only 235
 def test_what_no_call_alone_takes_is_not_replayed(text: str, pools: ReplayPools) -> None:
     one = pools.replayed(diagnosed(text, RELU), None)
     assert (one.replays, one.not_replayed) == ((), ())
+
+
+DECODE = make_case(
+    "paged_scaled_dot_product_attention_decode",
+    ((1, 1, 8, 512), (128, 2, 64, 512), (128, 2, 64, 512), (1, 128), (1,)),
+    {},
+    Placement(output_memory=OutputMemory.TTNN),
+)
+
+
+def test_a_build_between_two_releases_is_found_from_the_older_one(pools: ReplayPools) -> None:
+    """The wording is of builds since May 2026, the call fits since 0.75.0; 0.66.0 reserves 105,280 B in each L1 of a Blackhole
+    and has the report's end less 5,696 B: a base of 110,976 B, of which no known build is."""
+    if not any(release.version == "0.66.0" for release in added_releases()):
+        pytest.skip("needs ttnn 0.66.0")
+    grown = "grow to 2318272 B which is beyond max L1 size of 1572864 B"
+    text = f"Statically allocated circular buffers on core range [0-0 - 10-9] {grown}"
+    one = pools.replayed(diagnosed(text, DECODE), None)
+    assert one.is_explained
+    assert [replay.result.works for replay in one.replays] == [True] * (len(one.replays) - 1) + [False]
+    shift = one.replays[-1].shift
+    assert shift is not None
+    assert (one.replays[-1].result.ttnn, shift.here_bytes, shift.there_bytes) == ("0.66.0", 105_280, 110_976)
+    assert not any(line.startswith("the given call") for line in replay_lines(one))
+
+
+def test_a_call_that_fits_contradicts_no_report_of_another_build(pools: ReplayPools) -> None:
+    """A clash without cores of a known build; and one that says by its bank that it is of 0.81.1."""
+    old = "Statically allocated circular buffers in program 3 clash with L1 buffers on core range [(x=0,y=0) - (x=7,y=7)]."
+    text = f"{old} L1 buffer allocated at 595712 and static circular buffer region ends at 631680"
+    (line,) = [line for line in replay_lines(pools.replayed(diagnosed(text, RELU), None)) if line.startswith("the given call")]
+    assert line == (
+        "the given call does not explain the numbers on these releases (it fits); the report may be of another build"
+    )
+    text = SHARDS.format(total=64 * 532_480, banks=64, each=532_480, taken=1_064_960, free=1_393_312 - 1_064_960)
+    (line,) = [line for line in replay_lines(pools.replayed(diagnosed(text, RELU), None)) if line.startswith("the given call")]
+    assert line == "the given call does not explain the numbers: it fits"
