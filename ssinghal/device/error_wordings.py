@@ -206,6 +206,5 @@ PLACEMENTS = {
     "shard grid": r"\S{1,60}: BLOCK shard-grid \({n}x{n} along x/y\) exceeds compute grid|Shard grid bounding box must fit",
     "shards": r"Number of shards along (?:height|width)(?: {n})? must not exceed (?:number of|core grid) \w",
     "shards of a mesh": r"The sharded tensor does not fit on the Mesh\. Num shards in buffer {n}, Num Devices {n}",
-    "shards without a message": r"num_shards(?:_along_\w{1,20})? <= (?:num_cores|\w*grid\.[\w().]{1,30})$",
     "shards, in a compiler": r"Assertion \W?gridShape\[0\] <= workerGridVolume\W? failed",
 }

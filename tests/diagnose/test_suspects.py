@@ -112,6 +112,10 @@ SUSPECTS = [
     "L1 tensor of 2097152 B exceeds 1499136 B",  # of all cores, or of each?
     "DRAM OOM: needs 12582912 of 10250880",  # of a bank, or of all?
     "CB 1.8 MB > 1.5 MB",
+    # Cut off.
+    "Statically allocated circ",
+    "Statically allocated circular buffers on core range [(x=0,y=0) - (x=7,",
+    "where each bank needs to store 53",
 ]
 
 
@@ -182,6 +186,7 @@ ORDINARY = [
     "the program uses 1.2 MB of L1 and 3 GB of DRAM",
     "DRAM bandwidth exceeded 200 GB/s",
     "peak L1 usage 1,200,000 of 1,499,136 B",
+    "DRAM: allocated: 1024 B, free: 4096 B, largest free block: 4096 B",
     "L1 used: 1024000 / 1499136 B",
     "device memory: total 12 GB, allocated 3 GB, free 9 GB",
     "Program config grid (8x9) exceeds device grid (8x8).",
@@ -231,6 +236,12 @@ def test_a_gpus_memory_is_no_suspect() -> None:
 
 
 # ---- refused shards ----
+
+
+def test_a_refusal_without_its_message() -> None:
+    failure = only("RuntimeError: TT_FATAL @ /src/ttnn/cpp/ttnn/tensor/tensor_spec.cpp:54: num_shards <= num_cores\n")
+    assert (failure.kind, failure.verdict.message) == (FailureKind.REFUSED, "num_shards <= num_cores")
+
 
 REFUSED = [
     (

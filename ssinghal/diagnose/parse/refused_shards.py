@@ -14,7 +14,10 @@ from ssinghal.device.error_patterns import PATTERNS
 
 MOST_BANKS = 12  # of DRAM, of any chip
 
-_OF_TTNN = tuple(re.compile(pattern.regex.pattern.removesuffix("$"), re.IGNORECASE) for pattern in PATTERNS if pattern.shards)
+_OF_TTNN = (
+    *(pattern.regex for pattern in PATTERNS if pattern.shards),
+    re.compile(r"\bnum_shards(?:_along_\w{1,20})? <= (?:num_cores\b|\w*grid\.)"),  # the condition, where no message follows it
+)
 _ROOM = r"(?P<room>\d{1,7}) ?(?:\w+ )?"
 _COUNTS = (  # 8 shards … 7 cores; shards: 8 … cores: 7
     re.compile(

@@ -17,7 +17,8 @@ from ssinghal.diagnose.parse.refused_shards import refusal
 LINE_CHARS = 1_000  # of a line that are looked at
 
 _WORDS = ("memory", "l1", "dram", "sram", "oom", "exhausted", "circular", "cb", "dfb", "dataflow", "kernel", "runtime",
-          "trace", "cache", "alloc", "shard", "gridshape")  # fmt: skip
+          "trace", "cache", "alloc", "shard", "gridshape", "bank",
+          "program size")  # fmt: skip
 _NOUN = (
     r"(?:\b(?:L1(?:_SMALL)?|SRAM|KV[- ]cache|heap)\b|\bDRAM\b(?! (?:bandwidth|BW|util\w*|channels?|reads?|writes?|cores?)\b)"
     r"|\bmemory\b(?![- _]?(?:layout|config|bandwidth|barrier))|\b(?:circular|dataflow) buffers?\b|\bCBs?\b|\bDFBs?\b"
@@ -36,8 +37,15 @@ _LACK = (
 )
 _NEAR = r"(?:[^.;]|\.(?! )){0,70}?"
 _OF = r"(?:(?:device|host|L1|DRAM|GPU|CPU|system|trace|chip|on-chip) )?"
+# Parts of TTNN's own messages, where the rest is cut off.
+_PARTS = (
+    r"\bStatically allocated [cdCD]|\bNot enough space (?:to allocate|after considering)|\bbut bank size is\b"
+    r"|\bwhere each bank needs to store\b|\bB (?:L1|L1_SMALL|DRAM|TRACE) buffer across\b"
+    r"|\bL1 buffer allocated at \d|\bstatic \w+ buffer region\b|\bbeyond max L1\b|\bProgram size \(\d|\bkernel config buffer \("
+    r"|\bunique\+common runtime args\b|\bCreating trace buffers of size\b|\bis allocated for trace region\b"
+)
 _LOOKS = re.compile(
-    rf"(?<![\w./-])out[ -]of[ -]{_OF}(?:memory|L1|DRAM)\b|\bOut[-_]?Of[-_]?Memory(?:Error|Exception)?\b(?!\.\w)"
+    rf"{_PARTS}|(?<![\w./-])out[ -]of[ -]{_OF}(?:memory|L1|DRAM)\b|\bOut[-_]?Of[-_]?Memory(?:Error|Exception)?\b(?!\.\w)"
     r"|\bRESOURCE_EXHAUSTED\b|\bno (?:more |free |available )+memory\b|\b(?:not enough|insufficient) memory\b"
     r"|(?<![\w./=-])(?-i:OOM)(?:s|ed|'d|ing)?(?![\w/=]|-\w| killer)"
     r"|\b(?:got|gets?|hit|hits|ran into|caused?|causes|with|an?|L1|DRAM) ooms?\b|\booms? (?:error|when|on|in|at|during|while)\b"
