@@ -10,7 +10,7 @@ from ssinghal.diagnose.echoes import is_echo
 from ssinghal.diagnose.model import Failure, PythonCall
 from ssinghal.diagnose.nearby import MENTIONS_LIMIT, NOTHING, Mentions
 from ssinghal.diagnose.running_function import NamedFunctions, function_of_operation, functions_of_verdict
-from ssinghal.diagnose.same_failure import fuller, is_header_alone
+from ssinghal.diagnose.same_failure import fuller, has_figures, is_header_alone
 from ssinghal.diagnose.tracebacks import same_test
 
 
@@ -36,7 +36,7 @@ class SeenFailure:
     @property
     def is_incomplete(self) -> bool:
         """Whether the message itself may be elsewhere."""
-        return self.is_cut or is_header_alone(self.verdict)
+        return (self.is_cut and not has_figures(self.verdict)) or is_header_alone(self.verdict)
 
     @property
     def is_echo(self) -> bool:
@@ -86,6 +86,7 @@ class KnownFailure:
             verdict=verdict,
             line=min(known.line, seen.line) if is_text else known.line,
             times=known.times + is_text,
+            is_cut=known.is_cut and (seen.is_cut or not is_text),
             call=known.call or seen.call,
             test=max(known.test, seen.test, key=len),
         )

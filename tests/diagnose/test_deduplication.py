@@ -200,6 +200,15 @@ def test_a_text_with_fewer_figures_is_the_same_failure(first: int) -> None:
     assert (failure.verdict.free_bytes, failure.verdict.largest_free_bytes, failure.times) == (475808, 475808, 2)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_text_cut_at_its_end_is_the_same_failure(first: int) -> None:
+    texts = [f"RuntimeError: {HEADER}\ninfo:\n{text}\n" for text in (OOM[:-30], OOM)]
+    failure = only(texts[first] + "\n\n" + texts[1 - first])
+    assert (failure.verdict.bank_bytes, failure.is_cut, failure.times) == (1393312, False, 2)
+    other = texts[0].replace("41943040", "20971520").replace("655360", "327680")
+    assert [f.verdict.total_bytes for f in failures(texts[1] + "\n\n" + other)] == [41943040, 20971520]
+
+
 def test_failures_of_other_figures_stay_apart() -> None:
     texts = [
         OOM + STATS,
