@@ -49,8 +49,8 @@ def _largest_free_bytes(verdict: Verdict, granule: int) -> int:
         return verdict.largest_free_bytes
     if need is None or free < need:
         return free
-    fewest = free // need + 1
-    return next(block for n in (fewest, fewest + 1) if (block := round_up(ceil_div(free, n), granule)) < need or n > fewest)
+    block = round_up(ceil_div(free, free // need + 1), granule)
+    return block if block < need else round_up(ceil_div(free, free // need + 2), granule)
 
 
 def _live_above(verdict: Verdict, case: Case, board: Board) -> LiveSet:

@@ -69,7 +69,12 @@ def _doubt(diagnosis: Diagnosis) -> str:
     """Returns what the remedies depend on."""
     if diagnosis.candidate:
         return ", if it is the candidate"
-    return "" if diagnosis.is_explained else " as it fails here, not with the numbers of the message"
+    if not diagnosis.is_explained:
+        return " as it fails here, not with the numbers of the message"
+    tried = next(replay for replay in diagnosis.replays if replay.result.verdict.resource is not None)
+    if tried.live_from is LiveSource.LEAST:
+        return ", if no more was allocated than this minimum"
+    return ", if the free blocks were placed like that" if any(resident.freed for resident in tried.live) else ""
 
 
 def _is_in_source(diagnosis: Diagnosis) -> bool:

@@ -14,6 +14,7 @@ from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.releases import added_releases
 from ssinghal.diagnose.model import Failure, LogReading
 from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
+from ssinghal.diagnose.replay import LiveSource
 from ssinghal.diagnose.replay_pools import ReplayPools
 from ssinghal.diagnose.text import replay_lines
 from ssinghal.operators import make_case
@@ -131,3 +132,13 @@ def test_a_call_that_fits_contradicts_no_report_of_another_build(pools: ReplayPo
     text = SHARDS.format(total=64 * 532_480, banks=64, each=532_480, taken=1_064_960, free=1_393_312 - 1_064_960)
     (line,) = [line for line in replay_lines(pools.replayed(diagnosed(text, RELU), None)) if line.startswith("the given call")]
     assert line == "the given call does not explain the numbers: it fits"
+
+
+def test_remedies_depend_on_what_is_only_the_least_that_was_allocated(pools: ReplayPools) -> None:
+    """A message without what is allocated: a map and its result, 532,480 B each, fit into an empty bank."""
+    text = SHARDS.partition(" (allocated")[0].format(total=64 * 532_480, banks=64, each=532_480)
+    relu = make_case("relu", ((1, 640, 400, 64),), {}, Placement(memory=BufferType.L1))
+    one = pools.replayed(diagnosed(text, relu), Budget())
+    assert one.replays[0].live_from is LiveSource.LEAST
+    assert one.replays[0].same_numbers
+    assert "what would make it fit, if no more was allocated than this minimum:" in replay_lines(one)
