@@ -123,7 +123,7 @@ def explain(failure: Failure) -> Explanation:
     verdict, operation = failure.verdict, failure.operation
     if verdict.resource is None:
         return Explanation(verdict, headline(failure), Fingerprint(), operation, refusal=tuple(refusal_lines(failure)))
-    fingerprint = fingerprint_of(verdict, failure.boards, failure.dated)
+    fingerprint = fingerprint_of(verdict, failure.boards, failure.dated, failure.versions)
     board = fingerprint.board(verdict)
     tensors = tuple(_tensors(operation, board)) if operation is not None and board is not None else ()
     allocations = [tensor.allocation for tensor in tensors]

@@ -38,6 +38,7 @@ from ssinghal.diagnose.chips import (
     with_names,
 )
 from ssinghal.diagnose.reserved_bases import BuildMatch, matches_of
+from ssinghal.diagnose.stated_versions import clue_of
 
 MAX_NAMED = 3  # more point to nothing
 
@@ -193,11 +194,14 @@ class Fingerprint:
             yield f"release: unknown; {unknown}, with or without L1_SMALL"
 
 
-def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "") -> Fingerprint:
+def fingerprint_of(
+    verdict: Verdict, named: Collection[str] = (), dated: str = "", versions: Collection[str] = ()
+) -> Fingerprint:
     """Returns what the numbers and the wording of ``verdict`` point to; numbers outweigh words where they disagree.
 
     ``named``: boards and architectures that the text names (``boards_named``). They choose among what fits the numbers, and
-    contradict nothing: a text may name what it is not about. ``dated``: the month of the log, "2025-11".
+    contradict nothing: a text may name what it is not about. ``dated``: the month of the log, "2025-11". ``versions``: of TTNN,
+    that the text states.
 
     Each step narrows what is possible. An L1 buffer over 64 banks of 1,393,312 B, for example:
     architecture: such a bank fits into either L1; chip: only a Wormhole has 64 banks of L1;
@@ -219,7 +223,7 @@ def fingerprint_of(verdict: Verdict, named: Collection[str] = (), dated: str = "
     free_l1 = _free_l1_bytes(verdict)
     matches = matches_of(verdict, arches, free_l1)
     evidence, against = [], []
-    for clue in clues(verdict, regions, dated):
+    for clue in filter(None, [*clues(verdict, regions, dated), clue_of(versions)]):
         narrowed = tuple(match for match in matches if match.is_in(clue.allowed))
         if matches and not narrowed and not clue.is_weak:
             against.append(clue.by)

@@ -47,6 +47,7 @@ from ssinghal.diagnose.parse.suspects import LINE_CHARS, may_be_about_memory, un
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, UnfinishedFunctions, logged_function
 from ssinghal.diagnose.seen_failures import SeenFailure
+from ssinghal.diagnose.stated_versions import versions_stated
 from ssinghal.diagnose.tracebacks import Traceback, summary_result
 
 # A line that has none of these changes nothing, unless a text is pending (a bare message has no mark: "Out of").
@@ -217,6 +218,7 @@ class _Reader:
         self.own_reports = OwnReports()
         self.skipped = 0
         self.boards: frozenset[str] = frozenset()
+        self.versions: frozenset[str] = frozenset()
         self._dated = ""  # the line with a date that was read last
         self.worded = 0  # lines with words, up to one more than a message may be torn in
         self._pending: dict[str, _PendingText] = {}  # by process
@@ -246,6 +248,7 @@ class _Reader:
             self._dated = line.text
         if line.number <= NAMING_LINES:
             self.boards |= boards_named(line.text[:HEAD_CHARS])
+            self.versions |= versions_stated(line.text[:HEAD_CHARS])
         if self.own_reports.take(line.text, line.number):
             return
         if self._take_executed(line) or self._take_printed_call(line) or self._take_logged_function(line):
@@ -603,7 +606,10 @@ def _operation(statement: _PendingStatement, aliases: Mapping[str, str]) -> Oper
 
 def _reading(reader: _Reader, name: str, lines: Lines, module_file: Module | None) -> LogReading:
     module = (module_file.operations if module_file else ()) or reader.module.operations()
-    failures = [replace(failure, boards=reader.boards | boards_named(failure.test)) for failure in reader.failures.all]
+    failures = [
+        replace(failure, boards=reader.boards | boards_named(failure.test), versions=reader.versions)
+        for failure in reader.failures.all
+    ]
     failures += reader.own_reports.without_message(failures)
     failures = [reader.own_reports.placed(failure) for failure in failures]
     places = list(map(Places(module).of, (failure.operation for failure in failures)))

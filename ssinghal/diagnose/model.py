@@ -116,7 +116,7 @@ class Failure:
     ``printed``: the operands in order with their memory, where TTNN printed them.
     ``arguments``: those by name that the text shows, as it writes them.
     ``dated``: the month of the log there, "2025-11"; "" where the text lacks it.
-    ``boards``: the names of boards and architectures in the text.
+    ``boards``: the names of boards and architectures in the text. ``versions``: of TTNN, that it states.
     ``is_cut``: the text has only the start of the message, so what failed is unknown.
     ``is_suspect``: the text looks like a memory failure and is not understood; ``verdict`` has its words alone.
     ``is_echo``: the text only reports that another error happened, and the text does not have that one.
@@ -136,6 +136,7 @@ class Failure:
     arguments: Mapping[str, str] = field(default_factory=dict)
     dated: str = ""
     boards: frozenset[str] = frozenset()
+    versions: frozenset[str] = frozenset()
     is_cut: bool = False
     is_suspect: bool = False
     is_echo: bool = False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+
 import pytest
 
 from ssinghal.core.boards import board_names, load_board
@@ -10,7 +13,10 @@ from ssinghal.core.tensors import ONE_CHIP
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.builds import BUILDS
 from ssinghal.diagnose.chips import CHIPS, L1_ENDS, arch_named, boards_named, core_ranges
+from ssinghal.diagnose.explanation import explain
 from ssinghal.diagnose.fingerprint import Fingerprint, fingerprint_of
+from ssinghal.diagnose.log_reader import read_log
+from ssinghal.diagnose.stated_versions import versions_stated
 
 
 def buffer(
@@ -437,3 +443,39 @@ def test_old_cores_beyond_a_wormhole_may_be_a_grayskulls() -> None:
     old = thrown(CLASH.format("[(x=0,y=0) - (x=11,y=8)]", 567_488, 754_528))
     assert old.arches == ("blackhole", "grayskull")
     assert thrown(CLASH.format("[0-0 - 11-8]", 567_488, 754_528)).arches == ("blackhole",)
+
+
+@pytest.mark.parametrize(
+    ("text", "bases"),
+    [
+        ("ttnn==0.66.0", {103_552}),
+        ("tt-metal: v0.68.1", {103_712}),
+        ("**tt-metal version**: `0.71.0`", {103_712, 103_744, 103_840}),  # between 0.70.1 and 0.72.0
+        ("| ttnn | 0.64.2 |", {102_656}),  # before 0.66.0
+        ("ttnn 0.66.0 works, ttnn 0.75.0 does not", {103_552, 105_536}),
+        ("torch==0.66.0, ttnn==1.0.66.0", set(range(102_656, 105_825, 32)) & {build.wormhole_base for build in BUILDS}),
+    ],
+)
+def test_a_version_that_the_text_states_dates_the_build(text: str, bases: set[int]) -> None:
+    """The message has no words that date it."""
+    verdict = Verdict(Status.OOM, Resource.CIRCULAR_BUFFER, program_bytes=2_463_520, limit_bytes=1_499_136)
+    fingerprint = fingerprint_of(verdict, versions=versions_stated(text))
+    assert set(fingerprint.bases) == bases
+
+
+def test_a_stated_version_that_contradicts_the_base_is_said() -> None:
+    """1,499,136 - 1,393,312 = 105,824, as 0.81.1 reserves."""
+    verdict = Verdict(Status.OOM, Resource.L1_BUFFER, total_bytes=64 * 2_048_000, banks=64, bytes_per_bank=2_048_000)
+    verdict = replace(verdict, bank_bytes=1_393_312)
+    assert fingerprint_of(verdict, versions={"0.66.0"}).contradictions == ("the version that the text states, 0.66.0",)
+    assert fingerprint_of(verdict, versions={"0.81.1"}).contradictions == ()
+    assert fingerprint_of(verdict, versions={"0.82.0"}).contradictions != ()
+    assert fingerprint_of(verdict, versions={"0.66.0", "0.75.0"}).contradictions == ()
+
+
+def test_stated_versions_reach_the_explanation() -> None:
+    text = b"Environment: ttnn 0.75.0, one p150\n" + CLASH.format("[0-0 - 0-0]", 1_378_048, 1_430_656).encode()
+    (failure,) = read_log(io.BytesIO(text), "log").failures
+    assert (failure.versions, failure.boards) == ({"0.75.0"}, {"p150"})
+    fingerprint = explain(failure).fingerprint
+    assert (fingerprint.arch, fingerprint.releases) == ("blackhole", ("0.75.0",))
