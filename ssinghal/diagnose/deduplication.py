@@ -104,7 +104,7 @@ class Failures:
             self._of_test[test_key(test)].append(at)
 
     def _index(self, at: int, seen: SeenFailure) -> None:
-        self._alike[error_key(seen.verdict)].append(at)
+        self._alike[seen.key].append(at)
         if seen.verdict.resource is not None:
             for figure in figures(seen.verdict):
                 self._by_figure[figure].append(at)
@@ -115,10 +115,7 @@ class Failures:
         """Yields the failures that the text may be about, the likeliest first."""
         if seen.is_incomplete:
             yield from self._complete_ones(seen)
-        for at in self._alike.get(error_key(seen.verdict), ()):
-            known = self._known[at]
-            if not (known.is_gone or (seen.is_incomplete and not places_agree(known.verdict, seen.verdict))):
-                yield at
+        yield from (at for at in self._alike.get(seen.key, ()) if not self._known[at].is_gone)
         if seen.verdict.resource is None:
             return
         alike = {at for figure in figures(seen.verdict) for at in self._by_figure.get(figure, ())[-COMPARED:]}

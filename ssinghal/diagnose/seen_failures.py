@@ -9,6 +9,7 @@ from ssinghal.diagnose.cpp_names import functions_of_test
 from ssinghal.diagnose.echoes import is_echo
 from ssinghal.diagnose.model import Failure, PythonCall
 from ssinghal.diagnose.nearby import MENTIONS_LIMIT, NOTHING, Mentions
+from ssinghal.diagnose.parse.error_lines import error_key
 from ssinghal.diagnose.running_function import NamedFunctions, function_of_operation, functions_of_verdict
 from ssinghal.diagnose.same_failure import fuller, has_figures, is_header_alone
 from ssinghal.diagnose.tracebacks import same_test
@@ -37,6 +38,12 @@ class SeenFailure:
     def is_incomplete(self) -> bool:
         """Whether the message itself may be elsewhere."""
         return (self.is_cut and not has_figures(self.verdict)) or is_header_alone(self.verdict)
+
+    @property
+    def key(self) -> Verdict:
+        """A value that is equal for texts about one error. Conditions are alike in many places."""
+        key = error_key(self.verdict)
+        return replace(key, thrown_at=self.verdict.thrown_at) if self.is_incomplete else key
 
     @property
     def is_echo(self) -> bool:
