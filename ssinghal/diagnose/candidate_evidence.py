@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ssinghal.core.json_values import Dims
-from ssinghal.diagnose.candidates import PROGRAM, Candidate
+from ssinghal.diagnose.candidate import PROGRAM, Candidate
 from ssinghal.diagnose.chips import core_ranges
 from ssinghal.diagnose.model import Failure
 from ssinghal.diagnose.ttnn_functions import operators_calling

@@ -7,7 +7,7 @@ those of the TTNN function that the text names, where it names one. Then follows
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -15,13 +15,10 @@ from ssinghal.catalog.aten_calls import Unmapped
 from ssinghal.catalog.expansion import catalog_cases
 from ssinghal.catalog.loader import load_catalogs
 from ssinghal.catalog.schema import CapturedCatalog, CapturedLine, Catalog
-from ssinghal.core.boards import load_board
-from ssinghal.core.case import Case, OutputMemory, Placement, Source
-from ssinghal.core.json_values import value_text
+from ssinghal.core.case import Case, OutputMemory
 from ssinghal.core.record import Verdict
 from ssinghal.core.tensors import (
     PAGE_COUNT_LIMIT,
-    TILE_EDGE,
     Board,
     BufferType,
     DType,
@@ -31,68 +28,14 @@ from ssinghal.core.tensors import (
     format_shape,
     round_up,
 )
-from ssinghal.diagnose.chips import core_ranges
+from ssinghal.diagnose.candidate import Candidate, description, merged
 from ssinghal.diagnose.fingerprint import Fingerprint, memory_of
-from ssinghal.diagnose.program_contents import LAYOUT_CHANGES
-from ssinghal.diagnose.source_calls import SourceCall
-from ssinghal.diagnose.ttnn_functions import PREFIX, operators_calling
+from ssinghal.diagnose.layout_candidates import Columns
+from ssinghal.diagnose.ttnn_functions import operators_calling
 from ssinghal.errors import InvalidCase
-from ssinghal.operators import make_case
 from ssinghal.operators.binding import specs_of
 
-PROGRAM = "program"  # the label of a candidate whose program buffers have the bytes
 MAX_SHAPES = 2  # of models, named as examples in a candidate by arithmetic
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A call, or a tensor, that requests the bytes of the message.
-
-    ``case``: of a catalog, in the memory of the message; None where arithmetic alone gives the shape. ``label``: which of its
-    tensors, with ``spec``. ``as_allocated``: the tensors before it take what is allocated according to the message. ``calls``:
-    how often models make the call; 0 where none is known to. ``sources``: those models. ``sizes_from``: the part of the text
-    that has its sizes, else ""; its bytes may differ from the message's. ``left_out``: what else is set there.
-    """
-
-    description: str
-    label: str = ""
-    case: Case | None = None
-    spec: TensorSpec | None = None
-    as_allocated: bool = False
-    calls: int = 0
-    sources: tuple[Source, ...] = ()
-    sizes_from: str = ""
-    left_out: tuple[str, ...] = ()
-
-    @classmethod
-    def from_source(cls, call: SourceCall) -> Candidate:
-        return cls(_description(call.case), case=call.case, sizes_from=call.sizes_from, left_out=call.left_out)
-
-    @property
-    def by_arithmetic(self) -> bool:
-        return self.case is None
-
-    def line(self) -> str:
-        if self.case is None:
-            return f"by arithmetic: {self.description}"
-        placement = self.case.placement
-        moved = "" if placement.output_memory is OutputMemory.SAME else f" from {placement.request}"
-        if self.sizes_from:
-            without = f" (without {', '.join(self.left_out)})" if self.left_out else ""
-            memory = f"{placement.request} to {placement.output_text}" if moved else str(placement.request)
-            result = f", result {placement.output_dtype}" if placement.output_dtype else ""
-            assumed = f"{placement.dtype}, {placement.layout}, {memory}{result}"
-            return f"from {self.sizes_from}: {self.description}{without}, assumed in {assumed}"
-        count = f", {self.calls:,} call{'s' if self.calls > 1 else ''}" if self.calls else ""
-        where = f"; {_model_and_module(self.sources)}" if _model_and_module(self.sources) else ""
-        allocated = "; its operands are what is allocated" if self.as_allocated else ""
-        return f"candidate: {self.label} of {self.description}{moved}{count}{where}{allocated}"
-
-
-def _model_and_module(sources: Iterable[Source]) -> str:
-    """Returns the first model that makes the call, and where in it."""
-    first = next((source for source in sources if source.model), None)
-    return f"{first.model} at {first.input_size}, {first.where}" if first else ""
 
 
 def candidates(
@@ -110,7 +53,7 @@ def candidates(
     """
     board = fingerprint.board(verdict)
     results_only = bool(functions)  # the operands of a function exist before it is called
-    search = (_Bytes.of(verdict, board, results_only) or _Columns.of(verdict, fingerprint, functions)) if board else None
+    search = (_Bytes.of(verdict, board, results_only) or Columns.of(verdict, fingerprint, functions)) if board else None
     if search is None or limit < 1:
         return []
     known = () if fingerprint.sharded else _catalogs() if catalogs is None else catalogs  # their tensors are not in shards
@@ -150,17 +93,6 @@ def _thinned(catalog: CapturedCatalog, volumes: range) -> CapturedCatalog:
     return replace(catalog, sections=sections)
 
 
-def _merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merges equal calls of several models, and sorts: those whose operands are what is allocated first, then by calls."""
-    merged: dict[tuple[str, str], Candidate] = {}
-    for one in candidates:
-        key = (one.case.key if one.case else "", one.label)
-        known = merged.get(key)
-        sources = (*known.sources, *one.sources) if known else one.sources
-        merged[key] = replace(one, sources=sources, calls=sum(source.count for source in sources))
-    return sorted(merged.values(), key=lambda one: (not one.as_allocated, -one.calls, one.description, one.label))
-
-
 # Buffers ------------------------------------------------------------------------------------------------------------------
 
 
@@ -197,7 +129,7 @@ class _Bytes:
         return pages * stored == self.total_bytes and ceil_div(pages, region.num_banks) * stored == self.bytes_per_bank
 
     def ranked(self, cases: Iterable[Case]) -> list[Candidate]:
-        return _merged(candidate for case in cases if (candidate := self._candidate(case)) is not None)
+        return merged(candidate for case in cases if (candidate := self._candidate(case)) is not None)
 
     def _candidate(self, case: Case) -> Candidate | None:
         """Returns the tensor of ``case`` that has these bytes, with the call moved to this memory.
@@ -230,7 +162,7 @@ class _Bytes:
         if not tensors:
             return None
         _, as_allocated, label, spec = max(tensors, key=lambda tensor: tensor[:2])
-        return Candidate(_description(moved), label, moved, spec, as_allocated, sources=moved.sources)
+        return Candidate(description(moved), label, moved, spec, as_allocated, sources=moved.sources)
 
     def _matches(self, spec: TensorSpec) -> bool:
         may_match = spec.logical_bytes <= self.total_bytes  # a cheap test first
@@ -259,84 +191,3 @@ class _Bytes:
                 shapes = list(dict.fromkeys(format_shape(spec.shape) for spec in alike))[:MAX_SHAPES]
                 such_as = f", such as {' or '.join(shapes)}, which models have" if shapes else ""
                 yield Candidate(f"a tensor of {tiles:,} tiles of {dtype.tile_bytes:,} B ({dtype}){such_as}")
-
-
-def _description(case: Case) -> str:
-    shapes = " and ".join(map(format_shape, case.inputs))
-    attrs = ", ".join(f"{name}={value_text(value)}" for name, value in case.attrs.items())
-    return f"{case.name} of {shapes}{f' with {attrs}' if attrs else ''}"
-
-
-# Program buffers ----------------------------------------------------------------------------------------------------------
-
-# Dtypes in and out of a change of layout.
-_CHANGES = ((DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT32, DType.BFLOAT16), (DType.FLOAT32, DType.FLOAT32))
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The widths in tiles, with dtypes in and out, for which a change of layout needs the program buffers of the message.
-
-    It deals out the columns of tiles to cores; the core of the message is the last one (``program_buffers.ColumnShare``).
-    """
-
-    widths: Mapping[int, tuple[DType, DType]]
-
-    @classmethod
-    def of(cls, verdict: Verdict, fingerprint: Fingerprint, functions: Sequence[str]) -> _Columns | None:
-        """Returns None where nothing points to a change of layout: another function, or the first core alone, which has a part
-        in every program.
-        """
-        ranges = core_ranges(verdict.cores)
-        changes = any(name.removeprefix(PREFIX) in LAYOUT_CHANGES for name in functions)
-        if not changes and (functions or ranges == [((0, 0), (0, 0))]):
-            return None
-        if not verdict.ends_at_address or verdict.program_bytes is None or len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
-            return None
-        (column, row), rows = ranges[0][0], {load_board(name).grid[1] for name in fingerprint.boards[:1]}  # the likeliest
-        widths = {
-            width: dtypes
-            for base in fingerprint.bases
-            for dtypes in _CHANGES
-            for grid_rows in sorted(rows)
-            if row < grid_rows
-            for width in _widths(verdict.program_bytes - base, dtypes, column * grid_rows + row + 1)
-        }
-        return cls(widths) if widths else None
-
-    @property
-    def volumes(self) -> range:
-        return range(TILE_EDGE * (min(self.widths) - 1), PAGE_COUNT_LIMIT * TILE_EDGE)
-
-    def ranked(self, cases: Iterable[Case]) -> list[Candidate]:
-        return _merged(candidate for case in cases for candidate in self._candidates(case))
-
-    def _candidates(self, case: Case) -> Iterator[Candidate]:
-        """Yields the operands of ``case`` with one dim kept and the others folded into the row, as gathers are lowered."""
-        for shape in dict.fromkeys(case.inputs):
-            volume = math.prod(shape)
-            for kept, size in enumerate(shape):
-                width = ceil_div(volume // size, TILE_EDGE)
-                if width not in self.widths:
-                    continue
-                placement = Placement(self.widths[width][0], channels_last=False)
-                change = make_case("to_layout", ((size, volume // size),), {"layout": "row_major"}, placement)
-                folded = f"{format_shape(shape)} of {case.name} with all dims but dim {kept} in one row"
-                yield Candidate(f"{_description(change)}: {folded}", PROGRAM, change, sources=case.sources)
-
-    def by_arithmetic(self, of_models: Sequence[Candidate]) -> Iterator[Candidate]:
-        for dtypes in _CHANGES:
-            if widths := [width for width, known in self.widths.items() if known == dtypes]:
-                least, most = TILE_EDGE * (min(widths) - 1) + 1, TILE_EDGE * max(widths)
-                yield Candidate(
-                    f"a change of layout, {dtypes[0]} to {dtypes[1]}, of a tensor {least:,} to {most:,} columns wide"
-                )
-
-
-def _widths(program_bytes: int, dtypes: tuple[DType, DType], cores: int) -> range:
-    """Returns the widths in tiles for which the last of ``cores`` gets the share that takes ``program_bytes``."""
-    here, rest = divmod(program_bytes, dtypes[0].tile_bytes + dtypes[1].tile_bytes)
-    if rest or here < 1:
-        return range(0)
-    # each = ceil(wide / cores) with wide = (cores - 1) * each + here: from here to here + cores - 1
-    return range((cores - 1) * here + here, (cores - 1) * (here + cores - 1) + here + 1, max(cores - 1, 1))

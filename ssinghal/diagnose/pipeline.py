@@ -9,8 +9,9 @@ from ssinghal.core.case import Case, call_text
 from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import BufferType
 from ssinghal.diagnose.call_arguments import CallArguments, call_arguments
+from ssinghal.diagnose.candidate import Candidate
 from ssinghal.diagnose.candidate_evidence import Evidence
-from ssinghal.diagnose.candidates import Candidate, candidates
+from ssinghal.diagnose.candidates import candidates
 from ssinghal.diagnose.explanation import Explanation, explain
 from ssinghal.diagnose.lowered_gather import Gather, gather_of
 from ssinghal.diagnose.mlir_to_case import OP_MAPPINGS, case_of, left_out

@@ -7,7 +7,7 @@ from typing import Any
 
 from ssinghal.core.case import call_text
 from ssinghal.core.record import sentence
-from ssinghal.diagnose.candidates import Candidate
+from ssinghal.diagnose.candidate import Candidate
 from ssinghal.diagnose.model import Failure, FailureKind, Operation
 from ssinghal.diagnose.pipeline import MAX_LATER, Diagnosis
 from ssinghal.diagnose.replay import LiveSource, Replay

@@ -13,7 +13,8 @@ from ssinghal.core.boards import load_board
 from ssinghal.core.case import OutputMemory
 from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import TILE_EDGE, BufferType, DType, Layout, TensorSpec
-from ssinghal.diagnose.candidates import Candidate, candidates
+from ssinghal.diagnose.candidate import Candidate
+from ssinghal.diagnose.candidates import candidates
 from ssinghal.diagnose.fingerprint import fingerprint_of
 from ssinghal.diagnose.model import PythonCall
 from ssinghal.diagnose.source_calls import source_calls
