@@ -54,8 +54,8 @@ def test_another_failure_has_another_call():
     first, second = read.failures
     assert call_of(first, read.own_calls) is None
     assert first.functions == ()
-    assert second.kind is FailureKind.SUSPECT  # the report's, whose message is not in the log
-    assert "1,721,472" in second.verdict.message
+    assert second.kind is FailureKind.MEMORY  # the report's, whose message is not in the log
+    assert (second.verdict.program_bytes, second.verdict.limit_bytes) == (1_721_472, 1_499_136)
 
 
 def test_a_handled_failure_has_its_message_in_the_note():

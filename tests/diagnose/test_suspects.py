@@ -67,6 +67,30 @@ STATED: list[tuple[str, Resource, dict[str, int]]] = [
     ),
     ("kernel config 79,760 B exceeds 70,656 B", Resource.KERNEL_CONFIG, {"program_bytes": 79760, "limit_bytes": 70656}),
     ("runtime args: 1760 bytes > 1024 bytes", Resource.KERNEL_CONFIG, {"program_bytes": 1760, "limit_bytes": 1024}),
+    # What this package prints.
+    (
+        "ttnn.add ran out of memory: L1 bank needs 532,480 B, 328,352 B free",
+        L1,
+        {"bytes_per_bank": 532480, "free_bytes": 328352},
+    ),
+    (
+        "OOM: L1 bank needs 552,960 B, 912,096 B free, largest block 522,240 B (output)",
+        Resource.FRAGMENTATION,
+        {"bytes_per_bank": 552960, "free_bytes": 912096, "largest_free_bytes": 522240},
+    ),
+    (
+        "DRAM bank needs 35,651,584 B of a bank of 1,046,181,792 B",
+        Resource.DRAM_BUFFER,
+        {"bytes_per_bank": 35651584, "bank_bytes": 1046181792},
+    ),
+    ("L1_SMALL bank needs 16 B, 0 B free", Resource.L1_SMALL_BUFFER, {"bytes_per_bank": 16, "free_bytes": 0}),
+    ("circular buffers end at 2,097,152 B, L1 at 1,572,864 B", CB, {"program_bytes": 2097152, "limit_bytes": 1572864}),
+    ("dataflow buffers need 2,097,152 B of 1,393,312 B per core", CB, {"program_bytes": 2097152, "limit_bytes": 1393312}),
+    (
+        "circular buffers end at 937,856 B, an L1 tensor begins at 916,480 B",
+        Resource.CLASH,
+        {"program_bytes": 937856, "tensor_address": 916480},
+    ),
     ("CB end 937856 clashes with the L1 tensor at 916480", Resource.CLASH, {"program_bytes": 937856, "tensor_address": 916480}),
 ]
 
@@ -162,6 +186,13 @@ ORDINARY = [
     "oom: 12",
     "OOM: 0",
     "OOM events: 0",
+    "OOM Shapes:",
+    "For OOM Issues:",
+    "Operator | OOM Count | Worst Shape | Max Memory |",
+    "Total OOM Failures | 1,322 | Critical |",
+    "The following operators have explicit Out-of-Memory (OOM) errors with tensor shapes:",
+    "ssinghal/comprehensive_oom_report.json - Detailed OOM analysis",
+    "Identified and catalogued 41 out-of-memory failures",
     "0 out-of-memory events",
     "OOM | 14",
     'with pytest.raises(RuntimeError, match="Out of Memory"):',

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ssinghal.core.record import Status, Verdict, sentence
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.model import Failure, PythonCall
+from ssinghal.diagnose.parse.paraphrases import own_sentence
 from ssinghal.errors import LINE_LIMIT, cut
 
 MARK = "ssinghal: "  # before each line of a report
@@ -102,7 +103,7 @@ class OwnReports:
         found = []
         for text, line in self._lines.items():
             if text not in known:
-                verdict = self._messages.get(text, Verdict(Status.ERROR, message=text))
+                verdict = self._messages.get(text) or own_sentence(text) or Verdict(Status.ERROR, message=text)
                 found.append(Failure(verdict, line, is_suspect=verdict.resource is None))
         crashed = {failure.verdict.error_type for failure in failures if failure.verdict.status is Status.CRASH}
         for line, (signal, *where) in self._crashes.items():

@@ -47,6 +47,18 @@ _PER_BANK = re.compile(r"\bbanks?\b|\bper[- ]core\b", re.IGNORECASE)
 _FREE = re.compile(r"\bfree\b|avail", re.IGNORECASE)
 
 
+_N = r"(?P<{}>\d{{1,3}}(?:,\d{{3}})*) B"
+# The sentences of ``core.record.sentence``.
+_OWN = re.compile(
+    rf"\b(?P<memory>L1|L1_SMALL|DRAM) bank needs {_N.format('bytes_per_bank')}(?:, {_N.format('free_bytes')} free"
+    rf"(?:, largest block {_N.format('largest_free_bytes')})?| of a bank of {_N.format('bank_bytes')})?"
+    rf"|\b(?P<kind>circular|dataflow|program) buffers (?:end at {_N.format('end')}, (?:L1 at {_N.format('limit_bytes')}"
+    rf"|an L1 tensor begins at {_N.format('tensor_address')})|need {_N.format('need')} of {_N.format('room')} per core)"
+)
+_BUFFERS = {"L1": Resource.L1_BUFFER, "L1_SMALL": Resource.L1_SMALL_BUFFER, "DRAM": Resource.DRAM_BUFFER}
+_OWN_FIELDS = {"end": "program_bytes", "need": "program_bytes", "room": "limit_bytes"}
+
+
 class _Figure(NamedTuple):
     value: int
     start: int
@@ -58,6 +70,8 @@ def paraphrase(text: str) -> Verdict | None:
     """Returns the memory failure that one line states, None where it states none, or not unmistakably."""
     if _NO_HOST_MEMORY.search(text):
         return Verdict(Status.OOM, Resource.HOST, message=text)
+    if (own := own_sentence(text)) is not None:
+        return own
     named = {kind for match in _MEMORIES.finditer(text) for kind, found in match.groupdict().items() if found}
     figures = list(_figures(text)) if named else []
     if len(figures) < 2:
@@ -72,6 +86,27 @@ def paraphrase(text: str) -> Verdict | None:
         return None
     resource, fields = meaning
     return Verdict(Status.OOM, resource, error_type="RuntimeError", message=text, **fields)
+
+
+def own_sentence(text: str) -> Verdict | None:
+    """Returns the verdict that this package printed (``core.record.sentence``), None where it printed none."""
+    match = _OWN.search(text)
+    if match is None:
+        return None
+    numbers: dict[str, Any] = {
+        _OWN_FIELDS.get(name, name): int(value.replace(",", ""))
+        for name, value in match.groupdict().items()
+        if value is not None and name not in ("memory", "kind")
+    }
+    if match["memory"]:
+        resource = _BUFFERS[match["memory"]]
+        largest, need = numbers.get("largest_free_bytes"), numbers["bytes_per_bank"]
+        if largest is not None and largest < need <= numbers["free_bytes"]:
+            resource = Resource.FRAGMENTATION
+        return Verdict(Status.OOM, resource, message=text, **numbers)
+    resource = Resource.CLASH if "tensor_address" in numbers else Resource.CIRCULAR_BUFFER
+    kind = match["kind"] if match["kind"] != "program" else ""
+    return Verdict(Status.OOM, resource, message=text, buffer_kind=kind, **numbers)
 
 
 def _figures(text: str) -> Iterator[_Figure]:

@@ -36,19 +36,27 @@ _LACK = (
     r"|\d\)? ?(?:[KMG]?i?B|bytes)? ?(?:needed |required |requested )?(?:>|&gt;) ?\(?\d)"
 )
 _NEAR = r"(?:[^.;]|\.(?! )){0,70}?"
+# What is about failures in general, such as the title or a column of a report.
+_ABOUT = (
+    r"\)?[ -](?:\(OOM\) )?(?:failures|errors|issues|shapes?|counts?|analys[ie]s|reports?|thresholds?|data|mapping|lists?"
+    r"|summary|stat\w*|results?|tests?|suites?|catalogs?|killer|score|faster|handl\w+|failure mapping)\b"
+)
 _OF = r"(?:(?:device|host|L1|DRAM|GPU|CPU|system|trace|chip|on-chip) )?"
 # Parts of TTNN's own messages, where the rest is cut off.
 _PARTS = (
     r"\bStatically allocated [cdCD]|\bNot enough space (?:to allocate|after considering)|\bbut bank size is\b"
     r"|\bwhere each bank needs to store\b|\bB (?:L1|L1_SMALL|DRAM|TRACE) buffer across\b"
     r"|\bL1 buffer allocated at \d|\bstatic \w+ buffer region\b|\bbeyond max L1\b|\bProgram size \(\d|\bkernel config buffer \("
+    r"|\b(?:L1|L1_SMALL|DRAM) bank needs \d|\b(?:circular|dataflow|program) buffers (?:end at|need) \d"
     r"|\bunique\+common runtime args\b|\bCreating trace buffers of size\b|\bis allocated for trace region\b"
 )
 _LOOKS = re.compile(
-    rf"{_PARTS}|(?<![\w./-])out[ -]of[ -]{_OF}(?:memory|L1|DRAM)\b|\bOut[-_]?Of[-_]?Memory(?:Error|Exception)?\b(?!\.\w)"
+    rf"{_PARTS}|(?<![\w./-])out[ -]of[ -]{_OF}(?:memory|L1|DRAM)\b(?!{_ABOUT})"
+    rf"|\bOut[-_]?Of[-_]?Memory(?:Error|Exception)?\b(?!\.\w|{_ABOUT})"
     r"|\bRESOURCE_EXHAUSTED\b|\bno (?:more |free |available )+memory\b|\b(?:not enough|insufficient) memory\b"
-    r"|(?<![\w./=-])(?-i:OOM)(?:s|ed|'d|ing)?(?![\w/=]|-\w| killer)"
-    r"|\b(?:got|gets?|hit|hits|ran into|caused?|causes|with|an?|L1|DRAM) ooms?\b|\booms? (?:error|when|on|in|at|during|while)\b"
+    rf"|(?<![\w./=-])(?-i:OOM)(?:s|ed|'d|ing)?(?![\w/=]|-\w|{_ABOUT})"
+    rf"|\b(?:got|gets?|hit|hits|ran into|caused?|causes|with|an?|L1|DRAM) ooms?\b(?!{_ABOUT})"
+    r"|\booms? (?:error|when|on|in|at|during|while)\b"
     rf"|{_NOUN}{_NEAR}{_LACK}|{_LACK}{_NEAR}{_NOUN}|{_NOT} alloc\w*{_NEAR}(?:\bbuffer|\bbytes|\d ?(?:[KMGTP]i?)?B\b)"
     r"|\blow on (?:resource: )?memory\b",
     re.IGNORECASE,
@@ -62,7 +70,7 @@ _ERROR = re.compile(
 # What is no failure, also where a line has the mark of an error.
 _PASSED = re.compile(r"\b(?:PASSED|SKIPPED|SKIP|XFAIL|XPASS|XFAILED|XPASSED|skipped|xfailed)\b|\bexpected OOM\b")
 _COUNT = re.compile(
-    r"\b\d[\d,]* (?:L1 |DRAM )?(?:oom|out[ -]of[ -]memory)s?\b(?! on| in| at|:)"
+    r"\b(?:max(?:imum)?|largest|total|worst) OOMs?\b|\b\d[\d,]* (?:L1 |DRAM )?(?:oom|out[ -]of[ -]memory)s?\b(?! on| in| at|:)"
     r"|\b(?:ooms?|out[ -]of[ -]memory)"
     r"(?: (?:events?|errors?|kills?|failures?|count|tests?|cases?))?[\"']? ?[:=|] ?\d{1,6}(?![\d,_]| ?(?:B\b|bytes|>))",
     re.IGNORECASE,
