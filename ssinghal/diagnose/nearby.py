@@ -18,6 +18,7 @@ NEAR_CHARS = 2_000  # of a line
 MENTIONS_LIMIT = 3  # different functions; of more, none is evidence
 SHAPES_LIMIT = 8
 _ELEMENTS_LIMIT = 1 << 40
+_LEAST_ELEMENTS = 1024  # of a list that no word calls a shape: a smaller one is a kernel, a stride or a grid
 
 _SIGNS = ("hape", "ttnn", "tensor<", "Size(", "called", "alling", "unning", "float", "bf16", "bfp")
 _OF_COMPILER = ('"ttnn.', "#ttnn")  # an operation or a layout of a module: read elsewhere
@@ -136,7 +137,9 @@ def _shapes(text: str, number: int, *, has_function: bool) -> Iterator[PrintedSh
             found[match.start(1)] = (match[1], "")
     if has_function or dtypes:
         for match in (*_LIST.finditer(text), *_CROSSED.finditer(text)):
-            found.setdefault(match.start(1), (match[1].replace("x", ","), ""))
+            dims = match[1].replace("x", ",")
+            if prod(map(int, dims.split(","))) >= _LEAST_ELEMENTS:
+                found.setdefault(match.start(1), (dims, ""))
     for at, (dims, element) in sorted(found.items())[:SHAPES_LIMIT]:
         shape = tuple(map(int, dims.split(",")))
         if 0 < prod(shape) < _ELEMENTS_LIMIT:

@@ -196,11 +196,12 @@ def test_a_test_and_a_line_nearby_are_weak_evidence() -> None:
         ("x.shape: (1, 64, 80, 80) float32", [((1, 64, 80, 80), DType.FLOAT32)]),
         ("torch.Size([8, 128])", [((8, 128), None)]),
         ("tensor<1x32x4096xbf16> to tensor<4096x128xf32>", [((1, 32, 4096), DType.BFLOAT16), ((4096, 128), DType.FLOAT32)]),
-        ("ttnn.add of [1, 64, 8, 8] and [64,1] in bf16", [((1, 64, 8, 8), DType.BFLOAT16), ((64, 1), DType.BFLOAT16)]),
+        ("ttnn.add of [1, 64, 8, 8] and [64,64] in bf16", [((1, 64, 8, 8), DType.BFLOAT16), ((64, 64), DType.BFLOAT16)]),
         ("ttnn.add of 1x64x80x80", [((1, 64, 80, 80), None)]),
         ("shard_shape=(64, 96) on mesh shape MeshShape([2, 4])", []),
         ("cores [0-0 - 7-7], kernel_size=(3, 3)", []),
         ("shape (0, 4)", []),
+        ("ttnn.max_pool2d(x, 1, 64, 64, 32, [3, 3], [2, 2]) of 3x3x3", []),
         ("3 of [1, 2, 3]", []),
     ],
 )  # fmt: skip
