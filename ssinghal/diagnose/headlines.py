@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -31,6 +32,7 @@ _UNSIZED = {
     Resource.KERNEL_CONFIG: "arguments and code of kernels exceed their room",
     Resource.TRACE_BUFFER: "a trace does not fit in its region",
 }
+_REGION = re.compile(r"\bregion \W?(?P<name>\w+)\W? overflowed by (?P<bytes>\d{1,15}) bytes", re.IGNORECASE)  # by the linker
 _MASKED = ("<", "[n", "[r", "[h", "XX", "xx", "**", "##")
 
 
@@ -72,6 +74,8 @@ def _of_memory(verdict: Verdict) -> str:
     if verdict.resource is Resource.KERNEL_CONFIG and need is not None and limit is not None:
         what = "a kernel's runtime arguments" if "runtime arg" in verdict.message.lower() else "arguments and code of kernels"
         return f"{what} need {need:,} B of {limit:,} B"
+    if (region := _REGION.search(verdict.message)) is not None:
+        return f"a kernel's code exceeds its region {region['name']} by {int(region['bytes']):,} B"
     has_figures = any(isinstance(getattr(verdict, field.name), int) for field in fields(verdict))
     if not has_figures and any(mask in verdict.message for mask in _MASKED):
         what = f"{memory.value.upper()} buffer does not fit" if memory else _UNSIZED.get(verdict.resource or Resource.HOST, "")

@@ -40,6 +40,7 @@ OTHERS = [
     ("Nov 28 10:00:00 host kernel: Memory cgroup out of memory: Killed process 4711 (python)\n", "SIGKILL"),
     ("      Reason:       OOMKilled\n      Exit Code:    137\n", "SIGKILL"),
     ("python3 invoked oom-killer: gfp_mask=0x1\nOut of memory: Killed process 4711 (python)\nKilled\n", "SIGKILL"),
+    ("Warning  OOMKilling  2m  kernel-monitor  Memory cgroup out of memory: Killed process 4711 (python)\n", "SIGKILL"),
     ("command terminated with exit code 137\n", "SIGKILL"),
     ("make: *** [Makefile:3: test] Error 137\n", "SIGKILL"),
     ("Worker 3 was killed by signal 9\n", "SIGKILL"),

@@ -362,6 +362,15 @@ def test_a_headline_in_words(text: str, headline: str) -> None:
     assert explain(only(f"RuntimeError: {text}\n")).headline == headline
 
 
+def test_a_kernel_beyond_its_region_is_one_failure() -> None:
+    section = "/sfpi/bin/ld: a.elf section `.text' will not fit in region `TRISC1_CODE'\n"
+    region = "/sfpi/bin/ld: region `TRISC1_CODE' overflowed by 1204 bytes\n"
+    assert only(section).kind is FailureKind.SUSPECT
+    failure = only(f"{section}{region}collect2: error: ld returned 1 exit status\n")
+    assert (failure.kind, failure.verdict.resource) == (FailureKind.MEMORY, Resource.KERNEL_CONFIG)
+    assert explain(failure).headline == "a kernel's code exceeds its region TRISC1_CODE by 1,204 B"
+
+
 def test_an_assertion_and_its_abort_are_one_failure() -> None:
     assert only(f"{REFUSED[2][0]}\nFatal Python error: Aborted\n").kind is FailureKind.REFUSED
 

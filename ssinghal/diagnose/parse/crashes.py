@@ -43,7 +43,7 @@ _CRASH = re.compile(
 _OOM_KILL = re.compile(
     r"(?:\S{1,100} kernel: |\[ *\d{1,8}\.\d{1,6}\] )*"
     r"(?:(?:Memory cgroup o|O)ut of memory: Killed process \d|oom-kill:constraint=|\S{1,60} invoked oom-killer: )"
-    r"|.{0,200}?\bOOM[- _]?Killed\b(?![\"']?: *false)(?=[\"'\s.,;:)]|$)"
+    r"|.{0,200}?\bOOM[- _]?Kill(?:ed|ing)\b(?![\"']?: *false)(?=[\"'\s.,;:)]|$)"
 )
 _KILLED = re.compile(
     r".{0,200}?(?:\b(?:exit(?:ed|s)?|terminated|returned|failed|failure|completed)\b.{0,40}?\b(?:code|status)\b"

@@ -18,7 +18,7 @@ LINE_CHARS = 1_000  # of a line that are looked at
 
 _WORDS = ("memory", "l1", "dram", "sram", "oom", "exhausted", "circular", "cb", "dfb", "dataflow", "kernel", "runtime",
           "trace", "cache", "alloc", "shard", "gridshape", "bank",
-          "program size")  # fmt: skip
+          "program size", "region")  # fmt: skip
 _NOUN = (
     r"(?:\b(?:L1(?:_SMALL)?|SRAM|KV[- ]cache|heap)\b|\bDRAM\b(?! (?:bandwidth|BW|util\w*|channels?|reads?|writes?|cores?)\b)"
     r"|\bmemory\b(?![- _]?(?:layout|config|bandwidth|barrier))|\b(?:circular|dataflow) buffers?\b|\bCBs?\b|\bDFBs?\b"
@@ -48,7 +48,8 @@ _PARTS = (
     r"|\bwhere each bank needs to store\b|\bB (?:L1|L1_SMALL|DRAM|TRACE) buffer across\b"
     r"|\bL1 buffer allocated at \d|\bstatic \w+ buffer region\b|\bbeyond max L1\b|\bProgram size \(\d|\bkernel config buffer \("
     r"|\b(?:L1|L1_SMALL|DRAM) bank needs \d|\b(?:circular|dataflow|program) buffers (?:end at|need) \d"
-    r"|\bunique\+common runtime args\b|\bCreating trace buffers of size\b|\bis allocated for trace region\b"
+    r"|\bwill not fit in region\b|\bunique\+common runtime args\b|\bCreating trace buffers of size\b"
+    r"|\bis allocated for trace region\b"
 )
 _LOOKS = re.compile(
     rf"{_PARTS}|(?<![\w./-])out[ -]of[ -]{_OF}(?:memory|L1|DRAM)\b(?!{_ABOUT})"
