@@ -66,7 +66,7 @@ def test_the_call_its_line_and_what_was_resident(folder, lacking):
         f"ttnn.add ran out of memory: L1 bank needs {200 * TILE_BYTES:,} B, {LEFT_BYTES:,} B free",
         f"  at {path}:10 (summed): return ttnn.add(a, b)",
         f"    called from {path}:13 (<module>): summed(tensor(200), tensor(200))",
-        f"  resident then, L1 per core: 1,000 KiB ({500 * TILE_BYTES:,} B) in 3 buffers, 2 of them operands of the call",
+        f"  resident then, L1 per core: 1,000 KiB ({500 * TILE_BYTES:,} B) in 3 buffers, 2 of them used by the call",
         "  the call of ttnn.add: ssinghal probe add 32,409600 32,409600 --memory l1 --output-memory ttnn",
     ]
 

@@ -90,7 +90,7 @@ def _resident(failure: Failure) -> Iterator[str]:
     if len(sizes) == 1:
         of_call = "an operand of the call" if operands else "no operand of the call"
     else:
-        of_call = f"{f'{len(operands):,}' if operands else 'none'} of them operands of the call"
+        of_call = f"{f'{len(operands):,}' if operands else 'none'} of them used by the call"
     yield f"resident then, {MEMORY_NAMES[memory]}: {format_bytes(sum(sizes))} in {_buffers(len(sizes))}, {of_call}"
 
 
