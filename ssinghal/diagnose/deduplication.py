@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ssinghal.core.record import Status, Verdict
+from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.diagnose.model import Failure, FailureKind, PythonCall
 from ssinghal.diagnose.nearby import Mentions
 from ssinghal.diagnose.parse.error_lines import error_key
@@ -122,7 +122,9 @@ class Failures:
         if not has_figures(seen.verdict):
             alike = set(range(max(0, len(self._known) - COMPARED), len(self._known)))
         for at in sorted(alike, reverse=True):
-            if not self._known[at].is_gone and may_be_part(seen.verdict, self._known[at].verdict):
+            known = self._known[at]
+            of_host = seen.verdict.resource is known.verdict.resource is Resource.HOST and self._is_near(at, seen)
+            if not known.is_gone and (of_host or may_be_part(seen.verdict, known.verdict)):
                 yield at
 
     def _complete_ones(self, seen: SeenFailure) -> Iterator[int]:

@@ -16,7 +16,7 @@ _SAME_START = 20  # characters of messages without figures
 # A condition of TT_FATAL, which the message follows: "address.has_value()", "num_shards <= num_cores", "false".
 _CONDITIONS = ("false", "tt::exception")
 _OPERATOR = re.compile(r"\(\)|[=!<>]=|&&|\|\||->|::| [<>] ")
-_PROSE = re.compile(r"[A-Za-z]+,? [a-z]+ [a-z]+")
+_PROSE = re.compile(r"\b[A-Za-z]{2,},? [a-z]{2,}\b")
 _HEADER = re.compile(r"\W*TT_(?:FATAL|THROW)\W*$")
 
 

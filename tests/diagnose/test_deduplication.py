@@ -172,6 +172,12 @@ def test_summary_lines_of_two_tests_are_not_joined() -> None:
     assert [(failure.test, failure.is_cut) for failure in failures(text)] == [("a.py::b", True), ("a.py::c", False)]
 
 
+def test_a_message_that_reads_like_a_condition_is_a_message() -> None:
+    header = "TT_FATAL @ /project/ttnn/cpp/ttnn/operations/pad.cpp:30: sizes.contains(input.dtype())"
+    message = "Unsupported datatype DataType::UINT8"
+    assert only(f"{LOGGED.format(message)}{CALL}RuntimeError: {header}\ninfo:\n{message}\n").times == 2
+
+
 def test_headers_of_two_places_are_two_failures() -> None:
     text = "".join(f"RuntimeError: {HEADER.replace('462', str(line))}\nstep\n" for line in (462, 462, 514))
     assert [(f.times, f.verdict.thrown_at[-3:]) for f in failures(text)] == [(2, "462"), (1, "514")]
@@ -207,6 +213,16 @@ def test_a_text_cut_at_its_end_is_the_same_failure(first: int) -> None:
     assert (failure.verdict.bank_bytes, failure.is_cut, failure.times) == (1393312, False, 2)
     other = texts[0].replace("41943040", "20971520").replace("655360", "327680")
     assert [f.verdict.total_bytes for f in failures(texts[1] + "\n\n" + other)] == [41943040, 20971520]
+
+
+def test_texts_about_the_host_that_stand_together_are_one_failure() -> None:
+    torch = (
+        "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to"
+    )
+    text = f"{torch} allocate 4000000000000000 bytes.\nError code 12 (Cannot allocate memory)\n"
+    assert only(text).verdict.total_bytes == 4000000000000000
+    bad_alloc = "RuntimeError: std::bad_alloc\n"
+    assert len(failures(text + "step\n" * 100 + bad_alloc)) == 2
 
 
 def test_failures_of_other_figures_stay_apart() -> None:
