@@ -32,7 +32,7 @@ _OVER = re.compile(
     re.IGNORECASE,
 )
 _NO_HOST_MEMORY = re.compile(  # in the words of the operating system, NumPy, Ray and Kubernetes
-    r"\bCannot allocate memory\b|\bENOMEM\b|MemoryError: Unable to allocate [\d.]+ \w{1,5} for an array"
+    r"(?<!\d \()\bCannot allocate memory\b|\bENOMEM\b|MemoryError: Unable to allocate [\d.]+ \w{1,5} for an array"
     r"|\bnode running low on memory\b|\bnode was low on resource: memory\b"
 )
 _CLASH = re.compile(r"clash|overlap|collid|tensor (?:begins|starts) at", re.IGNORECASE)
