@@ -45,7 +45,8 @@ class Evidence:
         return self._calls(candidate) or candidate.as_allocated or self._names_model(candidate) or self._is_share(candidate)
 
     def _calls(self, candidate: Candidate) -> bool:
-        operator = candidate.case.operator if candidate.case else ""
+        """Whether it calls a function of the text, and a result has the bytes: operands exist before the call."""
+        operator = candidate.case.operator if candidate.case and not candidate.label.startswith("input") else ""
         return any(operator in operators_calling(function) for function in self.functions)
 
     def _names_model(self, candidate: Candidate) -> bool:

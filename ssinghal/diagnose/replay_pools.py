@@ -82,7 +82,7 @@ class ReplayPools(PoolCache[DevicePools]):
         elsewhere = [one for one in with_replays(diagnosis, pools, others, live).replays if one.explains]
         if elsewhere or len(tried) == 1:
             return replace(likeliest, replays=(*likeliest.replays, *elsewhere)), pools
-        also = f"nor does it on {', '.join(other.board.name for _, other in tried[1:])}"
+        also = f"nor does it fail with these numbers on {', '.join(other.board.name for _, other in tried[1:])}"
         return replace(likeliest, not_replayed=(*likeliest.not_replayed, also)), pools
 
     def _on(self, board: str | None, release: str) -> DevicePools:
