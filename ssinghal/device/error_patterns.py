@@ -164,10 +164,28 @@ def _refusal(error: Verdict) -> Verdict:
 
 def known_wording(error_type: str, message: str) -> tuple[Pattern, re.Match[str]] | tuple[None, None]:
     """Returns the row that matches ``message``, on one line and without TTNN's header, and the match."""
-    for pattern in PATTERNS:
+    for pattern in candidates_for(message):
         if pattern.error_type == error_type and (match := pattern.regex.match(message)):
             return pattern, match
     return None, None
+
+
+def candidates_for(message: str) -> tuple[Pattern, ...]:
+    """Returns the rows that may match ``message`` according to its first letter, in the order of the table."""
+    return _BY_LETTER.get(message[:1].lower(), _OF_ANY_LETTER)
+
+
+def _first_letter(pattern: Pattern) -> str:
+    """Returns the letter that every text of a row begins with, "" where several may."""
+    source = pattern.regex.pattern
+    return "" if "|" in re.sub(r"\((?:[^()]|\([^()]*\))*\)", "", source) or source[1:2] in "?*{" else source[:1].lower()
+
+
+_LETTERS = {pattern.name: letter if (letter := _first_letter(pattern)).isalpha() else "" for pattern in PATTERNS}
+_OF_ANY_LETTER = tuple(pattern for pattern in PATTERNS if not _LETTERS[pattern.name])
+_BY_LETTER = {
+    letter: tuple(pattern for pattern in PATTERNS if _LETTERS[pattern.name] in ("", letter)) for letter in {*_LETTERS.values()}
+}
 
 
 def lacks_devices(verdict: Verdict) -> bool:

@@ -29,9 +29,9 @@ from ssinghal.diagnose.parse.error_lines import (
     may_be_torn,
     may_continue,
 )
-from ssinghal.diagnose.parse.line_reader import Line, Lines, joined
+from ssinghal.diagnose.parse.line_reader import Line, Lines, joined, terminal_width
 from ssinghal.diagnose.parse.markup import plainly
-from ssinghal.diagnose.parse.messages import Message, has_another, lacks_message, read_message
+from ssinghal.diagnose.parse.messages import Message, lacks_message, read_message
 from ssinghal.diagnose.parse.mlir import (
     STATEMENT_CHARS,
     ModuleText,
@@ -56,6 +56,7 @@ ANCHORS = (b"TT_", b"Error", b"ttnn", b".py", b"___", b"#loc", b"bad_alloc", b"u
            b"Fatal Python", b"Segmentation fault", b"core dumped", b"Killed", b"received signal",
            b"Tensor(storage")  # fmt: skip
 HEADER_LINES = 8  # of TTNN's header, with blank ones, before its message
+BARE_LINES = 12  # of a message that nothing introduces
 TORN_LINES = 5  # at the start of the log, where the start of a message may be missing
 STARTS_LIMIT = 100  # of errors on one line
 FRAMES_LINES = 200  # from a message to the end of its backtrace
@@ -130,15 +131,31 @@ class _PendingError(_PendingText):
             return True
         return not (
             self.added_chars > HEAD_CHARS
-            or len(self.lines) >= MESSAGE_LINES
+            or len(self.lines) >= (BARE_LINES if self.start.bare else MESSAGE_LINES)
             or not may_continue(words.strip())
-            or (not self.lacks_message and has_another(words))
-            or (self.marked and not prefix.marked and line.text[:1].isspace() and words.strip() != "info:")
+            or (self.marked and not (prefix.marked or self.is_full) and line.text[:1].isspace() and words.strip() != "info:")
             or (not self.lacks_message and is_frame(entry.body))
             or is_unnamed_crash(entry.body)
             or crash_verdict(entry.body, unprefixed=not prefix.end) is not None
-            or any(not start.bare for start in error_starts(line.text[: line.own], prefix))
+            or any(self._starts_another(start) for start in error_starts(line.text[: line.own], prefix))
         )
+
+    @property
+    def columns(self) -> list[int]:
+        """The widths of the lines as a terminal broke them: before they got the prefix, if the second has it too."""
+        shape = self.shape
+        if shape is None or not self.added or not shape.length(self.added[0].line.text):
+            return self.widths
+        texts = (entry.line.text for entry in (self.first, *self.added))
+        return [len(text) - shape.length(text) for text in texts]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the last line is as wide as a terminal, which may have broken it."""
+        return self.widths[-1] == terminal_width(self.widths)
+
+    def _starts_another(self, start: Start) -> bool:
+        return not start.bare or start.in_string or (start.complete and not self.lacks_message)
 
     def add(self, words: str, entry: _Entry) -> None:
         super().add(words, entry)
@@ -499,7 +516,7 @@ class _Reader:
 
     def _keep_error(self, process: _Process, error: _PendingError) -> None:
         """Keeps the error, and takes the lines that its message did not need once more: they may have others."""
-        message = read_message(error.start, error.lines, error.widths)
+        message = read_message(error.start, error.lines, error.columns)
         if error.test:
             message = message or Message(translate_error(error.start.error_type, error.lines[0]), 1)
             is_cut = message.is_cut or error.lines[message.lines - 1].endswith("...")

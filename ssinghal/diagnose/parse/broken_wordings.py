@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from ssinghal.core.record import Verdict
-from ssinghal.device.error_patterns import OPENING, PATTERNS, Pattern, understood
+from ssinghal.device.error_patterns import OPENING, PATTERNS, Pattern, candidates_for, understood
 
 _DIGITS = re.compile(r"\d\d")  # of a figure, not of "L1"
 _FIGURE = re.compile(r"(?<![A-Za-z_\d])\d")
 _FIRST_WORDS = 2  # of a text whose start is missing, which may be parts of words
 _OF_DEVICE = ("cores", "limit_bytes", "bank_bytes", "banks")
-_FEWEST_FIGURES = 2  # of a message without its start
-_FEWEST_WORDS = 3  # of a message without its end
+_FEWEST_NUMBERS = 2  # of a message without its start
+_FEWEST_WORDS = 3  # of a message without its end, if its words are short
+_FEWEST_CHARS = 16
+_REST_CHARS = 24  # after its last complete word: a word, or a range of cores, that is cut
 _ELLIPSIS = ("...", "…", "[...", "[…", "<truncated", "(truncated", "[truncated")
 
 # In the second half of the commonest wordings.
@@ -38,9 +42,13 @@ def has_figures(wording: re.Match[str]) -> bool:
 
 
 @cache
-def _squeezed() -> tuple[re.Pattern[str], tuple[tuple[Pattern, re.Pattern[str]], ...]]:
-    rows = tuple((row, re.compile(_without_space(row.regex.pattern), row.regex.flags)) for row in PATTERNS if row.regex.pattern)
-    return re.compile(_without_space(OPENING.pattern), OPENING.flags), rows
+def _squeezed_opening() -> re.Pattern[str]:
+    return re.compile(_without_space(OPENING.pattern), OPENING.flags)
+
+
+@cache
+def _squeezed_rows() -> dict[str, re.Pattern[str]]:
+    return {row.name: re.compile(_without_space(row.regex.pattern), row.regex.flags) for row in PATTERNS}
 
 
 def _without_space(source: str) -> str:
@@ -49,10 +57,10 @@ def _without_space(source: str) -> str:
 
 def squeezed_wording(squeezed: str) -> Found | None:
     """Returns the wording with figures that ``squeezed``, a text without any white space, has first."""
-    opening, rows = _squeezed()
-    for start in opening.finditer(squeezed):
-        for row, regex in rows:
-            match = regex.match(squeezed, start.start())
+    rows = _squeezed_rows()
+    for start in _squeezed_opening().finditer(squeezed):
+        for row in candidates_for(start[0]):
+            match = rows[row.name].match(squeezed, start.start())
             if match and _DIGITS.search(match[0]):
                 return row, match
     return None
@@ -85,8 +93,8 @@ def _tokens(source: str) -> Iterator[str]:
 
 
 @cache
-def _first_word(row: Pattern) -> re.Pattern[str]:
-    return re.compile(next(_tokens(row.regex.pattern)) + r"(?=\s)", row.regex.flags)
+def _first_words() -> dict[str, re.Pattern[str]]:
+    return {row.name: re.compile(next(_tokens(row.regex.pattern)) + r"(?=\s)", row.regex.flags) for row in PATTERNS}
 
 
 @cache
@@ -95,7 +103,10 @@ def _without_end(row: Pattern) -> re.Pattern[str]:
     tokens = list(_tokens(row.regex.pattern))
     source = ""
     for token in reversed(tokens[1:-1]):
-        source = rf"(?:{token}\s+{source})?"
+        if token.startswith(".{"):  # any words: the end may be among them
+            source = rf"(?:{token}\s+{source.removesuffix('?')}|.*$)?" if source else r"(?:.*$)?"
+        else:
+            source = rf"(?:{token}\s+{source})?"
     return re.compile(rf"{tokens[0]}\s+{source}", row.regex.flags)
 
 
@@ -124,16 +135,20 @@ def is_beginning(message: str) -> bool:
 
 
 def _beginnings(message: str) -> Iterator[Found]:
-    for row in PATTERNS:
-        if row.resource is not None and row.regex.pattern and _first_word(row).match(message):
+    for row in candidates_for(message):
+        if row.resource is not None and row.regex.pattern and _first_words()[row.name].match(message):
             match = _without_end(row).match(message)
-            if match and len(match[0].split()) >= _FEWEST_WORDS and _is_end(message[match.end() :]):
+            if match and _is_much(match[0]) and _is_end(message[match.end() :]):
                 yield row, match
 
 
+def _is_much(text: str) -> bool:
+    return len(text) >= _FEWEST_CHARS or len(text.split()) >= _FEWEST_WORDS
+
+
 def _is_end(rest: str) -> bool:
-    """Returns whether ``rest`` is nothing but a part of a word, or says that the text goes on."""
-    return " " not in rest.strip() or rest.lstrip().startswith(_ELLIPSIS)
+    """Returns whether ``rest`` is too short for another message, or says that the text goes on."""
+    return len(rest) <= _REST_CHARS or rest.lstrip().startswith(_ELLIPSIS)
 
 
 def has_rest(text: str) -> bool:
@@ -150,7 +165,7 @@ def without_start(message: str, unknown: Verdict) -> Verdict | None:
                 continue
             match = _without_start(row).match(message, at)
             starts_with_figure = at == 0 and message[:1].isdigit()
-            if match and _figure_count(match) >= _FEWEST_FIGURES and not starts_with_figure:
+            if match and _number_count(match) >= _FEWEST_NUMBERS and not starts_with_figure:
                 found.append((row, match))
         if found:
             break
@@ -158,6 +173,10 @@ def without_start(message: str, unknown: Verdict) -> Verdict | None:
         if not at:
             break
     return _one_memory(found, unknown)
+
+
+def _number_count(match: re.Match[str]) -> int:
+    return sum(bool(value) and value[0].isdigit() for name, value in match.groupdict().items() if name != "cores")
 
 
 def _figure_count(match: re.Match[str]) -> int:
@@ -172,4 +191,13 @@ def _one_memory(found: list[Found], unknown: Verdict) -> Verdict | None:
     best = [(row, match) for row, match in found if len(match[0]) == longest]
     if len({row.resource for row, _ in best}) != 1:
         return None
-    return understood(*best[0], unknown)
+    row, match = best[0]
+    verdict = understood(row, match, unknown)
+    groups = match.groupdict().items()
+    unknown_sums: dict[str, Any] = {name.partition("__")[0]: None for name, value in groups if "__" in name and value is None}
+    return replace(verdict, **unknown_sums)  # of a sum only a part is there
+
+
+def is_torn_off(wording: re.Match[str]) -> bool:
+    """Returns whether a text ends within the last number of a wording and says so."""
+    return wording[0][-1:].isdigit() and wording.string[wording.end() :].lstrip().startswith(_ELLIPSIS)

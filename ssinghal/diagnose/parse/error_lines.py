@@ -47,7 +47,8 @@ class Start:
 
     ``bare``: nothing introduces it. ``loud``: a level or a mark of an error precedes it; a bare start that is not loud must be
     a complete message. ``short``: it follows the place of a report with one line per error. ``ends_process``: printed by a C++
-    program that ends with it. ``torn``: the start of the message may be missing.
+    program that ends with it. ``torn``: the start of the message may be missing. ``complete``: the line has the message with
+    its numbers. ``in_string``: a string begins with the name of its exception.
     """
 
     at: int
@@ -57,6 +58,8 @@ class Start:
     short: bool = False
     ends_process: bool = False
     torn: bool = False
+    complete: bool = False
+    in_string: bool = False
 
 
 def is_quiet_line(text: str) -> bool:
@@ -84,16 +87,23 @@ def error_starts(text: str, prefix: Prefix, *, inside: bool = False, others: boo
     if is_no_result(text, body):
         return
     introduced = list(_introduced(text, body, inside=inside, others=others))
-    complete = complete_messages(text, HEADER_CHARS if inside else body)  # the header may be in the part before
-    bare = list(_uncovered(complete, introduced))
-    strings = (found for found in _QUOTED_ERROR.finditer(text, body) if not _QUOTES_ONE.search(text, body, found.start()))
-    introduced += [Start(found.end(), bare=True, loud=True) for found in strings if found.end() not in bare]
     loud = prefix.level != "" or prefix.marked
-    if not (introduced or bare or inside or prefix.is_quiet):
-        opening = OPENING.match(text, body) or _opening(text, body)
-        bare = [opening.start()] if opening else []
-    starts = [*introduced, *(Start(at, bare=True, loud=loud and at == body) for at in bare)]
+    starts = introduced + [Start(at, bare=True, loud=True, in_string=True) for at in _in_strings(text, body)]
+    opening = _opening(text, HEADER_CHARS if inside else body)  # the header may be in the part before
+    if opening is not None:
+        known = {start.at for start in starts}
+        complete = _uncovered(complete_messages(text, opening), introduced)
+        starts += [Start(at, bare=True, loud=loud and at == body, complete=True) for at in complete if at not in known]
+    if not (starts or inside or prefix.is_quiet) and (opening := OPENING.match(text, body) or opening):
+        starts = [Start(opening.start(), bare=True, loud=loud and opening.start() == body)]
     yield from sorted(starts, key=lambda start: start.at)
+
+
+def _in_strings(text: str, body: int) -> Iterator[int]:
+    if "RuntimeError: " in text:
+        for found in _QUOTED_ERROR.finditer(text, body):
+            if not _QUOTES_ONE.search(text, body, found.start()):
+                yield found.end()
 
 
 def _introduced(text: str, body: int, *, inside: bool, others: bool) -> Iterator[Start]:
@@ -123,17 +133,22 @@ def _uncovered(complete: Iterator[int], introduced: Sequence[Start]) -> Iterator
             yield at
 
 
-def complete_messages(text: str, start: int = 0) -> Iterator[int]:
-    """Yields where messages with their numbers are in ``text`` from ``start`` on, whatever stands before them."""
-    tried = 0
-    while (opening := _opening(text, start)) and tried < OPENINGS_LIMIT:
-        at, tried = opening.start(), tried + 1
+def complete_messages(text: str, opening: re.Match[str]) -> Iterator[int]:
+    """Yields where messages with their numbers are in ``text`` from its first ``opening`` on, whatever stands before them."""
+    found = 0
+    for _ in range(OPENINGS_LIMIT):
+        at = opening.start()
         rest = " ".join(without_separators(text[at : at + HEAD_CHARS]).split())
-        _, wording = known_wording("RuntimeError", rest)
+        row, wording = known_wording("RuntimeError", rest)
         is_one = wording is not None and has_figures(wording)
-        if is_one:
+        if is_one and row is not None and (row.resource or not found):  # a refusal may be explained in words of another
+            found += 1
             yield at
-        start = at + len(wording[0]) if wording is not None and is_one else opening.end()
+        end = at + len(wording[0]) if wording is not None and is_one else opening.end()
+        following = OPENING.search(text, end)
+        if following is None:
+            return
+        opening = following
 
 
 def _opening(text: str, start: int) -> re.Match[str] | None:

@@ -15,17 +15,19 @@ from ssinghal.device.error_patterns import HEAD_CHARS, OPENING, known_wording, t
 from ssinghal.diagnose.parse.broken_wordings import (
     has_figures,
     is_beginning,
+    is_torn_off,
     squeezed_wording,
     without_end,
     without_start,
 )
-from ssinghal.diagnose.parse.error_lines import Start, complete_messages, number_count
+from ssinghal.diagnose.parse.error_lines import Start, number_count
 from ssinghal.diagnose.parse.line_reader import joined, terminal_width
 from ssinghal.diagnose.parse.markup import plainly, without_separators
 
 _NO_CONDITION = ("false", "tt::exception")  # printed by TTNN before "info:" where only the message has information
 # Where TTNN throws for a memory alone: a condition without a message says too little to deny that.
 _MEMORY_SOURCES = re.compile(r"/(?:allocator|bank_manager|mesh_trace|mesh_buffer|program|kernel)\.cpp:")
+_FEW_WORDS = 4  # of a condition, or of a message that is cut
 _BARE_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*(?:[@:]\s*)?(?:\S{1,400})?$")
 _HEADER = re.compile(r"TT_(?P<kind>FATAL|THROW)\s*@\s*(?P<file>\S.{0,400}?)\s*:(?P<line>\d{1,7}):\s*(?P<rest>.*)", re.DOTALL)
 _PLAIN_HEADER = re.compile(r"TT_(?:FATAL|THROW)\s*:\s*")
@@ -75,11 +77,6 @@ def lacks_message(lines: Sequence[str]) -> bool:
     return parts is None or (parts[0] != "" and not parts[0].endswith("\n")) or not parts[1].strip()
 
 
-def has_another(words: str) -> bool:
-    """Returns whether a line has a complete message of its own."""
-    return next(complete_messages(words[:HEAD_CHARS]), None) is not None
-
-
 @lru_cache(maxsize=256)  # a log repeats itself
 def _message(start: Start, lines: tuple[str, ...], widths: tuple[int, ...]) -> Message | None:
     if start.bare and not any(_read(start, text) for count in {1, len(lines)} for text in joined(lines[:count], widths)):
@@ -98,11 +95,12 @@ def _message(start: Start, lines: tuple[str, ...], widths: tuple[int, ...]) -> M
 
 
 def _is_cut(start: Start, read: _Reading) -> bool:
-    if read.has_message or read.verdict.status is not Status.ERROR:
-        return False
     verdict = read.verdict
-    is_of_memory = _MEMORY_SOURCES.search(f"/{verdict.thrown_at}") is not None
-    return start.short or verdict.message in _NO_CONDITION or is_of_memory
+    if verdict.status is not Status.ERROR:
+        return False
+    if _MEMORY_SOURCES.search(f"/{verdict.thrown_at}") and len(verdict.message.split()) <= _FEW_WORDS:
+        return True
+    return not read.has_message and (start.short or verdict.message in _NO_CONDITION)
 
 
 def _header_alone(lines: Sequence[str]) -> Message | None:
@@ -135,7 +133,11 @@ def _read(start: Start, text: str) -> _Reading | None:
         if parts is not None and (read := _known(start, *parts)) is not None:
             return read
     parts = None if start.bare else _header_and_message(text)
-    return None if parts is None else _Reading(translate_error(start.error_type, "".join(parts)), _has_message(*parts))
+    if parts is None:
+        return None
+    verdict = translate_error(start.error_type, "".join(parts))
+    is_known = verdict.status is not Status.ERROR  # but its last number is cut
+    return None if is_known else _Reading(verdict, _has_message(*parts))
 
 
 def _has_message(header: str, message: str) -> bool:
@@ -151,14 +153,16 @@ def _known(start: Start, header: str, message: str) -> _Reading | None:
     if verdict.status is not Status.ERROR:
         _, wording = known_wording(kind, " ".join(message[:HEAD_CHARS].split()))
         is_message = wording is not None and (start.loud or _is_complete(wording))
-        if not start.bare or is_message:
+        if (not start.bare or is_message) and not (wording is not None and is_torn_off(wording)):
             return _Reading(verdict, has_message=True)
     head = message[:HEAD_CHARS]
     for opening in OPENING.finditer(head):
         rest = " ".join(head[opening.start() :].split())
         _, wording = known_wording("RuntimeError", rest)
-        if wording is not None and (has_figures(wording) or _thrown(header) != header):
-            return _Reading(translate_error("RuntimeError", _thrown(header) + rest), has_message=True)
+        if wording is not None and not is_torn_off(wording) and (has_figures(wording) or _thrown(header) != header):
+            verdict = translate_error("RuntimeError", _thrown(header) + rest)
+            if verdict.status is not Status.ERROR:
+                return _Reading(verdict, has_message=True)
     return None
 
 
@@ -215,25 +219,22 @@ def _broken(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Messag
 
 
 def _squeezed(start: Start, lines: Sequence[str], widths: Sequence[int]) -> Message | None:
-    """Returns the message of the fewest lines that have the most numbers without any white space."""
-    best: Message | None = None
-    for count in range(2, len(lines) + 1):
-        verdict = None if _breaks_number(lines, widths, count) else _squeezed_verdict(start, lines[:count])
-        if verdict is not None and (best is None or number_count(verdict) > number_count(best.verdict)):
-            best = Message(verdict, count)
-    return best
-
-
-def _squeezed_verdict(start: Start, lines: Sequence[str]) -> Verdict | None:
-    text = without_separators(plainly(" ".join(lines)))[:HEAD_CHARS]
-    squeezed = "".join(text.split())
+    """Returns the message of the fewest lines that have it, whatever white space is in it."""
+    if len(lines) == 1:
+        return None
+    parts = ["".join(without_separators(plainly(line)).split()) for line in lines]
+    squeezed = "".join(parts)[:HEAD_CHARS]
     found = squeezed_wording(squeezed)
-    if found is None:
+    if found is None or is_torn_off(found[1]):
+        return None
+    end = found[1].end()
+    count = next((n for n in range(1, len(parts) + 1) if len("".join(parts[:n])) >= end), len(parts))
+    if count == 1 or _breaks_number(lines, widths, count):
         return None
     header = _SQUEEZED_HEADER.match(squeezed)
     thrown = f"TT_{header['kind']} @ {header['file']}:{header['line']}: false\ninfo:\n" if header else ""
-    message = _INFO.split(text, maxsplit=1)[-1]
-    return understood(*found, translate_error(start.error_type, thrown + " ".join(message.split())))
+    message = _INFO.split(plainly(" ".join(lines[:count])), maxsplit=1)[-1]
+    return Message(understood(*found, translate_error(start.error_type, thrown + " ".join(message.split()))), count)
 
 
 def _cut_verdict(start: Start, text: str) -> Verdict | None:
@@ -246,7 +247,8 @@ def _cut_verdict(start: Start, text: str) -> Verdict | None:
     if opening is None and not start.torn:
         return None
     at = opening.start() if opening else 0
-    unknown = translate_error("RuntimeError", _thrown(header) + message[at:])
+    whole = translate_error("RuntimeError", _thrown(header) + message[at:])
+    unknown = Verdict(Status.ERROR, error_type=whole.error_type, message=whole.message, thrown_at=whole.thrown_at)
     found = without_end(message[at:], unknown) if opening else None
     if found is None and start.torn:
         found = without_start(message, unknown)

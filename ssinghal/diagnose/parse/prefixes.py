@@ -106,6 +106,11 @@ class Shape:
         own = before[: introduction.start()] if introduction else before
         return _shape(own) if own.strip() and len(own) <= SHAPE_CHARS else None
 
+    def length(self, text: str) -> int:
+        """Returns how many characters of a line are a prefix of this shape."""
+        match = self.regex.match(text)
+        return match.end() if match else 0
+
     def words(self, text: str) -> str | None:
         """Returns the words of a line with a prefix of this shape, None for any other line."""
         match = self.regex.match(text)
