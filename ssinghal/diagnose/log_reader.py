@@ -476,7 +476,8 @@ class _Reader:
         process, line, prefix = entry
         if prefix.is_quiet or is_no_result(entry.body):
             return False
-        message = _in_other_words(plainly(entry.body), raised=prefix.marked or prefix.level != "")
+        words = line.text[prefix.end : line.own][:HEAD_CHARS] if line.cut else entry.body
+        message = _in_other_words(plainly(words), raised=prefix.marked or prefix.level != "")
         if message is None:
             return False
         self._keep(process, line.number, message)

@@ -138,7 +138,6 @@ SUSPECTS = [
     "CB 1.8 MB > 1.5 MB",
     # Cut off.
     "Statically allocated circ",
-    "Statically allocated circular buffers on core range [(x=0,y=0) - (x=7,",
     "where each bank needs to store 53",
 ]
 

@@ -19,9 +19,9 @@ _FIGURE = re.compile(r"(?<![A-Za-z_\d])\d")
 _FIRST_WORDS = 2  # of a text whose start is missing, which may be parts of words
 _OF_DEVICE = ("cores", "limit_bytes", "bank_bytes", "banks")
 _FEWEST_NUMBERS = 2  # of a message without its start
-_FEWEST_WORDS = 3  # of a message without its end, if its words are short
-_FEWEST_CHARS = 16
-_REST_CHARS = 24  # after its last complete word: a word, or a range of cores, that is cut
+_FEWEST_WORDS = 3  # of a message without its end
+_FEWEST_CHARS = 16  # of one that says so
+_REST_CHARS = 40  # of it after its last complete word
 _ELLIPSIS = ("...", "…", "[...", "[…", "<truncated", "(truncated", "[truncated")
 
 # In the second half of the commonest wordings.
@@ -102,8 +102,8 @@ def _without_end(row: Pattern) -> re.Pattern[str]:
     """Returns an expression for as many of the first words of a wording as a text has, each with white space after it."""
     tokens = list(_tokens(row.regex.pattern))
     source = ""
-    for token in reversed(tokens[1:-1]):
-        if token.startswith(".{"):  # any words: the end may be among them
+    for at, token in reversed([*enumerate(tokens)][1:-1]):
+        if token.startswith(".{") and at >= _FEWEST_WORDS:  # any words: the end may be among them
             source = rf"(?:{token}\s+{source.removesuffix('?')}|.*$)?" if source else r"(?:.*$)?"
         else:
             source = rf"(?:{token}\s+{source})?"
@@ -138,17 +138,19 @@ def _beginnings(message: str) -> Iterator[Found]:
     for row in candidates_for(message):
         if row.resource is not None and row.regex.pattern and _first_words()[row.name].match(message):
             match = _without_end(row).match(message)
-            if match and _is_much(match[0]) and _is_end(message[match.end() :]):
+            if match and _is_end(match[0], message[match.end() :].strip()):
                 yield row, match
 
 
-def _is_much(text: str) -> bool:
-    return len(text) >= _FEWEST_CHARS or len(text.split()) >= _FEWEST_WORDS
+def _is_end(found: str, rest: str) -> bool:
+    """Returns whether a text whose words ``found`` are of a wording, and the ``rest`` not, ends within that wording.
 
-
-def _is_end(rest: str) -> bool:
-    """Returns whether ``rest`` is too short for another message, or says that the text goes on."""
-    return len(rest) <= _REST_CHARS or rest.lstrip().startswith(_ELLIPSIS)
+    The rest is a part of a word, or of a range of cores; or it says that the text goes on.
+    """
+    if rest.startswith(_ELLIPSIS) or rest.endswith(_ELLIPSIS[:2]):
+        return len(rest) <= _REST_CHARS and len(found) >= _FEWEST_CHARS
+    is_part = " " not in rest or rest.count("[") > rest.count("]")
+    return is_part and len(found.split()) >= _FEWEST_WORDS
 
 
 def has_rest(text: str) -> bool:
