@@ -386,7 +386,12 @@ class _Reader:
             self._keep_result(entry.process, entry.line.number, node, message)
             return True
         if start is None:
-            if self.failures.name(node, None, _none) is None:
+            is_known = self.failures.name(node, None, _none) is not None
+            if text and not is_known:
+                kind, _, words = text.partition(": ") if text.partition(": ")[0].isidentifier() else ("", "", text)
+                unknown = Verdict(Status.ERROR, error_type=kind, message=words)
+                self._keep_result(entry.process, entry.line.number, node, Message(unknown, 1, text.endswith("...")))
+            elif not is_known:
                 entry.process.named_test = (node, entry.line.number)
             return True
         words = text[start.at :]

@@ -178,6 +178,15 @@ def test_a_message_that_reads_like_a_condition_is_a_message() -> None:
     assert only(f"{LOGGED.format(message)}{CALL}RuntimeError: {header}\ninfo:\n{message}\n").times == 2
 
 
+@pytest.mark.parametrize("reason", ["Failed: Timeout >300.0s", "assert 0.91 > 0.99", "Runt..."])
+def test_a_test_that_failed_for_any_reason_is_a_failure(reason: str) -> None:
+    failure = only(f"FAILED a.py::b - {reason}\n1 failed in 3.2s\n")
+    assert failure.kind is (FailureKind.CUT if reason.endswith("...") else FailureKind.OTHER)
+    assert only(f"____ b ____\nE   RuntimeError: {OOM}\nFAILED a.py::b - {reason}\n").test == "a.py::b"
+    if reason.endswith("..."):
+        assert only(f"FAILED a.py::b - {reason}\n{LOGGED.format(OOM)}").verdict.bytes_per_bank == 655360
+
+
 def test_headers_of_two_places_are_two_failures() -> None:
     text = "".join(f"RuntimeError: {HEADER.replace('462', str(line))}\nstep\n" for line in (462, 462, 514))
     assert [(f.times, f.verdict.thrown_at[-3:]) for f in failures(text)] == [(2, "462"), (1, "514")]
