@@ -204,13 +204,12 @@ def _operator_of(functions: Sequence[str]) -> OperatorInfo | None:
 
 
 def _with_l1_small(case: Case, explanation: Explanation) -> Case:
-    """Returns ``case`` with the L1_SMALL region that the size of the bank implies, where it states none itself."""
+    """Returns ``case`` with the L1_SMALL region that the size of the bank implies, unless it states one of its own."""
     size = explanation.fingerprint.l1_small_bytes
-    return (
-        case
-        if size is None or case.placement.l1_small_bytes is not None
-        else replace(case, placement=replace(case.placement, l1_small_bytes=size))
-    )
+    usual = (None, find_operator(case.operator).traits.l1_small_bytes)
+    if size is None or case.placement.l1_small_bytes not in usual:
+        return case
+    return replace(case, placement=replace(case.placement, l1_small_bytes=size))
 
 
 def with_replays(diagnosis: Diagnosis, pools: DevicePools, releases: Sequence[str], live: LiveSet | None) -> Diagnosis:
