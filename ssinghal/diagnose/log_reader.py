@@ -150,6 +150,11 @@ class _PendingError(_PendingText):
         return [len(text) - shape.length(text) for text in texts]
 
     @property
+    def is_cut_short(self) -> bool:
+        """Whether the exception's name ends its line: TTNN's header may follow."""
+        return not self.start.bare and self.start.error_type.endswith("RuntimeError") and not "".join(self.lines).strip()
+
+    @property
     def is_full(self) -> bool:
         """Whether the last line is as wide as a terminal, which may have broken it."""
         return self.widths[-1] == terminal_width(self.widths)
@@ -523,6 +528,8 @@ class _Reader:
     def _keep_error(self, process: _Process, error: _PendingError) -> None:
         """Keeps the error, and takes the lines that its message did not need once more: they may have others."""
         message = read_message(error.start, error.lines, error.columns)
+        if message is not None and not message.verdict.message and error.is_cut_short:
+            message = None  # the name of an exception, whose message has a start of its own
         if error.test:
             message = message or Message(translate_error(error.start.error_type, error.lines[0]), 1)
             is_cut = message.is_cut or error.lines[message.lines - 1].endswith("...")
