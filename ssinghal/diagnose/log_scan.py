@@ -98,9 +98,9 @@ class LogScan:
         if line.number <= NAMING_LINES:
             self.boards |= boards_named(line.text[:HEAD_CHARS])
             self.versions |= versions_stated(line.text[:HEAD_CHARS])
-        if self.own_reports.take(line.text, line.number):
+        if self._take_executed(line) or self.own_reports.take(line.text, line.number):
             return
-        if self._take_executed(line) or self._take_printed_call(line) or self._take_logged_function(line):
+        if self._take_printed_call(line) or self._take_logged_function(line):
             return
         if self._nearby.feed(line.number, line.text):
             self._mention(line)
