@@ -39,7 +39,10 @@ _INDEX = rf"(?:\d{{1,4}}|{_MASK})"
 # As printed by 0.66, by releases since, and by people.
 _CORE = rf"(?:\(x ?= ?{_INDEX}, ?y ?= ?{_INDEX}\)|{_INDEX}-{_INDEX}|\({_INDEX}, ?{_INDEX}\))"
 _RANGE = rf"\[?{_CORE} ?(?:-|to|\.\.|\u2013) ?{_CORE}\]?|\[{_CORE}\]"
+# From its start on: a long text without blanks would else be read again from each of its characters.
+_PATH = r"(?<![\w./+~@-])[\w./+:~@-]{1,300}"
 _TOKENS = {
+    "path": _PATH,
     "cores": rf"\{{?(?:{_RANGE})(?:, (?:{_RANGE}))*\}}?|{_CORE}|\[?<[a-z_ ]{{1,20}}>\]?",
     "buffer_kind": "circular|dataflow|CB|DFB|staging",
     "mask": _MASK,

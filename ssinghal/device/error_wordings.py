@@ -75,8 +75,8 @@ OUT_OF_MEMORY: Mapping[Resource, Mapping[str, str]] = {
         "runtime argument command": r"A single core's unique runtime args \(\d+ B payload -> {program_bytes} B prefetcher"
         r" command\) exceed the max prefetch command size \({limit_bytes} B\)",
         # The code of a kernel, by the loader and by the linker.
-        "kernel segment": r"\S{1,300}: segment\[{n}\] \[0x[0-9a-f]+,\+0x[0-9a-f]+\) overflows region:\S{0,60} ?limit of 0x",
-        "kernel region": r"(?:\S{1,300}\bld(?:\.\w+)?: )?(?:\S{1,300} )?region \S{1,60} overflowed by {n} bytes",
+        "kernel segment": r"{path}: segment\[{n}\] \[0x[0-9a-f]+,\+0x[0-9a-f]+\) overflows region:\S{0,60} ?limit of 0x",
+        "kernel region": r"(?:{path}\bld(?:\.\w+)?: )?(?:{path} )?region \S{1,60} overflowed by {n} bytes",
     },
     # Program buffers beyond L1: TTNN's own check first, then operators that compute and check the sizes of their buffers.
     Resource.CIRCULAR_BUFFER: {

@@ -101,9 +101,9 @@ def error_starts(text: str, prefix: Prefix, *, inside: bool = False, others: boo
 
 def _in_strings(text: str, body: int) -> Iterator[int]:
     if "RuntimeError: " in text:
-        for found in _QUOTED_ERROR.finditer(text, body):
-            if not _QUOTES_ONE.search(text, body, found.start()):
-                yield found.end()
+        quoting = _QUOTES_ONE.search(text, body)  # once: a search before each string takes quadratic time
+        last = quoting.end() if quoting else len(text)
+        yield from (found.end() for found in _QUOTED_ERROR.finditer(text, body) if found.start() < last)
 
 
 def _introduced(text: str, body: int, *, inside: bool, others: bool) -> Iterator[Start]:
