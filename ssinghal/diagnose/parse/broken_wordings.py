@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ssinghal.core.record import Verdict
-from ssinghal.device.error_patterns import OPENING, PATTERNS, Pattern, candidates_for, understood
+from ssinghal.device.error_patterns import PATTERNS, Pattern, candidates_for, understood
 
 _DIGITS = re.compile(r"\d\d")  # of a figure, not of "L1"
 _FIGURE = re.compile(r"(?<![A-Za-z_\d])\d")
@@ -30,6 +30,8 @@ _TORN = re.compile(
 )
 _TORN_CHARS = 1000
 
+_ANY_WORD = ("\\S", "\\w", ".")  # the first characters of expressions that do
+
 Found = tuple[Pattern, re.Match[str]]
 
 
@@ -43,7 +45,14 @@ def has_figures(wording: re.Match[str]) -> bool:
 
 @cache
 def _squeezed_opening() -> re.Pattern[str]:
-    return re.compile(_without_space(OPENING.pattern), OPENING.flags)
+    """Returns an expression for the first two words of any wording, except those that begin with any word.
+
+    For these it has the start of a text, and of the message in it.
+    """
+    sources = [row.regex.pattern for row in PATTERNS if row.regex.pattern and not row.regex.pattern.startswith(_ANY_WORD)]
+    firsts = (_without_space("".join([*_tokens(source)][:2])) for source in sources)
+    openings = dict.fromkeys(re.sub(r"\(\?P<\w+>", "(?:", first) for first in firsts)
+    return re.compile("|".join([*(f"(?:{opening})" for opening in openings), r"\A|(?<=info:)"]), re.IGNORECASE)
 
 
 @cache
@@ -59,7 +68,7 @@ def squeezed_wording(squeezed: str) -> Found | None:
     """Returns the wording with figures that ``squeezed``, a text without any white space, has first."""
     rows = _squeezed_rows()
     for start in _squeezed_opening().finditer(squeezed):
-        for row in candidates_for(start[0]):
+        for row in candidates_for(squeezed[start.start() : start.start() + 1]):
             match = rows[row.name].match(squeezed, start.start())
             if match and _DIGITS.search(match[0]):
                 return row, match
