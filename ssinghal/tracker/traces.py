@@ -38,7 +38,7 @@ def stand_ins(ttnn: Any) -> dict[str, Callable[..., Any]]:
 
 
 def note_captures(ttnn: Any, note: Callable[[str, FrameType], None]) -> None:
-    """Has the functions that a virtual device may crash in, or after, tell which line calls them, and then do what they do."""
+    """Makes the functions that a virtual device may crash in, or after, record the line that calls them first."""
 
     def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)

@@ -1,4 +1,4 @@
-"""Writes a call that places one tensor on the device as a case, where it asks for exactly the bytes of TTNN's message."""
+"""Writes a call that places one tensor on the device as a case, where it requests exactly the bytes of TTNN's message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def placed_case(call: RecordedCall, verdict: Verdict, board: Board) -> Case:
     What the call does not state is TTNN's default for it, which the bytes of the message confirm.
 
     Raises:
-        InvalidCase: it is no such call, states no shape, or asks for other bytes.
+        InvalidCase: it is no such call, states no shape, or requests other bytes.
     """
     if call.function not in _FUNCTIONS:
         raise InvalidCase(f"{call.function} places no tensor by itself")
@@ -47,7 +47,7 @@ def placed_case(call: RecordedCall, verdict: Verdict, board: Board) -> Case:
     (tensor,) = bind(case, board).inputs
     if tensor.allocated_bytes(board) != verdict.total_bytes:
         raise InvalidCase(
-            f"{call.function} asks for {verdict.total_bytes} B, such a tensor for {tensor.allocated_bytes(board)}"
+            f"{call.function} requests {verdict.total_bytes} B, such a tensor for {tensor.allocated_bytes(board)}"
         )
     return case
 

@@ -247,8 +247,8 @@ def _cut_verdict(start: Start, text: str) -> Verdict | None:
     if opening is None and not start.torn:
         return None
     at = opening.start() if opening else 0
-    whole = translate_error("RuntimeError", _thrown(header) + message[at:])
-    unknown = Verdict(Status.ERROR, error_type=whole.error_type, message=whole.message, thrown_at=whole.thrown_at)
+    complete = translate_error("RuntimeError", _thrown(header) + message[at:])
+    unknown = Verdict(Status.ERROR, error_type=complete.error_type, message=complete.message, thrown_at=complete.thrown_at)
     found = without_end(message[at:], unknown) if opening else None
     if found is None and start.torn:
         found = without_start(message, unknown)
