@@ -101,3 +101,9 @@ def test_irrelevant_lines_are_counted_and_not_built() -> None:
 )
 def test_broken_lines_are_joined(lines: list[str], widths: list[int], expected: list[str]) -> None:
     assert list(joined(lines, widths)) == expected
+
+
+@pytest.mark.parametrize("control", [0x01, 0x07, 0x08, 0x0E, 0x1B, 0x7F, 0x9D])
+def test_no_control_character_reaches_a_terminal(control: int) -> None:
+    (line,) = Lines(io.BytesIO(f"step\t7{chr(control)}8 \u00e9\n".encode()))
+    assert line.text == "step\t7\N{REPLACEMENT CHARACTER}8 \u00e9"

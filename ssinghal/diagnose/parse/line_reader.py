@@ -22,6 +22,7 @@ _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (code
          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
 # Colours and cursor movements, including those whose escape character was lost in a copy.
 _ESCAPES = re.compile(r"\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # no terminal may receive them from a log; none is a blank
 _LOST_ESCAPES = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m")
 
 
@@ -184,7 +185,9 @@ def _text(raw: bytes) -> str:
         text = _ESCAPES.sub("", text)
     if "[" in text:
         text = _LOST_ESCAPES.sub("", text)
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text  # without it two numbers would join
+    if not text.isprintable():  # cheap, and true of most lines; without a replacement two numbers would join
+        text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text
 
 
 def joined(lines: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
