@@ -23,6 +23,7 @@ _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (code
 # Colours and cursor movements, including those whose escape character was lost in a copy.
 _ESCAPES = re.compile(r"\x1b\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[\x1b\x9b]\[?[0-?]{0,40}[ -/]{0,4}[@-~]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # no terminal may receive them from a log; none is a blank
+_CONTROL_BYTES = bytes([*range(9), *range(14, 28), 0x7F, 0xC2])  # in UTF-8: 0xC2 begins the later ones
 _LOST_ESCAPES = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3}){0,5})?m")
 
 
@@ -185,7 +186,7 @@ def _text(raw: bytes) -> str:
         text = _ESCAPES.sub("", text)
     if "[" in text:
         text = _LOST_ESCAPES.sub("", text)
-    if not text.isprintable():  # cheap, and true of most lines; without a replacement two numbers would join
+    if len(raw.translate(None, _CONTROL_BYTES)) < len(raw):  # cheap; without a replacement two numbers would join
         text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
     return text
 
