@@ -24,7 +24,7 @@ from ssinghal.diagnose.parse.error_lines import (
     may_be_torn,
 )
 from ssinghal.diagnose.parse.line_reader import Line
-from ssinghal.diagnose.parse.markup import plainly
+from ssinghal.diagnose.parse.markup import plainly, without_unshown
 from ssinghal.diagnose.parse.messages import Message, read_message
 from ssinghal.diagnose.parse.mlir import STATEMENT_CHARS, ModuleText, starts_statement
 from ssinghal.diagnose.parse.own_reports import OwnReports
@@ -93,6 +93,8 @@ class LogScan:
 
     def read(self, line: Line) -> None:
         """Takes the next line of the log."""
+        if "repr" in line.text:
+            line = line._replace(text=without_unshown(line.text))
         if line.text.startswith(("20", "[20")):
             self._dated = line.text
         if line.number <= NAMING_LINES:

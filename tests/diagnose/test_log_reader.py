@@ -434,3 +434,37 @@ def test_what_never_ran_ends_with_the_function() -> None:
         " (allocated: 0 B, free: 32 B, largest free block: 32 B)\n"
     )
     assert [op.results[0].name for op in read_log(io.BytesIO(log.encode()), "log", module).never_ran] == ["%7"]
+
+
+UNSHOWN_ERROR = (
+    r"TT_FATAL @ /project/tt_metal/distributed/mesh_device.cpp:885: id < mesh_command_queues_.size()\ninfo:\ncq_id 0 is out\n"
+)
+
+
+@pytest.mark.parametrize(
+    "unshown",
+    [
+        f"function_args = (<[RuntimeError('{UNSHOWN_ERROR}') raised in repr()] Tensor object at 0x7fbfed4d7a50>, -2, -1)",
+        f"x = <[RuntimeError('{UNSHOWN_ERROR}') raised in repr()] Tensor object at 0x7f>, y = <[RuntimeError(\"Out of Memory: "
+        "Not enough space to allocate 2048 B L1 buffer across 64 banks, where each bank needs to store 32 B, "
+        "but bank size is 16 B "
+        '(allocated: 0 B, free: 16 B, largest free block: 16 B)") raised in repr()] Tensor object at 0x7f>',
+        f"│ x = <repr-error '{UNSHOWN_ERROR}'> │",
+    ],
+)
+def test_the_error_of_an_object_that_could_not_be_shown_is_none(unshown: str) -> None:
+    # Tensors cannot be read any more once the fixture has closed the device: pytest and rich say so in their reports.
+    out_of_memory = (
+        "Out of Memory: Not enough space to allocate 33554432 B L1 buffer across 64 banks, where each bank needs "
+        "to store 524288 B, but bank size is 1393312 B (allocated: 1048576 B, free: 344736 B, largest free block: 344736 B)."
+    )
+    text = (
+        f"____ test_big[8192] ____\n>       y = ttnn.concat([a, b], dim=-1)\n\ntest_x.py:8: \n{unshown}\n"
+        f"E               RuntimeError: TT_FATAL @ /project/tt_metal/impl/allocator/bank_manager.cpp:514: false\n"
+        f"E               info:\nE               {out_of_memory}\n"
+        "FAILED test_x.py::test_big[8192] - RuntimeError: TT_FATAL @ /project/tt_metal...\n"
+    )
+    (failure,) = read(text).failures
+    assert failure.verdict.bytes_per_bank == 524_288
+    assert failure.test == "test_x.py::test_big[8192]"
+    assert failure.call == PythonCall("test_x.py:8", "y = ttnn.concat([a, b], dim=-1)")

@@ -1,4 +1,7 @@
-"""Undoes what carries a message: mark-up, character entities, the escapes of strings, the separators of thousands."""
+"""Undoes what carries a message: mark-up, character entities, the escapes of strings, the separators of thousands.
+
+It also blanks what is no message: the errors of objects that could not be shown.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,10 @@ _ESCAPED = re.compile(r"\\{1,8}([\"'/_*\[\]()#`<>{}|-])")
 _BOLD = re.compile(r"(?<![\w)\]])\*{1,3}(?=[\w\"'(\[])|(?<=[\w.)\]\"':,])\*{1,3}(?![\w(\[*])|\*\*")
 _GLUED_MARK = re.compile(r"(?<=\S)E {5,}")  # of pytest, where the line ends before it were lost
 _OTHER = str.maketrans({"`": None, "\u200b": None, "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2502": " ", "\u2503": " "})
+
+_IN_REPR = " raised in repr()]"  # put by pytest: <[RuntimeError('…') raised in repr()] Tensor object at 0x7f…>
+_UNSHOWN = re.compile(r"<\[[A-Za-z_][\w.]{0,80}(?: exception )?\(")
+_REPR_ERROR = re.compile(r"<repr-error (?:'[^'\n]*'|\"[^\"\n]*\")>")  # put by rich
 
 _GROUPED = re.compile(
     r"(?<![\w.,'])[1-9]\d{0,2}"
@@ -53,3 +60,23 @@ def without_separators(text: str) -> str:
     '26542080 B across 48 banks of 1329888 B, [0,128]'
     """
     return _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
+
+
+def without_unshown(text: str) -> str:
+    """Returns ``text`` with blanks for the errors of objects that a report of another error could not show; equally long.
+
+    >>> without_unshown("x = <[RuntimeError('TT_FATAL') raised in repr()] Tensor object at 0x7f>")
+    'x = <                          raised in repr()] Tensor object at 0x7f>'
+    """
+    if _IN_REPR in text:
+        *parts, rest = text.split(_IN_REPR)
+        text = _IN_REPR.join([*map(_blanked, parts), rest])
+    if "<repr-error " in text:
+        text = _REPR_ERROR.sub(lambda found: " " * len(found[0]), text)
+    return text
+
+
+def _blanked(part: str) -> str:
+    """Returns the text before the mark of a failed ``repr`` without its error."""
+    found = _UNSHOWN.search(part)
+    return part if found is None else part[: found.start() + 1] + " " * (len(part) - found.start() - 1)
