@@ -52,7 +52,7 @@ class Fingerprint:
     not fit the board or the builds. ``sharded``: no known board has as many banks as the buffer is on. ``arches``: all
     that fit. ``unexplained_bytes``: of each L1, neither bank nor reserved by a known build.
     ``region_bytes``: of the L1_SMALL region, where the message is about it.
-    ``memory``: of the buffer that does not fit.
+    ``memory``: of the buffer that does not fit. ``named``: boards and architectures that the text names.
     """
 
     arch: str = ""
@@ -68,6 +68,7 @@ class Fingerprint:
     unexplained_bytes: int | None = None
     region_bytes: int | None = None
     memory: BufferType | None = None
+    named: frozenset[str] = frozenset()
 
     @property
     def _memory(self) -> str:
@@ -76,7 +77,7 @@ class Fingerprint:
     @property
     def boards(self) -> tuple[str, ...]:
         """The built-in boards that are such a chip, the likeliest first."""
-        return boards_of(self.chips or chips_of(self.arch))
+        return boards_of(self.chips or with_names(chips_of(self.arch), self.named))
 
     @property
     def why_not_replayable(self) -> str:
@@ -90,8 +91,7 @@ class Fingerprint:
         if self.chips and not self.chips[0].boards:
             return f"no virtual board is {self.chips[0].what}: {self.chips[0].why_no_board}"
         if self.sharded:
-            with_shards = "a call with shards on as many cores can be replayed with --call"
-            return f"no virtual board has as many {self._memory} banks; {with_shards}"
+            return f"no virtual board has as many {self._memory} banks"
         if self.board_evidence and not self.boards:
             return "no virtual board has these cores"
         return ""
@@ -249,6 +249,7 @@ def fingerprint_of(
         unexplained_bytes=L1_ENDS[arch] - free_l1 if arch and free_l1 is not None and not matches else None,
         region_bytes=verdict.bank_bytes if memory is BufferType.L1_SMALL else None,
         memory=memory,
+        named=frozenset(named),
     )
 
 

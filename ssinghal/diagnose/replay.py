@@ -68,6 +68,11 @@ class Replay:
         """Whether the call requests what the message has; what else was allocated, and the bank, may differ."""
         return self.is_exact or (self.same_kind and all(n.equal for n in self.numbers if n.name in OF_CALL))
 
+    @property
+    def has_banks(self) -> bool:
+        """Whether the buffer that does not fit is on as many banks as reported."""
+        return self.same_kind and self.result.verdict.banks == self.reported.banks
+
     def outcome(self) -> str:
         """Describes in a line whether it fails here, and with the same numbers."""
         verdict = self.result.verdict

@@ -49,17 +49,21 @@ class ReplayPools(PoolCache[DevicePools]):
         Where the numbers leave several boards, the first one on which the call explains them counts, else the likeliest. Then
         releases count too to which the numbers do not point, as the report's build may lie between them and the others. Where
         no virtual board has those numbers, there is no replay: it would be another board's. A buffer on fewer cores than a
-        board has may be in shards; then only a replay that requests the same bytes on as many cores counts.
+        board has may be in shards, of the call or of TTNN's own within it; then only a replay with a buffer on as many counts.
         """
         fingerprint = diagnosis.explanation.fingerprint
         why_not = "" if self._board else fingerprint.why_not_replayable
         if not diagnosis.is_replayable:
             return diagnosis
         if why_not and not (fingerprint.sharded and diagnosis.case is not None):
-            return replace(diagnosis, not_replayed=(f"no replay: {why_not}",))
+            with_call = "; a call with shards on as many cores can be replayed with --call" if fingerprint.sharded else ""
+            return replace(diagnosis, not_replayed=(f"no replay: {why_not}{with_call}",))
         replayed, pools = self._likeliest(diagnosis)
-        if why_not and not replayed.is_explained:
-            return replace(diagnosis, not_replayed=(f"no replay counts: {why_not}",))
+        if why_not and replayed.replays and not any(one.has_banks for one in replayed.replays):
+            here = replayed.replays[0].result
+            buffer = f"on {here.verdict.banks}" if here.verdict.banks else "not of such a buffer"
+            known = f"the message of the known call on {here.board} is {buffer}"
+            return replace(diagnosis, not_replayed=(f"no replay counts: {why_not}, and {known}",))
         return with_remedies(replayed, pools, budget)
 
     def _likeliest(self, diagnosis: Diagnosis) -> tuple[Diagnosis, DevicePools]:

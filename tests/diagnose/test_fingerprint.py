@@ -403,6 +403,19 @@ def test_a_name_chooses_among_chips_of_one_grid_and_contradicts_no_number() -> N
     assert thrown(of_110, names="on n150").contradictions == ()
 
 
+def test_a_name_chooses_the_boards_for_a_buffer_on_the_banks_of_none() -> None:
+    """60 of 64 banks, of 1,393,312 B: the size is any Wormhole's."""
+    text = (
+        "Out of Memory: Not enough space to allocate 39321600 B L1 buffer across 60 banks, where each bank needs to store"
+        " 655360 B, but bank size is 1393312 B (allocated: 1000000 B, free: 393312 B, largest free block: 393312 B)"
+    )
+    boards = {}
+    for first in ("", "on an n150\n", "on a p150\n"):
+        (failure,) = read_log(io.BytesIO(f"{first}RuntimeError: {text}\n".encode()), "log").failures
+        boards[first] = explain(failure).fingerprint.boards
+    assert boards == {"": WORMHOLES, "on an n150\n": ("n150", "n300"), "on a p150\n": ("p150", "p150_12x10", "p150_13x10")}
+
+
 def test_banks_of_dram_that_no_board_has_are_shards() -> None:
     fingerprint = buffer("DRAM", 8, 1_073_741_792, total=8 * 357_916_672, per_bank=357_916_672)
     assert (fingerprint.arch, fingerprint.sharded) == ("wormhole_b0", True)

@@ -70,7 +70,18 @@ def test_a_buffer_in_shards_counts_on_as_many_cores_alone(pools: ReplayPools) ->
     assert {number.name for number in one.replays[0].numbers if number.equal} >= {"total_bytes", "banks", "bytes_per_bank"}
     everywhere = replace(sharded, placement=Placement(memory=BufferType.L1))
     (line,) = replay_lines(pools.replayed(in_shards(48, everywhere), None))
-    assert line.startswith("no replay counts: no virtual board has as many")
+    assert line.startswith("no replay counts: no virtual board has as many L1 banks, and the message of the known call on ")
+    assert line.endswith("is on 64")
+
+
+def test_a_known_call_counts_with_a_buffer_on_as_many_banks_as_the_message(pools: ReplayPools) -> None:
+    """Twice the bytes of the message, on its 48 cores: it is no other board's, and is said to request other bytes."""
+    twice = make_case(
+        "relu", ((1_152, 23_040),), {}, Placement(memory=BufferType.L1, sharding=memory_request("l1:width@8x6").sharding)
+    )
+    one = pools.replayed(in_shards(48, twice), None)
+    assert one.replays[0].result.verdict.banks == 48
+    assert replay_lines(one)[1] == "the given call does not explain the numbers: it requests other bytes"
 
 
 def test_remedies_of_a_call_that_fails_with_other_numbers_are_called_so(pools: ReplayPools) -> None:
