@@ -123,7 +123,7 @@ def padding_changes(case: Case, pools: DevicePools, release: str = "") -> ModelC
 def _failing(case: Case, pools: DevicePools, live: LiveSet) -> tuple[Verdict, Usage | None]:
     """Returns the verdict alongside the live set, and the usage of the call alone."""
     record = pools.probe(case)
-    if not live or record.status is not Status.FITS:
+    if not live or record.status not in (Status.FITS, Status.OOM):
         return record.verdict, record.usage
     problem = Problem.of(case, record.verdict, pools.board, live)
     return pools.run(problem.trial()).verdict, record.usage

@@ -151,6 +151,13 @@ def test_other_buffers_change_the_verdict(pools):
     assert report.remedies.problem.verdict.free_bytes == L1_BANK - 400 * 1024 - 524_288
 
 
+def test_a_call_that_fails_alone_is_stated_as_it_fails_among_other_buffers(pools):
+    """Its result of 1,024 tiles fits into no bank of 680; the other buffers and its operands take 5 and 2 x 32 of them."""
+    report = solved(pools, "matmul", (1, 16, 2048, 64), (1, 16, 64, 2048), live=live_set(["655360B@l1"], pools.board))
+    verdict = report.remedies.problem.verdict
+    assert (verdict.bytes_per_bank, verdict.free_bytes) == (1024 * 2048, verdict.bank_bytes - (5 + 2 * 32) * 2048)
+
+
 def test_other_buffers_are_spilled_or_freed_where_nothing_else_helps(pools):
     """clone has no in-place form. With 1,200 KiB taken, neither operand nor result fits."""
     live = (Resident(BufferType.L1, 1200 * 1024),)
