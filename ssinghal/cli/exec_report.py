@@ -31,22 +31,22 @@ def report_run(folder: Path, exit_code: int, device: DeviceRequest) -> None:
     from ssinghal.diagnose.failed_call.own_run import read_own_run
 
     release = device.release or installed_release()
-    version = release.version if release else ""
+    version, asked = release.version if release else "", device.release.version if device.release else ""
     board = replace(device, mode=DeviceMode.VIRTUAL).choose().board
     run = read_own_run(folder, board)
     ended = [failure for failure in run.failures if failure.has_ended] if exit_code else []
     output = _Output()
     for failure in ended[:SHOWN]:
-        output.print(text.failure_lines(failure))
+        output.print(text.failure_lines(failure, board, asked))
         if failure is ended[0]:
             output.print(_tried(failure, device))
-            output.print(text.remedy_line(failure, board, device.release.version if device.release else ""))
+            output.print(text.remedy_line(failure, board, asked))
     if len(ended) > SHOWN:
         output.print([f"{len(ended) - SHOWN:,} more calls ran out of memory"])
     crash = text.crash_lines(run, exit_code, version) if exit_code else []
     output.print(crash or text.capture_lines(run, version))
     if not (ended or crash):
-        output.print(text.handled_lines(run.failures, exit_code))
+        output.print(text.handled_lines(run.failures, exit_code, board, asked))
 
 
 def _tried(failure: OwnFailure, device: DeviceRequest) -> list[str]:

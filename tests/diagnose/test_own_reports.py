@@ -49,6 +49,12 @@ def test_the_call_of_a_failure_that_is_one(prefix):
     assert failure.call.where == "/home/me/mm.py:11"
 
 
+@pytest.mark.parametrize("where", [" --board p150", " --ttnn 0.66.0", " --board p150 --ttnn 0.66.0"])
+def test_where_the_program_ran_is_no_word_of_the_call(where):
+    read = reading(MESSAGE + marked(REPORT.replace(WORDS, WORDS + where)))
+    assert call_of(read.failures[0], read.own_calls) == WORDS
+
+
 def test_another_failure_has_another_call():
     read = reading(MESSAGE.replace("1721472", "1721504") + marked(REPORT))
     first, second = read.failures

@@ -12,6 +12,7 @@ from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
+from ssinghal.core.boards import DEFAULT_BOARD
 from ssinghal.core.case import Case
 from ssinghal.core.record import Resource
 from ssinghal.core.tensors import format_bytes
@@ -24,6 +25,7 @@ from ssinghal.profile.model import Site
 from ssinghal.profile.names import MEMORY_NAMES
 
 _CALLERS = 3
+_REMEDY = "ssinghal remedy"
 _HANDLED = 3  # of the failures that a program handled
 _BEGIN, _END = "ttnn.begin_trace_capture", "ttnn.end_trace_capture"
 _FUNCTION = re.compile(r"\bttnn(?:\.[A-Za-z_]\w*)+(?=\()")
@@ -31,8 +33,11 @@ _LIBRARIES = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", 
 _OWN = str(Path(__file__).parents[2]) + os.sep
 
 
-def failure_lines(failure: OwnFailure) -> list[str]:
-    """Returns what ran out, the line of the program, what was resident, and the call in the words of ``probe``."""
+def failure_lines(failure: OwnFailure, board: str, release: str) -> list[str]:
+    """Returns what ran out, the line of the program, what was resident, and the call in the words of ``probe``.
+
+    ``board``, ``release``: where the program ran; the release is empty for the installed one.
+    """
     name = failure.name or METHOD
     lines = [head(name, failure.verdict, printable(failure.test)), *_place("at", failure.stack)]
     if failure.times > 1:
@@ -40,13 +45,16 @@ def failure_lines(failure: OwnFailure) -> list[str]:
     if failure.explained is not None:
         lines += [f"  {line}" for line in _resident(failure.explained)]
     if isinstance(failure.case, Case):
-        lines.append(call_line(name, probe_command(failure.case)))
+        lines.append(call_line(name, probe_command(failure.case), "" if board == DEFAULT_BOARD else board, release))
+        if _others(failure):
+            live = f"; {_REMEDY} has as many bytes as --live" if _live(failure) else ""
+            lines.append(f"    without the other buffers that were resident then{live}")
     elif failure.case:
         lines.append(f"  no call of ssinghal probe is this one: {cut(failure.case, LINE_LIMIT)}")
     return lines
 
 
-def handled_lines(failures: Sequence[OwnFailure], exit_code: int) -> list[str]:
+def handled_lines(failures: Sequence[OwnFailure], exit_code: int, board: str, release: str) -> list[str]:
     """Returns a note on failures that the program handled, with TTNN's message, which it need not have printed."""
     if not failures:
         return []
@@ -55,7 +63,7 @@ def handled_lines(failures: Sequence[OwnFailure], exit_code: int) -> list[str]:
     more = f"; the last {_HANDLED}" if len(failures) > _HANDLED else ""
     lines = [f"{HANDLED}{count:,} call{'' if count == 1 else 's'} that ran out of memory{ended}{more}:"]
     for failure in failures[-_HANDLED:]:
-        first, *rest = failure_lines(replace(failure, explained=None))
+        first, *rest = failure_lines(replace(failure, explained=None), board, release)
         lines += [first, MESSAGE + cut(printable(failure.verdict.message), LINE_LIMIT), *rest]
     return lines
 
@@ -65,11 +73,27 @@ def remedy_line(failure: OwnFailure, board: str, release: str) -> list[str]:
     if not isinstance(failure.case, Case):
         return []
     words = ["ssinghal", "remedy", *probe_words(failure.case), "--board", board, *(["--ttnn", release] if release else [])]
+    return [f"  other releases and boards: {shlex.join([*words, *_live(failure)])}"]
+
+
+def _live(failure: OwnFailure) -> list[str]:
+    """Returns the option with as many bytes as other buffers took; none for holes, which it does not make."""
+    explained, others = failure.explained, _others(failure)
+    if not others or explained is None or explained.resource is Resource.FRAGMENTATION:
+        return []
+    return ["--live", f"{others}B@{explained.memory}"]
+
+
+def _others(failure: OwnFailure) -> int:
+    """Returns the bytes that other buffers than the call's took of the memory that ran out, in all banks together: as many of
+    each, as the fullest holds, for the allocator books the same addresses in all."""
     explained = failure.explained
-    if explained is not None and explained.memory in ("l1", "dram") and explained.resource is not Resource.FRAGMENTATION:
-        others = [one.buffer.total_bytes for one in explained.residents if one.role is not Role.OPERAND]
-        words += ["--live", f"{sum(others)}B@{explained.memory}"] if others else []
-    return [f"  other releases and boards: {shlex.join(words)}"]
+    if explained is None or failure.profile is None or explained.memory not in ("l1", "dram"):
+        return 0
+    device = failure.profile.devices[-1]
+    of_call = (Role.OPERAND, Role.OWN)
+    bank_bytes = sum(one.buffer.bank_bytes for one in explained.residents if one.role not in of_call)
+    return bank_bytes * device.memories[explained.memory].banks
 
 
 def _place(what: str, stack: Sequence[Site]) -> Iterator[str]:

@@ -22,7 +22,7 @@ METHOD = "ttnn.Tensor"  # in place of the name of a method
 MESSAGE = "  TTNN: "  # before TTNN's message, which the program has not printed
 # Both lines have the name of the function, and so the anchor of what is read of a large log.
 _HEAD = re.compile(r"(?P<name>ttnn\.\S{1,200})" + RAN_OUT + r"(?P<sentence>.{1,600}?)(?: in test (?P<test>\S{1,400}))?$")
-_CALL = re.compile(r"  the call of ttnn\.\S{1,200}: " + COMMAND + r"(?P<words>.{1,4000})$")
+_CALL = re.compile(r"  the call of ttnn\.\S{1,200}: " + COMMAND + r"(?P<words>.{1,4000}?)(?: --board \S+)?(?: --ttnn \S+)?$")
 _PLACE = re.compile(r"  at (?P<where>\S.{0,400}?:\d{1,7}) \(.{1,200}?\)(?:: (?P<source>.{1,500}))?$")
 _CRASH = re.compile(CRASHED + r"(?: by (?P<signal>SIG[A-Z]{2,8}))?(?: of .{1,300}?)?: no memory verdict$")
 _KNOWN = 1_000  # reports
@@ -33,9 +33,10 @@ def head(name: str, verdict: Verdict, test: str) -> str:
     return f"{name}{RAN_OUT}{cut(sentence(verdict), LINE_LIMIT)}{f' in test {test}' if test else ''}"
 
 
-def call_line(name: str, command: str) -> str:
-    """Returns the line with the call as a command of ``probe``."""
-    return f"  the call of {name}: {command}"
+def call_line(name: str, command: str, board: str = "", release: str = "") -> str:
+    """Returns the line with the call as a command of ``probe``; ``board``, ``release``: where they are not the usual ones."""
+    where = f"{f' --board {board}' if board else ''}{f' --ttnn {release}' if release else ''}"
+    return f"  the call of {name}: {command}{where}"
 
 
 def crash_line(name: str, release: str) -> str:
