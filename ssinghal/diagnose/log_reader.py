@@ -42,8 +42,13 @@ def read_log(stream: BinaryIO, name: str, module: Module | None = None) -> LogRe
 
 def _reading(reader: LogScan, name: str, lines: Lines, module_file: Module | None) -> LogReading:
     module = (module_file.operations if module_file else ()) or reader.module.operations()
+    failed = [failure.line for failure in reader.failures.all]
     failures = [
-        replace(failure, boards=reader.boards | boards_named(failure.test), versions=reader.versions)
+        replace(
+            failure,
+            boards=reader.boards.of(failure.line, failed) | boards_named(failure.test),
+            versions=reader.versions.of(failure.line, failed),
+        )
         for failure in reader.failures.all
     ]
     failures += reader.own_reports.without_message(failures)

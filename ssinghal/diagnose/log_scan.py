@@ -34,6 +34,7 @@ from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, logged_function
 from ssinghal.diagnose.seen_failures import SeenFailure
 from ssinghal.diagnose.stated_versions import versions_stated
+from ssinghal.diagnose.statements import Statements
 from ssinghal.diagnose.tracebacks import summary_result
 
 TORN_LINES = 5  # at the start of the log, where the start of a message may be missing
@@ -66,8 +67,8 @@ class LogScan:
         self.failures = Failures()
         self.own_reports = OwnReports()
         self.skipped = 0
-        self.boards: frozenset[str] = frozenset()
-        self.versions: frozenset[str] = frozenset()
+        self.boards = Statements()
+        self.versions = Statements()
         self._dated = ""  # the line with a date that was read last
         self.worded = 0  # lines with words, up to one more than a message may be torn in
         self._pending: dict[str, PendingText] = {}  # by process
@@ -98,8 +99,8 @@ class LogScan:
         if line.text.startswith(("20", "[20")):
             self._dated = line.text
         if line.number <= NAMING_LINES:
-            self.boards |= boards_named(line.text[:HEAD_CHARS])
-            self.versions |= versions_stated(line.text[:HEAD_CHARS])
+            self.boards.add(line.number, boards_named(line.text[:HEAD_CHARS]))
+            self.versions.add(line.number, versions_stated(line.text[:HEAD_CHARS]))
         if self._take_executed(line) or self.own_reports.take(line.text, line.number):
             return
         if self._take_printed_call(line) or self._take_logged_function(line):

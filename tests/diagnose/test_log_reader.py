@@ -468,3 +468,36 @@ def test_the_error_of_an_object_that_could_not_be_shown_is_none(unshown: str) ->
     assert failure.verdict.bytes_per_bank == 524_288
     assert failure.test == "test_x.py::test_big[8192]"
     assert failure.call == PythonCall("test_x.py:8", "y = ttnn.concat([a, b], dim=-1)")
+
+
+def run_of(version: str, board: str, needed_bytes: int, *, states: str = "before") -> str:
+    stated = f"ttnn=={version} on {board}\n"
+    message = f"{needed_bytes} B which is beyond max L1 size of 1499136 B"
+    failed = f"RuntimeError: Statically allocated circular buffers on core range [0-0 - 7-7] grow to {message}\n"
+    return stated + failed if states == "before" else failed + stated
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (run_of("0.66.0", "n150", 2_000_000) + run_of("0.81.1", "p150", 1_800_000), [("0.66.0", "n150"), ("0.81.1", "p150")]),
+        (run_of("0.66.0", "n150", 2_000_000) + run_of("0.66.0", "p150", 1_800_000), [("0.66.0", "n150"), ("0.66.0", "p150")]),
+        (run_of("0.66.0", "n150", 2_000_000, states="after"), [("0.66.0", "n150")]),
+    ],
+)
+def test_each_of_several_runs_has_what_it_states_itself(text: str, expected: list[tuple[str, str]]) -> None:
+    reading = read(text)
+    assert [(failure.versions, failure.boards) for failure in reading.failures] == [
+        (frozenset({version}), frozenset({board})) for version, board in expected
+    ]
+
+
+def test_what_one_run_states_holds_for_all_of_its_failures() -> None:
+    second = run_of("", "", 1_800_000).splitlines()[1]
+    reading = read(f"{run_of('0.66.0', 'n150', 2_000_000)}{second}\n{run_of('0.81.1', 'p150', 1_700_000)}")
+    assert [sorted(failure.versions) for failure in reading.failures] == [["0.66.0"], ["0.66.0"], ["0.81.1"]]
+
+
+def test_versions_stated_between_two_failures_are_not_told_apart() -> None:
+    reading = read(f"ttnn==0.66.0 works, this does not:\n{run_of('0.81.1', 'n150', 2_000_000)}")
+    assert [sorted(failure.versions) for failure in reading.failures] == [["0.66.0", "0.81.1"]]
