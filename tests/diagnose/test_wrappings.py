@@ -101,3 +101,29 @@ def test_a_message_without_its_start(sample: dict[str, Any]) -> None:
         assert failure.verdict.resource is expected.resource, whole[start:]
         assert figures(failure.verdict).items() <= figures(expected).items()
         assert len(figures(failure.verdict)) > 1
+
+
+ENDING_IN_A_NUMBER = [
+    ("L1 buffer allocated at 106496 and static circular buffer region ends at 115840", "program_bytes", 115_840),
+    ("Out of Memory: Cannot allocate at an address below 163840. Allocation at 131072", "tensor_address", 131_072),
+    ("Out of Memory: Not enough space to allocate 64 B L1 buffer across 2 banks, where each bank needs to store 835584 B",
+     "bytes_per_bank", 835_584),
+]  # fmt: skip
+CLASH = "Statically allocated circular buffers in program 54 clash with L1 buffers on core range [(x=0,y=0) - (x=7,y=7)]. "
+
+
+@pytest.mark.parametrize(("text", "name", "value"), ENDING_IN_A_NUMBER)
+@pytest.mark.parametrize("prefix", ["", "I 2026-01-05 10:00:00 pod/vllm-0 app: ", "E       "])
+def test_a_number_that_is_broken_at_its_end_is_read_in_full(text: str, name: str, value: int, prefix: str) -> None:
+    """Only its first line has the prefix and is full: no width shows that a terminal broke it."""
+    message = CLASH + text if "region ends" in text else text
+    last = message.rindex(str(value))
+    for at in range(last + 1, last + len(str(value))):
+        (failure,) = read(f"{prefix}RuntimeError: {message[:at]}\n{message[at:]}\n")
+        assert getattr(failure.verdict, name) == value, message[at:]
+
+
+@pytest.mark.parametrize("after", ["1 failed in 3.21s", "2026-01-01 10:00:00 | info | Closing", "3 devices were closed", ""])
+def test_a_line_that_begins_with_a_number_is_no_rest_of_one(after: str) -> None:
+    (failure,) = read(f"RuntimeError: {CLASH}{ENDING_IN_A_NUMBER[0][0]}\n{after}\n")
+    assert failure.verdict.program_bytes == 115_840

@@ -36,6 +36,8 @@ _ONLY_HEADER = re.compile(r"TT_(?:FATAL|THROW)\b")
 _INFO = re.compile(r"(?:^|[\s\"']|(?<=\S)E\s{2,})info:(?:E(?=\s{2,})|[\"'],\s{0,3}[\"'])?")
 _STATUS = re.compile(r"\s*(?:[A-Z][A-Z_]{3,40}:\s+){1,3}")  # "INTERNAL: ", of a framework
 _END = re.compile(r"\s(?:backtrace:|Traceback \(most recent call last\))")
+# All of a line, or what its unit follows: no list, date or count begins so.
+_REST_OF_NUMBER = re.compile(r"\d{1,12}(?:\s?B\b|\s?bytes\b|[.),;]{0,3}$)")
 _ASSERTED = re.compile(r"\s*\(assert\.[ch]pp:\d+\)\s*$")
 
 
@@ -84,7 +86,7 @@ def _message(start: Start, lines: tuple[str, ...], widths: tuple[int, ...]) -> M
     best: Message | None = None
     best_score = (False, False, 0)
     for count in (count for count in range(1, len(lines) + 1) if not _breaks_number(lines, widths, count)):
-        for text in joined(lines[:count], widths[:count]):
+        for text in (*_with_numbers(lines[:count]), *joined(lines[:count], widths[:count])):
             read = _read(start, text)
             if read is not None and (best is None or read.score > best_score):
                 best, best_score = Message(read.verdict, count, _is_cut(start, read)), read.score
@@ -111,10 +113,21 @@ def _header_alone(lines: Sequence[str]) -> Message | None:
 
 
 def _breaks_number(lines: Sequence[str], widths: Sequence[int], count: int) -> bool:
-    """Returns whether a terminal may have broken a number after the first ``count`` lines."""
-    if count >= len(lines) or widths[count - 1] != terminal_width(widths[:count]):
+    """Returns whether a number may have been broken after the first ``count`` lines: by a terminal, or as the next shows."""
+    if count >= len(lines) or not (lines[count - 1][-1:].isdigit() and lines[count][:1].isdigit()):
         return False
-    return lines[count - 1][-1:].isdigit() and lines[count][:1].isdigit()
+    return widths[count - 1] == terminal_width(widths[:count]) or _REST_OF_NUMBER.match(lines[count]) is not None
+
+
+def _with_numbers(lines: Sequence[str]) -> Iterator[str]:
+    """Yields the lines as one, with the numbers that were broken at the end of a line; nothing where none shows as broken."""
+    text, is_broken = lines[0], False
+    for line in lines[1:]:
+        goes_on = text[-1:].isdigit() and _REST_OF_NUMBER.match(line) is not None
+        text += line if goes_on else f" {line}"
+        is_broken = is_broken or goes_on
+    if is_broken:
+        yield text
 
 
 # One text -------------------------------------------------------------------------------------------------------------------
