@@ -8,6 +8,7 @@ from ssinghal.core.record import Resource, Verdict
 from ssinghal.core.tensors import ceil_div, format_bytes
 from ssinghal.diagnose.kernel_config import kernel_config_lines
 from ssinghal.diagnose.odd_figures import odd_lines
+from ssinghal.diagnose.small_region import region_lines
 
 # The numbers of a message that has only some of a kind, in words.
 _NAMES = {
@@ -43,6 +44,8 @@ def other_lines(verdict: Verdict) -> Iterator[str]:
             yield f"the fullest bank needs at least {ceil_div(verdict.total_bytes, verdict.banks):,} B"
     else:
         yield "the text has no sizes"
+    if verdict.resource is Resource.L1_SMALL_BUFFER:
+        yield from region_lines(verdict)
 
 
 def _trace_lines(verdict: Verdict) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ssinghal.core.record import Verdict
-from ssinghal.core.tensors import round_up
+from ssinghal.core.tensors import ceil_div, round_up
 
 # Bytes to whose multiples the allocator rounds in an L1, on a Wormhole and on a Blackhole: measured on virtual boards, 0.66.0
 # and 0.81.1.
@@ -45,6 +45,10 @@ def region_lines(verdict: Verdict) -> Iterator[str]:
     """Yields what the figures imply for the region of a device that was opened with ``l1_small_size``."""
     need, region = verdict.bytes_per_bank, verdict.bank_bytes
     if need is None:
+        per_bank = ceil_div(verdict.total_bytes, verdict.banks) if verdict.total_bytes is not None and verdict.banks else None
+        room = f": this buffer takes at least {per_bank:,} B of it" if per_bank else ""
+        yield f"open the device with a larger l1_small_size{room}"
+        yield _IN_DRAM
         return
     if region is None:
         yield f"the size of the region is not in the text: it has no free block of {need:,} B, a larger l1_small_size may"

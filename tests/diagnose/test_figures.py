@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import BufferType, DType, Layout, MemoryConfig, TensorSpec
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.diagnose.explanation import Explanation, explain
+from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import Failure, MlirValue, Operation
 from ssinghal.diagnose.odd_figures import signed
 from ssinghal.diagnose.small_region import sufficient_size
@@ -181,6 +183,22 @@ def test_a_region_of_unknown_size_is_not_called_full() -> None:
     text = text_of(buffer("L1_SMALL", 12, 22_720))
     assert "the size of the region is not in the text: it has no free block of 22,720 B" in text
     assert "taken" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("10485760 B L1_SMALL buffer across 64 b...", ": this buffer takes at least 163,840 B of it"),  # 10,485,760 / 64
+        ("100 B L1_SMALL buffer across 64 banks, whe...", ": this buffer takes at least 2 B of it"),
+        ("10485760 B L1_SMALL buf...", ""),
+    ],
+)
+def test_a_shortened_message_names_the_setting_too(text: str, advice: str) -> None:
+    summary = f"FAILED tests/test_conv.py::test_conv - RuntimeError: Out of Memory: Not enough space to allocate {text}\n"
+    (failure,) = read_log(io.BytesIO(summary.encode()), "log").failures
+    lines = explain(failure).lines()
+    assert f"open the device with a larger l1_small_size{advice}" in lines
+    assert any("config_tensors_in_dram=True" in line for line in lines)
 
 
 def test_no_region_at_all() -> None:
