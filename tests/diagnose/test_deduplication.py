@@ -58,6 +58,21 @@ def test_an_echo_is_no_failure_beside_its_cause(echo: str, before: bool) -> None
     assert (failure.kind, failure.verdict.bytes_per_bank, failure.times) == (FailureKind.MEMORY, 655360, 1)
 
 
+def test_the_texts_of_a_failure_are_counted_without_its_echoes() -> None:
+    once = f"{CALL}RuntimeError: {HEADER}\ninfo:\n{OOM}\nbacktrace:\n --- f()\n\n"
+    raised = "The above exception was the direct cause of the following exception:\n\n"
+    end = 'Traceback (most recent call last):\n  File "/home/me/run.py", line 3, in g\n    run()\n'
+    assert only(once).times == 1
+    assert only(f"{once}{raised}{end}RuntimeError: cannot run layer 3\n").times == 1
+    assert only(once + "".join(ECHOES)).times == 1
+    assert only(once + once + "".join(ECHOES)).times == 2
+    of_test = (
+        f"E   RuntimeError: {HEADER}\nE   info:\nE   {OOM}\nE   backtrace:\n\na.py:9: RuntimeError\n"
+        f"FAILED tests/test_a.py::test_b - RuntimeError: {HEADER}\n"
+    )
+    assert only(f"____ test_b ____\n{of_test}").times == 1
+
+
 @pytest.mark.parametrize("echo", ECHOES)
 def test_an_echo_alone_leaves_the_cause_open(echo: str) -> None:
     failure = only(echo)
