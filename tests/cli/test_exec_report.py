@@ -97,13 +97,13 @@ def test_the_command_that_tries_more(tmp_path, lacking):
 
 
 def test_the_command_of_the_call_runs_where_the_program_did(tmp_path):
-    """Each of 130 banks of this p150 has 444 tiles of another tensor, and no room for the three of the call with 99 each."""
-    source = OPENED + LACKING.replace("tensor(100)", "tensor(900)")
+    """Each of 110 banks has room for 716 tiles: 408 are of another tensor, which leaves too few for the three of 117 each."""
+    source = OPENED + LACKING.replace("tensor(100)", "tensor(700)")
     lines = report(executed(tmp_path, source, "--board", "p150", "--ttnn", "0.66.0").stderr)
     at, command = next((i, line.partition(": ")[2].split()) for i, line in enumerate(lines) if "the call of ttnn.add: " in line)
     assert command[-4:] == ["--board", "p150", "--ttnn", "0.66.0"]
     assert lines[at + 1].startswith("    without the other buffers that were resident then; ssinghal remedy has as many bytes")
-    assert "fits" in ssinghal(tmp_path, *command[1:]).stdout
+    assert "\nFITS\n" in ssinghal(tmp_path, *command[1:]).stdout
     log = tmp_path / "run.log"
     log.write_text("\n".join(MARK + line for line in lines))
     diagnosed = ssinghal(tmp_path, "diagnose", "run.log", "--no-replay").stdout
