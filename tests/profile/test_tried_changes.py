@@ -105,6 +105,15 @@ def test_fragments_are_moved(tmp_path):
     assert fits(tmp_path, source + "t[1] = ttnn.reallocate(t[1])\ntensor(190)\n")
 
 
+@pytest.mark.parametrize("options", ["trace_region_size=1 << 20", "trace_region_size=1_000_001, l1_small_size=16_384"])
+def test_a_device_with_regions_is_opened_with_them(tmp_path, options):
+    source = OPENED.replace("device_id=0", f"device_id=0, {options}") + "a = tensor(400)\nd = tensor(400)\n"
+    assert options in source
+    tried, _ = profiled(tmp_path, source)
+    assert tried.why_not == ""
+    assert "memory_config=ttnn.DRAM_MEMORY_CONFIG" in codes(tried.found)
+
+
 def test_a_device_that_was_opened_otherwise_is_not_tried(tmp_path):
     source = PROLOGUE + "device = ttnn.open_device(device_id=0, worker_l1_size=800_000)\ntensor(400)\n"
     tried, printed = profiled(tmp_path, source)

@@ -30,7 +30,8 @@ def remedies(call: FailedCall, pools: DevicePools, seconds: float, line: str) ->
     that does fails otherwise."""
     try:
         case = _case(call)
-        report = solve(case, pools, Budget(seconds=seconds), tuple(_live(call)), only=_IMPACTS)
+        trace = call.trace_region_bytes
+        report = solve(case, pools, Budget(seconds=seconds), tuple(_live(call)), trace_region_bytes=trace, only=_IMPACTS)
     except InvalidCase:
         return [], 0
     if isinstance(report, Unsolved) or not _is_same(report.remedies.problem.verdict, call.verdict):

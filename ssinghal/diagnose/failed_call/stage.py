@@ -30,7 +30,7 @@ class CallTask(Task[Verdict]):
     call: FailedCall
 
     def run(self, session: Session, options: PoolOptions) -> Verdict:
-        session.use_regions(self.call.l1_small_bytes)
+        session.use_regions(self.call.l1_small_bytes, self.call.trace_region_bytes)
         verdict = _outcome(self.call, session)
         gc.collect()  # tensors of an exception's frames
         session.reopen()  # no program in the cache, and nothing allocated

@@ -44,6 +44,12 @@ class FailedCall:
     spilled: tuple[int, ...] = ()
 
     @property
+    def trace_region_bytes(self) -> int:
+        """``trace_region_size`` that the program opened its device with, rounded up to what each bank has of it."""
+        trace = self.device.memories.get("trace")
+        return trace.bank_bytes * trace.banks if trace else 0
+
+    @property
     def operand_addresses(self) -> frozenset[tuple[str, int]]:
         return frozenset((t.spec.memory, t.address) for t in self.operands if t.spec.memory and t.address is not None)
 
