@@ -18,6 +18,7 @@ from ssinghal.core.tensors import BufferType, DType, Layout, TensorSpec
 from ssinghal.diagnose.call_arguments import CallArguments, call_arguments, keywords_of
 from ssinghal.diagnose.mlir_to_case import case_of
 from ssinghal.diagnose.model import MlirValue, Operation, PythonCall
+from ssinghal.diagnose.source_shapes import operands_of
 from ssinghal.diagnose.ttnn_functions import PREFIX
 from ssinghal.errors import InvalidCase
 from ssinghal.operators import find_operator
@@ -30,6 +31,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "conv_transpose2d": {**_WINDOW, "groups": 1, "output_padding": [0, 0]},
 }
 NO_ARGUMENTS: Mapping[str, str] = MappingProxyType({})
+_SOURCE_LINE = "the source line"
 _CONVOLUTIONS = ("conv2d", "conv_transpose2d")
 _RENAMED = {"input_h": "input_height", "input_w": "input_width"}
 _PAIRS = ("kernel_size", "stride", "padding", "dilation", "output_padding")
@@ -62,6 +64,11 @@ def source_calls(
                 carried = call_arguments({**keywords_of(node), **arguments}, find_operator(known.case.operator))
                 yield from _in_placements(known, carried, memory)
             return
+        operands = tuple(MlirValue("", spec) for spec in operands_of(node))
+        on_these = list(calls_on(operands, (name,), memory, {**keywords_of(node), **arguments}))
+        if on_these:
+            yield from (replace(one, sizes_from=_SOURCE_LINE) for one in on_these)
+            return
 
 
 def calls_on(
@@ -76,7 +83,7 @@ def calls_on(
     """
     for function in functions if operands else ():
         try:
-            case = case_of(Operation(PREFIX + function.removeprefix(PREFIX), (), tuple(operands)))
+            case = case_of(Operation(PREFIX + function.removeprefix(PREFIX), (), tuple(operands), _dims(arguments)))
         except InvalidCase:
             continue
         carried = call_arguments(arguments, find_operator(case.operator))
@@ -91,6 +98,15 @@ def arguments_in(call: PythonCall | None, functions: Sequence[str]) -> Mapping[s
         if PREFIX + ast.unparse(node.func).removeprefix(PREFIX) in functions:
             return keywords_of(node)
     return NO_ARGUMENTS
+
+
+def _dims(arguments: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the dim of ``arguments`` by each name that an operation of a compiler has for it."""
+    try:
+        dim = int(arguments.get("dim", ""))
+    except ValueError:
+        return {}
+    return {"dim": dim, "dimension": dim, "dim_arg": [dim]}
 
 
 def _in_placements(known: SourceCall, carried: CallArguments, memory: BufferType | None) -> Iterator[SourceCall]:
@@ -123,7 +139,7 @@ def _cases(name: str, keywords: Mapping[str, ast.expr]) -> Iterator[SourceCall]:
     for layout in (Layout.ROW_MAJOR, Layout.TILE):
         try:
             operands = tuple(_operands(name, attributes, layout, has_bias="bias_tensor" in keywords))
-            yield SourceCall(case_of(Operation(PREFIX + name, (), operands, attributes)), "the source line")
+            yield SourceCall(case_of(Operation(PREFIX + name, (), operands, attributes)), _SOURCE_LINE)
         except InvalidCase:
             continue
 

@@ -266,3 +266,29 @@ def test_a_line_without_its_sizes_is_no_call(source: str) -> None:
 )
 def test_what_has_no_candidates(verdict: Verdict) -> None:
     assert candidates(verdict, fingerprint_of(verdict), catalogs=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "inputs"),
+    [
+        ("y = ttnn.softmax(ttnn.reshape(x, (1, 12, 4096, 4096)), dim=-1)", "softmax", [(1, 12, 4096, 4096)]),
+        ("y = ttnn.softmax(x.reshape(1, 8, 64, 96), dim=-1)", "softmax", [(1, 8, 64, 96)]),
+        ("y = ttnn.add(ttnn.to_device(ttnn.zeros([2, 64]), d), ttnn.ones(ttnn.Shape([2, 64])))", "add", [(2, 64), (2, 64)]),
+    ],
+)
+def test_a_call_whose_operands_are_made_in_the_source(source: str, name: str, inputs: list[tuple[int, ...]]) -> None:
+    calls = list(source_calls(PythonCall("", source), None))
+    assert [(one.case.name, list(one.case.inputs), one.sizes_from) for one in calls] == [(name, inputs, "the source line")]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "y = ttnn.add(ttnn.reshape(x, (1, 64)), z)",
+        "y = ttnn.softmax(ttnn.reshape(x, (1, -1, 64)), dim=-1)",
+        "y = ttnn.softmax(ttnn.reshape(x, (b, 12, 64)), dim=-1)",
+        "y = ttnn.softmax(ttnn.zeros((1, 64), dtype=ttnn.float32), dim=-1)",
+    ],
+)
+def test_a_call_with_an_operand_that_is_not_known_is_none(source: str) -> None:
+    assert list(source_calls(PythonCall("", source), None)) == []
