@@ -115,8 +115,7 @@ def _where(diagnosis: Diagnosis) -> list[str]:
 def _call_lines(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.case is not None:
         without = f" (without {', '.join(diagnosis.left_out)}: program buffers may differ)" if diagnosis.left_out else ""
-        command = [] if diagnosis.case_given else [f"  {probe_command(diagnosis.case)}"]
-        return [f"call: {call_text(diagnosis.case)}{without}", *command]
+        return [f"call: {call_text(diagnosis.case)}{without}", f"  {probe_command(diagnosis.case)}"]
     return unknown_call_lines(diagnosis)
 
 

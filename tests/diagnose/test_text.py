@@ -129,6 +129,12 @@ def test_candidates_and_the_call_are_cases_in_json() -> None:
     assert (document["case"]["op"], document["case_given"]) == ("add", True)
 
 
+def test_a_stated_call_is_a_probe_command_too() -> None:
+    lines = explanation_lines(diagnosed(ADD, make_case("add", ((1, 64, 640, 400),) * 2)))
+    assert lines[-2].startswith("call: add [1,64,640,400] [1,64,640,400]")
+    assert lines[-1] == "  ssinghal probe add 1,64,640,400 1,64,640,400"
+
+
 SUM = TensorSpec((1, 640, 400, 64), DType.BFLOAT16)
 
 
