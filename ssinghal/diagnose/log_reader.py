@@ -67,7 +67,9 @@ def _reading(reader: LogScan, name: str, lines: Lines, module_file: Module | Non
         "more errors on a line with many were not read": reader.skipped,
         "more operations of the module were not kept": reader.module.left_out,
     }
-    has_operations = any(process.started for process in reader.processes.values())
+    has_operations = any(failure.operation for failure in failures) or any(
+        process.started for process in reader.processes.values()
+    )
     remarks = [
         *lines.remarks,
         *([] if lines.count else [EMPTY]),

@@ -50,6 +50,7 @@ _EXECUTING = "Executing operation:"
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 # Raised while another error was handled, these are faults of the handler.
 _OWN_FAULTS = ("TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "IndexError", "ImportError")
+_NO_PROGRAM = ("ttnn.deallocate", "ttnn.get_device")  # operations of a module that take no memory
 _ELLIPSIS = ("...", "…")
 _SOURCE_MARK = re.compile(r">   +$")  # put by pytest before a line of source
 
@@ -354,6 +355,8 @@ class LogScan:
                 self._keep_error(process, pending)
             elif isinstance(pending, PendingStatement) and not pending.is_executed:
                 self.module.add(pending.lines, pending.widths, pending.number)
+                if pending.lines[0].startswith(("%", '"ttnn.')):
+                    process.list_operation(pending)
 
     def _keep_error(self, process: Process, error: PendingError) -> None:
         """Keeps the error, and takes the lines that its message did not need once more: they may have others."""
@@ -399,12 +402,16 @@ class LogScan:
         printed, keywords = process.printed, traceback.arguments.keywords
         logged = process.functions.names or printed.functions
         dated = month_of(self._dated)
+        listed = process.listed_before(number) if verdict.resource is not None else None
         has_frames = number - process.frames_at <= MESSAGE_LINES and process.frames_at > process.kept_at
         frames = process.frames.frames if has_frames else ()
         named = NamedFunctions(source=traceback.functions, own=traceback.own, log=logged, frames=frames)
 
         def new_failure() -> Failure:
-            operation = operation_of(process.running, self.module.aliases) if process.running else None
+            running = process.running or listed
+            operation = operation_of(running, self.module.aliases) if running else None
+            if running is listed and operation is not None and operation.name in _NO_PROGRAM:
+                operation = None
             started = process.started
             return Failure(
                 verdict,

@@ -34,6 +34,7 @@ from ssinghal.diagnose.tracebacks import Traceback
 
 HEADER_LINES = 8  # of TTNN's header, with blank ones, before its message
 BARE_LINES = 12  # of a message that nothing introduces
+ADJACENT_LINES = 2  # from an operation to the message about it: one line may be blank
 KILL_LINES = 40  # between lines that report that a process was killed
 
 _QUOTE = re.compile(r"(?:> ?)+")
@@ -64,6 +65,11 @@ class PendingStatement(PendingText):
     """A statement of a module, or one that a compiler's runtime executes (``is_executed``)."""
 
     is_executed: bool = False
+
+    @property
+    def end(self) -> int:
+        """The number of the last line."""
+        return self.number + len(self.lines) - 1
 
     def accepts(self, words: str, entry: Entry) -> bool:
         return not starts_statement(entry.line.text[entry.prefix.end :]) and continues_statement(self.lines, words.strip())
@@ -137,6 +143,8 @@ class Process:
     traceback: Traceback = field(default_factory=Traceback)
     started: int = 0  # operations
     running: PendingStatement | None = None  # the operation executed last
+    listed: PendingStatement | None = None  # the operation of a module that was listed last
+    is_list: bool = False  # whether another one precedes it
     functions: UnfinishedFunctions = field(default_factory=UnfinishedFunctions)
     unplaced: int | None = None  # the failure whose call's place comes after it
     traced: int | None = None  # the failure whose backtrace may follow
@@ -149,6 +157,16 @@ class Process:
     frames: NamedFunctions = field(default_factory=NamedFunctions)  # of a backtrace whose error is still to come
     frames_at: int = 0  # the last line of it
     follows: int | None = None  # the failure that was being handled when the next one was raised
+
+    def listed_before(self, number: int) -> PendingStatement | None:
+        """Returns the operation that is listed alone directly before a line: it is what the line is about."""
+        one = self.listed
+        return one if one is not None and not self.is_list and 0 < number - one.end <= ADJACENT_LINES else None
+
+    def list_operation(self, statement: PendingStatement) -> None:
+        """Takes an operation of a module, which is one of a list where it follows another."""
+        self.is_list = self.listed is not None and statement.number - self.listed.end <= ADJACENT_LINES
+        self.listed = statement
 
 
 class Entry(NamedTuple):

@@ -88,7 +88,8 @@ def _where(diagnosis: Diagnosis) -> list[str]:
     if failure.operation is not None:
         results = ", ".join(value.name for value in failure.operation.results)
         name = f"{results} {failure.operation.name}" if results else failure.operation.name
-        out.append(f"operation: {name} (line {failure.operation.line}, the last of {failure.started:,} that started)")
+        which = f"the last of {failure.started:,} that started" if failure.started else "the only one before the message"
+        out.append(f"operation: {name} (line {failure.operation.line}, {which})")
         if failure.operation.location:
             out.append(f"location: {failure.operation.location}")
     elif diagnosis.functions:

@@ -201,3 +201,28 @@ def test_tests_of_other_frameworks() -> None:
     for head in ("ERROR: test_wide (tests.test_a.TestA)", "FAIL: test_wide (tests.test_a.TestA.test_wide)"):
         failure = only(f"{'=' * 70}\n{head}\n{'-' * 70}\n{raised_from('y = ttnn.add(a, b)')}")
         assert (failure.test, failure.functions) == ("tests.test_a.TestA.test_wide", ("add",))
+
+
+ADD = '%12 = "ttnn.add"(%3, %7) : (tensor<1x640x400x64xbf16>, tensor<1x640x400x64xbf16>) -> tensor<1x640x400x64xbf16>'
+
+
+@pytest.mark.parametrize("between", ["\n", "\n\n", ' loc("add.3")\n', "\nRuntimeError: "])
+def test_an_operation_alone_before_the_message_was_running(between: str) -> None:
+    operation = only(f"{ADD}{between}{OOM}\n").operation
+    assert operation is not None
+    assert (operation.name, [value.spec.shape for value in operation.operands if value.spec]) == (
+        "ttnn.add",
+        [(1, 640, 400, 64)] * 2,
+    )
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        f"{ADD}\n{ADD.replace('%12', '%13').replace('add', 'multiply')}\n",  # a list: any of them may have failed
+        f"{ADD}\nreturn %12 : tensor<1x640x400x64xbf16>\n}}\n\n",
+        '"ttnn.deallocate"(%3) : (tensor<1x640x400x64xbf16>) -> ()\n',
+    ],
+)
+def test_an_operation_of_a_module_before_the_message_was_not_running(before: str) -> None:
+    assert only(f"{before}{OOM}\n").operation is None
