@@ -106,7 +106,7 @@ class ProgramBuffers:
         if not self.is_address:
             return
         if not self.needs:
-            yield "the bytes that TTNN reserves below them are unknown for this board: they are smaller than the address"
+            yield "the address includes what TTNN reserves at the bottom of each L1, which is unknown for this board"
             if self.end_bytes > LEAST_BASE:
                 least = f"{self.end_bytes - self.limit_bytes:,} to " if self.runs_into_tensor and self.limit_bytes else ""
                 most = f"{least or 'at most '}{self.end_bytes - LEAST_BASE:,} B"
