@@ -18,9 +18,9 @@ from ssinghal.remedy.strategies.configured import CORES
 
 def unknown_call_lines(diagnosis: Diagnosis) -> list[str]:
     """Formats what the text and the catalogs have of the call of ``diagnosis``, and how to state it."""
-    out = [f"call: unknown; {diagnosis.why_no_case}", *_candidate_lines(diagnosis)]
     if not _makes_a_difference(diagnosis):
-        return out
+        return _candidate_lines(diagnosis)
+    out = [f"call: unknown; {diagnosis.why_no_case}", *_candidate_lines(diagnosis)]
     words = "".join(f" {shlex.quote(word)}" for word in diagnosis.arguments.words()) if diagnosis.arguments else ""
     if diagnosis.arguments and diagnosis.arguments.left_out:
         out.append(f"arguments that are not carried: {'; '.join(diagnosis.arguments.left_out)}")

@@ -129,6 +129,19 @@ def test_candidates_and_the_call_are_cases_in_json() -> None:
     assert (document["case"]["op"], document["case_given"]) == ("add", True)
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_call_is_called_unknown_only_where_it_has_a_part_in_the_failure(name: str) -> None:
+    is_called = any(line.startswith("call: unknown") for line in explanation_lines(diagnosed(OTHERS[name])))
+    assert is_called is (name in ("kernel config", "clash", "no sizes", "buffer"))
+
+
+@pytest.mark.parametrize(("need", "is_failure"), [(235_929_601, True), (235_929_600, False), (1_000, False)])
+def test_a_trace_that_its_region_has_room_for_is_no_shown_failure(need: int, is_failure: bool) -> None:
+    lines = explanation_lines(diagnosed(OTHERS["trace"].replace("237371392", str(need))))
+    assert (f"  a device opened with trace_region_size {need:,} has room for this trace alone" in lines) is is_failure
+    assert ("  the region is large enough for it: these figures do not show a failure" in lines) is not is_failure
+
+
 def test_a_stated_call_is_a_probe_command_too() -> None:
     lines = explanation_lines(diagnosed(ADD, make_case("add", ((1, 64, 640, 400),) * 2)))
     assert lines[-2].startswith("call: add [1,64,640,400] [1,64,640,400]")
