@@ -57,7 +57,8 @@ def lines(report: RemedyReport) -> list[str]:
 def shown_code(result: TrialResult) -> list[str]:
     """Returns the code, with one line for the other buffers: scripts contain all of it."""
     count = result.lines_of_live
-    live = [f"# {count} calls that place the other buffers: --script writes them"] if count else []
+    calls = "1 call that places" if count == 1 else f"{count:,} calls that place"
+    live = [f"# {calls} the other buffers: --script writes them"] if count else []
     return [*live, *result.code[count:]]
 
 

@@ -27,7 +27,7 @@ from ssinghal.remedy.solver import without_other_values
 from ssinghal.remedy.strategies.chunking import cuts_of
 from ssinghal.remedy.strategies.count_search import smallest_count
 from ssinghal.remedy.strategies.registry import REWRITES
-from ssinghal.remedy.text import RemedyReport
+from ssinghal.remedy.text import RemedyReport, shown_code
 from ssinghal.remedy.trial import Impact, Resident, RewriteName, TrialResult
 from ssinghal.runner.tasks import PoolOptions
 
@@ -152,6 +152,25 @@ def test_statistics_of_training_leave_the_channels_alone_to_be_cut():
 def test_a_bias_of_one_dim_is_cut_with_the_columns():
     failing = problem("addmm", (12800,), (5120, 96), (96, 12800))
     assert {cut.axis for cut in cuts_of(failing)} == {0, 1}
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 call that places"), (2, "2 calls that place")])
+def test_calls_that_are_not_shown_are_counted_in_words(count, words):
+    result = replace(answering(Verdict(Status.FITS))(None), code=("held = 1",) * count + ("a = 2",), lines_of_live=count)
+    assert shown_code(result) == [f"# {words} the other buffers: --script writes them", "a = 2"]
+
+
+@pytest.mark.parametrize(("first_to_fit", "words"), [(1, "1 slice along"), (2, "2 slices along")])
+def test_slices_are_counted_in_words(first_to_fit, words):
+    def run(trial):
+        count = int(str(trial.case.attrs.get("slices", "width:0")).partition(":")[2])
+        fits = count >= first_to_fit
+        return TrialResult(trial, Verdict(Status.FITS) if fits else trial_verdict, "n150", "0", "none")
+
+    trial_verdict = Verdict(Status.OOM, Resource.L1_BUFFER)
+    failing = problem("convolution", (1, 32, 64, 64), (64, 32, 3, 3), stride=[1, 1], padding=[1, 1])
+    found = search(failing, run, Budget(), only=[Impact.MEMORY]).found
+    assert any(remedy.note.startswith(f"{words} the width") for remedy in found), [r.note for r in found]
 
 
 def test_dtypes_are_narrowed_step_by_step():

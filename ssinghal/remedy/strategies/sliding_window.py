@@ -200,7 +200,8 @@ def _slices(problem: Problem) -> StrategySearch:
         if counted.result is not None:
             used = counted.result.trial.case.attrs["act_block_h"]
             low = f", act_block_h_override={used}" if used else ""
-            return StrategyResult(counted.result, note=f"{counted.count} slices along the {along}{low}, operands in DRAM")
+            slices = f"{counted.count} slice{'' if counted.count == 1 else 's'} along the {along}"
+            return StrategyResult(counted.result, note=f"{slices}{low}, operands in DRAM")
         reason = f"slices along the {along}: {counted.reason}"
     return StrategyResult(None, reason)
 
