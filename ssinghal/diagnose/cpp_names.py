@@ -145,6 +145,8 @@ def functions_in_sentence(text: str) -> tuple[str, ...]:
     ('concat',)
     >>> functions_in_sentence("1760 Bytes runtime args targeting kernel reshard_reader on (x=0,y=0) are too large")
     ('reshard',)
+    >>> functions_in_sentence("beyond max L1 size when running conv2d 1x1"), functions_in_sentence("Conv2d: out of L1")
+    (('conv2d',), ('conv2d', 'conv1d', 'conv_transpose2d'))
     """
     named = [_in_sentence(match["name"]) for match in _IN_SENTENCE.finditer(text)]
     kernels = [_functions_of_kernel(match["name"]) for match in _KERNEL.finditer(text)]
@@ -161,7 +163,14 @@ def _of_words(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yields the functions of words that are names, with the words before them: "ring joint SDPA"."""
     for end, word in enumerate(words, 1):
         if _NAMED_TWICE.search(word):
-            yield _first("_".join(words[start:end]) for start in range(max(0, end - 4), end))
+            parts = ("_".join(words[start:end]) for start in range(max(0, end - 4), end))
+            yield next(filter(None, map(_in_words, parts)), ())
+
+
+def _in_words(part: str) -> tuple[str, ...]:
+    """Returns the functions of a part of a sentence: a name as Python has it is that function alone."""
+    known = python_name(part)
+    return (part,) if known == part else functions_of_part(part)
 
 
 def functions_of_source(place: str) -> tuple[str, ...]:

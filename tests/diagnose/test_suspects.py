@@ -67,6 +67,14 @@ STATED: list[tuple[str, Resource, dict[str, int]]] = [
     ),
     ("kernel config 79,760 B exceeds 70,656 B", Resource.KERNEL_CONFIG, {"program_bytes": 79760, "limit_bytes": 70656}),
     ("runtime args: 1760 bytes > 1024 bytes", Resource.KERNEL_CONFIG, {"program_bytes": 1760, "limit_bytes": 1024}),
+    # The halves swapped, among other figures.
+    (
+        'seeing "beyond max L1 size of 1499136 B" for a conv2d with 2048 channels, sth like grow to 2087936 B. Any idea?',
+        CB,
+        {"program_bytes": 2087936, "limit_bytes": 1499136},
+    ),
+    ("L1 OOM: bank size is 1393312 B, each needs 2097152 B", L1, {"bytes_per_bank": 2097152, "bank_bytes": 1393312}),
+    ("L1 OOM: each bank has only 500000 B, it needs to store 700000 B", L1, {"bytes_per_bank": 700000, "bank_bytes": 500000}),
     # What this package prints.
     (
         "ttnn.add ran out of memory: L1 bank needs 532,480 B, 328,352 B free",

@@ -31,6 +31,13 @@ _OVER = re.compile(
     r"|\bL1 (?:at|is|ends)\b",
     re.IGNORECASE,
 )
+# Before a figure: of what there is, and of what is needed. The halves of a message may be in any order.
+_LIMIT_BEFORE = re.compile(r"\b(?:max\w*|limit\w*|only|size|capacity|budget|free|avail\w*)\b[^\d]{0,20}$", re.IGNORECASE)
+_NEED_BEFORE = re.compile(
+    r"\b(?:needs?|needed|grows?|grew|requires?|required|requests?|requested|store|allocate|wants?|asks?)\b[^\d]{0,20}$",
+    re.IGNORECASE,
+)
+_BEFORE_CHARS = 40
 _NO_HOST_MEMORY = re.compile(  # in the words of the operating system, NumPy, Ray and Kubernetes
     r"(?<!\d \()\bCannot allocate memory\b|\bENOMEM\b|MemoryError: Unable to allocate [\d.]+ \w{1,5} for an array"
     r"|\bnode running low on memory\b|\bnode was low on resource: memory\b"
@@ -120,14 +127,22 @@ def _compared(text: str, figures: list[_Figure]) -> tuple[_Figure, _Figure] | No
     """Returns the figure that is needed and the smaller one that there is."""
     direct = [(a, b) for a, b in pairwise(figures) if _OPERATOR.fullmatch(text, a.end, b.start)]
     direct += [(b, a) for a, b in pairwise(figures) if _BELOW.fullmatch(text, a.end, b.start)]
+    with_unit = [figure for figure in figures if figure.has_unit]
+    if len(with_unit) == 2:  # the others are counts
+        figures = with_unit
     if not direct and len(figures) == 2:
         need, limit = figures
-        if need.value in L1_END_BYTES:
+        is_swapped = _LIMIT_BEFORE.search(_before(text, need)) and _NEED_BEFORE.search(_before(text, limit))
+        if need.value in L1_END_BYTES or is_swapped:
             direct = [(limit, need)]
         elif limit.start - need.end <= 80 and _OVER.search(text, need.end):
             direct = [(need, limit)]
     direct = [(need, limit) for need, limit in direct if need.value > limit.value]
     return direct[0] if len(direct) == 1 else None
+
+
+def _before(text: str, figure: _Figure) -> str:
+    return text[max(0, figure.start - _BEFORE_CHARS) : figure.start]
 
 
 def _meaning(text: str, named: set[str], need: _Figure, limit: _Figure) -> tuple[Resource, dict[str, Any]] | None:
