@@ -128,6 +128,19 @@ def test_a_mesh_is_not_tried(tmp_path):
     assert f"no change was tried: {tried.why_not}" in printed
 
 
+def test_buffers_of_unknown_sizes_are_left_to_a_profile(tmp_path):
+    """Of a p150 TTNN lists rows of 32 B without the padding to 64: their sizes do not add up."""
+    (tmp_path / "program.py").write_text(
+        PROLOGUE
+        + "device = ttnn.open_device(device_id=0)\n"
+        + "rows = ttnn.empty([4096, 16], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device)\na = tensor(700)\nb = tensor(700)\n"
+    )
+    done = run_ssinghal(tmp_path, "exec", "--board", "p150", "--", "python", "program.py")
+    assert "were there before (DRAM per bank); ssinghal profile -- COMMAND records a program from its start" in done.stderr
+    tried, _ = profiled(tmp_path, (tmp_path / "program.py").read_text(), board="p150")
+    assert tried.why_not == ""
+
+
 def test_json_and_back():
     tried = TriedChanges(
         (TriedChange("a=1", "here", "careful", ("b", "c")), TriedChange("a=2", "there", ended="no room")), trials=3

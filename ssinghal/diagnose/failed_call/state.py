@@ -11,6 +11,7 @@ from ssinghal.errors import InvalidCase
 from ssinghal.profile.address_map import bank
 from ssinghal.profile.failure import Failure
 from ssinghal.profile.model import Buffer, Call, Device, Profile, Spec, Tensor
+from ssinghal.profile.names import MEMORY_NAMES
 
 _PLACED = ("dram", "l1", "l1_small")
 
@@ -68,7 +69,9 @@ def failed_call(profile: Profile, failure: Failure) -> FailedCall:
     device = next(device for device in reversed(profile.devices) if device.first_call <= call.number)
     occupied = [name for name, memory in device.memories.items() if memory.base_bytes != _held_before(call, name)]
     if occupied:
-        raise InvalidCase(f"what was in {' and '.join(occupied)} before the recording is not known")
+        where = " and ".join(MEMORY_NAMES[name] for name in occupied)
+        cure = "ssinghal profile -- COMMAND records a program from its start, and tries changes"
+        raise InvalidCase(f"TTNN lists no exact sizes of the buffers that were there before ({where}); {cure}")
     if any(buffer.memory not in _PLACED for buffer in call.before):
         raise InvalidCase("there is a trace on the device")
     small = device.memories["l1_small"].bank_bytes if "l1_small" in device.memories else 0
