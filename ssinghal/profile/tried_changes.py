@@ -53,9 +53,10 @@ class TriedChanges:
         over = "; a limit ended the search" if self.spent else ""
         head = f"tried with exactly these buffers resident ({self.trials} trials, {self.seconds:.1f} s{over})"
         failed = [f"  {change.code}: {change.ended}" for change in self.changes if change.ended]
-        others = ["and these do not:", *failed] if failed else []
         if not self.found:
-            return [f"{head}: none of the changes makes it fit", *others]
+            ends = ["with each of them the call ends so:", *failed] if failed else []
+            return [f"{head}: none of the changes makes it fit", *ends]
+        others = ["and these do not:", *failed] if failed else []
         lines = [f"{head}, each of these alone makes the call fit:"]
         for change in self.found:
             caution = f" ({change.caution})" if change.caution else ""

@@ -141,6 +141,15 @@ def test_buffers_of_unknown_sizes_are_left_to_a_profile(tmp_path):
     assert tried.why_not == ""
 
 
+def test_the_text_where_no_change_fits():
+    tried = TriedChanges((TriedChange("a=1", "here", ended="no room"),), trials=2)
+    first, *rest = tried.text()
+    assert first.endswith(": none of the changes makes it fit")
+    assert rest == ["with each of them the call ends so:", "  a=1: no room"]
+    both = replace(tried, changes=(*tried.changes, TriedChange("b=1", "there")))
+    assert both.text()[1:] == ["  b=1, there", "and these do not:", "  a=1: no room"]
+
+
 def test_json_and_back():
     tried = TriedChanges(
         (TriedChange("a=1", "here", "careful", ("b", "c")), TriedChange("a=2", "there", ended="no room")), trials=3
