@@ -121,6 +121,44 @@ def test_diagnose_takes_the_call_from_the_report(tmp_path, lacking):
     assert alone.returncode == 1, "a report without TTNN's message is no log without a failure"
 
 
+OWN = """
+a = tensor(400, ttnn.DRAM_MEMORY_CONFIG)
+{kept}
+ttnn.concat([a, a, a], dim=-1, memory_config=ttnn.L1_MEMORY_CONFIG)
+"""
+CONVOLUTION = """
+import ttnn
+device = ttnn.open_device(device_id=0, l1_small_size=16384)
+weight = ttnn.zeros([32, 16, 3, 3], dtype=ttnn.bfloat16)
+x = ttnn.empty([1, 1, 480 * 640, 16], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT, device)
+ttnn.conv2d(input_tensor=x, weight_tensor=weight, device=device, in_channels=16, out_channels=32, batch_size=1,
+            input_height=480, input_width=640, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1),
+            memory_config=ttnn.L1_MEMORY_CONFIG, slice_config=ttnn.Conv2dL1FullSliceConfig)
+"""
+
+
+def test_what_the_call_itself_had_made(tmp_path):
+    """TTNN names a tensor as the lowest in L1, and nothing was resident in L1 before the call."""
+    done = executed(tmp_path, CONVOLUTION)
+    address = int(re.search(r"L1 buffer allocated at (\d+)", done.stderr)[1])
+    expected = f"  nothing was resident before it in L1 per core: the call itself made the tensor at {address:,}"
+    assert expected in report(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ("", "  nothing was resident before it in L1 per core"),
+        (
+            "b = tensor(50)",
+            "  resident then, L1 per core: 100 KiB (102,400 B) in 1 buffer, no operand of the call",
+        ),
+    ],
+)
+def test_a_call_that_had_made_nothing(tmp_path, kept, expected):
+    assert expected in report(executed(tmp_path, OPENED + OWN.format(kept=kept)).stderr)
+
+
 GRID = """
 x = ttnn.empty([1, 1, 65536, 1024], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.DRAM_MEMORY_CONFIG)
 ttnn.group_norm(x, num_groups=32, inplace=False, core_grid=ttnn.CoreGrid(x=1, y=1))

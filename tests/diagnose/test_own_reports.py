@@ -20,7 +20,7 @@ REPORT = f"""\
 ttnn.matmul ran out of memory: circular buffers end at 1,721,472 B, L1 at 1,499,136 B
   at /home/me/mm.py:11 (run): c = ttnn.matmul(a, b, **kw)
     called from /home/me/mm.py:20 (<module>): run()
-  nothing was resident then in L1 per core
+  nothing was resident before it in L1 per core
   the call of ttnn.matmul: ssinghal probe {WORDS}
   tried with exactly these buffers resident (2 trials, 0.0 s), each of these alone makes the call fit:
     no core_grid, in the call, /home/me/mm.py:11 (run) (TTNN chooses the cores)

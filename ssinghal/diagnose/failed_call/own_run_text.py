@@ -21,7 +21,7 @@ from ssinghal.diagnose.parse.own_reports import HANDLED, MESSAGE, METHOD, TRACES
 from ssinghal.errors import LINE_LIMIT, cut, printable
 from ssinghal.operators.case_words import probe_command, probe_words
 from ssinghal.profile.failure import Failure, Role
-from ssinghal.profile.model import Site
+from ssinghal.profile.model import Profile, Site
 from ssinghal.profile.names import MEMORY_NAMES
 
 _CALLERS = 3
@@ -43,7 +43,7 @@ def failure_lines(failure: OwnFailure, board: str, release: str) -> list[str]:
     if failure.times > 1:
         lines.append(f"  {failure.times:,} times")
     if failure.explained is not None:
-        lines += [f"  {line}" for line in _resident(failure.explained)]
+        lines += [f"  {line}" for line in _resident(failure.explained, failure.profile)]
     if isinstance(failure.case, Case):
         lines.append(call_line(name, probe_command(failure.case), "" if board == DEFAULT_BOARD else board, release))
         if _others(failure):
@@ -103,19 +103,35 @@ def _place(what: str, stack: Sequence[Site]) -> Iterator[str]:
         yield cut(f"{start} {site}" + (f": {printable(text)}" if text else ""), LINE_LIMIT)
 
 
-def _resident(failure: Failure) -> Iterator[str]:
+def _resident(failure: Failure, profile: Profile | None) -> Iterator[str]:
     """Yields how much was resident, and what of it the call itself uses; where the rest comes from is not recorded."""
     memory = failure.memory or "l1"
     sizes = [resident.buffer.bank_bytes for resident in failure.residents]
     operands = [resident for resident in failure.residents if resident.role is Role.OPERAND]
+    known = profile is not None and profile.devices[-1].memories[memory].base_bytes == sum(sizes)
+    own = _of_call(failure, sum(sizes)) if known else ""
     if not sizes:
-        yield f"nothing was resident then in {MEMORY_NAMES[memory]}"
+        if known:
+            yield f"nothing was resident before it in {MEMORY_NAMES[memory]}" + (f": {own}" if own else "")
         return
     if len(sizes) == 1:
         of_call = "an operand of the call" if operands else "no operand of the call"
     else:
         of_call = f"{f'{len(operands):,}' if operands else 'none'} of them used by the call"
+    of_call += f"; {own}" if own else ""
     yield f"resident then, {MEMORY_NAMES[memory]}: {format_bytes(sum(sizes))} in {_buffers(len(sizes))}, {of_call}"
+
+
+def _of_call(failure: Failure, resident_bytes: int) -> str:
+    """Returns what the message has as allocated and the failing call itself had made, for it was not resident before; or ""."""
+    verdict, lowest = failure.call.verdict, min((one.buffer.address for one in failure.residents), default=None)
+    if verdict is None:
+        return ""
+    if verdict.allocated_bytes is not None and verdict.allocated_bytes > resident_bytes:
+        return f"the call itself had allocated {format_bytes(verdict.allocated_bytes - resident_bytes)}"
+    if verdict.tensor_address is not None and (lowest is None or verdict.tensor_address < lowest):
+        return f"the call itself made the tensor at {verdict.tensor_address:,}"
+    return ""
 
 
 def _buffers(number: int) -> str:
