@@ -254,7 +254,9 @@ class LogScan:
             known, process.killed_at = process.killed_at, number
             if 0 < number - known <= KILL_LINES:
                 return True
-        if not (process.has_ended and verdict.error_type == "SIGABRT"):
+        if process.has_ended and verdict.error_type == "SIGABRT":
+            process.crashed = process.traced
+        else:
             self._keep(process, number, Message(verdict, 1))
         return True
 
@@ -282,6 +284,9 @@ class LogScan:
         if process.unplaced is not None and call is not None and call.where:  # a place that follows its failure
             self.failures.place(process.unplaced, call)
             process.unplaced = None
+        if process.crashed is not None and process.traceback.dumped is not None:
+            self.failures.complete_call(process.crashed, process.traceback.dumped, ())
+            process.crashed = None
         return False
 
     def _take_errors(self, entry: Entry) -> bool:
@@ -435,6 +440,7 @@ class LogScan:
         seen = SeenFailure(verdict, process.name, test, call, named, is_cut, is_suspect, number, follows, near)
         at = self.failures.add(seen, new_failure)
         process.unplaced = at if call is not None and not call.where else None
+        process.crashed, traceback.dumped = at if verdict.status is Status.CRASH else None, None
         process.traced, process.kept_at, process.follows = at, number + message.lines, None
         self._kept = (at if at is not None else -1, number + message.lines - 1)
         process.functions.fail()

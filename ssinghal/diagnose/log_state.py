@@ -150,6 +150,7 @@ class Process:
     traced: int | None = None  # the failure whose backtrace may follow
     signalled: int | None = None  # the line that reports a signal whose name is still to come
     printed: PrintedCall = field(default_factory=PrintedCall)  # by TTNN, last
+    crashed: int | None = None  # the crash whose frames of Python may follow
     killed_at: int = -KILL_LINES  # the line that reports so
     has_ended: bool = False  # with a C++ exception, which aborts
     named_test: tuple[str, int] = ("", 0)  # by a line of pytest's summary without a message, and that line

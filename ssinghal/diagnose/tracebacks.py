@@ -21,6 +21,10 @@ _OWN = re.compile(r"(?:site|dist)-packages/ttnn/|ttnn/ttnn/")  # TTNN's own Pyth
 _SECTION = re.compile(r"_{3,} (?:ERROR at \w+ of )?(?P<test>[^_ ].*?|_\w.*?) _{3,}$")
 _RESULT = re.compile(r"(?:FAILED|ERROR) (?P<node>\S+?::.+?)(?: - (?P<text>.*))?$")
 _RUNNING = re.compile(r"(?P<node>\S+\.py::\S+)(?: |$)")
+# Written by faulthandler, the innermost frame first; other threads have the heading "Thread".
+_DUMP = re.compile(r"(?P<thread>Current thread 0x|Thread 0x|Stack )[^()]{0,120}\(most recent call first\):")
+_DUMPED = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}) in (?P<function>\S.{0,200})')
+_LIBRARY = re.compile(r"(?:site|dist)-packages/|/lib/python\d|<frozen ")
 _ARROW = re.compile(r"-{2,}> *(?P<line>\d{1,6}) (?P<source>.*)")  # put by IPython before a line of source
 _CELL = re.compile(
     r"(?:File )?(?P<file>(?:Cell )?In ?\[\d{1,6}\]|\S{1,400}\.py|<ipython-input-[\w-]{1,80}>)(?::\d{1,7})?,? (?:in|line) "
@@ -51,6 +55,8 @@ class Traceback:
     active: bool = False
     own: tuple[str, ...] = ()
     arguments: Arguments = field(default_factory=Arguments)
+    dumped: PythonCall | None = None  # the innermost frame of the program where native code crashed
+    _in_dump: bool = False
     _frame: str = ""
     _cell: str = ""  # the file or cell of IPython's traceback
     _placed: _CallLine | None = None
@@ -75,7 +81,7 @@ class Traceback:
     def feed(self, body: str, column: int = 0, *, marked: bool = False) -> None:
         """Takes a line without its prefix, whose words begin at ``column``. ``marked``: pytest's ``>`` is before it."""
         after_source, self._after_source = self._after_source, False
-        if self.arguments.feed(body):
+        if self.arguments.feed(body) or self._take_dump(body):
             return
         if body.startswith("Traceback (most recent call last)"):
             self._restart()
@@ -112,6 +118,19 @@ class Traceback:
         elif "ttnn." in body and calls_ttnn(body) and "Executing operation" not in body:
             text = body.strip()[:SOURCE_CHARS]
             self._take_source(_CallLine(text, column, functions_called(text)), marked)
+
+    def _take_dump(self, body: str) -> bool:
+        """Takes a line of what faulthandler writes of the thread that crashed."""
+        if "most recent call first" in body and (heading := _DUMP.match(body)):
+            self._in_dump, self.dumped = not heading["thread"].startswith("Thread"), None
+            return True
+        frame = _DUMPED.match(body) if self._in_dump else None
+        if frame is None:
+            self._in_dump = False
+            return False
+        if self.dumped is None and not (_OWN.search(frame["file"]) or _LIBRARY.search(frame["file"])):
+            self.dumped = PythonCall(f"{frame['file']}:{frame['line']}", f"in {frame['function'].rstrip()}")
+        return True
 
     def _take_arrow(self, arrow: re.Match[str], column: int) -> None:
         """Takes a source line that IPython marks as running."""

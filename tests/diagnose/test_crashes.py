@@ -8,7 +8,7 @@ import pytest
 
 from ssinghal.core.record import Status
 from ssinghal.diagnose.log_reader import read_log
-from ssinghal.diagnose.model import LogReading
+from ssinghal.diagnose.model import LogReading, PythonCall
 
 MESSAGE = (
     "Statically allocated circular buffers on core range [0-0 - 7-7] grow to 2520320 B which is beyond max L1 size of 1499136 B"
@@ -102,3 +102,33 @@ def test_a_frameworks_own_memory(name: str, before: str) -> None:
     verdict = failure.verdict
     assert (verdict.status, verdict.resource, verdict.error_type) == (Status.ERROR, None, name)
     assert verdict.message.startswith("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+DUMPED = (
+    'Thread 0x00007f1b2d (most recent call first):\n  File "/usr/lib/python3.10/threading.py", line 324 in wait\n'
+    '  File "/home/me/loader.py", line 7 in run\n\n'
+    "{heading} (most recent call first):\n"
+    '  File "/home/me/tt-metal/ttnn/ttnn/decorators.py", line 329 in __call__\n'
+    '  File "/venv/lib/python3.10/site-packages/torch/nn/modules/module.py", line 1553 in _wrapped_call_impl\n'
+    '  File "/home/me/model.py", line 88 in forward\n  File "/home/me/main.py", line 5 in <module>\n'
+    "Extension modules: numpy.core._multiarray_umath, torch._C (total: 20)\n"
+)
+
+
+@pytest.mark.parametrize("heading", ["Current thread 0x00007f1b2c", "Current thread 0x00007f1b2c [python3]", "Stack"])
+@pytest.mark.parametrize("error", ["Segmentation fault", "Aborted"])
+def test_the_innermost_frame_of_the_program_is_the_call(heading: str, error: str) -> None:
+    text = f"Fatal Python error: {error}\n\n{DUMPED.format(heading=heading)}{error} (core dumped)\n"
+    (failure,) = read(text).failures
+    assert failure.call == PythonCall("/home/me/model.py:88", "in forward")
+
+
+def test_frames_of_other_threads_are_no_call() -> None:
+    (failure,) = read(f"Fatal Python error: Segmentation fault\n\n{DUMPED.partition('{heading}')[0]}").failures
+    assert failure.call is None
+
+
+def test_the_abort_after_an_exception_of_cpp_has_the_call_of_that() -> None:
+    text = f"terminate called after throwing\n  what():  {MESSAGE}\nFatal Python error: Aborted\n"
+    (failure,) = read(f"{text}\n{DUMPED.format(heading='Current thread 0x00007f1')}").failures
+    assert (failure.verdict.program_bytes, failure.call) == (2520320, PythonCall("/home/me/model.py:88", "in forward"))
