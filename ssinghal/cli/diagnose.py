@@ -101,7 +101,7 @@ def diagnose(
     if more:
         memory = sum(failure.verdict.resource is not None for failure in more)
         print_lines(["", f"{len(more):,} more failures, {memory:,} of them of memory, were only counted: --most N explains N"])
-    if ways := ways_to_know(diagnoses):
+    if ways := ways_to_know(diagnoses, names_compiler=reading.names_compiler):
         print_lines(["", *ways])
     if as_json:
         failures = [text.as_json(diagnosis) for diagnosis in diagnoses]

@@ -76,7 +76,10 @@ def _reading(reader: LogScan, name: str, lines: Lines, module_file: Module | Non
         *dict.fromkeys(_module_remarks(module_file, failures, places, has_operations)),
         *(f"{count:,} {what}" for what, count in counts.items() if count),
     ]
-    return LogReading(name, lines.count, tuple(failures), module, never_ran, tuple(remarks), reader.own_reports.calls)
+    own_calls, names_compiler = reader.own_reports.calls, reader.names_compiler
+    return LogReading(
+        name, lines.count, tuple(failures), module, never_ran, tuple(remarks), own_calls, names_compiler or has_operations
+    )
 
 
 def _module_remarks(

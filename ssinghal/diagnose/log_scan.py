@@ -33,7 +33,7 @@ from ssinghal.diagnose.parse.suspects import LINE_CHARS, may_be_about_memory, un
 from ssinghal.diagnose.printed_call import TENSOR, PrintedCall, printed_call
 from ssinghal.diagnose.running_function import NamedFunctions, logged_function
 from ssinghal.diagnose.seen_failures import SeenFailure
-from ssinghal.diagnose.stated_versions import versions_stated
+from ssinghal.diagnose.stated_versions import names_compiler, versions_stated
 from ssinghal.diagnose.statements import Statements
 from ssinghal.diagnose.tracebacks import summary_result
 
@@ -70,6 +70,7 @@ class LogScan:
         self.skipped = 0
         self.boards = Statements()
         self.versions = Statements()
+        self.names_compiler = False
         self._dated = ""  # the line with a date that was read last
         self.worded = 0  # lines with words, up to one more than a message may be torn in
         self._pending: dict[str, PendingText] = {}  # by process
@@ -102,6 +103,7 @@ class LogScan:
         if line.number <= NAMING_LINES:
             self.boards.add(line.number, boards_named(line.text[:HEAD_CHARS]))
             self.versions.add(line.number, versions_stated(line.text[:HEAD_CHARS]))
+            self.names_compiler = self.names_compiler or names_compiler(line.text[:HEAD_CHARS])
         if self._take_executed(line) or self.own_reports.take(line.text, line.number):
             return
         if self._take_printed_call(line) or self._take_logged_function(line):

@@ -164,7 +164,7 @@ class LogReading:
 
     ``never_ran``: operations of the module, in its order, after the one that failed first; empty without a module.
     ``remarks``: what was odd in the text (bytes that are not text, lines that were cut). ``own_calls``: those that ``ssinghal
-    exec`` reported in it, in the words of ``probe``, by what ran out.
+    exec`` reported in it, in the words of ``probe``, by what ran out. ``names_compiler``: the text names tt-mlir or a user.
     """
 
     name: str
@@ -174,6 +174,7 @@ class LogReading:
     never_ran: tuple[Operation, ...] = ()
     remarks: tuple[str, ...] = ()
     own_calls: Mapping[str, str] = field(default_factory=dict)
+    names_compiler: bool = False
 
     @property
     def memory_failures(self) -> tuple[Failure, ...]:

@@ -14,6 +14,18 @@ _BETWEEN = r"""["'`*)|]{0,3}\s{0,20}(?:==|[:=@/|(-]|\bis\b|\bversion\b)?\s{0,20}
 _STATED = re.compile(rf"{_PRODUCT}{_BETWEEN}v?(0\.\d{{2}}\.\d{{1,2}})(?![\d.]\d)", re.IGNORECASE)
 
 
+_COMPILER = re.compile(r"(?<![a-z])(?:tt[-_ ]?(?:mlir|xla|forge|torch)|pjrt|stablehlo)(?![a-z])", re.IGNORECASE)
+
+
+def names_compiler(text: str) -> bool:
+    """Returns whether ``text`` names tt-mlir or one of its front ends, whose runtime executes operations.
+
+    >>> names_compiler("/tt-xla/pjrt_implementation/src/api.cc"), names_compiler("ttnn.matmul(a, b)")
+    (True, False)
+    """
+    return _COMPILER.search(text) is not None
+
+
 def versions_stated(text: str) -> frozenset[str]:
     """Returns the versions of TTNN or TT-Metalium in ``text``.
 

@@ -29,8 +29,8 @@ def unknown_call_lines(diagnosis: Diagnosis) -> list[str]:
     return [*out, f"specify the call with --call {call} (as for ssinghal probe)", *_untested(diagnosis)]
 
 
-def ways_to_know(diagnoses: Iterable[Diagnosis]) -> list[str]:
-    """Returns what shows the calls in the next run, where some are unknown now.
+def ways_to_know(diagnoses: Iterable[Diagnosis], *, names_compiler: bool = False) -> list[str]:
+    """Returns what shows the calls in the next run, where some are unknown now. ``names_compiler``: of the log's reading.
 
     Checked in TTNN's wheels, in which TT_LOGGER_LEVEL=debug shows no calls.
     """
@@ -42,7 +42,9 @@ def ways_to_know(diagnoses: Iterable[Diagnosis]) -> list[str]:
     if any(not one.functions for one in unknown):
         settings = json.dumps({"enable_fast_runtime_mode": False, "enable_logging": True})
         out.append(f"  or log each function of TTNN before it runs: TTNN_CONFIG_OVERRIDES={shlex.quote(settings)}")
-    return [*out, "  or, of tt-xla and tt-forge, each operation with its tensors: TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG"]
+    if names_compiler:
+        out.append("  or, of tt-xla and tt-forge, each operation with its tensors: TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG")
+    return out
 
 
 def _makes_a_difference(diagnosis: Diagnosis) -> bool:

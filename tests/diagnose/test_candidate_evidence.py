@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from ssinghal.core.tensors import DType, TensorSpec
 from ssinghal.device.error_patterns import translate_error
+from ssinghal.diagnose.log_reader import read_log
 from ssinghal.diagnose.model import Failure, LogReading, PrintedShape, PythonCall
 from ssinghal.diagnose.pipeline import Diagnosis, diagnose_failures
 from ssinghal.diagnose.text import explanation_lines
@@ -79,13 +81,30 @@ def test_a_buffer_in_shards_is_no_tensor_of_a_catalog() -> None:
 
 def test_what_shows_the_calls_next_time_is_stated_once() -> None:
     unknown, named = diagnosed(BYTES), diagnosed(BYTES, functions=("add",))
-    assert [line.partition(":")[0] for line in ways_to_know([unknown, named])] == [
+    assert [line.partition(":")[0] for line in ways_to_know([unknown, named], names_compiler=True)] == [
         "to know the call next time",
         "  or log each function of TTNN before it runs",
         "  or, of tt-xla and tt-forge, each operation with its tensors",
     ]
     assert not any("before it runs" in line for line in ways_to_know([named]))
+    assert not any("tt-xla" in line for line in ways_to_know([unknown]))
     assert not any("to know" in line for line in explanation_lines(unknown))
+
+
+@pytest.mark.parametrize(
+    ("before", "names"),
+    [
+        ('File "/work/tt-xla/tests/runner.py", line 3', True),
+        ("2026-01-05 | PJRT_Client_Compile failed", True),
+        ("INFO tt_forge_models: loading", True),
+        ("Always | DEBUG | Executing operation: %1 = stablehlo.add", True),
+        ('File "/home/me/tt-metal/model.py", line 3', False),
+        ("import forgery, xlarge", False),
+    ],
+)
+def test_a_reading_shows_whether_its_text_names_the_compiler(before: str, names: bool) -> None:
+    text = f"{before}\nRuntimeError: {BYTES}\n"
+    assert read_log(io.BytesIO(text.encode()), "log").names_compiler is names
 
 
 ON_ETHERNET = "Program size (25680) too large for kernel config buffer (25600) on ACTIVE_ETH"
