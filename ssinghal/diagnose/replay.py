@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ssinghal.core.case import Case
@@ -15,6 +15,7 @@ from ssinghal.diagnose.live_sets import implied_live_sets, least_live_set
 from ssinghal.diagnose.mlir_to_case import case_of
 from ssinghal.diagnose.model import Operation
 from ssinghal.errors import InvalidCase
+from ssinghal.estimation.estimator import estimate
 from ssinghal.remedy.device_pools import DevicePools
 from ssinghal.remedy.problem import Problem
 from ssinghal.remedy.trial import LiveSet, TrialResult
@@ -26,6 +27,7 @@ class LiveSource(TextEnum):
     NONE = "none"
     GIVEN = "given"  # by the user
     IMPLIED = "implied"  # by the numbers of the message, which the call alone does not have
+    ASSUMED = "assumed"  # all that was allocated but the call's operands, though some may be its temporary tensors
     LEAST = "least"  # the message does not show what was allocated; with less the call would fit
 
 
@@ -168,7 +170,10 @@ def replay(
             return replays[-1]
     if replays and reported.resource is not Resource.CLASH:  # in a clash, the call's own tensors may reach as low as live ones
         best = max(replays, key=lambda replayed: sum(number.equal for number in replayed.numbers))
-        return best if best.explains or not alone.explains else alone
+        if best.explains or alone.explains:
+            return best if best.explains else alone
+        has_more = estimate(problem.case, problem.board).temporaries
+        return replace(best, live_from=LiveSource.ASSUMED) if has_more else best
     least = least_live_set(reported, problem.case, problem.board) if alone.result.works else ()
     return replay_with(least, LiveSource.LEAST) if least else alone
 

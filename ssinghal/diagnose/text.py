@@ -23,6 +23,7 @@ _LIVE_SOURCES = {
     LiveSource.NONE: "",
     LiveSource.GIVEN: "",
     LiveSource.IMPLIED: ", implied by the message",
+    LiveSource.ASSUMED: ", assumed: what the call itself had allocated by then is not known",
     LiveSource.LEAST: ", the minimum for this failure",
 }
 
@@ -149,6 +150,8 @@ def _contradiction(diagnosis: Diagnosis) -> str:
     """Returns that the given call is not the one; of a report whose build may be none of those here, that it is not shown."""
     first, here = diagnosis.replays[0], {replay.result.ttnn for replay in diagnosis.replays}
     does = "it requests other bytes" if first.same_kind else "it fits" if first.result.works else "it ends differently"
+    if first.live_from is LiveSource.ASSUMED:
+        return f"the given call is not shown to explain the numbers: among the assumed buffers {does}"
     builds = [match.build for match in diagnosis.explanation.fingerprint.matches]
     if builds and all(build is not None and not here.isdisjoint(build.releases) for build in builds):
         return f"the given call does not explain the numbers: {does}"

@@ -162,3 +162,14 @@ def test_a_bank_that_another_build_left_larger_implies_no_buffers(pools: DeviceP
     assert replayed.shift is not None
     assert replayed.shift.there_bytes == pools.board.reserved_base_bytes - 352
     assert "one difference explains it" in replayed.outcome()
+
+
+@pytest.mark.virtual_device
+@pytest.mark.parametrize(
+    ("call", "source"), [(POOL, LiveSource.ASSUMED), (SUM, LiveSource.IMPLIED)], ids=["temporary tensors", "none"]
+)
+def test_buffers_of_a_call_with_temporary_tensors_are_assumed(pools: DevicePools, call: Case, source: LiveSource) -> None:
+    """The message's buffer, 17 tiles in each of 64 banks, is none that the call makes: a pool may have made some of what was
+    allocated by then, which the numbers do not show; a sum makes its result alone."""
+    replayed = replay(call, no_room(1_380_000 // 2_048 * 2_048, need=17 * 2_048), pools)
+    assert (replayed.explains, replayed.live_from) == (False, source)
