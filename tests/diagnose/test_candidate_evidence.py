@@ -94,7 +94,7 @@ def test_what_shows_the_calls_next_time_is_stated_once() -> None:
 @pytest.mark.parametrize(
     ("before", "names"),
     [
-        ('File "/work/tt-xla/tests/runner.py", line 3', True),
+        ('File "/src/tt-xla/tests/runner.py", line 3', True),
         ("2026-01-05 | PJRT_Client_Compile failed", True),
         ("INFO tt_forge_models: loading", True),
         ("Always | DEBUG | Executing operation: %1 = stablehlo.add", True),

@@ -170,7 +170,7 @@ def test_ttnns_own_python_names_the_function_where_the_users_line_does_not() -> 
 
 def test_a_backtrace_does_not_end_the_report_of_a_test() -> None:
     """pytest shows the place of the line that was running after TTNN's backtrace."""
-    trace = "backtrace:\n --- /work/lib/libtt_metal.so(+0x21eaab) [0x7f17e5aecaab]\n --- tt::tt_metal::f(x)\n"
+    trace = "backtrace:\n --- /src/lib/libtt_metal.so(+0x21eaab) [0x7f17e5aecaab]\n --- tt::tt_metal::f(x)\n"
     report = "".join(f"E       {line}\n" for line in (RAISED + trace).splitlines())
     failure = only(
         f"____ test_a ____\n>       y = ttnn.add(a, b)\n{report}\ntests/test_a.py:51: RuntimeError\n--- Captured ---\n"
