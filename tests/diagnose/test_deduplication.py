@@ -83,7 +83,7 @@ def test_an_echo_alone_leaves_the_cause_open(echo: str) -> None:
 
 def test_a_build_that_failed_is_no_failure_beside_the_linkers() -> None:
     ld = "/opt/riscv-tt-elf/bin/ld: region `TRISC1_CODE' overflowed by 1284 bytes\ncollect2: error: ld returned 1 exit status\n"
-    build = "TT_THROW @ /src/tt_metal/jit_build/build.cpp:71: tt::exception\ninfo:\ntrisc1 build failed. Log: /home/user/x.log\n"
+    build = "TT_THROW @ /src/tt_metal/jit_build/build.cpp:71: tt::exception\ninfo:\ntrisc1 build failed. Log: /home/u/x.log\n"
     log = LOGGED.format("trisc1 build failed")
     assert only(f"{ld}{log}RuntimeError: {build}").verdict.resource is Resource.KERNEL_CONFIG
     assert only(f"{log}RuntimeError: {build}").kind is FailureKind.ECHO
