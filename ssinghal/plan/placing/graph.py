@@ -47,7 +47,7 @@ class Calls(Protocol):
     def outcomes(self, node: StepNode, requests: Sequence[tuple[Mapping[int, Held], StepChoice]]) -> Sequence[Outcome]:
         """Returns what each call did, in the order of the requests: one round trip to a device for all of them.
 
-        In an outcome ``shares`` refers to buffers as they are after the step. An operand of which it has the same form keeps its
+        In an outcome ``shares`` refers to buffers as they are after the step. An operand that has the same form keeps its
         buffer, as it does where it shares that of its own position; with another form it has been replaced by a tensor with a
         buffer of its own. One that it lacks was freed within the step.
         """
