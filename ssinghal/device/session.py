@@ -375,7 +375,7 @@ class Session(Closing):
         return buffers
 
     @property
-    def _graph(self) -> Any:
+    def graph(self) -> Any:
         """TTNN's module of graph capture."""
         return self._private("graph")
 
@@ -384,26 +384,26 @@ class Session(Closing):
     @property
     def can_capture(self) -> bool:
         """Whether graphs have each buffer's memory and bytes per bank: since their format has a version, not in 0.66."""
-        return hasattr(self._graph, "REPORT_VERSION")
+        return hasattr(self.graph, "REPORT_VERSION")
 
     def capture(self, call: Callable[[], object]) -> tuple[list[dict[str, Any]], Any]:
         """Runs ``call`` without dispatching or allocating; returns its graph and TTNN's own peaks per core.
 
         Nothing else may be allocated meanwhile (pooling then fails on buffers at address 0).
         """
-        trace = self._captured(call, self._graph.RunMode.NO_DISPATCH)
-        return trace, self._graph.extract_resource_usage_per_core(trace)
+        trace = self._captured(call, self.graph.RunMode.NO_DISPATCH)
+        return trace, self.graph.extract_resource_usage_per_core(trace)
 
     def capture_running(self, call: Callable[[], object]) -> list[dict[str, Any]]:
         """Runs ``call``; returns its graph with every buffer, including those inside TTNN's calls."""
-        return self._captured(call, self._graph.RunMode.NORMAL)
+        return self._captured(call, self.graph.RunMode.NORMAL)
 
     def _captured(self, call: Callable[[], object], mode: Any) -> list[dict[str, Any]]:
-        self._graph.begin_graph_capture(mode)
+        self.graph.begin_graph_capture(mode)
         try:
             call()
         finally:
-            trace: list[dict[str, Any]] = self._graph.end_graph_capture()
+            trace: list[dict[str, Any]] = self.graph.end_graph_capture()
         return trace
 
     def report(self, call: Callable[[], T], folder: Path, title: str, facts: Mapping[str, str]) -> T:

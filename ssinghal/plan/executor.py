@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,16 +18,18 @@ from ssinghal.core.record import Resource, Status, Verdict
 from ssinghal.core.tensors import MAX_RANK, BufferType, DType, Layout, TensorSpec, ceil_div
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
-from ssinghal.device.usage import buffer_peaks
 from ssinghal.operators.operator_info import PLACED_DTYPES
 from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.compaction import compact
 from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
 from ssinghal.plan.memory_audit import AuditError, MemoryAudit, stored_spec
+from ssinghal.plan.metering import CallMeter, StepMeter
+from ssinghal.plan.placement import IN_DRAM, Choices, StepChoice
 from ssinghal.plan.policy import Lifetime, PortingPolicy
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split, StandIn, StepUse
 from ssinghal.plan.rules.base import Work
-from ssinghal.plan.rules.dispatch import results_of
+from ssinghal.plan.step_run import placed_results
 from ssinghal.plan.weights import ResidentWeights
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
@@ -41,7 +43,8 @@ class PlanTask(Task[PlanResult]):
     """A model to run.
 
     ``journal``: a file that gets a line for each step when it is done. ``allow_stand_ins``: for any share of the bytes.
-    ``inside``: also watch what TTNN allocates within its calls. ``to_the_end``: continue after the first failure.
+    ``inside``: also watch what TTNN allocates within its calls. ``to_the_end``: continue after the first failure. ``choices``:
+    where the steps put their tensors, and with which settings they are called.
     """
 
     trace: Trace
@@ -51,6 +54,7 @@ class PlanTask(Task[PlanResult]):
     allow_stand_ins: bool = False
     inside: bool = True
     to_the_end: bool = True
+    choices: Choices = field(default_factory=dict)
 
     def run(self, session: Session, options: PoolOptions) -> PlanResult:
         session.use_regions(self.l1_small_bytes)
@@ -79,11 +83,10 @@ def _empty_result(task: PlanTask, board: str, ttnn: str, mode: str) -> PlanResul
 
 
 class _StepOutcome(NamedTuple):
-    """``results``: those that exist, or stand-ins for them. ``within``: the peak of each memory within the call."""
+    """``results``: those that exist, or stand-ins for them."""
 
     status: Status
     results: list[HeldTensor]
-    within: Mapping[BufferType, int]
 
 
 class _PlanExecution:
@@ -92,7 +95,8 @@ class _PlanExecution:
     def __init__(self, task: PlanTask, session: Session) -> None:
         self.task, self.session, self.trace, self.policy = task, session, task.trace, task.policy
         self.ops = LayoutOps(session, task.policy)
-        self.residents = ResidentWeights(session, task.trace, task.policy.weights)
+        self.residents = ResidentWeights(session, task.trace, task.policy.weights, task.choices)
+        self.meter = CallMeter(session) if task.inside and session.can_capture else None
         self.audit = MemoryAudit(session)
         self.store: dict[int, HeldTensor] = {}
         self.uses: list[StepUse] = []
@@ -178,6 +182,8 @@ class _PlanExecution:
             self.ops.doing = "preparing the weights"
             self.residents.decide_specs(steps)
             self.session.clear()
+            if self.meter is not None:
+                self.ops.ttnn = self.meter.ttnn
             self.ops.doing = "placing the weights"
             self.residents.place_all(steps)
             self.ops.doing = "placing the inputs"
@@ -221,22 +227,23 @@ class _PlanExecution:
     def _step(self, planned: PlannedStep) -> None:
         """Runs one step, checks what is allocated then, and frees the values that die with it."""
         dies = self._dying.get(planned.number, [])
-        before = self.session.allocated_bytes()
-        status, results, within = self._outcome(planned, frozenset(dies))
+        meter = self.meter.start() if self.meter is not None else StepMeter()
+        status, results = self._outcome(planned, frozenset(dies))
         self.store.update(zip(planned.results, results, strict=False))
         results.clear()
         after = self.audit.check(f"step {planned.number} {planned.operator} in {planned.step.at}", self._tensors())
-        peak = {kind: max(after[kind], before.get(kind, 0) + within.get(kind, 0)) for kind in after}
-        self._record(planned, status, after, peak)
+        self._record(planned, status, after, meter)
         for number in dies:
             self.store.pop(number, None)
 
-    def _record(
-        self, planned: PlannedStep, status: Status, after: Mapping[BufferType, int], peak: Mapping[BufferType, int]
-    ) -> None:
+    def _record(self, planned: PlannedStep, status: Status, after: Mapping[BufferType, int], meter: StepMeter) -> None:
         dram, l1, small = BufferType.DRAM, BufferType.L1, BufferType.L1_SMALL
+        peak = {kind: max(after[kind], meter.peaks[kind]) for kind in after}
         sizes = (after[dram], peak[dram], after[l1], peak[l1], after[small], self.audit.cached[dram])
-        self.uses.append(StepUse(planned.number, planned.operator, planned.step.at, status, *sizes))
+        traffic = meter.traffic
+        moved = (traffic.dram_bytes, traffic.reshard_bytes, traffic.changes)
+        programs = (max(peak[l1], meter.l1_peak_bytes), meter.program_bytes)
+        self.uses.append(StepUse(planned.number, planned.operator, planned.step.at, status, *sizes, *programs, *moved))
         self._hash.update(repr((planned.number, status.value, *(after[kind] for kind in sorted(after)))).encode())
         if not self.failures:
             self._update_peak(peak[dram], planned.number)
@@ -245,39 +252,32 @@ class _PlanExecution:
         """Makes the call of a step; a call that fails, or that no operator makes, leaves stand-ins for its results."""
         values = self.trace.values
         if any(n not in self.store and not values[n].is_resident for n in planned.operands):
-            return _StepOutcome(Status.NOT_RUN, [], {})
+            return _StepOutcome(Status.NOT_RUN, [])
         if not isinstance(planned, PlannedCall):
             status, results = self._stand_in(planned)
-            return _StepOutcome(status, results, {})
+            return _StepOutcome(status, results)
         shapes = [values[n].shape for n in planned.results]
         work = Work(planned, self.ops, self.residents, self.store, shapes, dies)
         results = []
         try:
-            within = self._watched(lambda: results.extend(self._results(work)))
-            return _StepOutcome(Status.FITS, results, within)
+            results.extend(self._results(work, self.task.choices.get(planned.number, IN_DRAM)))
+            return _StepOutcome(Status.FITS, results)
         except TTNN_ERRORS as error:
             failure = self._failure(planned, error)
             error.__traceback__ = None  # its frames hold tensors
         self.failures.append(failure)
-        return _StepOutcome(failure.verdict.status, self._stand_in(planned)[1], {})
+        return _StepOutcome(failure.verdict.status, self._stand_in(planned)[1])
 
-    def _results(self, work: Work) -> list[HeldTensor]:
-        results = results_of(work)
+    def _results(self, work: Work, choice: StepChoice) -> list[HeldTensor]:
+        if choice.compact:
+            compact(self.ops, self.store)
+        results = placed_results(work, choice)
         for x, shape in zip(results, work.shapes, strict=False):
             if x.axes.shape != tuple(shape) or math.prod(x.shape) != x.axes.volume:
                 raise AuditError(
                     f"step {work.planned.number} {work.planned.operator}: a result {list(shape)} came as {list(x.shape)}"
                 )
-            if not self.policy.lazy_views:
-                self.ops.to_torch_order(x)
         return results
-
-    def _watched(self, call: Callable[[], None]) -> Mapping[BufferType, int]:
-        """Makes ``call``; returns the most bytes per bank that it allocates beyond those before it."""
-        if not self.task.inside or not self.session.can_capture:
-            call()
-            return {}
-        return buffer_peaks(self.session.capture_running(call), self.session.board)
 
     def _stand_in(self, planned: PlannedStep) -> tuple[Status, list[HeldTensor]]:
         """Returns tensors of the sizes of the results, without those that do not fit either.

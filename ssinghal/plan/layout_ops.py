@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ssinghal.core.memory_config import MemoryConfig
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.device.session import Session
+from ssinghal.operators.settings.passing import built
+from ssinghal.operators.settings.table import table
 from ssinghal.plan.axis_layout import AxisLayout
+from ssinghal.plan.placement import DRAM, IN_DRAM, L1, StepChoice
 from ssinghal.plan.policy import PortingPolicy
 
 
@@ -30,11 +34,15 @@ class HeldTensor:
 
 
 class LayoutOps:
-    """Changes the layout of tensors in place. ``doing``: the call under way, for the report if TTNN rejects it."""
+    """Changes the layout of tensors in place.
+
+    ``doing``: the call under way, for the report if TTNN rejects it. ``choice``: where the step under way puts its tensors.
+    """
 
     def __init__(self, session: Session, policy: PortingPolicy) -> None:
         self.session, self.policy, self.ttnn = session, policy, session.ttnn
         self.doing = ""
+        self.choice: StepChoice = IN_DRAM
 
     # Facts --------------------------------------------------------------------------------------------------------------
 
@@ -49,8 +57,39 @@ class LayoutOps:
         return TensorSpec(shape, dtype, layout).allocated_bytes(self.session.board)
 
     @property
-    def in_dram(self) -> dict[str, Any]:
-        return {"memory_config": self.ttnn.DRAM_MEMORY_CONFIG}
+    def placed(self) -> dict[str, Any]:
+        """The argument that puts the results of a step where its choice has them; none where TTNN chooses."""
+        memory = self.choice.memory
+        return {} if memory is None else {"memory_config": self.session.memory_config(memory, self.ttnn)}
+
+    def beside(self, x: HeldTensor) -> dict[str, Any]:
+        """Returns the argument that leaves a converted tensor in the memory that it is in, interleaved."""
+        return {"memory_config": self.session.memory_config(L1 if self.is_in_l1(x) else DRAM, self.ttnn)}
+
+    def settings(self, function: str) -> dict[str, Any]:
+        """Returns the settings of the step's choice as TTNN's objects. ``function``: of TTNN, which takes them."""
+        fields = table().functions[function]
+        return {name: built(self.ttnn, value, fields[name]) for name, value in self.choice.settings_of_case.items()}
+
+    def is_in_l1(self, x: HeldTensor) -> bool:
+        return bool(x.tensor.memory_config().buffer_type == self.ttnn.BufferType.L1)
+
+    def memory(self, x: HeldTensor) -> MemoryConfig:
+        return self.session.spec_of(x.tensor).memory
+
+    # Placement ------------------------------------------------------------------------------------------------------------
+
+    def move(self, x: HeldTensor, memory: MemoryConfig | None) -> None:
+        """Moves a tensor to ``memory``, unless it is there; None: it stays."""
+        if memory is None or self.memory(x) == memory:
+            return
+        self.doing = f"to_memory_config {list(x.shape)} to {memory}"
+        x.tensor = self.ttnn.to_memory_config(x.tensor, self.session.memory_config(memory, self.ttnn))
+
+    def spread(self, x: HeldTensor, memory: MemoryConfig | None) -> None:
+        """Moves a tensor to the interleaved memory in which its layout is converted; to shards it is moved after that."""
+        if memory is not None and memory.shard is None:
+            self.move(x, memory)
 
     # Layout -------------------------------------------------------------------------------------------------------------
 
@@ -60,7 +99,7 @@ class LayoutOps:
             return
         self.doing = f"to_layout {list(x.shape)} to {layout.value}"
         target = self.ttnn.TILE_LAYOUT if layout is Layout.TILE else self.ttnn.ROW_MAJOR_LAYOUT
-        x.tensor = self.ttnn.to_layout(x.tensor, target, **self.in_dram)
+        x.tensor = self.ttnn.to_layout(x.tensor, target, **self.beside(x))
 
     def cast(self, x: HeldTensor, dtype: DType) -> None:
         """Converts a tensor to ``dtype``, if it has another one."""
@@ -68,7 +107,7 @@ class LayoutOps:
             return
         self.to_layout(x, Layout.TILE)
         self.doing = f"typecast {list(x.shape)} to {dtype.value}"
-        x.tensor = self.ttnn.typecast(x.tensor, getattr(self.ttnn, dtype.value), **self.in_dram)
+        x.tensor = self.ttnn.typecast(x.tensor, getattr(self.ttnn, dtype.value), **self.beside(x))
 
     def reshape(self, x: HeldTensor, shape: Shape) -> None:
         """Groups the same rows differently.
@@ -93,7 +132,7 @@ class LayoutOps:
             permute_layout = self._permute_layout(shuffle.shape, shuffle.result, self.dtype(x), shuffle.dims)
             self.reshape_and_layout(x, shuffle.shape, permute_layout)
             self.doing = f"permute {list(shuffle.shape)} by {list(shuffle.dims)}"
-            x.tensor = self.ttnn.permute(x.tensor, list(shuffle.dims), **self.in_dram)
+            x.tensor = self.ttnn.permute(x.tensor, list(shuffle.dims), **self.beside(x))
             x.axes = replace(x.axes, order=order)
         self.reshape_and_layout(x, x.shape if shape is None else shape, layout or self.layout(x))
 

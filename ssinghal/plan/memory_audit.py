@@ -48,10 +48,12 @@ class MemoryAudit:
         return _sum(self._weights, BufferType.DRAM)
 
     def buffers(self, tensors: Iterable[Any]) -> Buffers:
-        """Returns the computed buffers; one that several tensors share counts once."""
+        """Returns the computed buffers; one that several tensors share counts once, one that a call freed not at all."""
         board = self.session.board
         buffers: Buffers = {}
         for tensor in tensors:
+            if not tensor.is_allocated():
+                continue
             spec = stored_spec(self.session, tensor)
             buffers[spec.memory.buffer, tensor.buffer_address()] = spec.booked_bytes_per_bank(board)
         return buffers

@@ -51,7 +51,9 @@ class StepUse:
     """The bytes per bank around one step; after the first failure they are no evidence.
 
     ``dram_bytes``: after the step, before anything is freed. ``dram_peak_bytes``: the most within it. The same for the tensors
-    in L1, without program buffers. ``cache_bytes``: kept by the program cache.
+    in L1, without program buffers. ``cache_bytes``: kept by the program cache. ``l1_total_peak_bytes``: the most within it of
+    tensors and program buffers together. ``program_bytes``: the largest program buffers. ``dram_moved_bytes``: over all banks,
+    read from and written to DRAM by its calls; ``resharded_bytes`` and ``layout_changes``: see ``placing.model.Traffic``.
     """
 
     number: int
@@ -64,6 +66,11 @@ class StepUse:
     l1_peak_bytes: int
     l1_small_bytes: int
     cache_bytes: int
+    l1_total_peak_bytes: int = 0
+    program_bytes: int = 0
+    dram_moved_bytes: int = 0
+    resharded_bytes: int = 0
+    layout_changes: int = 0
 
 
 @dataclass(frozen=True)

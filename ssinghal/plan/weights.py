@@ -18,10 +18,14 @@ from ssinghal.capture.trace import Trace
 from ssinghal.core.tensors import TILE_EDGE, DType, Layout, Shape, TensorSpec, round_up
 from ssinghal.device.session import Session
 from ssinghal.operators import named
+from ssinghal.operators.operator_info import WEIGHTS_DTYPE
+from ssinghal.operators.settings.passing import built
+from ssinghal.operators.settings.table import table
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.convolutions import CONVOLUTIONS, VOLUME, MapConvolution, map_convolution
 from ssinghal.plan.layout_ops import HeldTensor
 from ssinghal.plan.lowering import PlannedCall, PlannedStep
+from ssinghal.plan.placement import DRAM, IN_DRAM, Choices, StepChoice
 
 # Operators whose operands are broadcast against each other: a constant among them is laid out like any other tensor.
 BROADCASTING = frozenset(
@@ -32,6 +36,7 @@ BROADCASTING = frozenset(
 )
 
 
+CONFIG = "conv_config"
 PRODUCTS = {name: 2 if name == "addmm" else 1 for name in named("linear addmm matmul bmm mm")}  # where the weight is
 
 
@@ -68,8 +73,11 @@ class ResidentWeights:
     selects.
     """
 
-    def __init__(self, session: Session, trace: Trace, weights_dtype: DType | None = None) -> None:
-        self.session, self.trace, self._weights_dtype = session, trace, weights_dtype
+    def __init__(
+        self, session: Session, trace: Trace, weights_dtype: DType | None = None, choices: Choices | None = None
+    ) -> None:
+        """``choices``: how the steps are called; TTNN prepares a convolution's weights for its input's memory and settings."""
+        self.session, self.trace, self._weights_dtype, self._choices = session, trace, weights_dtype, choices or {}
         self.tensors: dict[PlacedWeight, Any] = {}
         self.placing: int | None = None
         self._weights: dict[tuple[int, int], PlacedWeight] = {}  # by step and position among its operands
@@ -127,7 +135,7 @@ class ResidentWeights:
 
         The call fails then, not the loading of weights: what comes before it may fit.
         """
-        prepared = self._prepared.get(_signature(step))
+        prepared = self._prepared.get(self._signature(step))
         return prepared if isinstance(prepared, RuntimeError) else None
 
     def clear(self) -> None:
@@ -152,11 +160,10 @@ class ResidentWeights:
 
     def _map_weight(self, step: PlannedCall, position: int, dtype: DType) -> Spec:
         """Returns a weight as TTNN prepares it for each kind of convolution; dense and in tiles where TTNN rejects that."""
-        convolution, signature = map_convolution(step), _signature(step)
+        convolution, signature = map_convolution(step), self._signature(step)
         if signature not in self._prepared:
             try:
-                kinds = step.case.placement.dtype, dtype
-                self._prepared[signature] = self._prepare(convolution, *kinds, len(step.operands) > 2)
+                self._prepared[signature] = self._prepare(step, convolution, dtype)
             except RuntimeError as error:
                 self._prepared[signature] = error.with_traceback(None)
         prepared = self._prepared[signature]
@@ -165,13 +172,23 @@ class ResidentWeights:
         rows = math.prod(convolution.weight[2:]) * step.case.inputs[0][1]
         return TensorSpec((1, 1, rows if position == 1 else 1, convolution.out_channels), dtype)
 
-    def _prepare(self, convolution: MapConvolution, dtype: DType, weights: DType, has_bias: bool) -> tuple[Any, Any]:
-        """Returns TTNN's specs of weight and bias, for a map of ``dtype`` in the layout in which it will come."""
-        if convolution.is_transposed or weights.is_block_float:
-            weight, bias = self._returned_by_call(convolution, dtype, weights, has_bias)
+    def _prepare(self, step: PlannedCall, convolution: MapConvolution, weights: DType) -> tuple[Any, Any]:
+        """Returns TTNN's specs of weight and bias, for a map in the layout and memory in which it will come."""
+        dtype, has_bias = step.case.placement.dtype, len(step.operands) > 2
+        if convolution.is_transposed or weights.is_block_float or self._choice(step) != IN_DRAM:
+            weight, bias = self._returned_by_call(step, convolution, dtype, has_bias)
         else:
             weight, bias = self._returned_by_preparation(convolution, dtype, has_bias)
         return weight.spec, None if bias is None else bias.spec
+
+    def _choice(self, step: PlannedCall) -> StepChoice:
+        return self._choices.get(step.number, IN_DRAM)
+
+    def _signature(self, step: PlannedCall) -> tuple[Any, ...]:
+        """Returns what decides how TTNN prepares a convolution over rows or maps."""
+        convolution, choice = map_convolution(step), self._choice(step)
+        placed = (choice.move_of(0), choice.memory, choice.settings)
+        return (step.case.placement.dtype, len(step.operands), convolution.function, *convolution.call.items(), placed)
 
     def _returned_by_preparation(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
         ttnn, device = self.session.ttnn, self.session.device
@@ -193,41 +210,53 @@ class ResidentWeights:
             bias_tensor=self._on_host((1, 1, 1, convolution.out_channels), dtype), **options
         )
 
-    def _returned_by_call(self, convolution: MapConvolution, dtype: DType, weights: DType, has_bias: bool) -> tuple[Any, Any]:
+    def _returned_by_call(
+        self, step: PlannedCall, convolution: MapConvolution, dtype: DType, has_bias: bool
+    ) -> tuple[Any, Any]:
         """Returns what the call makes of weights in host memory.
 
         ``prepare_conv_transpose2d_weights`` pads small maps' weights to other blocks than the call itself, and
         ``prepare_conv_weights`` makes no block floats for a map in DRAM.
         """
         shape = (1, 1, convolution.rows, convolution.preparation["in_channels"])
+        choice = self._choice(step)
+        image = TensorSpec(shape, dtype, convolution.layout, choice.move_of(0) or DRAM)
+        placed = {} if choice.memory is None else {"memory_config": self.session.memory_config(choice.memory)}
         _, prepared = getattr(self.session.ttnn, convolution.function)(
-            input_tensor=self.session.empty(TensorSpec(shape, dtype, convolution.layout)),
+            input_tensor=self.session.empty(image),
             weight_tensor=self._on_host(convolution.weight, dtype),
             bias_tensor=self._on_host((1, 1, 1, convolution.out_channels), dtype) if has_bias else None,
             device=self.session.device,
-            memory_config=self.session.ttnn.DRAM_MEMORY_CONFIG,
             return_weights_and_bias=True,
-            **self.conv_config(weights),
+            **placed,
+            **self.conv_settings(step),
             **convolution.call,
         )
         weight, bias = prepared
         return weight, bias
 
-    def conv_config(self, weights: DType) -> dict[str, Any]:
-        """Returns the argument that gives a convolution the dtype of its weights, where that is not its map's."""
-        ttnn = self.session.ttnn
-        return {"conv_config": ttnn.Conv2dConfig(weights_dtype=getattr(ttnn, weights.value))} if weights.is_block_float else {}
+    def conv_settings(self, step: PlannedCall, *, frees_input: bool = False, ttnn: Any = None) -> dict[str, Any]:
+        """Returns the settings of a convolution over rows or maps as arguments: those of its choice, and the dtype of its
+        weights where that is not its map's.
+
+        ``frees_input``: a sharded convolution frees its input as soon as it has copied it. ``ttnn``: that of a transcript.
+        """
+        settings = self._choice(step).settings_of_case
+        weights = self.dtype_of(step, 1)
+        config = {**settings.pop(CONFIG, {})}
+        if weights.is_block_float:
+            config[WEIGHTS_DTYPE] = weights.value
+        if "shard_layout" in config and frees_input:
+            config["deallocate_activation"] = True
+        if config:
+            settings[CONFIG] = {"type": "Conv2dConfig", WEIGHTS_DTYPE: step.case.placement.dtype.value, **config}
+        fields = table().functions[map_convolution(step).function]
+        return {name: built(ttnn or self.session.ttnn, value, fields[name]) for name, value in settings.items()}
 
     def _on_host(self, shape: Shape, dtype: DType) -> Any:
         ttnn = self.session.ttnn
         spec = ttnn.TensorSpec(list(shape), getattr(ttnn, dtype.value), ttnn.ROW_MAJOR_LAYOUT, ttnn.BufferType.DRAM)
         return ttnn.allocate_tensor_on_host(spec, self.session.device)
-
-
-def _signature(step: PlannedCall) -> tuple[Any, ...]:
-    """Returns what decides how TTNN prepares a convolution over rows or maps."""
-    convolution = map_convolution(step)
-    return (step.case.placement.dtype, len(step.operands), convolution.function, *convolution.call.items())
 
 
 def _volume(shape: Shape, groups: int, dtype: DType) -> TensorSpec:

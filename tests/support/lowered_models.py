@@ -76,7 +76,9 @@ def run_in_torch(recorded: Recorded, policy: PortingPolicy, board: str = "n150")
     Some layouts depend on the size of the board's banks.
     """
     trace = rewritten(recorded.trace, policy)
-    session = Noting(SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board(board)))
+    session = Noting(
+        SimpleNamespace(ttnn=TorchTTNN(), device=None, board=load_board(board), memory_config=lambda config, ttnn: None)
+    )
     ops, residents = LayoutOps(session, policy), ValuedResidents(session, trace, recorded.values)
     steps = planned_steps(trace)
     residents.decide_specs(steps)

@@ -54,6 +54,12 @@ class Tensor:
     def deallocate(self) -> None:
         pass
 
+    def is_allocated(self) -> bool:
+        return True
+
+    def memory_config(self) -> Any:
+        return SimpleNamespace(buffer_type="dram")
+
 
 class TorchTTNN:
     """``ttnn``: its functions on ``Tensor``; every other name is there for its name's sake."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ssinghal.core.record import Verdict
-from ssinghal.plan.placing.model import Form, Outcome, StepChoice, Traffic
+from ssinghal.plan.placement import Form, Outcome, StepChoice, Traffic
 
 Cost = tuple[int, int]  # of ``Traffic.cost``: bytes, then changes
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ssinghal.plan.placing.model import Held, Outcome, StepChoice
+from ssinghal.plan.placement import Held, Outcome, StepChoice
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from ssinghal.core.tensors import TILE_EDGE, Layout, Shape
 from ssinghal.operators import named
-from ssinghal.operators.binding import bind
 from ssinghal.operators.operator_info import normal_dim, normal_dims
 from ssinghal.plan.axis_layout import AxisLayout
 from ssinghal.plan.layout_ops import HeldTensor, padding_factor
@@ -73,7 +72,7 @@ def slices(work: Work) -> list[HeldTensor]:
         begins, ends, steps = [0] * 4, list(shape), [1] * 4
         begins[place], ends[place], steps[place] = start, end, step
         ops.doing = f"slice {list(shape)} from {begins} to {ends}"
-        tensor = ops.ttnn.slice(x.tensor, begins, ends, steps, **ops.in_dram)
+        tensor = ops.ttnn.slice(work.ready(0, x), begins, ends, steps, **ops.placed)
         kept = [d for d in order if d != dim] if len(result) < len(order) else list(order)
         if len(result) < len(order):
             kept = [d - (d > dim) for d in kept]
@@ -98,8 +97,9 @@ def cat(work: Work) -> list[HeldTensor]:
     for x, (shape, _) in zip(operands, groups, strict=True):
         ops.cast(x, work.case.placement.dtype)
         ops.arrange(x, order, shape, Layout.TILE if fits_tiles else Layout.ROW_MAJOR)
+    tensors = [work.ready(i, x) for i, x in enumerate(operands)]
     ops.doing = f"concat of {len(operands)} along dim {dim}"
-    tensor = ops.ttnn.concat([x.tensor for x in operands], dim=place, **ops.in_dram)
+    tensor = ops.ttnn.concat(tensors, dim=place, **ops.placed)
     return [HeldTensor(tensor, AxisLayout.plain(result, order))]
 
 
@@ -123,7 +123,7 @@ def softmax(work: Work) -> list[HeldTensor]:
         ops.reshape(x, (math.prod(shape[:-3]), *shape[-3:]))  # rank 4, in the same tiles
         ops.doing = "ttnn.softmax_in_place"
         return [HeldTensor(ops.ttnn.softmax_in_place(x.tensor), x.axes)]
-    (result,) = work.call([x.tensor], {**work.case.attrs, "dim": -1 if place == 3 else place})
+    (result,) = work.call([work.ready(0, x)], {**work.case.attrs, "dim": -1 if place == 3 else place})
     return [HeldTensor(result, x.axes)]
 
 
@@ -141,7 +141,7 @@ def rowwise(work: Work) -> list[HeldTensor]:
     if any(weight is None for weight in weights):
         return declared_call(work)
     case = replace(work.case, placement=work.placement(Layout.TILE))
-    (result,) = work.run(bind(case), [x.tensor, *weights])
+    (result,) = work.run(work.configured(case), [work.ready(0, x), *weights])
     axes = AxisLayout.plain(work.shapes[0], order)
     inner = work.planned.extras.get("features_inner")
     return [HeldTensor(result, axes if inner is None else axes.with_last_dim_swapped(inner))]
@@ -164,7 +164,7 @@ def reduce(work: Work) -> list[HeldTensor]:
     ops.reshape_and_layout(x, sizes if len(sizes) > 1 else (1, *sizes), Layout.TILE)
     shift = 0 if len(sizes) > 1 else 1
     dims = [i + shift for i, run in enumerate(runs) if run[0] in reduced]
-    (result,) = work.call([x.tensor], {**work.case.attrs, "dim": dims, "keepdim": True})
+    (result,) = work.call([work.ready(0, x)], {**work.case.attrs, "dim": dims, "keepdim": True})
     kept = work.shapes[0]
     if len(kept) == len(shape):
         return [HeldTensor(result, AxisLayout.plain(kept, order))]
@@ -185,7 +185,7 @@ def pad(work: Work) -> list[HeldTensor]:
     placed = [pairs[d] for d in order]
     ops.reshape_and_layout(x, tuple(x.axes.shape[d] for d in order), Layout.ROW_MAJOR)
     attrs = {**work.case.attrs, name: [n for pair in reversed(placed) for n in pair]}
-    (result,) = work.call([x.tensor], attrs, Layout.ROW_MAJOR)
+    (result,) = work.call([work.ready(0, x)], attrs, Layout.ROW_MAJOR)
     return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
 
 
@@ -198,5 +198,5 @@ def roll(work: Work) -> list[HeldTensor]:
     dims = [attrs["dims"]] if isinstance(attrs["dims"], int) else list(attrs["dims"])
     placed = [order.index(normal_dim(d, len(order))) for d in dims]
     ops.reshape_and_layout(x, tuple(x.axes.shape[d] for d in order), Layout.ROW_MAJOR)
-    (result,) = work.call([x.tensor], {**work.case.attrs, "dims": placed}, Layout.ROW_MAJOR)
+    (result,) = work.call([work.ready(0, x)], {**work.case.attrs, "dims": placed}, Layout.ROW_MAJOR)
     return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]

@@ -50,7 +50,23 @@ class Work:
         if self.is_resident(position):
             return self.residents.as_activation(self.planned, position)
         x = self.activations[self.planned.operands[position]]
-        return x if self.ops.policy.replace_on_conversion else replace(x)
+        x = x if self.ops.policy.replace_on_conversion else replace(x)
+        self.ops.spread(x, self.ops.choice.move_of(position))
+        return x
+
+    def ready(self, position: int, x: HeldTensor) -> Any:
+        """Returns the tensor of an operand whose layout is that of the call, moved to the shards in which the call takes it."""
+        self.ops.move(x, self.ops.choice.move_of(position))
+        return x.tensor
+
+    def dies_alone(self, position: int) -> bool:
+        """Returns whether nobody reads the tensor of an operand after the call."""
+        value = self.planned.operands[position]
+        if value not in self.dies or value not in self.activations:
+            return False
+        address = self.activations[value].tensor.buffer_address()
+        others = (x.tensor for number, x in self.activations.items() if number != value)
+        return all(not other.is_allocated() or other.buffer_address() != address for other in others)
 
     def is_shared(self, tensor: Any) -> bool:
         """Returns whether a value other than the first operand has this buffer, so that it must not be overwritten.
@@ -66,18 +82,24 @@ class Work:
         return replace(self.case.placement, layout=layout, channels_last=False)
 
     def call(self, tensors: Sequence[Any], attrs: Mapping[str, Any], layout: Layout = Layout.TILE) -> list[Any]:
-        """Calls the operator on tensors of these shapes, with the results in DRAM."""
+        """Calls the operator on tensors of these shapes, with the settings and the results' memory of the step's choice."""
         shapes = tuple(tuple(t.shape) for t in tensors)
+        attrs = {**attrs, **self.ops.choice.settings_of_case}
         return self.run(bind(make_case(self.planned.operator, shapes, attrs, self.placement(layout))), tensors)
+
+    def configured(self, case: Case) -> BoundCall:
+        """Returns a call with the settings of the step's choice."""
+        settings = self.ops.choice.settings_of_case
+        return bind(replace(case, attrs={**case.attrs, **settings}) if settings else case)
 
     def run(self, call: BoundCall, tensors: Sequence[Any]) -> list[Any]:
         """Runs ``call`` on ``tensors``; an operator that writes in place gets a copy of a shared tensor."""
         info, ops = call.info, self.ops
         if info.traits.in_place and self.is_shared(tensors[0]):
             ops.doing = "ttnn.clone"
-            tensors = [ops.ttnn.clone(tensors[0], **ops.in_dram), *tensors[1:]]
+            tensors = [ops.ttnn.clone(tensors[0], memory_config=tensors[0].memory_config()), *tensors[1:]]
         ops.doing = info.ttnn
-        return call.run(ops.ttnn, ops.session.device, tensors, ops.in_dram)
+        return call.run(ops.ttnn, ops.session.device, tensors, ops.placed)
 
 
 Rule = Callable[[Work], list[HeldTensor]]
@@ -98,8 +120,8 @@ def declared_call(work: Work) -> list[HeldTensor]:
             order = [*range(rank - 2), rank - 1, rank - 2]
         ops.cast(x, spec.dtype)
         ops.arrange(x, order, spec.shape, spec.layout)
-        tensors.append(x.tensor)
-    results = work.run(work.planned.call, tensors)
+        tensors.append(work.ready(position, x))
+    results = work.run(work.configured(work.case), tensors)
     last = bool(info.traits.nhwc)
     layouts = [AxisLayout.plain(s, channels_last(len(s)) if last else range(len(s))) for s in work.shapes]
     return [HeldTensor(tensor, axes) for tensor, axes in zip(results, layouts, strict=False)]

@@ -22,7 +22,7 @@ def unary(work: Work) -> list[HeldTensor]:
     layout = Layout.ROW_MAJOR if takes_rows and padding_factor(rows) > WIDE else Layout.TILE
     if work.ops.layout(x) is not layout and layout is Layout.TILE:
         work.ops.to_rows(x)
-    (result,) = work.call([x.tensor], work.case.attrs, work.ops.layout(x))
+    (result,) = work.call([work.ready(0, x)], work.case.attrs, work.ops.layout(x))
     return [HeldTensor(result, x.axes)]
 
 
@@ -49,7 +49,7 @@ def broadcast(work: Work) -> list[HeldTensor]:
         if x is not lead and target is not None:
             missing = len(shape) - len(x.axes.dims)
             ops.arrange(x, [d - missing for d in order if d >= missing], target, Layout.TILE)
-    (result,) = work.call([x.tensor for x in operands], work.case.attrs)
+    (result,) = work.call([work.ready(i, x) for i, x in enumerate(operands)], work.case.attrs)
     return [HeldTensor(result, lead.axes)]
 
 
@@ -76,5 +76,5 @@ def _broadcast_plain(work: Work, operands: Sequence[HeldTensor]) -> list[HeldTen
     for x in operands:
         work.ops.cast(x, work.case.placement.dtype)
         work.ops.to_torch_order(x)
-    (result,) = work.call([x.tensor for x in operands], work.case.attrs)
+    (result,) = work.call([work.ready(i, x) for i, x in enumerate(operands)], work.case.attrs)
     return [HeldTensor(result, AxisLayout.plain(work.shapes[0]))]

@@ -31,8 +31,10 @@ def matmul(work: Work) -> list[HeldTensor]:
         if not work.is_resident(position):
             ops.cast(x, work.case.placement.dtype)
         ops.arrange(x, order, (*[1] * (2 - len(batch)), *batch, *sizes[-2:]), Layout.TILE)
+    left, right = work.ready(0, a), work.ready(1, b)
     ops.doing = f"matmul {list(a.shape)} with {list(b.shape)} {' '.join(flags)}".rstrip()
-    return [HeldTensor(ops.ttnn.matmul(a.tensor, b.tensor, **flags, **ops.in_dram), AxisLayout.plain(shape))]
+    settings = ops.settings("matmul")
+    return [HeldTensor(ops.ttnn.matmul(left, right, **flags, **settings, **ops.placed), AxisLayout.plain(shape))]
 
 
 def convolution(work: Work) -> list[HeldTensor]:
@@ -51,15 +53,16 @@ def _over_map(work: Work) -> list[HeldTensor]:
         raise error
     order = channels_last(len(work.case.inputs[0]))
     ops.arrange(x, order, (1, 1, convolution.rows, work.case.inputs[0][1]), convolution.layout)
+    image = work.ready(0, x)
     ops.doing = f"ttnn.{convolution.function}"
     result = getattr(ops.ttnn, convolution.function)(
-        input_tensor=x.tensor,
+        input_tensor=image,
         weight_tensor=work.residents.tensor(step, 1),
         bias_tensor=work.residents.tensor(step, 2) if work.count > 2 else None,
         device=ops.session.device,
-        **work.residents.conv_config(work.residents.dtype_of(step, 1)),
+        **work.residents.conv_settings(step, frees_input=work.dies_alone(0), ttnn=ops.ttnn),
         **convolution.call,
-        **ops.in_dram,
+        **ops.placed,
     )
     return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
 
@@ -91,12 +94,12 @@ def _conv3d(work: Work) -> list[HeldTensor]:
         dtype=tensor.dtype,
         **{name: list(spatial(step, name, 3)) for name in ("stride", "padding", "dilation")},
         **{name: step.extras[name] for name in ("padding_mode",) if name in step.extras},
-        **ops.in_dram,
+        **ops.placed,
     )
     if out % TILE_EDGE:
         ops.doing = "slice of the channels"
         ends = [*tuple(result.shape)[:-1], out]
-        result = ops.ttnn.slice(result, [0] * len(ends), ends, [1] * len(ends), **ops.in_dram)
+        result = ops.ttnn.slice(result, [0] * len(ends), ends, [1] * len(ends), **ops.placed)
     return [HeldTensor(result, AxisLayout.plain(work.shapes[0], order))]
 
 
@@ -111,5 +114,5 @@ def split_heads(work: Work) -> list[HeldTensor]:
     ops.to_torch_order(x)
     ops.doing = "ttnn.transformer.split_query_key_value_and_split_heads"
     split = ops.ttnn.transformer.split_query_key_value_and_split_heads
-    parts = split(x.tensor, num_heads=work.planned.extras["heads"], transpose_key=False, **ops.in_dram)
+    parts = split(work.ready(0, x), num_heads=work.planned.extras["heads"], transpose_key=False, **ops.placed)
     return [HeldTensor(tensor, AxisLayout.plain(shape)) for tensor, shape in zip(parts, work.shapes, strict=True)]

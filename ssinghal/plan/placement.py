@@ -51,10 +51,10 @@ class StepChoice:
     """How a step is called.
 
     Attributes:
-        moves: By position among the operands, where an activation is moved before the call; it then replaces the value, as a
-            conversion does.
+        moves: By position among the operands, where an activation is moved for the call; it then replaces the value, as a
+            conversion does. An interleaved tensor is moved there before its layout is converted, to shards after that.
         memory: Where the call is asked to put its results; None where TTNN chooses, as a sharded convolution does.
-        settings: The call's own settings by TTNN's names, such as ``act_block_h_override``; values are those of a case.
+        settings: The call's own settings by TTNN's names, such as ``conv_config``, in the form of a case's; see ``frozen``.
         after: Where the results are moved once the call has returned; None: they stay.
         spills: Positions of operands, read again later, that are moved to DRAM after the call.
         compact: Whether all tensors in L1 are moved together before the call (``ttnn.reallocate``).
@@ -70,8 +70,31 @@ class StepChoice:
     def move_of(self, position: int) -> MemoryConfig | None:
         return dict(self.moves).get(position)
 
+    @property
+    def settings_of_case(self) -> dict[str, Any]:
+        return {name: thawed(value) for name, value in self.settings}
+
     def with_compaction(self) -> StepChoice:
         return replace(self, compact=True)
+
+
+def frozen(value: Any) -> Any:
+    """Returns a setting of a case (JSON) as a value that can be a key: mappings and lists as tuples.
+
+    >>> thawed(frozen({"type": "Conv2dConfig", "core_grid": [8, 8]}))
+    {'type': 'Conv2dConfig', 'core_grid': [8, 8]}
+    """
+    if isinstance(value, Mapping):
+        return ("{", *((key, frozen(item)) for key, item in value.items()))
+    return ("[", *map(frozen, value)) if isinstance(value, list) else value
+
+
+def thawed(value: Any) -> Any:
+    """Returns the setting that ``frozen`` made a key of."""
+    if not isinstance(value, tuple):
+        return value
+    kind, *items = value
+    return {key: thawed(item) for key, item in items} if kind == "{" else [thawed(item) for item in items]
 
 
 IN_DRAM = StepChoice()  # as the policies port and eager call every step

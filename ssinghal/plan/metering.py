@@ -1,0 +1,192 @@
+"""Measures the TTNN calls of a step: what they move through DRAM, and the most memory that is in use while they run.
+
+The calls pass through a ``CallMeter`` in the place of ``ttnn``. Peaks come from TTNN's own graph of each call, which has every
+buffer that is allocated within it and the program buffers of every program that is built; what was allocated before the call
+comes from the allocator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from ssinghal.core.memory_config import BufferType
+from ssinghal.device.session import Session
+from ssinghal.plan.memory_audit import KINDS, stored_spec
+from ssinghal.plan.placement import Traffic
+from ssinghal.tracker.arguments import ArgumentWriter
+from ssinghal.tracker.events import Event, EventReader
+from ssinghal.tracker.shadow import nodes_without_dispatch
+
+# Programs that change where a tensor is and not its elements, by TTNN's names.
+RESHARDS = frozenset(
+    f"{name}DeviceOperation"
+    for name in ("InterleavedToSharded", "ShardedToInterleaved", "Reshard", "InterleavedToShardedPartial")
+)
+_LAYOUT_CHANGES = frozenset({"ttnn.to_layout", "ttnn.tilize", "ttnn.untilize"})
+
+
+@dataclass
+class StepMeter:
+    """What calls did. Peaks are bytes per bank, with all that was allocated before.
+
+    ``l1_peak_bytes``: tensors and program buffers together. ``unknown``: programs whose buffers TTNN did not report.
+    """
+
+    traffic: Traffic = field(default_factory=Traffic)
+    l1_peak_bytes: int = 0
+    program_bytes: int = 0
+    peaks: dict[BufferType, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+    calls: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A device tensor as an operand or result: its buffer, the bytes of all its pages, and those that each bank books."""
+
+    place: tuple[BufferType, int]
+    total_bytes: int
+    booked_bytes: int
+
+    @property
+    def in_dram(self) -> bool:
+        return self.place[0] is BufferType.DRAM
+
+
+class CallMeter:
+    """Counts the calls that are made through ``ttnn``. It must see all calls of a device from the first one on.
+
+    ``module``: passed the calls, if they are recorded on their way to TTNN.
+    """
+
+    def __init__(self, session: Session, module: Any = None) -> None:
+        self.session, self.module = session, module or session.ttnn
+        self.step = StepMeter()
+        board = session.board
+        banks = {kind.value: board.region(kind).num_banks for kind in KINDS}
+        self._reader = EventReader(banks, board.granule_bytes, session.facts.l1_base_bytes)
+
+    @property
+    def ttnn(self) -> Any:
+        """The namespace whose calls are counted."""
+        return _Namespace(self, self.module, "ttnn")
+
+    def start(self) -> StepMeter:
+        """Starts to count anew; returns the meter of the calls that follow."""
+        self.step = StepMeter()
+        return self.step
+
+    def call(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Makes a call and counts it; one that takes and makes no tensor is passed on."""
+        operands = list(self._tensors((*args, *kwargs.values())))
+        if not operands and "device" not in kwargs:
+            return function(*args, **kwargs)
+        seen = [self._seen(tensor) for tensor in operands]
+        before = self.session.allocated_bytes()
+        returned: list[Any] = []
+        written = ArgumentWriter(self.session.ttnn, self.session.device).written(args, kwargs)
+        nodes = self.session.capture_running(lambda: returned.append(function(*args, **kwargs)))
+        results = [self._seen(tensor) for tensor in self._tensors(returned)]
+        events = self._events(
+            nodes, {seen.place[1] for seen in results}, json.dumps(written), partial(function, *args, **kwargs)
+        )
+        self._note_peaks({kind: before.get(kind, 0) for kind in KINDS}, seen, events)
+        self._note_traffic(name, seen, results, nodes)
+        return returned[0]
+
+    def _events(
+        self, nodes: Sequence[Mapping[str, Any]], results: Collection[int], written: str, call: Callable[[], Any]
+    ) -> list[Event]:
+        """Returns the events of a call. ``results``: the addresses of its results.
+
+        TTNN's graph of a call leaves out the program buffers of some kernels, which are in that of the same call without
+        dispatch: it is repeated so where it freed nothing.
+        """
+        events = self._reader.events(nodes, lambda: written)
+        keeps_all = all(kind == "p" or (kind == "+" and values[1] in results) for kind, *values in events)
+        if self._reader.unknown and keeps_all:
+            self._reader.learn(nodes_without_dispatch(self.session.graph, call), lambda: written)
+        return events
+
+    def _tensors(self, value: Any) -> Iterator[Any]:
+        """Yields the tensors on the device in a value; one that was freed has no buffer."""
+        if isinstance(value, self.session.ttnn.Tensor):
+            if value.storage_type() == self.session.ttnn.StorageType.DEVICE and value.is_allocated():
+                yield value
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                yield from self._tensors(item)
+
+    def _seen(self, tensor: Any) -> _Seen:
+        spec, board = stored_spec(self.session, tensor), self.session.board
+        place = spec.memory.buffer, int(tensor.buffer_address())
+        return _Seen(place, spec.allocated_bytes(board), spec.booked_bytes_per_bank(board))
+
+    def _note_peaks(self, live: dict[BufferType, int], operands: Iterable[_Seen], events: Iterable[Event]) -> None:
+        """``live``: what was allocated before."""
+        step = self.step
+        sizes = {seen.place: seen.booked_bytes for seen in operands}
+        for event in events:
+            if event[0] == "p":
+                size = int(event[2] or 0)
+                if event[3] == "unknown":
+                    step.unknown.append(str(event[1]))
+                step.program_bytes = max(step.program_bytes, size)
+                step.l1_peak_bytes = max(step.l1_peak_bytes, live[BufferType.L1] + size)
+                continue
+            kind = BufferType(event[1])
+            if event[0] == "+":
+                sizes[kind, event[2]] = event[3]
+                live[kind] += event[3]
+                step.peaks[kind] = max(step.peaks[kind], live[kind])
+            else:
+                live[kind] -= sizes.pop((kind, event[2]), 0)
+        step.l1_peak_bytes = max(step.l1_peak_bytes, step.peaks[BufferType.L1])
+
+    def _note_traffic(
+        self, name: str, operands: Sequence[_Seen], results: Sequence[_Seen], nodes: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self.step.calls.append(name)
+        there = {seen.place: seen for seen in operands}
+        made = {seen.place: seen for seen in results if seen.place not in there}
+        if results and not made:
+            return  # a view of an operand
+        dram_bytes = sum(seen.total_bytes for seen in (*there.values(), *made.values()) if seen.in_dram)
+        moved = list(_resharded(nodes))
+        from_dram = bool(operands) and operands[0].in_dram
+        changes = len(moved) + (name in _LAYOUT_CHANGES)
+        self.step.traffic += Traffic(dram_bytes, 0 if from_dram else sum(moved), changes)
+
+
+def _resharded(nodes: Iterable[Mapping[str, Any]]) -> Iterator[int]:
+    """Yields, for each program that only moves a tensor, the bytes that it writes to L1: 0 where it writes to DRAM."""
+    functions: list[str] = []
+    for node in nodes:
+        kind, params = node["node_type"], node["params"] or {}
+        if kind == "function_start":
+            functions.append(str(params["name"]))
+        elif kind == "function_end":
+            functions = functions[:-1]
+        elif kind == "buffer_allocate" and functions and RESHARDS & set(functions[-2:]):
+            yield int(params["size"]) if int(params["buffer_type"]) == 1 else 0
+
+
+class _Namespace:
+    """TTNN, or a module of it, whose functions are counted when they are called."""
+
+    def __init__(self, meter: CallMeter, module: Any, path: str) -> None:
+        self._meter, self._module, self._path = meter, module, path
+
+    def __getattr__(self, name: str) -> Any:
+        value, path = getattr(self._module, name), f"{self._path}.{name}"
+        if isinstance(value, ModuleType) or type(value).__name__ == "_Namespace":
+            return _Namespace(self._meter, value, path)
+        if isinstance(value, (type, Enum)) or not callable(value) or type(value).__name__ == "_Class":
+            return value
+        return lambda *args, **kwargs: self._meter.call(path, value, args, kwargs)
