@@ -21,6 +21,7 @@ from ssinghal.plan.policy import POLICIES, WEIGHTS, PortingPolicy, Rewrite, find
 
 TIMEOUT_S = 600.0
 BOTH = "both"
+BOTH_POLICIES = ("port", "eager")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class PlanRequest:
 
     def policies(self) -> list[PortingPolicy]:
         return [
-            find_policy(name, self.rewrites, self.weights) for name in (POLICIES if self.policy == BOTH else (self.policy,))
+            find_policy(name, self.rewrites, self.weights)
+            for name in (BOTH_POLICIES if self.policy == BOTH else (self.policy,))
         ]
 
 

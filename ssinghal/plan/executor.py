@@ -25,7 +25,7 @@ from ssinghal.plan.layout_ops import HeldTensor, LayoutOps
 from ssinghal.plan.lowering import PlannedCall, PlannedStep, planned_steps
 from ssinghal.plan.memory_audit import AuditError, MemoryAudit, stored_spec
 from ssinghal.plan.metering import CallMeter, StepMeter
-from ssinghal.plan.placement import IN_DRAM, Choices, StepChoice
+from ssinghal.plan.placement import DRAM, IN_DRAM, Choices, Form, StepChoice
 from ssinghal.plan.policy import Lifetime, PortingPolicy
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split, StandIn, StepUse
 from ssinghal.plan.rules.base import Work
@@ -80,6 +80,19 @@ def _empty_result(task: PlanTask, board: str, ttnn: str, mode: str) -> PlanResul
         hashlib.sha256(trace_text(task.trace).encode()).hexdigest(), task.l1_small_bytes, Status.ERROR,
         total_steps=len(task.trace.steps),
     )  # fmt: skip
+
+
+def placed_form(value: Value, floats: str, policy: PortingPolicy) -> Form:
+    """Returns an input as a port places it in DRAM: maps channels-last in rows, everything else in torch's order in tiles.
+
+    ``floats``: the dtype of those that TTNN lacks.
+    """
+    dtype = PLACED_DTYPES.get(value.dtype, DType(floats))
+    if policy.lazy_views and len(value.shape) == 4:
+        n, c, *rest = value.shape
+        rows = (1, 1, n * math.prod(rest), c)
+        return Form(DRAM, rows, dtype, Layout.ROW_MAJOR, AxisLayout.plain(value.shape, (0, 2, 3, 1)))
+    return Form(DRAM, value.shape or (1,), dtype, Layout.TILE, AxisLayout.plain(value.shape))
 
 
 class _StepOutcome(NamedTuple):
@@ -214,13 +227,8 @@ class _PlanExecution:
         return CallFailure(-1, "", name, self.ops.doing, shapes, (), verdict, alive, split)
 
     def _placed(self, value: Value) -> HeldTensor:
-        """Places an input as a port does: maps channels-last in rows, everything else in torch's order in tiles."""
-        dtype = PLACED_DTYPES.get(value.dtype, DType(self.trace.dtype))
-        n, c, *rest = (*value.shape, 1, 1)[:4] if len(value.shape) == 4 else (1, 1)
-        if self.policy.lazy_views and len(value.shape) == 4:
-            spec = TensorSpec((1, 1, n * math.prod(rest), c), dtype, Layout.ROW_MAJOR)
-            return HeldTensor(self.session.empty(spec), AxisLayout.plain(value.shape, (0, 2, 3, 1)))
-        return HeldTensor(self.session.empty(TensorSpec(value.shape or (1,), dtype)), AxisLayout.plain(value.shape))
+        form = placed_form(value, self.trace.dtype, self.policy)
+        return HeldTensor(self.session.empty(form.spec), form.axes)
 
     # Steps ----------------------------------------------------------------------------------------------------------------
 

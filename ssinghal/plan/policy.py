@@ -15,6 +15,7 @@ from ssinghal.errors import InvalidCase, unknown
 
 WEIGHTS = (DType.BFLOAT8_B, DType.BFLOAT4_B)  # dtypes that a policy may give to weights
 VERSION = 2  # of the policies; it changes with every change that moves bytes
+L1_VERSION = 1  # of the policy l1, also with every change of the candidates or the search
 
 
 class Lifetime(TextEnum):
@@ -43,7 +44,8 @@ class PortingPolicy:
     stay channels-last; else every result is brought to torch's order. ``fold_batch_norm``: into the convolution before it.
     ``replace_on_conversion``: a converted tensor replaces the original; else both exist during the call.
     ``transposed_matmul``: matmul transposes an operand by itself. ``weights``: the dtype of the weights of convolutions over
-    rows and maps, linear layers and products, None for the model's; all else that is resident keeps the model's.
+    rows and maps, linear layers and products, None for the model's; all else that is resident keeps the model's. ``in_l1``:
+    activations are placed in L1 where that moves fewer bytes through DRAM, see ``plan.placing``; else all are in DRAM.
     """
 
     name: str
@@ -55,6 +57,7 @@ class PortingPolicy:
     rewrites: tuple[Rewrite, ...] = ()
     weights: DType | None = None
     version: int = VERSION
+    in_l1: bool = False
 
     def __str__(self) -> str:
         weights = [f"weights={self.weights}"] if self.weights is not None else []
@@ -75,6 +78,7 @@ class PortingPolicy:
 
 POLICIES: Mapping[str, PortingPolicy] = {
     "port": PortingPolicy("port", True, Lifetime.LAST_USE, True, True, True),
+    "l1": PortingPolicy("l1", True, Lifetime.LAST_USE, True, True, True, version=L1_VERSION, in_l1=True),
     "eager": PortingPolicy("eager", False, Lifetime.PYTHON, False, False, False),
 }
 
