@@ -17,7 +17,7 @@ from ssinghal.core.tensors import Shape
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.input_sizes import GOALS, STRIDE
-from ssinghal.plan.policy import POLICIES, WEIGHTS, PortingPolicy, Rewrite, find_policy
+from ssinghal.plan.policy import WEIGHTS, PortingPolicy, Rewrite, find_policy
 
 TIMEOUT_S = 600.0
 BOTH = "both"
