@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -124,3 +126,21 @@ def test_profile_a_cell():
     ]
     assert lines[5] == "4 calls of TTNN"
     assert lines[-1].startswith("0 B between the buffers recorded and the allocator's own view, in 16 checks")
+
+
+@pytest.mark.virtual_device
+def test_the_model_of_an_example_is_planned_without_stand_ins(tmp_path):
+    """VGG-19 has 16 convolutions, each of four steps up two and a transposed one, and the head is one; four pools, as the map
+    of 16 x 16 is not pooled."""
+    pytest.importorskip("torchvision")
+    paths = os.pathsep.join([str(ROOT / "examples" / "models"), str(ROOT)])
+    words = ["plan", "vgg_unet:vgg_unet", "--input", "1,3,256,256", "--board", "n150", "--json"]
+    command = [sys.executable, "-m", "ssinghal", *words]
+    environ = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    (plan,) = (found["plan"] for found in json.loads(done.stdout))
+    assert (plan["status"], plan["stand_ins"]) == ("fits", [])
+    counts = Counter(step["operator"] for step in plan["steps"])
+    assert (counts["convolution"], counts["conv_transpose2d"]) == (16 + 4 * 2 + 1, 4)
+    assert (counts["max_pool2d"], counts["cat"], counts["sigmoid"]) == (4, 4, 1)
