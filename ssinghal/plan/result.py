@@ -9,6 +9,7 @@ from typing import Any
 from ssinghal.core.json_values import plain
 from ssinghal.core.record import Status, Verdict
 from ssinghal.core.tensors import Shape
+from ssinghal.plan.placed_result import PlacementReport
 
 SCHEMA = 1
 
@@ -53,7 +54,8 @@ class StepUse:
     ``dram_bytes``: after the step, before anything is freed. ``dram_peak_bytes``: the most within it. The same for the tensors
     in L1, without program buffers. ``cache_bytes``: kept by the program cache. ``l1_total_peak_bytes``: the most within it of
     tensors and program buffers together. ``program_bytes``: the largest program buffers. ``dram_moved_bytes``: over all banks,
-    read from and written to DRAM by its calls; ``resharded_bytes`` and ``layout_changes``: see ``placing.model.Traffic``.
+    read from and written to DRAM by its calls; of it, the model's own: ``weights_read_bytes``, ``inputs_read_bytes`` and
+    ``results_written_bytes``. ``resharded_bytes`` and ``layout_changes``: see ``placement.Traffic``.
     """
 
     number: int
@@ -71,6 +73,9 @@ class StepUse:
     dram_moved_bytes: int = 0
     resharded_bytes: int = 0
     layout_changes: int = 0
+    weights_read_bytes: int = 0
+    inputs_read_bytes: int = 0
+    results_written_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class PlanResult:
 
     ``peak``: of DRAM, per bank, at ``peak_step`` (-1: before the first). ``steps_sha256``: over the bytes allocated after each
     step. ``checked``: how often the computed sum of all live tensors was compared with the allocator; a difference makes the
-    status ERROR.
+    status ERROR. ``placement``: of the policy ``l1``, None under others.
     """
 
     model: str
@@ -151,6 +156,7 @@ class PlanResult:
     total_steps: int = 0
     duration_s: float = 0.0
     notes: tuple[str, ...] = ()
+    placement: PlacementReport | None = None
 
     @property
     def peak_share(self) -> float:
