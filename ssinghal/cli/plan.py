@@ -68,7 +68,9 @@ plan_options = collected(
     click.argument("model"),
     options.input_shape,
     options.boards(DEFAULT_BOARD),
-    click.option("--policy", default="port", metavar="NAME|FILE", help="port, eager, both, or a YAML file."),
+    click.option(
+        "--policy", default="port", metavar="NAME|FILE", help="port, l1, eager, both (port and eager), or a YAML file."
+    ),
     click.option(
         "--rewrite", "rewrites", multiple=True, metavar="NAME", help=f"Also apply this (repeatable): {', '.join(Rewrite)}."
     ),

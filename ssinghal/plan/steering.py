@@ -13,7 +13,7 @@ from typing import Any
 from ssinghal.core.memory_config import BufferType, MemoryConfig, MemoryRequest, Orientation, Sharding, ShardKind
 from ssinghal.core.parsing import size_in_bytes
 from ssinghal.core.sharding import memory_request
-from ssinghal.errors import InvalidCase
+from ssinghal.errors import InvalidCase, unknown
 
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) *%", re.ASCII)
 _COUNT = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -103,7 +103,9 @@ class Pin:
         kinds = {str(kind): kind for kind in KINDS}
         if self.where in kinds:
             return MemoryRequest(BufferType.L1, Sharding(kinds[self.where]))
-        return memory_request(self.where, "memory")
+        if self.where.partition(":")[0] not in (BufferType.DRAM, BufferType.L1):
+            raise InvalidCase(unknown("place", self.where, (*kinds, "l1", "dram", "l1:block@8x8")))
+        return memory_request(self.where)
 
     def matches(self, module: str) -> bool:
         return fnmatchcase(module, self.modules)
