@@ -1,12 +1,201 @@
-"""Chooses the placements of a model's values with the least traffic."""
+"""Chooses the placements of a model's values with the least traffic: dynamic programming over the steps of its graph.
+
+A state after a step is how each live value is held: its form, and whether it shares a buffer in L1. Nothing else decides what
+later steps cost and whether they fit, so of all ways that lead to a state the cheapest one alone is followed. Along a chain
+there are as few states as ways to hold one value, and the result is exact. Where branches and residuals are live together the
+states multiply: then a *beam* is followed, and the result is as good as the beam is wide.
+
+The cheapest states alone would be a short-sighted beam: what holds values in DRAM costs more now, what holds much in L1 may not
+fit later. It therefore keeps, beside the cheapest states,
+
+* of those on the front of (cost, L1 bytes), where none is both cheaper and smaller, some from end to end;
+* the cheapest for each way in which the next step's operands are held, which is all that this step's outcome depends on;
+* the state of the policy ``port``, as long as each call in DRAM fits, so that the result is never worse than ``port``.
+
+**Spills.** A value that a step reads and a later one reads again may be spilled after the first even if no candidate does so.
+That pays only where the L1 that it takes is missed, so the first pass adds no spills. Steps at which an option did not fit
+then allow those of all values that are live across them, and the search is repeated until no such step is new.
+
+**Bound.** Placements that were not found either pass through states that were followed, and cost no less than the result, or
+through a state that was cut. They cost at least as much as that state, and the bytes that all later steps move in any case
+(``StepNode.least_bytes``). The least of these is the bound. Spills that the search does not add (see above) are no candidates.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ssinghal.core.tensors import Board
+from ssinghal.plan.placement import Form
+from ssinghal.plan.placing.answers import found, no_placement
+from ssinghal.plan.placing.found import Cost
 from ssinghal.plan.placing.found import Found as Found
 from ssinghal.plan.placing.found import LiveForm as LiveForm
 from ssinghal.plan.placing.found import NoPlacement as NoPlacement
 from ssinghal.plan.placing.found import PlacedStep as PlacedStep
 from ssinghal.plan.placing.found import Rejected as Rejected
+from ssinghal.plan.placing.frontier import State, followed
 from ssinghal.plan.placing.graph import Calls as Calls
 from ssinghal.plan.placing.graph import Limits as Limits
 from ssinghal.plan.placing.graph import StepNode as StepNode
+from ssinghal.plan.placing.menus import Menus
+from ssinghal.plan.placing.options import applied
+from ssinghal.plan.placing.state import Key, LiveStep, Slots, around, live_steps
+
+DEFAULT_BEAM = 64
+MAX_PASSES = 4
+
+
+def search(
+    nodes: Sequence[StepNode],
+    inputs: Mapping[int, Form],
+    calls: Calls,
+    board: Board,
+    limits: Limits,
+    *,
+    beam: int = DEFAULT_BEAM,
+) -> Found | NoPlacement:
+    """Returns the cheapest choice for each step such that every step fits, by ``Traffic.cost``; of equally cheap ones the one
+    that leaves less in L1 at the end. The order in which choices are proposed does not matter.
+
+    Args:
+        nodes: The steps in the order of the trace.
+        inputs: How the model's inputs are held before the first step, each in a buffer of its own.
+        calls: Proposes choices and tries them.
+        board: Whose allocator books the bytes.
+        limits: What L1 may hold at each step.
+        beam: How many of the cheapest states are followed after each step, at least 1; others come on top, at most as many.
+
+    Returns:
+        The placements, or the step at which all ways end.
+
+    Raises:
+        ValueError: A step reads a value that no step before it creates.
+    """
+    return _Search(nodes, inputs, calls, board, limits, max(1, beam)).result()
+
+
+class _Search:
+    """A search, pass by pass. ``missed``: steps at which an option did not fit beside other values in some state."""
+
+    def __init__(
+        self,
+        nodes: Sequence[StepNode],
+        inputs: Mapping[int, Form],
+        calls: Calls,
+        board: Board,
+        limits: Limits,
+        beam: int,
+    ) -> None:
+        self.limits, self.beam = limits, beam
+        self.slots = Slots(board)
+        self.steps = live_steps(nodes, inputs)
+        self.menus = Menus(self.steps, self.slots, calls, limits)
+        self.missed: set[int] = set()
+        held = tuple(self.slots.slot(inputs[value]) for value in sorted(inputs))
+        self.start = State(0, 0, sum(self.slots.buffer_bytes[slot] for slot in held), held)
+        self.least_after = [0, *accumulate(node.least_bytes for node in reversed(nodes))][::-1]
+
+    def result(self) -> Found | NoPlacement:
+        passes: list[_Pass] = []
+        spillable = self._spillable()
+        while True:
+            done = self._pass(spillable)
+            passes.append(done)
+            allowed = self._spillable()
+            settled = allowed == spillable
+            if settled or (done.cut is not None and len(passes) >= MAX_PASSES):
+                break
+            spillable = allowed
+        exact = settled and done.cut is None
+        complete = [x.states[0] for x in passes if x.stopped_at is None]
+        if complete:
+            best = min(complete, key=lambda state: state.cost)
+            bound = best.cost if done.cut is None else min(best.cost, done.cut)
+            return found(self.menus, best, exact=exact, states=sum(x.reached for x in passes), bound=bound)
+        furthest = max(passes, key=lambda x: x.stopped_at or 0)
+        return no_placement(self.menus, self.steps[furthest.stopped_at or 0], furthest.states, exact=exact)
+
+    def _pass(self, spillable: Sequence[frozenset[int]]) -> _Pass:
+        """Follows states from the first step to the last. ``spillable``: by step, operands that may be spilled beyond what is
+        proposed."""
+        states = [self.start]
+        port: Key | None = self.start.key
+        done = _Pass(states)
+        for step, may_spill in zip(self.steps, spillable, strict=True):
+            reached, port = self._step(step, states, port, may_spill)
+            done.reached += len(reached)
+            if not reached:
+                done.states, done.stopped_at = states, step.index
+                return done
+            following = self.steps[step.index + 1].operand_entries if step.index + 1 < len(self.steps) else ()
+            states, cut = followed(reached, self.beam, following, port)
+            if cut is not None:
+                least = (cut.moved_bytes + self.least_after[step.index + 1], cut.changes)
+                done.cut = least if done.cut is None else min(done.cut, least)
+        done.states = states
+        return done
+
+    def _step(
+        self, step: LiveStep, states: Sequence[State], port: Key | None, may_spill: frozenset[int]
+    ) -> tuple[list[State], Key | None]:
+        """Returns the states that a step leads to, and which of them is the one of the policy ``port``."""
+        limit = self.limits.at(step.node.number)
+        beside = [around(step, self.slots, state.key, state.l1_bytes) for state in states]
+        menus = self.menus.at(step, (x.operands for x in beside), may_spill)
+        best: dict[Key, State] = {}
+        port_after: Key | None = None
+        for state, rest in zip(states, beside, strict=True):
+            moved, changes, _, key_before, peak_before, *_ = state
+            menu = menus[rest.operands]
+            for x in menu.open:
+                key, l1_bytes, added = applied(rest, x)
+                others = rest.others_bytes + added
+                peak = x.peak + others
+                if peak > limit:
+                    self.missed.add(step.index)
+                    continue
+                peak = max(peak, peak_before)
+                cost = (moved + x.cost[0], changes + x.cost[1])
+                known = best.get(key)
+                if known is None or (*cost, peak) < (known.moved_bytes, known.changes, known.peak_bytes):
+                    best[key] = State(*cost, l1_bytes, key, peak, state, x, others)
+            if key_before == port and menu.in_dram is not None and menu.in_dram.possible:
+                port_after = applied(rest, menu.in_dram)[0]
+        return list(best.values()), port_after if port_after in best else None
+
+    def _spillable(self) -> list[frozenset[int]]:
+        """Returns for each step the operands that are live across a step at which L1 was missed.
+
+        At the step that reads the value next, an option that does not fit alone counts too: the value is part of it.
+        """
+        missed = sorted(self.missed)
+        next_read: dict[int, int] = {}
+        spillable: list[frozenset[int]] = []
+        for step in reversed(self.steps):
+            allowed = set()
+            for i in step.survivors:
+                end = next_read.get(step.operands[i], len(self.steps))
+                between = bisect_left(missed, end) > bisect_right(missed, step.index)
+                if between or end in self.missed or end in self.menus.exceeded:
+                    allowed.add(i)
+            spillable.append(frozenset(allowed))
+            next_read.update(dict.fromkeys(step.operands, step.index))
+        return spillable[::-1]
+
+
+@dataclass
+class _Pass:
+    """What a pass came to.
+
+    ``states``: after the last step, cheapest first, or before the step ``stopped_at``, which none could take. ``reached``: how
+    many states there were in all. ``cut``: the least that placements beyond the beam can cost.
+    """
+
+    states: list[State]
+    stopped_at: int | None = None
+    reached: int = 0
+    cut: Cost | None = None

@@ -1,0 +1,85 @@
+"""The search against every sequence of choices, tried one by one."""
+
+import random
+
+import pytest
+
+from ssinghal.plan.placing.search import Found, Limits, NoPlacement, search
+from tests.plan.placing.exhaustive import Exhaustive
+from tests.plan.placing.worlds import BOARD, UNIT, Arithmetic, Wild, form, infos_of, random_graph
+
+WIDE = 10**6
+
+
+def arithmetic(seed):
+    """A graph whose calls cost what bytes cost; limits from loose to tight."""
+    rng = random.Random(seed)
+    graph = random_graph(rng, rng.randint(2, 6))
+    infos, units = infos_of(rng, graph)
+    limits = Limits(
+        rng.randint(3, 12) * UNIT,
+        rng.choice((0, UNIT)),
+        {rng.randrange(len(graph)): UNIT} if rng.random() < 0.3 else {},
+        frozenset({rng.randrange(len(graph))}) if rng.random() < 0.2 else frozenset(),
+    )
+    memories = (("height", "l1", "dram"), ("l1", "dram"))[len(graph) > 4]
+    from ssinghal.plan.placement import DRAM, L1
+
+    calls = Arithmetic(infos, memories=tuple({"l1": L1, "dram": DRAM, "height": "height"}[m] for m in memories))
+    return graph, {0: form(units)}, calls, limits
+
+
+def wild(seed):
+    """A graph whose calls cost anything; without sense, but exact all the same."""
+    rng = random.Random(seed)
+    steps = rng.randint(2, 8)
+    graph = random_graph(rng, steps)
+    calls = Wild(seed, {2: 6, 3: 6, 4: 6, 5: 5, 6: 4, 7: 3, 8: 3}[steps])
+    limits = Limits(
+        rng.randint(4, 14) * UNIT, rng.choice((0, 2 * UNIT)), {1: UNIT} if rng.random() < 0.3 else {}, frozenset({0})
+    )
+    return graph, {0: calls.a_form(rng)}, calls, limits
+
+
+def compare(graph, inputs, calls, limits, spills):
+    best = Exhaustive(graph, calls, BOARD, limits, spills).run(inputs)
+    result = search(graph, inputs, calls, BOARD, limits, beam=WIDE)
+    if best.cost is None:
+        assert isinstance(result, NoPlacement)
+        assert result.exact
+        assert result.number == graph[best.furthest].number
+    else:
+        assert isinstance(result, Found), str(result)
+        assert result.exact
+        assert result.cost == best.cost == result.bound
+    return best, result
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_same_optimum_where_calls_cost_what_bytes_cost(seed):
+    compare(*arithmetic(seed), spills=True)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_same_optimum_where_calls_cost_anything(seed):
+    compare(*wild(seed), spills=False)
+
+
+@pytest.mark.parametrize("make", [arithmetic, wild])
+def test_a_narrow_beam_states_a_bound_that_holds(make):
+    cut = 0
+    for seed in range(60):
+        graph, inputs, calls, limits = make(seed)
+        best = search(graph, inputs, calls, BOARD, limits, beam=WIDE)
+        for beam in (1, 2, 3, 4):
+            result = search(graph, inputs, calls, BOARD, limits, beam=beam)
+            if isinstance(best, NoPlacement):
+                assert isinstance(result, NoPlacement)
+                assert result.number <= best.number
+            elif isinstance(result, Found):
+                assert result.bound <= best.cost <= result.cost
+                assert not result.exact or result.bound == best.cost == result.cost
+                cut += not result.exact
+            else:
+                assert not result.exact
+    assert cut >= 20
