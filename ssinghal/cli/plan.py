@@ -17,7 +17,7 @@ from ssinghal.core.tensors import Shape
 from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.input_sizes import GOALS, STRIDE
-from ssinghal.plan.policy import WEIGHTS, PortingPolicy, Rewrite, find_policy
+from ssinghal.plan.policy import ACTIVATIONS, WEIGHTS, PortingPolicy, Rewrite, find_policy
 
 TIMEOUT_S = 600.0
 BOTH = "both"
@@ -37,6 +37,9 @@ class PlanRequest:
     policy: str
     rewrites: tuple[str, ...]
     weights: str | None
+    activations: str | None
+    headroom: str | None
+    pins: tuple[str, ...]
     allow_stand_ins: bool
     l1_small: int | None
     as_json: bool
@@ -45,9 +48,17 @@ class PlanRequest:
     timeout: float
 
     def policies(self) -> list[PortingPolicy]:
+        names = BOTH_POLICIES if self.policy == BOTH else (self.policy,)
         return [
-            find_policy(name, self.rewrites, self.weights)
-            for name in (BOTH_POLICIES if self.policy == BOTH else (self.policy,))
+            find_policy(
+                name,
+                self.rewrites,
+                self.weights,
+                activations=self.activations,
+                headroom=self.headroom,
+                pins=self.pins,
+            )
+            for name in names
         ]
 
 
@@ -57,11 +68,26 @@ plan_options = collected(
     click.argument("model"),
     options.input_shape,
     options.boards(DEFAULT_BOARD),
-    click.option("--policy", default="port", metavar="NAME|FILE", help="port, eager, both, or a YAML file."),
+    click.option(
+        "--policy", default="port", metavar="NAME|FILE", help="port, l1, eager, both (port and eager), or a YAML file."
+    ),
     click.option(
         "--rewrite", "rewrites", multiple=True, metavar="NAME", help=f"Also apply this (repeatable): {', '.join(Rewrite)}."
     ),
     click.option("--weights", metavar="DTYPE", help=f"Dtype of weights instead of the model's: {', '.join(WEIGHTS)}."),
+    click.option(
+        "--activations",
+        metavar="DTYPE",
+        help=f"Dtype of activations in tiles instead of the model's: {', '.join(ACTIVATIONS)}.",
+    ),
+    click.option("--headroom", metavar="SIZE", help="Policy l1: what stays free of each core's L1: 10%, or bytes."),
+    click.option(
+        "--pin",
+        "pins",
+        multiple=True,
+        metavar="MODULES=WHERE",
+        help="Policy l1: where results of modules are (repeatable): 'layer1.*=height', block, width, l1, dram, l1:block@8x8.",
+    ),
     click.option(
         "--allow-stand-ins", is_flag=True, help="Decide although calls that TTNN lacks make up more than 1 % of the bytes."
     ),

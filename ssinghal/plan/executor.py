@@ -122,6 +122,7 @@ class _PlanExecution:
         for number, step in last.items():
             if not task.trace.values[number].is_resident:
                 self._dying.setdefault(step, []).append(number)
+        self._result_storages = {task.trace.values[number].storage for number in task.trace.results}
         self._makers: dict[int, str] = {}  # value -> the operator that makes it
         self._weights_padding = 0
         self._hash = hashlib.sha256()
@@ -209,7 +210,18 @@ class _PlanExecution:
             return False
         self._keep_weights()
         self._update_peak(self.audit.check("weights and inputs", self._tensors())[BufferType.DRAM], -1)
+        self._name_buffers()
         return True
+
+    def _name_buffers(self) -> None:
+        """Lets the meter know which buffers are the model's own."""
+        if self.meter is not None:
+            weights = (tensor.buffer_address() for tensor in self.residents.tensors.values())
+            inputs = (x.tensor.buffer_address() for x in self.store.values())
+            self.meter.owned = {
+                **{int(address): ValueKind.WEIGHT for address in weights},
+                **{int(address): ValueKind.INPUT for address in inputs},
+            }
 
     def _keep_weights(self) -> None:
         """Counts the weights that were placed."""
@@ -249,12 +261,22 @@ class _PlanExecution:
         peak = {kind: max(after[kind], meter.peaks[kind]) for kind in after}
         sizes = (after[dram], peak[dram], after[l1], peak[l1], after[small], self.audit.cached[dram])
         traffic = meter.traffic
-        moved = (traffic.dram_bytes, traffic.reshard_bytes, traffic.changes)
+        own = (meter.read[ValueKind.WEIGHT], meter.read[ValueKind.INPUT], self._results_written(planned, meter))
+        moved = (traffic.dram_bytes, traffic.reshard_bytes, traffic.changes, *own)
         programs = (max(peak[l1], meter.l1_peak_bytes), meter.program_bytes)
         self.uses.append(StepUse(planned.number, planned.operator, planned.step.at, status, *sizes, *programs, *moved))
         self._hash.update(repr((planned.number, status.value, *(after[kind] for kind in sorted(after)))).encode())
         if not self.failures:
             self._update_peak(peak[dram], planned.number)
+
+    def _results_written(self, planned: PlannedStep, meter: StepMeter) -> int:
+        """Returns the bytes of results of the model, or of what they are views of, that a step wrote to DRAM."""
+        values = self.trace.values
+        tensors = [
+            self.store[n].tensor for n in planned.results if n in self.store and values[n].storage in self._result_storages
+        ]
+        addresses = {int(tensor.buffer_address()) for tensor in tensors if tensor.is_allocated()}
+        return sum(size for address, size in meter.written.items() if address in addresses)
 
     def _outcome(self, planned: PlannedStep, dies: frozenset[int]) -> _StepOutcome:
         """Makes the call of a step; a call that fails, or that no operator makes, leaves stand-ins for its results."""

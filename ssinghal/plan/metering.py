@@ -8,6 +8,7 @@ comes from the allocator.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +16,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from ssinghal.capture.trace import ValueKind
 from ssinghal.core.memory_config import BufferType
 from ssinghal.device.session import Session
 from ssinghal.plan.memory_audit import KINDS, stored_spec
@@ -36,6 +38,8 @@ class StepMeter:
     """What calls did. Peaks are bytes per bank, with all that was allocated before.
 
     ``l1_peak_bytes``: tensors and program buffers together. ``unknown``: programs whose buffers TTNN did not report.
+    ``read``: bytes that were read from the model's own buffers in DRAM, by kind. ``written``: bytes of each buffer that was
+    written to DRAM, by address; both over all banks.
     """
 
     traffic: Traffic = field(default_factory=Traffic)
@@ -44,6 +48,8 @@ class StepMeter:
     peaks: dict[BufferType, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     calls: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    read: Counter[ValueKind] = field(default_factory=Counter)
+    written: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,12 +68,14 @@ class _Seen:
 class CallMeter:
     """Counts the calls that are made through ``ttnn``. It must see all calls of a device from the first one on.
 
-    ``module``: passed the calls, if they are recorded on their way to TTNN.
+    ``module``: passed the calls, if they are recorded on their way to TTNN. ``owned``: addresses in DRAM of the model's weights
+    and inputs; one that a result takes is no longer among them.
     """
 
     def __init__(self, session: Session, module: Any = None) -> None:
         self.session, self.module = session, module or session.ttnn
         self.step = StepMeter()
+        self.owned: dict[int, ValueKind] = {}
         board = session.board
         banks = {kind.value: board.region(kind).num_banks for kind in KINDS}
         self._reader = EventReader(banks, board.granule_bytes, session.facts.l1_base_bytes)
@@ -162,6 +170,16 @@ class CallMeter:
         from_dram = bool(operands) and operands[0].in_dram
         changes = len(moved) + (name in _LAYOUT_CHANGES)
         self.step.traffic += Traffic(dram_bytes, 0 if from_dram else sum(moved), changes)
+        self._note_owners(there.values(), made.values())
+
+    def _note_owners(self, read: Iterable[_Seen], written: Iterable[_Seen]) -> None:
+        for seen in read:
+            if seen.in_dram and seen.place[1] in self.owned:
+                self.step.read[self.owned[seen.place[1]]] += seen.total_bytes
+        for seen in written:
+            if seen.in_dram:
+                self.owned.pop(seen.place[1], None)
+                self.step.written[seen.place[1]] = seen.total_bytes
 
 
 def _resharded(nodes: Iterable[Mapping[str, Any]]) -> Iterator[int]:

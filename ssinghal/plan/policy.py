@@ -12,8 +12,10 @@ import yaml
 from ssinghal.core.parsing import dtype_named, one_of
 from ssinghal.core.tensors import DType, TextEnum
 from ssinghal.errors import InvalidCase, unknown
+from ssinghal.plan.steering import NO_HEADROOM, Headroom, Pin, pins_of_file
 
 WEIGHTS = (DType.BFLOAT8_B, DType.BFLOAT4_B)  # dtypes that a policy may give to weights
+ACTIVATIONS = (DType.BFLOAT16, DType.BFLOAT8_B)  # and to activations in tiles
 VERSION = 2  # of the policies; it changes with every change that moves bytes
 L1_VERSION = 1  # of the policy l1, also with every change of the candidates or the search
 
@@ -44,8 +46,11 @@ class PortingPolicy:
     stay channels-last; else every result is brought to torch's order. ``fold_batch_norm``: into the convolution before it.
     ``replace_on_conversion``: a converted tensor replaces the original; else both exist during the call.
     ``transposed_matmul``: matmul transposes an operand by itself. ``weights``: the dtype of the weights of convolutions over
-    rows and maps, linear layers and products, None for the model's; all else that is resident keeps the model's. ``in_l1``:
-    activations are placed in L1 where that moves fewer bytes through DRAM, see ``plan.placing``; else all are in DRAM.
+    rows and maps, linear layers and products, None for the model's; all else that is resident keeps the model's.
+    ``activations``: the dtype of activations in tiles, where calls take it; None for the model's. ``in_l1``: activations are
+    placed in L1 where that moves fewer bytes through DRAM, see ``plan.placing``; else all are in DRAM. ``headroom``: what then
+    stays free of each core's L1 at every step. ``pins``: where the results of some modules must be; of several that match, the
+    last one holds.
     """
 
     name: str
@@ -58,21 +63,29 @@ class PortingPolicy:
     weights: DType | None = None
     version: int = VERSION
     in_l1: bool = False
+    activations: DType | None = None
+    headroom: Headroom = NO_HEADROOM
+    pins: tuple[Pin, ...] = ()
 
     def __str__(self) -> str:
-        weights = [f"weights={self.weights}"] if self.weights is not None else []
-        return "+".join([f"{self.name} v{self.version}", *weights, *self.rewrites])
+        parts = [f"weights={self.weights}"] if self.weights is not None else []
+        parts += [f"activations={self.activations}"] if self.activations is not None else []
+        parts += [f"headroom={self.headroom}"] if self.headroom else []
+        return "+".join([f"{self.name} v{self.version}", *parts, *map(str, self.pins), *self.rewrites])
 
     def with_rewrite(self, rewrite: Rewrite) -> PortingPolicy:
         return replace(self, rewrites=(*self.rewrites, rewrite))
 
     def to_json(self) -> dict[str, Any]:
-        weights = self.weights.value if self.weights is not None else None
+        weights, activations = (dtype and dtype.value for dtype in (self.weights, self.activations))
         return {
             **asdict(self),
             "lifetime": self.lifetime.value,
             "rewrites": [r.value for r in self.rewrites],
             "weights": weights,
+            "activations": activations,
+            "headroom": str(self.headroom),
+            "pins": {pin.modules: pin.where for pin in self.pins},
         }
 
 
@@ -83,16 +96,37 @@ POLICIES: Mapping[str, PortingPolicy] = {
 }
 
 
-def find_policy(name: str, rewrites: tuple[str, ...] = (), weights: str | None = None) -> PortingPolicy:
-    """Returns ``port``, ``eager``, or the policy of a YAML file: ``base`` (one of these) and what differs from it.
+def find_policy(
+    name: str,
+    rewrites: tuple[str, ...] = (),
+    weights: str | None = None,
+    *,
+    activations: str | None = None,
+    headroom: str | None = None,
+    pins: tuple[str, ...] = (),
+) -> PortingPolicy:
+    """Returns ``port``, ``l1``, ``eager``, or the policy of a YAML file: ``base`` (one of these) and what differs from it.
+
+    The other arguments, as users write them, replace what the policy has; ``rewrites`` and ``pins`` are added.
 
     Raises:
-        InvalidCase: no such policy, rewrite, dtype of weights or file, or a file with other content.
+        InvalidCase: no such policy, rewrite, dtype or file, a file with other content, or a headroom or pins for a policy that
+            places nothing in L1.
     """
     policy = POLICIES[name] if name in POLICIES else _from_file(name)
     requested = tuple(one_of(Rewrite, "rewrite", text) for text in rewrites)
     policy = replace(policy, rewrites=tuple(dict.fromkeys((*policy.rewrites, *requested))))
-    return policy if weights is None else replace(policy, weights=dtype_named(weights, "--weights", WEIGHTS))
+    if weights is not None:
+        policy = replace(policy, weights=dtype_named(weights, "--weights", WEIGHTS))
+    if activations is not None:
+        policy = replace(policy, activations=dtype_named(activations, "--activations", ACTIVATIONS))
+    if headroom is not None:
+        policy = replace(policy, headroom=Headroom.of(headroom, "--headroom"))
+    policy = replace(policy, pins=(*policy.pins, *(Pin.of(text, "--pin") for text in pins)))
+    if not policy.in_l1 and (policy.headroom or policy.pins):
+        what = "a headroom" if policy.headroom else "a pin"
+        raise InvalidCase(f"{what} is for policy l1, or a YAML file with base: l1; policy {policy.name} places nothing in L1")
+    return policy
 
 
 def _from_file(name: str) -> PortingPolicy:
@@ -125,6 +159,12 @@ def _value(key: str, value: Any) -> Any:
         return one_of(Lifetime, key, value)
     if key == "weights":
         return dtype_named(value, key, WEIGHTS)
+    if key == "activations":
+        return dtype_named(value, key, ACTIVATIONS)
+    if key == "headroom":
+        return Headroom.of(value, key)
+    if key == "pins":
+        return pins_of_file(value)
     if key == "rewrites":
         if not isinstance(value, list):
             raise InvalidCase(f"rewrites: expected a list of {', '.join(Rewrite)}")
