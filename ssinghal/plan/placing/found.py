@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ssinghal.core.record import Verdict
+from ssinghal.core.record import DecidedBy, Verdict
 from ssinghal.plan.placement import Form, Outcome, StepChoice, Traffic
 
 Cost = tuple[int, int]  # of ``Traffic.cost``: bytes, then changes
@@ -116,6 +116,7 @@ class NoPlacement:
         live: The values that are live then; without a ``best``, in the cheapest state before the step.
         failures: Why TTNN rejected calls of this step: each message once.
         exact: Whether there are none among the candidates at all: the beam cut no state before.
+        pin: What the step's results are pinned to, as it was written; then all this is about calls that keep to it.
     """
 
     number: int
@@ -128,14 +129,17 @@ class NoPlacement:
     live: tuple[LiveForm, ...] = ()
     failures: tuple[Verdict, ...] = field(default=())
     exact: bool = True
+    pin: str = ""
 
     def __str__(self) -> str:
         where = f"step {self.number} {self.operator}" + (f" in {self.at}" if self.at else "")
+        where += f", pinned by {self.pin}" if self.pin else ""
         if self.over_bytes is not None:
             return (
                 f"{where}: the smallest choice needs {self.over_bytes:,} B of a core's L1 more than the"
                 f" {self.limit_bytes:,} B it may take, of which other values take {self.others_bytes:,} B"
             )
         if self.failures:
-            return f"{where}: TTNN rejects every call: {self.failures[0].message or self.failures[0].status}"
+            who = "TTNN rejects every call" if self.failures[0].decided_by is DecidedBy.TTNN else "no call is possible"
+            return f"{where}: {who}: {self.failures[0].message or self.failures[0].status}"
         return f"{where}: there are no candidates"

@@ -1,0 +1,107 @@
+"""Holds the results of some modules where users have pinned them, and finds out what prevents that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ssinghal.core.memory_config import MemoryConfig
+from ssinghal.core.record import DecidedBy, Status, Verdict
+from ssinghal.core.sharding import complete
+from ssinghal.core.tensors import Board
+from ssinghal.errors import InvalidCase
+from ssinghal.plan.placement import Form, Held, Outcome, StepChoice
+from ssinghal.plan.placing.found import NoPlacement
+from ssinghal.plan.placing.graph import Calls, StepNode
+from ssinghal.plan.steering import Pin, pin_of
+
+
+@dataclass(frozen=True)
+class PinnedCalls:
+    """The calls of a model, of which those count as rejected that leave a result where its module's pin does not allow it.
+
+    A view makes no tensor, so no pin concerns it. A pin is about the result when its step is done: a later step may move it.
+    """
+
+    calls: Calls
+    pins: tuple[Pin, ...]
+    board: Board
+
+    def candidates(self, node: StepNode, operands: Mapping[int, Held]) -> Sequence[StepChoice]:
+        """Returns also the choices that ask the same calls for results as pinned, and those that move results there after."""
+        choices = self.calls.candidates(node, operands)
+        pin = pin_of(self.pins, node.at)
+        if pin is None:
+            return choices
+        outcomes = self.calls.outcomes(node, [(operands, choice) for choice in choices])
+        towards = [x for pair in zip(choices, outcomes, strict=True) for x in self._towards(pin, *pair)]
+        return list(dict.fromkeys((*choices, *towards)))
+
+    def outcomes(self, node: StepNode, requests: Sequence[tuple[Mapping[int, Held], StepChoice]]) -> Sequence[Outcome]:
+        outcomes = self.calls.outcomes(node, requests)
+        pin = pin_of(self.pins, node.at)
+        if pin is None:
+            return outcomes
+        return [self._judged(pin, choice, outcome) for (_, choice), outcome in zip(requests, outcomes, strict=True)]
+
+    def _towards(self, pin: Pin, choice: StepChoice, outcome: Outcome) -> Iterator[StepChoice]:
+        strays = _strays(pin, outcome)
+        if not strays:
+            return
+        try:
+            target = _target(pin, strays[0], self.board)
+        except InvalidCase:
+            return  # ``_judged`` states it
+        if choice.memory is not None:
+            yield replace(choice, memory=target, after=None)
+        yield replace(choice, after=target)
+
+    def _judged(self, pin: Pin, choice: StepChoice, outcome: Outcome) -> Outcome:
+        if outcome.failure is not None:
+            return outcome if _aims(pin, choice) else _prevented(pin, "a call for another place, which TTNN rejects as well")
+        strays = _strays(pin, outcome)
+        if not strays:
+            return outcome
+        try:
+            _target(pin, strays[0], self.board)
+        except InvalidCase as error:
+            return _prevented(pin, str(error))
+        return _prevented(pin, f"the call leaves its result in {strays[0].memory}")
+
+
+def _prevented(pin: Pin, reason: str) -> Outcome:
+    return Outcome(failure=Verdict(Status.INVALID, decided_by=DecidedBy.HARNESS, message=f"pin {pin}: {reason}"))
+
+
+def _aims(pin: Pin, choice: StepChoice) -> bool:
+    """Returns whether a choice asks for results where the pin has them, or leaves that to TTNN."""
+    asked = choice.after or choice.memory
+    if asked is not None:
+        return pin.allows(asked)
+    layout = choice.settings_of_case.get("conv_config", {}).get("shard_layout")
+    sharding = pin.request.sharding
+    return layout is None or sharding is None or layout == f"{sharding.kind.name}_SHARDED"
+
+
+def _strays(pin: Pin, outcome: Outcome) -> list[Form]:
+    """Returns the forms of results that are not where the pin has them; of a call that TTNN rejected there are none."""
+    is_view = not outcome.calls
+    made = [held for held in outcome.results if not (is_view and held.shares is not None)]
+    return [held.form for held in made if not pin.allows(held.form.memory)]
+
+
+def _target(pin: Pin, form: Form, board: Board) -> MemoryConfig:
+    """Returns the memory that the pin wants for a result; InvalidCase where it cannot be sharded so."""
+    request = pin.request
+    if request.sharding is None:
+        return request.interleaved
+    return complete(form.spec, request.buffer, request.sharding, board).memory
+
+
+def with_pin(found: NoPlacement, pins: Sequence[Pin]) -> NoPlacement:
+    """Returns the answer with the pin of the step, and of the reasons those that are about calls which keep to it."""
+    pin = pin_of(pins, found.at)
+    if pin is None:
+        return found
+    keeping = tuple(x for x in found.failures if x.decided_by is not DecidedBy.HARNESS)
+    return replace(found, pin=str(pin), failures=keeping or found.failures)
