@@ -50,7 +50,9 @@ class NotChosen:
 class StepPlacement:
     """A step with its choice.
 
-    ``calls``: of TTNN, those of moves among them; none for a view. ``settings`` and ``moves``: in words.
+    ``calls``: of TTNN, those of moves among them; none for a view. ``settings`` and ``moves``: in words. ``dram_bytes``: moved
+    through DRAM, in the run or, where that did not reach the step, by the search; ``activations_bytes`` of them, which is then
+    None, are neither the model's weights nor its inputs and results. ``resharded_bytes``, ``layout_changes``: likewise.
     ``expected_peak_bytes``: by the search, under ``limit_bytes``. ``l1_peak_bytes``: in the run, tensors and program buffers
     together. ``program_bytes``: the largest of these buffers alone. ``headroom_bytes``: what the run left free of a core's L1.
     """
@@ -63,6 +65,7 @@ class StepPlacement:
     settings: str
     moves: tuple[str, ...]
     dram_bytes: int
+    activations_bytes: int | None
     resharded_bytes: int
     layout_changes: int
     limit_bytes: int

@@ -77,6 +77,11 @@ class StepUse:
     inputs_read_bytes: int = 0
     results_written_bytes: int = 0
 
+    @property
+    def activations_moved_bytes(self) -> int:
+        """Bytes through DRAM that are not the model's own: activations that are written there, and read from there."""
+        return self.dram_moved_bytes - self.weights_read_bytes - self.inputs_read_bytes - self.results_written_bytes
+
 
 @dataclass(frozen=True)
 class CallFailure:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ssinghal.core.record import Status, sentence
 from ssinghal.core.tensors import format_bytes, format_shape
 from ssinghal.plan.liveness import Arithmetic, SizeRule
+from ssinghal.plan.placed_text import placement_lines
 from ssinghal.plan.planner import Plan
 from ssinghal.plan.policy import Lifetime
 from ssinghal.plan.result import CallFailure, LiveValue, PlanResult, Split
@@ -29,6 +30,8 @@ def lines(plan: Plan) -> list[str]:
         out += _peak(result)
     if result.failure is not None:
         out += _failure(result.failure, result.dram_banks)
+    if result.placement is not None:
+        out += placement_lines(result.placement)
     if result.later:
         out.append(f"{len(result.later)} more calls failed after the first, with stand-ins allocated: they are no evidence")
     out += _remedies(plan)
@@ -44,6 +47,8 @@ def lines(plan: Plan) -> list[str]:
 
 def verdict_line(result: PlanResult) -> str:
     """Formats the verdict in one line."""
+    if result.placement is not None and result.placement.nowhere is not None:
+        return f"NO PLACEMENT: {result.placement.nowhere.message}"
     if result.status is Status.FITS:
         return f"FITS: peak {format_bytes(result.peak_bytes)} per DRAM bank, {100 * result.peak_share:.1f} % of the board"
     if result.failure is not None:

@@ -147,6 +147,10 @@ def _step(
 ) -> StepPlacement:
     """``operands``: where they are before the step."""
     choice, outcome = placed.choice, placed.outcome
+    traffic = outcome.traffic
+    moved: tuple[int, int | None, int, int] = (traffic.dram_bytes, None, traffic.reshard_bytes, traffic.changes)
+    if use is not None:
+        moved = use.dram_moved_bytes, use.activations_moved_bytes, use.resharded_bytes, use.layout_changes
     peak = use.l1_total_peak_bytes if use is not None else None
     return StepPlacement(
         planned.number,
@@ -156,15 +160,13 @@ def _step(
         tuple(_place(held.form, stays[value], board) for value, held in zip(planned.results, outcome.results, strict=False)),
         settings_text(choice),
         moves_text(choice, operands),
-        outcome.traffic.dram_bytes,
-        outcome.traffic.reshard_bytes,
-        outcome.traffic.changes,
+        *moved,
         placed.limit_bytes,
         placed.l1_peak_bytes,
         peak,
         use.program_bytes if use is not None else None,
         board.l1.bank_bytes - peak if peak is not None else None,
-        tuple(_not_chosen(placed.rejected, outcome.traffic.cost[0], operands)),
+        tuple(_not_chosen(placed.rejected, traffic.cost[0], operands)),
     )
 
 

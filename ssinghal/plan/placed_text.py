@@ -1,0 +1,236 @@
+"""Formats placements as text: what stays in L1, what is moved, and a table of the steps by module."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from ssinghal.errors import cut
+from ssinghal.plan.placed_result import Moved, NotChosen, Nowhere, Part, PlacementReport, ResultPlace, StepPlacement
+from ssinghal.render.tables import aligned, percent
+
+WIDTH = 120  # columns of a terminal
+LIVE_SHOWN = 8  # values in L1 at a step that has no placement
+_HEADER = ("step", "operator", "results in", "DRAM B", "activations B", "resharded B", "L1 peak B", "free B")
+_INDENT = " " * 6
+
+
+def placement_lines(report: PlacementReport) -> list[str]:
+    """Formats the answer in a few lines, then the table of the steps."""
+    if report.nowhere is not None:
+        return [*_nowhere_lines(report.nowhere), *_failed_runs(report), _effort(report)]
+    return [*summary_lines(report), *_failed_runs(report), _effort(report), *table_lines(report.steps)]
+
+
+def summary_lines(report: PlacementReport) -> list[str]:
+    """Formats what stays in L1 and what is moved; of placements whose run failed, that they are no evidence."""
+    out = []
+    if not report.confirmed:
+        out.append("not confirmed: the run of the complete model failed; shares are what the search expected")
+    steps, calls = report.steps_in_l1
+    out.append(
+        f"results stay in L1: {_share(report.bytes_in_l1)} of their bytes, {steps:,} of {calls:,} steps that make calls"
+        f" ({_share(report.steps_in_l1)})"
+    )
+    if report.moved is not None:
+        out += _traffic(report.moved, report.port, report.ratio)
+    step = next((step for step in report.steps if step.number == report.peak_step), None)
+    if step is not None:
+        out.append(
+            f"L1 peak {report.peak_bytes:,} of {report.l1_bank_bytes:,} B per core with program buffers, at {_name(step)};"
+            f" {report.least_headroom_bytes:,} B stay free ({report.headroom_bytes:,} B were to)"
+        )
+    return [*out, _quality(report)]
+
+
+def _traffic(moved: Moved, port: Moved | None, ratio: float | None) -> Iterator[str]:
+    beside = f", {ratio:.3f} of port's {port.dram_bytes:,} B" if port is not None and ratio is not None else ""
+    yield f"through DRAM {moved.dram_bytes:,} B{beside}"
+    for name, one in (("", moved), ("port: ", port)):
+        if one is not None:
+            yield (
+                f"  {name}weights {one.weights_bytes:,}, inputs {one.inputs_bytes:,}, results {one.results_bytes:,},"
+                f" activations written and read {one.activations_bytes:,} B"
+            )
+    other = f" (port: {port.resharded_bytes:,} B, {port.layout_changes:,})" if port is not None else ""
+    yield f"resharded {moved.resharded_bytes:,} B, {moved.layout_changes:,} changes of layout or shards{other}"
+
+
+def _share(part: Part) -> str:
+    return percent(part[0] / part[1]) if part[1] else "none"
+
+
+def _quality(report: PlacementReport) -> str:
+    if report.exact:
+        return "proven by the search: no placements of its candidates move less"
+    if not report.bound_bytes:
+        return "not proven: other placements of the candidates may move less"
+    return (
+        f"not proven: placements of the candidates that move less may exist, down to {report.bound_bytes:,} B"
+        f" (these: {report.cost_bytes:,} B)"
+    )
+
+
+def _effort(report: PlacementReport) -> str:
+    runs = len(report.failed_runs) + (report.nowhere is None)
+    return (
+        f"search {report.search_s:.1f} s: {report.probes:,} calls tried alone, {report.states:,} states;"
+        f" {runs:,} {'run' if runs == 1 else 'runs'} of the complete model {report.run_s:.1f} s"
+    )
+
+
+def _failed_runs(report: PlacementReport) -> Iterator[str]:
+    if report.failed_runs:
+        yield f"runs of the complete model that failed, and what the search learned: {len(report.failed_runs):,}"
+    for run in report.failed_runs:
+        learned = (
+            f"it may hold {run.lowered_bytes:,} B less" if run.lowered_bytes else "tensors in L1 are moved together before"
+        )
+        message = cut(next(iter(run.message.splitlines()), ""), WIDTH)
+        yield from _wrapped(f"step {run.step} {run.operator} in {run.at or '(top)'}: {learned}; {message}", "  ")
+
+
+def _nowhere_lines(nowhere: Nowhere) -> Iterator[str]:
+    """Formats why there is nothing to run. The step, the limit and the missing bytes are in the message."""
+    yield "nothing was run, so nothing is known to fit"
+    if nowhere.best:
+        yield from _wrapped(f"the smallest choice there: {nowhere.best}", "")
+    live = sorted((x for x in nowhere.live if x.l1_bytes), key=lambda x: -x.l1_bytes)
+    if live:
+        yield f"in L1 then: {len(live)} values, {sum(x.l1_bytes for x in live):,} B of a core, each buffer counted per value"
+    for value in live[:LIVE_SHOWN]:
+        yield f"  {value.name or f'value {value.value}'}: {value.memory}, {value.l1_bytes:,} B"
+    for reason in nowhere.rejections:
+        yield from _wrapped(f"TTNN rejects: {reason}", "  ")
+    if not nowhere.exact:
+        yield "the search dropped states before this step, so placements that it did not see may exist"
+
+
+# The table -------------------------------------------------------------------------------------------------------------------
+
+
+def table_lines(steps: Iterable[StepPlacement]) -> list[str]:
+    """Formats the steps that make calls, a line for each with what it moves, then its settings, its moves, and what stops
+    better placements. Blocks of a model that are alike in everything are listed once."""
+    blocks = list(_blocks([step for step in steps if step.calls], 0))
+    rows = [_row(step) for _, block in blocks for step in block]
+    if not rows:
+        return []
+    header, *cells = aligned(_cut_to_width([_HEADER, *rows]), left=(0, 1, 2))
+    out, module, line = [header], None, iter(cells)
+    for alike, block in blocks:
+        for number, step in enumerate(block):
+            parent = step.at.rpartition(".")[0] or "(top)"
+            if parent != module or (alike and number == 0):
+                module = parent
+                out += _wrapped(parent + (f"  [{_alike(alike)}]" if alike and number == 0 else ""), "")
+            out += [next(line), *(text for words in _words(step) for text in _wrapped(words, _INDENT))]
+    return out
+
+
+def _blocks(steps: Sequence[StepPlacement], depth: int) -> Iterator[tuple[tuple[str, ...], list[StepPlacement]]]:
+    """Yields runs of steps; with the names of the modules, the first among them, that have exactly these steps one after the
+    other. ``depth``: how many parts of the modules' names all ``steps`` have in common."""
+    groups = [(name, list(group)) for name, group in groupby(steps, lambda step: step.at.split(".")[: depth + 1])]
+    while groups:
+        name, group = groups.pop(0)
+        names = [".".join(name)]
+        shape = _signature(group, depth)
+        while groups and len(group) > 1 and groups[0][0][:-1] == name[:-1] and _signature(groups[0][1], depth) == shape:
+            names.append(".".join(groups.pop(0)[0]))
+        if len(names) > 1:
+            yield tuple(names), group
+        elif any(len(step.at.split(".")) > depth + 1 for step in group):
+            yield from _blocks(group, depth + 1)
+        else:
+            yield (), group
+
+
+def _signature(steps: Iterable[StepPlacement], depth: int) -> list[StepPlacement]:
+    """Returns the steps without what names them: their numbers, and the module down to ``depth``."""
+    return [replace(step, number=0, at=".".join(step.at.split(".")[depth + 1 :])) for step in steps]
+
+
+def _alike(names: Sequence[str]) -> str:
+    return f"the same {len(names)} times: {', '.join(names)}"
+
+
+def _row(step: StepPlacement) -> tuple[str, ...]:
+    return (
+        f"{step.number:4}",
+        " ".join(filter(None, [step.at.rpartition(".")[2], step.operator])),
+        results_text(step.results),
+        f"{step.dram_bytes:,}",
+        _figure(step.activations_bytes),
+        f"{step.resharded_bytes:,}",
+        _figure(step.l1_peak_bytes),
+        _figure(step.headroom_bytes),
+    )
+
+
+def _figure(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
+
+
+def _cut_to_width(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Cuts names and memories so that the table is as wide as a terminal."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    free = WIDTH - widths[0] - sum(widths[3:]) - 2 * (len(widths) - 1)
+    memory = min(widths[2], max(free - widths[1], free // 2))
+    name = free - memory
+    return [(row[0], _ended(row[1], name), _ended(row[2], memory), *row[3:]) for row in rows]
+
+
+def _ended(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def results_text(results: Sequence[ResultPlace]) -> str:
+    """Returns where results are: each memory once, with how many of them are there.
+
+    >>> results_text([])
+    '–'
+    """
+    places = [result.memory for result in results]
+    counts = {memory: places.count(memory) for memory in places}
+    return ", ".join(memory if count == 1 else f"{count} x {memory}" for memory, count in counts.items()) or "–"
+
+
+def _words(step: StepPlacement) -> Iterator[str]:
+    """Yields what the row has no space for."""
+    parts = list(filter(None, [step.settings, *step.moves]))
+    if parts:
+        yield "; ".join(parts)
+    why = why_not_better(step)
+    if why:
+        yield f"not better: {why}"
+
+
+def why_not_better(step: StepPlacement) -> str:
+    """Returns what stops placements of a step that move less, "" where it moves nothing but the model's own bytes and its
+    results stay in L1."""
+    if not step.resharded_bytes and step.activations_bytes == 0 and all(result.stays for result in step.results):
+        return ""
+    cheaper = [one for one in step.not_chosen if one.saved_bytes is not None and one.saved_bytes > 0]
+    rejected = list(dict.fromkeys(one.reason for one in step.not_chosen if one.saved_bytes is None))
+    parts = [_alternative(cheaper[0])] if cheaper else []
+    if rejected:
+        more = f" (and {len(rejected) - 1} more rules)" if len(rejected) > 1 else ""
+        parts.append(f"TTNN rejects others: {rejected[0]}{more}")
+    return "; ".join(parts)
+
+
+def _alternative(one: NotChosen) -> str:
+    return f"{one.choice} would move {one.saved_bytes:,} B less, but {one.reason}"
+
+
+def _name(step: StepPlacement) -> str:
+    return f"step {step.number} {step.operator} in {step.at or '(top)'}"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False, break_long_words=True
+    )
