@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ssinghal.capture.trace import Trace, Value, ValueKind, logical_bytes, trace_text
 from ssinghal.core.device_facts import DeviceFacts
 from ssinghal.core.record import Resource, Status, Verdict
-from ssinghal.core.tensors import MAX_RANK, BufferType, DType, Layout, TensorSpec, ceil_div
+from ssinghal.core.tensors import MAX_RANK, BufferType, DType, Layout, ceil_div
 from ssinghal.device.error_patterns import translate_error
 from ssinghal.device.session import Session
 from ssinghal.operators.operator_info import PLACED_DTYPES
@@ -66,7 +66,7 @@ class PlanTask(Task[PlanResult]):
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> PlanResult:
         done = len(self.journal.read_text().splitlines()) if self.journal is not None and self.journal.exists() else 0
-        result = _empty_result(self, facts.board, facts.ttnn, facts.mode)
+        result = empty_result(self, facts.board, facts.ttnn, facts.mode)
         message = f"{verdict.message}; {done} of {result.total_steps} steps were done"
         return replace(result, status=verdict.status, message=message)
 
@@ -74,7 +74,8 @@ class PlanTask(Task[PlanResult]):
         return result.failure is not None and result.failure.verdict.resource is Resource.HOST
 
 
-def _empty_result(task: PlanTask, board: str, ttnn: str, mode: str) -> PlanResult:
+def empty_result(task: PlanTask, board: str, ttnn: str, mode: str) -> PlanResult:
+    """Returns the result of a run of which nothing is known yet."""
     return PlanResult(
         task.trace.model, task.trace.input_shapes, board, ttnn, mode, task.policy.to_json(), str(task.policy),
         hashlib.sha256(trace_text(task.trace).encode()).hexdigest(), task.l1_small_bytes, Status.ERROR,
@@ -93,6 +94,19 @@ def placed_form(value: Value, floats: str, policy: PortingPolicy) -> Form:
         rows = (1, 1, n * math.prod(rest), c)
         return Form(DRAM, rows, dtype, Layout.ROW_MAJOR, AxisLayout.plain(value.shape, (0, 2, 3, 1)))
     return Form(DRAM, value.shape or (1,), dtype, Layout.TILE, AxisLayout.plain(value.shape))
+
+
+def stand_in_form(value: Value, floats: str, first: AxisLayout | None) -> Form:
+    """Returns how a stand-in for a value is held: in DRAM, in the order of the first operand where that has the same rank."""
+    order = first.device_dims() if first is not None and len(first.dims) == len(value.shape) else None
+    order = order or list(range(len(value.shape)))
+    shape = [value.shape[d] for d in order]
+    rows = (1, 1, math.prod(shape[:-1]), shape[-1]) if shape and order != sorted(order) else tuple(shape) or (1,)
+    if len(rows) > MAX_RANK:
+        rows = (math.prod(rows[:-2]), *rows[-2:])
+    smallest = tuple(max(size, 1) for size in rows)  # no device tensor is without elements
+    dtype = PLACED_DTYPES.get(value.dtype, DType(floats))
+    return Form(DRAM, smallest, dtype, Layout.TILE, AxisLayout.plain(value.shape, order))
 
 
 class _StepOutcome(NamedTuple):
@@ -137,7 +151,7 @@ class _PlanExecution:
         share = self._stand_in_share(steps)
         status, message = self._status(audit_error, share)
         return replace(
-            _empty_result(self.task, facts.board, facts.ttnn, facts.mode),
+            empty_result(self.task, facts.board, facts.ttnn, facts.mode),
             status=status,
             message=message,
             dram_bank_bytes=board.dram.bank_bytes,
@@ -310,10 +324,7 @@ class _PlanExecution:
         return results
 
     def _stand_in(self, planned: PlannedStep) -> tuple[Status, list[HeldTensor]]:
-        """Returns tensors of the sizes of the results, without those that do not fit either.
-
-        They have the order of the first operand where that has the same rank, else torch's.
-        """
+        """Returns tensors of the sizes of the results, without those that do not fit either."""
         first = next((self.store[n] for n in planned.operands if n in self.store), None)
         values = [self.trace.values[n] for n in planned.results]
         tensors: list[HeldTensor] = []
@@ -321,18 +332,9 @@ class _PlanExecution:
             size = sum(map(logical_bytes, values))
             self.stand_ins.append(StandIn(planned.number, planned.step.overload, planned.step.at, planned.reason, size))
         for value in values:
-            order = first.axes.device_dims() if first is not None and len(first.axes.dims) == len(value.shape) else None
-            order = order or list(range(len(value.shape)))
-            dtype = PLACED_DTYPES.get(value.dtype, DType(self.trace.dtype))
-            shape = [value.shape[d] for d in order]
-            rows = (1, 1, math.prod(shape[:-1]), shape[-1]) if shape and order != sorted(order) else tuple(shape) or (1,)
-            if len(rows) > MAX_RANK:
-                rows = (math.prod(rows[:-2]), *rows[-2:])
-            smallest = tuple(max(size, 1) for size in rows)  # no device tensor is without elements
+            form = stand_in_form(value, self.trace.dtype, first.axes if first is not None else None)
             try:
-                tensors.append(
-                    HeldTensor(self.session.empty(TensorSpec(smallest, dtype)), AxisLayout.plain(value.shape, order))
-                )
+                tensors.append(HeldTensor(self.session.empty(form.spec), form.axes))
             except TTNN_ERRORS as error:
                 if planned.reason:
                     self.failures.append(self._failure(planned, error))

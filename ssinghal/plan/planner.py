@@ -15,6 +15,8 @@ from ssinghal.device.releases import Release
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
+from ssinghal.plan.placing.device_calls import Tried
+from ssinghal.plan.placing.refine import Refinement
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
 from ssinghal.runner.pool import Pool
@@ -69,18 +71,25 @@ class Boards(PoolCache[Pool]):
     def __init__(self, settings: PlanSettings, release: Release | None = None) -> None:
         super().__init__()
         self.settings, self._release = settings, release
+        self._tried: dict[tuple[str, str], Tried] = {}  # by board and policy
 
     def run(self, trace: Trace, policy: PortingPolicy, board: str, journal: Path | None = None) -> PlanResult:
         """Runs a model, again with a larger L1_SMALL region where that alone was too small."""
         settings = self.settings
         size = settings.l1_small_bytes or DEFAULT_L1_SMALL_BYTES
         task = PlanTask(rewritten(trace, policy), policy, size, journal, *settings.switches)
-        pool = self._on(board)
-        result = pool.run(task).result()
+        result = self._run(task, board)
         while settings.l1_small_bytes is None and _lacks_l1_small(result) and size < MAX_L1_SMALL_BYTES:
             size *= 2
-            result = pool.run(replace(task, l1_small_bytes=size)).result()
+            result = self._run(replace(task, l1_small_bytes=size), board)
         return result
+
+    def _run(self, task: PlanTask, board: str) -> PlanResult:
+        pool = self._on(board)
+        if not task.policy.in_l1:
+            return pool.run(task).result()
+        tried = self._tried.setdefault((board, str(task.policy)), {})
+        return Refinement(task, pool, tried).result()
 
     def ttnn(self, board: str) -> str:
         """Returns the TTNN release that runs the board."""

@@ -52,6 +52,10 @@ class PreparedWeights:
 Spec = Union[TensorSpec, PreparedWeights]  # noqa: UP007 (evaluated: Python 3.10 has no | of classes at run time)
 
 
+# TTNN's specs of weight and bias by kind of convolution, or why it rejects their preparation.
+Prepared = dict[tuple[Any, ...], Union[tuple[Any, Any], RuntimeError]]  # noqa: UP007
+
+
 class PlacedWeight(NamedTuple):
     """A tensor with the elements of ``value``: its spec, and the changes to the elements before it is placed.
 
@@ -74,14 +78,23 @@ class ResidentWeights:
     """
 
     def __init__(
-        self, session: Session, trace: Trace, weights_dtype: DType | None = None, choices: Choices | None = None
+        self,
+        session: Session,
+        trace: Trace,
+        weights_dtype: DType | None = None,
+        choices: Choices | None = None,
+        *,
+        prepared: Prepared | None = None,
+        ttnn: Any = None,
     ) -> None:
-        """``choices``: how the steps are called; TTNN prepares a convolution's weights for its input's memory and settings."""
+        """``choices``: how the steps are called; TTNN prepares a convolution's weights for its input's memory and settings.
+        ``prepared``: what TTNN prepared before, which is added to. ``ttnn``: prepares them, if its calls are watched."""
         self.session, self.trace, self._weights_dtype, self._choices = session, trace, weights_dtype, choices or {}
+        self._ttnn = ttnn or session.ttnn
         self.tensors: dict[PlacedWeight, Any] = {}
         self.placing: int | None = None
         self._weights: dict[tuple[int, int], PlacedWeight] = {}  # by step and position among its operands
-        self._prepared: dict[tuple[Any, ...], tuple[Any, Any] | RuntimeError] = {}
+        self._prepared: Prepared = {} if prepared is None else prepared
 
     def decide_specs(self, steps: Iterable[PlannedStep]) -> None:
         """Decides the spec of every resident operand. The device must be empty: TTNN prepares convolutions there."""
@@ -191,7 +204,7 @@ class ResidentWeights:
         return (step.case.placement.dtype, len(step.operands), convolution.function, *convolution.call.items(), placed)
 
     def _returned_by_preparation(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
-        ttnn, device = self.session.ttnn, self.session.device
+        ttnn, device = self._ttnn, self.session.device
         kind = getattr(ttnn, dtype.value)
         options = {
             "input_memory_config": ttnn.DRAM_MEMORY_CONFIG,
@@ -222,7 +235,7 @@ class ResidentWeights:
         choice = self._choice(step)
         image = TensorSpec(shape, dtype, convolution.layout, choice.move_of(0) or DRAM)
         placed = {} if choice.memory is None else {"memory_config": self.session.memory_config(choice.memory)}
-        _, prepared = getattr(self.session.ttnn, convolution.function)(
+        _, prepared = getattr(self._ttnn, convolution.function)(
             input_tensor=self.session.empty(image),
             weight_tensor=self._on_host(convolution.weight, dtype),
             bias_tensor=self._on_host((1, 1, 1, convolution.out_channels), dtype) if has_bias else None,

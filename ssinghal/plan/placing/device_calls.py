@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ssinghal.capture.trace import Trace, trace_text
 from ssinghal.core.record import Status
 from ssinghal.core.tensors import Board
+from ssinghal.plan.executor import stand_in_form
 from ssinghal.plan.lowering import PlannedCall, PlannedStep
 from ssinghal.plan.placement import Held, Outcome, StepChoice
 from ssinghal.plan.placing.candidates import offered
@@ -18,7 +19,7 @@ from ssinghal.plan.policy import PortingPolicy
 from ssinghal.runner.pool import Pool
 
 LOST = (Status.CRASH, Status.TIMEOUT)
-_Key = tuple[str, frozenset[int], StepRequest]
+Tried = dict[tuple[str, frozenset[int], StepRequest, int], Outcome]  # by call and the bytes of L1_SMALL
 
 
 @dataclass
@@ -31,7 +32,7 @@ class DeviceCalls:
     pool: Pool
     board: Board
     l1_small_bytes: int
-    tried: dict[_Key, Outcome] = field(default_factory=dict)
+    tried: Tried = field(default_factory=dict)
     _singles: dict[int, tuple[str, Trace]] = field(default_factory=dict)
 
     def candidates(self, node: StepNode, operands: Mapping[int, Held]) -> Sequence[StepChoice]:
@@ -39,16 +40,27 @@ class DeviceCalls:
         return offered(planned, operands, self.board) if isinstance(planned, PlannedCall) else [StepChoice()]
 
     def outcomes(self, node: StepNode, requests: Sequence[tuple[Mapping[int, Held], StepChoice]]) -> Sequence[Outcome]:
+        planned = self.steps[node.number]
+        if not isinstance(planned, PlannedCall):
+            return [self._stand_in(planned, operands) for operands, _ in requests]
         name, single = self._single(node.number)
         dies = frozenset(p for p, value in enumerate(node.operands) if value is not None and value in node.dies)
         asked = [
             StepRequest(tuple((p, held.form) for p, held in sorted(operands.items())), choice) for operands, choice in requests
         ]
-        missing = [request for request in dict.fromkeys(asked) if (name, dies, request) not in self.tried]
+        keys = [(name, dies, request, self.l1_small_bytes) for request in asked]
+        missing = [key for key in dict.fromkeys(keys) if key not in self.tried]
         if missing:
-            outcomes = self._probed(single, dies, tuple(missing))
-            self.tried.update(((name, dies, request), outcome) for request, outcome in zip(missing, outcomes, strict=True))
-        return [self.tried[name, dies, request] for request in asked]
+            outcomes = self._probed(single, dies, tuple(request for _, _, request, _ in missing))
+            self.tried.update(zip(missing, outcomes, strict=True))
+        return [self.tried[key] for key in keys]
+
+    def _stand_in(self, planned: PlannedStep, operands: Mapping[int, Held]) -> Outcome:
+        """Returns what a run does for a step without a call: its results are stand-ins in DRAM."""
+        first = next((held.form.axes for _, held in sorted(operands.items())), None)
+        forms = [stand_in_form(self.trace.values[number], self.trace.dtype, first) for number in planned.results]
+        l1 = sum(held.form.l1_bytes(self.board) for held in operands.values() if held.shares is None)
+        return Outcome(operands, tuple(map(Held, forms)), l1_peak_bytes=l1)
 
     def _single(self, number: int) -> tuple[str, Trace]:
         if number not in self._singles:

@@ -6,8 +6,6 @@ what was seen is kept under that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +23,7 @@ from ssinghal.plan.placement import Form, Held, Outcome, StepChoice
 from ssinghal.plan.policy import PortingPolicy
 from ssinghal.plan.rules.base import Work
 from ssinghal.plan.step_run import placed_results
-from ssinghal.plan.weights import ResidentWeights
+from ssinghal.plan.weights import Prepared, ResidentWeights
 from ssinghal.runner.probe import TTNN_ERRORS
 from ssinghal.runner.tasks import PoolOptions, Task
 
@@ -73,7 +71,12 @@ class StepProbe(Task[list[Outcome]]):
 
     def run(self, session: Session, options: PoolOptions) -> list[Outcome]:
         session.use_regions(self.l1_small_bytes)
-        return [_StepTrial(self, session, request).outcome() for request in self.requests]
+        trials = _StepTrials(self, session)
+        try:
+            return [trials.outcome(request) for request in self.requests]
+        finally:
+            if session.clear():
+                session.reopen()
 
     def lost(self, verdict: Verdict, facts: DeviceFacts) -> list[Outcome]:
         return [Outcome(failure=verdict)] * len(self.requests)
@@ -82,72 +85,71 @@ class StepProbe(Task[list[Outcome]]):
         return any(outcome.failure is not None and outcome.failure.resource is Resource.HOST for outcome in result)
 
 
-class _StepTrial:
-    """One request on an empty device."""
+class _StepTrials:
+    """Tries requests one after the other. What TTNN prepared for one, and the programs that it built, serve the others."""
 
-    def __init__(self, probe: StepProbe, session: Session, request: StepRequest) -> None:
-        self.probe, self.session, self.request = probe, session, request
-        self.ops = LayoutOps(session, probe.policy)
-        choices = {0: request.choice}
-        self.residents = ResidentWeights(session, probe.trace, probe.policy.weights, choices)
-        self.store: dict[int, HeldTensor] = {}
+    def __init__(self, probe: StepProbe, session: Session) -> None:
+        self.probe, self.session = probe, session
+        self.meter = CallMeter(session)
+        self.prepared: Prepared = {}
+        (self.planned,) = planned_steps(probe.trace)
 
-    def outcome(self) -> Outcome:
-        (planned,) = planned_steps(self.probe.trace)
+    def outcome(self, request: StepRequest) -> Outcome:
+        planned = self.planned
         if not isinstance(planned, PlannedCall):
             return Outcome(failure=Verdict(Status.UNSUPPORTED, message=planned.reason))
-        with self._emptied():
-            try:
-                return self._tried(planned)
-            except TTNN_ERRORS as error:
-                verdict = replace(translate_error(type(error).__name__, str(error)), stage=self.ops.doing)
-                error.__traceback__ = None  # its frames hold tensors
-            except InvalidCase as error:  # settings or shards that do not go with this call
-                verdict = Verdict(Status.INVALID, message=str(error), stage=self.ops.doing)
-                error.__traceback__ = None
+        ops = LayoutOps(self.session, self.probe.policy)
+        ops.ttnn = self.meter.ttnn
+        store: dict[int, HeldTensor] = {}
+        try:
+            return self._tried(planned, request, ops, store)
+        except TTNN_ERRORS as error:
+            verdict = replace(translate_error(type(error).__name__, str(error)), stage=ops.doing)
+            error.__traceback__ = None  # its frames hold tensors
+        except InvalidCase as error:  # settings or shards that do not go with this call
+            verdict = Verdict(Status.INVALID, message=str(error), stage=ops.doing)
+            error.__traceback__ = None
+        finally:
+            store.clear()
         return Outcome(failure=verdict)
 
-    @contextmanager
-    def _emptied(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.store.clear()
-            self.residents.clear()
-            if self.session.clear():
-                self.session.reopen()
-
-    def _tried(self, planned: PlannedCall) -> Outcome:
-        session, values = self.session, self.probe.trace.values
-        self.residents.decide_specs([planned])
-        session.clear()
-        meter = CallMeter(session)
-        self.ops.ttnn = meter.ttnn
-        self.residents.place_all([planned])
-        weights = session.memory(BufferType.DRAM).allocated_bytes
-        for position, form in self.request.operands:
+    def _tried(self, planned: PlannedCall, request: StepRequest, ops: LayoutOps, store: dict[int, HeldTensor]) -> Outcome:
+        session, values, meter = self.session, self.probe.trace.values, self.meter
+        choices = {planned.number: request.choice}
+        residents = ResidentWeights(
+            session, self.probe.trace, self.probe.policy.weights, choices, prepared=self.prepared, ttnn=meter.ttnn
+        )
+        ops.doing = "preparing the weights"
+        residents.decide_specs([planned])
+        residents.place_all([planned])
+        before = session.allocated_bytes()
+        for position, form in request.operands:
             number = planned.operands[position]
-            if number not in self.store:
-                self.store[number] = HeldTensor(session.empty(form.spec), form.axes)
+            if number not in store:
+                store[number] = HeldTensor(session.empty(form.spec), form.axes)
         dying = frozenset(planned.operands[position] for position in self.probe.dies)
         shapes = [values[number].shape for number in planned.results]
         step = meter.start()
         start = session.memory(BufferType.L1).allocated_bytes
-        results = placed_results(Work(planned, self.ops, self.residents, self.store, shapes, dying), self.request.choice)
+        results = placed_results(Work(planned, ops, residents, store, shapes, dying), request.choice)
         end = session.memory(BufferType.L1).allocated_bytes
         small = session.memory(BufferType.L1_SMALL).allocated_bytes
         positions = {number: position for position, number in reversed(list(enumerate(planned.operands)))}
         addresses = {
-            int(x.tensor.buffer_address()): positions[number] for number, x in self.store.items() if x.tensor.is_allocated()
+            int(x.tensor.buffer_address()): positions[number] for number, x in store.items() if x.tensor.is_allocated()
         }
-        operands = {positions[n]: Held(self._form(x)) for n, x in self.store.items() if x.tensor.is_allocated()}
+        operands = {
+            position: Held(self._form(store[number]))
+            for position, number in enumerate(planned.operands)
+            if number in store and store[number].tensor.is_allocated()
+        }
         return Outcome(
             operands,
             tuple(Held(self._form(x), addresses.get(int(x.tensor.buffer_address()))) for x in results),
-            max(step.l1_peak_bytes, start, end),
+            max(step.l1_peak_bytes, start, end) - before.get(BufferType.L1, 0),
             step.program_bytes,
             small,
-            max(0, step.peaks[BufferType.DRAM] - weights),
+            max(0, step.peaks[BufferType.DRAM] - before.get(BufferType.DRAM, 0)),
             step.traffic,
             None,
             (*step.calls, *step.unknown),

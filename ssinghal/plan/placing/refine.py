@@ -1,0 +1,125 @@
+"""Searches for placements and runs the complete model with them, until a run succeeds or its failure has nothing to learn from.
+
+The search knows each call alone, and counts bytes; it does not know how the free memory is fragmented, nor how calls that
+measure what is free themselves decide then. The run of the complete model does: where it fails, its failure is learned, and the
+search is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ssinghal.capture.trace import Trace, ValueKind
+from ssinghal.core.record import Resource, Status, Verdict
+from ssinghal.core.tensors import Board
+from ssinghal.plan.executor import PlanTask, empty_result, placed_form
+from ssinghal.plan.lowering import PlannedStep, planned_steps
+from ssinghal.plan.placement import Form
+from ssinghal.plan.placing.device_calls import DeviceCalls, Tried
+from ssinghal.plan.placing.graph import Limits, StepNode
+from ssinghal.plan.placing.search import NoPlacement, search
+from ssinghal.plan.policy import PortingPolicy
+from ssinghal.plan.result import PlanResult
+from ssinghal.runner.pool import Pool
+
+MAX_RUNS = 24
+BEAM = 48
+_L1_FAILURES = (Resource.L1_BUFFER, Resource.CLASH, Resource.CIRCULAR_BUFFER, Resource.FRAGMENTATION)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A run of the complete model that failed, and what was learned from it.
+
+    ``step``: the one that failed. ``lowered_bytes``: by which its limit was lowered; 0 where the tensors in L1 are moved
+    together before it instead.
+    """
+
+    step: int
+    message: str
+    lowered_bytes: int
+
+
+def step_nodes(trace: Trace, steps: Sequence[PlannedStep]) -> list[StepNode]:
+    """Returns the graph of a trace as the search takes it."""
+    dying: dict[int, set[int]] = {}
+    for value, step in trace.last_use.items():
+        if not trace.values[value].is_resident:
+            dying.setdefault(step, set()).add(value)
+    return [
+        StepNode(
+            step.number,
+            step.operator,
+            step.step.at,
+            tuple(None if trace.values[n].is_resident else n for n in step.operands),
+            step.results,
+            frozenset(dying.get(step.number, ())),
+        )
+        for step in steps
+    ]
+
+
+def input_forms(trace: Trace, policy: PortingPolicy) -> Mapping[int, Form]:
+    """Returns the inputs of a model as a run places them."""
+    return {
+        number: placed_form(value, trace.dtype, policy)
+        for number, value in enumerate(trace.values)
+        if value.kind is ValueKind.INPUT
+    }
+
+
+@dataclass
+class Refinement:
+    """The search for one model on one board. ``task``: the run, without choices. ``tried``: calls that were tried before."""
+
+    task: PlanTask
+    pool: Pool
+    tried: Tried = field(default_factory=dict)
+    headroom_bytes: int = 0
+    learned: dict[int, int] = field(default_factory=dict)
+    compact: set[int] = field(default_factory=set)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def board(self) -> Board:
+        return self.pool.facts.opened_board.with_l1_small(self.task.l1_small_bytes)
+
+    def result(self) -> PlanResult:
+        """Returns the first run of the complete model that succeeds, or the last one; without placements, why not."""
+        trace, task, board = self.task.trace, self.task, self.board
+        steps = planned_steps(trace)
+        nodes, inputs = step_nodes(trace, steps), input_forms(trace, task.policy)
+        calls = DeviceCalls(trace, task.policy, steps, self.pool, board, task.l1_small_bytes, self.tried)
+        while True:
+            limits = Limits(board.l1.bank_bytes, self.headroom_bytes, dict(self.learned), frozenset(self.compact))
+            found = search(nodes, inputs, calls, board, limits, beam=BEAM)
+            if isinstance(found, NoPlacement):
+                return self._without_placement(found)
+            result = self.pool.run(replace(task, choices=found.choices, to_the_end=False)).result()
+            if result.status is Status.FITS or len(self.attempts) >= MAX_RUNS or not self._learn(result):
+                return result
+
+    def _without_placement(self, found: NoPlacement) -> PlanResult:
+        facts = self.pool.facts
+        status = Status.OOM if found.over_bytes is not None or not found.failures else found.failures[0].status
+        return replace(empty_result(self.task, facts.board, facts.ttnn, facts.mode), status=status, message=str(found))
+
+    def _learn(self, result: PlanResult) -> bool:
+        """Learns from a failure; returns False where it is none of L1, so that another placement would not help."""
+        failure = result.failure
+        if failure is None or failure.step < 0 or failure.verdict.resource not in _L1_FAILURES:
+            return False
+        if failure.step not in self.compact:
+            self.compact.add(failure.step)
+            self.attempts.append(Attempt(failure.step, failure.verdict.message, 0))
+            return True
+        lowered = missing_bytes(failure.verdict, self.board)
+        self.learned[failure.step] = self.learned.get(failure.step, 0) + lowered
+        self.attempts.append(Attempt(failure.step, failure.verdict.message, lowered))
+        return True
+
+
+def missing_bytes(verdict: Verdict, board: Board) -> int:
+    """Returns the bytes of a core's L1 that a call lacked; where the message has no figures, the least that is booked."""
+    return max(verdict.shortfall_bytes or 0, board.granule_bytes)
