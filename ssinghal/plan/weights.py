@@ -90,7 +90,7 @@ class ResidentWeights:
         """``choices``: how the steps are called; TTNN prepares a convolution's weights for its input's memory and settings.
         ``prepared``: what TTNN prepared before, which is added to. ``ttnn``: prepares them, if its calls are watched."""
         self.session, self.trace, self._weights_dtype, self._choices = session, trace, weights_dtype, choices or {}
-        self._ttnn = ttnn or session.ttnn
+        self.ttnn = ttnn or session.ttnn
         self.tensors: dict[PlacedWeight, Any] = {}
         self.placing: int | None = None
         self._weights: dict[tuple[int, int], PlacedWeight] = {}  # by step and position among its operands
@@ -204,7 +204,7 @@ class ResidentWeights:
         return (step.case.placement.dtype, len(step.operands), convolution.function, *convolution.call.items(), placed)
 
     def _returned_by_preparation(self, convolution: MapConvolution, dtype: DType, has_bias: bool) -> tuple[Any, Any]:
-        ttnn, device = self._ttnn, self.session.device
+        ttnn, device = self.ttnn, self.session.device
         kind = getattr(ttnn, dtype.value)
         options = {
             "input_memory_config": ttnn.DRAM_MEMORY_CONFIG,
@@ -235,7 +235,7 @@ class ResidentWeights:
         choice = self._choice(step)
         image = TensorSpec(shape, dtype, convolution.layout, choice.move_of(0) or DRAM)
         placed = {} if choice.memory is None else {"memory_config": self.session.memory_config(choice.memory)}
-        _, prepared = getattr(self._ttnn, convolution.function)(
+        _, prepared = getattr(self.ttnn, convolution.function)(
             input_tensor=self.session.empty(image),
             weight_tensor=self._on_host(convolution.weight, dtype),
             bias_tensor=self._on_host((1, 1, 1, convolution.out_channels), dtype) if has_bias else None,
