@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import product
 from pathlib import Path
@@ -26,7 +26,7 @@ from ssinghal.plan.capacity import CapacityResult, Explorer, first_index, table_
 from ssinghal.plan.input_sizes import TIERS, shapes_of, size_of
 from ssinghal.plan.liveness import arithmetics
 from ssinghal.plan.page import EdgeTable, page
-from ssinghal.plan.planner import Boards, Plan, PlanSettings, check_trace, plan, with_notes
+from ssinghal.plan.planner import Boards, Plan, PlanSettings, check_policy, check_trace, plan, with_notes
 from ssinghal.plan.policy import PortingPolicy
 from ssinghal.plan.recordings import Recordings
 from ssinghal.plan.text import arithmetic_lines, lines, table
@@ -41,11 +41,13 @@ Capacities = Mapping[tuple[str, str, str], CapacityResult]  # by tier, policy an
 def plan_model(request: PlanRequest, *, partial: bool, search: bool, journal: Path | None) -> int:
     """Plans the model under each policy on each board. Returns 0 where every plan fits, if need be with a rewrite."""
     policies = request.policies()
-    _check_first(request)
+    _check_first(request, policies)
     inputs = None if request.input_shape is None else (request.input_shape,)
     with Captures(request.timeout) as captures:
         trace = trace_for(request.model, inputs, captures)
     notes = check_trace(trace, partial=partial)
+    for policy in policies:
+        check_policy(policy, trace, request.release)
     if not request.as_json:
         sums = arithmetics(trace, [load_board(name) for name in request.boards], policies[0].weights)
         click.echo("\n".join(arithmetic_lines(sums)) + "\n")
@@ -75,7 +77,7 @@ def _plan_json(one: Plan) -> dict[str, object]:
 def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: bool, stride: int, output: Path | None) -> int:
     """Finds the largest input that fits, under each policy on each board. Returns 1 where none is known to fit anywhere."""
     policies = request.policies()
-    _check_first(request)
+    _check_first(request, policies)
     capacities: dict[tuple[str, str, str], CapacityResult] = {}
     settings = PlanSettings(request.l1_small, request.allow_stand_ins, to_the_end=False, timeout_s=request.timeout)
     with Captures(request.timeout) as captures, Boards(settings, request.release) as boards:
@@ -101,9 +103,11 @@ def find_capacity(request: PlanRequest, goal: Goal, *, partial: bool, tiers: boo
     return 0 if any(one.fit is not None for one in capacities.values()) else 1
 
 
-def _check_first(request: PlanRequest) -> None:
-    """Refuses what can be known before minutes of work: no TTNN, no folder for the page."""
+def _check_first(request: PlanRequest, policies: Sequence[PortingPolicy]) -> None:
+    """Refuses what can be known before minutes of work: no TTNN, one that cannot run the policy, no folder for the page."""
     ttnn_package(request.release)
+    for policy in policies:
+        check_policy(policy, release=request.release)
     check_writable(request.html)
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from packaging.version import Version
+
 from ssinghal.capture.trace import Trace
 from ssinghal.core.case import DEFAULT_L1_SMALL_BYTES
 from ssinghal.core.device_facts import DeviceMode
 from ssinghal.core.record import Resource, Status
 from ssinghal.device.modes import choose_device
-from ssinghal.device.releases import Release
+from ssinghal.device.releases import Release, installed_release, known_releases
 from ssinghal.errors import InvalidCase
 from ssinghal.plan.executor import PlanTask
 from ssinghal.plan.passes.registry import rewritten
@@ -19,11 +21,13 @@ from ssinghal.plan.placing.device_calls import Tried
 from ssinghal.plan.placing.refine import Refinement
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 from ssinghal.plan.result import PlanResult
+from ssinghal.plan.steering import check_pins
 from ssinghal.runner.pool import Pool
 from ssinghal.runner.pool_cache import PoolCache
 from ssinghal.runner.tasks import PoolOptions
 
 DEFAULT_TIMEOUT_S = 600.0
+FIRST_WITH_BUFFERS = Version("0.67")  # the first release whose graphs have each buffer's memory: ``Session.can_capture``
 MAX_L1_SMALL_BYTES = 8 * DEFAULT_L1_SMALL_BYTES  # of a core's L1 of some 1.4 MB, which the calls themselves need
 
 
@@ -74,8 +78,13 @@ class Boards(PoolCache[Pool]):
         self._tried: dict[tuple[str, str], Tried] = {}  # by board and policy
 
     def run(self, trace: Trace, policy: PortingPolicy, board: str, journal: Path | None = None) -> PlanResult:
-        """Runs a model, again with a larger L1_SMALL region where that alone was too small."""
+        """Runs a model, again with a larger L1_SMALL region where that alone was too small.
+
+        Raises:
+            InvalidCase: a pin of the policy matches no module, or the release cannot run the policy.
+        """
         settings = self.settings
+        check_policy(policy, trace, self._release)
         size = settings.l1_small_bytes or DEFAULT_L1_SMALL_BYTES
         task = PlanTask(rewritten(trace, policy), policy, size, journal, *settings.switches)
         result = self._run(task, board)
@@ -103,6 +112,20 @@ class Boards(PoolCache[Pool]):
 def _lacks_l1_small(result: PlanResult) -> bool:
     """Returns whether L1_SMALL was too small for the tables of pools and convolutions, which says nothing about the model."""
     return result.failure is not None and result.failure.verdict.resource is Resource.L1_SMALL_BUFFER
+
+
+def check_policy(policy: PortingPolicy, trace: Trace | None = None, release: Release | None = None) -> None:
+    """Raises InvalidCase for a policy that a TTNN release cannot run (None: the installed one), or with pins that match no
+    module of ``trace``."""
+    running = release or installed_release()
+    if policy.in_l1 and running is not None and Version(running.version) < FIRST_WITH_BUFFERS:
+        able = [x.version for x in known_releases() if Version(x.version) >= FIRST_WITH_BUFFERS]
+        raise InvalidCase(
+            f"policy {policy.name} needs graphs of calls with the buffers of each memory, which ttnn {running.version} does not"
+            f" give; it runs with {', '.join(able) or 'releases from 0.75.0 on'}"
+        )
+    if trace is not None:
+        check_pins(policy.pins, (step.at for step in trace.steps))
 
 
 def check_trace(trace: Trace, *, partial: bool) -> tuple[str, ...]:
@@ -169,5 +192,6 @@ def _steps_left(result: PlanResult) -> int:
 
 
 def with_notes(plan: Plan, notes: tuple[str, ...]) -> Plan:
-    """Returns the plan with ``notes`` in each of its results."""
-    return Plan(replace(plan.result, notes=notes), tuple(replace(run, notes=notes) for run in plan.tried))
+    """Returns the plan with ``notes`` before those of each of its results."""
+    results = [replace(run, notes=(*notes, *run.notes)) for run in (plan.result, *plan.tried)]
+    return Plan(results[0], tuple(results[1:]))

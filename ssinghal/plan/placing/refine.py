@@ -17,7 +17,8 @@ from ssinghal.plan.executor import PlanTask, empty_result, placed_form
 from ssinghal.plan.lowering import PlannedStep, planned_steps
 from ssinghal.plan.placement import Form
 from ssinghal.plan.placing.device_calls import DeviceCalls, Tried
-from ssinghal.plan.placing.graph import Limits, StepNode
+from ssinghal.plan.placing.graph import Calls, Limits, StepNode
+from ssinghal.plan.placing.pins import PinnedCalls, with_pin
 from ssinghal.plan.placing.search import NoPlacement, search
 from ssinghal.plan.policy import PortingPolicy
 from ssinghal.plan.result import PlanResult
@@ -76,7 +77,6 @@ class Refinement:
     task: PlanTask
     pool: Pool
     tried: Tried = field(default_factory=dict)
-    headroom_bytes: int = 0
     learned: dict[int, int] = field(default_factory=dict)
     compact: set[int] = field(default_factory=set)
     attempts: list[Attempt] = field(default_factory=list)
@@ -90,12 +90,15 @@ class Refinement:
         trace, task, board = self.task.trace, self.task, self.board
         steps = planned_steps(trace)
         nodes, inputs = step_nodes(trace, steps), input_forms(trace, task.policy)
-        calls = DeviceCalls(trace, task.policy, steps, self.pool, board, task.l1_small_bytes, self.tried)
+        calls: Calls = DeviceCalls(trace, task.policy, steps, self.pool, board, task.l1_small_bytes, self.tried)
+        if task.policy.pins:
+            calls = PinnedCalls(calls, task.policy.pins, board)
+        headroom = task.policy.headroom.bytes_of(board.l1.bank_bytes)
         while True:
-            limits = Limits(board.l1.bank_bytes, self.headroom_bytes, dict(self.learned), frozenset(self.compact))
+            limits = Limits(board.l1.bank_bytes, headroom, dict(self.learned), frozenset(self.compact))
             found = search(nodes, inputs, calls, board, limits, beam=BEAM)
             if isinstance(found, NoPlacement):
-                return self._without_placement(found)
+                return self._without_placement(with_pin(found, task.policy.pins))
             result = self.pool.run(replace(task, choices=found.choices, to_the_end=False)).result()
             if result.status is Status.FITS or len(self.attempts) >= MAX_RUNS or not self._learn(result):
                 return result
