@@ -10,9 +10,10 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from ssinghal.capture.trace import ValueKind  # noqa: E402
-from ssinghal.plan.passes.attention import fused_attention, split_heads  # noqa: E402
+from ssinghal.plan.passes.attention import fused_attention  # noqa: E402
 from ssinghal.plan.passes.convolution import pad_into_convolution, whole_convolution  # noqa: E402
 from ssinghal.plan.passes.depth_to_space import depth_to_space  # noqa: E402
+from ssinghal.plan.passes.heads import split_heads  # noqa: E402
 from ssinghal.plan.passes.registry import CHANGES, fold_batch_norm, rewritten  # noqa: E402
 from ssinghal.plan.policy import POLICIES, Rewrite  # noqa: E402
 from tests.support.real_traces import Net, checked, close, interpreted, recorded  # noqa: E402
@@ -280,6 +281,80 @@ def test_heads_are_split_by_one_call(forward):
     calls = changes(split_heads, Net(forward, **PACKED), (3, 49, 64))
     assert calls[:2] == ["linear", "chunk"]
     assert not {"view", "reshape", "permute", "select", "unbind"} & set(calls)
+
+
+def attended(m, x):
+    """Torch's own attention, which works on [N, B, C]."""
+    return m.a(x, x, x, need_weights=False)[0]
+
+
+def attended_in_order(m, x):
+    """Tokens before the batch outside of it too: the layer after attention stays as it is."""
+    return m.a(x, x, x, need_weights=False)[0] + x
+
+
+def heads_of_tokens(m, x):
+    n, b, _ = x.shape
+    q, k, v = m.qkv(x).unflatten(-1, (3, 64)).permute(2, 0, 1, 3).unbind(0)
+    return tuple(part.reshape(n, b * 2, 32).transpose(0, 1).view(b, 2, n, 32) for part in (q, k, v))
+
+
+@pytest.fixture
+def without_native_attention():
+    """A capture sees the calls of attention one by one."""
+    torch.backends.mha.set_fastpath_enabled(False)
+    yield
+    torch.backends.mha.set_fastpath_enabled(True)
+
+
+@pytest.mark.usefixtures("without_native_attention")
+@pytest.mark.parametrize("shape", [(3, 49, 64), (1, 49, 64), (3, 1, 64), (3, 3, 64)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_heads_of_torchs_own_attention_are_split_by_one_call(shape, bias):
+    """Its views around the call and around the layer after it are gone, but for transposes and one that joins the heads."""
+    attention = nn.MultiheadAttention(64, 2, bias=bias, batch_first=True)
+    calls = changes(split_heads, Net(attended, a=attention), shape)
+    expected = ["transpose", "linear", "transpose", "chunk", "scaled_dot_product_attention", "transpose", "reshape", "linear"]
+    assert calls == expected
+
+
+@pytest.mark.usefixtures("without_native_attention")
+def test_heads_are_split_where_the_batch_stays_second():
+    calls = changes(split_heads, Net(attended_in_order, a=nn.MultiheadAttention(64, 2)), (49, 3, 64))
+    assert calls[:4] == ["linear", "transpose", "chunk", "scaled_dot_product_attention"]
+    assert changes(split_heads, Net(heads_of_tokens, **PACKED), (49, 3, 64)) == ["linear", "transpose", "chunk"]
+
+
+def one_part_by_tokens(m, x):
+    n, b, _ = x.shape
+    q, k, v = m.qkv(x).unflatten(-1, (3, 64)).permute(2, 0, 1, 3).unbind(0)
+    q, k = (part.reshape(n, b * 2, 32).transpose(0, 1).view(b, 2, n, 32) for part in (q, k))
+    return q, k, v.reshape(n, b, 2, 32).transpose(0, 2)
+
+
+def other_heads(m, x):
+    n, b, _ = x.shape
+    q, k, v = m.qkv(x).unflatten(-1, (3, 64)).permute(2, 0, 1, 3).unbind(0)
+    q, k = (part.reshape(n, b * 2, 32).transpose(0, 1).view(b, 2, n, 32) for part in (q, k))
+    return q, k, v.reshape(n, b, 64).transpose(0, 1).view(b, n, 1, 64).transpose(1, 2)
+
+
+def part_read_before_its_views(m, x):
+    n, b, _ = x.shape
+    q, k, v = m.qkv(x).unflatten(-1, (3, 64)).permute(2, 0, 1, 3).unbind(0)
+    return *(part.reshape(n, b * 2, 32).transpose(0, 1).view(b, 2, n, 32) for part in (q, k, v)), v.exp()
+
+
+def batch_before_heads_mixed_up(m, x):
+    """The heads of two images next to each other: [N, H B, d] is not [N, B H, d]."""
+    n, b, _ = x.shape
+    q, k, v = m.qkv(x).unflatten(-1, (3, 64)).permute(2, 0, 1, 3).unbind(0)
+    return tuple(part.reshape(n, 2 * b, 32).transpose(0, 1).view(2, b, n, 32).transpose(0, 1) for part in (q, k, v))
+
+
+@pytest.mark.parametrize("forward", [one_part_by_tokens, other_heads, part_read_before_its_views, batch_before_heads_mixed_up])
+def test_heads_of_tokens_are_not_split(forward):
+    assert leaves(split_heads, Net(forward, **PACKED), (49, 3, 64))
 
 
 def heads_before_parts(m, x):

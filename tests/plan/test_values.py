@@ -89,7 +89,7 @@ def test_the_calls_compute_the_model(name, pool):
 REWRITTEN = {
     Rewrite.SOFTMAX_IN_PLACE: ["windows", "area", "softmax of any rank", "softmax beside a view"],
     Rewrite.SDPA: ["area"],
-    Rewrite.QKV_SPLIT: ["windows"],
+    Rewrite.QKV_SPLIT: ["windows", "own attention"],
     Rewrite.DEPTH_TO_SPACE: ["depth to space"],
     Rewrite.WHOLE_CONVOLUTION: ["in chunks"],
     Rewrite.PAD_INTO_CONV: ["padded before", "causal", "edges of frames"],

@@ -147,6 +147,11 @@ def _patches(m: Any, x: Any) -> Any:
     return m.head(x[:, 0])
 
 
+def _own_attention(m: Any, x: Any) -> Any:
+    """Torch's, which has the tokens before the batch inside."""
+    return x + m.a(x, x, x, need_weights=False)[0]
+
+
 def _windows(m: Any, x: Any) -> Any:
     """Swin: shifted windows with a bias of places and a mask of constants."""
     b, h, w, c = x.shape
@@ -240,6 +245,7 @@ TRANSFORMERS: dict[str, Model] = {
         norm=nn.LayerNorm(64), mlp=nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)), head=nn.Linear(64, 10),
     ),
     "windows": of(_windows, (2, 7, 10, 64), places=torch.empty(2, 16, 16), **QKV),
+    "own attention": of(_own_attention, (2, 40, 64), a=nn.MultiheadAttention(64, 2, bias=False, batch_first=True)),
     "merging": of(_merging, (2, 6, 8, 16), norm=nn.LayerNorm(64), reduce=nn.Linear(64, 32, bias=False)),
     "area": of(
         _area, (2, 64, 6, 4), qkv=nn.Conv2d(64, 192, 1), proj=nn.Conv2d(64, 64, 1), places=nn.Conv2d(64, 64, 5, 1, 2, groups=64)

@@ -1,4 +1,4 @@
-"""Rewrites attention: one call for the products and the softmax, and one call that splits heads."""
+"""Rewrites attention: one call for the products and the softmax."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from ssinghal.capture.trace import Step, Trace, Value, ValueKind
 from ssinghal.core.tensors import TILE_EDGE
-from ssinghal.plan.axis_layout import AxisLayout
-from ssinghal.plan.lowering import EXTRAS
 from ssinghal.plan.passes.editing import Graph, with_steps
 
 _MATMULS = frozenset({"aten.matmul.default", "aten.bmm.default"})
@@ -156,62 +154,3 @@ def _new_transposed(trace: Trace, values: list[Value], like: int) -> int:
     value = trace.values[like]
     values.append(replace(value, shape=(*value.shape[:-2], value.shape[-1], value.shape[-2]), kind=ValueKind.ACTIVATION))
     return len(trace.values) + len(values) - 1
-
-
-def split_heads(trace: Trace) -> Trace:
-    """Replaces views that cut queries, keys and values out of one product by TTNN's call for it."""
-    graph = Graph(trace)
-    changed: dict[int, list[Step]] = {}
-    for number, step in enumerate(trace.steps):
-        if step.overload == "aten.linear.default":
-            changed |= _split_call(graph, number)
-    return with_steps(trace, changed)
-
-
-def _split_call(graph: Graph, number: int) -> dict[int, list[Step]]:
-    """Returns the call in place of these steps after the linear layer ``number``, none where there are others:
-
-    linear -> [B, N, 3 H d] -> views -> [3, B, H, N, d] -> three selects of dim 0, or an unbind.
-    """
-    packed = graph.steps[number].results[0]
-    value, axes, views = graph.after_views(packed)
-    shape, heads = graph.values[packed].shape, graph.values[value].shape
-    if axes is None or len(shape) != 3 or len(heads) != 5 or heads[0] != 3 or not views:
-        return {}
-    _, batch, count, length, size = heads
-    expected = AxisLayout.plain((batch, length, 3, count, size)).permuted((2, 0, 3, 1, 4))
-    if (batch, length, 3 * count * size) != shape or not _same_meaning(axes, expected) or size % TILE_EDGE:
-        return {}
-    selects = graph.readers[value]
-    parts = _selected_parts(graph, selects)
-    if parts is None:
-        return {}
-    args = {"chunks": 3, "dim": 2, f"{EXTRAS}heads": count}
-    split = Step("aten.chunk.default", {"self": packed}, args, parts, graph.steps[views[0]].at)
-    return {**{n: [] for n in (*views[1:], *selects)}, views[0]: [split]}
-
-
-def _selected_parts(graph: Graph, readers: list[int]) -> tuple[int, int, int] | None:
-    """Returns the values at index 0, 1 and 2 of dim 0 that ``readers`` select; None where they do anything else."""
-    parts: dict[int, int] = {}
-    for number in readers:
-        if number == len(graph.steps):
-            return None
-        step = graph.steps[number]
-        if step.overload == "aten.select.int" and step.args["dim"] == 0:
-            selected = {step.args["index"] % 3: step.results[0]}
-        elif step.overload == "aten.unbind.int" and step.args.get("dim", 0) == 0:
-            selected = dict(enumerate(step.results))
-        else:
-            return None
-        if selected.keys() & parts.keys():
-            return None
-        parts |= selected
-    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
-
-
-def _same_meaning(one: AxisLayout, other: AxisLayout) -> bool:
-    """Returns whether two layouts differ only in the numbers of their atoms."""
-    sizes = tuple(one.sizes[a] for a in one.order) == tuple(other.sizes[a] for a in other.order)
-    number = dict(zip(one.order, other.order, strict=False))
-    return sizes and tuple(tuple(number[a] for a in dim) for dim in one.dims) == other.dims

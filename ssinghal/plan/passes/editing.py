@@ -23,6 +23,8 @@ VIEWS = frozenset(
         "_unsafe_view.default",
         "flatten.using_ints",
         "unflatten.int",
+        "unsqueeze.default",
+        "squeeze.dim",
     )
 )
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from ssinghal.capture.trace import Step, Trace
 from ssinghal.plan.lowering import EXTRAS
-from ssinghal.plan.passes.attention import fused_attention, split_heads
+from ssinghal.plan.passes.attention import fused_attention
 from ssinghal.plan.passes.convolution import CONVOLUTIONS, pad_into_convolution, whole_convolution
 from ssinghal.plan.passes.depth_to_space import depth_to_space
 from ssinghal.plan.passes.editing import Graph, with_steps
+from ssinghal.plan.passes.heads import split_heads
 from ssinghal.plan.policy import PortingPolicy, Rewrite
 
 _NORMS = frozenset({"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"})
