@@ -6,7 +6,7 @@ script only the table of steps and the pointer over the timeline are missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -18,7 +18,10 @@ from pydantic import TypeAdapter, ValidationError
 from ssinghal.core.record import Resource, Status, Verdict, sentence
 from ssinghal.core.tensors import DType, Shape, format_bytes, format_shape
 from ssinghal.errors import HarnessError
+from ssinghal.plan.page_data import script_data
+from ssinghal.plan.placed_text import facts, results_text, settings_and_moves, why_not_better
 from ssinghal.plan.plot import Plot, plot_of
+from ssinghal.plan.plot_l1 import L1Plot, l1_plot_of
 from ssinghal.plan.result import SCHEMA, CallFailure, PlanResult, StepUse
 from ssinghal.render import html
 from ssinghal.render.html import css_class, outcome_text
@@ -50,13 +53,17 @@ class EdgeTable:
 
 @dataclass(frozen=True)
 class PlanView:
-    """One plan of the page. ``facts``: those in which the plans of the page differ. ``like``: an earlier plan of the page with
-    the same first failure, if there is one. ``term``: this program's name of what ran out, where ``outcome`` is the first on
-    the page to use TTNN's, else ""."""
+    """One plan of the page.
+
+    ``l1_plot``: None where program buffers were not measured. ``facts``: those in which the plans of the page differ. ``like``:
+    an earlier plan of the page with the same first failure, if there is one. ``term``: this program's name of what ran out,
+    where ``outcome`` is the first on the page to use TTNN's, else "".
+    """
 
     id: str
     plan: PlanResult
     plot: Plot | None
+    l1_plot: L1Plot | None
     facts: Mapping[str, str]
     like: PlanView | None = None
     term: str = ""
@@ -68,6 +75,8 @@ class PlanView:
 
     @property
     def outcome(self) -> str:
+        if self.plan.placement is not None and self.plan.placement.nowhere is not None:
+            return "no placement"
         return _words(self.plan.status, self.plan.failure)
 
     @property
@@ -84,14 +93,15 @@ def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -
     if not plans and not tables:
         raise HarnessError("a page of plans: expected at least one plan or table")
     results = [read_plan(plan, f"plan {number}") for number, plan in enumerate(plans, 1)]
-    facts = [_facts(result) for result in results]
-    common = {name: text for name, text in facts[0].items() if all(f[name] == text for f in facts)} if facts else {}
+    conditions = [_facts(result) for result in results]
+    first, *others = conditions or [{}]
+    common = {name: text for name, text in first.items() if all(one[name] == text for one in others)}
     views: list[PlanView] = []
-    for number, (result, own) in enumerate(zip(results, facts, strict=True), 1):
+    for number, (result, own) in enumerate(zip(results, conditions, strict=True), 1):
         different = {name: text for name, text in own.items() if name not in common}
         like = next((view for view in views if view.like is None and _same_failure(view.plan, result)), None)
         term = _term(result) if all(view.outcome != _words(result.status, result.failure) for view in views) else ""
-        views.append(PlanView(f"plan-{number}", result, plot_of(result), different, like, term))
+        views.append(PlanView(f"plan-{number}", result, plot_of(result), l1_plot_of(result), different, like, term))
     return html.page(
         _template(),
         title="Plan of " + ", ".join(dict.fromkeys(r.model for r in results)) if results else "How far models go",
@@ -100,7 +110,7 @@ def page(plans: Sequence[Mapping[str, Any]], tables: Sequence[EdgeTable] = ()) -
             *(html.asset("ssinghal.report", f"assets/{name}") for name in _REPORTS),
             html.asset("ssinghal.plan", "templates/plan.js"),
         ],
-        data=_data(results),
+        data=script_data(results),
         common=common,
         views=views,
         tables=tables,
@@ -150,43 +160,11 @@ def _switch(value: Any) -> str:
         return " ".join(map(str, value)) or "none"
     if value is None:
         return "as recorded"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={item}" for key, item in value.items()) or "none"
     if value in _DTYPES:
         return str(value)
     return "no" if value is False else str(value).replace("_", " ")
-
-
-def _data(plans: Sequence[PlanResult]) -> dict[str, Any]:
-    """Returns the data for the script: steps as columns, each text once and referred to by its number."""
-    texts: dict[str, int] = {}
-
-    def number(text: str) -> int:
-        return texts.setdefault(text, len(texts))
-
-    steps = [
-        {
-            "weights": plan.peak.weights_bytes,
-            "first": plan.failure.step if plan.failure is not None else None,
-            "start": plan.failure.step if plan.failure is not None else max(plan.peak_step, 0),
-            "said": {failure.step: sentence(failure.verdict) for failure in _failures(plan)},
-            "steps": {
-                "number": [use.number for use in plan.steps],
-                "operator": [number(use.operator) for use in plan.steps],
-                "at": [number(use.at) for use in plan.steps],
-                "status": [number(use.status.value) for use in plan.steps],
-                "dram": [use.dram_bytes for use in plan.steps],
-                "within": [use.dram_peak_bytes for use in plan.steps],
-                "cache": [use.cache_bytes for use in plan.steps],
-                "l1": [use.l1_peak_bytes for use in plan.steps],
-                "small": [use.l1_small_bytes for use in plan.steps],
-            },
-        }
-        for plan in plans
-    ]
-    return {"texts": list(texts), "tones": {status.value: css_class((status.value, None)) for status in Status}, "plans": steps}
-
-
-def _failures(plan: PlanResult) -> Iterable[CallFailure]:
-    return (plan.failure, *plan.later) if plan.failure is not None else plan.later
 
 
 def _same_failure(one: PlanResult, other: PlanResult) -> bool:
@@ -273,7 +251,7 @@ def _template() -> jinja2.Template:
     environment = html.templates("ssinghal.plan")
     environment.filters.update(
         bytes=format_bytes, size=_size, percent=percent, shape=format_shape, shapes=_shapes, step=_step, failed=_failed,
-        sentence=sentence, cell=_cell,
+        sentence=sentence, cell=_cell, places=results_text, how=settings_and_moves, why=why_not_better,
     )  # fmt: skip
-    environment.globals.update(numbers_of=_numbers)
+    environment.globals.update(numbers_of=_numbers, facts_of=facts)
     return environment.get_template("plan.html.j2")

@@ -19,30 +19,45 @@ _INDENT = " " * 6
 
 def placement_lines(report: PlacementReport) -> list[str]:
     """Formats the answer in a few lines, then the table of the steps."""
+    out = [*facts(report)]
+    if report.moved is not None:
+        out += _traffic(report.moved, report.port, report.ratio)
+    out += _failed_runs(report)
     if report.nowhere is not None:
-        return [*_nowhere_lines(report.nowhere), *_failed_runs(report), _effort(report)]
-    return [*summary_lines(report), *_failed_runs(report), _effort(report), *table_lines(report.steps)]
+        out += _live_lines(report.nowhere)
+    return [text for line in out for text in _wrapped(line)] + table_lines(report.steps)
 
 
-def summary_lines(report: PlacementReport) -> list[str]:
-    """Formats what stays in L1 and what is moved; of placements whose run failed, that they are no evidence."""
-    out = []
+def facts(report: PlacementReport) -> Iterator[str]:
+    """Yields what is known of placements, a sentence each: of those whose run failed, or that there are none, that nothing is
+    confirmed. What they move is not among it."""
+    if report.nowhere is not None:
+        yield from _nowhere_facts(report.nowhere)
+    else:
+        yield from _found_facts(report)
+    runs = len(report.failed_runs) + (report.nowhere is None)
+    yield (
+        f"search {report.search_s:.1f} s: {report.probes:,} calls tried alone, {report.states:,} states;"
+        f" {runs:,} {'run' if runs == 1 else 'runs'} of the complete model {report.run_s:.1f} s"
+    )
+
+
+def _found_facts(report: PlacementReport) -> Iterator[str]:
     if not report.confirmed:
-        out.append("not confirmed: the run of the complete model failed; shares are what the search expected")
+        yield "not confirmed: the run of the complete model failed; shares are what the search expected"
     steps, calls = report.steps_in_l1
-    out.append(
+    yield (
         f"results stay in L1: {_share(report.bytes_in_l1)} of their bytes, {steps:,} of {calls:,} steps that make calls"
         f" ({_share(report.steps_in_l1)})"
     )
-    if report.moved is not None:
-        out += _traffic(report.moved, report.port, report.ratio)
     step = next((step for step in report.steps if step.number == report.peak_step), None)
     if step is not None:
-        out.append(
-            f"L1 peak {report.peak_bytes:,} of {report.l1_bank_bytes:,} B per core with program buffers, at {_name(step)};"
-            f" {report.least_headroom_bytes:,} B stay free ({report.headroom_bytes:,} B were to)"
+        asked = f"; {report.headroom_bytes:,} B were to stay free" if report.headroom_bytes else ""
+        yield (
+            f"L1 peak {report.peak_bytes:,} of {report.l1_bank_bytes:,} B per core with program buffers,"
+            f" {report.least_headroom_bytes:,} B free, at step {step.number} {step.operator} in {step.at or '(top)'}{asked}"
         )
-    return [*out, _quality(report)]
+    yield _quality(report)
 
 
 def _traffic(moved: Moved, port: Moved | None, ratio: float | None) -> Iterator[str]:
@@ -73,14 +88,6 @@ def _quality(report: PlacementReport) -> str:
     )
 
 
-def _effort(report: PlacementReport) -> str:
-    runs = len(report.failed_runs) + (report.nowhere is None)
-    return (
-        f"search {report.search_s:.1f} s: {report.probes:,} calls tried alone, {report.states:,} states;"
-        f" {runs:,} {'run' if runs == 1 else 'runs'} of the complete model {report.run_s:.1f} s"
-    )
-
-
 def _failed_runs(report: PlacementReport) -> Iterator[str]:
     if report.failed_runs:
         yield f"runs of the complete model that failed, and what the search learned: {len(report.failed_runs):,}"
@@ -89,23 +96,26 @@ def _failed_runs(report: PlacementReport) -> Iterator[str]:
             f"it may hold {run.lowered_bytes:,} B less" if run.lowered_bytes else "tensors in L1 are moved together before"
         )
         message = cut(next(iter(run.message.splitlines()), ""), WIDTH)
-        yield from _wrapped(f"step {run.step} {run.operator} in {run.at or '(top)'}: {learned}; {message}", "  ")
+        yield f"  step {run.step} {run.operator} in {run.at or '(top)'}: {learned}; {message}"
 
 
-def _nowhere_lines(nowhere: Nowhere) -> Iterator[str]:
-    """Formats why there is nothing to run. The step, the limit and the missing bytes are in the message."""
+def _nowhere_facts(nowhere: Nowhere) -> Iterator[str]:
+    """The step, the limit and the missing bytes are in the message."""
     yield "nothing was run, so nothing is known to fit"
     if nowhere.best:
-        yield from _wrapped(f"the smallest choice there: {nowhere.best}", "")
-    live = sorted((x for x in nowhere.live if x.l1_bytes), key=lambda x: -x.l1_bytes)
-    if live:
-        yield f"in L1 then: {len(live)} values, {sum(x.l1_bytes for x in live):,} B of a core, each buffer counted per value"
-    for value in live[:LIVE_SHOWN]:
-        yield f"  {value.name or f'value {value.value}'}: {value.memory}, {value.l1_bytes:,} B"
+        yield f"the smallest choice there: {nowhere.best}"
     for reason in nowhere.rejections:
-        yield from _wrapped(f"TTNN rejects: {reason}", "  ")
+        yield f"TTNN rejects: {reason}"
     if not nowhere.exact:
         yield "the search dropped states before this step, so placements that it did not see may exist"
+
+
+def _live_lines(nowhere: Nowhere) -> Iterator[str]:
+    live = sorted((x for x in nowhere.live if x.l1_bytes), key=lambda x: (-x.l1_bytes, x.value))
+    if live:
+        yield "largest values in L1 then, of each core:"
+    for value in live[:LIVE_SHOWN]:
+        yield f"  {value.name or f'value {value.value}'}: {value.memory}, {value.l1_bytes:,} B"
 
 
 # The table -------------------------------------------------------------------------------------------------------------------
@@ -125,8 +135,8 @@ def table_lines(steps: Iterable[StepPlacement]) -> list[str]:
             parent = step.at.rpartition(".")[0] or "(top)"
             if parent != module or (alike and number == 0):
                 module = parent
-                out += _wrapped(parent + (f"  [{_alike(alike)}]" if alike and number == 0 else ""), "")
-            out += [next(line), *(text for words in _words(step) for text in _wrapped(words, _INDENT))]
+                out += _wrapped(parent + (f"  [{_alike(alike)}]" if alike and number == 0 else ""))
+            out += [next(line), *(text for words in _words(step) for text in _wrapped(_INDENT + words))]
     return out
 
 
@@ -200,12 +210,14 @@ def results_text(results: Sequence[ResultPlace]) -> str:
 
 def _words(step: StepPlacement) -> Iterator[str]:
     """Yields what the row has no space for."""
-    parts = list(filter(None, [step.settings, *step.moves]))
-    if parts:
-        yield "; ".join(parts)
-    why = why_not_better(step)
-    if why:
+    if how := settings_and_moves(step):
+        yield how
+    if why := why_not_better(step):
         yield f"not better: {why}"
+
+
+def settings_and_moves(step: StepPlacement) -> str:
+    return "; ".join(filter(None, [step.settings, *step.moves]))
 
 
 def why_not_better(step: StepPlacement) -> str:
@@ -219,18 +231,14 @@ def why_not_better(step: StepPlacement) -> str:
     if rejected:
         more = f" (and {len(rejected) - 1} more rules)" if len(rejected) > 1 else ""
         parts.append(f"TTNN rejects others: {rejected[0]}{more}")
-    return "; ".join(parts)
+    return "; ".join(parts) or "none of the ways to call it that were tried moves less here"
 
 
 def _alternative(one: NotChosen) -> str:
     return f"{one.choice} would move {one.saved_bytes:,} B less, but {one.reason}"
 
 
-def _name(step: StepPlacement) -> str:
-    return f"step {step.number} {step.operator} in {step.at or '(top)'}"
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False, break_long_words=True
-    )
+def _wrapped(text: str) -> list[str]:
+    """Breaks a line at the width of a terminal; what follows is indented by two more columns than the line."""
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False) or [text]

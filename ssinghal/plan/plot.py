@@ -1,42 +1,23 @@
 """Draws the timeline of a plan as paths of an SVG: x is the step, y are bytes per DRAM bank.
 
-Everything scales with the available space: areas and lines are drawn in a box of one unit per step and ``HEIGHT`` units, which
-the page stretches; what must not be stretched is placed by per cent.
+Everything scales with the available space: areas and lines are drawn in a box that the page stretches (see ``plot_paths``);
+what must not be stretched is placed by per cent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from ssinghal.core.record import Resource
-from ssinghal.core.tensors import format_bytes
+from ssinghal.plan.plot_paths import Area, Tick, from_top, heights, outline, x_ticks, y_interval, y_ticks
 from ssinghal.plan.result import PlanResult, StepUse
 
-HEIGHT = 1000
 HEADROOM = 1.02  # at least, above the highest point that is drawn
 REACH = 2.0  # the end of a bank is drawn up to this factor above the highest bytes
 MAX_REQUESTED = 1.3  # banks; a larger request is cut off there
-X_TICKS, Y_TICKS = 8, 6  # at most
 _BUFFERS = (Resource.DRAM_BUFFER, Resource.FRAGMENTATION)
-
-
-@dataclass(frozen=True)
-class Area:
-    """An area of the plot. ``kind``: its class in the style. ``path``: its outline."""
-
-    kind: str
-    path: str
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A tick of an axis. ``place``: per cent from the left or from the top."""
-
-    place: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -89,7 +70,7 @@ def plot_of(plan: PlanResult) -> Plot | None:
     base: Sequence[int] = [0] * len(steps)
     areas = []
     for kind, ceiling in layers.items():
-        areas.append(Area(kind, _outline(_heights(ceiling, top), _heights(base, top))))
+        areas.append(Area(kind, outline(heights(ceiling, top), heights(base, top))))
         base = ceiling
     failed = _place_of(steps, plan.failure.step) if plan.failure is not None else None
     width = 100 / len(steps)
@@ -97,10 +78,10 @@ def plot_of(plan: PlanResult) -> Plot | None:
         len(steps),
         tuple(areas),
         _within(steps, top),
-        _x_ticks(steps),
-        _y_ticks(top),
-        _from_top(plan.dram_bank_bytes, top) if has_bank else None,
-        ((plan.peak_step + 0.5) * width, _from_top(plan.peak_bytes, top)) if 0 <= plan.peak_step < len(steps) else None,
+        x_ticks(steps),
+        y_ticks(top),
+        from_top(plan.dram_bank_bytes, top) if has_bank else None,
+        ((plan.peak_step + 0.5) * width, from_top(plan.peak_bytes, top)) if 0 <= plan.peak_step < len(steps) else None,
         (failed + 0.5) * width if failed is not None else None,
         failed * width if failed is not None else None,
         _request_mark(plan, top),
@@ -115,7 +96,7 @@ def _top(plan: PlanResult) -> tuple[int, bool]:
     highest = max(highest, min(with_request, int(bank * MAX_REQUESTED)))
     has_bank = 0 < bank <= highest * REACH
     least = (max(highest, bank) if has_bank else highest) * HEADROOM
-    every = _y_interval(least)
+    every = y_interval(least)
     return every * math.ceil(least / every), has_bank
 
 
@@ -132,59 +113,17 @@ def _request_mark(plan: PlanResult, top: float) -> RequestMark | None:
     allocated, with_request = _request(plan)
     if not with_request:
         return None
-    return RequestMark(max(_from_top(with_request, top), 0), _from_top(allocated, top), with_request > top)
+    return RequestMark(max(from_top(with_request, top), 0), from_top(allocated, top), with_request > top)
 
 
 def _place_of(steps: Sequence[StepUse], number: int) -> int | None:
     return next((place for place, use in enumerate(steps) if use.number == number), None)
 
 
-def _from_top(size_bytes: int, top: float) -> float:
-    return round(100 * (1 - size_bytes / top), 3)
-
-
-def _heights(sizes: Iterable[int], top: float) -> list[float]:
-    return [round(HEIGHT * (1 - size / top), 1) for size in sizes]
-
-
-def _line(heights: Sequence[float]) -> str:
-    """Draws a staircase: each height goes over the full width of its step."""
-    return f"M0 {heights[0]:g}" + "".join(_stairs(heights, 0))
-
-
 def _within(steps: Sequence[StepUse], top: float) -> str:
     parts = []
     for x, use in enumerate(steps):
         if use.dram_peak_bytes > use.dram_bytes:
-            low, high = _heights([use.dram_bytes, use.dram_peak_bytes], top)
+            low, high = heights([use.dram_bytes, use.dram_peak_bytes], top)
             parts.append(f"M{x} {low:g}V{high:g}h1V{low:g}")
     return "".join(parts)
-
-
-def _outline(ceiling: Sequence[float], floor: Sequence[float]) -> str:
-    back = "".join(_stairs(floor[::-1], len(floor), -1))
-    return f"{_line(ceiling)}V{floor[-1]:g}{back}Z"
-
-
-def _stairs(heights: Sequence[float], x: int, by: int = 1) -> Iterable[str]:
-    for height, same in groupby(heights):
-        x += by * len(list(same))
-        yield f"V{height:g}H{x}"
-
-
-def _x_ticks(steps: Sequence[StepUse]) -> tuple[Tick, ...]:
-    """Places ticks at 1, 2 or 5 times a power of ten steps."""
-    every = next(n * 10**k for k in range(20) for n in (1, 2, 5) if len(steps) <= n * 10**k * X_TICKS)
-    return tuple(
-        Tick(round(100 * (i + 0.5) / len(steps), 3), f"{use.number:,}") for i, use in enumerate(steps) if i % every == 0
-    )
-
-
-def _y_interval(size_bytes: float) -> int:
-    """Returns a power of two of bytes, so that ticks have short names."""
-    return next(1 << k for k in range(100) if size_bytes <= (1 << k) * Y_TICKS)
-
-
-def _y_ticks(top: int) -> tuple[Tick, ...]:
-    sizes = range(0, top + 1, _y_interval(top))
-    return tuple(Tick(_from_top(size, top), format_bytes(size).partition(" (")[0]) for size in sizes)

@@ -1,4 +1,4 @@
-// Adds to each plan a pointer over its timeline that describes a step, and a table of all steps that is filtered by text.
+// Adds to each plan a pointer over its timelines that describes a step, and a table of all steps that is filtered by text.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const ROWS = 100; // at first: a browser is slow with more
@@ -10,7 +10,7 @@ const STAND_IN =
 
 for (const section of document.querySelectorAll("[data-plan]")) {
   const plan = DATA.plans[Number(section.dataset.plan)];
-  const pointer = timeline(section.querySelector("[data-plot]"), plan);
+  const pointer = timelines([...section.querySelectorAll("[data-plot]")], plan);
   const details = section.querySelector("[data-steps]");
   details?.addEventListener("toggle", () => stepTable(details, plan, pointer), { once: true });
 }
@@ -42,6 +42,10 @@ function stepOf(plan, place) {
     activations: dram - cache - plan.weights,
     l1: columns.l1[place],
     small: columns.small[place],
+    l1After: columns.l1After[place],
+    l1Total: columns.l1Total[place],
+    programs: columns.programs[place],
+    placed: DATA.texts[columns.placed[place]],
     isFirst: columns.number[place] === plan.first,
     isAfter: plan.first !== null && columns.number[place] > plan.first,
     said: plan.said[columns.number[place]],
@@ -52,29 +56,36 @@ function status(step) {
   return el("span", { class: `badge ${DATA.tones[step.status] || "other"}` }, step.status.replaceAll("_", " "));
 }
 
-/** Lets `figure` respond to mouse, touch and keys; returns a function that moves its pointer to the step at a place. */
-function timeline(figure, plan) {
-  if (!figure) return () => {};
-  const field = figure.querySelector(".field");
-  const cursor = figure.querySelector(".cursor");
-  const readout = figure.querySelector(".readout");
+/** Lets `figures` respond together to mouse, touch and keys; returns a function that moves their pointers to the step at a place. */
+function timelines(figures, plan) {
+  if (!figures.length) return () => {};
+  const parts = figures.map((figure) => ({
+    figure,
+    field: figure.querySelector(".field"),
+    cursor: figure.querySelector(".cursor"),
+    readout: figure.querySelector(".readout"),
+    isL1: figure.dataset.plot === "l1",
+  }));
   const total = plan.steps.number.length;
   let kept = Math.max(0, plan.steps.number.indexOf(plan.start));
 
   function show(place) {
     const step = stepOf(plan, place);
     const x = `${(100 * (place + 0.5)) / total}%`;
-    cursor.setAttribute("x1", x);
-    cursor.setAttribute("x2", x);
-    field.setAttribute("aria-valuenow", place);
-    field.setAttribute("aria-valuetext", `step ${step.number} ${step.operator} in ${step.at}: ${both(step.dram)}, ${step.status}`);
-    readout.replaceChildren(...description(step, plan));
+    for (const { field, cursor, readout, isL1 } of parts) {
+      const size = isL1 ? step.l1Total : step.dram;
+      cursor.setAttribute("x1", x);
+      cursor.setAttribute("x2", x);
+      field.setAttribute("aria-valuenow", place);
+      field.setAttribute("aria-valuetext", `step ${step.number} ${step.operator} in ${step.at}: ${both(size)}, ${step.status}`);
+      readout.replaceChildren(...(isL1 ? descriptionOfL1(step, plan) : description(step, plan)));
+    }
   }
   function keep(place) {
     kept = Math.min(total - 1, Math.max(0, place));
     show(kept);
   }
-  function under(event) {
+  function under(field, event) {
     const box = field.getBoundingClientRect();
     return Math.min(total - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * total)));
   }
@@ -89,21 +100,40 @@ function timeline(figure, plan) {
     Home: () => 0,
     End: () => total - 1,
   };
-  field.addEventListener("pointermove", (event) => show(under(event)));
-  field.addEventListener("pointerleave", () => show(kept));
-  field.addEventListener("click", (event) => keep(under(event)));
-  field.addEventListener("keydown", (event) => {
-    const move = moves[event.key];
-    if (!move || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
-    keep(move());
-  });
+  for (const { field } of parts) {
+    field.addEventListener("pointermove", (event) => show(under(field, event)));
+    field.addEventListener("pointerleave", () => show(kept));
+    field.addEventListener("click", (event) => keep(under(field, event)));
+    field.addEventListener("keydown", (event) => {
+      const move = moves[event.key];
+      if (!move || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      keep(move());
+    });
+  }
   show(kept);
   return (place) => {
     keep(place);
-    figure.scrollIntoView({ block: "center" });
-    field.focus({ preventScroll: true });
+    parts[0].figure.scrollIntoView({ block: "center" });
+    parts[0].field.focus({ preventScroll: true });
   };
+}
+
+/** Describes the L1 of a core at a step in elements of the page. */
+function descriptionOfL1(step, plan) {
+  const parts = [
+    ["most within the step, program buffers included", step.l1Total],
+    ["free then", plan.bank - step.l1Total],
+    ["most of tensors alone", step.l1],
+    ["largest program buffers", step.programs],
+  ];
+  return [
+    el("span.what", `step ${step.number} `, el("b.mono", step.operator), " in ", el("span.mono", step.at || "(top)"), " ", status(step)),
+    el("span.much", "L1, per core: ", el("b", both(step.l1After)), " of tensors after the step"),
+    el("span.parts", parts.map(([name, value]) => el("span", `${name} `, el("span.figure", both(value))))),
+    step.placed && el("span.placement", step.placed),
+    step.isAfter && el("span.lack", AFTER),
+  ].filter(Boolean);
 }
 
 /** Describes a step in elements of the page. */
