@@ -30,7 +30,10 @@ RESHARDS = frozenset(
     f"{name}DeviceOperation"
     for name in ("InterleavedToSharded", "ShardedToInterleaved", "Reshard", "InterleavedToShardedPartial")
 )
-_LAYOUT_CHANGES = frozenset({"ttnn.to_layout", "ttnn.tilize", "ttnn.untilize"})
+_LAYOUT_CHANGES = frozenset(
+    f"ttnn.{name}" for name in ("to_layout", "tilize", "untilize", "tilize_with_val_padding", "untilize_with_unpadding")
+)
+_L1, _TENSORS = 1, (0, 1)  # TTNN's numbers of the buffers that tensors have; others are tables
 
 
 @dataclass
@@ -105,7 +108,9 @@ class CallMeter:
             nodes, {seen.place[1] for seen in results}, json.dumps(written), partial(function, *args, **kwargs)
         )
         self._note_peaks({kind: before.get(kind, 0) for kind in KINDS}, seen, events)
-        self._note_traffic(name, seen, results, nodes)
+        self.step.calls.append(name)
+        if any(event[0] == "p" for event in events):  # a call without any program only views its operands, or frees them
+            self._note_traffic(name, seen, results, nodes)
         return returned[0]
 
     def _events(
@@ -160,11 +165,8 @@ class CallMeter:
     def _note_traffic(
         self, name: str, operands: Sequence[_Seen], results: Sequence[_Seen], nodes: Sequence[Mapping[str, Any]]
     ) -> None:
-        self.step.calls.append(name)
         there = {seen.place: seen for seen in operands}
-        made = {seen.place: seen for seen in results if seen.place not in there}
-        if results and not made:
-            return  # a view of an operand
+        made = {seen.place: seen for seen in results}
         dram_bytes = sum(seen.total_bytes for seen in (*there.values(), *made.values()) if seen.in_dram)
         moved = list(_resharded(nodes))
         from_dram = bool(operands) and operands[0].in_dram
@@ -183,16 +185,21 @@ class CallMeter:
 
 
 def _resharded(nodes: Iterable[Mapping[str, Any]]) -> Iterator[int]:
-    """Yields, for each program that only moves a tensor, the bytes that it writes to L1: 0 where it writes to DRAM."""
+    """Yields, for each program that only moves a tensor, the bytes that it writes to L1: 0 where it writes to DRAM.
+
+    Its result is the tensor that was allocated last: within it, or right before where another call has it done.
+    """
     functions: list[str] = []
+    allocated = 0
     for node in nodes:
         kind, params = node["node_type"], node["params"] or {}
         if kind == "function_start":
             functions.append(str(params["name"]))
         elif kind == "function_end":
-            functions = functions[:-1]
-        elif kind == "buffer_allocate" and functions and RESHARDS & set(functions[-2:]):
-            yield int(params["size"]) if int(params["buffer_type"]) == 1 else 0
+            if functions and functions.pop() in RESHARDS:
+                yield allocated
+        elif kind == "buffer_allocate" and int(params["buffer_type"]) in _TENSORS:
+            allocated = int(params["size"]) * (int(params["buffer_type"]) == _L1)
 
 
 class _Namespace:
