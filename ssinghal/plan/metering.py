@@ -108,8 +108,8 @@ class CallMeter:
             nodes, {seen.place[1] for seen in results}, json.dumps(written), partial(function, *args, **kwargs)
         )
         self._note_peaks({kind: before.get(kind, 0) for kind in KINDS}, seen, events)
-        self.step.calls.append(name)
         if any(event[0] == "p" for event in events):  # a call without any program only views its operands, or frees them
+            self.step.calls.append(name)
             self._note_traffic(name, seen, results, nodes)
         return returned[0]
 

@@ -7,6 +7,7 @@ search is repeated.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,8 +20,9 @@ from ssinghal.plan.placement import Form
 from ssinghal.plan.placing.device_calls import DeviceCalls, Tried
 from ssinghal.plan.placing.graph import Calls, Limits, StepNode
 from ssinghal.plan.placing.pins import PinnedCalls, with_pin
-from ssinghal.plan.placing.search import NoPlacement, search
-from ssinghal.plan.policy import PortingPolicy
+from ssinghal.plan.placing.reporting import placement_of
+from ssinghal.plan.placing.search import Found, NoPlacement, search
+from ssinghal.plan.policy import POLICIES, PortingPolicy
 from ssinghal.plan.result import PlanResult
 from ssinghal.runner.pool import Pool
 
@@ -70,6 +72,12 @@ def input_forms(trace: Trace, policy: PortingPolicy) -> Mapping[int, Form]:
     }
 
 
+def in_dram(policy: PortingPolicy) -> PortingPolicy:
+    """Returns the policy ``port`` with the rewrites and dtypes of this one, to compare what is moved."""
+    dtypes = {"weights": policy.weights, "activations": policy.activations}
+    return replace(POLICIES["port"], rewrites=policy.rewrites, **dtypes)  # type: ignore[arg-type]
+
+
 @dataclass
 class Refinement:
     """The search for one model on one board. ``task``: the run, without choices. ``tried``: calls that were tried before."""
@@ -94,18 +102,43 @@ class Refinement:
         if task.policy.pins:
             calls = PinnedCalls(calls, task.policy.pins, board)
         headroom = task.policy.headroom.bytes_of(board.l1.bank_bytes)
+        port = self.pool.run(replace(task, policy=in_dram(task.policy), journal=None, to_the_end=False)).result()
+        search_s = run_s = 0.0
         while True:
+            started = time.perf_counter()
             limits = Limits(board.l1.bank_bytes, headroom, dict(self.learned), frozenset(self.compact))
             found = search(nodes, inputs, calls, board, limits, beam=BEAM)
+            searched = time.perf_counter()
+            search_s += searched - started
+            run = None
             if isinstance(found, NoPlacement):
-                return self._without_placement(with_pin(found, task.policy.pins))
-            result = self.pool.run(replace(task, choices=found.choices, to_the_end=False)).result()
-            if result.status is Status.FITS or len(self.attempts) >= MAX_RUNS or not self._learn(result):
-                return result
+                found = with_pin(found, task.policy.pins)
+            else:
+                run = self.pool.run(replace(task, choices=found.choices, to_the_end=False)).result()
+                run_s += time.perf_counter() - searched
+            if run is None or run.status is Status.FITS or len(self.attempts) >= MAX_RUNS or not self._learn(run):
+                break
+        report = placement_of(
+            found,
+            run,
+            trace=trace,
+            steps=steps,
+            board=board,
+            headroom_bytes=headroom,
+            failed_runs=[(attempt.step, attempt.message, attempt.lowered_bytes) for attempt in self.attempts],
+            probes=len(self.tried),
+            search_s=search_s,
+            run_s=run_s,
+            port=port,
+        )
+        result = run if run is not None else self._without_placement(found)
+        return replace(result, placement=report)
 
-    def _without_placement(self, found: NoPlacement) -> PlanResult:
+    def _without_placement(self, found: Found | NoPlacement) -> PlanResult:
+        """Returns the result where there was nothing to run."""
         facts = self.pool.facts
-        status = Status.OOM if found.over_bytes is not None or not found.failures else found.failures[0].status
+        rejected = found.failures if isinstance(found, NoPlacement) and found.over_bytes is None else ()
+        status = rejected[0].status if rejected else Status.OOM
         return replace(empty_result(self.task, facts.board, facts.ttnn, facts.mode), status=status, message=str(found))
 
     def _learn(self, result: PlanResult) -> bool:
