@@ -1,8 +1,8 @@
 """Program configs of TTNN's matrix products, as a port writes them: which cores compute which tiles, and in which blocks.
 
-Three kinds: over a grid, which takes both operands in blocks (``MatmulMultiCoreReuseMultiCast``); over rows of the result, each core
-with all columns (the 1D kind that multicasts the weight); over its columns, each core with all rows (the 1D kind that multicasts
-the activation).
+Three kinds: over a grid, which takes both operands in blocks (``MatmulMultiCoreReuseMultiCast``); over rows of the result, each
+core with all columns (the 1D kind that multicasts the weight); over its columns, each core with all rows (the 1D kind that
+multicasts the activation).
 """
 
 from __future__ import annotations

@@ -202,8 +202,8 @@ def view(planned: PlannedCall, operands: Operands, board: Board) -> Iterator[Ste
 
 
 _ELEMENTWISE = (
-    "relu silu sigmoid tanh mish hardswish gelu softplus leaky_relu hardtanh relu6 hardsigmoid elu exp sqrt rsqrt neg abs square"
-    " clamp add sub mul div maximum minimum pow"
+    "relu silu sigmoid tanh mish hardswish gelu softplus leaky_relu hardtanh relu6 hardsigmoid elu exp sqrt rsqrt neg abs"
+    " square clamp add sub mul div maximum minimum pow"
 )
 OFFERS: Mapping[str, Offer] = {
     **dict.fromkeys(named(_ELEMENTWISE), elementwise),
