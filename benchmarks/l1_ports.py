@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from port_layers import Layer, matched, plan_layers, port_layers, unmatched
-from port_records import forward, l1_peaks, read_calls
+from port_records import forward, l1_peaks, read_calls, resident_bytes
 
 from ssinghal.capture.trace_library import find_trace
 from ssinghal.core.boards import load_board
@@ -58,10 +58,11 @@ def comparison(record: Path, plan_file: Path, trace_name: str, *, all_layers: bo
     lost = list(unmatched(port, (i for i, _ in pairs))), list(unmatched(planned, (j for _, j in pairs)))
     unknown = sum(call.unknown_programs for call in calls)
     peaks = l1_peaks(calls), (plan["l1_peak_bytes"], max(use["l1_total_peak_bytes"] for use in plan["steps"]))
+    own = sum(use["weights_read_bytes"] + use["inputs_read_bytes"] for use in plan["steps"])
     lines = [
         f"{record.name} and {plan['model']} under {plan['policy_name']}: {plan['status']}",
         "",
-        *_totals(port, planned, peaks),
+        *_totals((port, planned), (resident_bytes(calls, board), own), peaks),
         "",
         f"{len(pairs)} layers match; {_left(lost[0])} of the port and {_left(lost[1])} of the plan do not",
         f"{unknown} programs of the port have buffers that TTNN did not report: its peak with programs is at least that",
@@ -91,12 +92,17 @@ def policy_of(plan: dict[str, Any]) -> PortingPolicy:
     return PortingPolicy(given["name"], lifetime=Lifetime(given["lifetime"]), rewrites=rewrites, weights=weights, **switches)
 
 
-def _totals(port: Sequence[Layer], plan: Sequence[Layer], peaks: tuple[tuple[int, int], tuple[int, int]]) -> list[str]:
-    theirs, ours = (sum((layer.traffic for layer in layers), Traffic()) for layers in (port, plan))
+def _totals(
+    layers: tuple[Sequence[Layer], Sequence[Layer]], own: tuple[int, int], peaks: tuple[tuple[int, int], tuple[int, int]]
+) -> list[str]:
+    """Returns a table of the sums over the port's layers and the plan's. ``own``: weights and inputs that each reads."""
+    theirs, ours = (sum((layer.traffic for layer in side), Traffic()) for side in layers)
     rows = [
         ("through DRAM", theirs.dram_bytes, ours.dram_bytes),
+        ("... weights and inputs", *own),
+        ("... activations and results", theirs.dram_bytes - own[0], ours.dram_bytes - own[1]),
         ("resharded", theirs.reshard_bytes, ours.reshard_bytes),
-        ("both", theirs.cost[0], ours.cost[0]),
+        ("DRAM and resharded", theirs.cost[0], ours.cost[0]),
         ("layout changes", theirs.changes, ours.changes),
         ("L1 of tensors, most per core", peaks[0][0], peaks[1][0]),
         ("L1 with programs, most per core", peaks[0][1], peaks[1][1]),

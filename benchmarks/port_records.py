@@ -104,6 +104,17 @@ class PortCall:
     def unknown_programs(self) -> int:
         return sum(program.buffer_bytes is None for program in self.programs)
 
+    @property
+    def read_from_dram(self) -> list[PortTensor]:
+        """The operands in DRAM, weights among them, each once."""
+        read = {x.place: x for x in (*self.operands, *self.weights) if x.is_there}
+        return [x for x in read.values() if self.programs and x.place[0] is BufferType.DRAM]
+
+    @property
+    def written_to_dram(self) -> list[PortTensor]:
+        written = [x for x in self.results if x.is_there and x not in self.weights]
+        return [x for x in written if self.programs and x.place[0] is BufferType.DRAM]
+
     def traffic(self, board: Board) -> Traffic:
         """Returns what the call moves. One that ran no program only views its operand, or frees it.
 
@@ -112,9 +123,7 @@ class PortCall:
         """
         if not self.programs:
             return Traffic()
-        read = {x.place: x for x in (*self.operands, *self.weights) if x.is_there}
-        written = {x.place: x for x in self.results if x.is_there and x not in self.weights}
-        dram = (x.total_bytes(board) for x in (*read.values(), *written.values()) if x.place[0] is BufferType.DRAM)
+        dram = (x.total_bytes(board) for x in (*self.read_from_dram, *self.written_to_dram))
         reshards = sum(program.name in RESHARDS for program in self.programs)
         changes = reshards + (self.name in LAYOUT_CHANGES)
         return Traffic(sum(dram), sum(self._resharded(reshards, board)), changes)
@@ -169,6 +178,16 @@ def l1_peaks(calls: Iterable[PortCall]) -> tuple[int, int]:
     """Returns the most of a core's L1 that tensors took, and that tensors and program buffers took together."""
     calls = list(calls)
     return max(call.l1_bytes for call in calls), max(call.l1_total_bytes for call in calls)
+
+
+def resident_bytes(calls: Iterable[PortCall], board: Board) -> int:
+    """Returns the bytes read from DRAM that no call of a forward wrote there: weights, constants, and inputs placed there."""
+    read, made = 0, set[tuple[BufferType, int | None]]()
+    for call in calls:
+        made -= {x.place for x in call.weights if x.is_there}  # prepared within the call where another tensor was
+        read += sum(x.total_bytes(board) for x in call.read_from_dram if x.place not in made)
+        made |= {x.place for x in call.written_to_dram}
+    return read
 
 
 def _call(line: Mapping[str, Any], where: str) -> PortCall:

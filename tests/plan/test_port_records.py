@@ -145,6 +145,17 @@ def test_peaks_are_of_tensors_alone_and_with_the_programs_that_ran_beside_them(r
     assert [call.unknown_programs for call in calls] == [1, 0]
 
 
+def test_what_a_forward_did_not_write_itself_are_weights_and_inputs(records, tmp_path):
+    """The map that was spilled is an activation when it is read again; the weight that a later call has there is none."""
+    spill = line("ttnn.to_memory_config", [MAP], [MAP_IN_DRAM], program("ShardedToInterleaved"))
+    fetch = line("ttnn.to_memory_config", [MAP_IN_DRAM], [MAP], program("InterleavedToSharded"))
+    weight = [*WEIGHT[:6], MAP_IN_DRAM[6]]
+    conv = line("ttnn.conv2d", [MAP, WEIGHT_ON_HOST], [WIDER, weight], program("Conv2d"))
+    assert records.resident_bytes(records.read_calls(written(tmp_path, fetch, spill, fetch)), N150) == 4 * 1088
+    calls = records.read_calls(written(tmp_path, spill, fetch, conv, conv))
+    assert records.resident_bytes(calls, N150) == 2 * 18 * 3 * 1088
+
+
 # The forward ---------------------------------------------------------------------------------------------------------------
 
 
@@ -209,6 +220,7 @@ def test_layers_match_in_order_as_many_as_can(layers):
 
 # Plans ---------------------------------------------------------------------------------------------------------------------
 
+OWN = {"weights_read_bytes": 1, "inputs_read_bytes": 0}
 RESNET = ("torchvision/resnet50", ((1, 3, 224, 224),))
 FACTS = {"board": "n150", "model": RESNET[0], "policy_name": "port v2", "status": "fits", "l1_peak_bytes": 77}
 
@@ -217,7 +229,7 @@ def made_plan(**changes: Any) -> dict[str, Any]:
     """A plan of the built-in ResNet-50 whose step number n moves n + 1 bytes through DRAM and has a peak of 2 n."""
     policy = find_policy("port")
     steps = planned_steps(rewritten(find_trace(*RESNET), policy))
-    moved = ({"dram_moved_bytes": n + 1, "resharded_bytes": 0, "layout_changes": 0} for n in range(len(steps)))
+    moved = ({"dram_moved_bytes": n + 1, "resharded_bytes": 0, "layout_changes": 0, **OWN} for n in range(len(steps)))
     uses = [{"operator": x.operator, "l1_total_peak_bytes": 2 * x.number, **m} for x, m in zip(steps, moved, strict=True)]
     return {**FACTS, "policy": policy.to_json(), "steps": uses, **changes}
 
@@ -256,6 +268,8 @@ def test_the_comparison_states_totals_matches_and_what_is_left(tmp_path):
     read = 8 * 2 * 1088
     for row in (
         f"| through DRAM | {read + 4 * 1088:,} | {122 * 123 // 2:,} | 0.34 |",
+        f"| ... weights and inputs | {read + 4 * 1088:,} | 122 | 0.01 |",
+        f"| ... activations and results | 0 | {122 * 123 // 2 - 122:,} |  |",
         "| L1 of tensors, most per core | 15,232 | 77 | 0.01 |",
         "| L1 with programs, most per core | 20,000 | 242 | 0.01 |",
         f"1 layers match; 1 ({4 * 1088:,} B moved) of the port and 71 ({122 * 123 // 2 - 3:,} B moved) of the plan do not",
