@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -13,7 +13,7 @@ from ssinghal.render.tables import aligned, percent
 
 WIDTH = 120  # columns of a terminal
 LIVE_SHOWN = 8  # values in L1 at a step that has no placement
-_HEADER = ("step", "operator", "results in", "DRAM B", "activations B", "resharded B", "L1 peak B", "free B")
+_HEADER = ("step", "operator", "results in", "DRAM B", "act. B", "reshard B", "L1 peak B", "free B")
 _INDENT = " " * 6
 
 
@@ -125,17 +125,18 @@ def table_lines(steps: Iterable[StepPlacement]) -> list[str]:
     """Formats the steps that make calls, a line for each with what it moves, then its settings, its moves, and what stops
     better placements. Blocks of a model that are alike in everything are listed once."""
     blocks = list(_blocks([step for step in steps if step.calls], 0))
-    rows = [_row(step) for _, block in blocks for step in block]
+    parents = {_parent(step.at) for _, block in blocks for step in block}
+    rows = [_row(step, parents) for _, block in blocks for step in block]
     if not rows:
         return []
     header, *cells = aligned(_cut_to_width([_HEADER, *rows]), left=(0, 1, 2))
     out, module, line = [header], None, iter(cells)
     for alike, block in blocks:
         for number, step in enumerate(block):
-            parent = step.at.rpartition(".")[0] or "(top)"
-            if parent != module or (alike and number == 0):
-                module = parent
-                out += _wrapped(parent + (f"  [{_alike(alike)}]" if alike and number == 0 else ""))
+            owner = _owner(step.at, parents)
+            if owner != module or (alike and number == 0):
+                module = owner
+                out += _wrapped((owner or "(top)") + (f"  [{_alike(alike)}]" if alike and number == 0 else ""))
             out += [next(line), *(text for words in _words(step) for text in _wrapped(_INDENT + words))]
     return out
 
@@ -167,10 +168,20 @@ def _alike(names: Sequence[str]) -> str:
     return f"the same {len(names)} times: {', '.join(names)}"
 
 
-def _row(step: StepPlacement) -> tuple[str, ...]:
+def _parent(module: str) -> str:
+    return module.rpartition(".")[0]
+
+
+def _owner(module: str, parents: Container[str]) -> str:
+    """Returns the module under which a row is listed: the one that has others with rows, else the one around it."""
+    return module if module in parents else _parent(module)
+
+
+def _row(step: StepPlacement, parents: Container[str]) -> tuple[str, ...]:
+    own = "" if step.at in parents else step.at.rpartition(".")[2]
     return (
         f"{step.number:4}",
-        " ".join(filter(None, [step.at.rpartition(".")[2], step.operator])),
+        " ".join(dict.fromkeys(filter(None, [own, step.operator]))),
         results_text(step.results),
         f"{step.dram_bytes:,}",
         _figure(step.activations_bytes),
@@ -188,8 +199,8 @@ def _cut_to_width(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """Cuts names and memories so that the table is as wide as a terminal."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     free = WIDTH - widths[0] - sum(widths[3:]) - 2 * (len(widths) - 1)
-    memory = min(widths[2], max(free - widths[1], free // 2))
-    name = free - memory
+    name = min(widths[1], max(free - widths[2], free // 3))
+    memory = free - name
     return [(row[0], _ended(row[1], name), _ended(row[2], memory), *row[3:]) for row in rows]
 
 
